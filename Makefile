@@ -1,0 +1,39 @@
+# Everything a newcomer types. Each target works on a machine that has only Python, make and git.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+
+export TF_CPP_MIN_LOG_LEVEL ?= 2
+
+.PHONY: demo test test-slow lint format clean
+
+demo: $(VENV)/.ready  ## raw text to TF Hub modules, end to end; TEXT=path for your own text
+	$(BIN)/python demo.py $(if $(TEXT),--text $(TEXT))
+
+test: $(VENV)/.ready-dev  ## the test suite, under 15 minutes on two cores
+	$(BIN)/python -m pytest -m "not slow" albert_tf hub_export tests
+
+test-slow: $(VENV)/.ready-dev  ## what takes longer, under 40 minutes
+	$(BIN)/python -m pytest -m slow tests
+
+lint: $(VENV)/.ready-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(VENV)/.ready-dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache
+
+$(VENV)/.ready: requirements.txt pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -r requirements.txt
+	$(BIN)/python -m pip install --quiet --no-deps --editable .
+	touch $@
+
+$(VENV)/.ready-dev: $(VENV)/.ready requirements-dev.txt
+	$(BIN)/python -m pip install --quiet -r requirements-dev.txt
+	touch $@

@@ -1,0 +1,13 @@
+"""ALBERT (Lan et al. 2020) for TensorFlow 2 and Keras, from raw text to TF Hub modules.
+
+Dimension letters, the same everywhere:
+B batch, S sequence, P predictions, V vocabulary, E embedding, H hidden, N heads, D head size, L layers,
+G groups. A line that changes a tensor's shape ends with the new shape.
+"""
+
+from albert_tf.config import PRESETS, AlbertConfig
+
+__all__ = [
+    "PRESETS",
+    "AlbertConfig",
+]

@@ -1,0 +1,1 @@
+"""Weights in and out of files: our run directory and the formats of other implementations."""

@@ -1,0 +1,306 @@
+"""AlbertConfig, the shape of a network, and PRESETS, the published ones."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
+SHARINGS = ("all", "attention", "ffn", "none")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AlbertConfig:
+    """The shape of an ALBERT; the defaults are those of the base model.
+
+    The fields are the keys of google-research/albert's `albert_config.json`, and four more: `sharing`,
+    `classifier_dropout_prob`, `layer_norm_eps` and `project_embeddings`.
+
+    Args:
+      vocab_size: number of pieces, V.
+      embedding_size: width of the embeddings, E.
+      hidden_size: width of the hidden states, H.
+      num_hidden_layers: depth, L.
+      num_hidden_groups: groups of layers that share their parameters, G.
+      num_attention_heads: heads, N; divides H.
+      intermediate_size: inner width of a feed-forward block.
+      inner_group_num: blocks that make one layer.
+      sharing: what the layers of a group share: "all", or, over all layers, "attention" or "ffn" alone, or
+        "none". "attention" and "ffn" need num_hidden_groups = 1; "none" ignores the groups.
+      hidden_act: "gelu" (the tanh form, as Google's), "gelu_erf", "relu", "tanh" or "linear".
+      hidden_dropout_prob: dropout of the embeddings and of the output of each block.
+      attention_probs_dropout_prob: dropout of the attention's probabilities.
+      classifier_dropout_prob: dropout before the logits of a fine-tuned head.
+      max_position_embeddings: longest sequence, in tokens.
+      type_vocab_size: number of segment types.
+      initializer_range: standard deviation of the truncated normal that kernels start from.
+      layer_norm_eps: epsilon of every LayerNorm.
+      project_embeddings: whether a dense layer leads from E to H; None means only where E ≠ H.
+
+    Raises:
+      ValueError: a value is impossible; the message names it.
+    """
+
+    vocab_size: int = 30000
+    embedding_size: int = 128
+    hidden_size: int = 768
+    num_hidden_layers: int = 12
+    num_hidden_groups: int = 1
+    num_attention_heads: int = 12
+    intermediate_size: int = 3072
+    inner_group_num: int = 1
+    sharing: str = "all"
+    hidden_act: str = "gelu"
+    hidden_dropout_prob: float = 0.0
+    attention_probs_dropout_prob: float = 0.0
+    classifier_dropout_prob: float = 0.1
+    max_position_embeddings: int = 512
+    type_vocab_size: int = 2
+    initializer_range: float = 0.02
+    layer_norm_eps: float = 1e-12
+    project_embeddings: bool | None = None
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            _check_type(field.name, field.type, getattr(self, field.name))
+        for name in _SIZES:
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        for name in _PROBABILITIES:
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 0 and below 1")
+        for name in ("initializer_range", "layer_norm_eps"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise ValueError(f"{name}={getattr(self, name)} must be a positive number")
+        _check_choice("hidden_act", self.hidden_act, ACTIVATIONS)
+        _check_choice("sharing", self.sharing, SHARINGS)
+        self._check_agreement()
+
+    def _check_agreement(self) -> None:
+        """Raises ValueError where two fields contradict each other."""
+        if self.hidden_size % self.num_attention_heads:
+            raise ValueError(
+                f"hidden_size={self.hidden_size} is not a multiple of "
+                f"num_attention_heads={self.num_attention_heads}"
+            )
+        if self.num_hidden_groups > self.num_hidden_layers:
+            raise ValueError(
+                f"num_hidden_groups={self.num_hidden_groups} is more than "
+                f"num_hidden_layers={self.num_hidden_layers}: some groups would have no layer"
+            )
+        if self.sharing in ("attention", "ffn") and self.num_hidden_groups != 1:
+            raise ValueError(
+                f'sharing="{self.sharing}" shares that block over all layers: it needs '
+                f"num_hidden_groups=1, not {self.num_hidden_groups}"
+            )
+        if self.project_embeddings is False and self.embedding_size != self.hidden_size:
+            raise ValueError(
+                f"project_embeddings=False needs embedding_size={self.embedding_size} to equal "
+                f"hidden_size={self.hidden_size}"
+            )
+
+    @property
+    def has_projection(self) -> bool:
+        """Whether the embeddings go through a dense layer [E, H] before the first block."""
+        if self.project_embeddings is None:
+            return self.embedding_size != self.hidden_size
+        return self.project_embeddings
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> AlbertConfig:
+        """The config that a parsed JSON file describes, Google's, Hugging Face's or ours.
+
+        Args:
+          values: Google's keys, its historical ones among them at the values that change nothing; or,
+            with `model_type: albert`, Hugging Face's. A missing key has the base model's value
+            (Hugging Face's own default in its files).
+        Returns:
+          The config.
+        Raises:
+          ValueError: a key is unknown, or has a value that describes another network.
+        """
+        if not isinstance(values, Mapping):
+            raise ValueError(f"a config must be a JSON object, not {type(values).__name__}")
+        if "model_type" in values:
+            values = _from_hugging_face(values)
+        fields = {field.name for field in dataclasses.fields(cls)}
+        refused = [
+            f"{key}={value!r} describes another network, only {_describe(_HISTORICAL[key])} is known here"
+            for key, value in values.items()
+            if key in _HISTORICAL and value not in _HISTORICAL[key]
+        ]
+        if refused:
+            raise ValueError("; ".join(refused))
+        unknown = sorted(set(values) - fields - set(_HISTORICAL) - _UNREAD)
+        if unknown:
+            raise ValueError(f"unknown config key {', '.join(map(repr, unknown))}: check its spelling")
+        return cls(**{key: value for key, value in values.items() if key in fields})
+
+    @classmethod
+    def from_json_file(cls, path: str | os.PathLike[str]) -> AlbertConfig:
+        """The config in a JSON file: Google's albert_config.json, Hugging Face's, or ours.
+
+        Args:
+          path: the file.
+        Returns:
+          The config.
+        Raises:
+          ValueError: the file is no JSON or `from_dict` refuses it; the message names the file.
+          OSError: the file cannot be read.
+        """
+        try:
+            return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
+        except ValueError as error:
+            raise ValueError(f"{os.fspath(path)}: {error}") from error
+
+    def replace(self, **changes: Any) -> AlbertConfig:
+        """A new config with some fields changed, and checked again.
+
+        >>> AlbertConfig().replace(num_hidden_layers=24).num_hidden_layers
+        24
+        """
+        unknown = sorted(set(changes) - {field.name for field in dataclasses.fields(self)})
+        if unknown:
+            raise ValueError(f"unknown config key {', '.join(map(repr, unknown))}: check its spelling")
+        return dataclasses.replace(self, **changes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields by name, ready for JSON; `from_dict` is the inverse."""
+        return dataclasses.asdict(self)
+
+    def to_json_string(self) -> str:
+        """All fields as a JSON object, a line each."""
+        return json.dumps(self.to_dict(), indent=2) + "\n"
+
+
+_SIZES = (
+    "vocab_size",
+    "embedding_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_hidden_groups",
+    "num_attention_heads",
+    "intermediate_size",
+    "inner_group_num",
+    "max_position_embeddings",
+    "type_vocab_size",
+)
+_PROBABILITIES = ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob")
+
+# Keys of published configs that Google's code read once, or never, with the values that leave the
+# network what it is here.
+_HISTORICAL: dict[str, tuple[Any, ...]] = {
+    "down_scale_factor": (1,),
+    "net_structure_type": (0,),
+    "gap_size": (0,),
+    "num_memory_blocks": (0,),
+    "layers_to_keep": ([],),
+    "ln_type": ("postln",),
+    "directionality": ("bidi",),
+    "pooler_type": ("first_token_transform",),
+}
+
+# Keys that no ALBERT ever read, whatever their value: BERT's pooler geometry, and what belongs to a task.
+_UNREAD = frozenset(
+    {
+        "num_labels",
+        "pooler_fc_size",
+        "pooler_num_attention_heads",
+        "pooler_num_fc_layers",
+        "pooler_size_per_head",
+    }
+)
+
+_HUGGING_FACE_ACTIVATIONS = {
+    "gelu_new": "gelu",
+    "gelu_pytorch_tanh": "gelu",
+    "gelu": "gelu_erf",
+    "relu": "relu",
+    "tanh": "tanh",
+    "linear": "linear",
+}
+
+# transformers' AlbertConfig() is an xxlarge: what its files leave out has these values.
+_HUGGING_FACE_DEFAULTS = {
+    "hidden_size": 4096,
+    "num_attention_heads": 64,
+    "intermediate_size": 16384,
+    "hidden_act": "gelu_new",
+}
+
+
+def _from_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Our fields from a Hugging Face config.json; ValueError where its network is another one."""
+    if values["model_type"] != "albert":
+        raise ValueError(f"model_type={values['model_type']!r} is not 'albert'")
+    if values.get("position_embedding_type", "absolute") != "absolute":
+        raise ValueError(
+            f"position_embedding_type={values['position_embedding_type']!r}: ALBERT has 'absolute' ones"
+        )
+    if values.get("tie_word_embeddings", True) is not True:
+        raise ValueError("tie_word_embeddings=False: ALBERT's MLM head is tied to the word embeddings")
+    values = {**_HUGGING_FACE_DEFAULTS, **values}
+    if values["hidden_act"] not in _HUGGING_FACE_ACTIVATIONS:
+        known = ", ".join(_HUGGING_FACE_ACTIVATIONS)
+        raise ValueError(f"hidden_act={values['hidden_act']!r} is none of {known}")
+    fields = {field.name for field in dataclasses.fields(AlbertConfig)}
+    ours = {key: value for key, value in values.items() if key in fields}
+    ours["hidden_act"] = _HUGGING_FACE_ACTIVATIONS[values["hidden_act"]]
+    # Hugging Face's ALBERT projects the embeddings even where E = H.
+    ours.setdefault("project_embeddings", True)
+    return ours
+
+
+def _check_type(name: str, kind: Any, value: Any) -> None:
+    """Raises ValueError unless `value` is of the annotated kind; an int may stand for a float."""
+    accepted = {
+        "int": (int,),
+        "float": (int, float),
+        "str": (str,),
+        "bool | None": (bool, type(None)),
+    }[kind]
+    if not isinstance(value, accepted) or (isinstance(value, bool) and bool not in accepted):
+        raise ValueError(f"{name}={value!r} must be of type {kind}")
+
+
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name}={value!r} is none of {', '.join(choices)}")
+
+
+def _describe(values: tuple[Any, ...]) -> str:
+    return " or ".join(map(repr, values))
+
+
+_BASE = AlbertConfig()
+_SHAPES = {
+    "base": _BASE,
+    "large": _BASE.replace(
+        num_hidden_layers=24, hidden_size=1024, num_attention_heads=16, intermediate_size=4096
+    ),
+    "xlarge": _BASE.replace(
+        num_hidden_layers=24, hidden_size=2048, num_attention_heads=16, intermediate_size=8192
+    ),
+    "xxlarge": _BASE.replace(hidden_size=4096, num_attention_heads=64, intermediate_size=16384),
+}
+_DROPOUT = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
+
+PRESETS: dict[str, AlbertConfig] = {
+    # Version 1 trained with dropout, except xxlarge; version 2 without (google-research/albert, README).
+    **{
+        f"albert_{size}_v1": shape if size == "xxlarge" else shape.replace(**_DROPOUT)
+        for size, shape in _SHAPES.items()
+    },
+    **{f"albert_{size}_v2": shape for size, shape in _SHAPES.items()},
+    # BERT's shape with ALBERT's vocabulary and activation, the paper's baseline.
+    **{
+        f"bert_{size}": _SHAPES[size].replace(
+            embedding_size=_SHAPES[size].hidden_size, sharing="none", **_DROPOUT
+        )
+        for size in ("base", "large")
+    },
+}

@@ -1,0 +1,51 @@
+"""The tensors that go into a model: the only home of their names, types and shapes."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+WORD_IDS = "input_word_ids"  # int32 [B, S]
+MASK = "input_mask"  # int32 [B, S], 1 for tokens and 0 for padding
+TYPE_IDS = "input_type_ids"  # int32 [B, S], 0 for the first segment and 1 for the second
+
+MLM_POSITIONS = "masked_lm_positions"  # int32 [B, P], ascending, padded with 0
+MLM_IDS = "masked_lm_ids"  # int32 [B, P], what stood there
+MLM_WEIGHTS = "masked_lm_weights"  # float32 [B, P], 0 for padding
+
+ENCODER_INPUTS = (WORD_IDS, MASK, TYPE_IDS)
+
+# Each sentence objective and the name of its labels, int32 [B]: 0 in order (or the true next segment),
+# 1 swapped (or a segment of another document), -1 for a row that fills up a last batch.
+SENTENCE_LABELS = {"sop": "sentence_order_labels", "nsp": "next_sentence_labels"}
+SENTENCE_OBJECTIVES = (*SENTENCE_LABELS, "none")
+
+
+def check_sentence_objective(value: str) -> str:
+    """The objective itself, or a ValueError that names those there are."""
+    if value not in SENTENCE_OBJECTIVES:
+        raise ValueError(f"sentence_objective={value!r} is none of {', '.join(SENTENCE_OBJECTIVES)}")
+    return value
+
+
+def pretraining_spec(
+    batch_size: int | None, seq_length: int, max_predictions: int, sentence_objective: str
+) -> dict[str, tf.TensorSpec]:
+    """What a pre-training batch consists of.
+
+    Args:
+      batch_size: rows, B; None where it is unknown.
+      seq_length: tokens a row, S.
+      max_predictions: masked tokens a row at most, P.
+      sentence_objective: "sop", "nsp" or "none"; "none" has no labels.
+    Returns:
+      The TensorSpec of each tensor by name.
+    """
+    tokens, predictions = [batch_size, seq_length], [batch_size, max_predictions]
+    spec = {name: tf.TensorSpec(tokens, tf.int32, name) for name in ENCODER_INPUTS}
+    spec[MLM_POSITIONS] = tf.TensorSpec(predictions, tf.int32, MLM_POSITIONS)
+    spec[MLM_IDS] = tf.TensorSpec(predictions, tf.int32, MLM_IDS)
+    spec[MLM_WEIGHTS] = tf.TensorSpec(predictions, tf.float32, MLM_WEIGHTS)
+    if check_sentence_objective(sentence_objective) != "none":
+        labels = SENTENCE_LABELS[sentence_objective]
+        spec[labels] = tf.TensorSpec([batch_size], tf.int32, labels)
+    return spec

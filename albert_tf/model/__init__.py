@@ -1,0 +1,1 @@
+"""The network: embeddings, groups of shared layers, heads."""

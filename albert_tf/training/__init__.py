@@ -1,0 +1,1 @@
+"""Losses, metrics and the one training loop."""

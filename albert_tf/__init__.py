@@ -5,9 +5,14 @@ B batch, S sequence, P predictions, V vocabulary, E embedding, H hidden, N heads
 G groups. A line that changes a tensor's shape ends with the new shape.
 """
 
+from albert_tf.analysis.parameters import parameter_count
 from albert_tf.config import PRESETS, AlbertConfig
+from albert_tf.model import AlbertEncoder, AlbertPretrainer
 
 __all__ = [
     "PRESETS",
     "AlbertConfig",
+    "AlbertEncoder",
+    "AlbertPretrainer",
+    "parameter_count",
 ]

@@ -1,0 +1,39 @@
+"""How many parameters a network has, by arithmetic."""
+
+from __future__ import annotations
+
+from albert_tf.config import AlbertConfig
+from albert_tf.model.sharing import sharing_plan
+
+
+def parameter_count(config: AlbertConfig) -> dict[str, int]:
+    """Parameters of the encoder, heads left out.
+
+    Args:
+      config: the network's shape.
+    Returns:
+      Numbers of parameters: `embeddings`, `encoder` (with the projection from E to H), `pooler`, and
+      their `total`.
+    Source: Lan et al. 2020, Tables 1 and 4.
+
+    >>> parameter_count(AlbertConfig())["total"]
+    11683584
+    """
+    width, embedding, inner = config.hidden_size, config.embedding_size, config.intermediate_size
+    plan = sharing_plan(config)
+    layer_norm = 2 * width
+    attention_block = 4 * _dense(width, width) + layer_norm
+    feed_forward_block = _dense(width, inner) + _dense(inner, width) + layer_norm
+    rows = config.vocab_size + config.max_position_embeddings + config.type_vocab_size
+    counts = {
+        "embeddings": rows * embedding + 2 * embedding,
+        "encoder": len({step.attention for step in plan}) * attention_block
+        + len({step.feed_forward for step in plan}) * feed_forward_block
+        + (_dense(embedding, width) if config.has_projection else 0),
+        "pooler": _dense(width, width),
+    }
+    return {**counts, "total": sum(counts.values())}
+
+
+def _dense(inputs: int, outputs: int) -> int:
+    return inputs * outputs + outputs

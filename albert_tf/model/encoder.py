@@ -1,0 +1,163 @@
+"""AlbertEncoder: token ids to hidden states, through groups of layers that share their parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.config import AlbertConfig
+from albert_tf.features import ENCODER_INPUTS, MASK, TYPE_IDS, WORD_IDS
+from albert_tf.model.embeddings import Embeddings
+from albert_tf.model.layer import AttentionBlock, Dense, FeedForwardBlock, attention_bias
+from albert_tf.model.sharing import BlockPath, sharing_plan
+
+
+@keras.saving.register_keras_serializable("albert_tf")
+class AlbertEncoder(keras.Model):
+    """ALBERT without heads.
+
+    Its variables exist after construction, in float32, and are named as google-research/albert names
+    them without the leading `bert/`. It computes in the compute type of its Keras dtype policy, but
+    LayerNorm and softmax in float32.
+
+    Args:
+      config: the network's shape.
+      **kwargs: of keras.Model, such as `name` and `dtype`.
+
+    >>> encoder = AlbertEncoder(AlbertConfig(hidden_size=24, num_hidden_layers=2, vocab_size=9))
+    >>> encoder({"input_word_ids": tf.constant([[2, 7, 3]])})["sequence_output"].shape
+    TensorShape([1, 3, 24])
+    """
+
+    def __init__(self, config: AlbertConfig, **kwargs: Any):
+        super().__init__(autocast=False, **kwargs)
+        self.config = config
+        plan = sharing_plan(config)
+        self.embeddings = Embeddings(config, name="embeddings")
+        self.projection = (
+            Dense("encoder/embedding_hidden_mapping_in", config.embedding_size, config.hidden_size, config)
+            if config.has_projection
+            else None
+        )
+        self.attention_blocks = {
+            _key(path): AttentionBlock(path.scope(), config)
+            for path in dict.fromkeys(step.attention for step in plan)
+        }
+        self.feed_forward_blocks = {
+            _key(path): FeedForwardBlock(path.scope(), config)
+            for path in dict.fromkeys(step.feed_forward for step in plan)
+        }
+        self.pooler = Dense("pooler/dense", config.hidden_size, config.hidden_size, config)
+
+    def call(
+        self,
+        inputs: Mapping[str, tf.Tensor],
+        training: bool | None = None,
+        seed: tf.Tensor | None = None,
+    ) -> dict[str, Any]:
+        """Hidden states of every token.
+
+        Args:
+          inputs: `input_word_ids`, and `input_mask` and `input_type_ids` or not (ones and zeros then);
+            integer [B, S] each. Other keys are left alone.
+          training: whether dropout is on.
+          seed: int32 [2], which alone decides what dropout drops; None draws one a call.
+        Returns:
+          `sequence_output` [B, S, H]; `pooled_output` [B, H]; `encoder_outputs`, a list of
+          L · inner_group_num [B, S, H], the last of which is the sequence output; `embedding_output`
+          [B, S, E], before the projection to H.
+        Raises:
+          ValueError: an input is missing, shapes disagree, or S is more than max_position_embeddings.
+          tf.errors.InvalidArgumentError: the same where shapes are known only when it runs; or an id
+            is outside the vocabulary. On an accelerator, where gather cannot raise, such an id has an
+            embedding of zeros.
+        """
+        word_ids, mask, type_ids = encoder_inputs(inputs, self.config.max_position_embeddings)
+        seeds = self._dropout_seeds(seed) if training else None
+        embedding_output = self.embeddings(word_ids, type_ids, seeds and seeds[0])  # [B, S, E]
+        shape = tf.shape(word_ids)
+        batch, length = word_ids.shape[0] or shape[0], word_ids.shape[1] or shape[1]
+        x = tf.reshape(embedding_output, [-1, self.config.embedding_size])  # [B·S, E]
+        if self.projection is not None:
+            x = self.projection(x)  # [B·S, H]
+        bias = attention_bias(mask, x.dtype)  # [B, 1, 1, S]
+        joined = {key: block.query_key_value(x.dtype) for key, block in self.attention_blocks.items()}
+        encoder_outputs = []
+        for index, (attention, feed_forward) in enumerate(sharing_plan(self.config)):
+            drops = seeds[1 + 3 * index : 4 + 3 * index] if seeds else (None, None, None)
+            block = self.attention_blocks[_key(attention)]
+            x = block(x, joined[_key(attention)], bias, drops[:2])
+            x = self.feed_forward_blocks[_key(feed_forward)](x, drops[2])
+            encoder_outputs.append(tf.reshape(x, [batch, length, self.config.hidden_size]))  # [B, S, H]
+        first_tokens = encoder_outputs[-1][:, 0]  # [B, H]
+        return {
+            "sequence_output": encoder_outputs[-1],
+            "pooled_output": tf.tanh(self.pooler(first_tokens)),
+            "encoder_outputs": encoder_outputs,
+            "embedding_output": embedding_output,
+        }
+
+    def _dropout_seeds(self, seed: tf.Tensor | None) -> list[tf.Tensor] | None:
+        """One seed for the embeddings and three for each step of the plan; None where no dropout is."""
+        if self.config.hidden_dropout_prob == self.config.attention_probs_dropout_prob == 0:
+            return None
+        if seed is None:
+            seed = tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32)
+        return tf.unstack(tf.random.split(seed, 1 + 3 * len(sharing_plan(self.config))))
+
+    def get_config(self) -> dict[str, Any]:
+        """What `from_config` makes the same, untrained model of."""
+        return {"name": self.name, "config": self.config.to_dict()}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> AlbertEncoder:
+        """An untrained model of the same shape."""
+        return cls(**{**config, "config": AlbertConfig.from_dict(config["config"])})
+
+
+def _key(path: BlockPath) -> str:
+    # Keras tracks what a dict holds only where the keys are strings.
+    return f"{path.group}_{path.inner}"
+
+
+def encoder_inputs(
+    inputs: Mapping[str, tf.Tensor], max_length: int
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Word ids, mask and type ids, each [B, S], checked as far as their static shapes go.
+
+    Args:
+      inputs: the tensors by name; mask and types may be missing.
+      max_length: longest sequence allowed, in tokens.
+    Returns:
+      The three tensors.
+    Raises:
+      ValueError: no dict, no word ids, a type that is no integer, shapes that disagree, too long a
+        sequence.
+    """
+    if not isinstance(inputs, Mapping):
+        raise ValueError(f"inputs must be a dict of {', '.join(ENCODER_INPUTS)}, not {type(inputs).__name__}")
+    if WORD_IDS not in inputs:
+        raise ValueError(
+            f"{WORD_IDS} is missing from the inputs: {', '.join(sorted(inputs)) or 'none given'}"
+        )
+    word_ids = tf.convert_to_tensor(inputs[WORD_IDS])
+    mask, type_ids = (
+        tf.convert_to_tensor(inputs[name]) if name in inputs else default(word_ids)
+        for name, default in ((MASK, tf.ones_like), (TYPE_IDS, tf.zeros_like))
+    )
+    for name, tensor in ((WORD_IDS, word_ids), (TYPE_IDS, type_ids)):
+        if not tensor.dtype.is_integer:
+            raise ValueError(f"{name} has type {tensor.dtype.name}: token ids are integers")
+    if word_ids.shape.rank not in (None, 2):
+        raise ValueError(f"{WORD_IDS} has shape {word_ids.shape}: it must be [batch, sequence]")
+    for name, tensor in ((MASK, mask), (TYPE_IDS, type_ids)):
+        if not tensor.shape.is_compatible_with(word_ids.shape):
+            raise ValueError(f"{name} has shape {tensor.shape}, but {WORD_IDS} has {word_ids.shape}")
+    if word_ids.shape.rank and (word_ids.shape[1] or 0) > max_length:
+        raise ValueError(
+            f"the sequence length {word_ids.shape[1]} is more than max_position_embeddings={max_length}"
+        )
+    return word_ids, mask, type_ids

@@ -1,0 +1,75 @@
+"""What pre-training puts on top of the encoder: the MLM head and the sentence head."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.config import AlbertConfig
+from albert_tf.model.layer import ACTIVATIONS, NO_AUTOCAST, Dense, LayerNorm, kernel_initializer
+
+
+class MaskedLanguageModel(keras.layers.Layer):
+    """Masked positions to logits over the vocabulary, tied to the word embeddings.
+
+    Args:
+      config: the network's shape.
+    Source: Lan et al. 2020, §3.1; the transform is E wide, as in google-research/albert.
+    """
+
+    def __init__(self, config: AlbertConfig, **kwargs: Any):
+        super().__init__(autocast=False, **kwargs)
+        self.activation = ACTIVATIONS[config.hidden_act]
+        width = config.embedding_size
+        self.transform = Dense("cls/predictions/transform/dense", config.hidden_size, width, config)
+        self.layer_norm = LayerNorm("cls/predictions/transform/LayerNorm", width, config)
+        self.output_bias = self.add_weight(
+            "cls/predictions/output_bias", [config.vocab_size], initializer="zeros", **NO_AUTOCAST
+        )
+
+    def call(self, sequence: tf.Tensor, positions: tf.Tensor, word_embeddings: tf.Tensor) -> tf.Tensor:
+        """Logits of the pieces that may stand at each masked position.
+
+        Args:
+          sequence: the encoder's sequence output [B, S, H].
+          positions: integer [B, P], below S.
+          word_embeddings: [V, E].
+        Returns:
+          float32 [B, P, V].
+        """
+        masked = tf.gather(sequence, positions, batch_dims=1)  # [B, P, H]
+        rows = tf.reshape(masked, [-1, sequence.shape[-1]])  # [B·P, H]
+        rows = self.layer_norm(self.activation(self.transform(rows)))  # [B·P, E]
+        logits = tf.matmul(rows, tf.cast(word_embeddings, rows.dtype), transpose_b=True)  # [B·P, V]
+        # The softmax that follows needs float32.
+        logits = tf.nn.bias_add(tf.cast(logits, tf.float32), self.output_bias)
+        shape = tf.concat([tf.shape(positions), tf.shape(self.output_bias)], axis=0)
+        logits = tf.reshape(logits, shape)  # [B, P, V]
+        return tf.ensure_shape(logits, [*positions.shape, self.output_bias.shape[0]])
+
+
+class SentenceRelationship(keras.layers.Layer):
+    """The pooled output to two logits: in order or swapped, next segment or not.
+
+    Args:
+      config: the network's shape.
+    """
+
+    def __init__(self, config: AlbertConfig, **kwargs: Any):
+        super().__init__(autocast=False, **kwargs)
+        self.output_weights = self.add_weight(
+            "cls/seq_relationship/output_weights",
+            [2, config.hidden_size],
+            initializer=kernel_initializer(config),
+            **NO_AUTOCAST,
+        )
+        self.output_bias = self.add_weight(
+            "cls/seq_relationship/output_bias", [2], initializer="zeros", **NO_AUTOCAST
+        )
+
+    def call(self, pooled: tf.Tensor) -> tf.Tensor:
+        """[B, H] to float32 [B, 2]."""
+        logits = tf.matmul(pooled, tf.cast(self.output_weights, pooled.dtype), transpose_b=True)  # [B, 2]
+        return tf.nn.bias_add(tf.cast(logits, tf.float32), self.output_bias)

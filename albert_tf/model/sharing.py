@@ -1,0 +1,60 @@
+"""Which layer uses which parameters: the sharing strategies of ALBERT as data."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from albert_tf.config import AlbertConfig
+
+
+class BlockPath(NamedTuple):
+    """Where a block's parameters are: Google's variable scope `group_<group>/inner_group_<inner>`."""
+
+    group: int
+    inner: int
+
+    def scope(self) -> str:
+        """The variable scope, without the leading `bert/`.
+
+        >>> BlockPath(0, 1).scope()
+        'encoder/transformer/group_0/inner_group_1'
+        """
+        return f"encoder/transformer/group_{self.group}/inner_group_{self.inner}"
+
+
+class Step(NamedTuple):
+    """One application of an attention block and of the feed-forward block behind it."""
+
+    attention: BlockPath
+    feed_forward: BlockPath
+
+
+def sharing_plan(config: AlbertConfig) -> list[Step]:
+    """Which parameters each layer uses, from the first layer to the last.
+
+    Args:
+      config: depth L, groups G, blocks a layer, and what is shared.
+    Returns:
+      L · inner_group_num steps; equal paths share their parameters.
+    Source: Lan et al. 2020, §3.1 and Table 4. A layer's group is Google's `int(layer / L * G)`.
+    Note: Computed in whole numbers, since Google's floats are truncated: L=44, G=22, layer 30 gives 14
+      there, not 15.
+
+    >>> config = AlbertConfig(num_hidden_layers=6, num_hidden_groups=3)
+    >>> [step.attention.group for step in sharing_plan(config)]
+    [0, 0, 1, 1, 2, 2]
+    """
+    layers, groups = config.num_hidden_layers, config.num_hidden_groups
+    grouped = [layer * groups // layers for layer in range(layers)]
+    own = list(range(layers))
+    attention, feed_forward = {
+        "all": (grouped, grouped),
+        "attention": (grouped, own),
+        "ffn": (own, grouped),
+        "none": (own, own),
+    }[config.sharing]
+    return [
+        Step(BlockPath(attention[layer], inner), BlockPath(feed_forward[layer], inner))
+        for layer in range(layers)
+        for inner in range(config.inner_group_num)
+    ]

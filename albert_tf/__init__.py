@@ -8,11 +8,13 @@ G groups. A line that changes a tensor's shape ends with the new shape.
 from albert_tf.analysis.parameters import parameter_count
 from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.model import AlbertEncoder, AlbertPretrainer
+from albert_tf.text import Tokenizer
 
 __all__ = [
     "PRESETS",
     "AlbertConfig",
     "AlbertEncoder",
     "AlbertPretrainer",
+    "Tokenizer",
     "parameter_count",
 ]

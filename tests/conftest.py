@@ -4,8 +4,21 @@ import os
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 
 GOLDEN = Path(__file__).parent / "golden"
+
+
+def pytest_configure() -> None:
+    """Two virtual CPUs for the tests of tf.distribute, while TensorFlow has not started yet."""
+    two = [tf.config.LogicalDeviceConfiguration()] * 2
+    tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], two)
+
+
+@pytest.fixture(scope="session")
+def two_replicas() -> tf.distribute.Strategy:
+    """A MirroredStrategy over the two virtual CPUs."""
+    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
 
 
 @pytest.fixture(scope="session")
@@ -25,3 +38,30 @@ def shared() -> Path:
             pytest.fail(reason)
         pytest.skip(reason)
     return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_corpus(tmp_path_factory) -> Path:
+    """A text file with the eight documents of tests.tiny."""
+    from tests.tiny import write_corpus
+
+    return write_corpus(tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.fixture(scope="session")
+def tiny_vocabulary(tiny_corpus, tmp_path_factory) -> Path:
+    """A vocabulary of the tiny corpus with as many pieces as TINY has rows of embeddings."""
+    from albert_tf.text import train_vocabulary
+    from tests.tiny import TINY
+
+    path = tmp_path_factory.mktemp("vocabulary") / "spiece.model"
+    train_vocabulary(tiny_corpus, path, vocab_size=TINY.vocab_size)
+    return path
+
+
+@pytest.fixture(scope="session")
+def tiny_tokenizer(tiny_vocabulary):
+    """The tokenizer of the tiny vocabulary."""
+    from albert_tf.text import Tokenizer
+
+    return Tokenizer(tiny_vocabulary)

@@ -1,0 +1,92 @@
+"""Text to token ids inside the graph: normalise, then SentencePiece."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_text as tf_text
+import tf_keras as keras
+
+from albert_tf.text.normalization import normalize
+from albert_tf.text.vocabulary import Vocabulary
+
+
+class PieceTokenizer(tf.Module):
+    """Text to token ids, without Keras: the form for pipelines and exported modules.
+
+    Args:
+      vocabulary: whose pieces the ids are; its bytes go into whatever graph this is exported with.
+      lowercase: whether case is folded, as `normalize`.
+      strip_accents: whether accents are dropped, as `normalize`.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, lowercase: bool = True, strip_accents: bool = True):
+        super().__init__()
+        self.vocabulary = vocabulary
+        self.lowercase = lowercase
+        self.strip_accents = strip_accents
+        self._sentencepiece = tf_text.SentencepieceTokenizer(model=vocabulary.model, out_type=tf.int32)
+
+    def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """The token ids of each text.
+
+        Args:
+          text: string [B], UTF-8; what is not UTF-8 becomes `<unk>`.
+        Returns:
+          int32 [B, (tokens)], no special tokens added.
+        """
+        return self._sentencepiece.tokenize(normalize(text, self.lowercase, self.strip_accents))
+
+
+@keras.utils.register_keras_serializable("albert_tf")
+class Tokenizer(keras.layers.Layer):
+    """Text to token ids as a Keras layer: string [B] → int32 [B, (tokens)].
+
+    Also a plain callable, in `Dataset.map` and in `tf.function`. The tokens are those of the published
+    preprocessor, and no special tokens are added. For `tf.saved_model.load` a SavedModel holds it all;
+    the config keeps only its path, so that `from_config` and Keras' `load_model` read the file again.
+
+    Args:
+      model_file: a SentencePiece model with ALBERT's ids (`albert-tf vocab` trains one).
+      lowercase: whether case is folded; False for cased vocabularies.
+      strip_accents: whether accents are dropped; False for languages that distinguish by them.
+    Raises:
+      FileNotFoundError: there is no such file.
+      ValueError: it is no SentencePiece model, or lacks a special piece at its id.
+    """
+
+    def __init__(
+        self,
+        model_file: str | os.PathLike,
+        lowercase: bool = True,
+        strip_accents: bool = True,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        self.model_file = os.fspath(model_file)
+        self.tokenize = PieceTokenizer(Vocabulary.from_file(model_file), lowercase, strip_accents)
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The pieces, special ids and fingerprint of the model file."""
+        return self.tokenize.vocabulary
+
+    @property
+    def vocab_size(self) -> int:
+        """The number of pieces, V."""
+        return len(self.vocabulary)
+
+    def call(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """The token ids of each text, [B] → [B, (tokens)]."""
+        return self.tokenize(tf.convert_to_tensor(text, tf.string))
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments, for `from_config`."""
+        arguments = {
+            "model_file": self.model_file,
+            "lowercase": self.tokenize.lowercase,
+            "strip_accents": self.tokenize.strip_accents,
+        }
+        return {**super().get_config(), **arguments}

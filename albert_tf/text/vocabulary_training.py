@@ -1,0 +1,139 @@
+"""Training a SentencePiece vocabulary with ALBERT's ids and settings."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import sentencepiece
+import tensorflow as tf
+
+from albert_tf.text.files import input_files
+from albert_tf.text.normalization import normalize
+from albert_tf.text.vocabulary import CLS, MASK, PAD_ID, SEP, UNKNOWN_ID, Vocabulary
+
+USER_DEFINED = ("(", ")", '"', "-", ".", "–", "£", "€")
+_LONGEST_SENTENCE = 4192  # bytes; SentencePiece skips what is longer
+
+
+def train_vocabulary(
+    inputs: str | os.PathLike | Iterable[str | os.PathLike],
+    output: str | os.PathLike,
+    vocab_size: int = 30000,
+    lowercase: bool = True,
+    strip_accents: bool = True,
+    max_sentences: int = 10_000_000,
+    seed: int = 0,
+) -> Vocabulary:
+    """Trains a vocabulary by SentencePiece's unigram model and writes it.
+
+    The text is normalised as the tokenizer will do it. Memory grows with max_sentences, not with the corpus.
+
+    Args:
+      inputs: text files (also .gz), a path, a glob or a list of them.
+      output: the `.model` file; it appears only when it is whole.
+      vocab_size: number of pieces, the special ones included, V.
+      lowercase: whether case is folded.
+      strip_accents: whether accents are dropped.
+      max_sentences: of a larger corpus a random sample of this many lines is used.
+      seed: of the sample.
+    Returns:
+      The vocabulary.
+    Raises:
+      FileNotFoundError: an input does not exist.
+      ValueError: the text allows no vocabulary of this size, or max_sentences is 100 or less.
+    Source: google-research/albert, README, and the settings stored in its 30k-clean.model.
+    """
+    if max_sentences <= 100:
+        raise ValueError(
+            f"max_sentences={max_sentences} must be more than 100, the least SentencePiece samples"
+        )
+    files = input_files(inputs)
+    output = Path(output)
+    if output.is_dir():
+        raise IsADirectoryError(f"{output} is a folder; the vocabulary needs a file name")
+    temporary = output.with_name(f"{output.name}.{os.getpid()}.tmp")
+    temporary.touch()  # an unwritable place shows now, not after an hour of training
+    try:
+        model = _train(_sentences(files, lowercase, strip_accents), vocab_size, max_sentences, seed)
+        vocabulary = Vocabulary.from_bytes(model, name=os.fspath(output))
+        temporary.write_bytes(model)
+        temporary.replace(output)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return vocabulary
+
+
+def _sentences(files: list[str], lowercase: bool, strip_accents: bool) -> Iterator[bytes]:
+    """The normalised lines of text files, over-long ones cut at spaces."""
+    for file in files:
+        lines = tf.data.TextLineDataset(file, "GZIP" if file.endswith(".gz") else None)
+        texts = lines.batch(1024).map(lambda text: normalize(text, lowercase, strip_accents))
+        for batch in texts.prefetch(2).as_numpy_iterator():
+            for text in batch:
+                yield from _cut(text.strip())
+
+
+def _cut(text: bytes) -> Iterator[bytes]:
+    """A text in parts that SentencePiece accepts, cut at spaces where there are any."""
+    start = 0
+    while len(text) - start > _LONGEST_SENTENCE:
+        end = text.rfind(b" ", start + 1, start + _LONGEST_SENTENCE)
+        end = end if end > 0 else start + _LONGEST_SENTENCE
+        yield text[start:end]
+        start = end
+    if len(text) > start:
+        yield text[start:]
+
+
+def _train(sentences: Iterator[bytes], vocab_size: int, max_sentences: int, seed: int) -> bytes:
+    """The model file that SentencePiece makes of sentences, or a ValueError that says what is possible."""
+    model = io.BytesIO()
+    count = 0
+
+    def counted() -> Iterator[bytes]:
+        nonlocal count
+        for count, sentence in enumerate(sentences, start=1):  # noqa: B007
+            yield sentence
+
+    sentencepiece.set_random_generator_seed(seed)
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=counted(),
+            model_writer=model,
+            model_type="unigram",
+            vocab_size=vocab_size,
+            character_coverage=0.99995,
+            pad_id=PAD_ID,
+            unk_id=UNKNOWN_ID,
+            bos_id=-1,
+            eos_id=-1,
+            control_symbols=[CLS, SEP, MASK],
+            user_defined_symbols=list(USER_DEFINED),
+            input_sentence_size=max_sentences,
+            shuffle_input_sentence=True,
+            max_sentence_length=_LONGEST_SENTENCE,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise ValueError(_remedy(str(error), vocab_size, count)) from None
+    return model.getvalue()
+
+
+def _remedy(message: str, vocab_size: int, count: int) -> str:
+    """SentencePiece's complaint as one line that says what was asked and what is possible."""
+    if count == 0:
+        return "the input holds no text to train a vocabulary on"
+    if limit := re.search(r"value <= (\d+)", message):
+        return (
+            f"vocab_size={vocab_size} is too large for {count} lines of text, "
+            f"which allow at most {limit[1]}: give more text or ask for fewer pieces"
+        )
+    if limit := re.search(r"required_chars\. \d+ vs (\d+)", message):
+        return (
+            f"vocab_size={vocab_size} is too small: the characters of this text alone need {limit[1]} pieces"
+        )
+    return f"SentencePiece could not train vocab_size={vocab_size} on {count} lines: {message}"

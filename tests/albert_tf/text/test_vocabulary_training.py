@@ -1,0 +1,71 @@
+import gzip
+
+import pytest
+
+from albert_tf.text import PieceTokenizer, Vocabulary, train_vocabulary
+from albert_tf.text.vocabulary_training import USER_DEFINED
+from tests.tiny import CORPUS, TINY
+
+
+def test_has_alberts_ids(tiny_vocabulary):
+    vocabulary = Vocabulary.from_file(tiny_vocabulary)
+    assert len(vocabulary) == TINY.vocab_size
+    assert vocabulary.pieces[:13] == ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]", *USER_DEFINED)
+    assert not any(character.isupper() for piece in vocabulary.pieces[5:] for character in piece)
+
+
+def test_same_seed_same_bytes_and_compressed_input(tmp_path):
+    text = CORPUS * 2
+    (tmp_path / "corpus.txt").write_text(text)
+    (tmp_path / "corpus.txt.gz").write_bytes(gzip.compress(text.encode()))
+    plain = train_vocabulary(tmp_path / "corpus.txt", tmp_path / "a.model", 200, max_sentences=101)
+    packed = train_vocabulary(tmp_path / "*.gz", tmp_path / "b.model", 200, max_sentences=101)
+    assert plain == packed
+    assert Vocabulary.from_file(tmp_path / "a.model") == plain
+    sampled = train_vocabulary(tmp_path / "corpus.txt", tmp_path / "c.model", 200, max_sentences=101, seed=1)
+    assert sampled.pieces != plain.pieces
+    with pytest.raises(ValueError, match="max_sentences=100 must be more than 100"):
+        train_vocabulary(tmp_path / "corpus.txt", tmp_path / "d.model", 200, max_sentences=100)
+
+
+def test_cased_and_accented(tmp_path):
+    (tmp_path / "text.txt").write_text("Élan vital und Über alles\n" * 40 + "Ça va, Zoë?\n" * 40)
+    vocabulary = train_vocabulary(tmp_path / "text.txt", tmp_path / "m.model", 36, False, False)
+    assert {"É", "Ü"} <= set("".join(vocabulary.pieces))
+    tokenizer = PieceTokenizer(vocabulary, lowercase=False, strip_accents=False)
+    assert 1 not in tokenizer(["Élan Über"]).to_list()[0]
+
+
+def test_long_lines_count(tmp_path):
+    """SentencePiece alone would skip a line of more than 4192 bytes and find no text at all."""
+    (tmp_path / "line.txt").write_text(CORPUS.replace("\n", " "))
+    train_vocabulary(tmp_path / "line.txt", tmp_path / "m.model", 200)
+
+
+@pytest.mark.parametrize(
+    ("text", "size", "message"),
+    [
+        ("", 200, "the input holds no text"),
+        ("\n \n\r\n", 200, "the input holds no text"),
+        (
+            "a few words\n" * 3,
+            3000,
+            r"vocab_size=3000 is too large for 3 lines of text, which allow at most \d+",
+        ),
+        (CORPUS, 20, r"vocab_size=20 is too small: the characters of this text alone need \d+ pieces"),
+    ],
+)
+def test_impossible_sizes(text, size, message, tmp_path):
+    (tmp_path / "text.txt").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        train_vocabulary(tmp_path / "text.txt", tmp_path / "m.model", size)
+    assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]
+
+
+def test_places_that_are_not_there(tiny_corpus, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"absent\.txt"):
+        train_vocabulary(tmp_path / "absent.txt", tmp_path / "m.model")
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        train_vocabulary(tiny_corpus, tmp_path / "nowhere" / "m.model")
+    with pytest.raises(IsADirectoryError, match="is a folder"):
+        train_vocabulary(tiny_corpus, tmp_path)

@@ -1,1 +1,48 @@
 """LAMB, AdamW and their learning-rate schedule, as google-research/albert computes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from albert_tf.optimization.adamw import AdamW, global_norm
+from albert_tf.optimization.lamb import Lamb
+from albert_tf.optimization.schedules import WarmupPolynomialDecay
+
+OPTIMIZERS = {"lamb": Lamb, "adamw": AdamW}
+
+__all__ = ["OPTIMIZERS", "AdamW", "Lamb", "WarmupPolynomialDecay", "create_optimizer", "global_norm"]
+
+
+def create_optimizer(
+    name: str,
+    *,
+    init_lr: float,
+    num_train_steps: int,
+    num_warmup_steps: int = 0,
+    weight_decay: float = 0.01,
+    power: float = 1.0,
+    clip_norm: float | None = 1.0,
+    decay_after_warmup: bool = False,
+    **kwargs: Any,
+) -> AdamW:
+    """The optimizer and schedule that google-research/albert trains with.
+
+    Args:
+      name: "lamb" or "adamw".
+      init_lr: rate that the warm-up climbs to and the decay starts from.
+      num_train_steps: steps after which the rate stays 0.
+      num_warmup_steps: steps of linear warm-up, at most num_train_steps; the first rate is 0.
+      weight_decay: decay of the variables that are neither LayerNorm's nor biases.
+      power: exponent of the decay; 1 is linear.
+      clip_norm: largest global norm of the summed gradients; None leaves them as they are.
+      decay_after_warmup: whether the decay starts where the warm-up ends, instead of at step 0 as Google's.
+      **kwargs: further arguments of the optimizer (beta_1, beta_2, epsilon, …).
+    Returns:
+      The optimizer.
+    Raises:
+      ValueError: the name is unknown or a value impossible; the message names it.
+    """
+    if name not in OPTIMIZERS:
+        raise ValueError(f"optimizer={name!r} is none of {', '.join(OPTIMIZERS)}")
+    schedule = WarmupPolynomialDecay(init_lr, num_train_steps, num_warmup_steps, power, decay_after_warmup)
+    return OPTIMIZERS[name](schedule, weight_decay=weight_decay, global_clipnorm=clip_norm, **kwargs)

@@ -1,0 +1,198 @@
+"""AdamW as google-research/albert computes it: Adam without bias correction, decoupled weight decay."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import tensorflow as tf
+import tf_keras as keras
+
+# Google's patterns for the variables that are neither decayed nor adapted by layer.
+EXCLUDED = ("LayerNorm", "layer_norm", "bias")
+
+
+def adamw(
+    x: tf.Tensor,
+    g: tf.Tensor,
+    m: tf.Tensor,
+    v: tf.Tensor,
+    *,
+    lr: tf.Tensor,
+    beta_1: float,
+    beta_2: float,
+    epsilon: float,
+    decay: float,
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """One AdamW step: x - η (m / (√v + ε) + λx).
+
+    Args:
+      x: the variable; g, m and v have its shape.
+      g: gradient.
+      m: running mean of g.
+      v: running mean of g².
+      lr: learning rate η.
+      beta_1: decay rate β₁ of m.
+      beta_2: decay rate β₂ of v.
+      epsilon: ε, added to √v.
+      decay: weight decay λ.
+    Returns:
+      The next x, m and v.
+    Source: Loshchilov and Hutter 2019, algorithm 2.
+    Note: google-research/albert leaves out the bias correction m / (1 - β₁ᵗ), v / (1 - β₂ᵗ).
+    """
+    m, v = adam_moments(g, m, v, beta_1, beta_2)
+    return x - lr * (m / (tf.sqrt(v) + epsilon) + decay * x), m, v
+
+
+def adam_moments(
+    g: tf.Tensor, m: tf.Tensor, v: tf.Tensor, beta_1: float, beta_2: float
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Running means of a gradient and of its square, one step on; shapes and letters as in `adamw`."""
+    return beta_1 * m + (1 - beta_1) * g, beta_2 * v + (1 - beta_2) * tf.square(g)
+
+
+def is_excluded(name: str, patterns: Iterable[str]) -> bool:
+    """Whether a variable's name, without its `:0`, contains a match of any pattern.
+
+    >>> is_excluded("cls/predictions/output_bias:0", ["LayerNorm", "bias$"])
+    True
+    """
+    name = re.sub(r":\d+$", "", name)
+    return any(re.search(pattern, name) for pattern in patterns)
+
+
+def global_norm(gradients: Iterable[tf.Tensor | tf.IndexedSlices | None]) -> tf.Tensor:
+    """√(Σ g²) over all gradients, float32 scalar; None counts as 0.
+
+    Rows that occur several times in an IndexedSlices are summed first, as the update does.
+    """
+    return tf.linalg.global_norm([dense(g) for g in gradients])
+
+
+def dense(gradient: tf.Tensor | tf.IndexedSlices | None) -> tf.Tensor | None:
+    """A gradient as one tensor of the variable's shape; None stays None."""
+    return None if gradient is None else tf.convert_to_tensor(gradient)
+
+
+@keras.utils.register_keras_serializable(package="albert_tf")
+class AdamW(keras.optimizers.Optimizer):
+    """AdamW of google-research/albert.
+
+    In `apply_gradients` the gradients are made dense, summed over the replicas, then clipped together to
+    `global_clipnorm`, and only then used.
+
+    Args:
+      learning_rate: a number or a Keras schedule.
+      weight_decay: λ, for the variables that are not excluded.
+      beta_1: decay rate β₁ of the gradient's running mean.
+      beta_2: decay rate β₂ of the squared gradient's running mean.
+      epsilon: ε, added to the root of the latter.
+      global_clipnorm: largest norm of all gradients together; None leaves them as they are.
+      exclude_from_weight_decay: regular expressions; a variable whose name contains a match is not decayed.
+      name: name of the optimizer.
+      **kwargs: further arguments of keras.optimizers.Optimizer.
+
+    Note: Google clips a sparse gradient by the norm of its unsummed rows; here it is made dense first.
+    """
+
+    def __init__(
+        self,
+        learning_rate: Any = 3e-5,
+        weight_decay: float = 0.01,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-6,
+        global_clipnorm: float | None = 1.0,
+        exclude_from_weight_decay: Sequence[str] = EXCLUDED,
+        name: str = "AdamW",
+        **kwargs: Any,
+    ):
+        _check_hyperparameters(weight_decay, beta_1, beta_2, epsilon, global_clipnorm)
+        # A jit around the update fails under MirroredStrategy, and Keras turns it on where there is a GPU.
+        kwargs.setdefault("jit_compile", False)
+        super().__init__(name=name, weight_decay=weight_decay, global_clipnorm=global_clipnorm, **kwargs)
+        self._learning_rate = self._build_learning_rate(learning_rate)
+        self.beta_1 = beta_1
+        self.beta_2 = beta_2
+        self.epsilon = epsilon
+        self._undecayed_patterns = tuple(exclude_from_weight_decay)
+
+    def build(self, var_list: Sequence[tf.Variable]) -> None:
+        """Creates m and v, zeros, for each variable, unless they exist."""
+        super().build(var_list)
+        if getattr(self, "_built", False):
+            return
+        self._m = [self.add_variable_from_reference(variable, "m") for variable in var_list]
+        self._v = [self.add_variable_from_reference(variable, "v") for variable in var_list]
+        self._decays = tuple(self._decay(variable) for variable in var_list)
+        self._built = True
+
+    def _decay(self, variable: tf.Variable) -> float:
+        # Keras' own exclusions, set by the method exclude_from_weight_decay(), hold as well.
+        excluded = is_excluded(variable.name, self._undecayed_patterns) or not self._use_weight_decay(
+            variable
+        )
+        return 0.0 if excluded else self.weight_decay
+
+    def apply_gradients(
+        self,
+        grads_and_vars: Iterable[tuple[Any, tf.Variable]],
+        name: str | None = None,
+        skip_gradients_aggregation: bool = False,
+        **kwargs: Any,
+    ) -> tf.Variable:
+        """Updates the variables; gradients are summed over the replicas unless that is to be skipped."""
+        pairs = [(dense(gradient), variable) for gradient, variable in grads_and_vars]
+        return super().apply_gradients(pairs, name, skip_gradients_aggregation, **kwargs)
+
+    def _apply_weight_decay(self, variables: Sequence[tf.Variable]) -> None:
+        """Nothing: the decay is a part of the update (Keras would shrink the variables beforehand)."""
+
+    def update_step(self, gradient: tf.Tensor, variable: tf.Variable) -> None:
+        """Moves a variable, its m and its v one step on."""
+        index = self._index_dict[self._var_key(variable)]
+        m, v = self._m[index], self._v[index]
+        values = self._step(index, tf.convert_to_tensor(variable), gradient, m, v)
+        for target, value in zip((variable, m, v), values, strict=True):
+            target.assign(value)
+
+    def _step(
+        self, index: int, x: tf.Tensor, g: tf.Tensor, m: tf.Tensor, v: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        return adamw(x, g, m, v, decay=self._decays[index], **self._letters(x.dtype))
+
+    def _letters(self, dtype: tf.DType) -> dict[str, Any]:
+        return {
+            "lr": tf.cast(self.learning_rate, dtype),
+            "beta_1": self.beta_1,
+            "beta_2": self.beta_2,
+            "epsilon": self.epsilon,
+        }
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments, the schedule among them, ready for `from_config`."""
+        return {
+            **super().get_config(),
+            "learning_rate": self._serialize_hyperparameter(self._learning_rate),
+            "beta_1": self.beta_1,
+            "beta_2": self.beta_2,
+            "epsilon": self.epsilon,
+            "exclude_from_weight_decay": list(self._undecayed_patterns),
+        }
+
+
+def _check_hyperparameters(
+    weight_decay: float, beta_1: float, beta_2: float, epsilon: float, global_clipnorm: float | None
+) -> None:
+    """Raises ValueError, with its name, for a value that no update can be made with."""
+    for name, value in (("beta_1", beta_1), ("beta_2", beta_2)):
+        if not 0 <= value < 1:
+            raise ValueError(f"{name}={value} must be at least 0 and below 1")
+    if not 0 <= weight_decay < float("inf"):
+        raise ValueError(f"weight_decay={weight_decay} must be a number that is not negative; 0 turns it off")
+    if not 0 < epsilon < float("inf"):
+        raise ValueError(f"epsilon={epsilon} must be a positive number")
+    if global_clipnorm is not None and not global_clipnorm > 0:
+        raise ValueError(f"global_clipnorm={global_clipnorm} must be positive; None turns clipping off")

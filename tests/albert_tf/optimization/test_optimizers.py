@@ -1,0 +1,279 @@
+"""What Lamb and AdamW have in common, against google-research/albert's recorded updates."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.optimization import AdamW, Lamb, create_optimizer, global_norm
+
+STEPS = 8
+both = pytest.mark.parametrize("name", ["lamb", "adamw"])
+
+
+class Recording:
+    """One of the recorded optimizer runs."""
+
+    def __init__(self, path):
+        self.arrays = dict(np.load(path))
+        self.names = [key.removeprefix("initial:") for key in self.arrays if key.startswith("initial:")]
+
+    def variables(self):
+        return [tf.Variable(self.arrays[f"initial:{name}"], name=name) for name in self.names]
+
+    def gradients(self, step):
+        return [tf.constant(self.arrays[f"grad:{step}:{name}"]) for name in self.names]
+
+    def optimizer(self, name, **kwargs):
+        a = self.arrays
+        return create_optimizer(
+            name,
+            init_lr=float(a["learning_rate"]),
+            num_train_steps=int(a["num_train_steps"]),
+            num_warmup_steps=int(a["num_warmup_steps"]),
+            weight_decay=float(a["weight_decay"]),
+            clip_norm=float(a["clip_norm"]),
+            **kwargs,
+        )
+
+    def check(self, step, variables):
+        for name, variable in zip(self.names, variables, strict=True):
+            expected = self.arrays[f"value:{step}:{name}"]
+            np.testing.assert_allclose(
+                variable.numpy(), expected, rtol=0, atol=1e-6, err_msg=f"{step} {name}"
+            )
+
+
+@pytest.fixture
+def recording(golden, name):
+    return Recording(golden / "optimizers" / f"{name}.npz")
+
+
+@both
+def test_recorded_updates(recording, name):
+    variables, optimizer = recording.variables(), recording.optimizer(name)
+    for step in range(STEPS):
+        optimizer.apply_gradients(zip(recording.gradients(step), variables, strict=True))
+        recording.check(step, variables)
+    moved = [
+        np.abs(recording.arrays[f"value:{STEPS - 1}:{n}"] - recording.arrays[f"initial:{n}"]).max()
+        for n in recording.names
+    ]
+    assert min(moved) > 1e-5  # else the comparison would say nothing
+
+
+def test_google_adapts_neither_layer_norm_nor_biases(golden):
+    """The recording tells: with every variable adapted, LayerNorm and biases end elsewhere."""
+    recording = Recording(golden / "optimizers" / "lamb.npz")
+    variables = recording.variables()
+    optimizer = recording.optimizer("lamb", exclude_from_layer_adaptation=[])
+    for step in range(STEPS):
+        optimizer.apply_gradients(zip(recording.gradients(step), variables, strict=True))
+    for name, variable in zip(recording.names, variables, strict=True):
+        expected = recording.arrays[f"value:{STEPS - 1}:{name}"]
+        agrees = np.allclose(variable.numpy(), expected, rtol=0, atol=1e-6)
+        assert agrees == (name in ("dense/kernel", "word_embeddings")), name
+
+
+@both
+def test_first_rate_is_zero(recording, name):
+    variables, optimizer = recording.variables(), recording.optimizer(name)
+    optimizer.apply_gradients(zip(recording.gradients(0), variables, strict=True))
+    for name, variable in zip(recording.names, variables, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), recording.arrays[f"initial:{name}"])
+    assert int(optimizer.iterations) == 1
+
+
+@both
+def test_in_a_graph_under_mixed_precision(recording, name):
+    variables, optimizer = recording.variables(), recording.optimizer(name)
+    scaled = keras.mixed_precision.LossScaleOptimizer(optimizer)
+    scaled.build(variables)
+    scaled.get_scaled_loss(tf.constant(1.0))
+
+    @tf.function
+    def train_step(gradients):
+        gradients = scaled.get_unscaled_gradients([g * scaled.loss_scale for g in gradients])
+        scaled.apply_gradients(zip(gradients, variables, strict=True))
+
+    for step in range(STEPS):
+        train_step(recording.gradients(step))
+        recording.check(step, variables)
+
+
+@both
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_state_of_a_mixed_precision_layer_is_float32(name, policy):
+    layer = keras.layers.Dense(3, dtype=policy)
+    layer.build([None, 2])
+    optimizer = create_optimizer(name, init_lr=0.1, num_train_steps=10)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(tf.cast(layer(tf.ones([4, 2])), tf.float32))
+    before = layer.kernel.numpy()
+    variables = layer.trainable_variables
+    optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+    assert {v.dtype for v in optimizer.variables if v.shape.rank} == {tf.float32}
+    assert np.all(layer.kernel.numpy() != before)
+
+
+@both
+def test_replicas_sum_before_clipping(recording, name, two_replicas):
+    """A third of the gradient on one replica and two thirds on the other update as the whole one."""
+    with two_replicas.scope():
+        variables, optimizer = recording.variables(), recording.optimizer(name)
+
+    @tf.function
+    def train_step(gradients):
+        def replica_step():
+            share = (
+                1.0 + tf.cast(tf.distribute.get_replica_context().replica_id_in_sync_group, tf.float32)
+            ) / 3
+            optimizer.apply_gradients([(share * g, v) for g, v in zip(gradients, variables, strict=True)])
+
+        two_replicas.run(replica_step)
+
+    for step in range(STEPS):
+        train_step(recording.gradients(step))
+        recording.check(step, variables)
+        for variable in variables:
+            first, second = two_replicas.experimental_local_results(variable)
+            np.testing.assert_array_equal(first.numpy(), second.numpy())
+
+
+@both
+def test_sparse_gradient_equals_its_dense_form(name):
+    """Rows that occur twice count with their sum, in the clipping too."""
+    rows, values = [1, 3, 1], np.array([[3.0, 0.0], [0.0, 4.0], [-2.0, 1.0]], np.float32)
+    summed = np.zeros([5, 2], np.float32)
+    np.add.at(summed, rows, values)
+    results = []
+    for gradient in (tf.IndexedSlices(values, rows, [5, 2]), tf.constant(summed)):
+        table = tf.Variable(np.linspace(-1, 1, 10, dtype=np.float32).reshape(5, 2), name="word_embeddings")
+        optimizer = create_optimizer(name, init_lr=0.1, num_train_steps=10)
+        for _ in range(2):
+            optimizer.apply_gradients([(gradient, table)])
+        results.append(table.numpy())
+        np.testing.assert_allclose(global_norm([gradient, None]), np.sqrt((summed**2).sum()), rtol=1e-6)
+    np.testing.assert_array_equal(*results)
+
+
+@both
+def test_resume_is_exact(recording, name, tmp_path):
+    variables, optimizer = recording.variables(), recording.optimizer(name)
+    for step in range(3):
+        optimizer.apply_gradients(zip(recording.gradients(step), variables, strict=True))
+    path = tf.train.Checkpoint(optimizer=optimizer, variables=variables).write(str(tmp_path / "ckpt"))
+
+    resumed, again = recording.variables(), recording.optimizer(name)
+    again.build(resumed)
+    checkpoint = tf.train.Checkpoint(optimizer=again, variables=resumed)
+    checkpoint.read(path).assert_consumed()
+    for step in range(3, STEPS):
+        optimizer.apply_gradients(zip(recording.gradients(step), variables, strict=True))
+        again.apply_gradients(zip(recording.gradients(step), resumed, strict=True))
+    for one, other in zip(variables, resumed, strict=True):
+        np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
+@both
+def test_round_trip_through_json(name):
+    optimizer = create_optimizer(
+        name,
+        init_lr=0.25,
+        num_train_steps=20,
+        num_warmup_steps=5,
+        weight_decay=0.125,
+        power=2.0,
+        clip_norm=0.5,
+        decay_after_warmup=True,
+        beta_1=0.75,
+        beta_2=0.875,
+        epsilon=1e-3,
+        exclude_from_weight_decay=["kernel$"],
+        **({"exclude_from_layer_adaptation": ["table"]} if name == "lamb" else {}),
+    )
+    config = json.loads(json.dumps(keras.optimizers.serialize(optimizer)))
+    copy = keras.optimizers.deserialize(config)
+    assert type(copy) is type(optimizer)
+    assert copy.get_config() == optimizer.get_config()
+    results = []
+    for each in (optimizer, copy):
+        variables = [tf.Variable([1.0, 2.0], name="dense/kernel"), tf.Variable([3.0, 4.0], name="table")]
+        for _ in range(3):
+            each.apply_gradients([(tf.constant([5.0, -6.0]), variable) for variable in variables])
+        results.append([variable.numpy() for variable in variables])
+    np.testing.assert_array_equal(*results)
+
+
+@both
+def test_fixed_rate_and_no_clipping(name):
+    """One step by hand with g = 100: r = 0.1 g / (√(0.001 g²) + ε) = √10, λ = 0."""
+    variable = tf.Variable([3.0, 4.0], name="kernel")
+    optimizer = {"lamb": Lamb, "adamw": AdamW}[name](
+        learning_rate=0.1, weight_decay=0.0, global_clipnorm=None
+    )
+    optimizer.apply_gradients([(tf.constant([100.0, 100.0]), variable)])
+    # LAMB: ‖x‖ / ‖r‖ = 5 / √20.
+    step = 0.1 * (5 / np.sqrt(20) if name == "lamb" else 1.0) * np.sqrt(10)
+    np.testing.assert_allclose(variable.numpy(), [3 - step, 4 - step], rtol=1e-5)
+
+
+@both
+def test_decay_leaves_layer_norm_and_biases_alone(name):
+    names = [
+        "encoder/transformer/group_0/inner_group_0/LayerNorm_1/gamma",
+        "embeddings/LayerNorm/beta",
+        "layer_norm/gamma",
+        "cls/predictions/output_bias",
+        "pooler/dense/bias",
+        "pooler/dense/kernel",
+    ]
+    variables = [tf.Variable([1.0, 1.0], name=name) for name in names]
+    optimizer = create_optimizer(name, init_lr=0.5, num_train_steps=10, weight_decay=0.5)
+    optimizer.apply_gradients([(tf.zeros([2]), variable) for variable in variables])
+    moved = [name for name, variable in zip(names, variables, strict=True) if variable.numpy()[0] != 1]
+    assert moved == ["pooler/dense/kernel"]
+
+
+@both
+def test_exclusion_by_keras_method_holds(name):
+    variables = [tf.Variable([1.0, 1.0], name="kernel"), tf.Variable([1.0, 1.0], name="other")]
+    optimizer = create_optimizer(name, init_lr=0.5, num_train_steps=10, weight_decay=0.5)
+    optimizer.exclude_from_weight_decay(var_list=[variables[0]])
+    optimizer.apply_gradients([(tf.zeros([2]), variable) for variable in variables])
+    assert [float(v[0]) == 1 for v in variables] == [True, False]
+
+
+@both
+def test_trains_in_keras_fit(name):
+    model = keras.Sequential([keras.layers.Dense(1, use_bias=False, name="dense")])
+    model.compile(create_optimizer(name, init_lr=0.5, num_train_steps=80, num_warmup_steps=5), "mse")
+    x = np.random.default_rng(0).normal(size=[64, 2]).astype(np.float32)
+    history = model.fit(x, x @ [[1.0], [-1.0]], batch_size=64, epochs=60, verbose=0).history["loss"]
+    assert history[-1] < 0.05 * history[0]
+
+
+@both
+def test_update_stays_outside_xla(name, monkeypatch):
+    """Keras would compile the update wherever there is a GPU."""
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind=None: ["a GPU"])
+    assert not create_optimizer(name, init_lr=0.5, num_train_steps=10).jit_compile
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"name": "adam"}, "optimizer='adam' is none of lamb, adamw"),
+        ({"num_warmup_steps": 11}, "num_warmup_steps=11 must lie between 0 and num_train_steps=10"),
+        ({"weight_decay": -0.1}, "weight_decay=-0.1 must"),
+        ({"clip_norm": 0.0}, "global_clipnorm=0.0 must be positive"),
+        ({"beta_1": 1.0}, "beta_1=1.0 must be at least 0 and below 1"),
+        ({"beta_2": -0.5}, "beta_2=-0.5 must"),
+        ({"epsilon": 0.0}, "epsilon=0.0 must"),
+    ],
+)
+def test_impossible_values_are_named(change, message):
+    with pytest.raises(ValueError, match=message):
+        create_optimizer(**{"name": "lamb", "init_lr": 0.1, "num_train_steps": 10, **change})

@@ -1,0 +1,75 @@
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.optimization import WarmupPolynomialDecay
+
+
+def rates(schedule, steps):
+    return np.array([float(schedule(tf.constant(step, tf.int64))) for step in steps])
+
+
+def test_google_schedule_by_hand():
+    schedule = WarmupPolynomialDecay(8.0, num_train_steps=20, num_warmup_steps=4)
+    # 8 · t/4, then 8 · (1 - t/20): the decay has been running since step 0, so 8 is never reached.
+    np.testing.assert_allclose(
+        rates(schedule, [0, 1, 3, 4, 10, 19, 20, 21, 1000]), [0, 2, 6, 6.4, 4, 0.4, 0, 0, 0], rtol=1e-6
+    )
+
+
+def test_decay_after_warmup_reaches_the_peak():
+    schedule = WarmupPolynomialDecay(8.0, 20, 4, decay_after_warmup=True)
+    np.testing.assert_allclose(rates(schedule, [0, 2, 4, 12, 20, 25]), [0, 4, 8, 4, 0, 0], rtol=1e-6)
+
+
+def test_power():
+    schedule = WarmupPolynomialDecay(8.0, 20, power=2.0)
+    np.testing.assert_allclose(rates(schedule, [0, 10, 15]), [8, 2, 0.5], rtol=1e-6)
+
+
+def test_no_warmup_starts_at_the_peak_and_warmup_may_fill_the_run():
+    np.testing.assert_allclose(rates(WarmupPolynomialDecay(1.0, 10), [0]), [1])
+    full = WarmupPolynomialDecay(1.0, 10, 10, decay_after_warmup=True)
+    np.testing.assert_allclose(rates(full, [9, 10]), [0.9, 0], rtol=1e-6)
+
+
+def test_last_steps_of_ten_million_differ():
+    # 1 - t/T in float32 would round to multiples of 6e-8, more than a whole step.
+    schedule = WarmupPolynomialDecay(1.0, 40_000_000)
+    left = np.array([5, 4, 3, 2, 1, 0])
+    np.testing.assert_allclose(rates(schedule, 40_000_000 - left), left / 4e7, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [tf.int32, tf.int64])
+def test_in_a_graph(dtype):
+    schedule = WarmupPolynomialDecay(8.0, 20, 4)
+    rate = tf.function(schedule)(tf.constant(10, dtype))
+    assert rate.dtype == tf.float32
+    assert float(rate) == 4
+
+
+def test_round_trip_through_json():
+    schedule = WarmupPolynomialDecay(8.0, 20, 4, power=0.5, decay_after_warmup=True)
+    config = json.loads(json.dumps(keras.optimizers.schedules.serialize(schedule)))
+    copy = keras.optimizers.schedules.deserialize(config)
+    assert isinstance(copy, WarmupPolynomialDecay)
+    assert copy.get_config() == schedule.get_config()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((-1.0, 10), "init_lr=-1.0 must be"),
+        ((float("nan"), 10), "init_lr=nan must be"),
+        ((1.0, 0), "num_train_steps=0 must be at least 1"),
+        ((1.0, 10, 11), "num_warmup_steps=11 must lie between 0 and num_train_steps=10"),
+        ((1.0, 10, -1), "num_warmup_steps=-1 must"),
+        ((1.0, 10, 1, 0.0), "power=0.0 must be a positive number"),
+    ],
+)
+def test_impossible_values_are_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        WarmupPolynomialDecay(*arguments)

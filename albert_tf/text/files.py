@@ -19,11 +19,12 @@ def input_files(inputs: str | os.PathLike | Iterable[str | os.PathLike]) -> list
       FileNotFoundError: a path does not exist or a glob matches nothing.
       IsADirectoryError: a path is a folder.
     """
-    patterns = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
+    given = [inputs] if isinstance(inputs, str | os.PathLike) else inputs
+    patterns = [os.fspath(pattern) for pattern in given]
     if not patterns:
         raise FileNotFoundError("no input files: an empty list was given")
     files: list[str] = []
-    for pattern in map(os.fspath, patterns):
+    for pattern in patterns:
         # A file whose name holds [ or * is meant literally when it exists.
         found = [pattern] if tf.io.gfile.exists(pattern) else sorted(tf.io.gfile.glob(pattern))
         if not found:

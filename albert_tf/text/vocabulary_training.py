@@ -26,7 +26,6 @@ def train_vocabulary(
     lowercase: bool = True,
     strip_accents: bool = True,
     max_sentences: int = 10_000_000,
-    seed: int = 0,
 ) -> Vocabulary:
     """Trains a vocabulary by SentencePiece's unigram model and writes it.
 
@@ -38,8 +37,8 @@ def train_vocabulary(
       vocab_size: number of pieces, the special ones included, V.
       lowercase: whether case is folded.
       strip_accents: whether accents are dropped.
-      max_sentences: of a larger corpus a random sample of this many lines is used.
-      seed: of the sample.
+      max_sentences: of a larger corpus a random sample of this many lines is used,
+        the same one every time.
     Returns:
       The vocabulary.
     Raises:
@@ -58,7 +57,7 @@ def train_vocabulary(
     temporary = output.with_name(f"{output.name}.{os.getpid()}.tmp")
     temporary.touch()  # an unwritable place shows now, not after an hour of training
     try:
-        model = _train(_sentences(files, lowercase, strip_accents), vocab_size, max_sentences, seed)
+        model = _train(_sentences(files, lowercase, strip_accents), vocab_size, max_sentences)
         vocabulary = Vocabulary.from_bytes(model, name=os.fspath(output))
         temporary.write_bytes(model)
         temporary.replace(output)
@@ -89,7 +88,7 @@ def _cut(text: bytes) -> Iterator[bytes]:
         yield text[start:]
 
 
-def _train(sentences: Iterator[bytes], vocab_size: int, max_sentences: int, seed: int) -> bytes:
+def _train(sentences: Iterator[bytes], vocab_size: int, max_sentences: int) -> bytes:
     """The model file that SentencePiece makes of sentences, or a ValueError that says what is possible."""
     model = io.BytesIO()
     count = 0
@@ -99,7 +98,6 @@ def _train(sentences: Iterator[bytes], vocab_size: int, max_sentences: int, seed
         for count, sentence in enumerate(sentences, start=1):  # noqa: B007
             yield sentence
 
-    sentencepiece.set_random_generator_seed(seed)
     try:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=counted(),

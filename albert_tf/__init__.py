@@ -6,6 +6,7 @@ G groups. A line that changes a tensor's shape ends with the new shape.
 """
 
 from albert_tf.analysis.parameters import parameter_count
+from albert_tf.checkpoints import load, save
 from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.model import AlbertEncoder, AlbertPretrainer
 from albert_tf.text import Tokenizer
@@ -16,5 +17,7 @@ __all__ = [
     "AlbertEncoder",
     "AlbertPretrainer",
     "Tokenizer",
+    "load",
     "parameter_count",
+    "save",
 ]

@@ -1,1 +1,41 @@
 """Weights in and out of files: our run directory and the formats of other implementations."""
+
+from albert_tf.checkpoints.run import (
+    build_model,
+    create_run,
+    load,
+    read_config,
+    read_task,
+    read_tokenizer,
+    save,
+    task_of,
+    vocabulary_path,
+)
+from albert_tf.checkpoints.steps import (
+    checkpoint_parts,
+    checkpoint_prefix,
+    checkpoint_steps,
+    delete_checkpoint,
+    newest_checkpoint,
+    read_checkpoint,
+    write_checkpoint,
+)
+
+__all__ = [
+    "build_model",
+    "checkpoint_parts",
+    "checkpoint_prefix",
+    "checkpoint_steps",
+    "create_run",
+    "delete_checkpoint",
+    "load",
+    "newest_checkpoint",
+    "read_checkpoint",
+    "read_config",
+    "read_task",
+    "read_tokenizer",
+    "save",
+    "task_of",
+    "vocabulary_path",
+    "write_checkpoint",
+]

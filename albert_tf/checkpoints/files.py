@@ -1,0 +1,49 @@
+"""Files that appear whole under their name or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def write_file(path: Path, content: str) -> None:
+    """Writes a text file under a temporary name beside it and renames it; an existing file is replaced.
+
+    Args:
+      path: the file; its folder exists.
+      content: all of its text.
+    """
+    temporary = path.with_name(f".{path.name}.writing")
+    try:
+        temporary.write_text(content, encoding="utf-8")
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def new_directory(path: Path) -> Iterator[Path]:
+    """A temporary folder that becomes `path` when the block ends, and vanishes when it raises.
+
+    Args:
+      path: the folder to be; it does not exist yet, or is empty.
+    Yields:
+      The folder to write into, beside `path`.
+    Raises:
+      FileExistsError: there is something at `path`.
+    """
+    path = path.absolute()  # "." has no name to derive another from
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        raise FileExistsError(f"{path} exists already: name another place, or remove it")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.writing-{os.getpid()}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir()
+    try:
+        yield temporary
+        temporary.rename(path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)

@@ -1,0 +1,242 @@
+"""The run directory: what one command writes, any other reads.
+
+    run/config.json  task.json  spiece.model  tokenizer.json  recipe.json  checkpoints/ckpt-<step>.*
+
+Whole models, with the files beside them:
+
+    save(model, run, vocabulary=None, step=0, tokenizer=None, recipe=None, task=None)
+    load(run, step=None) -> model
+
+What training needs, in pieces:
+
+    create_run(run, config, task, vocabulary=None, tokenizer=None, recipe=None)  all but checkpoints
+    read_config(run), read_task(run), read_tokenizer(run), vocabulary_path(run)
+    task_of(model) -> task, build_model(config, task) -> model
+    write_checkpoint(run, step, keep=None, model=…, optimizer=…, …), read_checkpoint(run, step, model=…, …)
+    checkpoint_steps(run), newest_checkpoint(run), checkpoint_parts(run, step), delete_checkpoint(run, step)
+
+The last two lines are in checkpoints/steps.py.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from albert_tf.checkpoints.files import new_directory, write_file
+from albert_tf.checkpoints.steps import PathLike, newest_checkpoint, read_checkpoint, write_checkpoint
+from albert_tf.config import AlbertConfig
+from albert_tf.model import AlbertEncoder, AlbertPretrainer
+
+CONFIG, TASK, VOCABULARY, TOKENIZER, RECIPE = (
+    "config.json",
+    "task.json",
+    "spiece.model",
+    "tokenizer.json",
+    "recipe.json",
+)
+
+# How text was normalised before it met the vocabulary, unless a run says otherwise.
+TOKENIZER_DEFAULTS = {"lowercase": True, "strip_accents": True}
+
+
+class ModelKind(NamedTuple):
+    """A class of models, and which of its attributes go into task.json and back into its constructor."""
+
+    model: type
+    arguments: tuple[str, ...]
+
+
+MODELS = {
+    "encoder": ModelKind(AlbertEncoder, ()),
+    "pretrainer": ModelKind(AlbertPretrainer, ("sentence_objective",)),
+}
+
+
+def task_of(model: Any) -> dict[str, Any]:
+    """What task.json says of a model: its kind and the arguments it was made with.
+
+    Raises:
+      ValueError: it is no model of ours.
+    """
+    for kind, (cls, arguments) in MODELS.items():
+        if isinstance(model, cls):
+            return {"model": kind, **{name: getattr(model, name) for name in arguments}}
+    known = ", ".join(kind.model.__name__ for kind in MODELS.values())
+    raise ValueError(f"a {type(model).__name__} cannot be saved as a run: it is none of {known}")
+
+
+def build_model(config: AlbertConfig, task: Mapping[str, Any]) -> Any:
+    """An untrained model of the kind and with the arguments that a task.json names."""
+    kind = task.get("model")
+    if kind not in MODELS:
+        raise ValueError(f"model={kind!r} is none of {', '.join(MODELS)}")
+    cls, arguments = MODELS[kind]
+    missing = [name for name in arguments if name not in task]
+    if missing:
+        raise ValueError(f"{', '.join(missing)} is missing: a {kind} needs it")
+    return cls(config, **{name: task[name] for name in arguments})
+
+
+def create_run(
+    run: PathLike,
+    config: AlbertConfig,
+    task: Mapping[str, Any],
+    vocabulary: PathLike | None = None,
+    tokenizer: Mapping[str, bool] | None = None,
+    recipe: Mapping[str, Any] | None = None,
+) -> None:
+    """Makes a run directory that has everything but checkpoints.
+
+    Args:
+      run: the directory; it does not exist yet, or is empty.
+      config: the network's shape.
+      task: what `task_of` returned, and further entries such as `labels`.
+      vocabulary: SentencePiece model, copied; None where there is none.
+      tokenizer: `lowercase` and `strip_accents`; what is left out is True.
+      recipe: how the weights came about; None writes no recipe.json.
+    Raises:
+      FileExistsError: the directory exists.
+      OSError: the vocabulary cannot be read, or the directory cannot be written.
+    """
+    with new_directory(Path(run)) as folder:
+        _write_files(folder, config, task, vocabulary, tokenizer, recipe)
+
+
+def _write_files(
+    folder: Path,
+    config: AlbertConfig,
+    task: Mapping[str, Any],
+    vocabulary: PathLike | None,
+    tokenizer: Mapping[str, bool] | None,
+    recipe: Mapping[str, Any] | None,
+) -> None:
+    write_file(folder / CONFIG, config.to_json_string())
+    write_json(folder / TASK, task)
+    if vocabulary is not None:
+        shutil.copyfile(vocabulary, folder / VOCABULARY)
+    write_json(folder / TOKENIZER, _tokenizer(tokenizer or {}))
+    if recipe is not None:
+        write_json(folder / RECIPE, recipe)
+
+
+def save(
+    model: Any,
+    run_dir: PathLike,
+    vocabulary: PathLike | None = None,
+    step: int = 0,
+    tokenizer: Mapping[str, bool] | None = None,
+    recipe: Mapping[str, Any] | None = None,
+    task: Mapping[str, Any] | None = None,
+) -> None:
+    """Writes a model as a run directory, or as one more step of a run of the same model.
+
+    Args:
+      model: an AlbertPretrainer, AlbertEncoder, …
+      run_dir: the run directory; made unless it exists.
+      vocabulary: SentencePiece model to copy into a new run.
+      step: training step that the weights are of.
+      tokenizer: of a new run: `lowercase` and `strip_accents`, both True where left out.
+      recipe: of a new run: how the weights came about.
+      task: of a new run: further entries of task.json, such as `labels`.
+    Raises:
+      FileExistsError: the run has a checkpoint of this step, or the directory holds something else.
+      ValueError: the run is of another model, or the model is none of ours.
+      OSError: a file cannot be read or written.
+    """
+    run, entries = Path(run_dir), {**task_of(model), **(task or {})}
+    if (run / CONFIG).exists():
+        task_there = read_task(run)
+        same = all(task_there.get(name) == value for name, value in task_of(model).items())
+        if not same or read_config(run) != model.config:
+            raise ValueError(f"{run} is the run of another model: its {CONFIG} or {TASK} differs")
+        write_checkpoint(run, step, model=model)
+        return
+    with new_directory(run) as folder:
+        _write_files(folder, model.config, entries, vocabulary, tokenizer, recipe)
+        write_checkpoint(folder, step, model=model)
+
+
+def load(run_dir: PathLike, step: int | None = None) -> Any:
+    """The model of a run directory, with the weights of a step.
+
+    Args:
+      run_dir: the run directory.
+      step: training step; None takes the newest.
+    Returns:
+      A model of the class that task.json names.
+    Raises:
+      FileNotFoundError: there is no run, or no such checkpoint in it.
+      ValueError: a file of the run is damaged; the message names it.
+    """
+    config, task = read_config(run_dir), read_task(run_dir)
+    if step is None:
+        step = newest_checkpoint(run_dir)
+        if step is None:
+            raise FileNotFoundError(f"{Path(run_dir) / 'checkpoints'} holds no checkpoint: nothing to load")
+    try:
+        model = build_model(config, task)
+    except ValueError as error:
+        raise ValueError(f"{Path(run_dir) / TASK}: {error}") from error
+    read_checkpoint(run_dir, step, model=model)
+    return model
+
+
+def read_config(run: PathLike) -> AlbertConfig:
+    """The config of a run; FileNotFoundError or ValueError with the file's name where it has none."""
+    return AlbertConfig.from_json_file(_file(run, CONFIG))
+
+
+def read_task(run: PathLike) -> dict[str, Any]:
+    """task.json of a run; FileNotFoundError or ValueError with the file's name where it has none."""
+    return read_json(_file(run, TASK))
+
+
+def read_tokenizer(run: PathLike) -> dict[str, bool]:
+    """`lowercase` and `strip_accents` of a run; FileNotFoundError or ValueError where it does not say."""
+    path = _file(run, TOKENIZER)
+    try:
+        return _tokenizer(read_json(path))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def vocabulary_path(run: PathLike) -> Path | None:
+    """The SentencePiece model of a run; None where it was made without one."""
+    path = Path(run) / VOCABULARY
+    return path if path.exists() else None
+
+
+def _tokenizer(values: Mapping[str, bool]) -> dict[str, bool]:
+    unknown = sorted(values.keys() - TOKENIZER_DEFAULTS.keys())
+    if unknown:
+        raise ValueError(
+            f"unknown tokenizer setting {', '.join(unknown)}: there are {', '.join(TOKENIZER_DEFAULTS)}"
+        )
+    return {**TOKENIZER_DEFAULTS, **values}
+
+
+def _file(run: PathLike, name: str) -> Path:
+    path = Path(run) / name
+    if not path.exists():
+        raise FileNotFoundError(f"{path} is missing: {run} is no run directory")
+    return path
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; ValueError, with the file's name, where it holds none."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is no JSON file: {error}") from error
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} must hold a JSON object, not a {type(values).__name__}")
+    return values
+
+
+def write_json(path: Path, values: Mapping[str, Any]) -> None:
+    """Writes an object as JSON, a key a line, atomically."""
+    write_file(path, json.dumps(dict(values), indent=2, ensure_ascii=False) + "\n")

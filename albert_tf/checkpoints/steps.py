@@ -1,0 +1,162 @@
+"""The checkpoints of a run: `checkpoints/ckpt-<step>.*`, each there whole or not at all.
+
+A checkpoint is an object-based tf.train.Checkpoint of named parts (model, optimizer, iterator, …).
+TensorFlow writes it into a folder of its own; its files are then renamed, the index last: a step exists
+when its index does.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+PathLike = str | os.PathLike[str]
+
+# How TensorFlow names a variable's value in a checkpoint: path, `/` written as `.S`, and this.
+_VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
+
+
+def checkpoint_prefix(run: PathLike, step: int) -> Path:
+    """Where the checkpoint of a step is, or would be, without `.index` and `.data-…`."""
+    return Path(run) / "checkpoints" / f"ckpt-{step}"
+
+
+def checkpoint_steps(run: PathLike) -> list[int]:
+    """The steps that a run has checkpoints of, ascending; empty where there are none."""
+    found = (re.fullmatch(r"ckpt-(\d+)\.index", path.name) for path in Path(run).glob("checkpoints/*.index"))
+    return sorted(int(match[1]) for match in found if match)
+
+
+def newest_checkpoint(run: PathLike) -> int | None:
+    """The last step that a run has a checkpoint of; None where there is none."""
+    return max(checkpoint_steps(run), default=None)
+
+
+def write_checkpoint(run: PathLike, step: int, /, keep: int | None = None, **parts: Any) -> Path:
+    """Writes the checkpoint of a step, whole or not at all.
+
+    Args:
+      run: the run directory.
+      step: training step.
+      keep: how many checkpoints may stay, the newest; None keeps all.
+      **parts: what to save by name: `model`, and whatever training goes on with.
+    Returns:
+      The checkpoint's prefix.
+    Raises:
+      ValueError: the step is negative, or nothing is kept.
+      FileExistsError: the run has a checkpoint of this step.
+      OSError: it cannot be written.
+    """
+    if step < 0:
+        raise ValueError(f"step={step} must not be negative")
+    if keep is not None and keep < 1:
+        raise ValueError(f"keep={keep} must be at least 1, or None to keep all")
+    prefix = checkpoint_prefix(run, step)
+    if step in checkpoint_steps(run):
+        raise FileExistsError(f"{prefix}.index exists already: the run {run} has a checkpoint of step {step}")
+    temporary = prefix.with_name(f".{prefix.name}.writing")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    try:
+        tf.train.Checkpoint(**parts).write(str(temporary / prefix.name))
+        for file in sorted(temporary.iterdir(), key=lambda file: file.suffix == ".index"):
+            file.replace(prefix.with_name(file.name))
+    except tf.errors.OpError as error:
+        raise OSError(f"cannot write {prefix}: {error.message}") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    for old in checkpoint_steps(run)[: -keep if keep else 0]:
+        delete_checkpoint(run, old)
+    return prefix
+
+
+def delete_checkpoint(run: PathLike, step: int) -> None:
+    """Deletes the checkpoint of a step, the index first, so that it is never there in part."""
+    prefix = checkpoint_prefix(run, step)
+    prefix.with_name(f"{prefix.name}.index").unlink()
+    for file in prefix.parent.glob(f"{prefix.name}.data-*"):
+        file.unlink()
+
+
+def checkpoint_parts(run: PathLike, step: int) -> set[str]:
+    """The names under which `write_checkpoint` was given the parts of a checkpoint."""
+    return {key.partition("/")[0] for key in _shapes(_existing(run, step)) if "/" in key}
+
+
+def read_checkpoint(run: PathLike, step: int, /, **parts: Any) -> None:
+    """Restores parts from the checkpoint of a step; parts that are not asked for stay unread.
+
+    Args:
+      run: the run directory.
+      step: training step.
+      **parts: objects like those that were saved under these names. Of each, every variable must be in the
+        checkpoint; of `model`, every variable in the checkpoint must be in the model, too.
+    Raises:
+      FileNotFoundError: the run has no such checkpoint; the message says which it has.
+      ValueError: the checkpoint is damaged or of another model; the message names file and variables.
+    """
+    prefix = _existing(run, step)
+    if "model" in parts:
+        _check_model(prefix, parts["model"])
+    try:
+        status = tf.train.Checkpoint(**parts).read(str(prefix))
+        status.assert_existing_objects_matched().expect_partial()
+    except (tf.errors.OpError, ValueError, AssertionError) as error:
+        raise _unreadable(prefix, error) from error
+
+
+def _existing(run: PathLike, step: int) -> Path:
+    """The prefix of a checkpoint that is there; FileNotFoundError otherwise."""
+    prefix = checkpoint_prefix(run, step)
+    steps = checkpoint_steps(run)
+    if step not in steps:
+        known = f"it has those of steps {', '.join(map(str, steps))}" if steps else "it has none"
+        raise FileNotFoundError(f"{prefix}.index is missing: the run {run} has no such checkpoint, {known}")
+    return prefix
+
+
+def _shapes(prefix: Path) -> dict[str, list[int]]:
+    """The shape of everything in a checkpoint, by TensorFlow's name for it."""
+    try:
+        return dict(tf.train.list_variables(str(prefix)))
+    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+        raise _unreadable(prefix, error) from error
+
+
+def _check_model(prefix: Path, model: Any) -> None:
+    """ValueError, with their names, where the variables of a model are not those of its checkpoint."""
+    ours = {variable.name.partition(":")[0]: list(variable.shape) for variable in model.variables}
+    theirs = _model_variables(_shapes(prefix))
+    problems = [f"{name} is missing" for name in sorted(ours.keys() - theirs.keys())]
+    problems += [f"{name} is not in the model" for name in sorted(theirs.keys() - ours.keys())]
+    problems += [
+        f"{name} is {theirs[name]}, {ours[name]} in the model"
+        for name in sorted(ours.keys() & theirs.keys())
+        if ours[name] != theirs[name]
+    ]
+    if problems:
+        raise ValueError(f"{prefix}.index is of another model: {'; '.join(problems)}")
+
+
+def _model_variables(shapes: Mapping[str, list[int]]) -> dict[str, list[int]]:
+    """The part of a checkpoint's contents that is a model's variables, by their own names."""
+    found = {}
+    for key, shape in shapes.items():
+        if key.startswith("model/") and key.endswith(_VALUE):
+            name = key.removesuffix(_VALUE).rpartition("/")[2].replace(".S", "/")
+            # Every variable of ours is in a scope. What Keras hangs on a compiled model, its optimizer and
+            # metrics, is not.
+            if "/" in name:
+                found[name] = shape
+    return found
+
+
+def _unreadable(prefix: Path, error: Exception) -> ValueError:
+    reason = str(getattr(error, "message", error)).partition("\n")[0]
+    return ValueError(f"{prefix}.index or its .data file is damaged, or of another model: {reason}")

@@ -106,7 +106,7 @@ class AlbertEncoder(keras.Model):
             return None
         if seed is None:
             seed = tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32)
-        return tf.unstack(tf.random.split(seed, 1 + 3 * len(sharing_plan(self.config))))
+        return tf.unstack(tf.random.split(seed, 1 + 3 * len(sharing_plan(self.config)), alg="philox"))
 
     def get_config(self) -> dict[str, Any]:
         """What `from_config` makes the same, untrained model of."""

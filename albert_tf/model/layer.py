@@ -61,11 +61,14 @@ def dropout(x: tf.Tensor, rate: float, seed: tf.Tensor | None) -> tf.Tensor:
       rate: probability of an element to be dropped.
       seed: int32 [2], which alone decides the elements; None drops nothing.
     Returns:
-      A tensor like x.
+      A tensor like x. XLA compiles the generator to other numbers than TensorFlow's kernels draw.
     """
     if seed is None or rate == 0:
         return x
-    return tf.nn.experimental.stateless_dropout(x, rate=rate, seed=seed)
+    # In float32, since bfloat16 has too few numbers below 1 to meet the rate; and from a generator that is
+    # named, since compiled code that has to find one out takes a hundred times as long.
+    keep = tf.random.stateless_uniform(tf.shape(x), seed, alg="philox") >= rate
+    return tf.where(keep, x / (1 - rate), tf.zeros([], x.dtype))
 
 
 def attention_bias(mask: tf.Tensor, dtype: tf.DType) -> tf.Tensor:

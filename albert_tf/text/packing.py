@@ -1,0 +1,99 @@
+"""`[CLS] a [SEP]` and `[CLS] a [SEP] b [SEP]`, trimmed and padded, with core TensorFlow ops alone.
+
+TF Serving lacks some of TF Text's trimming ops, and a TPU's host runs no Assert ops: none are in here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from albert_tf.features import MASK, TYPE_IDS, WORD_IDS
+from albert_tf.text.vocabulary import CLS_ID, PAD_ID, SEP_ID
+
+
+def trimmed_lengths(a: tf.Tensor, b: tf.Tensor, budget: tf.Tensor | int) -> tuple[tf.Tensor, tf.Tensor]:
+    """The lengths of two segments after trimming them to a common budget in turn, token by token.
+
+    Args:
+      a: tokens of the first segments, int32 [B]; these get the odd token.
+      b: tokens of the second segments, int32 [B].
+      budget: tokens that both may have together; a negative one counts as 0.
+    Returns:
+      int32 [B] each: unchanged where they fit, else their sum is the budget and they are as equal as can be.
+    """
+    budget = tf.maximum(budget, 0)
+    kept_a = tf.minimum(a, tf.maximum(budget - budget // 2, budget - b))
+    return kept_a, tf.minimum(b, budget - kept_a)
+
+
+def pack_spans(
+    tokens: tf.Tensor, starts: Sequence[tf.Tensor], lengths: Sequence[tf.Tensor], seq_length: tf.Tensor | int
+) -> dict[str, tf.Tensor]:
+    """Rows of `[CLS] a [SEP] (b [SEP])` from spans of one long run of tokens.
+
+    Args:
+      tokens: int32 [T], all texts one after the other.
+      starts: one or two segments' first positions in tokens, int32 [B] each.
+      lengths: their lengths, int32 [B] each, trimmed already: they fit with the special tokens.
+      seq_length: S.
+    Returns:
+      input_word_ids, input_mask, input_type_ids, int32 [B, S].
+    """
+    columns = tf.range(seq_length)[tf.newaxis]  # [1, S]
+    # Whatever lies outside the segments reads this last [PAD]; it also keeps the gather off an empty tensor.
+    tokens = tf.concat([tokens, [PAD_ID]], axis=0)  # [T + 1]
+    source = tf.fill([tf.size(starts[0]), seq_length], tf.size(tokens) - 1)  # [B, S]
+    begin = 1
+    separators = []
+    for start, length in zip(starts, lengths, strict=True):
+        end = begin + length[:, tf.newaxis]  # [B, 1]
+        inside = (columns >= begin) & (columns < end)
+        source = tf.where(inside, start[:, tf.newaxis] + columns - begin, source)
+        separators.append(end)
+        begin = end + 1
+    word_ids = tf.gather(tokens, source)
+    word_ids = tf.where(columns == 0, CLS_ID, word_ids)
+    for separator in separators:
+        word_ids = tf.where(columns == separator, SEP_ID, word_ids)
+    mask = tf.cast(columns <= separators[-1], tf.int32)
+    type_ids = tf.cast(columns > separators[0], tf.int32) * mask
+    return {WORD_IDS: word_ids, MASK: mask, TYPE_IDS: type_ids}
+
+
+def pack(segments: Sequence[tf.RaggedTensor], seq_length: tf.Tensor | int) -> dict[str, tf.Tensor]:
+    """The inputs of the encoder from one or two tokenised segments, trimmed to fit.
+
+    Args:
+      segments: one or two of int32 [B, (tokens)] or [B, (words), (tokens)], without special tokens.
+      seq_length: S, the special tokens included; a Python int or an int32 scalar.
+    Returns:
+      input_word_ids, input_mask, input_type_ids, int32 [B, S]. Segments that are too long are cut to prefixes
+      of about equal length that fill seq_length exactly.
+    Raises:
+      ValueError: neither one segment nor two.
+    Source: TF Hub's common text API, `bert_pack_inputs`.
+    """
+    if len(segments) not in (1, 2):
+        raise ValueError(f"{len(segments)} segments given: an input has one or two")
+    splits = [_token_splits(segment) for segment in segments]  # [B + 1] each
+    flat = [segment.flat_values for segment in segments]
+    starts = [split[:-1] for split in splits]
+    lengths = [split[1:] - split[:-1] for split in splits]
+    budget = seq_length - 1 - len(segments)
+    if len(segments) == 1:
+        lengths = [tf.minimum(lengths[0], tf.maximum(budget, 0))]
+    else:
+        starts[1] += tf.size(flat[0])
+        lengths = list(trimmed_lengths(*lengths, budget))
+    return pack_spans(tf.concat(flat, axis=0), starts, lengths, seq_length)
+
+
+def _token_splits(segment: tf.RaggedTensor) -> tf.Tensor:
+    """Where each row begins and ends in the flat tokens, whatever the ragged rank: int32 [B + 1]."""
+    splits = segment.row_splits
+    while isinstance(segment.values, tf.RaggedTensor):
+        segment = segment.values
+        splits = tf.gather(segment.row_splits, splits)
+    return tf.cast(splits, tf.int32)

@@ -1,0 +1,101 @@
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.features import ENCODER_INPUTS
+from albert_tf.text.packing import pack, trimmed_lengths
+
+
+@pytest.fixture(scope="module")
+def recorded(golden):
+    return json.loads((golden / "hub/preprocessor.json").read_text())
+
+
+def by_hand(rows, seq_length):
+    """`[CLS] a [SEP] (b [SEP])` one token at a time, the segments taking turns until the budget is spent."""
+    packed = {name: [] for name in ENCODER_INPUTS}
+    for segments in rows:
+        kept = [[] for _ in segments]
+        budget = seq_length - 1 - len(segments)
+        for position in range(max(map(len, segments))):
+            for segment, taken in zip(segments, kept, strict=True):
+                if position < len(segment) and sum(map(len, kept)) < budget:
+                    taken.append(segment[position])
+        ids, types = [2, *kept[0], 3], [0] * (len(kept[0]) + 2)
+        for segment in kept[1:]:
+            ids, types = [*ids, *segment, 3], [*types, *[1] * (len(segment) + 1)]
+        padding = [0] * (seq_length - len(ids))
+        for name, values in zip(ENCODER_INPUTS, (ids, [1] * len(ids), types), strict=True):
+            packed[name].append(values + padding)
+    return packed
+
+
+def as_lists(packed):
+    return {name: tensor.numpy().tolist() for name, tensor in packed.items()}
+
+
+def test_published_preprocessor_one_segment(recorded):
+    packed = as_lists(pack([tf.ragged.constant(recorded["tokens"], tf.int32)], 128))
+    assert packed == {name: recorded["default"][name] for name in ENCODER_INPUTS}
+
+
+@pytest.mark.parametrize("case", range(4))
+def test_published_preprocessor_two_segments(recorded, case):
+    tokens = recorded["tokens"]
+    segments = [tf.ragged.constant(rows, tf.int32) for rows in (tokens, tokens[::-1])]
+    expected = recorded["pairs_with_reversed_batch"][case]
+    packed = as_lists(pack(segments, expected["seq_length"]))
+    assert packed == {name: expected[name] for name in ENCODER_INPUTS}
+
+
+@pytest.mark.parametrize("seq_length", [3, 4, 7, 8, 20])
+def test_by_hand(seq_length):
+    lengths = [0, 1, 2, 3, 5, 9, 30]
+    rows = [([*range(10, 10 + a)], [*range(50, 50 + b)]) for a in lengths for b in lengths]
+    first, second = (tf.ragged.constant(side, tf.int32) for side in zip(*rows, strict=True))
+    assert as_lists(pack([first, second], seq_length)) == by_hand(rows, seq_length)
+    assert as_lists(pack([first], seq_length)) == by_hand([row[:1] for row in rows], seq_length)
+
+
+def test_words_of_pieces():
+    words = tf.ragged.constant([[[7, 8], [], [9]], [], [[10]]], tf.int32, ragged_rank=2)
+    pieces = tf.ragged.constant([[7, 8, 9], [], [10]], tf.int32)
+    assert as_lists(pack([words, pieces], 8)) == as_lists(pack([pieces, pieces], 8))
+
+
+def test_in_graph_with_unknown_sizes_and_without_asserts():
+    spec = tf.RaggedTensorSpec([None, None], tf.int32)
+
+    @tf.function(input_signature=[spec, spec, tf.TensorSpec([], tf.int32)])
+    def packed(a, b, seq_length):
+        return pack([a, b], seq_length)
+
+    rows = [([5] * 4, [6] * 9), ([], [])]
+    first, second = (tf.ragged.constant(side, tf.int32) for side in zip(*rows, strict=True))
+    assert as_lists(packed(first, second, 10)) == by_hand(rows, 10)
+    ops = {op.type for op in packed.get_concrete_function().graph.get_operations()}
+    assert not {op for op in ops if "Assert" in op or op.startswith("TFText")}
+
+
+def test_no_rows():
+    empty = tf.RaggedTensor.from_row_splits(tf.constant([], tf.int32), tf.constant([0], tf.int64))
+    assert pack([empty, empty], 8)["input_word_ids"].shape == [0, 8]
+
+
+def test_three_segments():
+    with pytest.raises(ValueError, match="3 segments given"):
+        pack([tf.ragged.constant([[5]])] * 3, 8)
+
+
+def test_trimmed_lengths_take_turns():
+    a, b = (side.ravel() for side in np.meshgrid(range(12), range(12)))
+    for budget in range(-1, 24):
+        kept = [
+            side.numpy()
+            for side in trimmed_lengths(tf.constant(a, tf.int32), tf.constant(b, tf.int32), budget)
+        ]
+        for row in zip(a, b, *kept, strict=True):
+            turns = [side for k in range(12) for side in (0, 1) if k < row[side]][: max(budget, 0)]
+            assert (turns.count(0), turns.count(1)) == row[2:]

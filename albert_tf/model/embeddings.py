@@ -8,7 +8,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.config import AlbertConfig
-from albert_tf.model.layer import NO_AUTOCAST, LayerNorm, dropout, kernel_initializer
+from albert_tf.model.layer import FLOAT32_VARIABLE, LayerNorm, dropout, kernel_initializer
 
 
 class Embeddings(keras.layers.Layer):
@@ -32,7 +32,7 @@ class Embeddings(keras.layers.Layer):
             f"embeddings/{name}",
             [rows, config.embedding_size],
             initializer=kernel_initializer(config),
-            **NO_AUTOCAST,
+            **FLOAT32_VARIABLE,
         )
 
     def call(self, word_ids: tf.Tensor, type_ids: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:

@@ -36,7 +36,7 @@ class AlbertEncoder(keras.Model):
         super().__init__(autocast=False, **kwargs)
         self.config = config
         plan = sharing_plan(config)
-        self.embeddings = Embeddings(config, name="embeddings")
+        self.embeddings = Embeddings(config, name="embeddings", dtype=self.dtype_policy)
         self.projection = (
             Dense("encoder/embedding_hidden_mapping_in", config.embedding_size, config.hidden_size, config)
             if config.has_projection
@@ -110,7 +110,7 @@ class AlbertEncoder(keras.Model):
 
     def get_config(self) -> dict[str, Any]:
         """What `from_config` makes the same, untrained model of."""
-        return {"name": self.name, "config": self.config.to_dict()}
+        return {**keras.layers.Layer.get_config(self), "config": self.config.to_dict()}
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> AlbertEncoder:

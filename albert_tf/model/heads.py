@@ -8,7 +8,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.config import AlbertConfig
-from albert_tf.model.layer import ACTIVATIONS, NO_AUTOCAST, Dense, LayerNorm, kernel_initializer
+from albert_tf.model.layer import ACTIVATIONS, FLOAT32_VARIABLE, Dense, LayerNorm, kernel_initializer
 
 
 class MaskedLanguageModel(keras.layers.Layer):
@@ -26,7 +26,7 @@ class MaskedLanguageModel(keras.layers.Layer):
         self.transform = Dense("cls/predictions/transform/dense", config.hidden_size, width, config)
         self.layer_norm = LayerNorm("cls/predictions/transform/LayerNorm", width, config)
         self.output_bias = self.add_weight(
-            "cls/predictions/output_bias", [config.vocab_size], initializer="zeros", **NO_AUTOCAST
+            "cls/predictions/output_bias", [config.vocab_size], initializer="zeros", **FLOAT32_VARIABLE
         )
 
     def call(self, sequence: tf.Tensor, positions: tf.Tensor, word_embeddings: tf.Tensor) -> tf.Tensor:
@@ -63,10 +63,10 @@ class SentenceRelationship(keras.layers.Layer):
             "cls/seq_relationship/output_weights",
             [2, config.hidden_size],
             initializer=kernel_initializer(config),
-            **NO_AUTOCAST,
+            **FLOAT32_VARIABLE,
         )
         self.output_bias = self.add_weight(
-            "cls/seq_relationship/output_bias", [2], initializer="zeros", **NO_AUTOCAST
+            "cls/seq_relationship/output_bias", [2], initializer="zeros", **FLOAT32_VARIABLE
         )
 
     def call(self, pooled: tf.Tensor) -> tf.Tensor:

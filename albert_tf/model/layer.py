@@ -26,9 +26,9 @@ ACTIVATIONS = {
 # Added to the scores of padding: exp(-10000) is 0 in every float type, and float16 holds it.
 MASKED_SCORE = -10000.0
 
-# Variables stay float32 under every policy, and the functions below cast what they read: a graph traced
+# Variables are float32 under every policy, and the functions below cast what they read: a graph traced
 # from them needs nothing of Keras.
-NO_AUTOCAST = {"experimental_autocast": False}
+FLOAT32_VARIABLE = {"dtype": tf.float32, "experimental_autocast": False}
 
 
 def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
@@ -116,9 +116,9 @@ class Dense(keras.layers.Layer):
     def __init__(self, scope: str, inputs: int, outputs: int, config: AlbertConfig, **kwargs: Any):
         super().__init__(name=scope.rpartition("/")[2], autocast=False, **kwargs)
         self.kernel = self.add_weight(
-            f"{scope}/kernel", [inputs, outputs], initializer=kernel_initializer(config), **NO_AUTOCAST
+            f"{scope}/kernel", [inputs, outputs], initializer=kernel_initializer(config), **FLOAT32_VARIABLE
         )
-        self.bias = self.add_weight(f"{scope}/bias", [outputs], initializer="zeros", **NO_AUTOCAST)
+        self.bias = self.add_weight(f"{scope}/bias", [outputs], initializer="zeros", **FLOAT32_VARIABLE)
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
         """Rows [R, I] to rows [R, O]."""
@@ -131,8 +131,8 @@ class LayerNorm(keras.layers.Layer):
     def __init__(self, scope: str, width: int, config: AlbertConfig, **kwargs: Any):
         super().__init__(name=scope.rpartition("/")[2], autocast=False, **kwargs)
         self.epsilon = config.layer_norm_eps
-        self.gamma = self.add_weight(f"{scope}/gamma", [width], initializer="ones", **NO_AUTOCAST)
-        self.beta = self.add_weight(f"{scope}/beta", [width], initializer="zeros", **NO_AUTOCAST)
+        self.gamma = self.add_weight(f"{scope}/gamma", [width], initializer="ones", **FLOAT32_VARIABLE)
+        self.beta = self.add_weight(f"{scope}/beta", [width], initializer="zeros", **FLOAT32_VARIABLE)
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
         """[..., W] to [..., W]."""

@@ -28,7 +28,7 @@ class AlbertPretrainer(keras.Model):
         super().__init__(autocast=False, **kwargs)
         self.config = config
         self.sentence_objective = check_sentence_objective(sentence_objective)
-        self.encoder = AlbertEncoder(config, name="encoder")
+        self.encoder = AlbertEncoder(config, name="encoder", dtype=self.dtype_policy)
         self.mlm = MaskedLanguageModel(config, name="mlm")
         self.sentence = None if sentence_objective == "none" else SentenceRelationship(config)
 
@@ -64,7 +64,7 @@ class AlbertPretrainer(keras.Model):
     def get_config(self) -> dict[str, Any]:
         """What `from_config` makes the same, untrained model of."""
         return {
-            "name": self.name,
+            **keras.layers.Layer.get_config(self),
             "config": self.config.to_dict(),
             "sentence_objective": self.sentence_objective,
         }

@@ -45,8 +45,8 @@ class Embeddings(keras.layers.Layer):
         Returns:
           [B, S, E].
         Raises:
-          tf.errors.InvalidArgumentError: an id is outside its table (on CPU; an accelerator's gather
-            gives zeros instead), or S is more than max_position_embeddings.
+          tf.errors.InvalidArgumentError: an id is outside its table (on CPU, uncompiled: see
+            `AlbertEncoder.call`), or S is more than max_position_embeddings.
         """
         length = tf.shape(word_ids)[1]
         # A slice, not [:length]: strided slices are cut silently at the end of the table.

@@ -72,8 +72,8 @@ class AlbertEncoder(keras.Model):
         Raises:
           ValueError: an input is missing, shapes disagree, or S is more than max_position_embeddings.
           tf.errors.InvalidArgumentError: the same where shapes are known only when it runs; or an id
-            is outside the vocabulary. On an accelerator, where gather cannot raise, such an id has an
-            embedding of zeros.
+            is outside the vocabulary. Neither an accelerator nor code that XLA compiled can raise that:
+            such an id has an embedding of zeros there, or under XLA that of the nearest id.
         """
         word_ids, mask, type_ids = encoder_inputs(inputs, self.config.max_position_embeddings)
         seeds = self._dropout_seeds(seed) if training else None
@@ -123,10 +123,8 @@ def _key(path: BlockPath) -> str:
     return f"{path.group}_{path.inner}"
 
 
-def encoder_inputs(
-    inputs: Mapping[str, tf.Tensor], max_length: int
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Word ids, mask and type ids, each [B, S], checked as far as their static shapes go.
+def encoder_inputs(inputs: Mapping[str, tf.Tensor], max_length: int) -> list[tf.Tensor]:
+    """Word ids, mask and type ids, each [B, S] and of the type of the word ids, once they agree.
 
     Args:
       inputs: the tensors by name; mask and types may be missing.
@@ -134,8 +132,9 @@ def encoder_inputs(
     Returns:
       The three tensors.
     Raises:
-      ValueError: no dict, no word ids, a type that is no integer, shapes that disagree, too long a
+      ValueError: no dict, no word ids, a type that is no integer, static shapes that disagree, too long a
         sequence.
+      tf.errors.InvalidArgumentError: other shapes that disagree.
     """
     if not isinstance(inputs, Mapping):
         raise ValueError(f"inputs must be a dict of {', '.join(ENCODER_INPUTS)}, not {type(inputs).__name__}")
@@ -160,4 +159,6 @@ def encoder_inputs(
         raise ValueError(
             f"the sequence length {word_ids.shape[1]} is more than max_position_embeddings={max_length}"
         )
-    return word_ids, mask, type_ids
+    # Stacked, since that alone raises where shapes known only when it runs disagree: a sum would broadcast,
+    # and a reshape accept a transposed mask.
+    return tf.unstack(tf.stack([tf.cast(x, word_ids.dtype) for x in (word_ids, mask, type_ids)]), num=3)

@@ -8,6 +8,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.config import AlbertConfig
+from albert_tf.features import MLM_POSITIONS
 from albert_tf.model.layer import ACTIVATIONS, FLOAT32_VARIABLE, Dense, LayerNorm, kernel_initializer
 
 
@@ -38,7 +39,16 @@ class MaskedLanguageModel(keras.layers.Layer):
           word_embeddings: [V, E].
         Returns:
           float32 [B, P, V].
+        Raises:
+          ValueError: the positions are not [B, P].
+          tf.errors.InvalidArgumentError: the same where shapes are known only when it runs; or a position
+            is outside the sequence (on CPU, uncompiled: see `AlbertEncoder.call`).
         """
+        if not positions.shape.is_compatible_with([sequence.shape[0], None]):
+            raise ValueError(
+                f"{MLM_POSITIONS} has shape {positions.shape}: it must be [batch, predictions] "
+                f"for a sequence output {sequence.shape}"
+            )
         masked = tf.gather(sequence, positions, batch_dims=1)  # [B, P, H]
         rows = tf.reshape(masked, [-1, sequence.shape[-1]])  # [B·P, H]
         rows = self.layer_norm(self.activation(self.transform(rows)))  # [B·P, E]

@@ -244,9 +244,7 @@ def _from_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
     if values.get("tie_word_embeddings", True) is not True:
         raise ValueError("tie_word_embeddings=False: ALBERT's MLM head is tied to the word embeddings")
     values = {**_HUGGING_FACE_DEFAULTS, **values}
-    if values["hidden_act"] not in _HUGGING_FACE_ACTIVATIONS:
-        known = ", ".join(_HUGGING_FACE_ACTIVATIONS)
-        raise ValueError(f"hidden_act={values['hidden_act']!r} is none of {known}")
+    _check_choice("hidden_act", values["hidden_act"], tuple(_HUGGING_FACE_ACTIVATIONS))
     fields = {field.name for field in dataclasses.fields(AlbertConfig)}
     ours = {key: value for key, value in values.items() if key in fields}
     ours["hidden_act"] = _HUGGING_FACE_ACTIVATIONS[values["hidden_act"]]

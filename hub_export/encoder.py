@@ -1,0 +1,103 @@
+"""The encoder as an exported module: token ids to hidden states, with the heads of pre-training beside it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.features import ENCODER_INPUTS, MLM_POSITIONS
+from albert_tf.model import AlbertEncoder, AlbertPretrainer
+from hub_export.module import Module
+
+Tensors = Mapping[str, tf.Tensor]
+Forward = Callable[[Tensors, bool], dict[str, Any]]
+
+
+class Network(Module):
+    """A forward pass that dropout makes different in training.
+
+    Args:
+      forward: from the inputs and whether dropout is on, to the outputs.
+      inputs: names of the inputs, int32 [B, any length] each.
+      variables: all variables that `forward` uses, in the source model's order.
+    """
+
+    def __init__(self, forward: Forward, inputs: tuple[str, ...], variables: list[tf.Variable]):
+        super().__init__(variables)
+        self._forward = forward
+        spec = {name: tf.TensorSpec([None, None], tf.int32, name) for name in inputs}
+        for training in (False, True):
+            self.__call__.get_concrete_function(spec, training=training)
+        self.call_training.get_concrete_function(spec)
+
+    @tf.function
+    def __call__(self, inputs: Tensors, training: bool = False) -> dict[str, Any]:
+        """The outputs by name; `training` turns dropout on."""
+        outputs = self._forward(inputs, training)
+        return tf.nest.map_structure(lambda tensor: tf.cast(tensor, tf.float32), outputs)
+
+    @tf.function
+    def call_training(self, inputs: Tensors) -> dict[str, Any]:
+        """The call with dropout on, as an endpoint of its own: Keras 3's TFSMLayer passes no `training`."""
+        return self(inputs, training=True)
+
+
+def encoder_module(model: keras.Model, vocabulary: str | os.PathLike[str] | None = None) -> Network:
+    """The encoder of a model as a module, and the heads of pre-training that the model has as its parts.
+
+    Args:
+      model: an AlbertEncoder or a model that has one as `encoder`. The module shares its variables.
+      vocabulary: SentencePiece file that travels with the module as the asset `sp_model_file`.
+    Returns:
+      A module from `input_word_ids`, `input_mask`, `input_type_ids`, int32 [B, S], to float32
+      `pooled_output` [B, H], also under the name `default`, `sequence_output` [B, S, H] and
+      `encoder_outputs`, a list of L · inner_group_num [B, S, H]. Of an AlbertPretrainer it also has `mlm`,
+      whose input `masked_lm_positions` int32 [B, P] adds the output `mlm_logits` [B, P, V], and, named by
+      its sentence objective, `sop` with `sop_logits` or `nsp` with `nsp_logits` [B, 2].
+    """
+    encoder = model if isinstance(model, AlbertEncoder) else model.encoder
+    module = Network(
+        lambda inputs, training: _encode(encoder, inputs, training), ENCODER_INPUTS, encoder.weights
+    )
+    if isinstance(model, AlbertPretrainer):
+        module.mlm = _mlm(encoder, model.mlm)
+        if model.sentence is not None:
+            setattr(
+                module, model.sentence_objective, _sentence(encoder, model.sentence, model.sentence_objective)
+            )
+    if vocabulary is not None:
+        module.sp_model_file = tf.saved_model.Asset(os.fspath(vocabulary))
+    return module
+
+
+def _encode(encoder: AlbertEncoder, inputs: Tensors, training: bool) -> dict[str, Any]:
+    """The encoder's outputs under the names of the published modules, in its own compute type."""
+    outputs = encoder(inputs, training=training)
+    return {
+        "default": outputs["pooled_output"],
+        "pooled_output": outputs["pooled_output"],
+        "sequence_output": outputs["sequence_output"],
+        "encoder_outputs": outputs["encoder_outputs"],
+    }
+
+
+def _mlm(encoder: AlbertEncoder, head: keras.layers.Layer) -> Network:
+    def forward(inputs: Tensors, training: bool) -> dict[str, Any]:
+        outputs = _encode(encoder, inputs, training)
+        words = encoder.embeddings.word_embeddings
+        logits = head(outputs["sequence_output"], inputs[MLM_POSITIONS], words)
+        return {**outputs, "mlm_logits": logits}
+
+    return Network(forward, (*ENCODER_INPUTS, MLM_POSITIONS), [*encoder.weights, *head.weights])
+
+
+def _sentence(encoder: AlbertEncoder, head: keras.layers.Layer, objective: str) -> Network:
+    def forward(inputs: Tensors, training: bool) -> dict[str, Any]:
+        outputs = _encode(encoder, inputs, training)
+        return {**outputs, f"{objective}_logits": head(outputs["pooled_output"])}
+
+    return Network(forward, ENCODER_INPUTS, [*encoder.weights, *head.weights])

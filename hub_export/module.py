@@ -1,0 +1,26 @@
+"""What every exported module is: a Reusable SavedModel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import tensorflow as tf
+
+
+class Module(tf.train.Checkpoint):
+    """An object that `tf.saved_model.save` writes and `hub.KerasLayer` reads with all its weights.
+
+    A subclass adds a class-level `__call__`, a tf.function that it traces for every permitted argument:
+    KerasLayer calls what it loads, and finds no trainable weights in a plain tf.Module. Keras objects stay in
+    the closures of those functions, so that what is saved depends on no Keras.
+
+    Args:
+      variables: all variables that any call uses, in the source model's order.
+    Source: TF Hub, "Reusable SavedModels".
+    """
+
+    def __init__(self, variables: Iterable[tf.Variable] = ()):
+        super().__init__()
+        self.variables = list(variables)
+        self.trainable_variables = list(self.variables)
+        self.regularization_losses: list[tf.types.experimental.GenericFunction] = []

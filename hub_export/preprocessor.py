@@ -1,0 +1,93 @@
+"""The preprocessor as an exported module: text to the encoder's inputs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from albert_tf.text import PieceTokenizer, pack
+from albert_tf.text.vocabulary import CLS_ID, MASK_ID, PAD_ID, SEP_ID
+from hub_export.module import Module
+
+
+class Preprocessor(Module):
+    """Text to the encoder's inputs, and the two steps of it as parts.
+
+    The parts are `tokenize`, string [B] to token ids, and `bert_pack_inputs`, the ids of one or two segments
+    to the inputs; nothing here has variables, and `training` changes nothing.
+
+    Args:
+      tokenizer: text to token ids.
+      seq_length: length S of the inputs where the caller names none, in tokens.
+    """
+
+    def __init__(self, tokenizer: PieceTokenizer, seq_length: int = 128):
+        super().__init__()
+        self._seq_length = seq_length
+        self.tokenize = Tokenize(tokenizer)
+        self.bert_pack_inputs = bert_pack_inputs(seq_length)
+        for training in (False, True):
+            self.__call__.get_concrete_function(tf.TensorSpec([None], tf.string, "text"), training=training)
+
+    @tf.function
+    def __call__(self, text: tf.Tensor, training: bool = False) -> dict[str, tf.Tensor]:
+        """Each text as one segment: string [B] to int32 [B, S] by name."""
+        return pack([self.tokenize(text)], self._seq_length)
+
+
+class Tokenize(Module):
+    """Text to token ids, no special tokens added: string [B] to int32 [B, (tokens)].
+
+    Args:
+      tokenizer: the same, as a layer of the graph.
+    """
+
+    def __init__(self, tokenizer: PieceTokenizer):
+        super().__init__()
+        self._tokenizer = tokenizer
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
+    def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """The token ids of each text."""
+        return self._tokenizer(text)
+
+    @tf.function(input_signature=[])
+    def get_special_tokens_dict(self) -> dict[str, tf.Tensor]:
+        """The size of the vocabulary and the ids of its special tokens, int32 scalars."""
+        ids = {
+            "vocab_size": len(self._tokenizer.vocabulary),
+            "padding_id": PAD_ID,
+            "start_of_sequence_id": CLS_ID,
+            "end_of_segment_id": SEP_ID,
+            "mask_id": MASK_ID,
+        }
+        return {name: tf.constant(value, tf.int32) for name, value in ids.items()}
+
+
+def bert_pack_inputs(default_length: int) -> Module:
+    """The module that packs one or two segments into the encoder's inputs.
+
+    Args:
+      default_length: length S where the caller names none, in tokens.
+    Returns:
+      A module from a list of one or two ragged int32, [B, (tokens)] or [B, (words), (tokens)] each, and
+      `seq_length`, an int32 scalar, to int32 [B, seq_length] by name.
+    """
+
+    # The default of an argument is part of what is saved: only a class made for it can have its own.
+    class BertPackInputs(Module):
+        @tf.function
+        def __call__(
+            self, segments: Sequence[tf.RaggedTensor], seq_length: int | tf.Tensor = default_length
+        ) -> dict[str, tf.Tensor]:
+            """`[CLS] first [SEP] second [SEP]`, trimmed to fit and padded."""
+            return pack(segments, seq_length)
+
+    module = BertPackInputs()
+    ranks = [tf.RaggedTensorSpec([None] * rank, tf.int32) for rank in (2, 3)]
+    for segments in itertools.chain(itertools.product(ranks), itertools.product(ranks, ranks)):
+        spec = list(segments)
+        module.__call__.get_concrete_function(spec, seq_length=tf.TensorSpec([], tf.int32, "seq_length"))
+    return module

@@ -1,0 +1,79 @@
+"""One run, its export, and what came back of it, for all tests of a session."""
+
+import shutil
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import albert_tf
+from hub_export.export import export
+from tests.tiny import TINY
+
+# Large weights and a live dropout: a tensor that is mixed up or left out shows.
+CONFIG = TINY.replace(initializer_range=0.2, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
+LENGTH = 24
+
+
+@pytest.fixture(scope="session")
+def run(tiny_vocabulary, tmp_path_factory):
+    """A run directory of a pretrainer, with its vocabulary."""
+    folder = tmp_path_factory.mktemp("run") / "run"
+    model = albert_tf.AlbertPretrainer(CONFIG)
+    for variable in model.variables:  # biases and gains are 0 and 1 before training
+        variable.assign_add(tf.random.stateless_normal(variable.shape, seed=[1, 2], stddev=0.1))
+    albert_tf.save(model, folder, vocabulary=tiny_vocabulary)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def model(run):
+    """The model of the run, in memory."""
+    return albert_tf.load(run)
+
+
+@pytest.fixture(scope="session")
+def exported(run, model, tmp_path_factory):
+    """The exported folders, moved away from where they were written, and without the vocabulary's file."""
+    copy = tmp_path_factory.mktemp("copy") / "run"
+    shutil.copytree(run, copy)
+    written = export(copy, copy.parent / "written", seq_length=LENGTH)
+    assert [folder.name for folder in written] == ["preprocessor", "encoder"]
+    moved = tmp_path_factory.mktemp("moved") / "modules"
+    (copy.parent / "written").rename(moved)
+    shutil.rmtree(copy)
+    return SimpleNamespace(encoder=moved / "encoder", preprocessor=moved / "preprocessor")
+
+
+@pytest.fixture(scope="session")
+def encoder(exported):
+    return tf.saved_model.load(str(exported.encoder))
+
+
+@pytest.fixture(scope="session")
+def preprocessor(exported):
+    return tf.saved_model.load(str(exported.preprocessor))
+
+
+@pytest.fixture(scope="session")
+def inputs():
+    """Rows of different lengths, with positions to fill."""
+    random = np.random.default_rng(0)
+    mask = np.array([[1] * 24, [1] * 9 + [0] * 15, [1] * 20 + [0] * 4], np.int32)
+    ids = random.integers(5, CONFIG.vocab_size, mask.shape).astype(np.int32) * mask
+    types = np.array([[0] * 12 + [1] * 12, [0] * 24, [0] * 5 + [1] * 15 + [0] * 4], np.int32)
+    positions = np.array([[1, 4, 7], [2, 3, 0], [5, 18, 19]], np.int32)
+    arrays = {
+        "input_word_ids": ids,
+        "input_mask": mask,
+        "input_type_ids": types,
+        "masked_lm_positions": positions,
+    }
+    return {name: tf.constant(array) for name, array in arrays.items()}
+
+
+@pytest.fixture(scope="session")
+def tensors(inputs):
+    """The encoder's inputs alone."""
+    return {name: tensor for name, tensor in inputs.items() if name != "masked_lm_positions"}

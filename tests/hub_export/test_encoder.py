@@ -1,0 +1,183 @@
+import getpass
+import platform
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_hub as hub
+import tf_keras as keras
+
+import albert_tf
+from hub_export.encoder import encoder_module
+from tests.hub_export.graphs import saved_ops
+
+# A softmax does not change when its scores all change by the same: the keys' bias has gradient 0.
+NO_GRADIENT = "key/bias"
+
+
+def assert_close(actual, expected, tolerance=1e-5):
+    tf.nest.assert_same_structure(actual, expected)
+    for a, b in zip(tf.nest.flatten(actual), tf.nest.flatten(expected), strict=True):
+        assert a.dtype == tf.float32
+        np.testing.assert_allclose(a, b, rtol=0, atol=tolerance)
+
+
+@pytest.fixture(scope="module")
+def expected(model, inputs):
+    """The outputs of the model in memory, without the one that a module does not have."""
+    outputs = model(inputs, training=False)
+    del outputs["embedding_output"]
+    return {"default": outputs["pooled_output"], **outputs}
+
+
+def without(outputs, *names):
+    return {name: value for name, value in outputs.items() if name not in names}
+
+
+def test_outputs_equal_the_model_in_memory(encoder, tensors, expected):
+    outputs = {**encoder(tensors)}
+    outputs["encoder_outputs"] = list(outputs["encoder_outputs"])
+    assert_close(outputs, without(expected, "mlm_logits", "sop_logits"))
+    np.testing.assert_array_equal(outputs["encoder_outputs"][-1], outputs["sequence_output"])
+
+
+def test_heads_are_modules_beside_it(encoder, inputs, tensors, expected):
+    assert_close({**encoder.mlm(inputs)}, without(expected, "sop_logits"))
+    assert_close({**encoder.sop(tensors)}, without(expected, "mlm_logits"))
+
+
+def test_any_length_up_to_the_longest(encoder, model, tensors):
+    longest = model.config.max_position_embeddings
+    for length in (1, longest):
+        rows = {name: tf.tile(tensor[:, :1], [1, length]) for name, tensor in tensors.items()}
+        assert_close(encoder(rows)["pooled_output"], model.encoder(rows)["pooled_output"])
+    rows = {name: tf.tile(tensor[:, :1], [1, longest + 1]) for name, tensor in tensors.items()}
+    with pytest.raises(tf.errors.InvalidArgumentError, match="size"):
+        encoder(rows)
+
+
+def test_static_shapes_of_the_outputs(encoder, model):
+    ids = tf.TensorSpec([None, None], tf.int32)
+    spec = dict.fromkeys(("input_word_ids", "input_mask", "input_type_ids"), ids)
+    outputs = tf.function(encoder).get_concrete_function(spec).structured_outputs
+    width, vocabulary = model.config.hidden_size, model.config.vocab_size
+    assert outputs["pooled_output"].shape.as_list() == [None, width]
+    assert outputs["sequence_output"].shape.as_list() == [None, None, width]
+    spec["masked_lm_positions"] = ids
+    logits = tf.function(encoder.mlm).get_concrete_function(spec).structured_outputs["mlm_logits"]
+    assert logits.shape.as_list() == [None, None, vocabulary]
+
+
+@pytest.mark.parametrize("source", ["folder", "memory"])
+def test_in_keras_layer_all_weights_in_order_and_their_gradients(source, exported, model, tensors, expected):
+    handle = str(exported.encoder) if source == "folder" else encoder_module(model)
+    layer = hub.KerasLayer(handle, trainable=True)
+    names = [weight.name for weight in model.encoder.trainable_weights]
+    assert [weight.name for weight in layer.trainable_weights] == names
+    for ours, theirs in zip(layer.trainable_weights, model.encoder.trainable_weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert_close(layer(tensors)["default"], expected["default"])
+    with tf.GradientTape(persistent=True) as tape:
+        loss = tf.reduce_sum(layer(tensors, training=False)["pooled_output"] ** 2)
+    with tf.GradientTape() as reference:
+        target = tf.reduce_sum(model.encoder(tensors, training=False)["pooled_output"] ** 2)
+    gradients = tape.gradient(loss, layer.trainable_weights)
+    expected_gradients = reference.gradient(target, model.encoder.trainable_weights)
+    for name, gradient, theirs in zip(names, gradients, expected_gradients, strict=True):
+        gradient, theirs = tf.convert_to_tensor(gradient), tf.convert_to_tensor(theirs)
+        np.testing.assert_allclose(gradient, theirs, rtol=1e-4, atol=1e-4, err_msg=name)
+        assert np.abs(gradient).max() > 1e-3 or NO_GRADIENT in name
+
+
+def test_gradients_reach_the_heads(encoder, inputs, tensors):
+    # Masked words do not depend on the pooled output, sentence order depends on everything.
+    unused = {"mlm": ["pooler/dense/kernel:0", "pooler/dense/bias:0"], "sop": []}
+    for head, logits, fed in ((encoder.mlm, "mlm_logits", inputs), (encoder.sop, "sop_logits", tensors)):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(head(fed)[logits] ** 2)
+        variables = head.trainable_variables
+        gradients = tape.gradient(loss, variables, unconnected_gradients="zero")
+        zero = [
+            v.name for v, g in zip(variables, gradients, strict=True) if not np.any(tf.convert_to_tensor(g))
+        ]
+        assert zero == unused[logits.removesuffix("_logits")]
+
+
+def test_variables_of_the_module_and_of_its_heads(encoder, model):
+    def names(variables):
+        return [variable.name.removesuffix(":0") for variable in variables]
+
+    body = names(model.encoder.weights)
+    mlm, sop = names(model.mlm.weights), names(model.sentence.weights)
+    assert {name.partition("/")[0] for name in body} == {"embeddings", "encoder", "pooler"}
+    for module, expected_names in ((encoder, body), (encoder.mlm, body + mlm), (encoder.sop, body + sop)):
+        assert names(module.variables) == names(module.trainable_variables) == expected_names
+        assert list(module.regularization_losses) == []
+    assert encoder.variables[0] is encoder.mlm.variables[0]
+
+
+def test_dropout_is_live_in_training_only(exported, tensors):
+    layer = hub.KerasLayer(str(exported.encoder), trainable=True)
+    for training, least, most in ((True, 1e-3, np.inf), (False, 0, 1e-6)):
+        first, *others = (layer(tensors, training=training)["pooled_output"] for _ in range(10))
+        differences = [np.abs(other - first).max() for other in others]
+        assert min(differences) >= least
+        assert max(differences) <= most
+    frozen = hub.KerasLayer(str(exported.encoder), trainable=False)
+    first, second = (frozen(tensors, training=True)["pooled_output"] for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    assert len(frozen.non_trainable_weights) == len(layer.trainable_weights)
+
+
+def test_call_training_is_the_call_in_training(encoder, tensors, expected):
+    first, second = (encoder.call_training(tensors)["pooled_output"] for _ in range(2))
+    assert np.abs(first - second).max() > 1e-3
+    assert np.abs(first - expected["pooled_output"]).max() < 2
+
+
+def test_fit_in_a_keras_model(exported, tensors):
+    ids = {name: keras.Input([None], dtype=tf.int32, name=name) for name in tensors}
+    pooled = hub.KerasLayer(str(exported.encoder), trainable=True)(ids)["pooled_output"]
+    classifier = keras.Model(ids, keras.layers.Dense(2, kernel_initializer="zeros")(pooled))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    classifier.compile(keras.optimizers.Adam(3e-3), loss)
+    labels = tf.constant([0, 1, 1])
+    before = [weight.numpy() for weight in classifier.trainable_weights]
+    assert classifier.evaluate(tensors, labels, verbose=0) == pytest.approx(np.log(2))
+    classifier.fit(tensors, labels, epochs=30, verbose=0)
+    assert classifier.evaluate(tensors, labels, verbose=0) < 0.3
+    for old, weight in zip(before, classifier.trainable_weights, strict=True):
+        assert np.abs(weight.numpy() - old).max() > 1e-4 or NO_GRADIENT in weight.name
+
+
+def test_vocabulary_travels_as_an_asset(encoder, exported, run):
+    path = encoder.sp_model_file.asset_path.numpy().decode()
+    assert path == str(exported.encoder / "assets/spiece.model")
+    assert tf.io.read_file(path) == (run / "spiece.model").read_bytes()
+
+
+def test_a_head_that_the_run_lacks_is_absent(model, tensors, inputs):
+    bare = encoder_module(model.encoder)
+    assert not hasattr(bare, "mlm")
+    assert not hasattr(bare, "sop")
+    assert not hasattr(bare, "sp_model_file")
+    config = model.config.replace(num_hidden_layers=1)
+    nothing = encoder_module(albert_tf.AlbertPretrainer(config, sentence_objective="none"))
+    assert hasattr(nothing, "mlm")
+    assert not hasattr(nothing, "sop")
+    next_sentence = encoder_module(albert_tf.AlbertPretrainer(config, sentence_objective="nsp"))
+    assert not hasattr(next_sentence, "sop")
+    assert next_sentence.nsp(tensors)["nsp_logits"].shape == [3, 2]
+
+
+def test_graph_has_no_asserts_nor_python(exported):
+    forbidden = {"Assert", "PyFunc", "EagerPyFunc", "PyFuncStateless"}
+    assert not forbidden & saved_ops(exported.encoder)
+
+
+def test_nothing_of_this_machine_is_written(exported, tmp_path_factory):
+    saved = (exported.encoder / "saved_model.pb").read_bytes()
+    for trace in (tmp_path_factory.getbasetemp(), platform.node() + ".", getpass.getuser() + "@", __file__):
+        assert str(trace).encode() not in saved
+    for folder in (b"/home/", b"/root/", b"/tmp/", b"/usr/", b"site-packages"):
+        assert folder not in saved

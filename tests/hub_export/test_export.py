@@ -1,0 +1,99 @@
+import shutil
+
+import pytest
+import tensorflow as tf
+
+import albert_tf
+from hub_export.__main__ import main
+from hub_export.export import export
+from tests.tiny import TINY
+
+SMALL = TINY.replace(num_hidden_layers=1)
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.fixture(scope="module")
+def small_run(tiny_vocabulary, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("small") / "run"
+    tokenizer = {"lowercase": False, "strip_accents": False}
+    albert_tf.save(albert_tf.AlbertEncoder(SMALL), folder, vocabulary=tiny_vocabulary, tokenizer=tokenizer)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def bare_run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bare") / "run"
+    albert_tf.save(albert_tf.AlbertEncoder(SMALL), folder)
+    return folder
+
+
+def test_export_replaces_whole_folders_and_keeps_the_vocabularys_case(small_run, tmp_path, capsys):
+    for folder in ("encoder", "preprocessor"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "stale").touch()
+    main(["--run", str(small_run), "--output", str(tmp_path), "--seq_length", "16"])
+    assert names(tmp_path) == ["encoder", "preprocessor"]
+    assert names(tmp_path / "encoder") == ["assets", "fingerprint.pb", "saved_model.pb", "variables"]
+    assert "stale" not in names(tmp_path / "preprocessor")
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[-2:] == [str(tmp_path / "preprocessor"), str(tmp_path / "encoder")]
+    cased = tf.saved_model.load(str(tmp_path / "preprocessor")).tokenize(tf.constant(["The", "the", "thé"]))
+    assert len({tuple(row) for row in cased.to_list()}) == 3
+    assert not hasattr(tf.saved_model.load(str(tmp_path / "encoder")), "mlm")
+
+
+def test_a_run_without_vocabulary_gives_an_encoder_only(bare_run, tmp_path):
+    with pytest.raises(ValueError, match=r"has no vocabulary: .*--encoder_only"):
+        export(bare_run, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    assert export(bare_run, tmp_path / "out", encoder_only=True) == [tmp_path / "out/encoder"]
+    assert names(tmp_path / "out") == ["encoder"]
+
+
+def test_a_failed_export_leaves_the_last_one_alone(small_run, tmp_path, monkeypatch):
+    (tmp_path / "encoder").mkdir()
+    (tmp_path / "encoder/last").touch()
+    save = tf.saved_model.save
+
+    def fail_at_the_encoder(module, folder):
+        save(module, folder)
+        if folder.endswith("encoder"):
+            raise tf.errors.ResourceExhaustedError(None, None, "no space left on device")
+
+    monkeypatch.setattr(tf.saved_model, "save", fail_at_the_encoder)
+    with pytest.raises(OSError, match=r"cannot write .*: no space left on device"):
+        export(small_run, tmp_path, seq_length=16)
+    assert names(tmp_path) == ["encoder"]
+    assert names(tmp_path / "encoder") == ["last"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--seq_length", "65"], "seq_length=65 is more than max_position_embeddings=64"),
+        (["--seq_length", "2"], "seq_length=2 must be at least 3"),
+        (["--run", "nowhere"], "nowhere"),
+        (["--output", "/dev/null/modules", "--seq_length", "16"], "/dev/null"),
+    ],
+)
+def test_a_mistake_is_one_line_and_status_2(arguments, message, small_run, tmp_path, capsys):
+    command = ["--run", str(small_run), "--output", str(tmp_path / "out"), *arguments]
+    with pytest.raises(SystemExit) as stopped:
+        main(command)
+    assert stopped.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("hub_export: ")
+    assert message in line
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_vocabulary_larger_than_the_model_is_refused(small_run, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(small_run, run)
+    config = albert_tf.AlbertConfig.from_json_file(run / "config.json")
+    (run / "config.json").write_text(config.replace(vocab_size=199).to_json_string())
+    with pytest.raises(ValueError, match="has 200 pieces, but the model has vocab_size=199"):
+        export(run, tmp_path / "out", seq_length=16)

@@ -1,0 +1,180 @@
+import json
+import shutil
+
+import numpy as np
+import pytest
+import sentencepiece
+import tensorflow as tf
+import tensorflow_hub as hub
+import tf_keras as keras
+
+from albert_tf.text import PieceTokenizer, Vocabulary
+from hub_export.preprocessor import Preprocessor
+from tests.hub_export.conftest import LENGTH
+from tests.hub_export.graphs import saved_ops
+
+NAMES = ("input_word_ids", "input_mask", "input_type_ids")
+
+
+@pytest.fixture(scope="module")
+def recorded(golden):
+    return json.loads((golden / "hub/preprocessor.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def real_folder(shared, tmp_path_factory):
+    """The preprocessor with the published vocabulary, moved after it was saved, without its file."""
+    folder = tmp_path_factory.mktemp("real")
+    vocabulary = shutil.copyfile(shared / "data/vocabulary/30k-clean.model", folder / "30k-clean.model")
+    tf.saved_model.save(
+        Preprocessor(PieceTokenizer(Vocabulary.from_file(vocabulary))), str(folder / "written")
+    )
+    vocabulary.unlink()
+    return (folder / "written").rename(folder / "moved")
+
+
+@pytest.fixture(scope="module")
+def real(real_folder):
+    return tf.saved_model.load(str(real_folder))
+
+
+def assert_packed(actual, expected):
+    assert sorted(actual) == sorted(NAMES)
+    for name in NAMES:
+        assert actual[name].dtype == tf.int32
+        np.testing.assert_array_equal(actual[name], expected[name], err_msg=name)
+
+
+def test_default_call_is_the_published_one(real, recorded):
+    sentences = tf.constant(recorded["sentences"])
+    assert_packed(real(sentences), recorded["default"])
+    assert_packed(real(sentences, training=True), recorded["default"])
+
+
+def test_tokens_are_the_published_ones(real, recorded):
+    tokens = real.tokenize(tf.constant(recorded["sentences"]))
+    assert tokens.dtype == tf.int32
+    assert tokens.to_list() == recorded["tokens"]
+
+
+def test_packs_are_the_published_ones(real, recorded):
+    tokens = real.tokenize(tf.constant(recorded["sentences"]))
+    assert len(recorded["pairs_with_reversed_batch"]) == 4
+    for expected in recorded["pairs_with_reversed_batch"]:
+        packed = real.bert_pack_inputs([tokens, tokens[::-1]], seq_length=expected["seq_length"])
+        assert_packed(packed, expected)
+        packed = real.bert_pack_inputs([tokens, tokens[::-1]], tf.constant(expected["seq_length"]))
+        assert_packed(packed, expected)
+    default = next(pack for pack in recorded["pairs_with_reversed_batch"] if pack["seq_length"] == 128)
+    assert_packed(real.bert_pack_inputs([tokens, tokens[::-1]]), default)
+    assert_packed(real.bert_pack_inputs([tokens]), recorded["default"])
+
+
+def test_special_tokens_are_the_published_ones(real, recorded):
+    def values(tensors):
+        assert all(tensor.dtype == tf.int32 and tensor.shape == [] for tensor in tensors.values())
+        return {name: int(tensor) for name, tensor in tensors.items()}
+
+    assert values(real.tokenize.get_special_tokens_dict()) == recorded["special_tokens"]
+    assert values(tf.function(real.tokenize.get_special_tokens_dict)()) == recorded["special_tokens"]
+
+
+def test_in_a_graph_of_tensorflow_1(real_folder, recorded):
+    with tf.Graph().as_default():
+        module = tf.saved_model.load(str(real_folder))
+        fetches = (
+            module(tf.constant(recorded["sentences"])),
+            module.tokenize.get_special_tokens_dict(),
+        )
+        with tf.compat.v1.Session() as session:
+            session.run([tf.compat.v1.global_variables_initializer(), tf.compat.v1.tables_initializer()])
+            packed, special = session.run(fetches)
+    np.testing.assert_array_equal(packed["input_word_ids"], recorded["default"]["input_word_ids"])
+    assert special == recorded["special_tokens"]
+
+
+def test_in_dataset_map_through_keras_layer(real_folder, recorded):
+    layer = hub.KerasLayer(str(real_folder))
+    assert layer.weights == []
+    dataset = tf.data.Dataset.from_tensor_slices(recorded["sentences"]).batch(5).map(layer)
+    batches = list(dataset)
+    for name in NAMES:
+        rows = np.concatenate([batch[name] for batch in batches])
+        np.testing.assert_array_equal(rows, recorded["default"][name])
+    assert dataset.element_spec["input_mask"].shape.as_list() == [None, 128]
+
+
+def test_two_segments_of_a_length_of_ones_own_in_a_keras_model(real, recorded):
+    texts = [keras.Input([], dtype=tf.string, name=name) for name in ("first", "second")]
+    tokenize = hub.KerasLayer(real.tokenize)
+    pack = hub.KerasLayer(real.bert_pack_inputs, arguments={"seq_length": 64})
+    model = keras.Model(texts, pack([tokenize(text) for text in texts]))
+    sentences = tf.constant(recorded["sentences"])
+    expected = next(pack for pack in recorded["pairs_with_reversed_batch"] if pack["seq_length"] == 64)
+    assert_packed(model([sentences, sentences[::-1]]), expected)
+
+
+def test_words_of_tokens_pack_like_their_tokens(preprocessor):
+    words = tf.ragged.constant([[[7, 8], [9]], [], [[5], [], [6, 7, 8]]], dtype=tf.int32, ragged_rank=2)
+    tokens = tf.ragged.constant([[7, 8, 9], [], [5, 6, 7, 8]], dtype=tf.int32)
+    one = preprocessor.bert_pack_inputs([tokens], 6)
+    np.testing.assert_array_equal(
+        one["input_word_ids"], [[2, 7, 8, 9, 3, 0], [2, 3, 0, 0, 0, 0], [2, 5, 6, 7, 8, 3]]
+    )
+    two = preprocessor.bert_pack_inputs([tokens, tokens], 7)
+    np.testing.assert_array_equal(
+        two["input_word_ids"], [[2, 7, 8, 3, 7, 8, 3], [2, 3, 3, 0, 0, 0, 0], [2, 5, 6, 3, 5, 6, 3]]
+    )
+    assert_packed(preprocessor.bert_pack_inputs([words], 6), one)
+    for pair in ([words, words], [words, tokens], [tokens, words]):
+        assert_packed(preprocessor.bert_pack_inputs(pair, 7), two)
+
+
+def test_the_length_of_the_export_is_the_default(preprocessor, run):
+    pieces = sentencepiece.SentencePieceProcessor(model_file=str(run / "spiece.model"))
+    texts = ["The old clock", "tide " * 50]
+    packed = preprocessor(tf.constant(texts))
+    expected = [[2, *pieces.encode(text.lower())[: LENGTH - 2], 3] for text in texts]
+    rows = [row + [0] * (LENGTH - len(row)) for row in expected]
+    np.testing.assert_array_equal(packed["input_word_ids"], rows)
+    tokens = preprocessor.tokenize(tf.constant(texts))
+    assert preprocessor.bert_pack_inputs([tokens, tokens])["input_mask"].shape == [2, LENGTH]
+
+
+def test_empty_batch(preprocessor):
+    packed = preprocessor(tf.constant([], tf.string))
+    assert {name: tensor.shape.as_list() for name, tensor in packed.items()} == {
+        name: [0, LENGTH] for name in NAMES
+    }
+
+
+def test_module_in_memory_behaves_as_the_loaded_one(tiny_vocabulary, preprocessor):
+    memory = Preprocessor(PieceTokenizer(Vocabulary.from_file(tiny_vocabulary)), LENGTH)
+    text = tf.constant(["A stone wall", ""])
+    assert_packed(memory(text), preprocessor(text))
+    tokens = memory.tokenize(text)
+    assert_packed(memory.bert_pack_inputs([tokens]), preprocessor.bert_pack_inputs([tokens]))
+    assert_packed(hub.KerasLayer(memory)(text), preprocessor(text))
+    ours, loaded = (module.tokenize.get_special_tokens_dict() for module in (memory, preprocessor))
+    assert {name: int(value) for name, value in ours.items()} == {
+        name: int(value) for name, value in loaded.items()
+    }
+
+
+def test_no_variables_nor_losses(preprocessor):
+    for module in (preprocessor, preprocessor.tokenize, preprocessor.bert_pack_inputs):
+        for attribute in ("variables", "trainable_variables", "regularization_losses"):
+            assert list(getattr(module, attribute)) == []
+
+
+def test_ops_are_of_tensorflow_or_of_serving(exported):
+    ops = saved_ops(exported.preprocessor)
+    assert not {"Assert", "PyFunc", "EagerPyFunc", "PyFuncStateless"} & ops
+    text_ops = {op for op in ops if op.startswith(("TFText", "Sentencepiece", "Normalize", "CaseFold"))}
+    assert text_ops == {"NormalizeUTF8", "CaseFoldUTF8", "SentencepieceOp", "SentencepieceTokenizeOp"}
+
+
+def test_nothing_of_this_machine_is_written(exported, tmp_path_factory):
+    saved = (exported.preprocessor / "saved_model.pb").read_bytes()
+    for trace in (str(tmp_path_factory.getbasetemp()), "/home/", "/root/", "/tmp/", "/usr/", "site-packages"):
+        assert trace.encode() not in saved

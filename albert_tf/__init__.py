@@ -5,6 +5,7 @@ B batch, S sequence, P predictions, V vocabulary, E embedding, H hidden, N heads
 G groups. A line that changes a tensor's shape ends with the new shape.
 """
 
+from albert_tf import optimization
 from albert_tf.analysis.parameters import parameter_count
 from albert_tf.checkpoints import load, save
 from albert_tf.config import PRESETS, AlbertConfig
@@ -18,6 +19,7 @@ __all__ = [
     "AlbertPretrainer",
     "Tokenizer",
     "load",
+    "optimization",
     "parameter_count",
     "save",
 ]

@@ -1,5 +1,6 @@
 """Weights in and out of files: our run directory and the formats of other implementations."""
 
+from albert_tf.checkpoints.conversion import Conversion, convert
 from albert_tf.checkpoints.run import (
     build_model,
     create_run,
@@ -22,10 +23,12 @@ from albert_tf.checkpoints.steps import (
 )
 
 __all__ = [
+    "Conversion",
     "build_model",
     "checkpoint_parts",
     "checkpoint_prefix",
     "checkpoint_steps",
+    "convert",
     "create_run",
     "delete_checkpoint",
     "load",

@@ -12,7 +12,7 @@ What training needs, in pieces:
     create_run(run, config, task, vocabulary=None, tokenizer=None, recipe=None)  all but checkpoints
     read_config(run), read_task(run), read_tokenizer(run), vocabulary_path(run)
     task_of(model) -> task, build_model(config, task) -> model
-    write_checkpoint(run, step, keep=None, model=…, optimizer=…, …), read_checkpoint(run, step, model=…, …)
+    write_checkpoint(run, step, model=…, optimizer=…, …), read_checkpoint(run, step, model=…, …)
     checkpoint_steps(run), newest_checkpoint(run), checkpoint_parts(run, step), delete_checkpoint(run, step)
 
 The last two lines are in checkpoints/steps.py.
@@ -69,8 +69,18 @@ def task_of(model: Any) -> dict[str, Any]:
     raise ValueError(f"a {type(model).__name__} cannot be saved as a run: it is none of {known}")
 
 
-def build_model(config: AlbertConfig, task: Mapping[str, Any]) -> Any:
-    """An untrained model of the kind and with the arguments that a task.json names."""
+def build_model(config: AlbertConfig, task: Mapping[str, Any], **kwargs: Any) -> Any:
+    """An untrained model of the kind and with the arguments that a task.json names.
+
+    Args:
+      config: the network's shape.
+      task: what task.json holds.
+      **kwargs: of keras.Model, such as `dtype`.
+    Returns:
+      The model.
+    Raises:
+      ValueError: task.json names no model of ours, or not all that it is made with.
+    """
     kind = task.get("model")
     if kind not in MODELS:
         raise ValueError(f"model={kind!r} is none of {', '.join(MODELS)}")
@@ -78,7 +88,7 @@ def build_model(config: AlbertConfig, task: Mapping[str, Any]) -> Any:
     missing = [name for name in arguments if name not in task]
     if missing:
         raise ValueError(f"{', '.join(missing)} is missing: a {kind} needs it")
-    return cls(config, **{name: task[name] for name in arguments})
+    return cls(config, **{name: task[name] for name in arguments}, **kwargs)
 
 
 def create_run(

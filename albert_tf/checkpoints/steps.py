@@ -18,6 +18,9 @@ import tensorflow as tf
 
 PathLike = str | os.PathLike[str]
 
+# What TensorFlow raises where a checkpoint is damaged, or does not fit what is to be restored.
+READ_ERRORS = (tf.errors.OpError, ValueError, RuntimeError, LookupError, AssertionError)
+
 # How TensorFlow names a variable's value in a checkpoint: path, `/` written as `.S`, and this.
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 
@@ -38,25 +41,22 @@ def newest_checkpoint(run: PathLike) -> int | None:
     return max(checkpoint_steps(run), default=None)
 
 
-def write_checkpoint(run: PathLike, step: int, /, keep: int | None = None, **parts: Any) -> Path:
+def write_checkpoint(run: PathLike, step: int, /, **parts: Any) -> Path:
     """Writes the checkpoint of a step, whole or not at all.
 
     Args:
       run: the run directory.
       step: training step.
-      keep: how many checkpoints may stay, the newest; None keeps all.
       **parts: what to save by name: `model`, and whatever training goes on with.
     Returns:
       The checkpoint's prefix.
     Raises:
-      ValueError: the step is negative, or nothing is kept.
+      ValueError: the step is negative.
       FileExistsError: the run has a checkpoint of this step.
       OSError: it cannot be written.
     """
     if step < 0:
         raise ValueError(f"step={step} must not be negative")
-    if keep is not None and keep < 1:
-        raise ValueError(f"keep={keep} must be at least 1, or None to keep all")
     prefix = checkpoint_prefix(run, step)
     if step in checkpoint_steps(run):
         raise FileExistsError(f"{prefix}.index exists already: the run {run} has a checkpoint of step {step}")
@@ -71,8 +71,6 @@ def write_checkpoint(run: PathLike, step: int, /, keep: int | None = None, **par
         raise OSError(f"cannot write {prefix}: {error.message}") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    for old in checkpoint_steps(run)[: -keep if keep else 0]:
-        delete_checkpoint(run, old)
     return prefix
 
 
@@ -86,7 +84,7 @@ def delete_checkpoint(run: PathLike, step: int) -> None:
 
 def checkpoint_parts(run: PathLike, step: int) -> set[str]:
     """The names under which `write_checkpoint` was given the parts of a checkpoint."""
-    return {key.partition("/")[0] for key in _shapes(_existing(run, step)) if "/" in key}
+    return {key.partition("/")[0] for key in checkpoint_shapes(_existing(run, step)) if "/" in key}
 
 
 def read_checkpoint(run: PathLike, step: int, /, **parts: Any) -> None:
@@ -107,8 +105,8 @@ def read_checkpoint(run: PathLike, step: int, /, **parts: Any) -> None:
     try:
         status = tf.train.Checkpoint(**parts).read(str(prefix))
         status.assert_existing_objects_matched().expect_partial()
-    except (tf.errors.OpError, ValueError, AssertionError) as error:
-        raise _unreadable(prefix, error) from error
+    except READ_ERRORS as error:
+        raise unreadable(prefix, error) from error
 
 
 def _existing(run: PathLike, step: int) -> Path:
@@ -121,18 +119,18 @@ def _existing(run: PathLike, step: int) -> Path:
     return prefix
 
 
-def _shapes(prefix: Path) -> dict[str, list[int]]:
-    """The shape of everything in a checkpoint, by TensorFlow's name for it."""
+def checkpoint_shapes(prefix: Path) -> dict[str, list[int]]:
+    """The shape of everything in a TensorFlow checkpoint, by its name there; ValueError if it is damaged."""
     try:
         return dict(tf.train.list_variables(str(prefix)))
-    except (tf.errors.OpError, ValueError, RuntimeError) as error:
-        raise _unreadable(prefix, error) from error
+    except READ_ERRORS as error:
+        raise unreadable(prefix, error) from error
 
 
 def _check_model(prefix: Path, model: Any) -> None:
     """ValueError, with their names, where the variables of a model are not those of its checkpoint."""
     ours = {variable.name.partition(":")[0]: list(variable.shape) for variable in model.variables}
-    theirs = _model_variables(_shapes(prefix))
+    theirs = _model_variables(checkpoint_shapes(prefix))
     problems = [f"{name} is missing" for name in sorted(ours.keys() - theirs.keys())]
     problems += [f"{name} is not in the model" for name in sorted(theirs.keys() - ours.keys())]
     problems += [
@@ -157,6 +155,7 @@ def _model_variables(shapes: Mapping[str, list[int]]) -> dict[str, list[int]]:
     return found
 
 
-def _unreadable(prefix: Path, error: Exception) -> ValueError:
+def unreadable(prefix: Path, error: Exception) -> ValueError:
+    """One line for what TensorFlow raises while it reads a checkpoint."""
     reason = str(getattr(error, "message", error)).partition("\n")[0]
     return ValueError(f"{prefix}.index or its .data file is damaged, or of another model: {reason}")

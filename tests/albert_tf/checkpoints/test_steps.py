@@ -1,0 +1,121 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+import albert_tf
+from albert_tf.checkpoints import (
+    checkpoint_parts,
+    checkpoint_steps,
+    delete_checkpoint,
+    newest_checkpoint,
+    read_checkpoint,
+    write_checkpoint,
+)
+from tests.tiny import TINY
+
+SMALL = TINY.replace(num_hidden_layers=1)
+
+
+def parts():
+    """Model, optimizer, step and input, as training has them."""
+    model = albert_tf.AlbertPretrainer(SMALL)
+    optimizer = albert_tf.optimization.create_optimizer("lamb", init_lr=0.1, num_train_steps=10)
+    optimizer.build(model.trainable_variables)
+    dataset = tf.data.Dataset.range(100).shuffle(10, seed=1)
+    return {
+        "model": model,
+        "optimizer": keras.mixed_precision.LossScaleOptimizer(optimizer),
+        "step": tf.Variable(0, dtype=tf.int64),
+        "iterator": iter(dataset),
+    }
+
+
+def test_training_goes_on_where_it_was(tmp_path):
+    saved = parts()
+    saved["step"].assign(5)
+    for variable in saved["optimizer"].variables + saved["model"].variables:
+        variable.assign_add(tf.ones_like(variable))
+    for _ in range(5):
+        next(saved["iterator"])
+    write_checkpoint(tmp_path, 5, **saved)
+    expected = [int(next(saved["iterator"])) for _ in range(20)]
+
+    restored = parts()
+    read_checkpoint(tmp_path, 5, **restored)
+    assert checkpoint_parts(tmp_path, 5) == restored.keys()
+    assert int(restored["step"]) == 5
+    assert [int(next(restored["iterator"])) for _ in range(20)] == expected
+    for name in ("optimizer", "model"):
+        for one, other in zip(saved[name].variables, restored[name].variables, strict=True):
+            np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
+def test_load_takes_the_model_out_of_a_training_checkpoint(tmp_path):
+    saved = parts()
+    saved["model"].compile(keras.optimizers.Adam())  # Keras hangs its optimizer on the model
+    saved["model"].optimizer.build(saved["model"].trainable_variables)
+    albert_tf.save(saved["model"], tmp_path / "run", step=0)
+    write_checkpoint(tmp_path / "run", 1, **saved)
+    for step in (0, 1):
+        model = albert_tf.load(tmp_path / "run", step)
+        for one, other in zip(saved["model"].variables, model.variables, strict=True):
+            np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
+def test_a_part_that_was_not_saved(tmp_path):
+    write_checkpoint(tmp_path, 0, step=tf.Variable(0))
+    with pytest.raises(ValueError, match=r"ckpt-0\.index or its \.data file is damaged, or of another model"):
+        read_checkpoint(tmp_path, 0, step=tf.Variable(0), scale=tf.Variable(1.0))
+
+
+def test_steps_by_their_index_alone(tmp_path):
+    assert checkpoint_steps(tmp_path) == [] and newest_checkpoint(tmp_path) is None
+    for step in (100, 20, 3):
+        write_checkpoint(tmp_path, step, step=tf.Variable(step))
+    # What a process that was killed leaves: data without an index, and a folder of its own.
+    (tmp_path / "checkpoints" / "ckpt-200.data-00000-of-00001").write_bytes(b"half")
+    (tmp_path / "checkpoints" / ".ckpt-300.writing").mkdir()
+    (tmp_path / "checkpoints" / ".ckpt-300.writing" / "ckpt-300.index").write_bytes(b"half")
+    assert checkpoint_steps(tmp_path) == [3, 20, 100] and newest_checkpoint(tmp_path) == 100
+    for step in (200, 300):
+        write_checkpoint(tmp_path, step, step=tf.Variable(step))
+        restored = tf.Variable(0)
+        read_checkpoint(tmp_path, step, step=restored)
+        assert int(restored) == step
+    delete_checkpoint(tmp_path, 100)
+    assert checkpoint_steps(tmp_path) == [3, 20, 200, 300]
+    assert not [path.name for path in (tmp_path / "checkpoints").iterdir() if "100" in path.name]
+
+
+def test_a_failed_write_leaves_nothing(tmp_path):
+    def state():
+        raise OSError("disk full")
+
+    class Unwritable(tf.train.experimental.PythonState):
+        def serialize(self):
+            state()
+
+        def deserialize(self, string_value):
+            pass
+
+    with pytest.raises(OSError, match="disk full"):
+        write_checkpoint(tmp_path, 1, state=Unwritable())
+    assert checkpoint_steps(tmp_path) == []
+    assert list((tmp_path / "checkpoints").iterdir()) == []
+
+
+@pytest.mark.parametrize("suffix", ["index", "data-00000-of-00001"])
+@pytest.mark.parametrize("damage", ["cut", "flipped", "missing"])
+def test_damage_is_one_error_that_names_the_file(tmp_path, suffix, damage):
+    albert_tf.save(albert_tf.AlbertEncoder(SMALL), tmp_path / "run")
+    path = tmp_path / "run" / "checkpoints" / f"ckpt-0.{suffix}"
+    content = bytearray(path.read_bytes())
+    if damage == "missing":
+        path.unlink()
+    else:
+        content[len(content) // 3] ^= 255
+        path.write_bytes(content[: len(content) // 2] if damage == "cut" else content)
+    with pytest.raises((ValueError, FileNotFoundError), match=r"checkpoints/ckpt-0\.index") as caught:
+        albert_tf.load(tmp_path / "run", step=0)
+    assert "\n" not in str(caught.value)

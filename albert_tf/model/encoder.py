@@ -51,6 +51,7 @@ class AlbertEncoder(keras.Model):
             for path in dict.fromkeys(step.feed_forward for step in plan)
         }
         self.pooler = Dense("pooler/dense", config.hidden_size, config.hidden_size, config)
+        self.built = True  # every variable exists: counting, summary and loading need no first call
 
     def call(
         self,

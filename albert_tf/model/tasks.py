@@ -31,6 +31,7 @@ class AlbertPretrainer(keras.Model):
         self.encoder = AlbertEncoder(config, name="encoder", dtype=self.dtype_policy)
         self.mlm = MaskedLanguageModel(config, name="mlm")
         self.sentence = None if sentence_objective == "none" else SentenceRelationship(config)
+        self.built = True  # every variable exists: counting, summary and loading need no first call
 
     def call(
         self,

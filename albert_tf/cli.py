@@ -1,0 +1,253 @@
+"""The command line: flags in, functions called, errors as one line."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import shlex
+import sys
+import typing
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import tensorflow as tf
+
+from albert_tf.analysis.parameters import parameter_count
+from albert_tf.checkpoints import convert
+from albert_tf.config import PRESETS, AlbertConfig
+from albert_tf.recipes import RECIPES, PretrainingRecipe
+from albert_tf.text import train_vocabulary
+from albert_tf.training.evaluate import evaluate_run
+from albert_tf.training.loop import LoopSettings, TrainingFailed
+from albert_tf.training.preemption import EXIT_STATUS as PREEMPTED_STATUS
+from albert_tf.training.preemption import Preempted
+from albert_tf.training.pretrain import POLICIES, Pretraining, pretrain
+
+# What ends a command as one line, and the exit status of each.
+FAILURES: dict[type[BaseException], int] = {
+    Preempted: PREEMPTED_STATUS,
+    TrainingFailed: 1,
+    tf.errors.OpError: 1,
+    OSError: 2,
+    ValueError: 2,
+    KeyboardInterrupt: 130,
+}
+
+
+class Command(NamedTuple):
+    """A command: its line in the list, its flags, and what it does."""
+
+    summary: str
+    add_flags: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], None]
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """A parser whose errors are one line, without the usage above it."""
+
+    def error(self, message: str) -> NoReturn:
+        """Ends the program with status 2."""
+        self.exit(2, f"{self.prog}: {message} (--help lists the flags)\n")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs a command line.
+
+    Args:
+      arguments: the command line without the program's name.
+    Returns:
+      The exit status: 0 when the work is done, 1 when it failed, 2 for a user's mistake, 75 when SIGTERM
+      stopped a run that the same command resumes. All but 0 come with one line on stderr; with
+      ALBERT_TF_TRACEBACK=1 in the environment, with a traceback.
+    """
+    parser = OneLineParser(prog="albert-tf", description="ALBERT, from raw text to TF Hub modules.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, command in COMMANDS.items():
+        command.add_flags(
+            commands.add_parser(name, help=command.summary, description=command.summary, allow_abbrev=False)
+        )
+    flags = parser.parse_args(arguments)
+    flags.command_line = shlex.join(["albert-tf", *arguments])
+    try:
+        COMMANDS[flags.command].run(flags)
+    except tuple(FAILURES) as error:
+        if os.environ.get("ALBERT_TF_TRACEBACK") == "1":
+            raise
+        status = next(status for kind, status in FAILURES.items() if isinstance(error, kind))
+        print(f"albert-tf {flags.command}: {_one_line(error)}", file=sys.stderr)
+        return status
+    return 0
+
+
+def _one_line(error: BaseException) -> str:
+    """What an exception says, without line breaks."""
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{os.fsdecode(error.filename)}: {error.strerror}"
+    text = error.message if isinstance(error, tf.errors.OpError) else str(error)
+    return " ".join(text.split()) or type(error).__name__
+
+
+def _vocab_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--input", nargs="+", required=True, help="text files or globs, .gz too")
+    parser.add_argument("--vocab_size", type=int, default=30000, help="pieces (30000)")
+    parser.add_argument("--output", required=True, help="the .model file to write")
+    parser.add_argument(
+        "--max_sentences", type=int, default=10_000_000, help="lines sampled of a larger corpus"
+    )
+    _tokenizer_flags(parser)
+
+
+def _vocab(flags: argparse.Namespace) -> None:
+    train_vocabulary(
+        flags.input,
+        flags.output,
+        vocab_size=flags.vocab_size,
+        lowercase=flags.lowercase,
+        strip_accents=flags.strip_accents,
+        max_sentences=flags.max_sentences,
+    )
+
+
+def _tokenizer_flags(parser: argparse.ArgumentParser) -> None:
+    for name, what in (("lowercase", "case"), ("strip_accents", "accents")):
+        parser.add_argument(f"--no{name}", dest=name, action="store_false", help=f"keep {what}")
+
+
+def _pretrain_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", required=True, help=f"a JSON file, or one of {', '.join(PRESETS)}")
+    parser.add_argument("--train", nargs="+", required=True, help="text files or globs to train on")
+    parser.add_argument(
+        "--eval", nargs="+", help="to evaluate on; without it 1 %% of the documents is held out"
+    )
+    parser.add_argument("--vocabulary", required=True, help="SentencePiece model; it sets vocab_size")
+    parser.add_argument("--output", required=True, help="run directory; resumed where it holds checkpoints")
+    parser.add_argument(
+        "--recipe", default="albert", choices=RECIPES, help="hyper-parameters by name (albert)"
+    )
+    _field_flags(parser, PretrainingRecipe, "the recipe's")
+    parser.add_argument(
+        "--precision", default="float32", choices=POLICIES, help="of the computation (float32)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of everything random (0)")
+    _field_flags(parser, LoopSettings, "updates")
+    _tokenizer_flags(parser)
+
+
+def _pretrain(flags: argparse.Namespace) -> None:
+    recipe = RECIPES[flags.recipe].replace(**_given(flags, PretrainingRecipe))
+    pretrain(
+        Pretraining(
+            output=flags.output,
+            config=_config(flags.config),
+            recipe=recipe,
+            train=flags.train,
+            eval=flags.eval,
+            vocabulary=flags.vocabulary,
+            lowercase=flags.lowercase,
+            strip_accents=flags.strip_accents,
+            seed=flags.seed,
+            precision=flags.precision,
+            command=flags.command_line,
+            **{name: value for name, value in _given(flags, LoopSettings).items() if name != "steps"},
+        )
+    )
+
+
+def _config(name: str) -> AlbertConfig:
+    """A preset, or the config in a file."""
+    if name in PRESETS:
+        return PRESETS[name]
+    if not Path(name).exists():
+        raise ValueError(f"--config {name} is neither a file nor one of {', '.join(PRESETS)}")
+    return AlbertConfig.from_json_file(name)
+
+
+def _field_flags(parser: argparse.ArgumentParser, kind: type, default: str) -> None:
+    """A flag for each field of a dataclass that has none yet; not given, it is None."""
+    types = typing.get_type_hints(kind)
+    for field in dataclasses.fields(kind):
+        if any(f"--{field.name}" in action.option_strings for action in parser._actions):
+            continue
+        hint = types[field.name]
+        value_type = next((part for part in typing.get_args(hint) if part is not type(None)), hint)
+        if value_type is bool:
+            parser.add_argument(f"--{field.name}", action=argparse.BooleanOptionalAction)
+        else:
+            shown = default if field.default is dataclasses.MISSING else f"{default} {field.default}"
+            parser.add_argument(f"--{field.name}", type=value_type, help=f"({shown})")
+
+
+def _given(flags: argparse.Namespace, kind: type) -> dict[str, Any]:
+    """The fields of a dataclass that the command line sets."""
+    values = {field.name: getattr(flags, field.name) for field in dataclasses.fields(kind)}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _evaluate_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--run", required=True, help="run directory")
+    parser.add_argument("--input", nargs="+", required=True, help="text files or globs")
+    parser.add_argument("--batch_size", type=int, default=32, help="examples at a time (32)")
+    parser.add_argument("--max_examples", type=int, help="stop after so many, in whole batches")
+
+
+def _evaluate(flags: argparse.Namespace) -> None:
+    figures = evaluate_run(flags.run, flags.input, flags.batch_size, flags.max_examples)
+    print(json.dumps(figures, indent=2))
+
+
+def _convert_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--from", dest="source", required=True, choices=["google"], help="format of the input"
+    )
+    parser.add_argument("--to", dest="target", required=True, choices=["run"], help="format of the output")
+    parser.add_argument("--input", required=True, help="checkpoint: a folder or its prefix")
+    parser.add_argument("--output", required=True, help="directory to write; it must not exist")
+    parser.add_argument("--vocabulary", help="SentencePiece model to go with it")
+    parser.add_argument("--partial", action="store_true", help="load the encoder only; say what is fresh")
+
+
+def _convert(flags: argparse.Namespace) -> None:
+    done = convert(
+        flags.source,
+        flags.target,
+        flags.input,
+        flags.output,
+        vocabulary=flags.vocabulary,
+        partial=flags.partial,
+    )
+    for what, names in (("not read", done.unread), ("fresh", done.fresh)):
+        for name in names:
+            print(f"{what}: {name}")
+
+
+def _analyse_flags(parser: argparse.ArgumentParser) -> None:
+    kinds = parser.add_subparsers(dest="analysis", required=True, metavar="WHAT")
+    kinds.add_parser("parameters", help="a table of the presets' parameters")
+    curve = kinds.add_parser("curve", help="the learning curve of a run")
+    curve.add_argument("--run", required=True, help="run directory")
+    curve.add_argument("--output", required=True, help="picture to write, .png, .svg or .pdf")
+
+
+def _analyse(flags: argparse.Namespace) -> None:
+    if flags.analysis == "curve":
+        from albert_tf.analysis.curve import draw_curve  # matplotlib is slow to import
+
+        draw_curve(flags.run, flags.output)
+        return
+    for name, config in PRESETS.items():
+        counts = parameter_count(config)
+        print(f"{name:20}" + "".join(f"{part} {count:>13,}  " for part, count in counts.items()).rstrip())
+
+
+COMMANDS = {
+    "vocab": Command("train a SentencePiece vocabulary", _vocab_flags, _vocab),
+    "pretrain": Command("train a model, or resume", _pretrain_flags, _pretrain),
+    "evaluate": Command("losses and accuracies on held-out text", _evaluate_flags, _evaluate),
+    "convert": Command("checkpoints of other projects to run directories", _convert_flags, _convert),
+    "analyse": Command("what a model is made of and how it learned", _analyse_flags, _analyse),
+}

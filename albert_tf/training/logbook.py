@@ -1,0 +1,114 @@
+"""What a run says of itself: metrics.jsonl, TensorBoard, and a progress bar or plain lines."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TextIO
+
+import tensorflow as tf
+from tqdm import tqdm
+
+FIGURES = {
+    # How the figures that are shown are written; the others go to the files only.
+    "loss": "{:.4f}",
+    "mlm_loss": "{:.4f}",
+    "mlm_accuracy": "{:.3f}",
+    "sop_loss": "{:.4f}",
+    "sop_accuracy": "{:.3f}",
+    "nsp_loss": "{:.4f}",
+    "nsp_accuracy": "{:.3f}",
+    "learning_rate": "{:.2e}",
+    "gradient_norm": "{:.2f}",
+    "examples_per_second": "{:.1f}",
+}
+
+
+class Logbook:
+    """Writes a run's figures, for people and for programs.
+
+    Args:
+      run: the run directory. Lines of metrics.jsonl behind `first_step` are dropped: they were written by a
+        process that died before its next checkpoint, and will be written again.
+      first_step: updates done so far.
+      last_step: updates when the run is done.
+      stream: where the progress bar or the lines go; a bar only if it is a terminal.
+    """
+
+    def __init__(self, run: Path, first_step: int, last_step: int, stream: TextIO = sys.stderr):
+        self._last_step = last_step
+        self._started = (time.monotonic(), first_step)
+        self._jsonl = _open_jsonl(run / "metrics.jsonl", first_step)
+        self._tensorboard = tf.summary.create_file_writer(str(run / "tensorboard"))
+        self._stream = stream
+        self._bar = (
+            tqdm(total=last_step, initial=first_step, unit="step", file=stream, dynamic_ncols=True)
+            if stream.isatty()
+            else None
+        )
+
+    def progress(self, step: int) -> None:
+        """Moves the bar, if there is one."""
+        if self._bar is not None:
+            self._bar.update(step - self._bar.n)
+
+    def record(self, step: int, figures: Mapping[str, float]) -> None:
+        """Writes a line of figures everywhere; the names of an evaluation begin with `eval_`."""
+        self._jsonl.write(json.dumps({"step": step, **figures}) + "\n")
+        self._jsonl.flush()
+        with self._tensorboard.as_default(step=step):
+            for name, value in figures.items():
+                tf.summary.scalar(name, value)
+        self._tensorboard.flush()
+        self.say(self._line(step, figures))
+
+    def say(self, text: str) -> None:
+        """Shows a line, above the bar if there is one."""
+        if self._bar is not None:
+            self._bar.write(text, file=self._stream)
+        else:
+            print(text, file=self._stream, flush=True)
+
+    def _line(self, step: int, figures: Mapping[str, float]) -> str:
+        shown = [
+            f"{name} {FIGURES[name.removeprefix('eval_')].format(value)}"
+            for name, value in figures.items()
+            if name.removeprefix("eval_") in FIGURES
+        ]
+        return f"step {step}/{self._last_step}  {'  '.join(shown)}  ETA {self._eta(step)}"
+
+    def _eta(self, step: int) -> str:
+        """Time until the last step at the speed so far, h:mm:ss."""
+        started, first_step = self._started
+        if step == first_step:
+            return "?"
+        seconds = round((time.monotonic() - started) / (step - first_step) * (self._last_step - step))
+        return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+
+    def __enter__(self) -> Logbook:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+        self._tensorboard.close()
+        self._jsonl.close()
+
+
+def _open_jsonl(path: Path, first_step: int) -> TextIO:
+    """The file, opened to append, without whole or broken lines of later steps than `first_step`."""
+    kept = []
+    if path.exists():
+        for line in path.read_text(encoding="utf-8").splitlines():
+            try:
+                if json.loads(line)["step"] <= first_step:
+                    kept.append(line + "\n")
+            except ValueError:
+                break  # the process was killed while it wrote this one
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text("".join(kept), encoding="utf-8")
+    temporary.replace(path)
+    return path.open("a", encoding="utf-8")

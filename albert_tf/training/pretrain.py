@@ -1,0 +1,234 @@
+"""Pre-training: text or prepared documents in, a run directory out."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.checkpoints.run import (
+    RECIPE,
+    build_model,
+    create_run,
+    newest_checkpoint,
+    read_checkpoint,
+    read_config,
+    read_json,
+    read_task,
+    read_tokenizer,
+    write_json,
+)
+from albert_tf.config import AlbertConfig
+from albert_tf.data import pretraining_dataset
+from albert_tf.optimization import create_optimizer
+from albert_tf.recipes import PretrainingRecipe
+from albert_tf.text import Vocabulary
+from albert_tf.training.evaluation import evaluator
+from albert_tf.training.loop import LoopSettings, TrainingState, train
+from albert_tf.training.losses import pretraining_objective
+from albert_tf.training.step import training_steps
+
+PathLike = str | os.PathLike[str]
+
+# Keras' names for what the command line calls float32, bfloat16 and float16.
+POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
+
+# Of the documents, by their hash, where no others are given to evaluate on.
+HELD_OUT_SHARE = 0.01
+
+# What a resumed run may do differently.
+_CHANGEABLE = ("steps", "eval", "precision", "versions", "command")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Pretraining:
+    """One pre-training run: what it reads, what it makes, and how.
+
+    Args:
+      output: the run directory; if it holds checkpoints, training goes on from the newest.
+      config: the network's shape; its vocab_size becomes the vocabulary's.
+      recipe: the hyper-parameters.
+      train: text files, a prepared directory or TFRecords to train on.
+      eval: the same for evaluation; None holds back 1 % of the training documents.
+      vocabulary: SentencePiece model.
+      lowercase: whether the tokenizer folds case.
+      strip_accents: whether the tokenizer drops accents.
+      seed: of everything random.
+      precision: "float32", "bfloat16" or "float16".
+      log_every: updates between two lines of figures.
+      eval_every: updates between two evaluations.
+      checkpoint_every: updates between two checkpoints.
+      keep: checkpoints that stay on disk.
+      command: the command line, for the record.
+    """
+
+    output: PathLike
+    config: AlbertConfig
+    recipe: PretrainingRecipe
+    train: Sequence[str]
+    vocabulary: PathLike
+    eval: Sequence[str] | None = None
+    lowercase: bool = True
+    strip_accents: bool = True
+    seed: int = 0
+    precision: str = "float32"
+    log_every: int = LoopSettings.log_every
+    eval_every: int = LoopSettings.eval_every
+    checkpoint_every: int = LoopSettings.checkpoint_every
+    keep: int = LoopSettings.keep
+    command: str = ""
+
+    def __post_init__(self) -> None:
+        if self.precision not in POLICIES:
+            raise ValueError(f"precision={self.precision!r} is none of {', '.join(POLICIES)}")
+
+    @property
+    def task(self) -> dict[str, Any]:
+        """What task.json says."""
+        return {"model": "pretrainer", "sentence_objective": self.recipe.sentence_objective}
+
+    @property
+    def tokenizer(self) -> dict[str, bool]:
+        """What tokenizer.json says."""
+        return {"lowercase": self.lowercase, "strip_accents": self.strip_accents}
+
+    def record(self) -> dict[str, Any]:
+        """What recipe.json says: all that decides the weights, and by what they were made."""
+        return {
+            **dataclasses.asdict(self.recipe),
+            "seed": self.seed,
+            "train": list(self.train),
+            "eval": None if self.eval is None else list(self.eval),
+            "vocabulary": Vocabulary.from_file(self.vocabulary).fingerprint,
+            "precision": self.precision,
+            "versions": {
+                name: importlib.metadata.version(name)
+                for name in ("tensorflow", "tensorflow-text", "tf_keras")
+            }
+            | {"python": sys.version.split()[0]},
+            "command": self.command,
+        }
+
+
+def pretrain(settings: Pretraining) -> None:
+    """Trains under the current distribution strategy, or goes on where a former call stopped.
+
+    Raises:
+      ValueError: settings contradict each other, or those of the run that is there.
+      FileNotFoundError: an input is missing.
+      TrainingFailed: a loss is not finite.
+      Preempted: SIGTERM came; the state is saved.
+    """
+    run = Path(settings.output)
+    loop = LoopSettings(
+        steps=settings.recipe.steps,
+        log_every=settings.log_every,
+        eval_every=settings.eval_every,
+        checkpoint_every=settings.checkpoint_every,
+        keep=settings.keep,
+    )
+    vocabulary = Vocabulary.from_file(settings.vocabulary)
+    config = settings.config.replace(vocab_size=len(vocabulary))
+    if settings.recipe.seq_length > config.max_position_embeddings:
+        raise ValueError(
+            f"seq_length={settings.recipe.seq_length} is more than "
+            f"max_position_embeddings={config.max_position_embeddings} of the config"
+        )
+    # Both before anything is written: no documents, no run.
+    for dataset in (batches(settings, shuffle=False), held_out_batches(settings)):
+        next(iter(dataset))
+    keras.utils.set_random_seed(settings.seed)  # of the initial weights
+    model = build_model(config, settings.task, dtype=POLICIES[settings.precision])
+    optimizer = _optimizer(settings.recipe, settings.precision)
+    optimizer.build(model.trainable_variables)
+    step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
+    state = TrainingState(model=model, optimizer=optimizer, step=step, iterator=iter(batches(settings)))
+    _start_or_resume(run, settings, config, state)
+    objective = pretraining_objective(settings.recipe.sentence_objective)
+    evaluate = evaluator(model, objective)
+    train(
+        run,
+        state,
+        loop,
+        training_steps(model, optimizer, objective, step, seed=settings.seed),
+        examples_per_step=settings.recipe.batch_size,
+        evaluate=lambda: evaluate(held_out_batches(settings)),
+    )
+
+
+def batches(settings: Pretraining, *, shuffle: bool = True) -> tf.data.Dataset:
+    """The batches to train on, without end."""
+    hash_range = (HELD_OUT_SHARE, 1.0) if settings.eval is None else None
+    return _dataset(settings, settings.train, hash_range=hash_range, seed=settings.seed, shuffle=shuffle)
+
+
+def held_out_batches(settings: Pretraining) -> tf.data.Dataset:
+    """The batches to evaluate on: the same ones each time, whatever the run's seed."""
+    inputs, hash_range = settings.eval, None
+    if inputs is None:
+        inputs, hash_range = settings.train, (0.0, HELD_OUT_SHARE)
+    return _dataset(settings, inputs, hash_range=hash_range, seed=0, shuffle=False, repeat=False)
+
+
+def _dataset(settings: Pretraining, inputs: Sequence[str], **arguments: Any) -> tf.data.Dataset:
+    recipe = settings.recipe
+    return pretraining_dataset(
+        inputs,
+        vocabulary=settings.vocabulary,
+        batch_size=recipe.batch_size,
+        seq_length=recipe.seq_length,
+        max_predictions=recipe.max_predictions,
+        sentence_objective=recipe.sentence_objective,
+        short_seq_prob=recipe.short_seq_prob,
+        masked_lm_prob=recipe.masked_lm_prob,
+        max_ngram=recipe.max_ngram,
+        whole_word=recipe.whole_word,
+        **settings.tokenizer,
+        **arguments,
+    )
+
+
+def _optimizer(recipe: PretrainingRecipe, precision: str) -> keras.optimizers.Optimizer:
+    optimizer = create_optimizer(
+        recipe.optimizer,
+        init_lr=recipe.learning_rate,
+        num_train_steps=recipe.steps,
+        num_warmup_steps=recipe.warmup_steps,
+        weight_decay=recipe.weight_decay,
+        clip_norm=recipe.clip_norm,
+        beta_1=recipe.beta_1,
+        beta_2=recipe.beta_2,
+        epsilon=recipe.epsilon,
+    )
+    # float16's smallest gradients would be 0 without a scale.
+    return keras.mixed_precision.LossScaleOptimizer(optimizer) if precision == "float16" else optimizer
+
+
+def _start_or_resume(run: Path, settings: Pretraining, config: AlbertConfig, state: TrainingState) -> None:
+    """Makes the run directory, or restores the state from the newest checkpoint in it."""
+    if not (run / RECIPE).exists():
+        create_run(run, config, settings.task, settings.vocabulary, settings.tokenizer, settings.record())
+        return
+    there = {**read_config(run).to_dict(), **read_task(run), **read_tokenizer(run), **read_json(run / RECIPE)}
+    asked = {**config.to_dict(), **settings.task, **settings.tokenizer, **settings.record()}
+    differing = [
+        f"{name} is {there.get(name)!r} there and {value!r} here"
+        for name, value in asked.items()
+        if name not in _CHANGEABLE and there.get(name) != value
+    ]
+    if differing:
+        raise ValueError(
+            f"{run} is a run with other settings: {'; '.join(differing)}. Name another --output, or resume "
+            "with the settings that are there"
+        )
+    write_json(run / RECIPE, settings.record())
+    newest = newest_checkpoint(run)
+    if newest is not None:
+        read_checkpoint(run, newest, **state.parts())

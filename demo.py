@@ -1,0 +1,188 @@
+"""The whole way on real text in a few minutes: vocabulary, pre-training, TF Hub modules, answers.
+
+`make demo` runs it on prose that every Python has, its own language reference (pydoc_data.topics), and
+`make demo TEXT=path` on a text file of yours: a sentence or paragraph a line, a blank line between documents.
+Every `$` line it prints can be typed as it stands.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import io
+import json
+import os
+import re
+import shlex
+import shutil
+import sys
+import time
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import tensorflow as tf
+import tensorflow_hub as hub
+
+import hub_export.__main__
+from albert_tf import AlbertConfig, cli
+from albert_tf.text import Vocabulary
+
+OUTPUT = Path("demo-output")
+VOCAB_SIZE = 2000
+SEQ_LENGTH = 128
+
+# A small network: three layers, E = H. Kernels that start at ±0.02 leave it on the plateau where it only
+# knows how frequent each piece is; at ±0.06 it learns within minutes.
+CONFIG = AlbertConfig(
+    embedding_size=128,
+    hidden_size=128,
+    num_hidden_layers=3,
+    num_attention_heads=4,
+    intermediate_size=512,
+    max_position_embeddings=SEQ_LENGTH,
+    initializer_range=0.06,
+)
+STEPS = 1000
+
+# What the masked language model must know beyond how frequent each piece is, in nats.
+LEAST_GAIN = 0.3
+
+
+def main() -> None:
+    """Runs the demo; exit status 1 where the model learned too little."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--text", type=Path, help="text file to learn from; without it, Python's reference")
+    text = parser.parse_args().text
+    started = time.monotonic()
+    if OUTPUT.exists():
+        shutil.rmtree(OUTPUT)
+    train, held_out = write_corpus(documents(text), OUTPUT / "text")
+    made = {
+        "vocabulary": OUTPUT / "vocabulary.model",
+        "run: config and checkpoints": OUTPUT / "run",
+        "modules for hub.KerasLayer": OUTPUT / "hub",
+        "loss curve": OUTPUT / "curve.png",
+    }
+    vocabulary, run, modules, curve = made.values()
+    figures = learn(train, held_out, vocabulary, run)
+    albert_tf("analyse", "curve", "--run", run, "--output", curve)
+    export = ["--run", str(run), "--output", str(modules), "--seq_length", str(SEQ_LENGTH)]
+    print("$ " + shlex.join(["python", "-m", "hub_export", *export]), flush=True)
+    hub_export.__main__.main(export)
+    use_modules(modules, vocabulary)
+    show_results(figures, made, time.monotonic() - started)
+    gain = figures["eval_mlm_unigram_entropy"] - figures["eval_mlm_loss"]
+    if not gain >= LEAST_GAIN:
+        sys.exit(f"the model learned too little: {gain:.2f} nats below the unigram entropy, not {LEAST_GAIN}")
+
+
+def documents(text: Path | None) -> list[list[str]]:
+    """The documents of a text file, or of Python's language reference: lists of paragraphs."""
+    if text is not None:
+        blocks = re.split(r"\n\s*\n", text.read_text(encoding="utf-8"))
+        return [[line.strip() for line in block.splitlines() if line.strip()] for block in blocks]
+    from pydoc_data.topics import topics
+
+    return [prose(topic) for _, topic in sorted(topics.items())]
+
+
+def prose(topic: str) -> list[str]:
+    """The paragraphs of a page that are neither headings nor indented code."""
+    paragraphs = (paragraph for paragraph in re.split(r"\n\s*\n", topic) if not paragraph.startswith(" "))
+    return [" ".join(paragraph.split()) for paragraph in paragraphs if "\n***" not in paragraph]
+
+
+def write_corpus(corpus: list[list[str]], folder: Path) -> tuple[Path, Path]:
+    """Writes the documents to train on and, a tenth of them, those to be held out."""
+    folder.mkdir(parents=True, exist_ok=True)
+    corpus = sorted((document for document in corpus if document), key=_hash)
+    cut = max(1, len(corpus) // 10)
+    paths = []
+    for name, part in (("train.txt", corpus[cut:]), ("held_out.txt", corpus[:cut])):
+        paths.append(folder / name)
+        paths[-1].write_text("\n\n".join("\n".join(document) for document in part) + "\n", encoding="utf-8")
+    print(f"{len(corpus)} documents, {cut} of them held out")
+    return paths[0], paths[1]
+
+
+def _hash(document: list[str]) -> str:
+    return hashlib.sha256("\n".join(document).encode()).hexdigest()
+
+
+def learn(train: Path, held_out: Path, vocabulary: Path, run: Path) -> dict[str, float]:
+    """Trains vocabulary and model; returns the figures of the evaluation on the held-out documents."""
+    albert_tf("vocab", "--input", train, "--vocab_size", VOCAB_SIZE, "--output", vocabulary)
+    config = OUTPUT / "config.json"
+    config.write_text(CONFIG.to_json_string(), encoding="utf-8")
+    files = ["--config", config, "--train", train, "--eval", held_out, "--vocabulary", vocabulary]
+    sizes = ["--batch_size", 32, "--seq_length", SEQ_LENGTH, "--steps", STEPS, "--warmup_steps", 100]
+    rates = ["--learning_rate", 1e-3, "--log_every", 100, "--eval_every", 250, "--checkpoint_every", 500]
+    albert_tf("pretrain", *files, *sizes, *rates, "--output", run)
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        albert_tf("evaluate", "--run", run, "--input", held_out)
+    print(printed.getvalue(), end="")
+    return json.loads(printed.getvalue().partition("\n")[2])
+
+
+def albert_tf(*arguments: object) -> None:
+    """Shows a command line of `albert-tf` and runs it; the demo ends where it fails."""
+    words = [str(argument) for argument in arguments]
+    print("$ " + shlex.join(["albert-tf", *words]), flush=True)
+    status = cli.run(words)
+    if status:
+        sys.exit(status)
+
+
+def use_modules(folder: Path, vocabulary: Path) -> None:
+    """Text in, embeddings out, and a [MASK] filled, as somebody would do it who has only the modules."""
+    preprocessor_path, encoder_path = str(folder / "preprocessor"), str(folder / "encoder")
+    sentences = ["A function is an object.", "So is a class."]
+    print(f"""
+>>> preprocessor = hub.KerasLayer({preprocessor_path!r})
+>>> encoder = hub.KerasLayer({encoder_path!r}, trainable=True)
+>>> outputs = encoder(preprocessor(tf.constant({sentences!r})))""")
+    preprocessor = hub.KerasLayer(preprocessor_path)
+    encoder = hub.KerasLayer(encoder_path, trainable=True)
+    outputs = encoder(preprocessor(tf.constant(sentences)))
+    for name in ("pooled_output", "sequence_output"):
+        print(f">>> outputs[{name!r}].shape\n{outputs[name].shape}")
+    before, after = "The object is", "by the function."
+    print(f">>> fill_mask({before!r}, {after!r})  # {before} [MASK] {after}")
+    for piece, probability in fill_mask(folder, vocabulary, before, after):
+        print(f"{probability:6.1%}  {piece}")
+
+
+def fill_mask(folder: Path, vocabulary: Path, before: str, after: str) -> list[tuple[str, float]]:
+    """The likeliest pieces for a [MASK] between two texts, and their probabilities."""
+    preprocessor, encoder = (hub.load(str(folder / name)) for name in ("preprocessor", "encoder"))
+    mask = preprocessor.tokenize.get_special_tokens_dict()["mask_id"]
+    left, right = (preprocessor.tokenize(tf.constant([text])) for text in (before, after))
+    tokens = tf.concat([left, tf.RaggedTensor.from_tensor([[mask]]), right], axis=1)
+    inputs = preprocessor.bert_pack_inputs([tokens], seq_length=tf.constant(32))
+    position = 1 + left.row_lengths()[0]  # behind [CLS]
+    masked = {**inputs, "masked_lm_positions": tf.reshape(tf.cast(position, tf.int32), [1, 1])}
+    best = tf.math.top_k(tf.nn.softmax(encoder.mlm(masked)["mlm_logits"][0, 0]), k=5)
+    pieces = Vocabulary.from_file(vocabulary).pieces
+    return [(pieces[i], p) for i, p in zip(best.indices.numpy(), best.values.numpy(), strict=True)]
+
+
+def show_results(figures: dict[str, float], made: dict[str, Path], seconds: float) -> None:
+    """The table at the end: how well it went, and where everything is."""
+    print("\nOn the held-out documents:")
+    for name, title in {
+        "eval_mlm_loss": "masked tokens, nats",
+        "eval_mlm_unigram_entropy": "  of their own frequencies",
+        "eval_mlm_accuracy": "masked tokens, accuracy",
+        "eval_sop_accuracy": "sentence order, accuracy",
+    }.items():
+        print(f"  {title:28} {figures[name]:6.3f}")
+    print("Made:")
+    for title, path in made.items():
+        print(f"  {title:28} {path}")
+    print(f"In {seconds:.0f} seconds.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""Updates: against a plain training step, and independent of replicas and microbatches."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf import AlbertPretrainer
+from albert_tf.optimization import create_optimizer
+from albert_tf.training.losses import pretraining_objective
+from albert_tf.training.step import sum_over, training_steps
+from tests.tiny import TINY
+
+BATCH, LENGTH, PREDICTIONS = 8, 16, 4
+
+
+def batches(seed: int = 0, count: int = 4) -> tf.data.Dataset:
+    """Batches of random tokens, whose rows have different numbers of masked tokens."""
+    rng = np.random.default_rng(seed)
+    rows = count * BATCH
+    weights = (np.arange(PREDICTIONS) < rng.integers(1, PREDICTIONS + 1, size=[rows, 1])).astype(np.float32)
+    tensors = {
+        "input_word_ids": rng.integers(TINY.vocab_size, size=[rows, LENGTH]).astype(np.int32),
+        "input_mask": np.ones([rows, LENGTH], np.int32),
+        "input_type_ids": np.zeros([rows, LENGTH], np.int32),
+        "masked_lm_positions": np.sort(rng.integers(LENGTH, size=[rows, PREDICTIONS])).astype(np.int32),
+        "masked_lm_ids": rng.integers(TINY.vocab_size, size=[rows, PREDICTIONS]).astype(np.int32),
+        "masked_lm_weights": weights,
+        "sentence_order_labels": np.where(np.arange(rows) % 5, np.arange(rows) % 2, -1).astype(np.int32),
+    }
+    return tf.data.Dataset.from_tensor_slices(tensors).batch(BATCH, drop_remainder=True).repeat()
+
+
+def trained(
+    strategy=None,
+    updates=4,
+    config=TINY,
+    objective="sop",
+    optimizer="lamb",
+    policy="float32",
+    loss_scale=2.0**10,
+    **options,
+):
+    """The variables after some updates, and the totals of the last call."""
+    with (strategy or tf.distribute.get_strategy()).scope():
+        keras.utils.set_random_seed(1)
+        model = AlbertPretrainer(config, sentence_objective=objective, dtype=policy)
+        tools = create_optimizer(optimizer, init_lr=0.01, num_train_steps=20, num_warmup_steps=2)
+        if policy == "mixed_float16":
+            tools = keras.mixed_precision.LossScaleOptimizer(tools, initial_scale=loss_scale)
+        tools.build(model.trainable_variables)
+        step = tf.Variable(0, dtype=tf.int64, trainable=False)
+        function = training_steps(model, tools, pretraining_objective(objective), step, seed=3, **options)
+        totals = function(iter(batches()), tf.constant(updates))
+    assert int(tf.convert_to_tensor(step)) == updates
+    return [variable.numpy() for variable in model.trainable_variables], totals
+
+
+def initial() -> list[np.ndarray]:
+    """The variables that `trained` starts from."""
+    keras.utils.set_random_seed(1)
+    return [variable.numpy() for variable in AlbertPretrainer(TINY).trainable_variables]
+
+
+def assert_close(ours, theirs, tolerance=1e-5):
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(a, b, atol=tolerance, rtol=0)
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return trained()
+
+
+def test_updates_equal_a_training_loop_written_by_hand(reference):
+    keras.utils.set_random_seed(1)
+    model = AlbertPretrainer(TINY)
+    optimizer = create_optimizer("lamb", init_lr=0.01, num_train_steps=20, num_warmup_steps=2)
+    total = 0.0
+    for batch in batches().take(4):
+        with tf.GradientTape() as tape:
+            outputs = model(batch)
+            mlm = tf.nn.sparse_softmax_cross_entropy_with_logits(
+                batch["masked_lm_ids"], outputs["mlm_logits"]
+            )
+            mlm = tf.reduce_sum(mlm * batch["masked_lm_weights"]) / tf.reduce_sum(batch["masked_lm_weights"])
+            labelled = tf.where(batch["sentence_order_labels"] >= 0)[:, 0]
+            sop = tf.reduce_mean(
+                tf.nn.sparse_softmax_cross_entropy_with_logits(
+                    tf.gather(batch["sentence_order_labels"], labelled),
+                    tf.gather(outputs["sop_logits"], labelled),
+                )
+            )
+            loss = mlm + sop
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+        total += float(mlm) * float(tf.reduce_sum(batch["masked_lm_weights"]))
+    variables, totals = reference
+    assert_close([variable.numpy() for variable in model.trainable_variables], variables, 1e-6)
+    np.testing.assert_allclose(totals.terms["mlm"].loss, total, rtol=1e-5)
+    norm = np.sqrt(sum(np.square(tf.convert_to_tensor(gradient)).sum() for gradient in gradients))
+    np.testing.assert_allclose(totals.gradient_norm, norm, rtol=1e-4)
+
+
+def test_replicas_change_nothing(reference, two_replicas):
+    variables, totals = trained(two_replicas)
+    assert_close(variables, reference[0])
+    tf.nest.map_structure(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4), totals, reference[1])
+
+
+@pytest.mark.parametrize("accumulate", [2, 8])
+def test_microbatches_change_nothing(reference, accumulate):
+    assert_close(trained(accumulate=accumulate)[0], reference[0])
+
+
+def test_xla_changes_nothing(reference):
+    assert_close(trained(xla=True)[0], reference[0])
+
+
+def test_bfloat16_stays_near(reference):
+    _, totals = trained(policy="mixed_bfloat16")
+    np.testing.assert_allclose(totals.terms["mlm"].loss, reference[1].terms["mlm"].loss, rtol=0.02)
+
+
+def test_float16_trains():
+    variables, _ = trained(policy="mixed_float16", updates=3)
+    assert all(np.isfinite(values).all() for values in variables)
+    assert any(not np.array_equal(a, b) for a, b in zip(variables, initial(), strict=True))
+
+
+def test_float16_skips_updates_whose_gradients_are_not_finite():
+    variables, _ = trained(policy="mixed_float16", updates=3, loss_scale=2.0**120)
+    assert_close(variables, initial(), 0)
+
+
+def test_dropout_is_decided_by_the_seed():
+    config = TINY.replace(hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.2)
+    first, again = trained(config=config, updates=2)[0], trained(config=config, updates=2)[0]
+    assert_close(first, again, 0)
+    plain = trained(updates=2)[0]
+    assert any(np.abs(a - b).max() > 1e-4 for a, b in zip(first, plain, strict=True))
+
+
+def test_a_model_without_sentence_loss_leaves_the_pooler_alone():
+    variables, totals = trained(objective="none", updates=3)
+    assert set(totals.terms) == {"mlm"}
+    keras.utils.set_random_seed(1)
+    model = AlbertPretrainer(TINY, sentence_objective="none")
+    moved = {
+        variable.name.split(":")[0]: not np.array_equal(variable, after)
+        for variable, after in zip(model.trainable_variables, variables, strict=True)
+    }
+    assert [name for name, changed in moved.items() if not changed] == [
+        "pooler/dense/kernel",
+        "pooler/dense/bias",
+    ]
+
+
+def test_sum_over_adds_structures():
+    total = sum_over(lambda index: {"a": tf.cast(index, tf.float32), "b": tf.ones([2])}, 4)
+    assert float(total["a"]) == 0 + 1 + 2 + 3
+    assert total["b"].numpy().tolist() == [4, 4]

@@ -1,0 +1,110 @@
+"""Parameter counts against the published figures and against the variables of built models."""
+
+import pytest
+import tensorflow as tf
+
+from albert_tf import PRESETS, AlbertConfig, AlbertEncoder, parameter_count
+
+BASE = PRESETS["albert_base_v2"]
+LARGE = PRESETS["albert_large_v2"]
+
+PRESET_TOTALS = {
+    "albert_base_v1": 11_683_584,
+    "albert_base_v2": 11_683_584,
+    "albert_large_v1": 17_683_968,
+    "albert_large_v2": 17_683_968,
+    "albert_xlarge_v1": 58_724_864,
+    "albert_xlarge_v2": 58_724_864,
+    "albert_xxlarge_v1": 222_595_584,
+    "albert_xxlarge_v2": 222_595_584,
+    "bert_base": 109_081_344,
+    "bert_large": 334_607_360,
+}
+SHARING_TOTALS = {  # sharing: totals at E = 64, 128, 256, 768
+    "all": (9_681_408, 11_683_584, 15_687_936, 31_114_752),
+    "attention": (61_645_056, 63_647_232, 67_651_584, 83_078_400),
+    "ffn": (35_684_352, 37_686_528, 41_690_880, 57_117_696),
+    "none": (87_648_000, 89_650_176, 93_654_528, 109_081_344),
+}
+GROUP_TOTALS = {
+    1: 11_683_584,
+    2: 18_771_456,
+    3: 25_859_328,
+    4: 32_947_200,
+    6: 47_122_944,
+    12: 89_650_176,
+}
+WIDTH_TOTALS = {1024: 17_683_968, 2048: 58_724_864, 4096: 222_595_584, 6144: 495_518_208}
+
+FIGURES = [
+    *((name, PRESETS[name], total) for name, total in PRESET_TOTALS.items()),
+    *(
+        (f"{sharing}-E{width}", BASE.replace(sharing=sharing, embedding_size=width), total)
+        for sharing, totals in SHARING_TOTALS.items()
+        for width, total in zip((64, 128, 256, 768), totals, strict=True)
+    ),
+    *(
+        (f"G{groups}", BASE.replace(num_hidden_groups=groups), total)
+        for groups, total in GROUP_TOTALS.items()
+    ),
+    *(
+        (f"large-L{layers}", LARGE.replace(num_hidden_layers=layers), 17_683_968)
+        for layers in (1, 3, 6, 12, 24, 48)
+    ),
+    *(
+        (
+            f"H{width}",
+            AlbertConfig(
+                hidden_size=width,
+                num_hidden_layers=3,
+                num_attention_heads=width // 64,
+                intermediate_size=4 * width,
+            ),
+            total,
+        )
+        for width, total in WIDTH_TOTALS.items()
+    ),
+]
+
+
+def built_sizes(config: AlbertConfig) -> dict[str, int]:
+    """Sizes of a built encoder's variables by name; in a graph they are declared and hold no memory."""
+    with tf.Graph().as_default():
+        return {v.name: v.shape.num_elements() for v in AlbertEncoder(config).variables}
+
+
+def test_every_preset_has_a_figure():
+    assert set(PRESET_TOTALS) == set(PRESETS)
+
+
+@pytest.mark.parametrize(("config", "total"), [row[1:] for row in FIGURES], ids=[row[0] for row in FIGURES])
+def test_published_figures(config, total):
+    assert parameter_count(config)["total"] == total
+    assert sum(built_sizes(config).values()) == total
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        BASE,
+        PRESETS["bert_base"],
+        BASE.replace(num_hidden_groups=2, inner_group_num=3),
+        BASE.replace(sharing="attention", inner_group_num=2),
+        BASE.replace(sharing="ffn", inner_group_num=2),
+        BASE.replace(embedding_size=768, project_embeddings=True),
+        BASE.replace(vocab_size=11, type_vocab_size=1, max_position_embeddings=7),
+    ],
+    ids=["base", "bert", "groups", "attention", "ffn", "projection", "tables"],
+)
+def test_parts_are_those_of_the_variables(config):
+    parts = {"embeddings": 0, "encoder": 0, "pooler": 0}
+    for name, size in built_sizes(config).items():
+        parts[name.partition("/")[0]] += size
+    assert parameter_count(config) == {**parts, "total": sum(parts.values())}
+
+
+def test_a_model_that_holds_its_values_has_the_same_sizes():
+    config = BASE.replace(num_hidden_groups=2, vocab_size=50)
+    encoder = AlbertEncoder(config)
+    assert encoder.count_params() == parameter_count(config)["total"]
+    assert len({id(v) for v in encoder.variables}) == len(encoder.variables) == len(built_sizes(config))

@@ -1,0 +1,59 @@
+"""The sharing plan against tables made by hand."""
+
+import pytest
+
+from albert_tf import AlbertConfig
+from albert_tf.model.sharing import BlockPath, Step, sharing_plan
+
+
+def plan(**changes) -> list[tuple[int, int, int, int]]:
+    """(attention's group, its inner group, feed-forward's group, its inner group) of each step."""
+    return [(*step.attention, *step.feed_forward) for step in sharing_plan(AlbertConfig(**changes))]
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"sharing": "all"}, [(0, 0, 0, 0)] * 3),
+        ({"sharing": "attention"}, [(0, 0, 0, 0), (0, 0, 1, 0), (0, 0, 2, 0)]),
+        ({"sharing": "ffn"}, [(0, 0, 0, 0), (1, 0, 0, 0), (2, 0, 0, 0)]),
+        ({"sharing": "none"}, [(0, 0, 0, 0), (1, 0, 1, 0), (2, 0, 2, 0)]),
+        ({"sharing": "none", "num_hidden_groups": 2}, [(0, 0, 0, 0), (1, 0, 1, 0), (2, 0, 2, 0)]),
+        ({"num_hidden_groups": 3}, [(0, 0, 0, 0), (1, 0, 1, 0), (2, 0, 2, 0)]),
+        ({"num_hidden_groups": 2}, [(0, 0, 0, 0), (0, 0, 0, 0), (1, 0, 1, 0)]),
+        ({"inner_group_num": 2}, [(0, 0, 0, 0), (0, 1, 0, 1)] * 3),
+        (
+            {"inner_group_num": 2, "num_hidden_groups": 2},
+            [(0, 0, 0, 0), (0, 1, 0, 1), (0, 0, 0, 0), (0, 1, 0, 1), (1, 0, 1, 0), (1, 1, 1, 1)],
+        ),
+        (
+            {"inner_group_num": 2, "sharing": "attention"},
+            [(0, 0, 0, 0), (0, 1, 0, 1), (0, 0, 1, 0), (0, 1, 1, 1), (0, 0, 2, 0), (0, 1, 2, 1)],
+        ),
+    ],
+)
+def test_three_layers(changes, expected):
+    assert plan(num_hidden_layers=3, **changes) == expected
+
+
+def test_groups_are_those_of_whole_numbers_where_floats_are_truncated():
+    groups = [
+        step.attention.group
+        for step in sharing_plan(AlbertConfig(num_hidden_layers=44, num_hidden_groups=22))
+    ]
+    assert groups == [layer // 2 for layer in range(44)]
+    assert int(30 / 44 * 22) == 14 != groups[30]  # Google's formula
+
+
+@pytest.mark.parametrize(("layers", "groups"), [(12, 1), (12, 4), (7, 3), (24, 24), (44, 22)])
+def test_groups_are_consecutive_complete_and_even(layers, groups):
+    steps = sharing_plan(AlbertConfig(num_hidden_layers=layers, num_hidden_groups=groups))
+    used = [step.attention.group for step in steps]
+    sizes = [used.count(group) for group in range(groups)]
+    assert used == sorted(used) and sum(sizes) == layers
+    assert max(sizes) - min(sizes) <= 1
+    assert all(step == Step(step.attention, step.attention) for step in steps)
+
+
+def test_scope_is_googles():
+    assert BlockPath(3, 1).scope() == "encoder/transformer/group_3/inner_group_1"

@@ -9,6 +9,7 @@ from albert_tf import optimization
 from albert_tf.analysis.parameters import parameter_count
 from albert_tf.checkpoints import load, save
 from albert_tf.config import PRESETS, AlbertConfig
+from albert_tf.data import pretraining_dataset
 from albert_tf.model import AlbertEncoder, AlbertPretrainer
 from albert_tf.text import Tokenizer
 
@@ -21,5 +22,6 @@ __all__ = [
     "load",
     "optimization",
     "parameter_count",
+    "pretraining_dataset",
     "save",
 ]

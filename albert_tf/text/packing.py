@@ -30,7 +30,7 @@ def trimmed_lengths(a: tf.Tensor, b: tf.Tensor, budget: tf.Tensor | int) -> tupl
 
 def pack_spans(
     tokens: tf.Tensor, starts: Sequence[tf.Tensor], lengths: Sequence[tf.Tensor], seq_length: tf.Tensor | int
-) -> dict[str, tf.Tensor]:
+) -> tf.Tensor:
     """Rows of `[CLS] a [SEP] (b [SEP])` from spans of one long run of tokens.
 
     Args:
@@ -39,27 +39,56 @@ def pack_spans(
       lengths: their lengths, int32 [B] each, trimmed already: they fit with the special tokens.
       seq_length: S.
     Returns:
-      input_word_ids, input_mask, input_type_ids, int32 [B, S].
+      input_word_ids, int32 [B, S].
     """
     columns = tf.range(seq_length)[tf.newaxis]  # [1, S]
     # Whatever lies outside the segments reads this last [PAD]; it also keeps the gather off an empty tensor.
     tokens = tf.concat([tokens, [PAD_ID]], axis=0)  # [T + 1]
     source = tf.fill([tf.size(starts[0]), seq_length], tf.size(tokens) - 1)  # [B, S]
-    begin = 1
-    separators = []
-    for start, length in zip(starts, lengths, strict=True):
-        end = begin + length[:, tf.newaxis]  # [B, 1]
+    begins, ends = _segment_bounds(lengths)
+    for start, begin, end in zip(starts, begins, ends, strict=True):
         inside = (columns >= begin) & (columns < end)
         source = tf.where(inside, start[:, tf.newaxis] + columns - begin, source)
-        separators.append(end)
-        begin = end + 1
-    word_ids = tf.gather(tokens, source)
-    word_ids = tf.where(columns == 0, CLS_ID, word_ids)
-    for separator in separators:
+    word_ids = tf.where(columns == 0, CLS_ID, tf.gather(tokens, source))
+    for separator in ends:
         word_ids = tf.where(columns == separator, SEP_ID, word_ids)
-    mask = tf.cast(columns <= separators[-1], tf.int32)
-    type_ids = tf.cast(columns > separators[0], tf.int32) * mask
-    return {WORD_IDS: word_ids, MASK: mask, TYPE_IDS: type_ids}
+    return word_ids
+
+
+def segment_numbers(lengths: Sequence[tf.Tensor], seq_length: tf.Tensor | int) -> tf.Tensor:
+    """Which segment each token of packed rows belongs to.
+
+    Args:
+      lengths: one or two segments' lengths as packed, int32 [B] each.
+      seq_length: S.
+    Returns:
+      int32 [B, S]: 1 in the first segment, 2 in the second, 0 for special tokens and padding.
+    """
+    columns = tf.range(seq_length)[tf.newaxis]  # [1, S]
+    begins, ends = _segment_bounds(lengths)
+    inside = [(columns >= begin) & (columns < end) for begin, end in zip(begins, ends, strict=True)]
+    return tf.add_n([tf.where(where, number, 0) for number, where in enumerate(inside, start=1)])
+
+
+def mask_and_type_ids(
+    lengths: Sequence[tf.Tensor], seq_length: tf.Tensor | int
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The input_mask and input_type_ids of packed rows, int32 [B, S] each, from the segments' lengths."""
+    columns = tf.range(seq_length)[tf.newaxis]  # [1, S]
+    _, ends = _segment_bounds(lengths)
+    mask = tf.cast(columns <= ends[-1], tf.int32)
+    return mask, tf.cast(columns > ends[0], tf.int32) * mask
+
+
+def _segment_bounds(lengths: Sequence[tf.Tensor]) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+    """The columns, int32 [B, 1], where each segment begins and where its `[SEP]` stands."""
+    begins, ends = [], []
+    begin = tf.ones_like(lengths[0])[:, tf.newaxis]
+    for length in lengths:
+        begins.append(begin)
+        ends.append(begin + length[:, tf.newaxis])
+        begin = ends[-1] + 1
+    return begins, ends
 
 
 def pack(segments: Sequence[tf.RaggedTensor], seq_length: tf.Tensor | int) -> dict[str, tf.Tensor]:
@@ -87,7 +116,9 @@ def pack(segments: Sequence[tf.RaggedTensor], seq_length: tf.Tensor | int) -> di
     else:
         starts[1] += tf.size(flat[0])
         lengths = list(trimmed_lengths(*lengths, budget))
-    return pack_spans(tf.concat(flat, axis=0), starts, lengths, seq_length)
+    mask, type_ids = mask_and_type_ids(lengths, seq_length)
+    word_ids = pack_spans(tf.concat(flat, axis=0), starts, lengths, seq_length)
+    return {WORD_IDS: word_ids, MASK: mask, TYPE_IDS: type_ids}
 
 
 def _token_splits(segment: tf.RaggedTensor) -> tf.Tensor:

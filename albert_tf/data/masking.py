@@ -1,0 +1,192 @@
+"""Random tiling: n-gram masks without overlaps, without loops over tokens, with exact span lengths.
+
+The words of each segment are tiled from left to right with spans of independent lengths; whole tiles are
+masked in a random order until the budget is spent.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.features import MLM_IDS, MLM_POSITIONS, MLM_WEIGHTS, WORD_IDS
+from albert_tf.text.vocabulary import MASK_ID
+
+MASKED, KEPT = 0.8, 0.1  # of the chosen tokens become [MASK], stay as they are; the rest is replaced
+
+
+def ngram_length_probabilities(max_ngram: int) -> np.ndarray:
+    """Probability of masking a span of n words, p(n) ∝ 1/n.
+
+    Args:
+      max_ngram: longest span, in words (3 in the paper).
+    Returns:
+      float32 [max_ngram], summing to 1.
+    Raises:
+      ValueError: max_ngram < 1.
+    Source: Lan et al. 2020, §4.1.
+    """
+    if max_ngram < 1:
+        raise ValueError(f"max_ngram={max_ngram} must be at least 1")
+    weights = 1 / np.arange(1, max_ngram + 1)
+    return (weights / weights.sum()).astype(np.float32)
+
+
+def word_numbers(
+    word_ids: tf.Tensor, segments: tf.Tensor, starts_word: tf.Tensor, whole_word: bool
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Which word of its row each token belongs to.
+
+    Args:
+      word_ids: int32 [B, S].
+      segments: int32 [B, S], 1 and 2 in the two segments, 0 where nothing may be masked.
+      starts_word: whether each piece begins a word, bool [V].
+      whole_word: False makes each token a word of its own.
+    Returns:
+      int32 [B, S], meaningless outside the segments, and int32 [B], the number of words of the first segment.
+    """
+    inside = segments > 0
+    before = tf.pad(segments, [[0, 0], [1, 0]])[:, :-1]
+    starts = inside & ((segments != before) | tf.gather(starts_word, word_ids)) if whole_word else inside
+    starts = tf.cast(starts, tf.int32)
+    first_segment = tf.reduce_sum(tf.where(segments == 1, starts, 0), axis=1)  # [B]
+    return tf.cumsum(starts, axis=1) - 1, first_segment
+
+
+def tiles(
+    words: tf.Tensor, words_before: tf.Tensor, segments: tf.Tensor, max_ngram: int, seed: tf.Tensor
+) -> tf.Tensor:
+    """Which tile of its row each token belongs to: spans of 1 … max_ngram words that end at segment ends.
+
+    Args:
+      words: the word of each token, int32 [B, S].
+      words_before: words of the first segment, int32 [B].
+      segments: int32 [B, S], 1 and 2 in the two segments, 0 outside.
+      max_ngram: longest span, in words.
+      seed: int [2].
+    Returns:
+      int32 [B, S] between 0 and S, meaningless outside the segments.
+    """
+    rows, columns = tf.unstack(tf.shape(words))
+    cumulative = np.cumsum(ngram_length_probabilities(max_ngram))[:-1]
+    uniform = tf.random.stateless_uniform([rows, columns + max_ngram], seed)
+    lengths = 1 + tf.reduce_sum(tf.cast(uniform[..., tf.newaxis] >= cumulative, tf.int32), axis=-1)
+    ends = tf.cumsum(lengths, axis=1)  # [B, S + max_ngram], in words
+    # The second segment starts with a fresh tile: its words count on from the end of the first one's last.
+    words_before = words_before[:, tf.newaxis]  # [B, 1]
+    last = tf.gather(ends, tf.searchsorted(ends, words_before), batch_dims=1)  # [B, 1]
+    words = tf.where(segments == 2, words + last - words_before, words)
+    return tf.searchsorted(ends, words, side="right")
+
+
+def chosen_tiles(sizes: tf.Tensor, budget: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """A random choice of tiles whose sizes fit into a budget.
+
+    In a random order every tile is taken that still fits. The loop runs once for each time that some tile
+    does not fit and yet smaller ones remain, a few times at most.
+
+    Args:
+      sizes: tokens of each tile, int32 [B, K]; a tile of 0 tokens is never chosen.
+      budget: tokens to choose, int32 [B].
+      seed: int [2].
+    Returns:
+      bool [B, K].
+    """
+    keys = tf.random.stateless_uniform(tf.shape(sizes), seed)
+    order = tf.argsort(tf.where(sizes > 0, keys, 2.0), axis=1)  # [B, K]
+    left = tf.gather(sizes, order, batch_dims=1)  # sizes that have not been decided about, 0 for the others
+
+    def take(left: tf.Tensor, taken: tf.Tensor, budget: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        fits = (left > 0) & (tf.cumsum(left, axis=1) <= budget)
+        budget -= tf.reduce_sum(tf.where(fits, left, 0), axis=1, keepdims=True)
+        return tf.where(fits | (left > budget), 0, left), taken | fits, budget
+
+    budget = budget[:, tf.newaxis]  # [B, 1]
+    _, taken, _ = tf.while_loop(
+        lambda left, *_: tf.reduce_any(left > 0), take, [left, tf.zeros_like(left, tf.bool), budget]
+    )
+    return tf.gather(taken, tf.argsort(order, axis=1), batch_dims=1)
+
+
+def mask_budget(tokens: tf.Tensor, masked_lm_prob: float, max_predictions: int) -> tf.Tensor:
+    """How many of a row's ordinary tokens to mask, int32 [B]: the share, rounded, at least one."""
+    share = tf.round(masked_lm_prob * tf.cast(tokens, tf.float64))
+    return tf.clip_by_value(tf.cast(share, tf.int32), 1, max_predictions)
+
+
+def masked_positions(chosen: tf.Tensor, max_predictions: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """The columns of the chosen tokens, ascending.
+
+    Args:
+      chosen: bool [B, S], at most max_predictions a row.
+      max_predictions: P.
+    Returns:
+      int32 [B, P], padded with 0, and bool [B, P], where they are real.
+    """
+    counts = tf.cumsum(tf.cast(chosen, tf.int32), axis=1)  # [B, S]
+    numbers = tf.range(1, max_predictions + 1)[tf.newaxis]
+    real = numbers <= counts[:, -1:]  # [B, P]
+    positions = tf.searchsorted(counts, tf.broadcast_to(numbers, tf.shape(real)))
+    return tf.where(real, positions, 0), real
+
+
+def mask_tokens(
+    word_ids: tf.Tensor,
+    segments: tf.Tensor,
+    seed: tf.Tensor,
+    *,
+    starts_word: tf.Tensor,
+    ordinary_ids: tf.Tensor,
+    max_predictions: int,
+    masked_lm_prob: float,
+    max_ngram: int,
+    whole_word: bool,
+) -> dict[str, tf.Tensor]:
+    """A batch with masks: of the chosen tokens 80 % `[MASK]`, 10 % kept, 10 % replaced by ordinary pieces.
+
+    Args:
+      word_ids: int32 [B, S].
+      segments: int32 [B, S], 1 and 2 in the two segments, 0 where nothing may be masked.
+      seed: int [2].
+      starts_word: whether each piece begins a word, bool [V].
+      ordinary_ids: what random replacements are drawn from, int32 [ordinary pieces].
+      max_predictions: P.
+      masked_lm_prob: share of the tokens in segments to choose.
+      max_ngram: longest span, in words.
+      whole_word: whether complete words are masked, not pieces.
+    Returns:
+      input_word_ids int32 [B, S], masked_lm_positions and masked_lm_ids int32 [B, P], masked_lm_weights
+      float32 [B, P].
+    """
+    tile_seed, choice_seed, kind_seed, replacement_seed = tf.unstack(tf.random.split(seed, 4))
+    words, words_before = word_numbers(word_ids, segments, starts_word, whole_word)
+    tile = tiles(words, words_before, segments, max_ngram, tile_seed)  # [B, S]
+    inside = segments > 0
+    sizes = _sizes(tile, inside)  # [B, S + 1]
+    budget = mask_budget(tf.reduce_sum(tf.cast(inside, tf.int32), axis=1), masked_lm_prob, max_predictions)
+    taken = chosen_tiles(sizes, budget, choice_seed)
+    chosen = inside & tf.gather(taken, tile, batch_dims=1)  # [B, S]
+    positions, real = masked_positions(chosen, max_predictions)  # [B, P]
+    original = tf.where(real, tf.gather(word_ids, positions, batch_dims=1), 0)
+
+    kind = tf.random.stateless_uniform(tf.shape(word_ids), kind_seed)  # [B, S]
+    draw = tf.random.stateless_uniform(
+        tf.shape(word_ids), replacement_seed, 0, tf.size(ordinary_ids), tf.int32
+    )
+    replacement = tf.where(kind < MASKED, MASK_ID, tf.gather(ordinary_ids, draw))
+    replaced = chosen & ((kind < MASKED) | (kind >= MASKED + KEPT))
+    return {
+        WORD_IDS: tf.where(replaced, replacement, word_ids),
+        MLM_POSITIONS: positions,
+        MLM_IDS: original,
+        MLM_WEIGHTS: tf.cast(real, tf.float32),
+    }
+
+
+def _sizes(tile: tf.Tensor, inside: tf.Tensor) -> tf.Tensor:
+    """Tokens of each tile: int32 [B, S + 1] from the tile of each token, [B, S], and where they count."""
+    rows, columns = tf.unstack(tf.shape(tile))
+    width = columns + 1
+    flat = tf.reshape(tile + width * tf.range(rows)[:, tf.newaxis], [-1])
+    ones = tf.reshape(tf.cast(inside, tf.int32), [-1])
+    return tf.reshape(tf.math.unsorted_segment_sum(ones, flat, rows * width), [rows, width])

@@ -1,0 +1,131 @@
+"""Pre-training batches from text: nothing is held, nothing is duplicated, one seed means the same bytes.
+
+Text files become documents (strings), blocks of documents become flat tokens with sentence lengths, and a
+block becomes all of its examples at once, packed rows of one chunk each. The rows are shuffled and batched,
+and only then does a batch get its masks, so that every epoch sees other pairs and other masks. Each stage is
+a function of tensors and of a seed made of (seed, epoch, block) or (seed, batch): no state but the iterator's
+own, which `tf.train.Checkpoint` saves.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+import tensorflow as tf
+
+from albert_tf.data.documents import corpus_documents, shuffled, tokenized
+from albert_tf.data.examples import ExampleMaker
+from albert_tf.text.files import input_files
+from albert_tf.text.tokenizer import PieceTokenizer
+from albert_tf.text.vocabulary import Vocabulary
+
+EXAMPLES_SHUFFLED = 4096
+DOCUMENTS_AT_ONCE = 64
+
+
+def pretraining_dataset(
+    inputs: str | os.PathLike | Iterable[str | os.PathLike],
+    vocabulary: str | os.PathLike,
+    batch_size: int = 32,
+    seq_length: int = 512,
+    max_predictions: int | None = None,
+    sentence_objective: str = "sop",
+    short_seq_prob: float = 0.1,
+    masked_lm_prob: float = 0.15,
+    max_ngram: int = 3,
+    whole_word: bool = True,
+    lowercase: bool = True,
+    strip_accents: bool = True,
+    seed: int = 0,
+    shuffle: bool = True,
+    repeat: bool = True,
+    input_context: tf.distribute.InputContext | None = None,
+    hash_range: tuple[float, float] | None = None,
+) -> tf.data.Dataset:
+    """Masked batches of static shape, as `albert_tf.features.pretraining_spec` describes them.
+
+    The same arguments give the same bytes. A plain iterator can be saved with `tf.train.Checkpoint` and goes
+    on with the very next batch. Shuffling takes the files in random order and mixes four of them, then 1024
+    documents (of at most 128 KiB of text: longer ones come in parts), then 4096 examples; that bounds memory.
+
+    Args:
+      inputs: text files, a sentence or paragraph a line and blank lines between documents, also .gz: a path,
+        a glob or a list of them.
+      vocabulary: the SentencePiece model.
+      batch_size: rows of a batch (of this input pipeline), B.
+      seq_length: tokens a row, S.
+      max_predictions: masked tokens a row at most, P; None for ceil(masked_lm_prob · seq_length).
+      sentence_objective: "sop" or "none".
+      short_seq_prob: share of the chunks whose target length is drawn shorter than S.
+      masked_lm_prob: share of the ordinary tokens to mask.
+      max_ngram: longest masked span, in words.
+      whole_word: whether complete words are masked, not pieces.
+      lowercase: as the vocabulary was trained.
+      strip_accents: as the vocabulary was trained.
+      seed: of everything random.
+      shuffle: False keeps the order of the text.
+      repeat: False ends after one epoch, its last batch filled with rows of zero mask and weights, label -1.
+      input_context: which of several input pipelines this is; each reads whole files where there are enough
+        of them, else every n-th document.
+      hash_range: only documents whose hash lies in this part of the unit interval; (0.0, 0.01) and
+        (0.01, 1.0) divide a corpus into a hundredth and the rest. None takes all.
+    Raises:
+      FileNotFoundError: an input or the vocabulary does not exist.
+      ValueError: an argument is impossible, the vocabulary is none of ALBERT's, or there is no text.
+    """
+    files = input_files(inputs)
+    pieces = Vocabulary.from_file(vocabulary)
+    maker = ExampleMaker(
+        vocabulary=pieces,
+        batch_size=batch_size,
+        seq_length=seq_length,
+        max_predictions=max_predictions,
+        sentence_objective=sentence_objective,
+        short_seq_prob=short_seq_prob,
+        masked_lm_prob=masked_lm_prob,
+        max_ngram=max_ngram,
+        whole_word=whole_word,
+    )
+    part = input_context or tf.distribute.InputContext()
+    tokenizer = PieceTokenizer(pieces, lowercase, strip_accents)
+    row_seed, mask_seed = tf.unstack(tf.random.split([seed, part.input_pipeline_id]))
+
+    def examples(epoch: tf.Tensor, shuffle: bool = shuffle) -> tf.data.Dataset:
+        block_seed, file_seed, example_seed = tf.unstack(
+            tf.random.split(tf.random.fold_in(row_seed, epoch), 3)
+        )
+        documents = corpus_documents(files, part, hash_range, file_seed if shuffle else None)
+        rows = (
+            documents.batch(DOCUMENTS_AT_ONCE)
+            .map(lambda texts: tokenized(texts, tokenizer), tf.data.AUTOTUNE)
+            .enumerate()
+            .map(lambda i, block: maker.rows(block, tf.random.fold_in(block_seed, i)), tf.data.AUTOTUNE)
+            .unbatch()
+        )
+        return shuffled(rows, EXAMPLES_SHUFFLED, example_seed) if shuffle else rows
+
+    one_epoch = tf.data.Dataset.range(1)
+    # Without this an endless dataset would look for its first example for ever.
+    if not list(one_epoch.flat_map(lambda epoch: examples(epoch, shuffle=False)).take(1)):
+        raise ValueError(_nothing_found(files, part, hash_range))
+    epochs = tf.data.Dataset.range(tf.int64.max) if repeat else one_epoch
+    return (
+        epochs.flat_map(examples)
+        .batch(batch_size)
+        .enumerate()
+        .map(lambda i, rows: maker.batch(rows, tf.random.fold_in(mask_seed, i)), tf.data.AUTOTUNE)
+        .prefetch(tf.data.AUTOTUNE)
+    )
+
+
+def _nothing_found(
+    files: list[str], part: tf.distribute.InputContext, hash_range: tuple[float, float] | None
+) -> str:
+    """The error for an epoch without examples."""
+    where = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} other files"
+    if part.num_input_pipelines > 1:
+        where += f", part {part.input_pipeline_id} of {part.num_input_pipelines},"
+    if hash_range is not None:
+        where += f" in hash_range={hash_range}"
+    return f"{where}: no text to make examples of; documents need at least two words"

@@ -1,0 +1,201 @@
+"""Chunks of documents as pairs of segments for sentence-order prediction.
+
+A chunk is a run of a document's sentences that reaches a target length. Where the next one starts depends on
+all the targets before it, and yet no loop runs over chunks: every sentence draws the target of a chunk that
+would start there, a search finds where each of these ends, and following them from the documents' first
+sentences, in steps that double, finds those that do start somewhere.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from albert_tf.data.documents import Documents
+from albert_tf.text.packing import trimmed_lengths
+
+
+class Segments(NamedTuple):
+    """C examples as spans of the tokens that they were made of."""
+
+    starts: tuple[tf.Tensor, ...]  # int32 [C] for each segment
+    lengths: tuple[tf.Tensor, ...]  # int32 [C] for each segment, trimmed to fit
+    labels: tf.Tensor  # int32 [C], the sentence objective's
+
+
+def target_lengths(
+    count: tf.Tensor, longest: int, short_seq_prob: float, seed: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """How long chunks shall become, in tokens: mostly the longest that fits, at times any shorter length.
+
+    Note: one for each chunk; google-research/albert draws one for each document, so that about 29 % of its
+    inputs are short instead of 10 %.
+
+    Args:
+      count: number of targets.
+      longest: the most tokens that fit beside the special ones.
+      short_seq_prob: probability of a short target, uniform between 2 and longest.
+      seed: int [2].
+    Returns:
+      int32 [count], and bool [count] that says which were drawn short.
+    Source: Lan et al. 2020, §4.1; google-research/albert, create_pretraining_data.py.
+    """
+    coin_seed, length_seed = tf.unstack(tf.random.split(seed))
+    short = tf.random.stateless_uniform([count], coin_seed) < short_seq_prob
+    lengths = tf.random.stateless_uniform([count], length_seed, 2, longest + 1, tf.int32)
+    return tf.where(short, lengths, longest), short
+
+
+def chunk_ends(documents: Documents, targets: tf.Tensor) -> tf.Tensor:
+    """Where a chunk would end that starts at each sentence.
+
+    Args:
+      documents: N sentences.
+      targets: tokens to reach, int32 [N].
+    Returns:
+      int32 [N], the sentence after the chunk: the target is reached or the document ends.
+    """
+    ends = tf.cumsum(documents.sentence_lengths)  # [N], in tokens
+    begins = ends - documents.sentence_lengths
+    reached = tf.searchsorted(ends, begins + targets) + 1
+    document_ends = tf.repeat(tf.cumsum(documents.sentences), documents.sentences)  # [N]
+    return tf.minimum(reached, document_ends)
+
+
+def chunk_starts(documents: Documents, ends: tf.Tensor) -> tf.Tensor:
+    """The sentences at which chunks start when the first is a document's first and each follows the last.
+
+    Args:
+      documents: N sentences.
+      ends: the sentence after a chunk that starts at each sentence, int32 [N].
+    Returns:
+      int32 [C], ascending.
+    """
+    count = tf.size(ends)
+    first = tf.cumsum(documents.sentences, exclusive=True)  # [D]
+    starts = tf.scatter_nd(first[:, tf.newaxis], tf.ones_like(first), [count + 1])
+    starts = tf.minimum(starts, 1)  # documents without sentences share theirs with the next
+    following = tf.concat([ends, [count]], axis=0)  # [N + 1]; what lies behind the last sentence stays there
+
+    def follow(starts: tf.Tensor, following: tf.Tensor, _: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        more = tf.tensor_scatter_nd_max(starts, following[:, tf.newaxis], starts)
+        return more, tf.gather(following, following), tf.reduce_any(more > starts)
+
+    starts, _, _ = tf.while_loop(lambda *state: state[-1], follow, [starts, following, tf.constant(True)])
+    return tf.cast(tf.where(starts[:-1])[:, 0], tf.int32)
+
+
+def segment_pairs(
+    documents: Documents, starts_word: tf.Tensor, seq_length: int, short_seq_prob: float, seed: tf.Tensor
+) -> Segments:
+    """Pairs of consecutive segments, half of them swapped: labels 0 in order, 1 swapped.
+
+    A chunk is divided at a random sentence end, one of a single sentence at a random start of a word; one of
+    a single word is dropped. Both segments are trimmed to fit, each token at the front or at the back.
+    Note: google-research/albert pairs a chunk of one sentence with a piece of another document and labels it
+    as swapped; here both segments are always of one document.
+
+    Args:
+      documents: what to make pairs of.
+      starts_word: whether each piece begins a word, bool [V].
+      seq_length: S, with the three special tokens.
+      short_seq_prob: share of the chunks whose target is drawn shorter than S.
+      seed: int [2].
+    Source: Lan et al. 2020, §3.1 and §4.1; google-research/albert, create_pretraining_data.py.
+    """
+    budget = seq_length - 3
+    target_seed, divide_seed, swap_seed, trim_seed = tf.unstack(tf.random.split(seed, 4))
+    targets, _ = target_lengths(tf.size(documents.sentence_lengths), budget, short_seq_prob, target_seed)
+    ends = chunk_ends(documents, targets)
+    first = chunk_starts(documents, ends)  # [C]
+    begin, middle, end = _divide(documents, first, tf.gather(ends, first), starts_word, divide_seed)
+    swapped = tf.random.stateless_uniform(tf.shape(first), swap_seed) < 0.5
+    starts = (tf.where(swapped, middle, begin), tf.where(swapped, begin, middle))
+    lengths = (
+        tf.where(swapped, end - middle, middle - begin),
+        tf.where(swapped, middle - begin, end - middle),
+    )
+    kept = trimmed_lengths(*lengths, budget)
+    starts = trimmed_starts(starts, lengths, kept, trim_seed)
+    return _select(Segments(starts, kept, tf.cast(swapped, tf.int32)), middle > begin)
+
+
+def single_segments(
+    documents: Documents, seq_length: int, short_seq_prob: float, seed: tf.Tensor
+) -> Segments:
+    """Chunks as they are, for training without a sentence objective; labels are 0.
+
+    Args:
+      documents: what to make examples of.
+      seq_length: S, with the two special tokens.
+      short_seq_prob: share of the chunks whose target is drawn shorter than S.
+      seed: int [2].
+    """
+    budget = seq_length - 2
+    target_seed, trim_seed = tf.unstack(tf.random.split(seed))
+    targets, _ = target_lengths(tf.size(documents.sentence_lengths), budget, short_seq_prob, target_seed)
+    ends = chunk_ends(documents, targets)
+    first = chunk_starts(documents, ends)  # [C]
+    tokens = tf.concat([[0], tf.cumsum(documents.sentence_lengths)], axis=0)  # [N + 1]
+    begin, end = tf.gather(tokens, first), tf.gather(tokens, tf.gather(ends, first))
+    kept = tf.minimum(end - begin, budget)
+    starts = trimmed_starts((begin,), (end - begin,), (kept,), trim_seed)
+    return Segments(starts, (kept,), tf.zeros_like(first))
+
+
+def trimmed_starts(
+    starts: tuple[tf.Tensor, ...],
+    lengths: tuple[tf.Tensor, ...],
+    kept: tuple[tf.Tensor, ...],
+    seed: tf.Tensor,
+) -> tuple[tf.Tensor, ...]:
+    """Where segments start after trimming, each token that goes taken from the front or the back by a coin.
+
+    Args:
+      starts: int32 [C] a segment.
+      lengths: before trimming, int32 [C] a segment.
+      kept: after trimming, int32 [C] a segment.
+      seed: int [2].
+    Source: google-research/albert, `truncate_seq_pair`.
+    """
+    excess = tf.cast(tf.stack(lengths) - tf.stack(kept), tf.float32)
+    shape = tf.shape(excess)
+    at_front = tf.random.stateless_binomial(shape, seed, excess, 0.5, tf.int32)
+    return tuple(tf.unstack(tf.stack(starts) + at_front, num=len(starts)))
+
+
+def _divide(
+    documents: Documents, first: tf.Tensor, last: tf.Tensor, starts_word: tf.Tensor, seed: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Begin, middle and end of chunks, in tokens; where a chunk cannot be divided the middle is the begin.
+
+    Args:
+      documents: N sentences.
+      first: the chunks' first sentences, int32 [C].
+      last: the sentences after them, int32 [C].
+      starts_word: whether each piece begins a word, bool [V].
+      seed: int [2].
+    """
+    sentence_seed, word_seed = tf.unstack(tf.random.split(seed))
+    borders = tf.concat([[0], tf.cumsum(documents.sentence_lengths)], axis=0)  # [N + 1], in tokens
+    begin, end = tf.gather(borders, first), tf.gather(borders, last)
+    at_sentence = tf.gather(borders, first + 1 + _uniform_below(last - first - 1, sentence_seed))
+    # words[t] is the number of words that start up to and with token t.
+    words = tf.cumsum(tf.cast(tf.gather(starts_word, documents.tokens), tf.int32))  # [T]
+    before = tf.gather(words, begin)
+    choices = tf.gather(words, end - 1) - before
+    at_word = tf.searchsorted(words, before + 1 + _uniform_below(choices, word_seed))
+    at_word = tf.where(choices > 0, at_word, begin)
+    return begin, tf.where(last - first > 1, at_sentence, at_word), end
+
+
+def _uniform_below(bounds: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """A random integer of 0 … bound − 1 for each bound, 0 where there is none; int32, of the same shape."""
+    uniform = tf.random.stateless_uniform(tf.shape(bounds), seed, dtype=tf.float64)
+    return tf.cast(uniform * tf.cast(bounds, tf.float64), tf.int32)
+
+
+def _select(segments: Segments, keep: tf.Tensor) -> Segments:
+    """The examples where keep, bool [C], is true."""
+    return tf.nest.map_structure(lambda x: tf.boolean_mask(x, keep), segments)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -35,7 +34,7 @@ class ExampleMaker:
     vocabulary: Vocabulary
     batch_size: int
     seq_length: int
-    max_predictions: int | None
+    max_predictions: int
     sentence_objective: str
     short_seq_prob: float
     masked_lm_prob: float
@@ -53,8 +52,6 @@ class ExampleMaker:
             raise ValueError(
                 f"seq_length={self.seq_length} is too short: {specials} special tokens and at least 2 of text"
             )
-        if self.max_predictions is None:
-            object.__setattr__(self, "max_predictions", math.ceil(self.masked_lm_prob * self.seq_length))
         for name in ("batch_size", "max_predictions"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")

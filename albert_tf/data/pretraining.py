@@ -9,6 +9,7 @@ own, which `tf.train.Checkpoint` saves.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable
 
@@ -76,6 +77,8 @@ def pretraining_dataset(
     """
     files = input_files(inputs)
     pieces = Vocabulary.from_file(vocabulary)
+    if max_predictions is None:
+        max_predictions = math.ceil(masked_lm_prob * seq_length)
     maker = ExampleMaker(
         vocabulary=pieces,
         batch_size=batch_size,

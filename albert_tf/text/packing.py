@@ -115,7 +115,7 @@ def pack(segments: Sequence[tf.RaggedTensor], seq_length: tf.Tensor | int) -> di
         lengths = [tf.minimum(lengths[0], tf.maximum(budget, 0))]
     else:
         starts[1] += tf.size(flat[0])
-        lengths = list(trimmed_lengths(*lengths, budget))
+        lengths = list(trimmed_lengths(lengths[0], lengths[1], budget))
     mask, type_ids = mask_and_type_ids(lengths, seq_length)
     word_ids = pack_spans(tf.concat(flat, axis=0), starts, lengths, seq_length)
     return {WORD_IDS: word_ids, MASK: mask, TYPE_IDS: type_ids}

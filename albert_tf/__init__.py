@@ -5,13 +5,19 @@ B batch, S sequence, P predictions, V vocabulary, E embedding, H hidden, N heads
 G groups. A line that changes a tensor's shape ends with the new shape.
 """
 
-from albert_tf import optimization
-from albert_tf.analysis.parameters import parameter_count
-from albert_tf.checkpoints import load, save
-from albert_tf.config import PRESETS, AlbertConfig
-from albert_tf.data import pretraining_dataset
-from albert_tf.model import AlbertEncoder, AlbertPretrainer
-from albert_tf.text import Tokenizer
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from albert_tf import optimization, training
+    from albert_tf.analysis.parameters import parameter_count
+    from albert_tf.checkpoints import load, save
+    from albert_tf.config import PRESETS, AlbertConfig
+    from albert_tf.data import pretraining_dataset
+    from albert_tf.model import AlbertEncoder, AlbertPretrainer
+    from albert_tf.text import Tokenizer
 
 __all__ = [
     "PRESETS",
@@ -24,4 +30,32 @@ __all__ = [
     "parameter_count",
     "pretraining_dataset",
     "save",
+    "training",
 ]
+
+# The module that each public name is in, in reading order. They are imported at their first use: a config
+# or a command's --help need not wait for TensorFlow.
+_MODULES = {
+    "PRESETS": "albert_tf.config",
+    "AlbertConfig": "albert_tf.config",
+    "Tokenizer": "albert_tf.text",
+    "pretraining_dataset": "albert_tf.data",
+    "AlbertEncoder": "albert_tf.model",
+    "AlbertPretrainer": "albert_tf.model",
+    "load": "albert_tf.checkpoints",
+    "save": "albert_tf.checkpoints",
+    "parameter_count": "albert_tf.analysis.parameters",
+}
+_PACKAGES = ("optimization", "training")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return importlib.import_module(f"albert_tf.{name}")
+    if name in _MODULES:
+        return getattr(importlib.import_module(_MODULES[name]), name)
+    raise AttributeError(f"module 'albert_tf' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

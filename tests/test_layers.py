@@ -18,6 +18,7 @@ MAY_IMPORT = {
     "albert_tf.config": (),
     "albert_tf.features": (),
     "albert_tf.recipes": ("albert_tf.config", "albert_tf.features"),
+    "albert_tf.startup": (),
     "albert_tf.text": BASE,
     "albert_tf.model": BASE,
     "albert_tf.optimization": BASE,
@@ -36,6 +37,7 @@ MAY_IMPORT = {
     "albert_tf.__main__": ("albert_tf",),
     "albert_tf": ("albert_tf",),
     "hub_export": (
+        "albert_tf.startup",
         "albert_tf.config",
         "albert_tf.features",
         "albert_tf.text",

@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -59,7 +60,6 @@ def evaluate_run(
         shuffle=False,
         repeat=False,
         **_example_settings(Path(run)),
-        **read_tokenizer(run),
     )
     if max_examples is not None:
         dataset = dataset.take(math.ceil(max_examples / batch_size))
@@ -82,9 +82,9 @@ def unigram_entropy(dataset: Iterable[Batch]) -> float:
     return float(-(shares * np.log(shares)).sum())
 
 
-def _example_settings(run: Path) -> dict[str, object]:
-    """How the run's training examples were made; the paper's way where it does not say (converted runs)."""
+def _example_settings(run: Path) -> dict[str, Any]:
+    """How the run's training examples were made; the paper's way where it does not say (a converted run)."""
     recipe = dataclasses.asdict(PretrainingRecipe())
     if (run / RECIPE).exists():
         recipe |= read_json(run / RECIPE)
-    return {name: recipe[name] for name in _EXAMPLES}
+    return {**{name: recipe[name] for name in _EXAMPLES}, **read_tokenizer(run)}

@@ -95,7 +95,7 @@ class Pretraining:
         return {"model": "pretrainer", "sentence_objective": self.recipe.sentence_objective}
 
     @property
-    def tokenizer(self) -> dict[str, bool]:
+    def tokenizer(self) -> dict[str, Any]:
         """What tokenizer.json says."""
         return {"lowercase": self.lowercase, "strip_accents": self.strip_accents}
 

@@ -94,7 +94,11 @@ def pretraining_dataset(
     tokenizer = PieceTokenizer(pieces, lowercase, strip_accents)
     row_seed, mask_seed = tf.unstack(tf.random.split([seed, part.input_pipeline_id]))
 
-    def examples(epoch: tf.Tensor, shuffle: bool = shuffle) -> tf.data.Dataset:
+    # Without a look at the first of them an endless dataset would search for its first example for ever.
+    if not _has_examples(corpus_documents(files, part, hash_range, None), tokenizer, maker):
+        raise ValueError(_nothing_found(files, part, hash_range))
+
+    def examples(epoch: tf.Tensor) -> tf.data.Dataset:
         block_seed, file_seed, example_seed = tf.unstack(
             tf.random.split(tf.random.fold_in(row_seed, epoch), 3)
         )
@@ -108,18 +112,24 @@ def pretraining_dataset(
         )
         return shuffled(rows, EXAMPLES_SHUFFLED, example_seed) if shuffle else rows
 
-    one_epoch = tf.data.Dataset.range(1)
-    # Without this an endless dataset would look for its first example for ever.
-    if not list(one_epoch.flat_map(lambda epoch: examples(epoch, shuffle=False)).take(1)):
-        raise ValueError(_nothing_found(files, part, hash_range))
-    epochs = tf.data.Dataset.range(tf.int64.max) if repeat else one_epoch
+    # A shuffle inside of flat_map is called stateful, although its seed generator is but a dummy.
+    options = tf.data.Options()
+    options.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
     return (
-        epochs.flat_map(examples)
+        tf.data.Dataset.range(tf.int64.max if repeat else 1)
+        .flat_map(examples)
         .batch(batch_size)
         .enumerate()
         .map(lambda i, rows: maker.batch(rows, tf.random.fold_in(mask_seed, i)), tf.data.AUTOTUNE)
         .prefetch(tf.data.AUTOTUNE)
+        .with_options(options)
     )
+
+
+def _has_examples(documents: tf.data.Dataset, tokenizer: PieceTokenizer, maker: ExampleMaker) -> bool:
+    """Whether any example comes of these documents."""
+    blocks = (tokenized(texts, tokenizer) for texts in documents.batch(DOCUMENTS_AT_ONCE))
+    return any(tf.size(maker.rows(block, tf.constant([0, 0])).labels) > 0 for block in blocks)
 
 
 def _nothing_found(
@@ -128,7 +138,7 @@ def _nothing_found(
     """The error for an epoch without examples."""
     where = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} other files"
     if part.num_input_pipelines > 1:
-        where += f", part {part.input_pipeline_id} of {part.num_input_pipelines},"
+        where += f", part {part.input_pipeline_id} of {part.num_input_pipelines}"
     if hash_range is not None:
         where += f" in hash_range={hash_range}"
     return f"{where}: no text to make examples of; documents need at least two words"

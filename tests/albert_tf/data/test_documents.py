@@ -1,0 +1,132 @@
+import gzip
+
+import pytest
+import tensorflow as tf
+
+from albert_tf.data import documents
+from albert_tf.data.documents import corpus_documents, text_documents, tokenized
+from tests.tiny import DOCUMENTS
+
+
+def as_lines(dataset):
+    return [
+        document.decode("utf-8", "surrogateescape").split("\n") for document in dataset.as_numpy_iterator()
+    ]
+
+
+def alone(pipelines=1, index=0):
+    return tf.distribute.InputContext(pipelines, index, pipelines)
+
+
+def test_documents_of_a_file(tiny_corpus):
+    assert as_lines(text_documents(str(tiny_corpus))) == DOCUMENTS
+
+
+def test_compressed_file(tiny_corpus, tmp_path):
+    (tmp_path / "corpus.txt.gz").write_bytes(gzip.compress(tiny_corpus.read_bytes()))
+    assert as_lines(text_documents(str(tmp_path / "corpus.txt.gz"))) == DOCUMENTS
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", []),
+        (b"\n\n \n\t\n", []),
+        (b"one", [["one"]]),
+        (b"one\ntwo\n\n\n\nthree\n", [["one", "two"], ["three"]]),
+        (b"\r\n\r\none\r\n two \r\n\r\nthree", [["one", "two"], ["three"]]),
+        (b"nul\x00byte\n\nbad \xff utf8", [["nul\0byte"], ["bad \udcff utf8"]]),
+        ("emoji 😀\n\n你好".encode(), [["emoji 😀"], ["你好"]]),
+    ],
+)
+def test_lines_of_all_kinds(content, expected, tmp_path):
+    (tmp_path / "text.txt").write_bytes(content)
+    assert as_lines(text_documents(str(tmp_path / "text.txt"))) == expected
+
+
+def test_documents_longer_than_what_is_read_at_once(tmp_path):
+    expected = [[f"sentence {i} of {n}" for i in range(n)] for n in (1, 255, 256, 257, 700, 3)]
+    (tmp_path / "text.txt").write_text("\n\n".join("\n".join(document) for document in expected))
+    assert as_lines(text_documents(str(tmp_path / "text.txt"))) == expected
+
+
+def test_a_file_without_blank_lines_comes_in_parts(tmp_path):
+    lines = [f"{i} " + "x" * 90 for i in range(5000)]
+    (tmp_path / "text.txt").write_text("\n".join(lines))
+    parts = as_lines(text_documents(str(tmp_path / "text.txt")))
+    assert len(parts) > 1
+    assert [line for part in parts for line in part] == lines
+    most = documents.LONGEST_DOCUMENT + documents._LINES_AT_ONCE * 100
+    assert max(sum(map(len, part)) for part in parts) < most
+
+
+@pytest.fixture
+def many_files(tmp_path):
+    """Seven files of 1 … 7 documents, and all of the documents."""
+    expected = []
+    for n in range(1, 8):
+        texts = [f"document {i} of {n}" for i in range(n)]
+        (tmp_path / f"{n}.txt").write_text("\n\n".join(texts))
+        expected += texts
+    return sorted(map(str, tmp_path.glob("*.txt"))), expected
+
+
+def read(files, part, hash_range=None, seed=None):
+    """What corpus_documents gives inside a function of tf.data, where it belongs."""
+    seed = None if seed is None else tf.constant(seed, tf.int64)
+    dataset = tf.data.Dataset.range(1).flat_map(lambda _: corpus_documents(files, part, hash_range, seed))
+    return [text for (text,) in as_lines(dataset)]
+
+
+@pytest.mark.parametrize("pipelines", [1, 3, 10])
+@pytest.mark.parametrize("seed", [None, [0, 1]])
+def test_parts_divide_the_corpus(many_files, pipelines, seed):
+    files, expected = many_files
+    parts = [read(files, alone(pipelines, i), None, seed) for i in range(pipelines)]
+    assert sorted(text for part in parts for text in part) == sorted(expected)
+    if pipelines == 1:
+        assert (parts[0] == expected) is (seed is None)
+
+
+def test_hash_ranges_divide_the_corpus(tmp_path):
+    texts = [f"document {i}" for i in range(1000)]
+    (tmp_path / "text.txt").write_text("\n\n".join(texts))
+    files = [str(tmp_path / "text.txt")]
+    held_out = read(files, alone(), (0.0, 0.1))
+    rest = read(files, alone(), (0.1, 1.0))
+    assert 70 < len(held_out) < 130
+    assert sorted(held_out + rest) == sorted(texts)
+
+
+def test_order_comes_from_the_seed_alone(many_files):
+    files, _ = many_files
+    try:
+        tf.random.set_seed(1)
+        first = read(files, alone(), seed=[0, 1])
+        tf.random.set_seed(2)
+        again = read(files, alone(), seed=[0, 1])
+        other = read(files, alone(), seed=[0, 2])
+    finally:
+        tf.random.set_seed(None)
+    assert first == again != other
+
+
+def test_tokenized(tiny_tokenizer):
+    texts = ["The moon.\nA hat!", "\u00ad", "é\n\u200b\nbad \xff"]
+    block = tokenized(tf.constant(texts), tiny_tokenizer)
+    lines = [["the moon.", "a hat!"], [], ["e", "bad \xff"]]
+    tokens = [[tiny_tokenizer([line]).to_list()[0] for line in document] for document in lines]
+    assert block.sentences.numpy().tolist() == [2, 0, 2]
+    assert block.sentence_lengths.numpy().tolist() == [len(s) for document in tokens for s in document]
+    assert block.tokens.numpy().tolist() == [t for document in tokens for s in document for t in s]
+    in_pipeline = (
+        tf.data.Dataset.from_tensors(texts).map(lambda x: tokenized(x, tiny_tokenizer)).get_single_element()
+    )
+    for eager, graph in zip(block, in_pipeline, strict=True):
+        assert eager.dtype == graph.dtype == tf.int32
+        assert eager.numpy().tolist() == graph.numpy().tolist()
+
+
+def test_tokenized_nothing(tiny_tokenizer):
+    block = tokenized(tf.constant([], tf.string), tiny_tokenizer)
+    assert [part.shape for part in block] == [[0], [0], [0]]

@@ -1,0 +1,222 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.data.masking import (
+    chosen_tiles,
+    mask_budget,
+    mask_tokens,
+    masked_positions,
+    ngram_length_probabilities,
+    tiles,
+    word_numbers,
+)
+
+SEED = tf.constant([5, 6], tf.int64)
+PIECES = 50  # ids 5 … 24 begin a word, 25 … 49 go on with one
+STARTS_WORD = tf.constant([False] * 5 + [True] * 20 + [False] * 25)
+ORDINARY_IDS = tf.range(5, PIECES)
+
+
+def batch(rows, length, first=None, total=None, seed=0):
+    """Random rows of `[CLS] a [SEP] b [SEP]`, and which segment each token is of."""
+    generator = np.random.default_rng(seed)
+    word_ids = generator.integers(5, PIECES, (rows, length))
+    segments = np.zeros((rows, length), int)
+    for row in range(rows):
+        words = generator.integers(2, length - 2) if total is None else total
+        a = generator.integers(1, words) if first is None else first
+        segments[row, 1 : a + 1] = 1
+        segments[row, a + 2 : words + 2] = 2
+        word_ids[row, [0, a + 1, words + 2]] = 2, 3, 3
+        word_ids[row, words + 3 :] = 0
+    return tf.constant(word_ids, tf.int32), tf.constant(segments, tf.int32)
+
+
+def masked(word_ids, segments, seed=SEED, **options):
+    defaults = {"max_predictions": 20, "masked_lm_prob": 0.15, "max_ngram": 3, "whole_word": True}
+    tables = {"starts_word": STARTS_WORD, "ordinary_ids": ORDINARY_IDS}
+    return mask_tokens(word_ids, segments, seed, **tables, **{**defaults, **options})
+
+
+def words_by_hand(word_ids, segments):
+    """The tokens of each word of each segment of one row, as lists of positions."""
+    words = {1: [], 2: []}
+    for position, segment in enumerate(segments):
+        if segment:
+            if segments[position - 1] != segment or STARTS_WORD[word_ids[position]]:
+                words[segment].append([])
+            words[segment][-1].append(position)
+    return words
+
+
+def test_ngram_length_probabilities():
+    assert ngram_length_probabilities(3) == pytest.approx([6 / 11, 3 / 11, 2 / 11])
+    assert ngram_length_probabilities(1).tolist() == [1]
+    with pytest.raises(ValueError, match="max_ngram=0 must be at least 1"):
+        ngram_length_probabilities(0)
+
+
+def test_words():
+    word_ids = tf.constant([[2, 30, 31, 5, 30, 3, 40, 6, 7, 31, 3, 0]])
+    segments = tf.constant([[0, 1, 1, 1, 1, 0, 2, 2, 2, 2, 0, 0]])
+    words, first = word_numbers(word_ids, segments, STARTS_WORD, whole_word=True)
+    inside = segments.numpy() > 0
+    assert words.numpy()[inside].tolist() == [0, 0, 1, 1, 2, 3, 4, 4]
+    assert first.numpy().tolist() == [2]
+    words, first = word_numbers(word_ids, segments, STARTS_WORD, whole_word=False)
+    assert words.numpy()[inside].tolist() == list(range(8))
+    assert first.numpy().tolist() == [4]
+
+
+def tiled(word_ids, segments, max_ngram=3, whole_word=True):
+    words, first = word_numbers(word_ids, segments, STARTS_WORD, whole_word)
+    return tiles(words, first, segments, max_ngram, SEED).numpy()
+
+
+def test_tiles_are_whole_words_of_one_segment_in_order():
+    word_ids, segments = batch(200, 40)
+    tile = tiled(word_ids, segments)
+    assert tile.min() >= 0
+    assert tile.max() <= 40
+    for row in range(200):
+        words = words_by_hand(word_ids.numpy()[row], segments.numpy()[row])
+        of_words = {}
+        for segment, positions in words.items():
+            numbers = [set(tile[row, word]) for word in positions]
+            assert all(len(number) == 1 for number in numbers)  # a word is in one tile
+            of_words[segment] = [number.pop() for number in numbers]
+            assert (np.diff(of_words[segment]) >= 0).all()
+            _, sizes = np.unique(of_words[segment], return_counts=True)
+            assert sizes.max() <= 3
+        assert set(of_words[1]).isdisjoint(of_words[2])
+
+
+@pytest.mark.parametrize("max_ngram", [1, 2, 3, 5])
+def test_tile_lengths(max_ngram):
+    """p(n) ∝ 1/n, in both segments, but for the tile that the segment's end cuts short."""
+    word_ids, segments = batch(300, 512, first=250, total=509)
+    tile = tiled(word_ids, segments, max_ngram, whole_word=False)
+    for segment in (1, 2):
+        lengths = []
+        for row, of_row in zip(tile, segments.numpy() == segment, strict=True):
+            _, sizes = np.unique(row[of_row], return_counts=True)
+            lengths += sizes[:-1].tolist()
+        shares = np.bincount(lengths, minlength=max_ngram + 1)[1:] / len(lengths)
+        assert shares == pytest.approx(ngram_length_probabilities(max_ngram), abs=0.01)
+
+
+def test_masked_tiles_keep_their_lengths():
+    """The choice prefers no length: masked tiles are as long as tiles are."""
+    word_ids, segments = batch(400, 512, first=250, total=509)
+    words, first = word_numbers(word_ids, segments, STARTS_WORD, False)
+    tile = tiles(words, first, segments, 3, SEED).numpy()
+    sizes = np.stack(
+        [np.bincount(row[s > 0], minlength=513) for row, s in zip(tile, segments.numpy(), strict=True)]
+    )
+    taken = chosen_tiles(tf.constant(sizes, tf.int32), tf.fill([400], 76), SEED).numpy()
+    shares = np.bincount(sizes[taken], minlength=4)[1:] / taken.sum()
+    assert shares == pytest.approx([6 / 11, 3 / 11, 2 / 11], abs=0.02)
+
+
+def test_chosen_tiles_one_by_one():
+    generator = np.random.default_rng(1)
+    sizes = generator.integers(0, 7, (300, 25))
+    budget = generator.integers(1, 30, 300)
+    keys = tf.random.stateless_uniform(sizes.shape, SEED).numpy()
+    taken = chosen_tiles(tf.constant(sizes, tf.int32), tf.constant(budget, tf.int32), SEED).numpy()
+    for row in range(300):
+        left, expected = budget[row], set()
+        for tile in np.argsort(keys[row]):
+            if 0 < sizes[row, tile] <= left:
+                left -= sizes[row, tile]
+                expected.add(tile)
+        assert set(np.flatnonzero(taken[row])) == expected
+
+
+def test_budget_is_pythons():
+    counts = np.arange(0, 600)
+    for share in (0.15, 0.1, 0.5):
+        expected = [min(40, max(1, round(share * int(n)))) for n in counts]
+        assert mask_budget(tf.constant(counts, tf.int32), share, 40).numpy().tolist() == expected
+
+
+def test_masked_positions():
+    chosen = tf.constant([[False, True, True, False], [False] * 4, [True] * 3 + [False]])
+    positions, real = masked_positions(chosen, 3)
+    assert positions.numpy().tolist() == [[1, 2, 0], [0, 0, 0], [0, 1, 2]]
+    assert real.numpy().tolist() == [[True, True, False], [False] * 3, [True] * 3]
+
+
+@pytest.mark.parametrize("whole_word", [True, False])
+def test_rows_against_the_definition(whole_word):
+    word_ids, segments = batch(300, 64)
+    result = {
+        name: tensor.numpy() for name, tensor in masked(word_ids, segments, whole_word=whole_word).items()
+    }
+    word_ids, segments = word_ids.numpy(), segments.numpy()
+    spent = []
+    for row in range(300):
+        count = int(result["masked_lm_weights"][row].sum())
+        positions = result["masked_lm_positions"][row][:count]
+        assert (result["masked_lm_weights"][row] == [1] * count + [0] * (20 - count)).all()
+        assert not result["masked_lm_positions"][row][count:].any()
+        assert not result["masked_lm_ids"][row][count:].any()
+        assert (np.diff(positions) > 0).all()
+        assert segments[row, positions].all()  # never [CLS], [SEP] or padding
+        assert (result["masked_lm_ids"][row][:count] == word_ids[row, positions]).all()
+        untouched = np.delete(np.arange(64), positions)
+        assert (result["input_word_ids"][row, untouched] == word_ids[row, untouched]).all()
+        assert count <= min(20, max(1, round(0.15 * int((segments[row] > 0).sum()))))
+        spent.append(count - min(20, max(1, round(0.15 * int((segments[row] > 0).sum())))))
+        if whole_word:
+            chosen = set(positions.tolist())
+            for words in words_by_hand(word_ids[row], segments[row]).values():
+                assert all(chosen.issuperset(word) or chosen.isdisjoint(word) for word in words)
+    if not whole_word:
+        assert np.mean(np.array(spent) == 0) > 0.9  # pieces fill the budget but for a last long tile
+
+
+def test_replacements():
+    word_ids, segments = batch(3000, 128, first=60, total=120)
+    word_ids = tf.where(segments > 0, 7, word_ids)
+    result = masked(word_ids, segments, max_predictions=18)
+    chosen = result["masked_lm_weights"].numpy() > 0
+    shown = tf.gather(result["input_word_ids"], result["masked_lm_positions"], batch_dims=1).numpy()[chosen]
+    assert len(shown) > 50_000
+    assert np.mean(shown == 4) == pytest.approx(0.8, abs=0.01)
+    random = shown[(shown != 4) & (shown != 7)]
+    assert len(random) / len(shown) == pytest.approx(0.1 * 44 / 45, abs=0.01)
+    assert random.min() == 5
+    assert random.max() == PIECES - 1
+    counts = np.bincount(random)[[5, 6, *range(8, PIECES)]]
+    assert counts.min() > 0.6 * counts.mean()
+
+
+def test_share_of_masked_tokens():
+    word_ids, segments = batch(500, 512, first=250, total=509)
+    result = masked(word_ids, segments, max_predictions=77)
+    share = result["masked_lm_weights"].numpy().sum() / (segments.numpy() > 0).sum()
+    assert share == pytest.approx(0.15, abs=0.003)
+
+
+def test_seed_decides():
+    word_ids, segments = batch(8, 64)
+    first, again, other = (masked(word_ids, segments, tf.constant(s)) for s in ([1, 2], [1, 2], [1, 3]))
+    for name in first:
+        assert (first[name].numpy() == again[name].numpy()).all()
+    assert (first["masked_lm_positions"].numpy() != other["masked_lm_positions"].numpy()).any()
+
+
+def test_rows_without_words():
+    result = masked(tf.constant([[2, 3, 3, 0], [0, 0, 0, 0]]), tf.zeros([2, 4], tf.int32))
+    assert result["masked_lm_weights"].numpy().sum() == 0
+    assert result["input_word_ids"].numpy().tolist() == [[2, 3, 3, 0], [0, 0, 0, 0]]
+
+
+def test_in_graph_with_unknown_sizes_as_eagerly():
+    word_ids, segments = batch(6, 64)
+    spec = tf.TensorSpec([None, None], tf.int32)
+    graph = tf.function(masked, input_signature=[spec, spec])(word_ids, segments)
+    for name, tensor in masked(word_ids, segments).items():
+        assert (tensor.numpy() == graph[name].numpy()).all()

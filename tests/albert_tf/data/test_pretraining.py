@@ -1,0 +1,230 @@
+import collections
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import albert_tf
+from albert_tf.features import pretraining_spec
+from tests.tiny import CORPUS, DOCUMENTS
+
+SIZE = {"batch_size": 8, "seq_length": 48}
+
+
+@pytest.fixture(scope="module")
+def dataset(tiny_corpus, tiny_vocabulary):
+    """pretraining_dataset of the tiny corpus, small batches."""
+
+    def make(inputs=tiny_corpus, **options):
+        return albert_tf.pretraining_dataset(inputs, tiny_vocabulary, **{**SIZE, **options})
+
+    return make
+
+
+def as_numpy(batches, count=None):
+    return list(batches.take(-1 if count is None else count).as_numpy_iterator())
+
+
+def same(first, second):
+    return all(
+        (one[name] == other[name]).all() for one, other in zip(first, second, strict=True) for name in one
+    )
+
+
+def unmasked(batch):
+    """The segments of each real row, masks undone, and its label."""
+    ids = batch["input_word_ids"].copy()
+    rows, columns = np.nonzero(batch["masked_lm_weights"])
+    ids[rows, batch["masked_lm_positions"][rows, columns]] = batch["masked_lm_ids"][rows, columns]
+    for row, mask, types, label in zip(
+        ids, batch["input_mask"], batch["input_type_ids"], batch["sentence_order_labels"], strict=True
+    ):
+        if mask.any():
+            a, b = row[(mask == 1) & (types == 0)].tolist(), row[(mask == 1) & (types == 1)].tolist()
+            assert (a[0], a[-1], b[-1]) == (2, 3, 3)
+            yield a[1:-1], b[:-1], label
+
+
+def follows(right, left, document):
+    """Whether one run of a document's tokens comes after another."""
+    places = [
+        [i for i in range(len(document)) if document[i : i + len(part)] == part] for part in (left, right)
+    ]
+    return all(places) and places[0][0] + len(left) <= places[1][-1]
+
+
+def test_shapes_types_and_ids(dataset):
+    for objective in ("sop", "none"):
+        batches = dataset(sentence_objective=objective, max_predictions=9)
+        spec = pretraining_spec(8, 48, 9, objective)
+        assert {name: (s.shape, s.dtype) for name, s in batches.element_spec.items()} == {
+            name: (s.shape, s.dtype) for name, s in spec.items()
+        }
+        for batch in as_numpy(batches, 3):
+            assert {name: tensor.shape for name, tensor in batch.items()} == {
+                name: s.shape for name, s in spec.items()
+            }
+            assert batch["input_word_ids"].min() >= 0
+            assert batch["input_word_ids"].max() < 200
+            padding = batch["input_mask"] == 0
+            assert not batch["input_word_ids"][padding].any()
+            assert not batch["input_type_ids"][padding].any()
+            assert (np.diff(batch["input_mask"], axis=1) <= 0).all()
+            if objective == "none":
+                assert not batch["input_type_ids"].any()
+    assert dataset().element_spec["masked_lm_ids"].shape == [8, 8]  # ceil(0.15 · 48)
+
+
+def test_unmasked_examples_are_text_of_one_document(dataset, tiny_tokenizer):
+    documents = [
+        [token for sentence in tiny_tokenizer(document).to_list() for token in sentence]
+        for document in DOCUMENTS
+    ]
+    labels = collections.Counter()
+    for batch in as_numpy(dataset(seq_length=64), 40):
+        for a, b, label in unmasked(batch):
+            left, right = (b, a) if label else (a, b)
+            assert any(follows(right, left, document) for document in documents)
+            labels[int(label)] += 1
+    assert sum(labels.values()) == 320
+    assert abs(labels[1] - 160) < 3 * (320 * 0.25) ** 0.5
+
+
+def test_an_epoch_holds_every_token_that_fits(dataset, tiny_tokenizer):
+    """Long rows and no short targets: nothing is trimmed, and each document is one example."""
+    batches = as_numpy(dataset(seq_length=1500, short_seq_prob=0, shuffle=False, repeat=False))
+    shown = [(b + a if label else a + b) for batch in batches for a, b, label in unmasked(batch)]
+    tokens = [tiny_tokenizer(document).flat_values.numpy().tolist() for document in DOCUMENTS]
+    assert shown == tokens
+
+
+def test_short_sequences_and_share_of_masks(dataset):
+    batches = as_numpy(dataset(batch_size=64, seq_length=24, short_seq_prob=0.5), 10)
+    masked = sum(batch["masked_lm_weights"].sum() for batch in batches)
+    ordinary = sum(batch["input_mask"].sum() - 3 * 64 for batch in batches)
+    assert 0.11 < masked / ordinary < 0.16  # whole words of many small pieces do not always fit
+    pieces = as_numpy(dataset(batch_size=64, seq_length=64, whole_word=False), 10)
+    masked = sum(batch["masked_lm_weights"].sum() for batch in pieces)
+    assert masked / sum(batch["input_mask"].sum() - 3 * 64 for batch in pieces) == pytest.approx(
+        0.15, abs=0.006
+    )
+
+
+def test_one_seed_means_the_same_bytes(dataset):
+    first = as_numpy(dataset(seed=1), 30)
+    try:
+        tf.random.set_seed(17)  # the program's seed has no say
+        again = as_numpy(dataset(seed=1), 30)
+    finally:
+        tf.random.set_seed(None)
+    assert same(first, again)
+    assert not same(first, as_numpy(dataset(seed=2), 30))
+
+
+def test_epochs_differ(dataset):
+    one_epoch = as_numpy(dataset(repeat=False, shuffle=False))
+    rows = sum(int(batch["input_mask"][:, 0].sum()) for batch in one_epoch)
+    (three,) = as_numpy(dataset(shuffle=False, batch_size=3 * rows), 1)
+    positions = three["masked_lm_positions"].tolist()
+    assert len(set(map(tuple, positions))) > 0.95 * len(positions)
+    labels = three["sentence_order_labels"]
+    assert (labels[:rows] != labels[rows : 2 * rows]).any()
+
+
+def test_restored_iterator_goes_on_with_the_next_batch(dataset, tmp_path):
+    iterator = iter(dataset())
+    for _ in range(25):
+        next(iterator)
+    path = tf.train.Checkpoint(iterator=iterator).save(str(tmp_path / "ckpt"))
+    expected = [next(iterator) for _ in range(25)]
+    restored = iter(dataset())
+    tf.train.Checkpoint(iterator=restored).restore(path).assert_consumed()
+    for batch in expected:
+        found = next(restored)
+        assert all((batch[name].numpy() == found[name].numpy()).all() for name in batch)
+
+
+def test_last_batch_is_filled_up(dataset):
+    batches = as_numpy(dataset(repeat=False, batch_size=50))
+    real = batches[-1]["input_mask"][:, 0] == 1
+    assert 0 < real.sum() < 50
+    for name, tensor in batches[-1].items():
+        assert (tensor[~real] == (-1 if name == "sentence_order_labels" else 0)).all()
+    assert set(batches[-1]["sentence_order_labels"][real]) <= {0, 1}
+    assert batches[-1]["masked_lm_weights"][real].any(axis=1).all()
+
+
+def test_parts_of_several_pipelines_are_disjoint_and_complete(dataset, tiny_tokenizer):
+    def first_pieces(context):
+        batches = as_numpy(dataset(repeat=False, seq_length=1500, short_seq_prob=0, input_context=context))
+        return [tuple(sorted(a + b)) for batch in batches for a, b, _ in unmasked(batch)]
+
+    parts = [first_pieces(tf.distribute.InputContext(3, i, 3)) for i in range(3)]
+    assert [len(part) for part in parts] == [3, 3, 2]
+    assert sorted(text for part in parts for text in part) == sorted(first_pieces(None))
+
+
+def test_no_python_and_no_state_in_the_graph(dataset):
+    graph = dataset()._as_serialized_graph().numpy().decode("latin-1")
+    assert "ParallelMapDataset" in graph
+    for op in ("PyFunc", "VarHandleOp", "RandomUniformInt\0", "Assert"):
+        assert op not in graph
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"seq_length": 4}, "seq_length=4 is too short: 3 special tokens and at least 2 of text"),
+        ({"seq_length": 3, "sentence_objective": "none"}, "seq_length=3 is too short: 2 special tokens"),
+        ({"batch_size": 0}, "batch_size=0 must be at least 1"),
+        ({"max_predictions": 0}, "max_predictions=0 must be at least 1"),
+        ({"masked_lm_prob": 1.5}, "masked_lm_prob=1.5 must be above 0 and below 1"),
+        ({"short_seq_prob": -0.1}, "short_seq_prob=-0.1 must be between 0 and 1"),
+        ({"max_ngram": 0}, "max_ngram=0 must be at least 1"),
+        ({"sentence_objective": "soap"}, "sentence_objective='soap' is none of sop, nsp, none"),
+    ],
+)
+def test_impossible_arguments(dataset, options, message):
+    with pytest.raises(ValueError, match=message):
+        dataset(**options)
+
+
+def test_missing_files(dataset, tiny_corpus, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"absent\.txt: no such file"):
+        dataset(tmp_path / "absent.txt")
+    with pytest.raises(FileNotFoundError, match=r"\*\.text: no such file, and nothing matches it as a glob"):
+        dataset([tiny_corpus, str(tmp_path / "*.text")])
+    with pytest.raises(FileNotFoundError, match="an empty list"):
+        dataset([])
+    with pytest.raises(FileNotFoundError, match=r"absent\.model"):
+        albert_tf.pretraining_dataset(tiny_corpus, tmp_path / "absent.model")
+
+
+@pytest.mark.parametrize("content", ["", "\n\n\r\n", "word\n\nword", "\u00ad\n"])
+@pytest.mark.parametrize("repeat", [True, False])
+def test_nothing_to_learn_from(dataset, content, repeat, tmp_path):
+    (tmp_path / "empty.txt").write_text(content)
+    with pytest.raises(ValueError, match=r"empty\.txt: no text to make examples of"):
+        dataset(tmp_path / "empty.txt", repeat=repeat)
+
+
+def test_more_pipelines_than_documents(dataset):
+    with pytest.raises(ValueError, match=r"corpus\.txt, part 9 of 10: no text"):
+        dataset(input_context=tf.distribute.InputContext(10, 9, 10))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"one short sentence",
+        b"one\r\ntwo words\r\n\r\nthree four\r\n",
+        b"nul\x00byte and more\n\nbad \xff\xfe utf8 here\n",
+        "👍🏽 emoji 你好，世界。\n".encode(),
+        (CORPUS.replace("\n", " ") * 3).encode(),  # one line, longer than any sequence
+    ],
+)
+def test_text_of_all_kinds(dataset, content, tmp_path):
+    (tmp_path / "text.txt").write_bytes(content)
+    batches = as_numpy(dataset(tmp_path / "text.txt", repeat=False))
+    assert batches
+    assert all(batch["input_mask"].any() for batch in batches)

@@ -16,14 +16,23 @@ if TYPE_CHECKING:
     from albert_tf.checkpoints import load, save
     from albert_tf.config import PRESETS, AlbertConfig
     from albert_tf.data import pretraining_dataset
-    from albert_tf.model import AlbertEncoder, AlbertPretrainer
+    from albert_tf.model import (
+        AlbertClassifier,
+        AlbertEncoder,
+        AlbertMultipleChoice,
+        AlbertPretrainer,
+        AlbertSpanLabeler,
+    )
     from albert_tf.text import Tokenizer
 
 __all__ = [
     "PRESETS",
+    "AlbertClassifier",
     "AlbertConfig",
     "AlbertEncoder",
+    "AlbertMultipleChoice",
     "AlbertPretrainer",
+    "AlbertSpanLabeler",
     "Tokenizer",
     "load",
     "optimization",
@@ -42,6 +51,9 @@ _MODULES = {
     "pretraining_dataset": "albert_tf.data",
     "AlbertEncoder": "albert_tf.model",
     "AlbertPretrainer": "albert_tf.model",
+    "AlbertClassifier": "albert_tf.model",
+    "AlbertSpanLabeler": "albert_tf.model",
+    "AlbertMultipleChoice": "albert_tf.model",
     "load": "albert_tf.checkpoints",
     "save": "albert_tf.checkpoints",
     "parameter_count": "albert_tf.analysis.parameters",

@@ -29,7 +29,13 @@ from typing import Any, NamedTuple
 from albert_tf.checkpoints.files import new_directory, write_file
 from albert_tf.checkpoints.steps import PathLike, newest_checkpoint, read_checkpoint, write_checkpoint
 from albert_tf.config import AlbertConfig
-from albert_tf.model import AlbertEncoder, AlbertPretrainer
+from albert_tf.model import (
+    AlbertClassifier,
+    AlbertEncoder,
+    AlbertMultipleChoice,
+    AlbertPretrainer,
+    AlbertSpanLabeler,
+)
 
 CONFIG, TASK, VOCABULARY, TOKENIZER, RECIPE = (
     "config.json",
@@ -53,6 +59,9 @@ class ModelKind(NamedTuple):
 MODELS = {
     "encoder": ModelKind(AlbertEncoder, ()),
     "pretrainer": ModelKind(AlbertPretrainer, ("sentence_objective",)),
+    "classifier": ModelKind(AlbertClassifier, ("num_labels",)),
+    "span_labeler": ModelKind(AlbertSpanLabeler, ()),
+    "multiple_choice": ModelKind(AlbertMultipleChoice, ("num_choices",)),
 }
 
 

@@ -2,6 +2,13 @@
 
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.sharing import sharing_plan
-from albert_tf.model.tasks import AlbertPretrainer
+from albert_tf.model.tasks import AlbertClassifier, AlbertMultipleChoice, AlbertPretrainer, AlbertSpanLabeler
 
-__all__ = ["AlbertEncoder", "AlbertPretrainer", "sharing_plan"]
+__all__ = [
+    "AlbertClassifier",
+    "AlbertEncoder",
+    "AlbertMultipleChoice",
+    "AlbertPretrainer",
+    "AlbertSpanLabeler",
+    "sharing_plan",
+]

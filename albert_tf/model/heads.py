@@ -1,4 +1,4 @@
-"""What pre-training puts on top of the encoder: the MLM head and the sentence head."""
+"""What goes on top of the encoder: the heads of pre-training, and the output layer of fine-tuned models."""
 
 from __future__ import annotations
 
@@ -60,26 +60,39 @@ class MaskedLanguageModel(keras.layers.Layer):
         return tf.ensure_shape(logits, [*positions.shape, self.output_bias.shape[0]])
 
 
-class SentenceRelationship(keras.layers.Layer):
-    """The pooled output to two logits: in order or swapped, next segment or not.
+class OutputLayer(keras.layers.Layer):
+    """Hidden states to logits, with google-research/albert's `output_weights` [K, H] and `output_bias` [K].
+
+    Args:
+      scope: of the variables' names.
+      units: number of logits, K.
+      config: the network's shape.
+    """
+
+    def __init__(self, scope: str, units: int, config: AlbertConfig, **kwargs: Any):
+        super().__init__(autocast=False, **kwargs)
+        self.output_weights = self.add_weight(
+            f"{scope}/output_weights",
+            [units, config.hidden_size],
+            initializer=kernel_initializer(config),
+            **FLOAT32_VARIABLE,
+        )
+        self.output_bias = self.add_weight(
+            f"{scope}/output_bias", [units], initializer="zeros", **FLOAT32_VARIABLE
+        )
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        """Rows [R, H] to float32 [R, K]."""
+        logits = tf.matmul(x, tf.cast(self.output_weights, x.dtype), transpose_b=True)  # [R, K]
+        return tf.nn.bias_add(tf.cast(logits, tf.float32), self.output_bias)
+
+
+class SentenceRelationship(OutputLayer):
+    """The pooled output [B, H] to two logits: in order or swapped, next segment or not.
 
     Args:
       config: the network's shape.
     """
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
-        super().__init__(autocast=False, **kwargs)
-        self.output_weights = self.add_weight(
-            "cls/seq_relationship/output_weights",
-            [2, config.hidden_size],
-            initializer=kernel_initializer(config),
-            **FLOAT32_VARIABLE,
-        )
-        self.output_bias = self.add_weight(
-            "cls/seq_relationship/output_bias", [2], initializer="zeros", **FLOAT32_VARIABLE
-        )
-
-    def call(self, pooled: tf.Tensor) -> tf.Tensor:
-        """[B, H] to float32 [B, 2]."""
-        logits = tf.matmul(pooled, tf.cast(self.output_weights, pooled.dtype), transpose_b=True)  # [B, 2]
-        return tf.nn.bias_add(tf.cast(logits, tf.float32), self.output_bias)
+        super().__init__("cls/seq_relationship", 2, config, **kwargs)

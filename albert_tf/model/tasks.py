@@ -3,19 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.config import AlbertConfig
-from albert_tf.features import MLM_POSITIONS, check_sentence_objective
+from albert_tf.features import ENCODER_INPUTS, MLM_POSITIONS, check_sentence_objective
 from albert_tf.model.encoder import AlbertEncoder
-from albert_tf.model.heads import MaskedLanguageModel, SentenceRelationship
+from albert_tf.model.heads import MaskedLanguageModel, OutputLayer, SentenceRelationship
+from albert_tf.model.layer import dropout
+
+Inputs = Mapping[str, tf.Tensor]
+T = TypeVar("T", bound="TaskModel")
+
+
+class TaskModel(keras.Model):
+    """The encoder, its config, and what makes a Keras model of them; each subclass adds a head.
+
+    Args:
+      config: the network's shape.
+      **kwargs: of keras.Model, such as `name` and `dtype`.
+    """
+
+    # What the constructor takes besides the config; each is an attribute, too.
+    arguments: tuple[str, ...] = ()
+
+    def __init__(self, config: AlbertConfig, **kwargs: Any):
+        super().__init__(autocast=False, **kwargs)
+        self.config = config
+        self.encoder = AlbertEncoder(config, name="encoder", dtype=self.dtype_policy)
+        self.built = True  # every variable exists: counting, summary and loading need no first call
+
+    def get_config(self) -> dict[str, Any]:
+        """What `from_config` makes the same, untrained model of."""
+        arguments = {name: getattr(self, name) for name in self.arguments}
+        return {**keras.layers.Layer.get_config(self), "config": self.config.to_dict(), **arguments}
+
+    @classmethod
+    def from_config(cls: type[T], config: dict[str, Any], custom_objects: Any = None) -> T:
+        """An untrained model of the same shape."""
+        return cls(**{**config, "config": AlbertConfig.from_dict(config["config"])})
 
 
 @keras.saving.register_keras_serializable("albert_tf")
-class AlbertPretrainer(keras.Model):
+class AlbertPretrainer(TaskModel):
     """The encoder with the two heads of pre-training.
 
     Args:
@@ -24,20 +56,16 @@ class AlbertPretrainer(keras.Model):
       **kwargs: of keras.Model, such as `name` and `dtype`.
     """
 
+    arguments = ("sentence_objective",)
+
     def __init__(self, config: AlbertConfig, sentence_objective: str = "sop", **kwargs: Any):
-        super().__init__(autocast=False, **kwargs)
-        self.config = config
+        super().__init__(config, **kwargs)
         self.sentence_objective = check_sentence_objective(sentence_objective)
-        self.encoder = AlbertEncoder(config, name="encoder", dtype=self.dtype_policy)
         self.mlm = MaskedLanguageModel(config, name="mlm")
         self.sentence = None if sentence_objective == "none" else SentenceRelationship(config)
-        self.built = True  # every variable exists: counting, summary and loading need no first call
 
     def call(
-        self,
-        inputs: Mapping[str, tf.Tensor],
-        training: bool | None = None,
-        seed: tf.Tensor | None = None,
+        self, inputs: Inputs, training: bool | None = None, seed: tf.Tensor | None = None
     ) -> dict[str, Any]:
         """The encoder's outputs and the logits of both heads.
 
@@ -62,15 +90,144 @@ class AlbertPretrainer(keras.Model):
             outputs[f"{self.sentence_objective}_logits"] = self.sentence(outputs["pooled_output"])
         return outputs
 
-    def get_config(self) -> dict[str, Any]:
-        """What `from_config` makes the same, untrained model of."""
-        return {
-            **keras.layers.Layer.get_config(self),
-            "config": self.config.to_dict(),
-            "sentence_objective": self.sentence_objective,
-        }
 
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> AlbertPretrainer:
-        """An untrained model of the same shape."""
-        return cls(**{**config, "config": AlbertConfig.from_dict(config["config"])})
+@keras.saving.register_keras_serializable("albert_tf")
+class AlbertClassifier(TaskModel):
+    """The encoder with logits over labels, or with one number, from the pooled output.
+
+    Args:
+      config: the network's shape.
+      num_labels: number of labels, K; 1 is regression.
+      **kwargs: of keras.Model, such as `name` and `dtype`.
+    """
+
+    arguments = ("num_labels",)
+
+    def __init__(self, config: AlbertConfig, num_labels: int, **kwargs: Any):
+        super().__init__(config, **kwargs)
+        self.num_labels = _positive("num_labels", num_labels)
+        self.classifier = OutputLayer("classifier", num_labels, config)
+
+    def call(
+        self, inputs: Inputs, training: bool | None = None, seed: tf.Tensor | None = None
+    ) -> dict[str, Any]:
+        """The encoder's outputs and the logits.
+
+        Args:
+          inputs: the encoder's inputs.
+          training: whether dropout is on, that of the classifier (`classifier_dropout_prob`) included.
+          seed: int32 [2] of the dropout; None draws one a call.
+        Returns:
+          The encoder's dict and `logits` float32 [B, K].
+        Raises:
+          ValueError, tf.errors.InvalidArgumentError: as the encoder.
+        """
+        encoder_seed, head_seed = _dropout_seeds(training, seed)
+        outputs = dict(self.encoder(inputs, training=training, seed=encoder_seed))
+        pooled = dropout(outputs["pooled_output"], self.config.classifier_dropout_prob, head_seed)
+        outputs["logits"] = self.classifier(pooled)  # [B, K]
+        return outputs
+
+
+@keras.saving.register_keras_serializable("albert_tf")
+class AlbertSpanLabeler(TaskModel):
+    """The encoder with two logits a token: an answer starts here, an answer ends here.
+
+    Args:
+      config: the network's shape.
+      **kwargs: of keras.Model, such as `name` and `dtype`.
+    """
+
+    def __init__(self, config: AlbertConfig, **kwargs: Any):
+        super().__init__(config, **kwargs)
+        self.span = OutputLayer("cls/squad", 2, config)
+
+    def call(
+        self, inputs: Inputs, training: bool | None = None, seed: tf.Tensor | None = None
+    ) -> dict[str, Any]:
+        """The encoder's outputs and the logits of every token, padding included.
+
+        Args:
+          inputs: the encoder's inputs.
+          training: whether dropout is on; the head has none, as in google-research/albert's run_squad_v1.
+          seed: int32 [2] of the dropout; None draws one a call.
+        Returns:
+          The encoder's dict, `start_logits` and `end_logits` float32 [B, S].
+        Raises:
+          ValueError, tf.errors.InvalidArgumentError: as the encoder.
+        """
+        outputs = dict(self.encoder(inputs, training=training, seed=seed))
+        sequence = outputs["sequence_output"]
+        logits = self.span(tf.reshape(sequence, [-1, self.config.hidden_size]))  # [B·S, 2]
+        length = sequence.shape[1] or tf.shape(sequence)[1]
+        for index, name in enumerate(("start_logits", "end_logits")):
+            outputs[name] = tf.reshape(logits[:, index], [-1, length])  # [B, S]
+        return outputs
+
+
+@keras.saving.register_keras_serializable("albert_tf")
+class AlbertMultipleChoice(TaskModel):
+    """The encoder with one logit a choice, where each choice is a sequence of its own.
+
+    Args:
+      config: the network's shape.
+      num_choices: choices an example, C.
+      **kwargs: of keras.Model, such as `name` and `dtype`.
+    """
+
+    arguments = ("num_choices",)
+
+    def __init__(self, config: AlbertConfig, num_choices: int, **kwargs: Any):
+        super().__init__(config, **kwargs)
+        self.num_choices = _positive("num_choices", num_choices)
+        self.classifier = OutputLayer("classifier", 1, config)
+
+    def call(
+        self, inputs: Inputs, training: bool | None = None, seed: tf.Tensor | None = None
+    ) -> dict[str, Any]:
+        """The encoder's outputs for every choice, and the logits.
+
+        Args:
+          inputs: the encoder's inputs, each [B, C, S].
+          training: whether dropout is on, that of the classifier (`classifier_dropout_prob`) included.
+          seed: int32 [2] of the dropout; None draws one a call.
+        Returns:
+          The encoder's dict, of the choices one after another ([B·C, …]), and `logits` float32 [B, C].
+        Raises:
+          ValueError: an input is not [B, C, S].
+          ValueError, tf.errors.InvalidArgumentError: as the encoder.
+        """
+        flat = {name: self._flatten(name, inputs[name]) for name in ENCODER_INPUTS if name in inputs}
+        encoder_seed, head_seed = _dropout_seeds(training, seed)
+        outputs = dict(self.encoder(flat, training=training, seed=encoder_seed))
+        pooled = dropout(outputs["pooled_output"], self.config.classifier_dropout_prob, head_seed)
+        outputs["logits"] = tf.reshape(self.classifier(pooled), [-1, self.num_choices])  # [B, C]
+        return outputs
+
+    def _flatten(self, name: str, values: tf.Tensor) -> tf.Tensor:
+        tensor = tf.convert_to_tensor(values)
+        if not tensor.shape.is_compatible_with([None, self.num_choices, None]):
+            raise ValueError(
+                f"{name} has shape {tensor.shape}: it must be [batch, {self.num_choices}, length]"
+            )
+        # Where shapes are known only when it runs.
+        tensor = tf.ensure_shape(tensor, [None, self.num_choices, None])
+        return tf.reshape(tensor, [-1, tensor.shape[2] or tf.shape(tensor)[2]])  # [B·C, S]
+
+
+def _positive(name: str, value: int) -> int:
+    if value < 1:
+        raise ValueError(f"{name}={value} must be at least 1")
+    return value
+
+
+def _dropout_seeds(
+    training: bool | None, seed: tf.Tensor | None
+) -> tuple[tf.Tensor | None, tf.Tensor | None]:
+    """The encoder's seed and the head's, independent of each other; None where there is no dropout."""
+    if not training:
+        return None, None
+    if seed is None:
+        seed = tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32)
+    encoder_seed, head_seed = tf.unstack(tf.random.split(seed, 2, alg="philox"))
+    return encoder_seed, head_seed

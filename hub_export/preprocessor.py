@@ -13,10 +13,11 @@ from hub_export.module import Module
 
 
 class Preprocessor(Module):
-    """Text to the encoder's inputs, and the two steps of it as parts.
+    """Text to the encoder's inputs, and the steps of it as parts.
 
-    The parts are `tokenize`, string [B] to token ids, and `bert_pack_inputs`, the ids of one or two segments
-    to the inputs; nothing here has variables, and `training` changes nothing.
+    The parts are `tokenize`, string [B] to token ids, `tokenize_with_offsets`, the same and where each token
+    stands, and `bert_pack_inputs`, the ids of one or two segments to the inputs; nothing here has variables,
+    and `training` changes nothing.
 
     Args:
       tokenizer: text to token ids.
@@ -27,6 +28,7 @@ class Preprocessor(Module):
         super().__init__()
         self._seq_length = seq_length
         self.tokenize = Tokenize(tokenizer)
+        self.tokenize_with_offsets = TokenizeWithOffsets(tokenizer)
         self.bert_pack_inputs = bert_pack_inputs(seq_length)
         for training in (False, True):
             self.__call__.get_concrete_function(tf.TensorSpec([None], tf.string, "text"), training=training)
@@ -64,6 +66,23 @@ class Tokenize(Module):
             "mask_id": MASK_ID,
         }
         return {name: tf.constant(value, tf.int32) for name, value in ids.items()}
+
+
+class TokenizeWithOffsets(Module):
+    """Text to token ids and their bytes in it: string [B] to int32, int64, int64 [B, (tokens)].
+
+    Args:
+      tokenizer: text to token ids.
+    """
+
+    def __init__(self, tokenizer: PieceTokenizer):
+        super().__init__()
+        self._tokenizer = tokenizer
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
+    def __call__(self, text: tf.Tensor) -> list[tf.RaggedTensor]:
+        """Of each text the token ids, the first byte of each token, and the byte behind its last."""
+        return list(self._tokenizer.tokenize_with_offsets(text))
 
 
 def bert_pack_inputs(default_length: int) -> Module:

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_text as tf_text
 import tf_keras as keras
+from tensorflow_text.python.ops import sentencepiece_tokenizer
 
 from albert_tf.text.normalization import normalize
 from albert_tf.text.offsets import normalize_with_offsets, rows_of
@@ -29,6 +30,7 @@ class PieceTokenizer(tf.Module):
         self.lowercase = lowercase
         self.strip_accents = strip_accents
         self._sentencepiece = tf_text.SentencepieceTokenizer(model=vocabulary.model, out_type=tf.int32)
+        self._sentencepiece._model_resource = _NamedModel(vocabulary)
 
     def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
         """The token ids of each text.
@@ -56,6 +58,23 @@ class PieceTokenizer(tf.Module):
         rows = rows_of(tokens.row_splits)
         spans = source.spans(rows, *(tf.cast(ragged.values, tf.int64) for ragged in (starts, limits)))
         return tokens, *(tokens.with_values(values) for values in spans)
+
+
+class _NamedModel(sentencepiece_tokenizer._SentencepieceModelResource):
+    """TF Text's SentencePiece model under a name of its own.
+
+    Without a name it belongs to the op that made it, and `tf.random.set_seed`, which clears TensorFlow's
+    cache of ops, takes it away from every tokenizer and pipeline that is in use.
+    """
+
+    def __init__(self, vocabulary: Vocabulary):
+        self._shared_name = f"albert_tf/{vocabulary.fingerprint}"
+        super().__init__(vocabulary.model, name=None)
+
+    def _create_resource(self) -> tf.Tensor:
+        return sentencepiece_tokenizer.gen_sentencepiece_tokenizer.sentencepiece_op(
+            model=self._model, shared_name=self._shared_name
+        )
 
 
 @keras.utils.register_keras_serializable("albert_tf")

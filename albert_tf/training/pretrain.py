@@ -88,6 +88,18 @@ class Pretraining:
     def __post_init__(self) -> None:
         if self.precision not in POLICIES:
             raise ValueError(f"precision={self.precision!r} is none of {', '.join(POLICIES)}")
+        _ = self.loop  # which checks its numbers
+
+    @property
+    def loop(self) -> LoopSettings:
+        """When the loop logs, evaluates and saves."""
+        return LoopSettings(
+            steps=self.recipe.steps,
+            log_every=self.log_every,
+            eval_every=self.eval_every,
+            checkpoint_every=self.checkpoint_every,
+            keep=self.keep,
+        )
 
     @property
     def task(self) -> dict[str, Any]:
@@ -127,46 +139,46 @@ def pretrain(settings: Pretraining) -> None:
       Preempted: SIGTERM came; the state is saved.
     """
     run = Path(settings.output)
-    loop = LoopSettings(
-        steps=settings.recipe.steps,
-        log_every=settings.log_every,
-        eval_every=settings.eval_every,
-        checkpoint_every=settings.checkpoint_every,
-        keep=settings.keep,
-    )
-    vocabulary = Vocabulary.from_file(settings.vocabulary)
-    config = settings.config.replace(vocab_size=len(vocabulary))
+    config = settings.config.replace(vocab_size=len(Vocabulary.from_file(settings.vocabulary)))
     if settings.recipe.seq_length > config.max_position_embeddings:
         raise ValueError(
             f"seq_length={settings.recipe.seq_length} is more than "
             f"max_position_embeddings={config.max_position_embeddings} of the config"
         )
-    # Both before anything is written: no documents, no run.
-    for dataset in (batches(settings, shuffle=False), held_out_batches(settings)):
-        next(iter(dataset))
+    resumed = (run / RECIPE).exists()
+    if resumed:
+        _check_same_run(run, settings, config)
+    # Both raise where there is no text: then nothing has been written yet.
+    training_data, held_out_data = batches(settings), held_out_batches(settings)
+    if resumed:
+        write_json(run / RECIPE, settings.record())
+    else:
+        create_run(run, config, settings.task, settings.vocabulary, settings.tokenizer, settings.record())
     keras.utils.set_random_seed(settings.seed)  # of the initial weights
     model = build_model(config, settings.task, dtype=POLICIES[settings.precision])
     optimizer = _optimizer(settings.recipe, settings.precision)
     optimizer.build(model.trainable_variables)
     step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
-    state = TrainingState(model=model, optimizer=optimizer, step=step, iterator=iter(batches(settings)))
-    _start_or_resume(run, settings, config, state)
+    state = TrainingState(model=model, optimizer=optimizer, step=step, iterator=iter(training_data))
+    newest = newest_checkpoint(run)
+    if newest is not None:
+        read_checkpoint(run, newest, **state.parts())
     objective = pretraining_objective(settings.recipe.sentence_objective)
     evaluate = evaluator(model, objective)
     train(
         run,
         state,
-        loop,
+        settings.loop,
         training_steps(model, optimizer, objective, step, seed=settings.seed),
         examples_per_step=settings.recipe.batch_size,
-        evaluate=lambda: evaluate(held_out_batches(settings)),
+        evaluate=lambda: evaluate(held_out_data),
     )
 
 
-def batches(settings: Pretraining, *, shuffle: bool = True) -> tf.data.Dataset:
+def batches(settings: Pretraining) -> tf.data.Dataset:
     """The batches to train on, without end."""
     hash_range = (HELD_OUT_SHARE, 1.0) if settings.eval is None else None
-    return _dataset(settings, settings.train, hash_range=hash_range, seed=settings.seed, shuffle=shuffle)
+    return _dataset(settings, settings.train, hash_range=hash_range, seed=settings.seed)
 
 
 def held_out_batches(settings: Pretraining) -> tf.data.Dataset:
@@ -211,11 +223,8 @@ def _optimizer(recipe: PretrainingRecipe, precision: str) -> keras.optimizers.Op
     return keras.mixed_precision.LossScaleOptimizer(optimizer) if precision == "float16" else optimizer
 
 
-def _start_or_resume(run: Path, settings: Pretraining, config: AlbertConfig, state: TrainingState) -> None:
-    """Makes the run directory, or restores the state from the newest checkpoint in it."""
-    if not (run / RECIPE).exists():
-        create_run(run, config, settings.task, settings.vocabulary, settings.tokenizer, settings.record())
-        return
+def _check_same_run(run: Path, settings: Pretraining, config: AlbertConfig) -> None:
+    """ValueError, with the fields that differ, unless the settings are those of the run that is there."""
     there = {**read_config(run).to_dict(), **read_task(run), **read_tokenizer(run), **read_json(run / RECIPE)}
     asked = {**config.to_dict(), **settings.task, **settings.tokenizer, **settings.record()}
     differing = [
@@ -228,7 +237,3 @@ def _start_or_resume(run: Path, settings: Pretraining, config: AlbertConfig, sta
             f"{run} is a run with other settings: {'; '.join(differing)}. Name another --output, or resume "
             "with the settings that are there"
         )
-    write_json(run / RECIPE, settings.record())
-    newest = newest_checkpoint(run)
-    if newest is not None:
-        read_checkpoint(run, newest, **state.parts())

@@ -112,3 +112,13 @@ def test_fingerprint_tells_vocabularies_apart(tiny_tokenizer, tiny_vocabulary):
     assert tiny_tokenizer.vocabulary.fingerprint == Vocabulary.from_file(tiny_vocabulary).fingerprint
     other = Vocabulary(b"other", (), None)
     assert other.fingerprint != tiny_tokenizer.vocabulary.fingerprint
+
+
+def test_outlives_a_new_random_seed(tiny_vocabulary):
+    tokenizer = albert_tf.Tokenizer(tiny_vocabulary)
+    text = tf.constant(["a cup of tea"])
+    dataset = tf.data.Dataset.from_tensors(text).map(tokenizer)
+    before = tokenizer(text).to_list()
+    tf.random.set_seed(1)  # empties TensorFlow's cache of ops, in which TF Text keeps unnamed models
+    assert tokenizer(text).to_list() == before
+    assert next(iter(dataset)).to_list() == before

@@ -1,0 +1,47 @@
+"""What a run says: plain lines, a bar on a terminal, a file that a resumed run goes on with."""
+
+import io
+import json
+import re
+
+from albert_tf.training.logbook import Logbook
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_plain_lines_without_a_terminal(tmp_path):
+    stream = io.StringIO()
+    with Logbook(tmp_path, 0, 10, stream) as logbook:
+        logbook.progress(5)
+        logbook.record(5, {"loss": 1.25, "learning_rate": 0.5, "something_else": 3.0})
+    line = stream.getvalue()
+    assert re.fullmatch(r"step 5/10  loss 1\.2500  learning_rate 5\.00e-01  ETA \d:\d\d:\d\d\n", line)
+    assert json.loads((tmp_path / "metrics.jsonl").read_text()) == {
+        "step": 5,
+        "loss": 1.25,
+        "learning_rate": 0.5,
+        "something_else": 3.0,
+    }
+    assert len(list((tmp_path / "tensorboard").iterdir())) == 1
+
+
+def test_a_bar_on_a_terminal(tmp_path):
+    stream = Terminal()
+    with Logbook(tmp_path, 2, 10, stream) as logbook:
+        logbook.progress(10)
+        logbook.record(10, {"loss": 1.0})
+    assert "10/10" in stream.getvalue()
+    assert "loss 1.0000" in stream.getvalue()
+
+
+def test_lines_behind_the_checkpoint_are_written_again(tmp_path):
+    lines = [{"step": 2, "loss": 3.0}, {"step": 4, "loss": 2.0}, {"step": 6, "loss": 1.0}]
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (tmp_path / "metrics.jsonl").write_text(text + '{"step": 7, "lo')
+    with Logbook(tmp_path, 4, 10, io.StringIO()) as logbook:
+        logbook.record(6, {"loss": 0.5})
+    kept = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert kept == [*lines[:2], {"step": 6, "loss": 0.5}]

@@ -202,9 +202,17 @@ def test_a_right_import_is_not_reported(module, source):
     assert violations(source, module) == []
 
 
-def test_the_package_imports_without_heavy_libraries():
+def test_the_package_and_its_public_names_import_without_heavy_libraries():
     # Blocked rather than looked for: TensorFlow itself imports matplotlib where it is installed.
     heavy = ("apache_beam", "matplotlib", "sklearn", "safetensors")
-    code = f"import sys; sys.modules.update(dict.fromkeys({heavy})); import albert_tf"
+    code = f"""
+import sys
+sys.modules.update(dict.fromkeys({heavy}))
+import albert_tf
+albert_tf.PRESETS
+assert "tensorflow" not in sys.modules, "a config waits for TensorFlow"
+from albert_tf import *
+assert "tensorflow" in sys.modules
+"""
     result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr

@@ -43,6 +43,8 @@ def serving_signatures(
 ) -> dict[str, tf.types.experimental.ConcreteFunction]:
     """What a server answers for a model, to be saved with its variables.
 
+    The ranks of the inputs are checked in the graph: a server does not compare them with the signature.
+
     Args:
       model: an AlbertEncoder or a model that has one as `encoder`.
       tokenizer: text to token ids.
@@ -58,7 +60,8 @@ def serving_signatures(
     encoder = model if isinstance(model, AlbertEncoder) else model.encoder
 
     def pooled_output(texts: list[tf.Tensor]) -> Tensors:
-        inputs = without_padding(pack([tokenizer(text) for text in texts], seq_length))
+        segments = [tokenizer(tf.ensure_shape(text, [None])) for text in texts]
+        inputs = without_padding(pack(segments, seq_length))
         return {"pooled_output": tf.cast(encoder(inputs, training=False)["pooled_output"], tf.float32)}
 
     @tf.function(input_signature=[TEXT])
@@ -71,8 +74,10 @@ def serving_signatures(
 
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32, name) for name in ENCODER_INPUTS])
     def tokens(input_word_ids: tf.Tensor, input_mask: tf.Tensor, input_type_ids: tf.Tensor) -> Tensors:
-        inputs = dict(zip(ENCODER_INPUTS, (input_word_ids, input_mask, input_type_ids), strict=True))
-        outputs = encoder(inputs, training=False)
+        ids = [
+            tf.ensure_shape(tensor, [None, None]) for tensor in (input_word_ids, input_mask, input_type_ids)
+        ]
+        outputs = encoder(dict(zip(ENCODER_INPUTS, ids, strict=True)), training=False)
         return {name: tf.cast(outputs[name], tf.float32) for name in ("pooled_output", "sequence_output")}
 
     functions = {"serving_default": serving_default, "pair": pair, "tokens": tokens}
@@ -96,7 +101,8 @@ def _fill_mask(
 
     @tf.function(input_signature=[TEXT])
     def fill_mask(text: tf.Tensor) -> Tensors:
-        inputs = without_padding(pack([tokens_with_masks(text, tokenizer)], seq_length))
+        tokens = tokens_with_masks(tf.ensure_shape(text, [None]), tokenizer)
+        inputs = without_padding(pack([tokens], seq_length))
         positions, is_mask = mask_positions(inputs[WORD_IDS])
         sequence = model.encoder(inputs, training=False)["sequence_output"]
         logits = model.mlm(sequence, positions, model.encoder.embeddings.word_embeddings)  # [B, M, V]

@@ -39,6 +39,9 @@ def unpacked(path: Path) -> Iterator[Path]:
             with tarfile.open(path, "r:" if path.suffix == ".tar" else "r:gz") as archive:
                 # "data" refuses links, devices and paths that lead out of the folder.
                 archive.extractall(folder, filter="data")
+                # The checksum of a .gz is at its very end.
+                while archive.fileobj is not None and archive.fileobj.read(1 << 20):
+                    pass
         except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueError) as error:
             raise ValueError(f"{path} is no archive, or damaged: {error}") from error
         yield _inner(Path(folder))

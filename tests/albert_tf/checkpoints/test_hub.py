@@ -9,6 +9,7 @@ import tensorflow as tf
 import albert_tf
 from albert_tf.checkpoints import convert, vocabulary_path
 from tests.albert_tf.checkpoints import tf1
+from tests.tiny import TINY
 
 
 @pytest.fixture
@@ -100,4 +101,20 @@ def test_tf1_module(golden, tmp_path, case, has_config):
     one, other = (albert_tf.load(tmp_path / name) for name in ("run", "expected"))
     assert type(one) is albert_tf.AlbertPretrainer and one.config == other.config
     for variable, expected in zip(one.variables, other.variables, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), expected.numpy())
+
+
+def test_module_of_hub_export(tmp_path):
+    """A TF 2 checkpoint, by objects, of variables that have our own names."""
+    model = albert_tf.AlbertPretrainer(TINY)
+    (tmp_path / "hub" / "variables").mkdir(parents=True)
+    (tmp_path / "hub" / "saved_model.pb").write_bytes(b"")
+    checkpoint = tf.train.Checkpoint(variables=list(model.variables))
+    checkpoint.save_counter  # noqa: B018 - makes the counter that every SavedModel of a Checkpoint has
+    checkpoint.write(str(tmp_path / "hub" / "variables" / "variables"))
+    (tmp_path / "config.json").write_text(TINY.to_json_string())
+    convert("hub", "run", tmp_path / "hub", tmp_path / "run", config=tmp_path / "config.json")
+    loaded = albert_tf.load(tmp_path / "run")
+    assert type(loaded) is albert_tf.AlbertPretrainer
+    for variable, expected in zip(loaded.variables, model.variables, strict=True):
         np.testing.assert_array_equal(variable.numpy(), expected.numpy())

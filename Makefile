@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+INTEROP := .venv-interop
+PIP_INTEROP ?=
 
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
@@ -13,7 +15,7 @@ demo: $(VENV)/.ready  ## raw text to TF Hub modules, end to end; TEXT=path for y
 test: $(VENV)/.ready-dev  ## the test suite, under 15 minutes on two cores
 	$(BIN)/python -m pytest -m "not slow" albert_tf hub_export tests
 
-test-slow: $(VENV)/.ready-dev  ## what takes longer, under 40 minutes
+test-slow: $(VENV)/.ready-dev $(INTEROP)/.ready  ## what takes longer, under 40 minutes
 	$(BIN)/python -m pytest -m slow tests
 
 lint: $(VENV)/.ready-dev
@@ -26,7 +28,7 @@ format: $(VENV)/.ready-dev
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(INTEROP) build *.egg-info .pytest_cache .mypy_cache .ruff_cache
 
 $(VENV)/.ready: requirements.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -36,4 +38,10 @@ $(VENV)/.ready: requirements.txt pyproject.toml
 
 $(VENV)/.ready-dev: $(VENV)/.ready requirements-dev.txt
 	$(BIN)/python -m pip install --quiet -r requirements-dev.txt
+	touch $@
+
+# PyTorch and transformers, which only read and write what `convert` exchanges with them.
+$(INTEROP)/.ready: requirements-interop.txt
+	$(PYTHON) -m venv $(INTEROP)
+	$(INTEROP)/bin/python -m pip install --quiet $(PIP_INTEROP) -r requirements-interop.txt
 	touch $@

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, NoReturn
 import tensorflow as tf
 
 from albert_tf.analysis.parameters import parameter_count
-from albert_tf.checkpoints import convert
+from albert_tf.checkpoints.conversion import READERS, WRITERS, convert
 from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.recipes import DEFAULT_RECIPE, RECIPES, PretrainingRecipe
 from albert_tf.text import train_vocabulary
@@ -204,12 +204,17 @@ def _evaluate(flags: argparse.Namespace) -> None:
 
 def _convert_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--from", dest="source", required=True, choices=["google"], help="format of the input"
+        "--from", dest="source", required=True, choices=[*READERS, "run"], help="format of the input"
     )
-    parser.add_argument("--to", dest="target", required=True, choices=["run"], help="format of the output")
-    parser.add_argument("--input", required=True, help="checkpoint: a folder or its prefix")
+    parser.add_argument(
+        "--to", dest="target", required=True, choices=["run", *WRITERS], help="format of the output"
+    )
+    parser.add_argument(
+        "--input", required=True, help="checkpoint: a folder, a .tar.gz, or the weights' file"
+    )
     parser.add_argument("--output", required=True, help="directory to write; it must not exist")
-    parser.add_argument("--vocabulary", help="SentencePiece model to go with it")
+    parser.add_argument("--vocabulary", help="SentencePiece model (the one beside the checkpoint)")
+    parser.add_argument("--config", help="JSON file with the config (the one beside the checkpoint)")
     parser.add_argument("--partial", action="store_true", help="load the encoder only; say what is fresh")
 
 
@@ -220,7 +225,9 @@ def _convert(flags: argparse.Namespace) -> None:
         flags.input,
         flags.output,
         vocabulary=flags.vocabulary,
+        config=flags.config,
         partial=flags.partial,
+        command=flags.command_line,
     )
     for what, names in (("not read", done.unread), ("fresh", done.fresh)):
         for name in names:
@@ -250,6 +257,8 @@ COMMANDS = {
     "vocab": Command("train a SentencePiece vocabulary", _vocab_flags, _vocab),
     "pretrain": Command("train a model, or resume", _pretrain_flags, _pretrain),
     "evaluate": Command("losses and accuracies on held-out text", _evaluate_flags, _evaluate),
-    "convert": Command("checkpoints of other projects to run directories", _convert_flags, _convert),
+    "convert": Command(
+        "checkpoints of other implementations to run directories, and back", _convert_flags, _convert
+    ),
     "analyse": Command("what a model is made of and how it learned", _analyse_flags, _analyse),
 }

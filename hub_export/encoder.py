@@ -64,11 +64,10 @@ def encoder_module(model: keras.Model, vocabulary: str | os.PathLike[str] | None
         lambda inputs, training: _encode(encoder, inputs, training), ENCODER_INPUTS, encoder.weights
     )
     if isinstance(model, AlbertPretrainer):
-        module.mlm = _mlm(encoder, model.mlm)
+        module.mlm = _mlm(module, encoder, model.mlm)
         if model.sentence is not None:
-            setattr(
-                module, model.sentence_objective, _sentence(encoder, model.sentence, model.sentence_objective)
-            )
+            objective = model.sentence_objective
+            setattr(module, objective, _sentence(module, encoder, model.sentence, objective))
     if vocabulary is not None:
         module.sp_model_file = tf.saved_model.Asset(os.fspath(vocabulary))
     return module
@@ -85,19 +84,24 @@ def _encode(encoder: AlbertEncoder, inputs: Tensors, training: bool) -> dict[str
     }
 
 
-def _mlm(encoder: AlbertEncoder, head: keras.layers.Layer) -> Network:
+def _mlm(module: Network, encoder: AlbertEncoder, head: keras.layers.Layer) -> Network:
+    """The encoder's module with the MLM head; it calls the module's graph, so that it is saved once."""
+
     def forward(inputs: Tensors, training: bool) -> dict[str, Any]:
-        outputs = _encode(encoder, inputs, training)
+        outputs = module({name: inputs[name] for name in ENCODER_INPUTS}, training=training)
+        sequence = tf.cast(outputs["sequence_output"], encoder.compute_dtype)
         words = encoder.embeddings.word_embeddings
-        logits = head(outputs["sequence_output"], inputs[MLM_POSITIONS], words)
-        return {**outputs, "mlm_logits": logits}
+        return {**outputs, "mlm_logits": head(sequence, inputs[MLM_POSITIONS], words)}
 
     return Network(forward, (*ENCODER_INPUTS, MLM_POSITIONS), [*encoder.weights, *head.weights])
 
 
-def _sentence(encoder: AlbertEncoder, head: keras.layers.Layer, objective: str) -> Network:
+def _sentence(module: Network, encoder: AlbertEncoder, head: keras.layers.Layer, objective: str) -> Network:
+    """The encoder's module with the head of its sentence objective."""
+
     def forward(inputs: Tensors, training: bool) -> dict[str, Any]:
-        outputs = _encode(encoder, inputs, training)
-        return {**outputs, f"{objective}_logits": head(outputs["pooled_output"])}
+        outputs = module(inputs, training=training)
+        pooled = tf.cast(outputs["pooled_output"], encoder.compute_dtype)
+        return {**outputs, f"{objective}_logits": head(pooled)}
 
     return Network(forward, ENCODER_INPUTS, [*encoder.weights, *head.weights])

@@ -5,19 +5,28 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
+import tf_keras as keras
 
 from albert_tf.checkpoints import load, read_config, read_tokenizer, vocabulary_path
 from albert_tf.config import AlbertConfig
 from albert_tf.text import PieceTokenizer, Vocabulary
+from hub_export.check import Answers, CheckFailed, call_answers, signature_answers, write_expected
 from hub_export.encoder import encoder_module
+from hub_export.module import Module
+from hub_export.precision import in_dtype
 from hub_export.preprocessor import Preprocessor
+from hub_export.serving import example_requests, serving_signatures
+from hub_export.warmup import write_requests
 
-ENCODER, PREPROCESSOR = "encoder", "preprocessor"
+ENCODER, PREPROCESSOR, SERVING = "encoder", "preprocessor", "serving"
 
 SHORTEST = 3  # [CLS], a token, [SEP]
 
@@ -27,48 +36,64 @@ def export(
     output: str | os.PathLike[str],
     seq_length: int = 128,
     encoder_only: bool = False,
+    version: int = 1,
+    dtype: str = "float32",
+    check: bool = True,
 ) -> list[Path]:
-    """Writes `<output>/encoder` and `<output>/preprocessor`, replacing what has these names.
+    """Writes `<output>/preprocessor`, `<output>/encoder` and `<output>/serving/<version>`.
 
-    Both are written whole before either appears under its name.
+    All are written whole before any appears under its name. The first two replace what has these names.
 
     Args:
       run: a run directory; its newest checkpoint is exported.
       output: folder of the modules; made where it does not exist.
-      seq_length: the preprocessor's length where its caller names none, in tokens.
-      encoder_only: whether to leave the preprocessor out; a run without a vocabulary needs it.
+      seq_length: the preprocessor's length where its caller names none, and the longest input of the serving
+        model, in tokens.
+      encoder_only: whether to write the encoder alone; a run without a vocabulary needs it.
+      version: of the serving model; a new one.
+      dtype: in which the modules hold their variables and compute: "float32" or "bfloat16".
+      check: whether a fresh process checks what was written, see hub_export.check.
     Returns:
       The folders written.
     Raises:
       ValueError: the run is damaged or does not fit the arguments.
+      FileExistsError: the version exists.
       OSError: a file cannot be read or written.
+      CheckFailed: the check found a fault; nothing was written.
     """
-    vocabulary = vocabulary_path(run)
-    modules: dict[str, tf.train.Checkpoint] = {}
-    if not encoder_only:
-        modules[PREPROCESSOR] = _preprocessor(run, seq_length)
-    modules[ENCODER] = encoder_module(load(run), vocabulary)
-    output = Path(output)
+    output, vocabulary = Path(output), vocabulary_path(run)
+    tokenizer = None if encoder_only else _tokenizer(run)
+    if tokenizer is not None:
+        _check_seq_length(seq_length, read_config(run))
+        _check_version(version, output)
+    model = in_dtype(load(run), dtype)
     with _staging(output) as stage:
-        for name, module in modules.items():
-            _save(module, stage / name)
-        for name in modules:
+        expected = {}
+        if tokenizer is not None:
+            preprocessor = Preprocessor(tokenizer, seq_length)
+            expected[PREPROCESSOR] = _save_module(preprocessor, stage / PREPROCESSOR)
+        expected[ENCODER] = _save_module(encoder_module(model, vocabulary), stage / ENCODER)
+        if tokenizer is not None:
+            served = f"{SERVING}/{version}"
+            expected[served] = _save_serving(model, tokenizer, seq_length, stage / served)
+        if check:
+            _check_in_fresh_process(stage, expected)
+        for name in expected:
             _replace(stage / name, output / name)
-    return [output / name for name in modules]
+    return [output / name for name in expected]
 
 
-def _preprocessor(run: str | os.PathLike[str], seq_length: int) -> Preprocessor:
-    """The preprocessor of a run, or a ValueError that says why it can have none."""
+def _tokenizer(run: str | os.PathLike[str]) -> PieceTokenizer:
+    """The tokenizer of a run, or a ValueError that says why it can have none."""
     config, path = read_config(run), vocabulary_path(run)
     if path is None:
         raise ValueError(f"{run} has no vocabulary: only its encoder can be exported (--encoder_only)")
-    _check_seq_length(seq_length, config)
     vocabulary = Vocabulary.from_file(path)
     if len(vocabulary) > config.vocab_size:
         raise ValueError(
             f"{path} has {len(vocabulary)} pieces, but the model has vocab_size={config.vocab_size}"
         )
-    return Preprocessor(PieceTokenizer(vocabulary, **read_tokenizer(run)), seq_length)
+    return PieceTokenizer(vocabulary, **read_tokenizer(run))
 
 
 def _check_seq_length(seq_length: int, config: AlbertConfig) -> None:
@@ -80,11 +105,50 @@ def _check_seq_length(seq_length: int, config: AlbertConfig) -> None:
         )
 
 
-def _save(module: tf.train.Checkpoint, folder: Path) -> None:
+def _check_version(version: int, output: Path) -> None:
+    if version < 1:
+        raise ValueError(f"version={version} must be at least 1")
+    folder = output / SERVING / str(version)
+    if folder.exists():
+        raise FileExistsError(f"{folder} exists already: a server may hold it; choose another --version")
+
+
+def _save_module(module: Module, folder: Path) -> Answers:
+    """Writes a module; returns what it answers in memory."""
+    _save(module, folder)
+    return call_answers(module)
+
+
+def _save_serving(model: keras.Model, tokenizer: PieceTokenizer, seq_length: int, folder: Path) -> Answers:
+    """Writes a model for TF Serving with its warm-up requests; returns what it answers in memory."""
+    signatures = serving_signatures(model, tokenizer, seq_length)
+    root = Module(model.variables)
+    root.tokenizer = tokenizer
+    _save(root, folder, signatures)
+    requests = example_requests(signatures)
+    write_requests(folder, requests)
+    return signature_answers(signatures, requests.items())
+
+
+def _save(module: Module, folder: Path, signatures: Mapping[str, Any] | None = None) -> None:
     try:
-        tf.saved_model.save(module, str(folder))
+        tf.saved_model.save(module, str(folder), signatures=signatures)
     except tf.errors.OpError as error:
         raise OSError(f"cannot write {folder}: {error.message}") from error
+
+
+def _check_in_fresh_process(stage: Path, expected: Mapping[str, Answers]) -> None:
+    """Raises CheckFailed where `python -m hub_export.check` finds a fault."""
+    answers = stage / "answers.npz"
+    write_expected(answers, expected)
+    command = [sys.executable, "-m", "hub_export.check", str(stage), "--expected", str(answers)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    if done.returncode:
+        lines = done.stderr.splitlines() or [f"the check ended with status {done.returncode}"]
+        raise CheckFailed(lines[-1].removeprefix("hub_export.check: "))
 
 
 @contextlib.contextmanager
@@ -101,6 +165,7 @@ def _staging(output: Path) -> Iterator[Path]:
 def _replace(new: Path, target: Path) -> None:
     """Gives a folder the name of another, which goes where the new one was: into the staging folder."""
     old = new.with_name(f"old-{new.name}")
+    target.parent.mkdir(exist_ok=True)
     if target.exists():
         target.rename(old)
     new.rename(target)

@@ -1,20 +1,31 @@
-"""`convert`: checkpoints of other implementations to run directories."""
+"""`convert`: checkpoints of other implementations to run directories, and back."""
 
 from __future__ import annotations
 
-import sys
+import shutil
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from albert_tf.checkpoints.google import read_google
-from albert_tf.checkpoints.run import save
-from albert_tf.checkpoints.steps import PathLike
-from albert_tf.config import AlbertConfig
+import sentencepiece
 
-# What the vocabulary is called beside published checkpoints.
-VOCABULARIES = ("30k-clean.model", "spiece.model")
+from albert_tf.checkpoints import google, huggingface
+from albert_tf.checkpoints.files import new_directory
+from albert_tf.checkpoints.hub import hub_source
+from albert_tf.checkpoints.inputs import (
+    find_vocabulary,
+    google_files,
+    only,
+    safetensors_file,
+    unpacked,
+)
+from albert_tf.checkpoints.run import build_model, load, read_task, read_tokenizer, save, vocabulary_path
+from albert_tf.checkpoints.safetensors import open_safetensors
+from albert_tf.checkpoints.steps import PathLike, newest_checkpoint
+from albert_tf.checkpoints.tensor_bundle import open_bundle
+from albert_tf.checkpoints.transfer import Source, compare, fill
+from albert_tf.config import AlbertConfig
 
 
 class Conversion(NamedTuple):
@@ -24,80 +35,143 @@ class Conversion(NamedTuple):
     fresh: list[str]  # variables that the source did not have, initialised at random
 
 
-class Found(NamedTuple):
-    """A checkpoint of another implementation, and the vocabulary beside it."""
-
-    model: Any
-    unread: list[str]
-    fresh: list[str]
-    vocabulary: Path | None
-
-
 def convert(
     source: str,
     target: str,
     input: PathLike,
     output: PathLike,
     vocabulary: PathLike | None = None,
+    config: PathLike | None = None,
     partial: bool = False,
+    command: str = "",
 ) -> Conversion:
     """Writes a checkpoint of one format in another; nothing is written where it fails.
 
     Args:
-      source: "google".
-      target: "run".
-      input: the folder that the checkpoint was published in, or its path without `.index`.
-      output: the run directory to make.
+      source: "google", "huggingface", "hub" or "run".
+      target: "run"; or, from a run, "google" or "huggingface".
+      input: the folder or the .tar.gz that the checkpoint was published in, or the file with its weights.
+      output: the folder to make.
       vocabulary: SentencePiece model; None takes the one beside the checkpoint, if there is one.
-      partial: whether to take the encoder only.
+      config: JSON file with the config; None takes the one beside the checkpoint.
+      partial: whether to take the encoder only, and start what it misses afresh.
+      command: the command line, for recipe.json.
     Returns:
       What was left out and made up.
     Raises:
       FileNotFoundError: the checkpoint, its config or the vocabulary is missing.
       FileExistsError: there is something at `output`.
-      ValueError: there is no such conversion, or the checkpoint does not fit its config.
+      ValueError: there is no such conversion, the checkpoint is damaged or does not fit its config or its
+        vocabulary, or the target has no such network.
     """
-    if source not in READERS or target != "run":
-        known = ", ".join(f"{name} to run" for name in READERS)
+    to_run = source in READERS and target == "run"
+    if not to_run and not (source == "run" and target in WRITERS):
+        known = ", ".join([f"{name} to run" for name in READERS] + [f"run to {name}" for name in WRITERS])
         raise ValueError(f"no conversion from {source} to {target}: there are {known}")
     # Also found when it comes to writing, but reading a large checkpoint takes a while.
     if Path(output).exists():
         raise FileExistsError(f"{output} exists already: name another place, or remove it")
-    if vocabulary is not None and not Path(vocabulary).is_file():
-        raise FileNotFoundError(f"{vocabulary} is no file: the vocabulary is missing")
-    found = READERS[source](Path(input), partial)
-    recipe = {
-        "converted_from": source,
-        "input": str(input),
-        "unread": found.unread,
-        "fresh": found.fresh,
-        "versions": {name: metadata.version(name) for name in ("tensorflow", "tf_keras", "numpy")},
-        "command_line": sys.argv,
-    }
-    save(found.model, output, vocabulary=vocabulary or found.vocabulary, recipe=recipe)
-    return Conversion(found.unread, found.fresh)
+    for what, path in (("vocabulary", vocabulary), ("config", config)):
+        if path is not None and not Path(path).is_file():
+            raise FileNotFoundError(f"{path} is no file: the {what} is missing")
+    if not to_run:
+        if partial or config is not None:
+            raise ValueError("a run has a config and is converted whole: leave out config and partial")
+        _write(WRITERS[target], Path(input), Path(output), vocabulary)
+        return Conversion([], [])
+    with unpacked(Path(input)) as path:
+        found = READERS[source](path, Path(config) if config else None, partial)
+        if vocabulary is not None:
+            found = found._replace(vocabulary=Path(vocabulary))
+        model, done = _read(found, partial)
+        recipe = {"converted_from": source, "input": str(input), **done._asdict(), "command": command}
+        recipe["versions"] = {name: metadata.version(name) for name in ("tensorflow", "tf_keras", "numpy")}
+        save(model, output, found.vocabulary, tokenizer=found.tokenizer, recipe=recipe, task=found.task)
+    return done
 
 
-def _from_google(path: Path, partial: bool) -> Found:
-    if path.is_dir():
-        folder, prefix = path, _only(path, "*.index").with_suffix("")
-    else:
-        folder, prefix = path.parent, path
-    config = AlbertConfig.from_json_file(_only(folder, "albert_config*.json"))
-    model, unread, fresh = read_google(prefix, config, partial)
-    beside = [folder / name for name in VOCABULARIES if (folder / name).exists()]
-    return Found(model, unread, fresh, beside[0] if beside else None)
+def _read(source: Source, partial: bool) -> tuple[Any, Conversion]:
+    """The model in a checkpoint; one error that names all that does not fit."""
+    problems, unread, fresh = compare(source, partial)
+    if source.vocabulary is not None:
+        problems += vocabulary_problems(source.vocabulary, source.config.vocab_size)
+    if problems:
+        raise ValueError(f"{source.tensors.origin}: {'; '.join(problems)}")
+    model = build_model(source.config, source.task)
+    fill(model, source)
+    return model, Conversion(unread, fresh)
 
 
-def _only(folder: Path, pattern: str) -> Path:
-    """The one file of a folder that has such a name; an error where there are none or several."""
-    found = sorted(folder.glob(pattern))
-    if not found:
-        raise FileNotFoundError(f"{folder} holds no {pattern}: no checkpoint can be read there")
-    if len(found) > 1:
-        names = ", ".join(path.name for path in found)
-        raise ValueError(f"{folder} holds several {pattern}: leave one of {names}")
-    return found[0]
+def vocabulary_problems(path: Path, vocab_size: int) -> list[str]:
+    """Why a vocabulary does not go with a network; empty where it does."""
+    try:
+        pieces = sentencepiece.SentencePieceProcessor(model_file=str(path)).get_piece_size()
+    except (RuntimeError, OSError):
+        return [f"{path} is no SentencePiece model, or damaged"]
+    return (
+        []
+        if pieces == vocab_size
+        else [f"{path} has {pieces} pieces, the config says vocab_size={vocab_size}"]
+    )
 
 
-READERS: dict[str, Callable[[Path, bool], Found]] = {"google": _from_google}
+def _from_google(path: Path, config: Path | None, partial: bool) -> Source:
+    prefix, folder = google_files(path)
+    tensors = open_bundle(prefix)
+    config = config or only(folder, "albert_config*.json", "assets/albert_config*.json")
+    shape = AlbertConfig.from_json_file(config)
+    return google.google_source(tensors, shape, partial, find_vocabulary(folder))
+
+
+def _from_hugging_face(path: Path, config: Path | None, partial: bool) -> Source:
+    file, folder = safetensors_file(path)
+    config = config or only(folder, huggingface.CONFIG)
+    tensors = open_safetensors(file)
+    return huggingface.hugging_face_source(tensors, config, partial, find_vocabulary(folder))
+
+
+def _from_hub(path: Path, config: Path | None, partial: bool) -> Source:
+    beside = sorted((path / "assets").glob("albert_config*.json"))
+    config = config or (beside[0] if beside else None)
+    tensors = open_bundle(path / "variables" / "variables")
+    shape = AlbertConfig.from_json_file(config) if config else None
+    return hub_source(tensors, only(path, "saved_model.pb"), shape, partial, find_vocabulary(path))
+
+
+def _to_google(model: Any, run: Path, folder: Path) -> None:
+    google.write_google(model, folder, newest_checkpoint(run) or 0)
+
+
+def _to_hugging_face(model: Any, run: Path, folder: Path) -> None:
+    huggingface.write_hugging_face(model, folder, read_task(run), read_tokenizer(run))
+
+
+class Writer(NamedTuple):
+    """How a format is written, from a model and its run, and what it calls the vocabulary."""
+
+    write: Callable[[Any, Path, Path], None]
+    vocabulary: str
+
+
+READERS: dict[str, Callable[[Path, Path | None, bool], Source]] = {
+    "google": _from_google,
+    "huggingface": _from_hugging_face,
+    "hub": _from_hub,
+}
+WRITERS = {
+    "google": Writer(_to_google, google.VOCABULARY),
+    "huggingface": Writer(_to_hugging_face, huggingface.VOCABULARY),
+}
+
+
+def _write(writer: Writer, run: Path, output: Path, vocabulary: PathLike | None) -> None:
+    """Writes a run in the format of another implementation."""
+    model = load(run)
+    pieces = Path(vocabulary) if vocabulary else vocabulary_path(run)
+    problems = vocabulary_problems(pieces, model.config.vocab_size) if pieces else []
+    if problems:
+        raise ValueError("; ".join(problems))
+    with new_directory(output) as folder:
+        writer.write(model, run, folder)
+        if pieces is not None:
+            shutil.copyfile(pieces, folder / writer.vocabulary)

@@ -1,11 +1,12 @@
-"""The names of one variable in each implementation: the table of all conversions.
+"""The names and shapes of one variable in each implementation: the table of all conversions.
 
-Google's names are ours behind `bert/`, but for the heads, which are outside that scope and keep their names.
+Google's names are ours behind `bert/`, but for the heads, which are outside that scope. TF Hub's TF 1
+modules have Google's names; its TF 2 encoders, exported by TensorFlow Model Garden, others, and no heads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,108 +14,283 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.model.sharing import BlockPath, sharing_plan
 
-# PyTorch's Linear holds [out, in], ours [in, out]; its LayerNorm says weight where ours says gamma.
-_DENSE = {"kernel": "weight", "bias": "bias"}
-_NORM = {"gamma": "weight", "beta": "bias"}
-_TABLE = {"": "weight"}
-_BIAS = {"": "bias"}
+# Before the names of the encoder, not of the heads.
+GOOGLE_SCOPE, HUGGING_FACE_SCOPE = "bert/", "albert."
 
-_GROUP = "encoder/transformer/group_{group}/inner_group_{inner}"
-_HF_GROUP = "albert.encoder.albert_layer_groups.{group}.albert_layers.{inner}"
+# More than any network has.
+_MAX_BLOCKS = 10_000
 
 
-class Scope(NamedTuple):
-    """A layer's variables: our scope, Hugging Face's, and the names of the variables within them."""
+class Part(NamedTuple):
+    """One variable of a layer, its shapes in the letters of `sizes`."""
 
-    ours: str
     hugging_face: str
-    variables: dict[str, str]
+    shape: str
+    hub_shape: str  # the same elements in the same order
 
 
-EMBEDDINGS = (
-    Scope("embeddings/word_embeddings", "albert.embeddings.word_embeddings", _TABLE),
-    Scope("embeddings/token_type_embeddings", "albert.embeddings.token_type_embeddings", _TABLE),
-    Scope("embeddings/position_embeddings", "albert.embeddings.position_embeddings", _TABLE),
-    Scope("embeddings/LayerNorm", "albert.embeddings.LayerNorm", _NORM),
-)
-PROJECTION = (
-    Scope("encoder/embedding_hidden_mapping_in", "albert.encoder.embedding_hidden_mapping_in", _DENSE),
-)
-ATTENTION = (
-    Scope(f"{_GROUP}/attention_1/self/query", f"{_HF_GROUP}.attention.query", _DENSE),
-    Scope(f"{_GROUP}/attention_1/self/key", f"{_HF_GROUP}.attention.key", _DENSE),
-    Scope(f"{_GROUP}/attention_1/self/value", f"{_HF_GROUP}.attention.value", _DENSE),
-    Scope(f"{_GROUP}/attention_1/output/dense", f"{_HF_GROUP}.attention.dense", _DENSE),
-    Scope(f"{_GROUP}/LayerNorm", f"{_HF_GROUP}.attention.LayerNorm", _NORM),
-)
-FEED_FORWARD = (
-    Scope(f"{_GROUP}/ffn_1/intermediate/dense", f"{_HF_GROUP}.ffn", _DENSE),
-    Scope(f"{_GROUP}/ffn_1/intermediate/output/dense", f"{_HF_GROUP}.ffn_output", _DENSE),
-    Scope(f"{_GROUP}/LayerNorm_1", f"{_HF_GROUP}.full_layer_layer_norm", _NORM),
-)
-POOLER = (Scope("pooler/dense", "albert.pooler", _DENSE),)
-MLM = (
-    Scope("cls/predictions/transform/dense", "predictions.dense", _DENSE),
-    Scope("cls/predictions/transform/LayerNorm", "predictions.LayerNorm", _NORM),
-    Scope("cls/predictions/output_bias", "predictions", _BIAS),
-)
-SENTENCE = (
-    Scope("cls/seq_relationship/output_weights", "sop_classifier.classifier", _TABLE),
-    Scope("cls/seq_relationship/output_bias", "sop_classifier.classifier", _BIAS),
-)
-
-# The heads of each kind of model, by what its task.json says.
-HEADS: dict[str, Callable[[dict[str, Any]], tuple[Scope, ...]]] = {
-    "encoder": lambda task: (),
-    "pretrainer": lambda task: MLM + (SENTENCE if task["sentence_objective"] != "none" else ()),
-}
-
-
-class Names(NamedTuple):
-    """What one variable is called, and whether PyTorch holds its transpose."""
+class Layer(NamedTuple):
+    """A layer: its scope here, in Google's, Hugging Face's and Model Garden's models, and its variables."""
 
     ours: str
     google: str
     hugging_face: str
+    hub: str | None
+    parts: dict[str, Part]
+
+
+def _dense(inputs: str, outputs: str, hub_inputs: str = "", hub_outputs: str = "") -> dict[str, Part]:
+    hub_inputs, hub_outputs = hub_inputs or inputs, hub_outputs or outputs
+    return {
+        "kernel": Part("weight", f"{inputs} {outputs}", f"{hub_inputs} {hub_outputs}"),
+        "bias": Part("bias", outputs, hub_outputs),
+    }
+
+
+def _norm(width: str) -> dict[str, Part]:
+    return {"gamma": Part("weight", width, width), "beta": Part("bias", width, width)}
+
+
+def _table(shape: str) -> dict[str, Part]:
+    return {"": Part("weight", shape, shape)}
+
+
+def _output(units: str) -> dict[str, Part]:
+    return {
+        "output_weights": Part("weight", f"{units} H", f"{units} H"),
+        "output_bias": Part("bias", units, units),
+    }
+
+
+def _encoder(scope: str, hugging_face: str, hub: str, parts: dict[str, Part]) -> Layer:
+    return Layer(scope, GOOGLE_SCOPE + scope, HUGGING_FACE_SCOPE + hugging_face, hub, parts)
+
+
+def _head(scope: str, hugging_face: str, parts: dict[str, Part], google: str | None = None) -> Layer:
+    return Layer(scope, scope if google is None else google, hugging_face, None, parts)
+
+
+_GROUP = "encoder/transformer/group_{group}/inner_group_{inner}"
+_HF_GROUP = "encoder.albert_layer_groups.{group}.albert_layers.{inner}"
+
+EMBEDDINGS = (
+    _encoder(
+        "embeddings/word_embeddings",
+        "embeddings.word_embeddings",
+        "word_embeddings/embeddings",
+        _table("V E"),
+    ),
+    _encoder(
+        "embeddings/token_type_embeddings",
+        "embeddings.token_type_embeddings",
+        "type_embeddings/embeddings",
+        _table("T E"),
+    ),
+    _encoder(
+        "embeddings/position_embeddings",
+        "embeddings.position_embeddings",
+        "position_embedding/embeddings",
+        _table("S E"),
+    ),
+    _encoder("embeddings/LayerNorm", "embeddings.LayerNorm", "embeddings/layer_norm", _norm("E")),
+)
+PROJECTION = (
+    _encoder(
+        "encoder/embedding_hidden_mapping_in",
+        "encoder.embedding_hidden_mapping_in",
+        "embedding_projection",
+        _dense("E", "H"),
+    ),
+)
+ATTENTION = (
+    *(
+        _encoder(
+            f"{_GROUP}/attention_1/self/{name}",
+            f"{_HF_GROUP}.attention.{name}",
+            f"transformer/self_attention/{name}",
+            _dense("H", "H", hub_outputs="N D"),
+        )
+        for name in ("query", "key", "value")
+    ),
+    _encoder(
+        f"{_GROUP}/attention_1/output/dense",
+        f"{_HF_GROUP}.attention.dense",
+        "transformer/self_attention/attention_output",
+        _dense("H", "H", hub_inputs="N D"),
+    ),
+    _encoder(
+        f"{_GROUP}/LayerNorm",
+        f"{_HF_GROUP}.attention.LayerNorm",
+        "transformer/self_attention_layer_norm",
+        _norm("H"),
+    ),
+)
+FEED_FORWARD = (
+    _encoder(
+        f"{_GROUP}/ffn_1/intermediate/dense", f"{_HF_GROUP}.ffn", "transformer/intermediate", _dense("H", "I")
+    ),
+    _encoder(
+        f"{_GROUP}/ffn_1/intermediate/output/dense",
+        f"{_HF_GROUP}.ffn_output",
+        "transformer/output",
+        _dense("I", "H"),
+    ),
+    _encoder(
+        f"{_GROUP}/LayerNorm_1",
+        f"{_HF_GROUP}.full_layer_layer_norm",
+        "transformer/output_layer_norm",
+        _norm("H"),
+    ),
+)
+POOLER = (_encoder("pooler/dense", "pooler", "pooler_transform", _dense("H", "H")),)
+MLM = (
+    _head("cls/predictions/transform/dense", "predictions.dense", _dense("H", "E")),
+    _head("cls/predictions/transform/LayerNorm", "predictions.LayerNorm", _norm("E")),
+    _head("cls/predictions", "predictions", {"output_bias": Part("bias", "V", "V")}),
+)
+SENTENCE = (_head("cls/seq_relationship", "sop_classifier.classifier", _output("2")),)
+SPAN = (_head("cls/squad", "qa_outputs", _output("2")),)
+# google-research/albert's run_classifier and run_race give this one no scope.
+CLASSIFIER = (_head("classifier", "classifier", _output("K"), google=""),)
+CHOICE = (_head("classifier", "classifier", _output("1"), google=""),)
+
+
+class Names(NamedTuple):
+    """What one variable is called, its shape here and in a TF Hub encoder, and whether PyTorch transposes."""
+
+    ours: str
+    google: str
+    hugging_face: str
+    hub: str | None
+    shape: tuple[int, ...]
+    hub_shape: tuple[int, ...]
     transposed: bool
+
+    @property
+    def hugging_face_shape(self) -> tuple[int, ...]:
+        """The shape in PyTorch."""
+        return self.shape[::-1] if self.transposed else self.shape
 
     def to_hugging_face(self, value: np.ndarray) -> np.ndarray:
         """Our value, or Google's, as PyTorch holds it; its own inverse."""
         return value.T if self.transposed else value
 
+    def from_hub(self, value: np.ndarray) -> np.ndarray:
+        """Our value, where a TF Hub encoder keeps the attention heads apart."""
+        return value.reshape(self.shape)
 
-def variable_names(config: AlbertConfig, task: dict[str, Any]) -> list[Names]:
-    """The names of every variable of a model.
+
+def variable_names(config: AlbertConfig, task: Mapping[str, Any]) -> list[Names]:
+    """The names and shapes of every variable of a model.
 
     Args:
       config: the network's shape.
       task: what `task_of` says of the model.
     Returns:
       One entry a variable.
+    Raises:
+      ValueError: the config is of no network, but damaged.
 
     >>> names = variable_names(AlbertConfig(), {"model": "encoder"})
-    >>> names[-2].google, names[-2].hugging_face
-    ('bert/pooler/dense/kernel', 'albert.pooler.weight')
+    >>> names[-2].google, names[-2].hugging_face, names[-2].shape
+    ('bert/pooler/dense/kernel', 'albert.pooler.weight', (768, 768))
     """
+    if config.num_hidden_layers * config.inner_group_num > _MAX_BLOCKS:
+        raise ValueError(f"num_hidden_layers={config.num_hidden_layers} is more than any network has")
     plan = sharing_plan(config)
-    scopes = [*EMBEDDINGS, *(PROJECTION if config.has_projection else ())]
+    layers = [*EMBEDDINGS, *(PROJECTION if config.has_projection else ())]
     for path in dict.fromkeys(step.attention for step in plan):
-        scopes += [_at(path, scope) for scope in ATTENTION]
+        layers += [_at(path, layer) for layer in ATTENTION]
     for path in dict.fromkeys(step.feed_forward for step in plan):
-        scopes += [_at(path, scope) for scope in FEED_FORWARD]
-    scopes += [*POOLER, *HEADS[task["model"]](task)]
-    return [names for scope in scopes for names in _names(scope)]
+        layers += [_at(path, layer) for layer in FEED_FORWARD]
+    layers += [*POOLER, *heads(task)]
+    size = sizes(config, task)
+    return [names for layer in layers for names in _names(layer, size)]
 
 
-def _at(path: BlockPath, scope: Scope) -> Scope:
+def heads(task: Mapping[str, Any]) -> tuple[Layer, ...]:
+    """The layers that a task.json says are on top of the encoder."""
+    return {
+        "encoder": (),
+        "pretrainer": MLM + (() if task.get("sentence_objective") == "none" else SENTENCE),
+        "classifier": CLASSIFIER,
+        "span_labeler": SPAN,
+        "multiple_choice": CHOICE,
+    }[task["model"]]
+
+
+def head_names(task: Mapping[str, Any]) -> list[Names]:
+    """The names of the variables on top of the encoder, for a network of any shape."""
+    size = sizes(AlbertConfig(), task)
+    return [names for layer in heads(task) for names in _names(layer, size)]
+
+
+def whole_layers(config: AlbertConfig) -> AlbertConfig:
+    """The same network for formats whose layers share both blocks or none: "none" is a group a layer.
+
+    Raises:
+      ValueError: layers share one of the two blocks.
+    """
+    if config.sharing in ("attention", "ffn"):
+        raise ValueError(
+            f'sharing="{config.sharing}" has no such form: there layers share both blocks or none'
+        )
+    if config.sharing == "all":
+        return config
+    return config.replace(sharing="all", num_hidden_groups=config.num_hidden_layers)
+
+
+def sizes(config: AlbertConfig, task: Mapping[str, Any]) -> dict[str, int]:
+    """What the letters of the shapes stand for."""
+    return {
+        "V": config.vocab_size,
+        "E": config.embedding_size,
+        "S": config.max_position_embeddings,
+        "T": config.type_vocab_size,
+        "H": config.hidden_size,
+        "I": config.intermediate_size,
+        "N": config.num_attention_heads,
+        "D": config.hidden_size // config.num_attention_heads,
+        "K": task.get("num_labels", 0),
+        "1": 1,
+        "2": 2,
+    }
+
+
+def hub_letters() -> dict[str, tuple[str, ...]]:
+    """The shape, in letters, of every variable of a TF Hub encoder, by its name there."""
+    layers = (*EMBEDDINGS, *PROJECTION, *ATTENTION, *FEED_FORWARD, *POOLER)
+    return {
+        f"{layer.hub}/{variable}".removesuffix("/"): tuple(part.hub_shape.split())
+        for layer in layers
+        for variable, part in layer.parts.items()
+    }
+
+
+def _at(path: BlockPath, layer: Layer) -> Layer:
     place = path._asdict()
-    return Scope(scope.ours.format(**place), scope.hugging_face.format(**place), scope.variables)
+    return layer._replace(
+        ours=layer.ours.format(**place),
+        google=layer.google.format(**place),
+        hugging_face=layer.hugging_face.format(**place),
+    )
 
 
-def _names(scope: Scope) -> list[Names]:
+def _names(layer: Layer, size: Mapping[str, int]) -> list[Names]:
     found = []
-    for variable, theirs in scope.variables.items():
-        ours = f"{scope.ours}/{variable}".removesuffix("/")
-        google = ours if ours.startswith("cls/") else f"bert/{ours}"
-        found.append(Names(ours, google, f"{scope.hugging_face}.{theirs}", variable == "kernel"))
+    for variable, part in layer.parts.items():
+        shape, hub_shape = (
+            tuple(size[letter] for letter in letters.split()) for letters in (part.shape, part.hub_shape)
+        )
+        found.append(
+            Names(
+                f"{layer.ours}/{variable}".removesuffix("/"),
+                f"{layer.google}/{variable}".strip("/"),
+                f"{layer.hugging_face}.{part.hugging_face}",
+                None if layer.hub is None else f"{layer.hub}/{variable}".removesuffix("/"),
+                shape,
+                hub_shape,
+                variable == "kernel",
+            )
+        )
     return found

@@ -16,10 +16,9 @@ from typing import Any
 
 import tensorflow as tf
 
-PathLike = str | os.PathLike[str]
+from albert_tf.checkpoints.tensor_bundle import READ_ERRORS, checkpoint_shapes, unreadable
 
-# What TensorFlow raises where a checkpoint is damaged, or does not fit what is to be restored.
-READ_ERRORS = (tf.errors.OpError, ValueError, RuntimeError, LookupError, AssertionError)
+PathLike = str | os.PathLike[str]
 
 # How TensorFlow names a variable's value in a checkpoint: path, `/` written as `.S`, and this.
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
@@ -100,8 +99,9 @@ def read_checkpoint(run: PathLike, step: int, /, **parts: Any) -> None:
       ValueError: the checkpoint is damaged or of another model; the message names file and variables.
     """
     prefix = _existing(run, step)
+    shapes = checkpoint_shapes(prefix)
     if "model" in parts:
-        _check_model(prefix, parts["model"])
+        _check_model(prefix, shapes, parts["model"])
     try:
         status = tf.train.Checkpoint(**parts).read(str(prefix))
         status.assert_existing_objects_matched().expect_partial()
@@ -119,18 +119,10 @@ def _existing(run: PathLike, step: int) -> Path:
     return prefix
 
 
-def checkpoint_shapes(prefix: Path) -> dict[str, list[int]]:
-    """The shape of everything in a TensorFlow checkpoint, by its name there; ValueError if it is damaged."""
-    try:
-        return dict(tf.train.list_variables(str(prefix)))
-    except READ_ERRORS as error:
-        raise unreadable(prefix, error) from error
-
-
-def _check_model(prefix: Path, model: Any) -> None:
+def _check_model(prefix: Path, shapes: Mapping[str, list[int]], model: Any) -> None:
     """ValueError, with their names, where the variables of a model are not those of its checkpoint."""
     ours = {variable.name.partition(":")[0]: list(variable.shape) for variable in model.variables}
-    theirs = _model_variables(checkpoint_shapes(prefix))
+    theirs = _model_variables(shapes)
     problems = [f"{name} is missing" for name in sorted(ours.keys() - theirs.keys())]
     problems += [f"{name} is not in the model" for name in sorted(theirs.keys() - ours.keys())]
     problems += [
@@ -153,9 +145,3 @@ def _model_variables(shapes: Mapping[str, list[int]]) -> dict[str, list[int]]:
             if "/" in name:
                 found[name] = shape
     return found
-
-
-def unreadable(prefix: Path, error: Exception) -> ValueError:
-    """One line for what TensorFlow raises while it reads a checkpoint."""
-    reason = str(getattr(error, "message", error)).partition("\n")[0]
-    return ValueError(f"{prefix}.index or its .data file is damaged, or of another model: {reason}")

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from albert_tf.checkpoints.names import head_names
+from albert_tf.config import AlbertConfig
+
+FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
 class Tensors(NamedTuple):
@@ -13,56 +19,158 @@ class Tensors(NamedTuple):
 
     origin: str  # for error messages
     shapes: Mapping[str, tuple[int, ...]]
+    dtypes: Mapping[str, str]  # names as NumPy and TensorFlow have them
     read: Callable[[str], np.ndarray]
 
 
 class Wanted(NamedTuple):
-    """Where a variable of ours is in a checkpoint, and what makes it ours."""
+    """Where a variable of ours is in a checkpoint, its shape there, and what makes it ours."""
 
     name: str
-    transform: Callable[[np.ndarray], np.ndarray]
+    shape: tuple[int, ...]
+    transform: Callable[[np.ndarray], np.ndarray] = np.asarray
+    optional: bool = False  # whether the model may do without it
 
 
-def fill(
-    model: Any,
-    tensors: Tensors,
-    wanted: Mapping[str, Wanted],
-    is_ignored: Callable[[str], bool],
-    partial: bool = False,
-) -> tuple[list[str], list[str]]:
-    """Assigns every variable of a model from a checkpoint.
+class Source(NamedTuple):
+    """A checkpoint of another implementation, opened but not read, and what was found beside it."""
+
+    tensors: Tensors
+    config: AlbertConfig
+    task: dict[str, Any]  # of task.json
+    wanted: Mapping[str, Wanted]  # by our names
+    is_ignored: Callable[[str], bool]  # whether a tensor that no variable needs may be there
+    vocabulary: Path | None
+    tokenizer: dict[str, bool] | None = None  # of tokenizer.json
+    problems: Sequence[str] = ()  # why it cannot be read, found as it was opened
+
+
+class Comparison(NamedTuple):
+    """How a checkpoint and a model differ, by name."""
+
+    problems: list[str]
+    unread: list[str]  # tensors of the checkpoint that nothing here needs
+    fresh: list[str]  # variables that the checkpoint does not have
+
+
+def compare(source: Source, partial: bool = False) -> Comparison:
+    """Compares a checkpoint's names, shapes and types with those that the variables of a model need.
 
     Args:
-      model: the model; nothing in it changes where this raises.
-      tensors: the checkpoint.
-      wanted: for each of the model's variables, by our name, what it is made of.
-      is_ignored: whether a tensor that no variable needs may be there.
-      partial: whether variables may be missing, and keep their values, and tensors be left over.
+      source: the checkpoint.
+      partial: whether variables may be missing, and tensors be left over.
     Returns:
-      The names of the tensors left unread, and of the variables left as they were.
-    Raises:
-      ValueError: variables are missing or unread, or shapes differ; one message names them all.
+      What differs; where there are problems, the checkpoint cannot be read.
     """
-    variables = {variable.name.partition(":")[0]: variable for variable in model.variables}
-    if variables.keys() != wanted.keys():
-        odd = sorted(variables.keys() ^ wanted.keys())
-        raise ValueError(f"the name table does not fit {type(model).__name__}: {', '.join(odd)}")
-    read = {name for name, _ in wanted.values()}
-    fresh = [name for name in variables if wanted[name].name not in tensors.shapes]
+    tensors = source.tensors
+    read = {wanted.name for wanted in source.wanted.values()}
     unread = sorted(name for name in tensors.shapes if name not in read)
-    problems = [] if partial else [f"{wanted[name].name} is missing" for name in fresh]
-    problems += [f"{name} is unknown" for name in unread if not (partial or is_ignored(name))]
-    for name, variable in variables.items():
-        theirs, transform = wanted[name]
-        if theirs in tensors.shapes:
-            # An array of zeros that takes no memory tells the shape that the transform leads to.
-            shape = transform(np.broadcast_to(np.float32(0), tensors.shapes[theirs])).shape
-            if shape != tuple(variable.shape):
-                problems.append(f"{theirs} is {list(shape)}, the config says {list(variable.shape)}")
-    if problems:
-        raise ValueError(f"{tensors.origin}: {'; '.join(problems)}")
-    for name, variable in variables.items():
-        if name not in fresh:
-            theirs, transform = wanted[name]
-            variable.assign(transform(tensors.read(theirs)).astype(np.float32, copy=False))
-    return unread, fresh
+    fresh = [name for name, wanted in source.wanted.items() if wanted.name not in tensors.shapes]
+    problems = list(source.problems)
+    problems += [
+        f"{source.wanted[name].name} is missing"
+        for name in fresh
+        if not (partial or source.wanted[name].optional)
+    ]
+    if partial and len(fresh) == len(source.wanted):
+        problems.append("none of the encoder's variables is there")
+    problems += [f"{name} is unknown" for name in unread if not (partial or source.is_ignored(name))]
+    for wanted in source.wanted.values():
+        if wanted.name in tensors.shapes:
+            shape, dtype = tensors.shapes[wanted.name], tensors.dtypes[wanted.name]
+            if shape != wanted.shape:
+                problems.append(f"{wanted.name} is {list(shape)}, the config says {list(wanted.shape)}")
+            elif dtype not in FLOATS:
+                problems.append(f"{wanted.name} is of type {dtype}, none of {', '.join(FLOATS)}")
+    return Comparison(problems, unread, fresh)
+
+
+def fill(model: Any, source: Source) -> None:
+    """Assigns what a checkpoint has, once `compare` found no problems, to the variables of a model.
+
+    Raises:
+      ValueError: the checkpoint is damaged, or holds what is no number.
+    """
+    for variable in model.variables:
+        wanted = source.wanted[variable.name.partition(":")[0]]
+        if wanted.name in source.tensors.shapes:
+            value = source.tensors.read(wanted.name).astype(np.float32, copy=False)
+            if not np.isfinite(value).all():
+                raise ValueError(f"{source.tensors.origin}: {wanted.name} holds NaN or infinity")
+            variable.assign(wanted.transform(value))
+
+
+class Prefix(NamedTuple):
+    """What stands before the names in a checkpoint that was saved as a part of something larger."""
+
+    scope: str  # usually before the encoder's names: "bert/" or "albert."
+    encoder: str  # here before the encoder's names
+    heads: str  # here before the heads' names
+
+    def apply(self, name: str, existing: Collection[str]) -> str:
+        """The name here of what usually has another: heads may be with the encoder or outside."""
+        if self.scope and name.startswith(self.scope):
+            return self.encoder + name.removeprefix(self.scope)
+        return self.heads + name if self.heads + name in existing else name
+
+
+def find_prefix(tensors: Tensors, scope: str, anchor: str) -> Prefix:
+    """What stands before the names in a checkpoint.
+
+    Args:
+      tensors: the checkpoint.
+      scope: what usually stands before the encoder's names.
+      anchor: name of the word embeddings without it; every checkpoint has them.
+    Returns:
+      The prefix; the usual one where there is no anchor.
+    Raises:
+      ValueError: there are several models in the checkpoint.
+    """
+    separator = scope[-1:] or "/"
+    found = [name for name in tensors.shapes if name == anchor or name.endswith(separator + anchor)]
+    if len(found) > 1:
+        raise ValueError(f"{tensors.origin} holds several models: {', '.join(sorted(found))}")
+    encoder = found[0].removesuffix(anchor) if found else scope
+    outside, _, _ = encoder.removesuffix(separator).rpartition(separator)
+    return Prefix(scope, encoder, f"{outside}{separator}" if outside else "")
+
+
+def find_task(tensors: Tensors, prefix: Prefix, column: str) -> dict[str, Any]:
+    """What the heads in a checkpoint say that it was trained for.
+
+    Args:
+      tensors: the checkpoint.
+      prefix: what stands before its names.
+      column: of `Names`: "google" or "hugging_face".
+    Returns:
+      What task.json says; an encoder where there is none of the known heads.
+    """
+
+    def shape(task: dict[str, Any]) -> tuple[int, ...] | None:
+        head = next(iter(head_names(task)))
+        return tensors.shapes.get(prefix.apply(getattr(head, column), tensors.shapes))
+
+    logits = shape({"model": "classifier", "num_labels": 1})
+    if logits is not None:
+        return {"model": "classifier", "num_labels": logits[0] if logits else 1}
+    if shape({"model": "span_labeler"}) is not None:
+        return {"model": "span_labeler"}
+    if shape({"model": "pretrainer", "sentence_objective": "none"}) is None:
+        return {"model": "encoder"}
+    # Sentence-order and next-sentence heads have one name; ALBERT is trained with the former.
+    has_sentence = any(
+        prefix.apply(getattr(names, column), tensors.shapes) in tensors.shapes
+        for names in head_names({"model": "pretrainer", "sentence_objective": "sop"})
+        if names.ours.startswith("cls/seq_relationship/")
+    )
+    return {"model": "pretrainer", "sentence_objective": "sop" if has_sentence else "none"}
+
+
+def pretraining_names(column: str) -> set[str]:
+    """The names of pre-training's heads, which stay in a checkpoint when it is fine-tuned from a module.
+
+    Args:
+      column: of `Names`: "google" or "hugging_face".
+    """
+    task = {"model": "pretrainer", "sentence_objective": "sop"}
+    return {getattr(names, column) for names in head_names(task)}

@@ -54,7 +54,7 @@ class MaskedLanguageModel(keras.layers.Layer):
         rows = self.layer_norm(self.activation(self.transform(rows)))  # [B·P, E]
         logits = tf.matmul(rows, tf.cast(word_embeddings, rows.dtype), transpose_b=True)  # [B·P, V]
         # The softmax that follows needs float32.
-        logits = tf.nn.bias_add(tf.cast(logits, tf.float32), self.output_bias)
+        logits = tf.nn.bias_add(tf.cast(logits, tf.float32), tf.cast(self.output_bias, tf.float32))
         shape = tf.concat([tf.shape(positions), tf.shape(self.output_bias)], axis=0)
         logits = tf.reshape(logits, shape)  # [B, P, V]
         return tf.ensure_shape(logits, [*positions.shape, self.output_bias.shape[0]])
@@ -84,7 +84,7 @@ class OutputLayer(keras.layers.Layer):
     def call(self, x: tf.Tensor) -> tf.Tensor:
         """Rows [R, H] to float32 [R, K]."""
         logits = tf.matmul(x, tf.cast(self.output_weights, x.dtype), transpose_b=True)  # [R, K]
-        return tf.nn.bias_add(tf.cast(logits, tf.float32), self.output_bias)
+        return tf.nn.bias_add(tf.cast(logits, tf.float32), tf.cast(self.output_bias, tf.float32))
 
 
 class SentenceRelationship(OutputLayer):

@@ -41,14 +41,14 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) 
 
     Args:
       x: [..., W] of any float type.
-      gamma: float32 [W].
-      beta: float32 [W].
+      gamma: [W] of any float type.
+      beta: the same.
       epsilon: added to the variance.
     Returns:
       [..., W] in the type of x.
     Source: Ba et al. 2016, eq. 4.
     """
-    wide = tf.cast(x, tf.float32)
+    wide, gamma, beta = (tf.cast(tensor, tf.float32) for tensor in (x, gamma, beta))
     mean, variance = tf.nn.moments(wide, axes=[-1], keepdims=True)  # [..., 1]
     return tf.cast(tf.nn.batch_normalization(wide, mean, variance, beta, gamma, epsilon), x.dtype)
 

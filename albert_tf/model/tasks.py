@@ -216,8 +216,8 @@ class AlbertMultipleChoice(TaskModel):
 
 
 def _positive(name: str, value: int) -> int:
-    if value < 1:
-        raise ValueError(f"{name}={value} must be at least 1")
+    if not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name}={value!r} must be a whole number of at least 1")
     return value
 
 

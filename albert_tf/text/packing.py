@@ -101,7 +101,8 @@ def pack(segments: Sequence[tf.RaggedTensor], seq_length: tf.Tensor | int) -> di
       input_word_ids, input_mask, input_type_ids, int32 [B, S]. Segments that are too long are cut to prefixes
       of about equal length that fill seq_length exactly.
     Raises:
-      ValueError: neither one segment nor two.
+      ValueError: neither one segment nor two, or of different batch sizes.
+      tf.errors.InvalidArgumentError: batch sizes differ that are known only when it runs.
     Source: TF Hub's common text API, `bert_pack_inputs`.
     """
     if len(segments) not in (1, 2):
@@ -109,7 +110,8 @@ def pack(segments: Sequence[tf.RaggedTensor], seq_length: tf.Tensor | int) -> di
     splits = [_token_splits(segment) for segment in segments]  # [B + 1] each
     flat = [segment.flat_values for segment in segments]
     starts = [split[:-1] for split in splits]
-    lengths = [split[1:] - split[:-1] for split in splits]
+    # Stacked, since that raises where the batch sizes differ: what follows would broadcast.
+    lengths = tf.unstack(tf.stack([split[1:] - split[:-1] for split in splits]))
     budget = seq_length - 1 - len(segments)
     if len(segments) == 1:
         lengths = [tf.minimum(lengths[0], tf.maximum(budget, 0))]

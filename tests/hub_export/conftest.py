@@ -38,17 +38,24 @@ def exported(run, model, tmp_path_factory):
     """The exported folders, moved away from where they were written, and without the vocabulary's file."""
     copy = tmp_path_factory.mktemp("copy") / "run"
     shutil.copytree(run, copy)
-    written = export(copy, copy.parent / "written", seq_length=LENGTH)
-    assert [folder.name for folder in written] == ["preprocessor", "encoder"]
+    written = export(copy, copy.parent / "written", seq_length=LENGTH, check=False)
+    assert [folder.name for folder in written] == ["preprocessor", "encoder", "1"]
     moved = tmp_path_factory.mktemp("moved") / "modules"
     (copy.parent / "written").rename(moved)
     shutil.rmtree(copy)
-    return SimpleNamespace(encoder=moved / "encoder", preprocessor=moved / "preprocessor")
+    return SimpleNamespace(
+        encoder=moved / "encoder", preprocessor=moved / "preprocessor", serving=moved / "serving/1"
+    )
 
 
 @pytest.fixture(scope="session")
 def encoder(exported):
     return tf.saved_model.load(str(exported.encoder))
+
+
+@pytest.fixture(scope="session")
+def serving(exported):
+    return tf.saved_model.load(str(exported.serving))
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ import tf_keras as keras
 import albert_tf
 from hub_export.encoder import encoder_module
 from tests.hub_export.graphs import saved_ops
+from tests.tiny import TINY
 
 # A softmax does not change when its scores all change by the same: the keys' bias has gradient 0.
 NO_GRADIENT = "key/bias"
@@ -34,19 +35,19 @@ def without(outputs, *names):
     return {name: value for name, value in outputs.items() if name not in names}
 
 
-def test_outputs_equal_the_model_in_memory(encoder, tensors, expected):
+def test_encoder_2_outputs_equal_the_model_in_memory(encoder, tensors, expected):
     outputs = {**encoder(tensors)}
     outputs["encoder_outputs"] = list(outputs["encoder_outputs"])
     assert_close(outputs, without(expected, "mlm_logits", "sop_logits"))
     np.testing.assert_array_equal(outputs["encoder_outputs"][-1], outputs["sequence_output"])
 
 
-def test_heads_are_modules_beside_it(encoder, inputs, tensors, expected):
+def test_encoder_3_and_4_heads_are_modules_beside_it(encoder, inputs, tensors, expected):
     assert_close({**encoder.mlm(inputs)}, without(expected, "sop_logits"))
     assert_close({**encoder.sop(tensors)}, without(expected, "mlm_logits"))
 
 
-def test_any_length_up_to_the_longest(encoder, model, tensors):
+def test_encoder_1_any_length_up_to_the_longest(encoder, model, tensors):
     longest = model.config.max_position_embeddings
     for length in (1, longest):
         rows = {name: tf.tile(tensor[:, :1], [1, length]) for name, tensor in tensors.items()}
@@ -56,7 +57,7 @@ def test_any_length_up_to_the_longest(encoder, model, tensors):
         encoder(rows)
 
 
-def test_static_shapes_of_the_outputs(encoder, model):
+def test_encoder_2_static_shapes_of_the_outputs(encoder, model):
     ids = tf.TensorSpec([None, None], tf.int32)
     spec = dict.fromkeys(("input_word_ids", "input_mask", "input_type_ids"), ids)
     outputs = tf.function(encoder).get_concrete_function(spec).structured_outputs
@@ -69,7 +70,9 @@ def test_static_shapes_of_the_outputs(encoder, model):
 
 
 @pytest.mark.parametrize("source", ["folder", "memory"])
-def test_in_keras_layer_all_weights_in_order_and_their_gradients(source, exported, model, tensors, expected):
+def test_encoder_6_in_keras_layer_all_weights_in_order_and_their_gradients(
+    source, exported, model, tensors, expected
+):
     handle = str(exported.encoder) if source == "folder" else encoder_module(model)
     layer = hub.KerasLayer(handle, trainable=True)
     names = [weight.name for weight in model.encoder.trainable_weights]
@@ -89,7 +92,7 @@ def test_in_keras_layer_all_weights_in_order_and_their_gradients(source, exporte
         assert np.abs(gradient).max() > 1e-3 or NO_GRADIENT in name
 
 
-def test_gradients_reach_the_heads(encoder, inputs, tensors):
+def test_encoder_3_and_4_gradients_reach_the_heads(encoder, inputs, tensors):
     # Masked words do not depend on the pooled output, sentence order depends on everything.
     unused = {"mlm": ["pooler/dense/kernel:0", "pooler/dense/bias:0"], "sop": []}
     for head, logits, fed in ((encoder.mlm, "mlm_logits", inputs), (encoder.sop, "sop_logits", tensors)):
@@ -103,7 +106,7 @@ def test_gradients_reach_the_heads(encoder, inputs, tensors):
         assert zero == unused[logits.removesuffix("_logits")]
 
 
-def test_variables_of_the_module_and_of_its_heads(encoder, model):
+def test_encoder_3_variables_of_the_module_and_of_its_heads(encoder, model):
     def names(variables):
         return [variable.name.removesuffix(":0") for variable in variables]
 
@@ -116,7 +119,7 @@ def test_variables_of_the_module_and_of_its_heads(encoder, model):
     assert encoder.variables[0] is encoder.mlm.variables[0]
 
 
-def test_dropout_is_live_in_training_only(exported, tensors):
+def test_encoder_6_dropout_is_live_in_training_only(exported, tensors):
     layer = hub.KerasLayer(str(exported.encoder), trainable=True)
     for training, least, most in ((True, 1e-3, np.inf), (False, 0, 1e-6)):
         first, *others = (layer(tensors, training=training)["pooled_output"] for _ in range(10))
@@ -135,7 +138,7 @@ def test_call_training_is_the_call_in_training(encoder, tensors, expected):
     assert np.abs(first - expected["pooled_output"]).max() < 2
 
 
-def test_fit_in_a_keras_model(exported, tensors):
+def test_encoder_6_fit_in_a_keras_model(exported, tensors):
     ids = {name: keras.Input([None], dtype=tf.int32, name=name) for name in tensors}
     pooled = hub.KerasLayer(str(exported.encoder), trainable=True)(ids)["pooled_output"]
     classifier = keras.Model(ids, keras.layers.Dense(2, kernel_initializer="zeros")(pooled))
@@ -150,13 +153,13 @@ def test_fit_in_a_keras_model(exported, tensors):
         assert np.abs(weight.numpy() - old).max() > 1e-4 or NO_GRADIENT in weight.name
 
 
-def test_vocabulary_travels_as_an_asset(encoder, exported, run):
+def test_encoder_5_vocabulary_travels_as_an_asset(encoder, exported, run):
     path = encoder.sp_model_file.asset_path.numpy().decode()
     assert path == str(exported.encoder / "assets/spiece.model")
     assert tf.io.read_file(path) == (run / "spiece.model").read_bytes()
 
 
-def test_a_head_that_the_run_lacks_is_absent(model, tensors, inputs):
+def test_encoder_4_a_head_that_the_run_lacks_is_absent(model, tensors, inputs):
     bare = encoder_module(model.encoder)
     assert not hasattr(bare, "mlm")
     assert not hasattr(bare, "sop")
@@ -170,12 +173,65 @@ def test_a_head_that_the_run_lacks_is_absent(model, tensors, inputs):
     assert next_sentence.nsp(tensors)["nsp_logits"].shape == [3, 2]
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"input_word_ids": tf.fill([3, 24], 200)}, r"= 200 is not in \[0, 200\)"),
+        ({"input_word_ids": tf.fill([3, 24], -1)}, r"= -1 is not in \[0, 200\)"),
+        ({"input_type_ids": tf.fill([3, 24], 2)}, r"= 2 is not in \[0, 2\)"),
+        ({"input_mask": tf.ones([24, 3], tf.int32)}, "Shapes of all inputs must match"),
+        ({"input_word_ids": tf.ones([3, 24], tf.int64)}, "Could not find matching concrete function"),
+        ({"input_word_ids": tf.ones([3], tf.int32)}, "Could not find matching concrete function"),
+        ({"input_ids": tf.ones([3, 24], tf.int32)}, "Could not find matching concrete function"),
+    ],
+)
+def test_wrong_inputs_are_refused_and_the_next_is_answered(change, message, encoder, tensors, expected):
+    with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match=message):
+        encoder({**tensors, **change})
+    assert_close(encoder(tensors)["pooled_output"], expected["pooled_output"])
+
+
+SHAPES = {
+    "attention shared": {"sharing": "attention"},
+    "ffn shared": {"sharing": "ffn"},
+    "none shared": {"sharing": "none"},
+    "two groups of two": {"num_hidden_groups": 2, "inner_group_num": 2, "num_hidden_layers": 2},
+    "no projection": {"embedding_size": 32},
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_sharing_is_exported(shape, tensors, tmp_path):
+    encoder = albert_tf.AlbertEncoder(TINY.replace(**{"num_hidden_layers": 2, **SHAPES[shape]}))
+    module = encoder_module(encoder)
+    tf.saved_model.save(module, str(tmp_path))
+    loaded = tf.saved_model.load(str(tmp_path))
+    assert [v.name for v in loaded.variables] == [v.name for v in encoder.weights]
+    expected = encoder(tensors)
+    outputs = loaded(tensors)
+    for name in ("pooled_output", "sequence_output", "encoder_outputs"):
+        assert_close(tf.nest.flatten(outputs[name]), tf.nest.flatten(expected[name]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["albert_base_v2", "albert_large_v1", "albert_xlarge_v2", "bert_large"])
+def test_size_of_what_is_written(name, tmp_path):
+    model = albert_tf.AlbertPretrainer(albert_tf.PRESETS[name])
+    tf.saved_model.save(encoder_module(model), str(tmp_path))
+    size = 4 * sum(variable.shape.num_elements() for variable in model.trainable_weights)
+    written = sum(path.stat().st_size for path in (tmp_path / "variables").iterdir())
+    assert size <= written <= 1.01 * size
+    assert (tmp_path / "saved_model.pb").stat().st_size < 20e6
+    names = [weight.name for weight in model.encoder.weights]
+    assert [variable.name for variable in tf.saved_model.load(str(tmp_path)).variables] == names
+
+
 def test_graph_has_no_asserts_nor_python(exported):
     forbidden = {"Assert", "PyFunc", "EagerPyFunc", "PyFuncStateless"}
     assert not forbidden & saved_ops(exported.encoder)
 
 
-def test_nothing_of_this_machine_is_written(exported, tmp_path_factory):
+def test_encoder_7_nothing_of_this_machine_is_written(exported, tmp_path_factory):
     saved = (exported.encoder / "saved_model.pb").read_bytes()
     for trace in (tmp_path_factory.getbasetemp(), platform.node() + ".", getpass.getuser() + "@", __file__):
         assert str(trace).encode() not in saved

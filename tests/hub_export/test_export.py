@@ -1,9 +1,12 @@
+import re
 import shutil
+import signal
 
 import pytest
 import tensorflow as tf
 
 import albert_tf
+from hub_export import export as export_module
 from hub_export.__main__ import main
 from hub_export.export import export
 from tests.tiny import TINY
@@ -34,22 +37,28 @@ def test_export_replaces_whole_folders_and_keeps_the_vocabularys_case(small_run,
     for folder in ("encoder", "preprocessor"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "stale").touch()
-    main(["--run", str(small_run), "--output", str(tmp_path), "--seq_length", "16"])
-    assert names(tmp_path) == ["encoder", "preprocessor"]
+    main(["--run", str(small_run), "--output", str(tmp_path), "--seq_length", "16", "--version", "3"])
+    assert names(tmp_path) == ["encoder", "preprocessor", "serving"]
+    assert names(tmp_path / "serving") == ["3"]
     assert names(tmp_path / "encoder") == ["assets", "fingerprint.pb", "saved_model.pb", "variables"]
     assert "stale" not in names(tmp_path / "preprocessor")
     printed = capsys.readouterr().out.splitlines()
-    assert printed[-2:] == [str(tmp_path / "preprocessor"), str(tmp_path / "encoder")]
+    assert printed == [str(tmp_path / name) for name in ("preprocessor", "encoder", "serving/3")]
     cased = tf.saved_model.load(str(tmp_path / "preprocessor")).tokenize(tf.constant(["The", "the", "thé"]))
     assert len({tuple(row) for row in cased.to_list()}) == 3
     assert not hasattr(tf.saved_model.load(str(tmp_path / "encoder")), "mlm")
+    served = tf.saved_model.load(str(tmp_path / "serving/3"))
+    assert sorted(served.signatures) == ["pair", "serving_default", "tokens"]
+    with pytest.raises(FileExistsError, match=r"serving/3 exists already: .*another --version"):
+        export(small_run, tmp_path, seq_length=16, version=3)
 
 
 def test_a_run_without_vocabulary_gives_an_encoder_only(bare_run, tmp_path):
     with pytest.raises(ValueError, match=r"has no vocabulary: .*--encoder_only"):
         export(bare_run, tmp_path / "out")
     assert not (tmp_path / "out").exists()
-    assert export(bare_run, tmp_path / "out", encoder_only=True) == [tmp_path / "out/encoder"]
+    written = export(bare_run, tmp_path / "out", encoder_only=True, check=False)
+    assert written == [tmp_path / "out/encoder"]
     assert names(tmp_path / "out") == ["encoder"]
 
 
@@ -58,8 +67,8 @@ def test_a_failed_export_leaves_the_last_one_alone(small_run, tmp_path, monkeypa
     (tmp_path / "encoder/last").touch()
     save = tf.saved_model.save
 
-    def fail_at_the_encoder(module, folder):
-        save(module, folder)
+    def fail_at_the_encoder(module, folder, signatures=None):
+        save(module, folder, signatures)
         if folder.endswith("encoder"):
             raise tf.errors.ResourceExhaustedError(None, None, "no space left on device")
 
@@ -74,6 +83,7 @@ def test_a_failed_export_leaves_the_last_one_alone(small_run, tmp_path, monkeypa
     ("arguments", "message"),
     [
         (["--seq_length", "65"], "seq_length=65 is more than max_position_embeddings=64"),
+        (["--version", "0", "--seq_length", "16"], "version=0 must be at least 1"),
         (["--seq_length", "2"], "seq_length=2 must be at least 3"),
         (["--run", "nowhere"], "nowhere"),
         (["--output", "/dev/null/modules", "--seq_length", "16"], "/dev/null"),
@@ -97,3 +107,33 @@ def test_a_vocabulary_larger_than_the_model_is_refused(small_run, tmp_path):
     (run / "config.json").write_text(config.replace(vocab_size=199).to_json_string())
     with pytest.raises(ValueError, match="has 200 pieces, but the model has vocab_size=199"):
         export(run, tmp_path / "out", seq_length=16)
+
+
+def test_a_fault_that_the_check_finds_leaves_nothing(small_run, tmp_path, monkeypatch, capsys):
+    save = export_module.signature_answers
+
+    def lie(*arguments):
+        return {name: 1 + array for name, array in save(*arguments).items()}
+
+    monkeypatch.setattr(export_module, "signature_answers", lie)
+    with pytest.raises(SystemExit) as stopped:
+        main(["--run", str(small_run), "--output", str(tmp_path / "out"), "--seq_length", "16"])
+    assert stopped.value.code == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert re.search(r"serving/1, against the model in memory: pair/pooled_output/0 differs by 1", line)
+    assert names(tmp_path / "out") == []
+
+
+def test_sigterm_leaves_nothing(small_run, tmp_path, monkeypatch):
+    def terminated(*arguments):
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(export_module, "write_requests", terminated)
+    previous = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(SystemExit) as stopped:
+            main(["--run", str(small_run), "--output", str(tmp_path / "out"), "--seq_length", "16"])
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+    assert stopped.value.code == 143
+    assert names(tmp_path / "out") == []

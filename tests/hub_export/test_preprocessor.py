@@ -10,6 +10,7 @@ import tf_keras as keras
 
 from albert_tf.text import PieceTokenizer, Vocabulary
 from hub_export.preprocessor import Preprocessor
+from tests.fuzz import fuzzed_texts, normalized
 from tests.hub_export.conftest import LENGTH
 from tests.hub_export.graphs import saved_ops
 
@@ -45,19 +46,78 @@ def assert_packed(actual, expected):
         np.testing.assert_array_equal(actual[name], expected[name], err_msg=name)
 
 
-def test_default_call_is_the_published_one(real, recorded):
+def test_preprocessor_1_default_call_is_the_published_one(real, recorded):
     sentences = tf.constant(recorded["sentences"])
     assert_packed(real(sentences), recorded["default"])
     assert_packed(real(sentences, training=True), recorded["default"])
 
 
-def test_tokens_are_the_published_ones(real, recorded):
+def test_preprocessor_2_and_7_tokens_are_the_published_ones(real, recorded):
     tokens = real.tokenize(tf.constant(recorded["sentences"]))
     assert tokens.dtype == tf.int32
     assert tokens.to_list() == recorded["tokens"]
 
 
-def test_packs_are_the_published_ones(real, recorded):
+def test_preprocessor_3_tokenize_with_offsets(real, recorded):
+    tokens, starts, limits = real.tokenize_with_offsets(tf.constant(recorded["sentences"]))
+    assert [x.dtype for x in (tokens, starts, limits)] == [tf.int32, tf.int64, tf.int64]
+    assert tokens.to_list() == recorded["tokens"]
+    spans = {
+        text: [text.encode()[a:b].decode() for a, b in zip(row_starts, row_limits, strict=True)]
+        for text, row_starts, row_limits in zip(
+            recorded["sentences"], starts.to_list(), limits.to_list(), strict=True
+        )
+    }
+    assert "".join(spans["Hello world, this is ALBERT!"]) == "Hello world, this is ALBERT!"
+    assert spans["Hello world, this is ALBERT!"][:4] == ["Hello", " world", ",", " this"]
+    assert spans["The café's naïve façade — déjà vu…"][:2] == ["The", " café"]
+    assert spans[""] == []
+
+
+def test_preprocessor_3_fuzzed_texts_as_python_reads_them(real, shared):
+    texts = fuzzed_texts(10_000)
+    assert max(map(len, texts)) == 100_000
+    reference = sentencepiece.SentencePieceProcessor(
+        model_file=str(shared / "data/vocabulary/30k-clean.model")
+    )
+    expected = [reference.encode(normalized(text)) for text in texts]
+    sizes = np.array([len(text) for text in texts])
+    assert real.tokenize(tf.constant(texts)).to_list() == expected
+    tokens, starts, limits = real.tokenize_with_offsets(tf.constant(texts))
+    assert tokens.to_list() == expected
+    rows = np.repeat(np.arange(len(texts)), tokens.row_lengths())
+    starts, limits = starts.values.numpy(), limits.values.numpy()
+    assert starts.min() >= 0
+    assert np.all(starts <= limits)
+    assert np.all(limits <= sizes[rows])
+    assert np.all((np.diff(starts) >= 0) | (np.diff(rows) > 0))
+
+
+def test_preprocessor_5_mask_and_types_by_hand(preprocessor):
+    first, second = tf.ragged.constant([[7, 8], []], tf.int32), tf.ragged.constant([[9], [9, 9]], tf.int32)
+    packed = preprocessor.bert_pack_inputs([first, second], 8)
+    assert_packed(
+        packed,
+        {
+            "input_word_ids": [[2, 7, 8, 3, 9, 3, 0, 0], [2, 3, 9, 9, 3, 0, 0, 0]],
+            "input_mask": [[1, 1, 1, 1, 1, 1, 0, 0], [1, 1, 1, 1, 1, 0, 0, 0]],
+            "input_type_ids": [[0, 0, 0, 0, 1, 1, 0, 0], [0, 0, 1, 1, 1, 0, 0, 0]],
+        },
+    )
+
+
+def test_wrong_inputs_are_refused_and_the_next_is_answered(preprocessor):
+    good = tf.constant(["The sea"])
+    expected = preprocessor(good)
+    for wrong in (tf.constant([1]), tf.constant("a"), tf.constant([["a"]]), tf.ragged.constant([["a"]])):
+        with pytest.raises((ValueError, TypeError), match=r"concrete function|tf\.function"):
+            preprocessor(wrong)
+        assert_packed(preprocessor(good), expected)
+    with pytest.raises(ValueError, match="concrete function"):
+        preprocessor.bert_pack_inputs([preprocessor.tokenize(good)] * 3)
+
+
+def test_preprocessor_4_packs_are_the_published_ones(real, recorded):
     tokens = real.tokenize(tf.constant(recorded["sentences"]))
     assert len(recorded["pairs_with_reversed_batch"]) == 4
     for expected in recorded["pairs_with_reversed_batch"]:
@@ -70,7 +130,7 @@ def test_packs_are_the_published_ones(real, recorded):
     assert_packed(real.bert_pack_inputs([tokens]), recorded["default"])
 
 
-def test_special_tokens_are_the_published_ones(real, recorded):
+def test_preprocessor_6_special_tokens_are_the_published_ones(real, recorded):
     def values(tensors):
         assert all(tensor.dtype == tf.int32 and tensor.shape == [] for tensor in tensors.values())
         return {name: int(tensor) for name, tensor in tensors.items()}
@@ -79,7 +139,7 @@ def test_special_tokens_are_the_published_ones(real, recorded):
     assert values(tf.function(real.tokenize.get_special_tokens_dict)()) == recorded["special_tokens"]
 
 
-def test_in_a_graph_of_tensorflow_1(real_folder, recorded):
+def test_preprocessor_6_in_a_graph_of_tensorflow_1(real_folder, recorded):
     with tf.Graph().as_default():
         module = tf.saved_model.load(str(real_folder))
         fetches = (
@@ -93,7 +153,7 @@ def test_in_a_graph_of_tensorflow_1(real_folder, recorded):
     assert special == recorded["special_tokens"]
 
 
-def test_in_dataset_map_through_keras_layer(real_folder, recorded):
+def test_preprocessor_8_in_dataset_map_through_keras_layer(real_folder, recorded):
     layer = hub.KerasLayer(str(real_folder))
     assert layer.weights == []
     dataset = tf.data.Dataset.from_tensor_slices(recorded["sentences"]).batch(5).map(layer)
@@ -104,7 +164,7 @@ def test_in_dataset_map_through_keras_layer(real_folder, recorded):
     assert dataset.element_spec["input_mask"].shape.as_list() == [None, 128]
 
 
-def test_two_segments_of_a_length_of_ones_own_in_a_keras_model(real, recorded):
+def test_preprocessor_8_two_segments_of_a_length_of_ones_own_in_a_keras_model(real, recorded):
     texts = [keras.Input([], dtype=tf.string, name=name) for name in ("first", "second")]
     tokenize = hub.KerasLayer(real.tokenize)
     pack = hub.KerasLayer(real.bert_pack_inputs, arguments={"seq_length": 64})
@@ -114,7 +174,7 @@ def test_two_segments_of_a_length_of_ones_own_in_a_keras_model(real, recorded):
     assert_packed(model([sentences, sentences[::-1]]), expected)
 
 
-def test_words_of_tokens_pack_like_their_tokens(preprocessor):
+def test_preprocessor_4_words_of_tokens_pack_like_their_tokens(preprocessor):
     words = tf.ragged.constant([[[7, 8], [9]], [], [[5], [], [6, 7, 8]]], dtype=tf.int32, ragged_rank=2)
     tokens = tf.ragged.constant([[7, 8, 9], [], [5, 6, 7, 8]], dtype=tf.int32)
     one = preprocessor.bert_pack_inputs([tokens], 6)
@@ -130,7 +190,7 @@ def test_words_of_tokens_pack_like_their_tokens(preprocessor):
         assert_packed(preprocessor.bert_pack_inputs(pair, 7), two)
 
 
-def test_the_length_of_the_export_is_the_default(preprocessor, run):
+def test_preprocessor_4_the_length_of_the_export_is_the_default(preprocessor, run):
     pieces = sentencepiece.SentencePieceProcessor(model_file=str(run / "spiece.model"))
     texts = ["The old clock", "tide " * 50]
     packed = preprocessor(tf.constant(texts))
@@ -161,17 +221,22 @@ def test_module_in_memory_behaves_as_the_loaded_one(tiny_vocabulary, preprocesso
     }
 
 
-def test_no_variables_nor_losses(preprocessor):
+def test_preprocessor_1_has_no_variables_nor_losses(preprocessor):
     for module in (preprocessor, preprocessor.tokenize, preprocessor.bert_pack_inputs):
         for attribute in ("variables", "trainable_variables", "regularization_losses"):
             assert list(getattr(module, attribute)) == []
 
 
-def test_ops_are_of_tensorflow_or_of_serving(exported):
+def test_preprocessor_8_ops_are_of_tensorflow_or_of_serving(exported):
     ops = saved_ops(exported.preprocessor)
     assert not {"Assert", "PyFunc", "EagerPyFunc", "PyFuncStateless"} & ops
-    text_ops = {op for op in ops if op.startswith(("TFText", "Sentencepiece", "Normalize", "CaseFold"))}
-    assert text_ops == {"NormalizeUTF8", "CaseFoldUTF8", "SentencepieceOp", "SentencepieceTokenizeOp"}
+    assert {op for op in ops if not hasattr(tf.raw_ops, op)} == {
+        "NormalizeUTF8",
+        "CaseFoldUTF8",
+        "SentencepieceOp",
+        "SentencepieceTokenizeOp",
+        "SentencepieceTokenizeWithOffsetsOp",
+    }
 
 
 def test_nothing_of_this_machine_is_written(exported, tmp_path_factory):

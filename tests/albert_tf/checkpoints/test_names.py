@@ -1,15 +1,18 @@
-import json
-import re
-from pathlib import Path
+"""The table of names and shapes against models of ours and against real checkpoints."""
 
-import numpy as np
+import math
+import re
+
 import pytest
+import tensorflow as tf
 
 import albert_tf
 from albert_tf.checkpoints import task_of
-from albert_tf.checkpoints.names import variable_names
+from albert_tf.checkpoints.names import hub_letters, variable_names, whole_layers
+from albert_tf.checkpoints.safetensors import read_header
 from tests.tiny import TINY
 
+SMALL = TINY.replace(num_hidden_layers=1)
 CONFIGS = {
     "all": TINY,
     "groups": TINY.replace(num_hidden_groups=3, inner_group_num=2),
@@ -19,49 +22,96 @@ CONFIGS = {
     "no projection": TINY.replace(embedding_size=32),
     "projection all the same": TINY.replace(embedding_size=32, project_embeddings=True),
 }
+MODELS = {
+    "sop": lambda: albert_tf.AlbertPretrainer(SMALL),
+    "nsp": lambda: albert_tf.AlbertPretrainer(SMALL, sentence_objective="nsp"),
+    "mlm": lambda: albert_tf.AlbertPretrainer(SMALL, sentence_objective="none"),
+    "classifier": lambda: albert_tf.AlbertClassifier(SMALL, num_labels=3),
+    "span_labeler": lambda: albert_tf.AlbertSpanLabeler(SMALL),
+    "multiple_choice": lambda: albert_tf.AlbertMultipleChoice(SMALL, num_choices=4),
+}
+# Sizes of the encoders (Lan et al. 2020, Table 1, counted exactly).
+PARAMETERS = {
+    "albert_base": 11_683_584,
+    "albert_large": 17_683_968,
+    "albert_xlarge": 58_724_864,
+    "albert_xxlarge": 222_595_584,
+    "bert_base": 109_081_344,
+    "bert_large": 334_607_360,
+}
 
 
-@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
-def test_every_variable_of_the_encoder_once(config):
-    model = albert_tf.AlbertEncoder(config)
-    names = variable_names(config, task_of(model))
-    assert sorted(name.ours + ":0" for name in names) == sorted(v.name for v in model.variables)
+def shapes(model):
+    return {variable.name.removesuffix(":0"): tuple(variable.shape) for variable in model.variables}
+
+
+def check_every_variable_once(model):
+    names = variable_names(model.config, task_of(model))
+    assert {name.ours: name.shape for name in names} == shapes(model)
     for column in ("google", "hugging_face"):
         theirs = [getattr(name, column) for name in names]
         assert len(set(theirs)) == len(theirs)
 
 
-@pytest.mark.parametrize("objective", ["sop", "nsp", "none"])
-def test_every_variable_of_the_heads_once(objective):
-    model = albert_tf.AlbertPretrainer(TINY, sentence_objective=objective)
-    names = variable_names(TINY, task_of(model))
-    assert sorted(name.ours + ":0" for name in names) == sorted(v.name for v in model.variables)
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_every_variable_of_the_encoder_once(config):
+    check_every_variable_once(albert_tf.AlbertEncoder(config))
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_every_variable_of_the_heads_once(model):
+    check_every_variable_once(model())
+
+
+@pytest.mark.parametrize("preset", albert_tf.PRESETS)
+def test_presets(preset):
+    """The true sizes, without the memory they take."""
+    config = albert_tf.PRESETS[preset]
+    names = variable_names(config, {"model": "encoder"})
+    size = preset.removesuffix("_v1").removesuffix("_v2")
+    assert sum(math.prod(name.shape) for name in names) == PARAMETERS[size]
+    for name in names:
+        assert math.prod(name.hub_shape) == math.prod(name.hugging_face_shape) == math.prod(name.shape)
+    if preset.startswith("albert_"):
+        with tf.Graph().as_default():
+            check_every_variable_once(albert_tf.AlbertPretrainer(config))
 
 
 @pytest.mark.parametrize("release", ["en_albert_base", "en_albert_large", "zh_albert_base"])
 def test_published_checkpoints(shared, release):
-    """Names and shapes of real releases are those of the models that their configs make."""
-    folder: Path = shared / "golden" / "tf1_index" / release
+    """Names and shapes of real releases are those of the table."""
+    folder = shared / "golden" / "tf1_index" / release
     lines = (folder / "variables.txt").read_text().splitlines()[1:]
     published = dict(line.split(" ", 1) for line in lines)
     config = albert_tf.AlbertConfig.from_json_file(folder / "albert_config.json")
-    model = albert_tf.AlbertPretrainer(config)
-    google = {name.ours: name.google for name in variable_names(config, task_of(model))}
-    ours = {google[v.name.removesuffix(":0")]: str(v.shape.as_list()) for v in model.variables}
+    names = variable_names(config, {"model": "pretrainer", "sentence_objective": "sop"})
+    ours = {name.google: str(list(name.shape)) for name in names}
     assert ours == {name: shape for name, shape in published.items() if name != "global_step"}
 
 
-@pytest.mark.parametrize("case", ["pretraining", "groups"])
-def test_hugging_face_names_and_shapes(golden, case):
+@pytest.mark.parametrize(
+    ("case", "task"),
+    [
+        ("pretraining", {"model": "pretrainer", "sentence_objective": "sop"}),
+        ("groups", {"model": "pretrainer", "sentence_objective": "sop"}),
+        ("sequence_classification", {"model": "classifier", "num_labels": 3}),
+        ("question_answering", {"model": "span_labeler"}),
+    ],
+)
+def test_hugging_face_names_and_shapes(golden, case, task):
     folder = golden / "hf" / case
-    content = (folder / "model.safetensors").read_bytes()
-    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-    theirs = {name: entry["shape"] for name, entry in header.items() if name != "__metadata__"}
     config = albert_tf.AlbertConfig.from_json_file(folder / "config.json")
-    model = albert_tf.AlbertPretrainer(config)
-    shapes = {v.name.removesuffix(":0"): np.empty(v.shape) for v in model.variables}
-    names = variable_names(config, task_of(model))
-    assert {n.hugging_face: list(n.to_hugging_face(shapes[n.ours]).shape) for n in names} == theirs
+    ours = {name.hugging_face: name.hugging_face_shape for name in variable_names(config, task)}
+    if case == "question_answering":
+        ours = {name: shape for name, shape in ours.items() if "pooler" not in name}
+    assert ours == {name: entry.shape for name, entry in read_header(folder / "model.safetensors").items()}
+
+
+def test_hub_letters_are_the_hub_names():
+    names = variable_names(SMALL, {"model": "encoder"})
+    assert {name.hub for name in names} == hub_letters().keys()
+    query = next(name for name in names if name.ours.endswith("query/kernel"))
+    assert query.hub_shape == (32, 4, 8)
 
 
 def test_names_contain_googles_block_scope():
@@ -71,3 +121,14 @@ def test_names_contain_googles_block_scope():
         if name.ours.startswith("encoder/transformer")
     }
     assert blocks == {f"group_{group}/inner_group_{inner}" for group in range(3) for inner in range(2)}
+
+
+def test_whole_layers():
+    unshared = CONFIGS["none"]
+    grouped = whole_layers(unshared)
+    assert (grouped.sharing, grouped.num_hidden_groups) == ("all", 3)
+    assert variable_names(grouped, {"model": "encoder"}) == variable_names(unshared, {"model": "encoder"})
+    assert whole_layers(CONFIGS["groups"]) == CONFIGS["groups"]
+    for sharing in ("attention", "ffn"):
+        with pytest.raises(ValueError, match=f'sharing="{sharing}" has no such form'):
+            whole_layers(CONFIGS[sharing])

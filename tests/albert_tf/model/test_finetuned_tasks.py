@@ -116,9 +116,9 @@ def test_dropout_before_the_logits_in_training_only():
 
 
 def test_bad_input():
-    with pytest.raises(ValueError, match="num_labels=0 must be at least 1"):
+    with pytest.raises(ValueError, match="num_labels=0 must be a whole number"):
         AlbertClassifier(SMALL, num_labels=0)
-    with pytest.raises(ValueError, match="num_choices=-1 must be at least 1"):
+    with pytest.raises(ValueError, match="num_choices=-1 must be a whole number"):
         AlbertMultipleChoice(SMALL, num_choices=-1)
     model = AlbertMultipleChoice(SMALL, num_choices=C)
     for shape in ([B, S], [B, C + 1, S]):

@@ -99,3 +99,9 @@ def test_trimmed_lengths_take_turns():
         for row in zip(a, b, *kept, strict=True):
             turns = [side for k in range(12) for side in (0, 1) if k < row[side]][: max(budget, 0)]
             assert (turns.count(0), turns.count(1)) == row[2:]
+
+
+def test_segments_of_different_batch_sizes_are_refused():
+    two, one = (tf.ragged.constant(rows, tf.int32) for rows in ([[7], [8]], [[9]]))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Shapes of all inputs must match"):
+        pack([two, one], 8)

@@ -1,0 +1,94 @@
+"""TensorFlow's own checkpoint files, `<prefix>.index` and `<prefix>.data-…`, with its errors in one line."""
+
+from __future__ import annotations
+
+import glob
+import math
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.checkpoints.transfer import Tensors
+
+# What TensorFlow raises where a checkpoint is damaged, or does not fit what is to be restored.
+READ_ERRORS = (tf.errors.OpError, ValueError, RuntimeError, LookupError, AssertionError, MemoryError)
+
+# The index is a table of LevelDB's format. It ends with a footer: two handles, each the offset and the size
+# of a block, and a magic number. Every block has a checksum, the footer has none.
+_FOOTER, _MAGIC, _BLOCK_TRAILER = 48, bytes.fromhex("57fb808b247547db"), 5
+
+
+def open_bundle(prefix: Path) -> Tensors:
+    """What a TensorFlow checkpoint holds.
+
+    Args:
+      prefix: the checkpoint's path without `.index` and `.data-…`.
+    Returns:
+      Its tensors, under the names that they have there.
+    Raises:
+      FileNotFoundError: there is no such checkpoint.
+      ValueError: it is damaged.
+    """
+    if not prefix.with_name(f"{prefix.name}.index").is_file():
+        raise FileNotFoundError(f"{prefix}.index is missing: no checkpoint there")
+    shapes = {name: tuple(shape) for name, shape in checkpoint_shapes(prefix).items()}
+    reader = tf.train.load_checkpoint(str(prefix))
+    types = reader.get_variable_to_dtype_map()
+    files = list(prefix.parent.glob(f"{glob.escape(prefix.name)}.data-*"))
+    needed = sum(types[name].size * math.prod(shape) for name, shape in shapes.items() if types[name].size)
+    # Without data names and shapes can still be compared.
+    if files and needed > sum(file.stat().st_size for file in files):
+        raise ValueError(f"{prefix}: its .data file is cut off, the index lists {needed} bytes")
+    dtypes = {name: dtype.name for name, dtype in types.items()}
+
+    def read(name: str) -> np.ndarray:
+        try:
+            return reader.get_tensor(name)
+        except READ_ERRORS as error:
+            raise unreadable(prefix, error) from error
+
+    return Tensors(str(prefix), shapes, dtypes, read)
+
+
+def checkpoint_shapes(prefix: Path) -> dict[str, list[int]]:
+    """The shape of everything in a TensorFlow checkpoint, by its name there; ValueError if it is damaged."""
+    try:
+        check_footer(prefix.with_name(f"{prefix.name}.index"))
+        return dict(tf.train.list_variables(str(prefix)))
+    except READ_ERRORS as error:
+        raise unreadable(prefix, error) from error
+
+
+def check_footer(index: Path) -> None:
+    """ValueError where the footer of an index does not fit the file.
+
+    TensorFlow believes the sizes in it, and allocates as much.
+    """
+    content = index.read_bytes()
+    footer = content[-_FOOTER:]
+    if len(footer) < _FOOTER or not footer.endswith(_MAGIC):
+        raise ValueError("the index is cut off, or no index at all")
+    position = 0
+    for _ in range(2):
+        offset, position = _varint(footer, position)
+        size, position = _varint(footer, position)
+        if offset + size + _BLOCK_TRAILER > len(content) - _FOOTER:
+            raise ValueError("the footer of the index points outside the file")
+
+
+def _varint(content: bytes, position: int) -> tuple[int, int]:
+    """The number at a position, seven bits a byte, and the position behind it."""
+    value = shift = 0
+    while True:
+        byte = content[position]  # the magic number ends any sequence of bytes above 127
+        value |= (byte & 127) << shift
+        position, shift = position + 1, shift + 7
+        if byte < 128:
+            return value, position
+
+
+def unreadable(prefix: Path, error: Exception) -> ValueError:
+    """One line for what TensorFlow raises while it reads a checkpoint."""
+    reason = str(getattr(error, "message", error)).partition("\n")[0]
+    return ValueError(f"{prefix}.index or its .data file is damaged, or of another model: {reason}")

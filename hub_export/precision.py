@@ -1,0 +1,42 @@
+"""Models in another float type than the one they were trained in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.checkpoints import build_model, task_of
+
+DTYPES = ("float32", "bfloat16")
+
+
+def in_dtype(model: keras.Model, dtype: str) -> keras.Model:
+    """A model that holds its variables and computes in a float type; LayerNorm and softmax stay in float32.
+
+    Args:
+      model: float32, any that a run can hold.
+      dtype: one of DTYPES.
+    Returns:
+      The model itself for float32, else a copy whose variables are rounded to the type.
+    Raises:
+      ValueError: another type.
+    """
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype={dtype!r} is none of {', '.join(DTYPES)}")
+    if dtype == "float32":
+        return model
+    narrow = tf.as_dtype(dtype)
+
+    def narrow_variable(create: Any, **kwargs: Any) -> tf.Variable:
+        if kwargs["dtype"] != tf.float32:  # Keras counts steps
+            return create(**kwargs)
+        value = kwargs["initial_value"]
+        return create(**{**kwargs, "dtype": narrow, "initial_value": lambda: tf.cast(value(), narrow)})
+
+    with tf.variable_creator_scope(narrow_variable):
+        copy = build_model(model.config, task_of(model), dtype=dtype)
+    for target, source in zip(copy.variables, model.variables, strict=True):
+        target.assign(tf.cast(source, narrow))
+    return copy

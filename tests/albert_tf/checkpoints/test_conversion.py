@@ -1,0 +1,189 @@
+"""What `convert` does with files: where it finds them, what it refuses, what it leaves behind."""
+
+import json
+import shutil
+import tarfile
+
+import numpy as np
+import pytest
+
+import albert_tf
+from albert_tf.checkpoints import convert, read_task, read_tokenizer, vocabulary_path
+from tests.albert_tf.checkpoints import tf1
+from tests.tiny import TINY
+
+CASES = ["shared", "groups", "inner", "unshared"]
+
+
+@pytest.fixture
+def folder(golden, tmp_path):
+    """A copy of a recorded checkpoint, to be changed."""
+    return shutil.copytree(golden / "tf1" / "shared", tmp_path / "google")
+
+
+@pytest.fixture(scope="module")
+def run(tiny_vocabulary, tmp_path_factory):
+    """A run with a vocabulary, and weights of which none is zero."""
+    rng = np.random.default_rng(0)
+    model = albert_tf.AlbertPretrainer(TINY.replace(num_hidden_groups=3))
+    for variable in model.variables:
+        variable.assign(rng.normal(size=variable.shape))
+    path = tmp_path_factory.mktemp("runs") / "run"
+    albert_tf.save(model, path, tiny_vocabulary, tokenizer={"strip_accents": False})
+    return path
+
+
+def weights(run):
+    return {variable.name: variable.numpy() for variable in albert_tf.load(run).variables}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_google_run_huggingface_run_google(golden, tmp_path, case):
+    """Around the circle the weights come back bit for bit, and the config, too."""
+    first = golden / "tf1" / case
+    convert("google", "run", first, tmp_path / "1")
+    convert("run", "huggingface", tmp_path / "1", tmp_path / "2")
+    convert("huggingface", "run", tmp_path / "2", tmp_path / "3")
+    convert("run", "google", tmp_path / "3", tmp_path / "4")
+    before, after = tf1.read(first / "model.ckpt-best"), tf1.read(tmp_path / "4" / "model.ckpt-best")
+    assert before.keys() - after.keys() == {name for name in before if name.endswith("lamb_m")}
+    for name in after.keys() - {"global_step"}:
+        np.testing.assert_array_equal(after[name], before[name])
+    configs = [folder / "albert_config.json" for folder in (first, tmp_path / "4")]
+    assert len({albert_tf.AlbertConfig.from_json_file(path) for path in configs}) == 1
+
+
+@pytest.mark.parametrize("target", ["google", "huggingface"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_there_and_back_with_vocabulary(run, tmp_path, tiny_vocabulary, target, packed):
+    there = tmp_path / "there"
+    convert("run", target, run, there)
+    name = {"google": "30k-clean.model", "huggingface": "spiece.model"}[target]
+    assert (there / name).read_bytes() == tiny_vocabulary.read_bytes()
+    if packed:
+        with tarfile.open(tmp_path / "there.tar.gz", "w:gz") as archive:
+            archive.add(there, "albert_tiny")
+        there = tmp_path / "there.tar.gz"
+    convert(target, "run", there, tmp_path / "back", command="albert-tf convert …")
+    np.testing.assert_equal(weights(tmp_path / "back"), weights(run))
+    assert vocabulary_path(tmp_path / "back").read_bytes() == tiny_vocabulary.read_bytes()
+    assert read_task(tmp_path / "back") == read_task(run)
+    # Google's folders do not say how text was normalised.
+    assert read_tokenizer(tmp_path / "back")["strip_accents"] is (target == "google")
+    recipe = json.loads((tmp_path / "back" / "recipe.json").read_text())
+    assert recipe["command"] == "albert-tf convert …" and recipe["converted_from"] == target
+
+
+@pytest.mark.parametrize(
+    ("target", "file"),
+    [
+        ("google", "model.ckpt-best"),
+        ("google", "model.ckpt-best.index"),
+        ("google", "model.ckpt-best.data-00000-of-00001"),
+        ("huggingface", "model.safetensors"),
+    ],
+)
+def test_single_files(run, tmp_path, target, file):
+    convert("run", target, run, tmp_path / "there")
+    (config,) = (
+        (tmp_path / "there").glob("*config.json")
+        if target == "google"
+        else [tmp_path / "there" / "config.json"]
+    )
+    convert(target, "run", tmp_path / "there" / file, tmp_path / "1")
+    elsewhere = config.rename(tmp_path / "the config.json")
+    with pytest.raises(FileNotFoundError, match=r"holds no .*config.*\.json"):
+        convert(target, "run", tmp_path / "there" / file, tmp_path / "2")
+    convert(target, "run", tmp_path / "there" / file, tmp_path / "2", config=elsewhere)
+    np.testing.assert_equal(weights(tmp_path / "2"), weights(tmp_path / "1"))
+
+
+@pytest.mark.parametrize("source", ["google", "huggingface"])
+def test_vocabulary_of_another_size(golden, tmp_path, tiny_vocabulary, source):
+    folder = golden / {"google": "tf1/shared", "huggingface": "hf/pretraining"}[source]
+    with pytest.raises(ValueError, match=r"spiece\.model has 200 pieces, the config says vocab_size="):
+        convert(source, "run", folder, tmp_path / "run", vocabulary=tiny_vocabulary)
+    (tmp_path / "no.model").write_bytes(b"nothing of the kind")
+    with pytest.raises(ValueError, match=r"no\.model is no SentencePiece model"):
+        convert(source, "run", folder, tmp_path / "run", vocabulary=tmp_path / "no.model")
+    assert [path.name for path in tmp_path.iterdir()] == ["no.model"]
+
+
+def test_everything_that_does_not_fit_is_in_one_error(folder, tmp_path, tiny_vocabulary):
+    values = tf1.read(folder / "model.ckpt-best")
+    values["bert/extra"] = values.pop("bert/pooler/dense/bias")
+    values["cls/predictions/output_bias"] = values["cls/predictions/output_bias"][1:]
+    tf1.write(folder / "model.ckpt-best", values)
+    shutil.copyfile(tiny_vocabulary, folder / "30k-clean.model")
+    with pytest.raises(ValueError) as caught:
+        convert("google", "run", folder, tmp_path / "run")
+    for part in (
+        "bert/pooler/dense/bias is missing",
+        "bert/extra is unknown",
+        "cls/predictions/output_bias is [119], the config says [120]",
+        "30k-clean.model has 200 pieces, the config says vocab_size=120",
+    ):
+        assert part in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["google"]
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "albert.pth"])
+@pytest.mark.parametrize("directly", [False, True])
+def test_pickles_are_refused(golden, tmp_path, name, directly):
+    shutil.copy(golden / "hf" / "pretraining" / "config.json", tmp_path)
+    (tmp_path / name).write_bytes(b"\x80\x02cos\nsystem\n.")
+    with pytest.raises(ValueError, match=rf"{name} is a pickle: .* runs whatever code .*save_pretrained"):
+        convert("huggingface", "run", tmp_path / name if directly else tmp_path, tmp_path / "run")
+
+
+def test_files_that_are_missing_or_in_the_way(folder, tmp_path):
+    with pytest.raises(FileExistsError, match="google exists already"):
+        convert("google", "run", folder, folder)
+    for source, target in (("google", "word2vec"), ("word2vec", "run"), ("run", "run"), ("google", "google")):
+        with pytest.raises(
+            ValueError, match=f"no conversion from {source} to {target}: there are google to run"
+        ):
+            convert(source, target, folder, tmp_path / "run")
+    for what in ("vocabulary", "config"):
+        with pytest.raises(FileNotFoundError, match=rf"nothing is no file: the {what} is missing"):
+            convert("google", "run", folder, tmp_path / "run", **{what: tmp_path / "nothing"})
+    for source in ("google", "huggingface", "hub", "run"):
+        with pytest.raises(FileNotFoundError, match="nowhere"):
+            convert(source, "google" if source == "run" else "run", tmp_path / "nowhere", tmp_path / "run")
+    with pytest.raises(FileNotFoundError, match=r"model\.ckpt-1\.index is missing"):
+        convert("google", "run", folder / "model.ckpt-1", tmp_path / "run")
+    shutil.copy(folder / "model.ckpt-best.index", folder / "model.ckpt-2.index")
+    with pytest.raises(
+        ValueError, match=r"several .* name one of model\.ckpt-2\.index, model\.ckpt-best\.index"
+    ):
+        convert("google", "run", folder, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_is_converted_whole(run, tmp_path):
+    for arguments in ({"partial": True}, {"config": run / "config.json"}):
+        with pytest.raises(ValueError, match="a run has a config and is converted whole"):
+            convert("run", "google", run, tmp_path / "google", **arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_config_deeper_than_any_network(folder, tmp_path):
+    config = json.loads((folder / "albert_config.json").read_text())
+    (folder / "albert_config.json").write_text(json.dumps({**config, "num_hidden_layers": 10**9}))
+    with pytest.raises(ValueError, match="num_hidden_layers=1000000000 is more than any network has"):
+        convert("google", "run", folder, tmp_path / "run")
+
+
+def test_sizes_are_compared_before_memory_is_taken(folder, tmp_path):
+    config = json.loads((folder / "albert_config.json").read_text())
+    (folder / "albert_config.json").write_text(json.dumps({**config, "vocab_size": 10**12}))
+    with pytest.raises(ValueError, match=r"word_embeddings is \[120, .*the config says \[1000000000000, "):
+        convert("google", "run", folder, tmp_path / "run")
+
+
+def test_archives_that_lead_out_of_their_folder(folder, tmp_path):
+    with tarfile.open(tmp_path / "evil.tar.gz", "w:gz") as archive:
+        archive.add(folder / "albert_config.json", "../../escaped.json")
+    with pytest.raises(ValueError, match=r"evil\.tar\.gz is no archive, or damaged"):
+        convert("google", "run", tmp_path / "evil.tar.gz", tmp_path / "run")

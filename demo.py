@@ -1,33 +1,36 @@
 """The whole way on real text in a few minutes: vocabulary, pre-training, TF Hub modules, answers.
 
-`make demo` runs it on prose that every Python has, its own language reference (pydoc_data.topics), and
-`make demo TEXT=path` on a text file of yours: a sentence or paragraph a line, a blank line between documents.
-Every `$` line it prints can be typed as it stands.
+`make demo` runs it on English prose that every Python has, its language reference and the docstrings of its
+standard library; `make demo TEXT=path` on a text file of yours: a sentence or paragraph a line, a blank line
+between documents. Every `$` line it prints can be typed as it stands.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import contextlib
 import hashlib
 import io
 import json
-import os
 import re
 import shlex
 import shutil
 import sys
+import sysconfig
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+from albert_tf.startup import quiet_start
 
-import tensorflow as tf
-import tensorflow_hub as hub
+with quiet_start():
+    import tensorflow as tf
+    import tensorflow_hub as hub
 
-import hub_export.__main__
-from albert_tf import AlbertConfig, cli
-from albert_tf.text import Vocabulary
+    import hub_export.__main__
+    from albert_tf import AlbertConfig, cli
+    from albert_tf.text import Vocabulary
 
 OUTPUT = Path("demo-output")
 VOCAB_SIZE = 2000
@@ -45,6 +48,8 @@ CONFIG = AlbertConfig(
     initializer_range=0.06,
 )
 STEPS = 1000
+
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 # What the masked language model must know beyond how frequent each piece is, in nats.
 LEAST_GAIN = 0.3
@@ -79,25 +84,47 @@ def main() -> None:
 
 
 def documents(text: Path | None) -> list[list[str]]:
-    """The documents of a text file, or of Python's language reference: lists of paragraphs."""
+    """The documents of a text file, or of Python's documentation: lists of paragraphs, none of them twice."""
     if text is not None:
-        blocks = re.split(r"\n\s*\n", text.read_text(encoding="utf-8"))
-        return [[line.strip() for line in block.splitlines() if line.strip()] for block in blocks]
-    from pydoc_data.topics import topics
+        pages = [block.splitlines() for block in re.split(r"\n\s*\n", text.read_text(encoding="utf-8"))]
+    else:
+        from pydoc_data.topics import topics
 
-    return [prose(topic) for _, topic in sorted(topics.items())]
+        pages = [prose(page) for page in (*topics.values(), *docstrings())]
+    # Topics quote each other. The longest page keeps what several have, or else what is held out would be
+    # found among what is learned.
+    seen: set[str] = set()
+    pages.sort(key=lambda page: (-sum(map(len, page)), page))
+    pages = [
+        [line for line in page if line.strip() and not (line in seen or seen.add(line))] for page in pages
+    ]
+    return [page for page in pages if page]
 
 
-def prose(topic: str) -> list[str]:
-    """The paragraphs of a page that are neither headings nor indented code."""
-    paragraphs = (paragraph for paragraph in re.split(r"\n\s*\n", topic) if not paragraph.startswith(" "))
-    return [" ".join(paragraph.split()) for paragraph in paragraphs if "\n***" not in paragraph]
+def docstrings() -> Iterator[str]:
+    """All docstrings of each module of the standard library, joined by blank lines."""
+    library = Path(sysconfig.get_path("stdlib"))
+    for path in sorted(library.rglob("*.py")):
+        if {"site-packages", "test", "tests", "idlelib", "lib2to3"}.isdisjoint(path.parts):
+            tree = ast.parse(path.read_bytes())
+            nodes = (node for node in ast.walk(tree) if isinstance(node, DOCUMENTED))
+            yield "\n\n".join(filter(None, map(ast.get_docstring, nodes)))
+
+
+def prose(page: str) -> list[str]:
+    """The paragraphs of a page, a line each, that are English and neither code nor tables."""
+    paragraphs = (" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", page))
+    return [line for line in paragraphs if line.count(" ") >= 7 and _share_of_letters(line) > 0.85]
+
+
+def _share_of_letters(line: str) -> float:
+    return sum(character.isalpha() or character == " " for character in line) / len(line)
 
 
 def write_corpus(corpus: list[list[str]], folder: Path) -> tuple[Path, Path]:
     """Writes the documents to train on and, a tenth of them, those to be held out."""
     folder.mkdir(parents=True, exist_ok=True)
-    corpus = sorted((document for document in corpus if document), key=_hash)
+    corpus = sorted(corpus, key=_hash)
     cut = max(1, len(corpus) // 10)
     paths = []
     for name, part in (("train.txt", corpus[cut:]), ("held_out.txt", corpus[:cut])):
@@ -118,8 +145,9 @@ def learn(train: Path, held_out: Path, vocabulary: Path, run: Path) -> dict[str,
     config.write_text(CONFIG.to_json_string(), encoding="utf-8")
     files = ["--config", config, "--train", train, "--eval", held_out, "--vocabulary", vocabulary]
     sizes = ["--batch_size", 32, "--seq_length", SEQ_LENGTH, "--steps", STEPS, "--warmup_steps", 100]
-    rates = ["--learning_rate", 1e-3, "--log_every", 100, "--eval_every", 250, "--checkpoint_every", 500]
-    albert_tf("pretrain", *files, *sizes, *rates, "--output", run)
+    rates = ["--optimizer", "adamw", "--learning_rate", 1e-3]
+    intervals = ["--log_every", 100, "--eval_every", 500, "--checkpoint_every", 500]
+    albert_tf("pretrain", *files, *sizes, *rates, *intervals, "--output", run)
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         albert_tf("evaluate", "--run", run, "--input", held_out)
     print(printed.getvalue(), end="")

@@ -18,7 +18,7 @@ import tensorflow as tf
 from albert_tf.analysis.parameters import parameter_count
 from albert_tf.checkpoints.conversion import READERS, WRITERS, convert
 from albert_tf.config import PRESETS, AlbertConfig
-from albert_tf.recipes import RECIPES, PretrainingRecipe
+from albert_tf.recipes import DEFAULT_RECIPE, RECIPES, PretrainingRecipe
 from albert_tf.text import train_vocabulary
 from albert_tf.training.evaluate import evaluate_run
 from albert_tf.training.loop import LoopSettings, TrainingFailed
@@ -139,7 +139,8 @@ def _pretrain_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _pretrain(flags: argparse.Namespace) -> None:
-    recipe = RECIPES[flags.recipe].replace(**_given(flags, PretrainingRecipe))
+    name = flags.recipe or (flags.config if flags.config in RECIPES else DEFAULT_RECIPE)
+    recipe = RECIPES[name].replace(**_given(flags, PretrainingRecipe))
     pretrain(
         Pretraining(
             output=flags.output,
@@ -193,10 +194,11 @@ def _evaluate_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--input", nargs="+", required=True, help="text files or globs")
     parser.add_argument("--batch_size", type=int, default=32, help="examples at a time (32)")
     parser.add_argument("--max_examples", type=int, help="stop after so many, in whole batches")
+    parser.add_argument("--passes", type=int, default=1, help="times over the text, with other masks (1)")
 
 
 def _evaluate(flags: argparse.Namespace) -> None:
-    figures = evaluate_run(flags.run, flags.input, flags.batch_size, flags.max_examples)
+    figures = evaluate_run(flags.run, flags.input, flags.batch_size, flags.max_examples, flags.passes)
     print(json.dumps(figures, indent=2))
 
 

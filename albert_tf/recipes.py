@@ -69,10 +69,47 @@ class PretrainingRecipe:
 
 _PAPER = PretrainingRecipe()
 
+# Single pieces are masked, and the second segment is that of another document half the time.
+_BERT = PretrainingRecipe(
+    optimizer="adamw",
+    learning_rate=1e-4,
+    batch_size=256,
+    steps=1_000_000,
+    warmup_steps=10_000,
+    sentence_objective="nsp",
+    max_ngram=1,
+    whole_word=False,
+)
+
+# Full-length documents without a sentence objective; no clipping.
+_ROBERTA = PretrainingRecipe(
+    optimizer="adamw",
+    learning_rate=6e-4,
+    batch_size=8192,
+    steps=500_000,
+    warmup_steps=24_000,
+    beta_2=0.98,
+    clip_norm=None,
+    sentence_objective="none",
+    short_seq_prob=0.0,
+    max_ngram=1,
+    whole_word=False,
+)
+
+# By the name of the preset that it trains, where there is one.
 RECIPES: dict[str, PretrainingRecipe] = {
-    # Lan et al. 2020, §4.1: all ablations and the comparison at 125,000 steps.
-    "albert": _PAPER,
-    # google-research/albert, README: version 2 trained the base model for 10M steps, the others for 3M.
+    # Lan et al. 2020, §4.1: the comparison of the sizes, and all ablations.
+    **{f"albert_{size}_v1": _PAPER for size in ("base", "large", "xlarge", "xxlarge")},
+    # google-research/albert, README: 10M steps for the base model, 3M for the others.
     "albert_base_v2": _PAPER.replace(steps=10_000_000),
-    "albert_v2": _PAPER.replace(steps=3_000_000),
+    **{f"albert_{size}_v2": _PAPER.replace(steps=3_000_000) for size in ("large", "xlarge", "xxlarge")},
+    # Devlin et al. 2019, §A.2 (which trains nine tenths of the steps at length 128).
+    "bert_base": _BERT,
+    "bert_large": _BERT,
+    # Liu et al. 2019, Table 9.
+    "roberta_base": _ROBERTA,
+    "roberta_large": _ROBERTA.replace(learning_rate=4e-4, warmup_steps=30_000),
 }
+
+# The recipe of a network that is no preset: the paper's.
+DEFAULT_RECIPE = "albert_base_v1"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import os
 from collections.abc import Iterable, Sequence
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from albert_tf.checkpoints.run import RECIPE, load, read_json, read_tokenizer, vocabulary_path
 from albert_tf.data import pretraining_dataset
@@ -30,6 +32,7 @@ def evaluate_run(
     inputs: Sequence[str],
     batch_size: int = 32,
     max_examples: int | None = None,
+    passes: int = 1,
 ) -> dict[str, float]:
     """Losses and accuracies of a run's newest checkpoint; the same examples each time.
 
@@ -38,6 +41,7 @@ def evaluate_run(
       inputs: what `pretraining_dataset` reads.
       batch_size: examples at a time.
       max_examples: stop after so many, rounded up to whole batches; None: all.
+      passes: times to go over the text, with other pairs and masks each time: a short text has few masks.
     Returns:
       `eval_loss`, `eval_mlm_loss` (nats), `eval_mlm_accuracy`, the same of the sentence objective,
       `eval_mlm_perplexity`, and `eval_mlm_unigram_entropy`: the loss (nats) of always predicting the
@@ -52,15 +56,23 @@ def evaluate_run(
     vocabulary = vocabulary_path(run)
     if vocabulary is None:
         raise FileNotFoundError(f"{run} has no vocabulary: convert it again with --vocabulary")
-    dataset = pretraining_dataset(
-        inputs,
-        vocabulary=vocabulary,
-        batch_size=batch_size,
-        sentence_objective=model.sentence_objective,
-        shuffle=False,
-        repeat=False,
-        **_example_settings(Path(run)),
-    )
+    if passes < 1:
+        raise ValueError(f"passes={passes} must be at least 1")
+    settings = _example_settings(Path(run))
+    parts = [
+        pretraining_dataset(
+            inputs,
+            vocabulary=vocabulary,
+            batch_size=batch_size,
+            sentence_objective=model.sentence_objective,
+            seed=seed,
+            shuffle=False,
+            repeat=False,
+            **settings,
+        )
+        for seed in range(passes)
+    ]
+    dataset = functools.reduce(tf.data.Dataset.concatenate, parts)
     if max_examples is not None:
         dataset = dataset.take(math.ceil(max_examples / batch_size))
     terms = evaluator(model, pretraining_objective(model.sentence_objective))(dataset)

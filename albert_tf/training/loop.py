@@ -126,7 +126,7 @@ def train(
                 saved = step
                 for old in checkpoint_steps(run)[: -settings.keep]:
                     delete_checkpoint(run, old)
-            if notice.given:
+            if notice.given and step < settings.steps:
                 raise Preempted(f"stopped by SIGTERM after step {step}, which is saved in {run}")
 
 

@@ -4,6 +4,7 @@ import math
 import re
 
 import pytest
+import tensorflow as tf
 
 import albert_tf
 from albert_tf.checkpoints import task_of
@@ -67,12 +68,13 @@ def test_presets(preset):
     """The true sizes, without the memory they take."""
     config = albert_tf.PRESETS[preset]
     names = variable_names(config, {"model": "encoder"})
-    assert (
-        sum(math.prod(name.shape) for name in names)
-        == PARAMETERS[preset.removesuffix("_v1").removesuffix("_v2")]
-    )
+    size = preset.removesuffix("_v1").removesuffix("_v2")
+    assert sum(math.prod(name.shape) for name in names) == PARAMETERS[size]
     for name in names:
         assert math.prod(name.hub_shape) == math.prod(name.hugging_face_shape) == math.prod(name.shape)
+    if preset.startswith("albert_"):
+        with tf.Graph().as_default():
+            check_every_variable_once(albert_tf.AlbertPretrainer(config))
 
 
 @pytest.mark.parametrize("release", ["en_albert_base", "en_albert_large", "zh_albert_base"])

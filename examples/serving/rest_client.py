@@ -1,0 +1,70 @@
+"""Asks TF Serving over REST: embeddings of texts, and what a [MASK] stands for.
+
+python examples/serving/rest_client.py --address http://localhost:8501 "The water is [MASK]."
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import requests
+
+
+def predict(
+    address: str,
+    signature: str,
+    inputs: Mapping[str, Sequence],
+    model: str = "albert",
+    version: int | None = None,
+    seconds: float = 10.0,
+) -> Any:
+    """The answer of one signature, in columns.
+
+    Args:
+      address: `http://host:port`.
+      signature: "serving_default", "pair", "tokens" or "fill_mask".
+      inputs: its inputs by name, a row an example: texts, or token ids.
+      model: as models.config names it.
+      version: None asks the newest.
+      seconds: how long to wait.
+    Returns:
+      Its outputs by name as nested lists; of a signature with one output, that output alone.
+    Raises:
+      ValueError: the server refuses the request and says why.
+      requests.RequestException: the server cannot be reached.
+    """
+    which = model if version is None else f"{model}/versions/{version}"
+    body = {"signature_name": signature, "inputs": {name: list(rows) for name, rows in inputs.items()}}
+    answer = requests.post(f"{address}/v1/models/{which}:predict", json=body, timeout=seconds)
+    content = answer.json()
+    if "error" in content:
+        raise ValueError(f"{signature}: {content['error']}")
+    return content["outputs"]
+
+
+def main() -> None:
+    """Prints what the server answers about the texts of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--address", default="http://localhost:8501", help="(http://localhost:8501)")
+    parser.add_argument("text", nargs="+")
+    options = parser.parse_args()
+    for text, embedding in zip(
+        options.text, predict(options.address, "serving_default", {"text": options.text}), strict=True
+    ):
+        print(f"{text}\n  {len(embedding)} numbers: {[round(x, 3) for x in embedding[:4]]} …")
+    masked = [text for text in options.text if "[MASK]" in text]
+    if not masked:
+        return
+    filled = predict(options.address, "fill_mask", {"text": masked})
+    for text, masks, scores in zip(masked, filled["tokens"], filled["scores"], strict=True):
+        print(text)
+        for words, shares in zip(masks, scores, strict=True):
+            if shares[0] > 0:  # else another text of the batch has more masks
+                answers = zip(words, shares, strict=True)
+                print("  " + ", ".join(f"{word} {share:.1%}" for word, share in answers))
+
+
+if __name__ == "__main__":
+    main()

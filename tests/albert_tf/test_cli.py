@@ -1,0 +1,147 @@
+"""The command line: what users type, and one line for every mistake."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from albert_tf import PRESETS, cli
+from tests.tiny import TINY
+
+
+@pytest.fixture
+def config_file(tmp_path):
+    path = tmp_path / "tiny.json"
+    path.write_text(TINY.to_json_string())
+    return path
+
+
+def mistake(capsys, *words) -> str:
+    """The one line that a wrong command line ends in."""
+    try:
+        status = cli.run([str(word) for word in words])
+    except SystemExit as exit:
+        status = exit.code
+    output = capsys.readouterr()
+    assert status == 2
+    assert output.out == ""
+    assert output.err.count("\n") == 1, output.err
+    assert output.err.startswith("albert-tf")
+    return output.err
+
+
+def pretraining(tiny_corpus, tiny_vocabulary, config_file, output, **changes) -> list:
+    flags = {
+        "config": config_file,
+        "train": tiny_corpus,
+        "eval": tiny_corpus,
+        "vocabulary": tiny_vocabulary,
+        "output": output,
+        "steps": 2,
+        "warmup_steps": 1,
+        "batch_size": 2,
+        "seq_length": 32,
+        **changes,
+    }
+    return ["pretrain", *(word for name, value in flags.items() for word in (f"--{name}", value))]
+
+
+def test_vocab_writes_a_model(tiny_corpus, tmp_path, capsys):
+    output = tmp_path / "v.model"
+    assert (
+        cli.run(["vocab", "--input", str(tiny_corpus), "--vocab_size", "150", "--output", str(output)]) == 0
+    )
+    assert output.stat().st_size > 0
+
+
+def test_pretrain_evaluate_and_curve(tiny_corpus, tiny_vocabulary, config_file, tmp_path, capsys):
+    run = tmp_path / "run"
+    words = pretraining(tiny_corpus, tiny_vocabulary, config_file, run, optimizer="adamw", log_every=1)
+    assert cli.run([str(word) for word in words]) == 0
+    recipe = json.loads((run / "recipe.json").read_text())
+    assert recipe["optimizer"] == "adamw"
+    assert recipe["command"].startswith("albert-tf pretrain --config ")
+    capsys.readouterr()
+    assert cli.run(["evaluate", "--run", str(run), "--input", str(tiny_corpus), "--batch_size", "4"]) == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert {"eval_mlm_loss", "eval_sop_accuracy", "eval_mlm_unigram_entropy"} <= set(figures)
+    picture = tmp_path / "new" / "curve.png"
+    assert cli.run(["analyse", "curve", "--run", str(run), "--output", str(picture)]) == 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_convert_says_what_it_did_not_read(golden, tmp_path, capsys):
+    source = golden / "tf1" / "groups"
+    output = tmp_path / "run"
+    words = ["convert", "--from", "google", "--to", "run", "--input", source, "--output", output]
+    assert cli.run([str(word) for word in words]) == 0
+    assert "not read: global_step" in capsys.readouterr().out
+    assert "exists" in mistake(capsys, *words)
+
+
+def test_parameters_of_the_presets(capsys):
+    assert cli.run(["analyse", "parameters"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(PRESETS)
+    assert lines[0].endswith("11,683,584")
+
+
+def test_mistakes_are_one_line(tiny_corpus, tiny_vocabulary, config_file, tmp_path, capsys):
+    wrong_key = tmp_path / "wrong.json"
+    wrong_key.write_text('{"hidden_sizes": 32}')
+    empty = tmp_path / "empty.txt"
+    empty.write_text("\n")
+    no_vocabulary = tmp_path / "no.model"
+    no_vocabulary.write_bytes(b"nothing of SentencePiece")
+    output = tmp_path / "run"
+
+    def pretrain(**changes):
+        return pretraining(tiny_corpus, tiny_vocabulary, config_file, output, **changes)
+
+    cases = {
+        ("fly",): "invalid choice: 'fly'",
+        ("vocab", "--input", tiny_corpus): "--output",
+        ("vocab", "--input", "nowhere*.txt", "--output", tmp_path / "x.model"): "nowhere*.txt",
+        ("vocab", "--input", tiny_corpus, "--output", tmp_path / "no" / "x.model"): "no/",
+        ("vocab", "--input", empty, "--output", tmp_path / "x.model"): "no text",
+        tuple(pretrain(config="albert_huge")): "albert_huge is neither a file nor one of albert_base_v1",
+        tuple(pretrain(config=wrong_key)): "'hidden_sizes'",
+        tuple(pretrain(train="missing.txt")): "missing.txt",
+        tuple(pretrain(train=empty)): "empty.txt",
+        tuple(pretrain(vocabulary=no_vocabulary)): "no.model is not a SentencePiece model",
+        tuple(pretrain(optimizer="sgd")): "optimizer='sgd'",
+        tuple(pretrain(precision="float8")): "float8",
+        tuple(pretrain(steps="many")): "many",
+        tuple(pretrain(warmup_steps=9)): "warmup_steps=9 must lie between 0 and steps=2",
+        tuple(pretrain(seq_length=99)): "seq_length=99 is more than max_position_embeddings=64",
+        tuple(pretrain(log_every=-1)): "log_every=-1",
+        ("evaluate", "--run", tmp_path, "--input", tiny_corpus): "config.json is missing",
+        ("analyse", "curve", "--run", tmp_path, "--output", "x.png"): "metrics.jsonl",
+    }
+    for words, expected in cases.items():
+        assert expected in mistake(capsys, *words), words
+    assert not output.exists()
+    assert not list(tmp_path.glob("*.model*.tmp"))
+
+
+def test_an_output_that_cannot_be_written(tiny_corpus, tiny_vocabulary, config_file, tmp_path, capsys):
+    file = tmp_path / "a_file"
+    file.write_text("kept")
+    words = pretraining(tiny_corpus, tiny_vocabulary, config_file, file / "run")
+    assert str(file) in mistake(capsys, *words)
+    assert file.read_text() == "kept"
+
+
+def test_the_program_ends_with_its_status_and_nothing_but_its_line():
+    done = subprocess.run(
+        [sys.executable, "-m", "albert_tf", "evaluate", "--run", "nowhere", "--input", "x"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr == (
+        "albert-tf evaluate: nowhere/config.json is missing: nowhere is no run directory\n"
+    )

@@ -1,0 +1,65 @@
+"""The published hyper-parameters, against a table typed from the papers."""
+
+import dataclasses
+
+import pytest
+
+from albert_tf import PRESETS
+from albert_tf.recipes import DEFAULT_RECIPE, RECIPES, PretrainingRecipe
+
+# optimizer, rate, batch, steps, warm-up, β₂, clipping, objective, n-gram, whole words
+PUBLISHED = {
+    "albert_base_v1": ("lamb", 0.00176, 4096, 125_000, 3125, 0.999, 1.0, "sop", 3, True),
+    "albert_xxlarge_v1": ("lamb", 0.00176, 4096, 125_000, 3125, 0.999, 1.0, "sop", 3, True),
+    "albert_base_v2": ("lamb", 0.00176, 4096, 10_000_000, 3125, 0.999, 1.0, "sop", 3, True),
+    "albert_xlarge_v2": ("lamb", 0.00176, 4096, 3_000_000, 3125, 0.999, 1.0, "sop", 3, True),
+    "bert_base": ("adamw", 1e-4, 256, 1_000_000, 10_000, 0.999, 1.0, "nsp", 1, False),
+    "roberta_base": ("adamw", 6e-4, 8192, 500_000, 24_000, 0.98, None, "none", 1, False),
+    "roberta_large": ("adamw", 4e-4, 8192, 500_000, 30_000, 0.98, None, "none", 1, False),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_values(name):
+    recipe = RECIPES[name]
+    assert PUBLISHED[name] == (
+        recipe.optimizer,
+        recipe.learning_rate,
+        recipe.batch_size,
+        recipe.steps,
+        recipe.warmup_steps,
+        recipe.beta_2,
+        recipe.clip_norm,
+        recipe.sentence_objective,
+        recipe.max_ngram,
+        recipe.whole_word,
+    )
+    assert (recipe.weight_decay, recipe.epsilon, recipe.beta_1) == (0.01, 1e-6, 0.9)
+    assert (recipe.seq_length, recipe.masked_lm_prob) == (512, 0.15)
+
+
+def test_every_preset_has_a_recipe():
+    assert set(PRESETS) <= set(RECIPES)
+    assert DEFAULT_RECIPE in RECIPES
+
+
+def test_recipes_cannot_be_changed_but_replaced():
+    recipe = RECIPES["albert_base_v1"]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        recipe.steps = 1
+    assert recipe.replace(steps=5000).steps == 5000
+    assert recipe.steps == 125_000
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"steps": 0}, "steps=0 must be at least 1"),
+        ({"batch_size": 0}, "batch_size=0 must be at least 1"),
+        ({"steps": 10, "warmup_steps": 11}, "warmup_steps=11 must lie between 0 and steps=10"),
+        ({"sentence_objective": "mlm"}, "sentence_objective='mlm' is none of sop, nsp, none"),
+    ],
+)
+def test_impossible_values_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        PretrainingRecipe(**changes)

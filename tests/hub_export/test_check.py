@@ -1,0 +1,144 @@
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from hub_export.check import (
+    CheckFailed,
+    call_answers,
+    check,
+    main,
+    read_expected,
+    session_answers,
+    signature_answers,
+    write_expected,
+)
+from hub_export.warmup import read_requests, write_requests
+
+
+class Doubler(tf.Module):
+    """Doubles numbers, with something in its graph that should not be there."""
+
+    def __init__(self, extra=lambda: None):
+        super().__init__()
+        self.extra = extra
+
+    @tf.function(input_signature=[tf.TensorSpec([None], name="x")])
+    def double(self, x):
+        with tf.control_dependencies([op for op in [self.extra()] if op is not None]):
+            return {"y": 2 * x}
+
+
+def save(module, folder):
+    tf.saved_model.save(module, str(folder), signatures={"serving_default": module.double})
+    write_requests(folder, {"serving_default": {"x": tf.constant([1.0])}})
+    return folder
+
+
+def test_modules_of_an_export_pass(exported, capsys):
+    main([str(exported.encoder.parent)])
+    encoder, preprocessor, serving = capsys.readouterr().out.splitlines()
+    assert encoder.startswith(f"{exported.encoder}: ")
+    assert "TF Text: none. TensorFlow: AddV2, " in encoder
+    assert "TF Text: CaseFoldUTF8, NormalizeUTF8, SentencepieceOp" in preprocessor
+    assert serving.startswith(f"{exported.serving}: ")
+
+
+def test_both_loaders_answer_the_same(exported, serving):
+    requests = list(read_requests(exported.serving))
+    in_session, loaded = session_answers(exported.serving), signature_answers(serving.signatures, requests)
+    assert sorted(in_session) == sorted(loaded)
+    assert len(loaded) == 6
+    for name, array in loaded.items():
+        if array.dtype.kind == "f":
+            np.testing.assert_allclose(in_session[name], array, rtol=0, atol=1e-5)
+
+
+def test_answers_of_a_module_are_those_of_its_parts(encoder, preprocessor, serving):
+    names = {name.split("/")[0] for name in call_answers(encoder)}
+    assert names == {"call", "mlm", "sop"}
+    assert sorted(call_answers(preprocessor)) == [
+        f"call/{name}/0" for name in ("input_mask", "input_type_ids", "input_word_ids")
+    ]
+    assert call_answers(serving) == {}
+
+
+def test_another_answer_than_in_memory_fails(exported, encoder):
+    expected = call_answers(encoder)
+    check(exported.encoder, expected)
+    wrong = {**expected, "mlm/mlm_logits/0": expected["mlm/mlm_logits/0"] + 0.5}
+    with pytest.raises(
+        CheckFailed, match=r"encoder, against the model in memory: mlm/mlm_logits/0 differs by 0\.5"
+    ):
+        check(exported.encoder, wrong)
+    del wrong["mlm/mlm_logits/0"]
+    with pytest.raises(CheckFailed, match="only one of the two answers mlm/mlm_logits/0"):
+        check(exported.encoder, wrong)
+    shorter = {**expected, "call/default/0": expected["call/default/0"][:1]}
+    with pytest.raises(CheckFailed, match=r"call/default/0 has the shapes \(2, 32\) and \(1, 32\)"):
+        check(exported.encoder, shorter)
+
+
+def test_a_sound_module_passes(tmp_path):
+    assert "Mul" in check(save(Doubler(), tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        (
+            lambda: tf.debugging.Assert(
+                tf.shape(tf.zeros([2]))[0] > tf.random.uniform([], 0, 1, tf.int32), [1]
+            ),
+            "cannot run: Assert",
+        ),
+        (lambda: tf.py_function(lambda: 1, [], tf.int32), "cannot run: EagerPyFunc"),
+        (
+            lambda: tf.constant("/home/someone/spiece.model"),
+            "absolute path in it: /home/someone/spiece.model",
+        ),
+    ],
+)
+def test_what_a_server_cannot_run_fails(extra, message, tmp_path):
+    with pytest.raises(CheckFailed, match=message):
+        check(save(Doubler(extra), tmp_path))
+
+
+def test_a_warm_up_request_that_is_not_answered_fails(tmp_path):
+    module = Doubler()
+    tf.saved_model.save(module, str(tmp_path), signatures={"other": module.double})
+    write_requests(tmp_path, {"serving_default": {"x": tf.constant([1.0])}})
+    with pytest.raises(CheckFailed, match="does not load and answer: 'serving_default'"):
+        check(tmp_path)
+
+
+def test_a_damaged_module_is_one_line_and_status_1(exported, tmp_path, capsys):
+    shutil.copytree(exported.encoder, tmp_path / "encoder")
+    (tmp_path / "encoder/variables/variables.index").unlink()
+    with pytest.raises(SystemExit) as stopped:
+        main([str(tmp_path)])
+    assert stopped.value.code == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"hub_export.check: {tmp_path / 'encoder'} does not load and answer: ")
+
+
+def test_a_folder_without_modules_is_status_2(tmp_path, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main([str(tmp_path)])
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err == f"hub_export.check: no saved_model.pb in {tmp_path}\n"
+
+
+def test_expected_answers_survive_the_file(tmp_path):
+    expected = {
+        "encoder": {"call/pooled_output/0": np.array([[1.5, 2.5]], np.float32)},
+        "serving/1": {"fill_mask/tokens/0": np.array([[b"sea", b""]], "S")},
+    }
+    write_expected(tmp_path / "answers.npz", expected)
+    found = read_expected(tmp_path / "answers.npz")
+    assert found.keys() == expected.keys()
+    for folder, arrays in expected.items():
+        assert found[folder].keys() == arrays.keys()
+        for name, array in arrays.items():
+            np.testing.assert_array_equal(found[folder][name], array)

@@ -1,0 +1,67 @@
+"""The modules in Keras 3, whose TFSMLayer is what hub.KerasLayer is in tf_keras."""
+
+import keras as keras3
+import numpy as np
+import pytest
+import tensorflow as tf
+
+TEXTS = tf.constant(["A stone wall", "the old clock in the village", "", "Snow fell for three days."])
+LABELS = np.array([0, 1, 0, 1])
+
+
+class HubLayer(keras3.layers.TFSMLayer):
+    """A module as a layer of Keras 3, whose optimizers refuse variables that are named `...:0`."""
+
+    def _track_variable(self, variable):
+        variable._name, variable._path = (x.removesuffix(":0") for x in (variable.name, variable.path))
+        super()._track_variable(variable)
+
+
+@pytest.fixture(scope="module")
+def classifier(exported):
+    text = keras3.Input(shape=(), dtype="string")
+    preprocessor = HubLayer(str(exported.preprocessor), call_endpoint="__call__", trainable=False)
+    encoder = HubLayer(
+        str(exported.encoder),
+        call_endpoint="__call__",
+        call_training_endpoint="call_training",
+        name="encoder",
+    )
+    return keras3.Model(text, keras3.layers.Dense(1)(encoder(preprocessor(text))["pooled_output"]))
+
+
+def test_inference_is_that_of_the_module(classifier, preprocessor, encoder):
+    pooled = encoder(preprocessor(TEXTS))["pooled_output"]
+    kernel, bias = (weight.numpy() for weight in classifier.layers[-1].weights)
+    np.testing.assert_allclose(
+        classifier.predict(TEXTS, verbose=0), pooled @ kernel + bias, rtol=0, atol=1e-5
+    )
+
+
+def test_dropout_is_live_in_training_only(classifier):
+    first, second = (classifier(TEXTS, training=True) for _ in range(2))
+    assert np.abs(first - second).max() > 1e-3
+    np.testing.assert_array_equal(classifier(TEXTS, training=False), classifier(TEXTS))
+
+
+def test_training_reaches_every_weight_and_the_model_is_saved_whole(classifier, tmp_path):
+    classifier.compile(keras3.optimizers.Adam(1e-3), keras3.losses.BinaryCrossentropy(from_logits=True))
+    layer = classifier.get_layer("encoder")
+    before = [weight.numpy().copy() for weight in layer.trainable_weights]
+    assert len(before) == 25
+    losses = classifier.fit(TEXTS, LABELS, epochs=30, verbose=0).history["loss"]
+    assert losses[-1] < 0.5 < losses[0]
+    for old, weight in zip(before, layer.trainable_weights, strict=True):
+        assert np.abs(weight.numpy() - old).max() > 1e-5, weight.path
+    classifier.save(tmp_path / "model.keras")
+    with keras3.utils.CustomObjectScope({"HubLayer": HubLayer}):
+        reloaded = keras3.models.load_model(tmp_path / "model.keras", safe_mode=False)
+    np.testing.assert_allclose(
+        reloaded.predict(TEXTS, verbose=0), classifier.predict(TEXTS, verbose=0), rtol=0, atol=1e-6
+    )
+
+
+def test_signatures_of_the_serving_model_are_endpoints(exported, preprocessor, encoder):
+    layer = keras3.layers.TFSMLayer(str(exported.serving), call_endpoint="serving_default")
+    pooled = encoder(preprocessor(TEXTS))["pooled_output"]
+    np.testing.assert_allclose(layer(TEXTS)["pooled_output"], pooled, rtol=0, atol=1e-5)

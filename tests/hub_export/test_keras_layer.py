@@ -1,0 +1,125 @@
+"""Both modules as layers of a tf_keras model: saved whole, distributed, in mixed precision."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_hub as hub
+import tf_keras as keras
+
+import albert_tf
+from hub_export.encoder import encoder_module
+from tests.tiny import TINY
+
+TEXTS = tf.constant(["A stone wall", "the old clock in the village", "", "Snow fell for three days."])
+LABELS = tf.constant([0.0, 1.0, 0.0, 1.0])
+
+
+def sentiment_model(preprocessor, encoder):
+    """Text to a logit, the classic way."""
+    text = keras.layers.Input(shape=(), dtype=tf.string)
+    inputs = hub.KerasLayer(str(preprocessor), name="preprocessing")(text)
+    pooled = hub.KerasLayer(str(encoder), trainable=True, name="encoder")(inputs)["pooled_output"]
+    return keras.Model(text, keras.layers.Dense(1, name="classifier")(pooled))
+
+
+@pytest.fixture(scope="module")
+def trained(exported):
+    model = sentiment_model(exported.preprocessor, exported.encoder)
+    model.compile(keras.optimizers.Adam(1e-3), keras.losses.BinaryCrossentropy(from_logits=True))
+    model.fit(TEXTS, LABELS, verbose=0)
+    return model
+
+
+@pytest.fixture(scope="module")
+def plain_encoder(tmp_path_factory):
+    """An exported encoder without dropout: what its training leads to is exact."""
+    folder = tmp_path_factory.mktemp("plain") / "encoder"
+    config = TINY.replace(num_hidden_layers=1, initializer_range=0.2)
+    tf.saved_model.save(encoder_module(albert_tf.AlbertEncoder(config)), str(folder))
+    return folder
+
+
+def test_preprocessor_8_whole_model_as_saved_model(trained, tmp_path):
+    trained.save(tmp_path / "model", save_format="tf")
+    reloaded = keras.models.load_model(tmp_path / "model")
+    np.testing.assert_allclose(reloaded(TEXTS), trained(TEXTS), rtol=0, atol=1e-6)
+    assert len(reloaded.trainable_weights) == len(trained.trainable_weights)
+    reloaded.compile("adam", keras.losses.BinaryCrossentropy(from_logits=True))
+    before = reloaded.trainable_weights[0].numpy()
+    reloaded.fit(TEXTS, LABELS, verbose=0)
+    assert np.abs(reloaded.trainable_weights[0].numpy() - before).max() > 1e-5
+    served = tf.saved_model.load(str(tmp_path / "model")).signatures["serving_default"]
+    (logits,) = served(TEXTS).values()
+    np.testing.assert_allclose(logits, trained(TEXTS), rtol=0, atol=1e-6)
+
+
+def test_preprocessor_8_whole_model_as_keras_file(trained, tmp_path):
+    trained.save(tmp_path / "model.keras")
+    reloaded = keras.models.load_model(
+        tmp_path / "model.keras", custom_objects={"KerasLayer": hub.KerasLayer}
+    )
+    np.testing.assert_allclose(reloaded(TEXTS), trained(TEXTS), rtol=0, atol=1e-6)
+
+
+def test_preprocessor_8_weights_into_a_new_model(trained, exported, tmp_path):
+    trained.save_weights(tmp_path / "weights.h5")
+    fresh = sentiment_model(exported.preprocessor, exported.encoder)
+    assert np.abs(fresh(TEXTS) - trained(TEXTS)).max() > 1e-3
+    fresh.load_weights(tmp_path / "weights.h5")
+    np.testing.assert_allclose(fresh(TEXTS), trained(TEXTS), rtol=0, atol=1e-6)
+
+
+def test_encoder_6_mirrored_fit_is_the_fit_of_one_replica(exported, plain_encoder, two_replicas):
+    def fitted():
+        keras.utils.set_random_seed(1)
+        model = sentiment_model(exported.preprocessor, plain_encoder)
+        model.compile(keras.optimizers.SGD(0.1), keras.losses.BinaryCrossentropy(from_logits=True))
+        return model
+
+    alone = fitted()
+    with two_replicas.scope():
+        mirrored = fitted()
+    start = [weight.numpy() for weight in alone.trainable_weights]
+    for model in (alone, mirrored):
+        model.fit(tf.data.Dataset.from_tensor_slices((TEXTS, LABELS)).batch(4), epochs=3, verbose=0)
+    for first, ours, theirs in zip(start, mirrored.trainable_weights, alone.trainable_weights, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5, err_msg=theirs.name)
+        copies = two_replicas.experimental_local_results(ours)
+        assert len(copies) == 2
+        np.testing.assert_array_equal(*copies)
+        assert np.abs(theirs - first).max() > 1e-6 or "key/bias" in theirs.name
+
+
+def test_encoder_6_in_strategy_run(plain_encoder, two_replicas):
+    ids = {name: tf.ones([2, 5], tf.int32) for name in ("input_word_ids", "input_mask", "input_type_ids")}
+    with two_replicas.scope():
+        layer = hub.KerasLayer(str(plain_encoder), trainable=True)
+
+    @tf.function
+    def step(inputs):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(layer(inputs, training=True)["pooled_output"] ** 2)
+        return loss, tape.gradient(loss, layer.trainable_weights)
+
+    losses, gradients = two_replicas.run(step, [ids])
+    loss = tf.reduce_sum(hub.KerasLayer(str(plain_encoder))(ids)["pooled_output"] ** 2)
+    for replica in two_replicas.experimental_local_results(losses):
+        np.testing.assert_allclose(replica, loss, rtol=1e-5)
+    assert None not in gradients
+
+
+def test_encoder_6_mixed_precision(exported, trained):
+    keras.mixed_precision.set_global_policy("mixed_bfloat16")
+    try:
+        model = sentiment_model(exported.preprocessor, exported.encoder)
+    finally:
+        keras.mixed_precision.set_global_policy("float32")
+    pooled = model.get_layer("encoder").output["pooled_output"]
+    assert pooled.dtype == tf.float32
+    assert model.output.dtype == tf.bfloat16
+    model.set_weights(trained.get_weights())
+    np.testing.assert_allclose(tf.cast(model(TEXTS), tf.float32), trained(TEXTS), rtol=0, atol=0.05)
+    model.compile("adam", keras.losses.BinaryCrossentropy(from_logits=True))
+    before = model.trainable_weights[0].numpy()
+    assert np.isfinite(model.fit(TEXTS, LABELS, verbose=0).history["loss"][0])
+    assert np.abs(model.trainable_weights[0].numpy() - before).max() > 1e-5

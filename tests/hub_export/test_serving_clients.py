@@ -1,0 +1,168 @@
+"""The clients of examples/serving against servers in this process that run the exported model.
+
+The servers do what TF Serving's documentation says of its interfaces; TF Serving itself is not run here.
+"""
+
+import importlib.util
+import json
+import threading
+from concurrent import futures
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import grpc
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples/serving"
+TEXTS = ["The old clock", "A stone [MASK]", "[MASK] and [MASK]"]
+
+
+def load_script(name):
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+grpc_client, rest_client = load_script("grpc_client"), load_script("rest_client")
+
+
+class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
+    """Answers from the signatures of a loaded model named "albert", version 1."""
+
+    def __init__(self, serving):
+        self.signatures = serving.signatures
+
+    def Predict(self, request, context):
+        if request.model_spec.name != "albert" or request.model_spec.version.value not in (0, 1):
+            context.abort(grpc.StatusCode.NOT_FOUND, f"Servable not found: {request.model_spec}")
+        inputs = {name: tf.constant(tf.make_ndarray(tensor)) for name, tensor in request.inputs.items()}
+        try:
+            outputs = self.signatures[request.model_spec.signature_name](**inputs)
+        except (TypeError, KeyError, tf.errors.InvalidArgumentError) as error:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        response = predict_pb2.PredictResponse()
+        for name, tensor in outputs.items():
+            response.outputs[name].CopyFrom(tf.make_tensor_proto(tensor))
+        return response
+
+
+@pytest.fixture(scope="module")
+def address(serving):
+    server = grpc.server(futures.ThreadPoolExecutor(2))
+    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(PredictionService(serving), server)
+    port = server.add_insecure_port("localhost:0")
+    server.start()
+    yield f"localhost:{port}"
+    server.stop(0)
+
+
+@pytest.fixture(scope="module")
+def channel(address):
+    with grpc.insecure_channel(address) as channel:
+        yield channel
+
+
+@pytest.fixture(scope="module")
+def url(serving):
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            status, answer = 200, {}
+            try:
+                assert self.path in ("/v1/models/albert:predict", "/v1/models/albert/versions/1:predict")
+                signature = serving.signatures[asked["signature_name"]]
+                inputs = {name: tf.constant(rows) for name, rows in asked["inputs"].items()}
+                outputs = {name: to_json(tensor) for name, tensor in signature(**inputs).items()}
+                answer["outputs"] = outputs if len(outputs) > 1 else next(iter(outputs.values()))
+            except (AssertionError, KeyError, TypeError, tf.errors.InvalidArgumentError) as error:
+                status, answer["error"] = 400, str(error)
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(json.dumps(answer).encode())
+
+        def log_message(self, *arguments):
+            pass
+
+    server = ThreadingHTTPServer(("localhost", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://localhost:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def to_json(tensor):
+    array = tensor.numpy()
+    return (array.astype("S").astype("U") if array.dtype == object else array).tolist()
+
+
+def test_serving_grpc_client_asks_every_signature(channel, serving):
+    asked = {
+        "serving_default": {"text": TEXTS},
+        "pair": {"text": TEXTS, "text_pair": TEXTS[::-1]},
+        "tokens": {name: [[2, 7, 3], [2, 8, 3]] for name in ("input_word_ids", "input_mask")}
+        | {"input_type_ids": [[0, 0, 1], [0, 0, 0]]},
+        "fill_mask": {"text": TEXTS},
+    }
+    assert sorted(asked) == sorted(serving.signatures)
+    for signature, inputs in asked.items():
+        answered = grpc_client.predict(channel, signature, inputs)
+        expected = serving.signatures[signature](**{name: tf.constant(rows) for name, rows in inputs.items()})
+        assert answered.keys() == expected.keys()
+        for name, array in answered.items():
+            if array.dtype == object:
+                np.testing.assert_array_equal(array, expected[name])
+            else:
+                np.testing.assert_allclose(array, expected[name], rtol=0, atol=1e-6)
+
+
+def test_serving_wrong_requests_over_grpc(channel):
+    wrong = [
+        (
+            "tokens",
+            {name: [[999]] for name in ("input_word_ids", "input_mask", "input_type_ids")},
+            "999 is not in",
+        ),
+        ("pair", {"text": ["a", "b"], "text_pair": ["c"]}, "Shapes of all inputs must match"),
+        ("serving_default", {"text": [["a"]]}, "is not compatible with expected shape"),
+        ("serving_default", {"texts": ["a"]}, "missing a required argument: 'text'"),
+    ]
+    expected = grpc_client.predict(channel, "serving_default", {"text": ["a"]})
+    for signature, inputs, message in wrong:
+        with pytest.raises(grpc.RpcError, match=message) as refused:
+            grpc_client.predict(channel, signature, inputs)
+        assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+        answered = grpc_client.predict(channel, "serving_default", {"text": ["a"]}, version=1)
+        np.testing.assert_allclose(answered["pooled_output"], expected["pooled_output"], rtol=0, atol=1e-6)
+    with pytest.raises(grpc.RpcError) as refused:
+        grpc_client.predict(channel, "serving_default", {"text": ["a"]}, version=7)
+    assert refused.value.code() == grpc.StatusCode.NOT_FOUND
+
+
+def test_serving_rest_client(url, serving):
+    pooled = rest_client.predict(url, "serving_default", {"text": TEXTS})
+    expected = serving.signatures["serving_default"](text=tf.constant(TEXTS))["pooled_output"]
+    np.testing.assert_allclose(pooled, expected, rtol=0, atol=1e-5)
+    filled = rest_client.predict(url, "fill_mask", {"text": TEXTS}, version=1)
+    tokens = serving.signatures["fill_mask"](text=tf.constant(TEXTS))["tokens"].numpy()
+    assert filled["tokens"] == tokens.astype("S").astype("U").tolist()
+    with pytest.raises(ValueError, match=r"serving_default: .*missing a required argument: 'text'"):
+        rest_client.predict(url, "serving_default", {"texts": ["a"]})
+
+
+def test_serving_clients_print_what_fills_a_mask(address, url, monkeypatch, capsys):
+    printed = []
+    for client, where in ((grpc_client, address), (rest_client, url)):
+        monkeypatch.setattr("sys.argv", ["client", "--address", where, *TEXTS])
+        client.main()
+        printed.append(capsys.readouterr().out.splitlines())
+    for lines in printed:
+        assert lines[0] == "The old clock"
+        assert lines[1].startswith("  32 numbers: ")
+        assert lines[6] == "A stone [MASK]"
+        assert lines[7].count("%") == 5
+        assert len(lines) == 6 + 2 + 3
+    assert printed[0][6:] == printed[1][6:]

@@ -7,7 +7,7 @@ PIP_INTEROP ?=
 
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: demo test test-slow lint format clean
+.PHONY: demo test test-slow bazel lint format clean
 
 demo: $(VENV)/.ready  ## raw text to TF Hub modules, end to end; TEXT=path for your own text
 	$(BIN)/python demo.py $(if $(TEXT),--text $(TEXT))
@@ -17,6 +17,9 @@ test: $(VENV)/.ready-dev  ## the test suite, under 15 minutes on two cores
 
 test-slow: $(VENV)/.ready-dev $(INTEROP)/.ready  ## what takes longer, under 40 minutes
 	$(BIN)/python -m pytest -m slow tests
+
+bazel: $(VENV)/.ready-dev  ## builds the BUILD files and runs the small tests, with the Bazel of Debian 12
+	tools/bazel/debian/make_bazel.sh
 
 lint: $(VENV)/.ready-dev
 	$(BIN)/ruff format --check .

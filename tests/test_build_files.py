@@ -181,5 +181,5 @@ def test_fix_refuses_to_lose_a_comment(repository):
 
 def test_relative_imports_are_refused(repository):
     change(repository / "pkg/high.py", "from pkg import low", "from . import low")
-    with pytest.raises(SystemExit, match="high.py:2: a relative import: write the full name"):
+    with pytest.raises(SystemExit, match=r"high\.py:2: a relative import: write the full name"):
         differences(repository)

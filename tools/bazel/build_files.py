@@ -225,7 +225,7 @@ def is_test(path: Path) -> bool:
 
 def is_program(path: Path) -> bool:
     """Whether a new file's target is a py_binary."""
-    return path.stem == "__main__" or path.parts[0] == "benchmarks"
+    return path.stem == "__main__" or path.parts[0] in ("benchmarks", "examples")
 
 
 def main() -> None:

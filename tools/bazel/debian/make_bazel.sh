@@ -16,8 +16,15 @@ done
 
 export PATH=$PWD/.venv/bin:$PATH  # Bazel takes the python3 it finds first: the one that has the requirements
 
-# .bazelrc has options of Bazel 7. The server's memory is bounded, and it goes when it has nothing to do.
-startup=(--noworkspace_rc --host_jvm_args=-Xmx1g --max_idle_secs=60)
+# No rc files: ours has options of Bazel 7, and what Debian's say is repeated here. The
+# server's memory is bounded, and it goes when it has nothing to do.
+startup=(
+    --ignore_all_rc_files
+    --install_base=$debian
+    --trust_install_base
+    --host_jvm_args=-Xmx1g
+    --max_idle_secs=60
+)
 options=(
     --override_repository=bazel_skylib=$debian/tools/skylib
     --override_repository=platforms=$debian/tools/platforms
@@ -26,15 +33,19 @@ options=(
     --override_repository=rules_java=$debian/rules/java
     --override_repository=rules_proto=$debian/rules/proto
     --incompatible_default_to_explicit_init_py
-    --nosandbox_debug
+    --host_javabase=@local_jdk//:jdk
     --symlink_prefix=/  # no bazel-… links in the repository
     --noshow_progress
+    --test_size_filters=small  # the quick ones
+    --test_timeout=300         # also on a busy machine
+    --test_output=errors
+    --test_env=PATH
+    --test_env=TF_CPP_MIN_LOG_LEVEL=2
+    --test_env=ALBERT_TF_SHARED=/nonexistent  # tests that need data from beside the repository skip
 )
 
 bazel() { /usr/bin/bazel-4 "${startup[@]}" "$@"; }
 trap 'bazel shutdown' EXIT
 
 bazel build "${options[@]}" //...
-# Small tests are quick ones. Those that need recorded data from beside the repository skip.
-bazel test "${options[@]}" --test_size_filters=small --test_timeout=300 --test_output=errors \
-    --test_env=PATH --test_env=TF_CPP_MIN_LOG_LEVEL=2 --test_env=ALBERT_TF_SHARED=/nonexistent //...
+bazel test "${options[@]}" //...

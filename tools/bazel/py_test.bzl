@@ -6,7 +6,7 @@ def py_test(name, srcs, deps = [], data = [], **kwargs):
         srcs = srcs + ["//tools/bazel:run_pytest.py"],
         main = "//tools/bazel:run_pytest.py",
         args = ["$(rootpath %s)" % srcs[0]],
-        data = data + ["//:pyproject.toml"],  # pytest's settings
+        data = data + ["//:pyproject.toml", "//:requirements.txt"],  # pytest's settings; new versions, new run
         deps = deps + ["//tests"],  # the package that the names tests.… are in
         **kwargs
     )

@@ -16,8 +16,7 @@ done
 
 export PATH=$PWD/.venv/bin:$PATH  # Bazel takes the python3 it finds first: the one that has the requirements
 
-# No rc files: ours has options of Bazel 7, and what Debian's say is repeated here. The
-# server's memory is bounded, and it goes when it has nothing to do.
+# No rc files: ours has options of Bazel 7, and what Debian's say is repeated here. The server's memory is bounded.
 startup=(
     --ignore_all_rc_files
     --install_base=$debian

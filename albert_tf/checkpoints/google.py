@@ -25,7 +25,9 @@ from albert_tf.config import AlbertConfig
 CONFIG, CHECKPOINT, VOCABULARY = "albert_config.json", "model.ckpt-best", "30k-clean.model"
 
 # What training leaves beside the weights and their slots.
-_TRAINING = re.compile(r"(.*/)?(global_step|save_counter|beta[12]_power|(current_)?loss_scale|good_steps)(_\d+)?")
+_TRAINING = re.compile(
+    r"(.*/)?(global_step|save_counter|beta[12]_power|(current_)?loss_scale|good_steps)(_\d+)?"
+)
 _SLOT = re.compile(r".*/((adam|lamb)_[mv]|Adam(_1)?|Momentum|ExponentialMovingAverage)(_\d+)?")
 
 # Scopes of networks that are none of these, and whose they are.

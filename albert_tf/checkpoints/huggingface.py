@@ -191,7 +191,7 @@ def write_hugging_face(
 
     def value(name: Names) -> np.ndarray:
         if name.ours in variables:
-            return name.to_hugging_face(variables[name.ours].numpy())
+            return name.to_hugging_face(np.asarray(variables[name.ours].read_value()))
         size = model.config.hidden_size
         return {f"{_PROJECTION}/kernel": np.eye(size), f"{_PROJECTION}/bias": np.zeros(size)}[name.ours]
 

@@ -200,7 +200,12 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+QUICK = ("none shared", "two groups of two")
+
+
+@pytest.mark.parametrize(
+    "shape", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in SHAPES]
+)
 def test_every_sharing_is_exported(shape, tensors, tmp_path):
     encoder = albert_tf.AlbertEncoder(TINY.replace(**{"num_hidden_layers": 2, **SHAPES[shape]}))
     module = encoder_module(encoder)

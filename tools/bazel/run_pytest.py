@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+PROJECT = ("albert_tf", "hub_export", "tests", "tools")
+
 
 def main() -> int:
     """Exit status of pytest for the files and options on the command line."""
@@ -15,7 +17,21 @@ def main() -> int:
         f"--basetemp={Path(os.environ['TEST_TMPDIR']) / 'pytest'}",
         f"--junitxml={os.environ['XML_OUTPUT_FILE']}",
     ]
-    return pytest.main([*options, *sys.argv[1:]])
+    status = pytest.main([*options, *sys.argv[1:]])
+    if elsewhere := installed_modules(os.environ["TEST_SRCDIR"]):
+        print("not among the deps, found where the project is installed:", *elsewhere, sep="\n")
+        return 1
+    return status
+
+
+def installed_modules(runfiles: str) -> list[str]:
+    """The project's modules that were imported from outside the files that Bazel gave to this test."""
+    files = [
+        module.__file__
+        for name, module in list(sys.modules.items())
+        if name.partition(".")[0] in PROJECT and getattr(module, "__file__", None)
+    ]
+    return [file for file in files if not file.startswith(runfiles)]
 
 
 if __name__ == "__main__":

@@ -126,7 +126,7 @@ def modules_by_folder(root: Path) -> dict[Path, dict[str, Module]]:
 
 def needed(root: Path, path: Path, paths: dict[str, Path]) -> dict[Path, str]:
     """The files that a file imports, or that pytest imports for it, each with the reason."""
-    found = {}
+    found: dict[Path, str] = {}
     for line, name in imports(ast.parse((root / path).read_text("utf-8"))):
         if name.startswith("."):
             raise SystemExit(f"{path}:{line}: a relative import: write the full name")

@@ -26,12 +26,11 @@ def main() -> int:
 
 def installed_modules(runfiles: str) -> list[str]:
     """The project's modules that were imported from outside the files that Bazel gave to this test."""
+    modules = [sys.modules[name] for name in sorted(sys.modules) if name.partition(".")[0] in PROJECT]
     files = [
-        module.__file__
-        for name, module in list(sys.modules.items())
-        if name.partition(".")[0] in PROJECT and getattr(module, "__file__", None)
-    ]
-    return [file for file in files if not file.startswith(runfiles)]
+        getattr(module, "__file__", None) or "" for module in modules
+    ]  # none: a folder without __init__.py
+    return [file for file in files if file and not file.startswith(runfiles)]
 
 
 if __name__ == "__main__":

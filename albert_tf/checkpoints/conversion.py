@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 from collections.abc import Callable
 from importlib import metadata
@@ -24,7 +25,7 @@ from albert_tf.checkpoints.run import build_model, load, read_task, read_tokeniz
 from albert_tf.checkpoints.safetensors import open_safetensors
 from albert_tf.checkpoints.steps import PathLike, newest_checkpoint
 from albert_tf.checkpoints.tensor_bundle import open_bundle
-from albert_tf.checkpoints.transfer import Source, compare, fill
+from albert_tf.checkpoints.transfer import Source, compare, read_value
 from albert_tf.config import AlbertConfig
 
 
@@ -97,8 +98,7 @@ def _read(source: Source, partial: bool) -> tuple[Any, Conversion]:
         problems += vocabulary_problems(source.vocabulary, source.config.vocab_size)
     if problems:
         raise ValueError(f"{source.tensors.origin}: {'; '.join(problems)}")
-    model = build_model(source.config, source.task)
-    fill(model, source)
+    model = build_model(source.config, source.task, functools.partial(read_value, source))
     return model, Conversion(unread, fresh)
 
 

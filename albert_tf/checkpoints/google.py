@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.checkpoints.names import GOOGLE_SCOPE, variable_names, whole_layers
+from albert_tf.checkpoints.names import GOOGLE_SCOPE, grouping_problems, variable_names, whole_layers
 from albert_tf.checkpoints.run import task_of, write_json
 from albert_tf.checkpoints.transfer import (
     Source,
@@ -25,7 +25,9 @@ from albert_tf.config import AlbertConfig
 CONFIG, CHECKPOINT, VOCABULARY = "albert_config.json", "model.ckpt-best", "30k-clean.model"
 
 # What training leaves beside the weights and their slots.
-_TRAINING = re.compile(r"(.*/)?(global_step|save_counter|beta[12]_power|(current_)?loss_scale|good_steps)(_\d+)?")
+_TRAINING = re.compile(
+    r"(.*/)?(global_step|save_counter|beta[12]_power|(current_)?loss_scale|good_steps)(_\d+)?"
+)
 _SLOT = re.compile(r".*/((adam|lamb)_[mv]|Adam(_1)?|Momentum|ExponentialMovingAverage)(_\d+)?")
 
 # Scopes of networks that are none of these, and whose they are.
@@ -70,6 +72,7 @@ def google_source(tensors: Tensors, config: AlbertConfig, partial: bool, vocabul
 
     others = [whose for scope, whose in _OTHERS.items() if any(scope in name for name in tensors.shapes)]
     problems = [f"the layout is that of {whose}, another network" for whose in others]
+    problems += grouping_problems(config, _group)
     return Source(tensors, config, task, wanted, is_ignored, vocabulary, problems=problems)
 
 
@@ -91,6 +94,10 @@ def _layer_normalization(names: Iterable[str]) -> dict[str, str]:
     return aliases
 
 
+def _group(layer: int, layers: int, groups: int) -> int:
+    return int(layer / layers * groups)
+
+
 def google_config(config: AlbertConfig) -> dict[str, Any]:
     """What albert_config.json says of a network.
 
@@ -100,6 +107,8 @@ def google_config(config: AlbertConfig) -> dict[str, Any]:
     problems = []
     if config.sharing in ("attention", "ffn"):
         problems.append(f'sharing="{config.sharing}": there layers share both blocks or none')
+    else:
+        problems += grouping_problems(whole_layers(config), _group)
     if config.hidden_act == "gelu_erf":
         problems.append('hidden_act="gelu_erf": its GELU is the tanh form')
     if config.layer_norm_eps != 1e-12:

@@ -8,7 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.checkpoints.names import HUGGING_FACE_SCOPE, Names, variable_names, whole_layers
+from albert_tf.checkpoints.names import (
+    HUGGING_FACE_SCOPE,
+    Names,
+    grouping_problems,
+    variable_names,
+    whole_layers,
+)
 from albert_tf.checkpoints.run import read_json, task_of, write_json
 from albert_tf.checkpoints.safetensors import write_safetensors
 from albert_tf.checkpoints.transfer import Prefix, Source, Tensors, Wanted, find_prefix, find_task
@@ -75,7 +81,20 @@ def hugging_face_source(tensors: Tensors, config: Path, partial: bool, vocabular
             names.to_hugging_face,
             optional=has_no_pooler and names.ours.startswith("pooler/"),
         )
-    return Source(tensors, shape, task, wanted, ignored.__contains__, vocabulary, _tokenizer(vocabulary))
+    return Source(
+        tensors,
+        shape,
+        task,
+        wanted,
+        ignored.__contains__,
+        vocabulary,
+        _tokenizer(vocabulary),
+        grouping_problems(shape, _group),
+    )
+
+
+def _group(layer: int, layers: int, groups: int) -> int:
+    return int(layer / (layers / groups))
 
 
 def _task(task: dict[str, Any], values: Mapping[str, Any], config: Path) -> dict[str, Any]:
@@ -143,7 +162,11 @@ def hugging_face_config(config: AlbertConfig, task: Mapping[str, Any]) -> dict[s
     Raises:
       ValueError: transformers has no such network.
     """
-    values = whole_layers(config).to_dict()
+    grouped = whole_layers(config)
+    problems = grouping_problems(grouped, _group)
+    if problems:
+        raise ValueError(f"transformers has no such network: {'; '.join(problems)}")
+    values = grouped.to_dict()
     for key in ("sharing", "project_embeddings"):
         del values[key]
     values |= {
@@ -191,7 +214,7 @@ def write_hugging_face(
 
     def value(name: Names) -> np.ndarray:
         if name.ours in variables:
-            return name.to_hugging_face(variables[name.ours].numpy())
+            return name.to_hugging_face(np.asarray(variables[name.ours].read_value()))
         size = model.config.hidden_size
         return {f"{_PROJECTION}/kernel": np.eye(size), f"{_PROJECTION}/bias": np.zeros(size)}[name.ours]
 

@@ -6,7 +6,7 @@ modules have Google's names; its TF 2 encoders, exported by TensorFlow Model Gar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -238,6 +238,22 @@ def whole_layers(config: AlbertConfig) -> AlbertConfig:
     if config.sharing == "all":
         return config
     return config.replace(sharing="all", num_hidden_groups=config.num_hidden_layers)
+
+
+def grouping_problems(config: AlbertConfig, group: Callable[[int, int, int], int]) -> list[str]:
+    """The layers that other code puts into another group, since it computes with fractions.
+
+    Args:
+      config: the network's shape, of whole layers.
+      group: the group of a layer there, from the layer's index, L and G.
+    """
+    layers, groups = config.num_hidden_layers, config.num_hidden_groups
+    return [
+        f"layer {layer} of {layers} would be in group {group(layer, layers, groups)} of {groups} there, by a "
+        f"rounding error, not in {layer * groups // layers}"
+        for layer in range(layers)
+        if group(layer, layers, groups) != layer * groups // layers
+    ]
 
 
 def sizes(config: AlbertConfig, task: Mapping[str, Any]) -> dict[str, int]:

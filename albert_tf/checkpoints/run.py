@@ -22,12 +22,16 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+import tensorflow as tf
+
 from albert_tf.checkpoints.files import new_directory, write_file
-from albert_tf.checkpoints.steps import PathLike, newest_checkpoint, read_checkpoint, write_checkpoint
+from albert_tf.checkpoints.names import variable_names
+from albert_tf.checkpoints.steps import PathLike, model_reader, newest_checkpoint, write_checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.model import (
     AlbertClassifier,
@@ -78,26 +82,44 @@ def task_of(model: Any) -> dict[str, Any]:
     raise ValueError(f"a {type(model).__name__} cannot be saved as a run: it is none of {known}")
 
 
-def build_model(config: AlbertConfig, task: Mapping[str, Any], **kwargs: Any) -> Any:
-    """An untrained model of the kind and with the arguments that a task.json names.
+def build_model(
+    config: AlbertConfig,
+    task: Mapping[str, Any],
+    read: Callable[[str], np.ndarray | None] | None = None,
+    **kwargs: Any,
+) -> Any:
+    """A model of the kind and with the arguments that a task.json names.
 
     Args:
       config: the network's shape.
       task: what task.json holds.
+      read: the value of a variable by its name, or None where it begins at random, as all do without this.
+        The variables are made with these values: there is no memory for random ones besides.
       **kwargs: of keras.Model, such as `dtype`.
     Returns:
       The model.
     Raises:
       ValueError: task.json names no model of ours, or not all that it is made with.
     """
+    check_task(task)
+    cls, arguments = MODELS[task["model"]]
+
+    def create(next_creator: Callable[..., tf.Variable], **variable: Any) -> tf.Variable:
+        value = None if read is None else read(variable["name"])
+        return next_creator(**(variable if value is None else {**variable, "initial_value": value}))
+
+    with tf.variable_creator_scope(create):
+        return cls(config, **{name: task[name] for name in arguments}, **kwargs)
+
+
+def check_task(task: Mapping[str, Any]) -> None:
+    """ValueError where a task.json names no model of ours, or not all that it is made with."""
     kind = task.get("model")
     if kind not in MODELS:
         raise ValueError(f"model={kind!r} is none of {', '.join(MODELS)}")
-    cls, arguments = MODELS[kind]
-    missing = [name for name in arguments if name not in task]
+    missing = [name for name in MODELS[kind].arguments if name not in task]
     if missing:
         raise ValueError(f"{', '.join(missing)} is missing: a {kind} needs it")
-    return cls(config, **{name: task[name] for name in arguments}, **kwargs)
 
 
 def create_run(
@@ -197,11 +219,11 @@ def load(run_dir: PathLike, step: int | None = None) -> Any:
         if step is None:
             raise FileNotFoundError(f"{Path(run_dir) / 'checkpoints'} holds no checkpoint: nothing to load")
     try:
-        model = build_model(config, task)
+        check_task(task)
+        shapes = {names.ours: names.shape for names in variable_names(config, task)}
     except ValueError as error:
         raise ValueError(f"{Path(run_dir) / TASK}: {error}") from error
-    read_checkpoint(run_dir, step, model=model)
-    return model
+    return build_model(config, task, model_reader(run_dir, step, shapes))
 
 
 def read_config(run: PathLike) -> AlbertConfig:

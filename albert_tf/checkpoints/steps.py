@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from albert_tf.checkpoints.tensor_bundle import READ_ERRORS, checkpoint_shapes, unreadable
@@ -101,7 +102,10 @@ def read_checkpoint(run: PathLike, step: int, /, **parts: Any) -> None:
     prefix = _existing(run, step)
     shapes = checkpoint_shapes(prefix)
     if "model" in parts:
-        _check_model(prefix, shapes, parts["model"])
+        variables = parts["model"].variables
+        _check_model(
+            prefix, shapes, {variable.name.partition(":")[0]: variable.shape for variable in variables}
+        )
     try:
         status = tf.train.Checkpoint(**parts).read(str(prefix))
         status.assert_existing_objects_matched().expect_partial()
@@ -119,10 +123,43 @@ def _existing(run: PathLike, step: int) -> Path:
     return prefix
 
 
-def _check_model(prefix: Path, shapes: Mapping[str, list[int]], model: Any) -> None:
+def model_reader(
+    run: PathLike, step: int, variables: Mapping[str, Sequence[int]]
+) -> Callable[[str], np.ndarray | None]:
+    """Reads a model's variables from the checkpoint of a step one by one.
+
+    Args:
+      run: the run directory.
+      step: training step.
+      variables: the shapes of all of the model's variables, by name.
+    Returns:
+      What reads the value of a variable by its name; None for what is no variable of the model. It raises
+      ValueError where the checkpoint is damaged.
+    Raises:
+      FileNotFoundError: the run has no such checkpoint; the message says which it has.
+      ValueError: the checkpoint is damaged or of another model; the message names file and variables.
+    """
+    prefix = _existing(run, step)
+    shapes = checkpoint_shapes(prefix)
+    _check_model(prefix, shapes, variables)
+    keys = _model_keys(shapes)
+    reader = tf.train.load_checkpoint(str(prefix))
+
+    def read(name: str) -> np.ndarray | None:
+        try:
+            return reader.get_tensor(keys[name]) if name in variables else None
+        except READ_ERRORS as error:
+            raise unreadable(prefix, error) from error
+
+    return read
+
+
+def _check_model(
+    prefix: Path, shapes: Mapping[str, list[int]], variables: Mapping[str, Sequence[int]]
+) -> None:
     """ValueError, with their names, where the variables of a model are not those of its checkpoint."""
-    ours = {variable.name.partition(":")[0]: list(variable.shape) for variable in model.variables}
-    theirs = _model_variables(shapes)
+    ours = {name: list(shape) for name, shape in variables.items()}
+    theirs = {name: shapes[key] for name, key in _model_keys(shapes).items()}
     problems = [f"{name} is missing" for name in sorted(ours.keys() - theirs.keys())]
     problems += [f"{name} is not in the model" for name in sorted(theirs.keys() - ours.keys())]
     problems += [
@@ -134,14 +171,14 @@ def _check_model(prefix: Path, shapes: Mapping[str, list[int]], model: Any) -> N
         raise ValueError(f"{prefix}.index is of another model: {'; '.join(problems)}")
 
 
-def _model_variables(shapes: Mapping[str, list[int]]) -> dict[str, list[int]]:
-    """The part of a checkpoint's contents that is a model's variables, by their own names."""
+def _model_keys(keys: Iterable[str]) -> dict[str, str]:
+    """The part of a checkpoint's contents that is a model's variables: the key of each by its own name."""
     found = {}
-    for key, shape in shapes.items():
+    for key in keys:
         if key.startswith("model/") and key.endswith(_VALUE):
             name = key.removesuffix(_VALUE).rpartition("/")[2].replace(".S", "/")
             # Every variable of ours is in a scope. What Keras hangs on a compiled model, its optimizer and
             # metrics, is not.
             if "/" in name:
-                found[name] = shape
+                found[name] = key
     return found

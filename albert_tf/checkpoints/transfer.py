@@ -85,19 +85,23 @@ def compare(source: Source, partial: bool = False) -> Comparison:
     return Comparison(problems, unread, fresh)
 
 
-def fill(model: Any, source: Source) -> None:
-    """Assigns what a checkpoint has, once `compare` found no problems, to the variables of a model.
+def read_value(source: Source, name: str | None) -> np.ndarray | None:
+    """The value of a variable of ours, once `compare` found no problems; None where there is none.
 
+    Args:
+      source: the checkpoint.
+      name: of the variable.
     Raises:
       ValueError: the checkpoint is damaged, or holds what is no number.
     """
-    for variable in model.variables:
-        wanted = source.wanted[variable.name.partition(":")[0]]
-        if wanted.name in source.tensors.shapes:
-            value = source.tensors.read(wanted.name).astype(np.float32, copy=False)
-            if not np.isfinite(value).all():
-                raise ValueError(f"{source.tensors.origin}: {wanted.name} holds NaN or infinity")
-            variable.assign(wanted.transform(value))
+    wanted = source.wanted.get(name or "")
+    if wanted is None or wanted.name not in source.tensors.shapes:
+        return None
+    with np.errstate(over="ignore"):  # found below
+        value = source.tensors.read(wanted.name).astype(np.float32, copy=False)
+    if not np.isfinite(value).all():
+        raise ValueError(f"{source.tensors.origin}: {wanted.name} holds NaN or infinity")
+    return wanted.transform(value)
 
 
 class Prefix(NamedTuple):

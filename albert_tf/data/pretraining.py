@@ -17,8 +17,8 @@ import tensorflow as tf
 
 from albert_tf.data.documents import corpus_documents, shuffled, tokenized
 from albert_tf.data.examples import ExampleMaker
+from albert_tf.text.fast_tokenizer import FastPieceTokenizer
 from albert_tf.text.files import input_files
-from albert_tf.text.tokenizer import PieceTokenizer
 from albert_tf.text.vocabulary import Vocabulary
 
 EXAMPLES_SHUFFLED = 4096
@@ -91,7 +91,7 @@ def pretraining_dataset(
         whole_word=whole_word,
     )
     part = input_context or tf.distribute.InputContext()
-    tokenizer = PieceTokenizer(pieces, lowercase, strip_accents)
+    tokenizer = FastPieceTokenizer(pieces, lowercase, strip_accents)
     row_seed, mask_seed = tf.unstack(tf.random.split([seed, part.input_pipeline_id]))
 
     # Without a look at the first of them an endless dataset would search for its first example for ever.
@@ -126,7 +126,7 @@ def pretraining_dataset(
     )
 
 
-def _has_examples(documents: tf.data.Dataset, tokenizer: PieceTokenizer, maker: ExampleMaker) -> bool:
+def _has_examples(documents: tf.data.Dataset, tokenizer: FastPieceTokenizer, maker: ExampleMaker) -> bool:
     """Whether any example comes of these documents."""
     blocks = (tokenized(texts, tokenizer) for texts in documents.batch(DOCUMENTS_AT_ONCE))
     return any(tf.size(maker.rows(block, tf.constant([0, 0])).labels) > 0 for block in blocks)

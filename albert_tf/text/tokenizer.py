@@ -40,7 +40,11 @@ class PieceTokenizer(tf.Module):
         Returns:
           int32 [B, (tokens)], no special tokens added.
         """
-        return self._sentencepiece.tokenize(normalize(text, self.lowercase, self.strip_accents))
+        return self.tokenize_normalized(normalize(text, self.lowercase, self.strip_accents))
+
+    def tokenize_normalized(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """The token ids of texts that `normalize` has seen, string [B] → int32 [B, (tokens)]."""
+        return self._sentencepiece.tokenize(text)
 
     def tokenize_with_offsets(
         self, text: tf.Tensor

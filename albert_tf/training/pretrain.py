@@ -17,14 +17,13 @@ from albert_tf.checkpoints.run import (
     RECIPE,
     build_model,
     create_run,
-    newest_checkpoint,
-    read_checkpoint,
     read_config,
     read_json,
     read_task,
     read_tokenizer,
     write_json,
 )
+from albert_tf.checkpoints.steps import newest_checkpoint, read_checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.data import pretraining_dataset
 from albert_tf.optimization import create_optimizer

@@ -187,3 +187,24 @@ def test_archives_that_lead_out_of_their_folder(folder, tmp_path):
         archive.add(folder / "albert_config.json", "../../escaped.json")
     with pytest.raises(ValueError, match=r"evil\.tar\.gz is no archive, or damaged"):
         convert("google", "run", tmp_path / "evil.tar.gz", tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("target", "layers", "groups", "message"),
+    [
+        ("google", 22, 22, "layer 15 of 22 would be in group 14 of 22 there, by a rounding error, not in 15"),
+        (
+            "huggingface",
+            18,
+            14,
+            "layer 9 of 18 would be in group 6 of 14 there, by a rounding error, not in 7",
+        ),
+    ],
+)
+def test_groups_that_others_compute_with_an_error(tmp_path, target, layers, groups, message):
+    """int(15 / 22 * 22) is 14, and int(9 / (18 / 14)) is 6."""
+    small = TINY.replace(hidden_size=4, embedding_size=4, num_attention_heads=1, intermediate_size=4)
+    config = small.replace(num_hidden_layers=layers, num_hidden_groups=groups)
+    albert_tf.save(albert_tf.AlbertEncoder(config), tmp_path / "run")
+    with pytest.raises(ValueError, match=message):
+        convert("run", target, tmp_path / "run", tmp_path / "there")

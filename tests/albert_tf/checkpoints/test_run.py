@@ -31,6 +31,9 @@ def weights(model):
         lambda: albert_tf.AlbertEncoder(SMALL),
         lambda: albert_tf.AlbertPretrainer(SMALL, sentence_objective="nsp"),
         lambda: albert_tf.AlbertPretrainer(SMALL.replace(sharing="ffn"), sentence_objective="none"),
+        lambda: albert_tf.AlbertClassifier(SMALL, num_labels=3),
+        lambda: albert_tf.AlbertSpanLabeler(SMALL),
+        lambda: albert_tf.AlbertMultipleChoice(SMALL, num_choices=4),
     ],
 )
 def test_load_is_the_inverse_of_save(model, tmp_path):
@@ -134,6 +137,7 @@ def test_missing_file(run, name):
         ("task.json", "[]", "task.json must hold a JSON object"),
         ("task.json", '{"model": "oracle"}', "task.json: model='oracle' is none of encoder, pretrainer"),
         ("task.json", '{"model": "pretrainer"}', "task.json: sentence_objective is missing"),
+        ("task.json", '{"model": "classifier"}', "task.json: num_labels is missing: a classifier needs it"),
         (
             "task.json",
             '{"model": "encoder"}',

@@ -200,7 +200,12 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+QUICK = ("none shared", "two groups of two")
+
+
+@pytest.mark.parametrize(
+    "shape", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in SHAPES]
+)
 def test_every_sharing_is_exported(shape, tensors, tmp_path):
     encoder = albert_tf.AlbertEncoder(TINY.replace(**{"num_hidden_layers": 2, **SHAPES[shape]}))
     module = encoder_module(encoder)
@@ -214,7 +219,7 @@ def test_every_sharing_is_exported(shape, tensors, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["albert_base_v2", "albert_large_v1", "albert_xlarge_v2", "bert_large"])
+@pytest.mark.parametrize("name", ["albert_base_v2", "albert_large_v1", "albert_xlarge_v2", "bert_base"])
 def test_size_of_what_is_written(name, tmp_path):
     model = albert_tf.AlbertPretrainer(albert_tf.PRESETS[name])
     tf.saved_model.save(encoder_module(model), str(tmp_path))

@@ -109,6 +109,7 @@ def test_a_vocabulary_larger_than_the_model_is_refused(small_run, tmp_path):
         export(run, tmp_path / "out", seq_length=16)
 
 
+@pytest.mark.slow
 def test_a_fault_that_the_check_finds_leaves_nothing(small_run, tmp_path, monkeypatch, capsys):
     save = export_module.signature_answers
 

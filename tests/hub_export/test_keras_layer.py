@@ -39,6 +39,7 @@ def plain_encoder(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_preprocessor_8_whole_model_as_saved_model(trained, tmp_path):
     trained.save(tmp_path / "model", save_format="tf")
     reloaded = keras.models.load_model(tmp_path / "model")

@@ -127,7 +127,10 @@ def _pretrain_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--vocabulary", required=True, help="SentencePiece model; it sets vocab_size")
     parser.add_argument("--output", required=True, help="run directory; resumed where it holds checkpoints")
     parser.add_argument(
-        "--recipe", default="albert", choices=RECIPES, help="hyper-parameters by name (albert)"
+        "--recipe",
+        choices=RECIPES,
+        metavar="NAME",
+        help=f"hyper-parameters (the preset's, else {DEFAULT_RECIPE}): {', '.join(RECIPES)}",
     )
     _field_flags(parser, PretrainingRecipe, "the recipe's")
     parser.add_argument(

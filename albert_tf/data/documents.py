@@ -12,7 +12,8 @@ import tensorflow as tf
 LONGEST_DOCUMENT = 1 << 17
 DOCUMENTS_SHUFFLED = 1024
 _LINES_AT_ONCE = 256
-_HASH_BUCKETS = 1 << 30
+_BUCKETS = 1 << 30
+_BYTES_HASHED = 4096
 
 
 class Documents(NamedTuple):
@@ -24,58 +25,73 @@ class Documents(NamedTuple):
 
 
 def text_documents(file: tf.Tensor | str) -> tf.data.Dataset:
-    """The documents of a text file: strings, a sentence a line.
+    """The documents of a text file, a sentence a line, and the hash bucket of each.
 
     Blank lines end documents; lines lose the whitespace around them. Compressed files end in `.gz`. A
-    document of more than LONGEST_DOCUMENT bytes comes in several parts.
+    document of more than LONGEST_DOCUMENT bytes comes in several parts, all with the bucket of the first.
 
     Args:
       file: its path.
     Returns:
-      A dataset of string scalars.
+      A dataset of string and int64 scalars.
     """
     compressed = tf.strings.regex_full_match(file, r"(?s).*\.gz")
     lines = tf.data.TextLineDataset(file, tf.where(compressed, "GZIP", ""))
     end_of_file = tf.data.Dataset.from_tensors(tf.constant([""]))
     parts = lines.batch(_LINES_AT_ONCE).concatenate(end_of_file)
-    return parts.scan(tf.constant(""), _complete_documents).unbatch()
+    nothing = (tf.constant(""), tf.constant(-1, tf.int64))
+    return parts.scan(nothing, _complete_documents).unbatch()
 
 
-def _complete_documents(begun: tf.Tensor, lines: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def _complete_documents(
+    begun: tuple[tf.Tensor, tf.Tensor], lines: tf.Tensor
+) -> tuple[tuple[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
     """The documents that these lines complete.
 
     Args:
-      begun: the document that the lines before have begun, or "".
+      begun: what the lines before have begun and not given out, or "", and the bucket of what they have given
+        out of the same document, or -1.
       lines: string [n].
     Returns:
-      The document that is still going on or "", and the complete ones, string [documents].
+      The same for the lines that follow, and the complete documents with their buckets, string and int64
+      [documents].
     """
+    begun_text, begun_bucket = begun
     lines = tf.strings.strip(lines)
     blank = lines == ""
     numbers = tf.cumsum(tf.cast(blank, tf.int32))  # [n], which document a line belongs to
     count = numbers[-1] + 1
-    text = tf.concat([[begun], tf.boolean_mask(lines, ~blank)], axis=0)
+    text = tf.concat([[begun_text], tf.boolean_mask(lines, ~blank)], axis=0)
     numbers = tf.concat([[0], tf.boolean_mask(numbers, ~blank)], axis=0)
-    documents = tf.strings.unsorted_segment_join(text, numbers, count, separator="\n")
+    documents = tf.strings.strip(tf.strings.unsorted_segment_join(text, numbers, count, separator="\n"))
+    first = tf.where(begun_bucket < 0, hash_bucket(documents[0]), begun_bucket)
+    buckets = tf.concat([[first], hash_bucket(documents[1:])], axis=0)  # [documents]
     too_long = tf.strings.length(documents[-1]) > LONGEST_DOCUMENT
-    begun = tf.where(too_long, "", documents[-1])
+    goes_on = tf.where(count == 1, begun_bucket, -1)
+    begun = (tf.where(too_long, "", documents[-1]), tf.where(too_long, buckets[-1], goes_on))
     complete = tf.where(too_long, documents, tf.concat([documents[:-1], [""]], axis=0))
-    complete = tf.strings.strip(complete)  # begun may have been ""
-    return begun, tf.boolean_mask(complete, complete != "")
+    return begun, (tf.boolean_mask(complete, complete != ""), tf.boolean_mask(buckets, complete != ""))
 
 
-def in_hash_range(document: tf.Tensor, share: tuple[float, float]) -> tf.Tensor:
-    """Whether the hash of a document lies in a part of the unit interval: the same part holds the same text.
+def hash_bucket(texts: tf.Tensor) -> tf.Tensor:
+    """A number below 2**30 for each text, from its first 4 KiB: string → int64 of the same shape.
+
+    The beginning, so that all parts of a long document lie in one part of a corpus.
+    """
+    return tf.strings.to_hash_bucket_fast(tf.strings.substr(texts, 0, _BYTES_HASHED), _BUCKETS)
+
+
+def in_hash_range(buckets: tf.Tensor, share: tuple[float, float]) -> tf.Tensor:
+    """Whether documents lie in a part of the unit interval by their hash.
 
     Args:
-      document: string scalar.
+      buckets: of `hash_bucket`, int64.
       share: begin and end of the part, (0.0, 0.01) for a hundredth of all documents.
     Returns:
-      bool scalar.
+      bool of the same shape.
     """
-    first, last = (round(edge * _HASH_BUCKETS) for edge in share)
-    bucket = tf.strings.to_hash_bucket_fast(document, _HASH_BUCKETS)
-    return (bucket >= first) & (bucket < last)
+    first, last = (round(edge * _BUCKETS) for edge in share)
+    return (buckets >= first) & (buckets < last)
 
 
 def tokenized(documents: tf.Tensor, tokenize: Callable[[tf.Tensor], tf.RaggedTensor]) -> Documents:
@@ -99,34 +115,32 @@ def tokenized(documents: tf.Tensor, tokenize: Callable[[tf.Tensor], tf.RaggedTen
 
 def corpus_documents(
     files: Sequence[str],
+    read: Callable[[tf.Tensor], tf.data.Dataset],
     part: tf.distribute.InputContext,
-    hash_range: tuple[float, float] | None,
     shuffle_seed: tf.Tensor | None,
 ) -> tf.data.Dataset:
-    """The documents of text files that one input pipeline reads in one epoch.
+    """The documents that one input pipeline reads of a corpus in one epoch.
 
     Args:
       files: their paths.
+      read: the documents of a file.
       part: which pipeline this is. With at least as many files as pipelines each reads whole files, else each
         reads all of them and takes every n-th document.
-      hash_range: of `in_hash_range`; None for all documents.
       shuffle_seed: int64 [2]: files in random order, four at a time, and DOCUMENTS_SHUFFLED documents mixed;
-        None keeps the order of the text.
+        None keeps the order of the files.
     Returns:
-      A dataset of string scalars.
+      A dataset of what `read` gives.
     """
     pipelines, index = part.num_input_pipelines, part.input_pipeline_id
     whole_files = len(files) >= pipelines
     paths = tf.constant(files[index::pipelines] if whole_files else files)
     if shuffle_seed is None:
-        documents = tf.data.Dataset.from_tensor_slices(paths).flat_map(text_documents)
+        documents = tf.data.Dataset.from_tensor_slices(paths).flat_map(read)
     else:
         paths = tf.random.experimental.stateless_shuffle(paths, shuffle_seed)
         documents = tf.data.Dataset.from_tensor_slices(paths).interleave(
-            text_documents, cycle_length=4, block_length=16, num_parallel_calls=4
+            read, cycle_length=4, block_length=16, num_parallel_calls=4
         )
-    if hash_range is not None:
-        documents = documents.filter(lambda document: in_hash_range(document, hash_range))
     if not whole_files:
         documents = documents.shard(pipelines, index)
     if shuffle_seed is not None:

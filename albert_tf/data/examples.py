@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from albert_tf.data.documents import Documents
 from albert_tf.data.masking import mask_tokens, ngram_length_probabilities
-from albert_tf.data.segments import segment_pairs, single_segments
+from albert_tf.data.segments import random_next_pairs, segment_pairs, single_segments
 from albert_tf.features import MASK, SENTENCE_LABELS, TYPE_IDS, check_sentence_objective, pretraining_spec
 from albert_tf.text.packing import mask_and_type_ids, pack_spans, segment_numbers
 from albert_tf.text.vocabulary import Vocabulary
@@ -43,10 +43,6 @@ class ExampleMaker:
 
     def __post_init__(self) -> None:
         check_sentence_objective(self.sentence_objective)
-        if self.sentence_objective == "nsp":
-            raise ValueError(
-                'sentence_objective="nsp" cannot be made from documents yet: use "sop" or "none"'
-            )
         specials = 2 if self.sentence_objective == "none" else 3
         if self.seq_length < specials + 2:
             raise ValueError(
@@ -66,21 +62,19 @@ class ExampleMaker:
         if self.sentence_objective == "none":
             segments = single_segments(documents, self.seq_length, self.short_seq_prob, seed)
         else:
+            pairs = {"sop": segment_pairs, "nsp": random_next_pairs}[self.sentence_objective]
             starts_word = tf.constant(self.vocabulary.starts_word)
-            segments = segment_pairs(documents, starts_word, self.seq_length, self.short_seq_prob, seed)
+            segments = pairs(documents, starts_word, self.seq_length, self.short_seq_prob, seed)
         word_ids = pack_spans(documents.tokens, segments.starts, segments.lengths, self.seq_length)
         word_ids = tf.ensure_shape(word_ids, [None, self.seq_length])
         return Rows(word_ids, segments.lengths, segments.labels)
 
     def batch(self, rows: Rows, seed: tf.Tensor) -> dict[str, tf.Tensor]:
         """Rows with masks, by name; what is missing of batch_size are rows of nothing; seed is int [2]."""
-        missing = self.batch_size - tf.size(rows.labels)
-        word_ids, *lengths = (_filled(tensor, missing) for tensor in (rows.word_ids, *rows.lengths))
-        mask, type_ids = mask_and_type_ids(lengths, self.seq_length)
-        real = tf.cast(tf.range(self.batch_size) < self.batch_size - missing, tf.int32)[:, tf.newaxis]
+        mask, type_ids = mask_and_type_ids(rows.lengths, self.seq_length)
         features = mask_tokens(
-            word_ids,
-            segment_numbers(lengths, self.seq_length),
+            rows.word_ids,
+            segment_numbers(rows.lengths, self.seq_length),
             seed,
             starts_word=tf.constant(self.vocabulary.starts_word),
             ordinary_ids=tf.constant(self.vocabulary.ordinary_ids),
@@ -89,15 +83,34 @@ class ExampleMaker:
             max_ngram=self.max_ngram,
             whole_word=self.whole_word,
         )
-        features |= {MASK: mask * real, TYPE_IDS: type_ids * real}
+        features |= {MASK: mask, TYPE_IDS: type_ids}
         if labels := SENTENCE_LABELS.get(self.sentence_objective):
-            features[labels] = _filled(rows.labels, missing, -1)
-        spec = pretraining_spec(
-            self.batch_size, self.seq_length, self.max_predictions, self.sentence_objective
-        )
-        return {name: tf.ensure_shape(features[name], spec[name].shape) for name in spec}
+            features[labels] = rows.labels
+        size = self.seq_length, self.max_predictions, self.sentence_objective
+        return filled_batch(features, self.batch_size, *size)
 
 
-def _filled(tensor: tf.Tensor, missing: tf.Tensor, value: int = 0) -> tf.Tensor:
-    """A tensor with so many more rows of one value at its end."""
-    return tf.pad(tensor, [[0, missing]] + [[0, 0]] * (tensor.shape.rank - 1), constant_values=value)
+def filled_batch(
+    features: dict[str, tf.Tensor],
+    batch_size: int,
+    seq_length: int,
+    max_predictions: int,
+    sentence_objective: str,
+) -> dict[str, tf.Tensor]:
+    """A batch of static shape: what is missing are rows of zero mask and weights, and label -1.
+
+    Args:
+      features: at most batch_size rows, as `pretraining_spec` names them.
+      batch_size: B.
+      seq_length: S.
+      max_predictions: P.
+      sentence_objective: which labels there are.
+    """
+    spec = pretraining_spec(batch_size, seq_length, max_predictions, sentence_objective)
+    batch = {}
+    for name in spec:
+        tensor = features[name]
+        missing = [[0, batch_size - tf.shape(tensor)[0]]] + [[0, 0]] * (tensor.shape.rank - 1)
+        filler = -1 if name in SENTENCE_LABELS.values() else 0
+        batch[name] = tf.ensure_shape(tf.pad(tensor, missing, constant_values=filler), spec[name].shape)
+    return batch

@@ -1,9 +1,9 @@
-"""Pre-training batches from text: nothing is held, nothing is duplicated, one seed means the same bytes.
+"""Pre-training batches: nothing is held, nothing is duplicated, one seed means the same bytes.
 
-Text files become documents (strings), blocks of documents become flat tokens with sentence lengths, and a
-block becomes all of its examples at once, packed rows of one chunk each. The rows are shuffled and batched,
-and only then does a batch get its masks, so that every epoch sees other pairs and other masks. Each stage is
-a function of tensors and of a seed made of (seed, epoch, block) or (seed, batch): no state but the iterator's
+Files become documents (strings), blocks of documents become flat tokens with sentence lengths, and a block
+becomes all of its examples at once, packed rows of one chunk each. The rows are shuffled and batched, and
+only then does a batch get its masks, so that every epoch sees other pairs and other masks. Each stage is a
+function of tensors and of a seed made of (seed, epoch, block) or (seed, batch): no state but the iterator's
 own, which `tf.train.Checkpoint` saves.
 """
 
@@ -15,14 +15,16 @@ from collections.abc import Iterable
 
 import tensorflow as tf
 
-from albert_tf.data.documents import corpus_documents, shuffled, tokenized
-from albert_tf.data.examples import ExampleMaker
+from albert_tf.data.documents import corpus_documents, shuffled
+from albert_tf.data.examples import ExampleMaker, filled_batch
+from albert_tf.data.google_examples import check_example, decode_examples
+from albert_tf.data.sources import DocumentSource, HashRange, Inputs, document_source, find_inputs
+from albert_tf.data.tfrecords import first_example, tfrecord_reader
 from albert_tf.text.fast_tokenizer import FastPieceTokenizer
-from albert_tf.text.files import input_files
 from albert_tf.text.vocabulary import Vocabulary
 
 EXAMPLES_SHUFFLED = 4096
-DOCUMENTS_AT_ONCE = 64
+DOCUMENTS_AT_ONCE = 16
 
 
 def pretraining_dataset(
@@ -42,22 +44,25 @@ def pretraining_dataset(
     shuffle: bool = True,
     repeat: bool = True,
     input_context: tf.distribute.InputContext | None = None,
-    hash_range: tuple[float, float] | None = None,
+    hash_range: HashRange = None,
+    data_service: str | None = None,
 ) -> tf.data.Dataset:
     """Masked batches of static shape, as `albert_tf.features.pretraining_spec` describes them.
 
     The same arguments give the same bytes. A plain iterator can be saved with `tf.train.Checkpoint` and goes
     on with the very next batch. Shuffling takes the files in random order and mixes four of them, then 1024
     documents (of at most 128 KiB of text: longer ones come in parts), then 4096 examples; that bounds memory.
+    Stored examples (Google's TFRecords) keep their masks and pairs; what makes those is not looked at.
 
     Args:
-      inputs: text files, a sentence or paragraph a line and blank lines between documents, also .gz: a path,
-        a glob or a list of them.
+      inputs: text files, a sentence or paragraph a line and blank lines between documents, also .gz; a folder
+        that `prepare` made, or files of it; TFRecords of google-research/albert: a path, a glob or a list.
       vocabulary: the SentencePiece model.
       batch_size: rows of a batch (of this input pipeline), B.
       seq_length: tokens a row, S.
-      max_predictions: masked tokens a row at most, P; None for ceil(masked_lm_prob · seq_length).
-      sentence_objective: "sop" or "none".
+      max_predictions: masked tokens a row at most, P; None for ceil(masked_lm_prob · seq_length), or for what
+        stored examples have.
+      sentence_objective: "sop", "nsp" or "none".
       short_seq_prob: share of the chunks whose target length is drawn shorter than S.
       masked_lm_prob: share of the ordinary tokens to mask.
       max_ngram: longest masked span, in words.
@@ -70,14 +75,26 @@ def pretraining_dataset(
       input_context: which of several input pipelines this is; each reads whole files where there are enough
         of them, else every n-th document.
       hash_range: only documents whose hash lies in this part of the unit interval; (0.0, 0.01) and
-        (0.01, 1.0) divide a corpus into a hundredth and the rest. None takes all.
+        (0.01, 1.0) divide a corpus into a hundredth and the rest, those of a prepared folder's evaluation
+        shards included. None takes all, of a prepared folder its training shards.
+      data_service: address of a tf.data service's dispatcher, `grpc://host:port`: its workers make the
+        batches, each those of other epochs; their order depends on who is faster. Such iterators cannot be
+        saved.
     Raises:
       FileNotFoundError: an input or the vocabulary does not exist.
-      ValueError: an argument is impossible, the vocabulary is none of ALBERT's, or there is no text.
+      ValueError: an argument is impossible, the vocabulary is none of ALBERT's or not the one that the data
+        was prepared with, or there is no text.
     """
-    files = input_files(inputs)
     pieces = Vocabulary.from_file(vocabulary)
-    if max_predictions is None:
+    found = find_inputs(inputs, hash_range, pieces, lowercase, strip_accents)
+    if found.kind == "examples":
+        if hash_range is not None:
+            raise ValueError(
+                f"{found.files[0]} holds finished examples, which no share of documents can be held back of"
+            )
+        example = first_example(found.files)
+        max_predictions = check_example(example, found.files[0], seq_length, max_predictions, len(pieces))
+    elif max_predictions is None:
         max_predictions = math.ceil(masked_lm_prob * seq_length)
     maker = ExampleMaker(
         vocabulary=pieces,
@@ -91,51 +108,106 @@ def pretraining_dataset(
         whole_word=whole_word,
     )
     part = input_context or tf.distribute.InputContext()
-    tokenizer = FastPieceTokenizer(pieces, lowercase, strip_accents)
+    epochs = tf.int64.max if repeat else 1
+    if found.kind == "examples":
+        batches = stored_batches(found.files, maker, part, epochs, seed if shuffle else None)
+    else:
+        source = document_source(found, FastPieceTokenizer(pieces, lowercase, strip_accents), hash_range)
+        # Without a look at the first of them an endless dataset would search for its first example for ever.
+        if not _has_examples(corpus_documents(found.files, source.read, part, None), source, maker):
+            raise ValueError(_nothing_found(found, part, hash_range))
+        batches = example_batches(found.files, source, maker, part, epochs, seed, shuffle)
+    if data_service is not None:
+        dynamic = tf.data.experimental.service.ShardingPolicy.DYNAMIC  # of the epochs, the outermost dataset
+        batches = batches.apply(tf.data.experimental.service.distribute(dynamic, data_service))
+    return batches
+
+
+def example_batches(
+    files: list[str],
+    source: DocumentSource,
+    maker: ExampleMaker,
+    part: tf.distribute.InputContext,
+    epochs: int,
+    seed: int,
+    shuffle: bool,
+) -> tf.data.Dataset:
+    """Documents to masked batches.
+
+    Args:
+      files: what the source reads.
+      source: how documents are read.
+      maker: how examples are made.
+      part: which of several pipelines this is.
+      epochs: how often the files are read, each time for other examples.
+      seed: of everything random.
+      shuffle: False keeps the order of the documents.
+    """
     row_seed, mask_seed = tf.unstack(tf.random.split([seed, part.input_pipeline_id]))
 
-    # Without a look at the first of them an endless dataset would search for its first example for ever.
-    if not _has_examples(corpus_documents(files, part, hash_range, None), tokenizer, maker):
-        raise ValueError(_nothing_found(files, part, hash_range))
-
-    def examples(epoch: tf.Tensor) -> tf.data.Dataset:
+    def rows(epoch: tf.Tensor) -> tf.data.Dataset:
         block_seed, file_seed, example_seed = tf.unstack(
             tf.random.split(tf.random.fold_in(row_seed, epoch), 3)
         )
-        documents = corpus_documents(files, part, hash_range, file_seed if shuffle else None)
+        documents = corpus_documents(files, source.read, part, file_seed if shuffle else None)
         rows = (
             documents.batch(DOCUMENTS_AT_ONCE)
-            .map(lambda texts: tokenized(texts, tokenizer), tf.data.AUTOTUNE)
+            .map(source.decode, tf.data.AUTOTUNE)
             .enumerate()
             .map(lambda i, block: maker.rows(block, tf.random.fold_in(block_seed, i)), tf.data.AUTOTUNE)
             .unbatch()
         )
         return shuffled(rows, EXAMPLES_SHUFFLED, example_seed) if shuffle else rows
 
-    # A shuffle inside of flat_map is called stateful, although its seed generator is but a dummy.
-    options = tf.data.Options()
-    options.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
-    return (
-        tf.data.Dataset.range(tf.int64.max if repeat else 1)
-        .flat_map(examples)
-        .batch(batch_size)
+    return _restorable(
+        tf.data.Dataset.range(epochs)
+        .flat_map(rows)
+        .batch(maker.batch_size)
         .enumerate()
         .map(lambda i, rows: maker.batch(rows, tf.random.fold_in(mask_seed, i)), tf.data.AUTOTUNE)
         .prefetch(tf.data.AUTOTUNE)
-        .with_options(options)
     )
 
 
-def _has_examples(documents: tf.data.Dataset, tokenizer: FastPieceTokenizer, maker: ExampleMaker) -> bool:
+def stored_batches(
+    files: list[str], maker: ExampleMaker, part: tf.distribute.InputContext, epochs: int, seed: int | None
+) -> tf.data.Dataset:
+    """Stored examples to batches, in a random order of the seed or, with None, in their own."""
+    size = maker.seq_length, maker.max_predictions, maker.sentence_objective
+    read = tfrecord_reader(files)
+
+    def records(epoch: tf.Tensor) -> tf.data.Dataset:
+        if seed is None:
+            return corpus_documents(files, read, part, None)
+        epoch_seed = tf.random.fold_in(tf.constant([seed, part.input_pipeline_id]), epoch)
+        return corpus_documents(files, read, part, epoch_seed)
+
+    return _restorable(
+        tf.data.Dataset.range(epochs)
+        .flat_map(records)
+        .batch(maker.batch_size)
+        .map(lambda x: filled_batch(decode_examples(x, *size), maker.batch_size, *size), tf.data.AUTOTUNE)
+        .prefetch(tf.data.AUTOTUNE)
+    )
+
+
+def _restorable(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """The dataset, fit for `tf.train.Checkpoint` and for the tf.data service."""
+    # A shuffle inside of flat_map is called stateful, although its seed generator is but a dummy.
+    options = tf.data.Options()
+    options.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
+    return dataset.with_options(options)
+
+
+def _has_examples(documents: tf.data.Dataset, source: DocumentSource, maker: ExampleMaker) -> bool:
     """Whether any example comes of these documents."""
-    blocks = (tokenized(texts, tokenizer) for texts in documents.batch(DOCUMENTS_AT_ONCE))
+    blocks = (source.decode(block) for block in documents.batch(DOCUMENTS_AT_ONCE))
     return any(tf.size(maker.rows(block, tf.constant([0, 0])).labels) > 0 for block in blocks)
 
 
-def _nothing_found(
-    files: list[str], part: tf.distribute.InputContext, hash_range: tuple[float, float] | None
-) -> str:
+def _nothing_found(inputs: Inputs, part: tf.distribute.InputContext, hash_range: HashRange) -> str:
     """The error for an epoch without examples."""
+    files = inputs.files
     where = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} other files"
     if part.num_input_pipelines > 1:
         where += f", part {part.input_pipeline_id} of {part.num_input_pipelines}"

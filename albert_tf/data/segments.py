@@ -1,4 +1,4 @@
-"""Chunks of documents as pairs of segments for sentence-order prediction.
+"""Chunks of documents as pairs of segments, for sentence-order or next-sentence prediction.
 
 A chunk is a run of a document's sentences that reaches a target length. Where the next one starts depends on
 all the targets before it, and yet no loop runs over chunks: every sentence draws the target of a chunk that
@@ -119,6 +119,72 @@ def segment_pairs(
     kept = trimmed_lengths(*lengths, budget)
     starts = trimmed_starts(starts, lengths, kept, trim_seed)
     return _select(Segments(starts, kept, tf.cast(swapped, tf.int32)), middle > begin)
+
+
+def random_next_pairs(
+    documents: Documents, starts_word: tf.Tensor, seq_length: int, short_seq_prob: float, seed: tf.Tensor
+) -> Segments:
+    """Pairs for next-sentence prediction: label 0 for the true next segment, 1 for one of another document.
+
+    Half of the chunks keep their first part alone, followed by sentences from a random place of a random
+    other document; the next chunk starts behind that part, so that nothing is lost. Where there is but one
+    document, every pair is a true one. Division and trimming are those of `segment_pairs`.
+
+    Args:
+      documents: what to make pairs of; the other documents are among these.
+      starts_word: whether each piece begins a word, bool [V].
+      seq_length: S, with the three special tokens.
+      short_seq_prob: share of the chunks whose target is drawn shorter than S.
+      seed: int [2].
+    Source: Devlin et al. 2018, §3.1; google-research/albert, create_pretraining_data.py.
+    """
+    budget = seq_length - 3
+    target_seed, divide_seed, coin_seed, other_seed, trim_seed = tf.unstack(tf.random.split(seed, 5))
+    count = tf.size(documents.sentence_lengths)  # N
+    targets, _ = target_lengths(count, budget, short_seq_prob, target_seed)
+    ends = chunk_ends(documents, targets)  # [N]
+    sentences = tf.range(count)
+    begin, middle, end = _divide(documents, sentences, ends, starts_word, divide_seed)  # [N] each
+    several = tf.reduce_sum(tf.cast(documents.sentences > 0, tf.int32)) > 1
+    random = (tf.random.stateless_uniform([count], coin_seed) < 0.5) & several
+    one_sentence = ends - sentences == 1
+    middle = tf.where(random & one_sentence, end, middle)  # whole sentences before a random segment
+    borders = tf.concat([[0], tf.cumsum(documents.sentence_lengths)], axis=0)  # [N + 1], in tokens
+    following = tf.where(random, tf.searchsorted(borders, middle), ends)
+
+    first = chunk_starts(documents, following)  # [C]
+    begin, middle, end, targets, random = (tf.gather(x, first) for x in (begin, middle, end, targets, random))
+    other_begin, other_end = _elsewhere(documents, first, targets - (middle - begin), other_seed)
+    starts = (begin, tf.where(random, other_begin, middle))
+    lengths = (middle - begin, tf.where(random, other_end - other_begin, end - middle))
+    kept = trimmed_lengths(*lengths, budget)
+    starts = trimmed_starts(starts, lengths, kept, trim_seed)
+    return _select(Segments(starts, kept, tf.cast(random, tf.int32)), middle > begin)
+
+
+def _elsewhere(
+    documents: Documents, first: tf.Tensor, wanted: tf.Tensor, seed: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Whole sentences from a random place of a random other document, as tokens' begin and end, int32 [C].
+
+    Args:
+      documents: at least two of which have sentences.
+      first: sentences of the documents that are not meant, int32 [C].
+      wanted: tokens to reach, unless the document ends before, int32 [C].
+      seed: int [2].
+    """
+    document_seed, sentence_seed = tf.unstack(tf.random.split(seed))
+    sizes = tf.boolean_mask(documents.sentences, documents.sentences > 0)  # [M], sentences
+    limits = tf.cumsum(sizes)
+    count = tf.maximum(tf.size(sizes), 1)
+    own = tf.searchsorted(limits, first, side="right")  # [C]
+    others = tf.fill(tf.shape(first), tf.size(sizes) - 1)
+    other = (own + 1 + _uniform_below(others, document_seed)) % count
+    start = tf.gather(limits - sizes, other) + _uniform_below(tf.gather(sizes, other), sentence_seed)
+    borders = tf.concat([[0], tf.cumsum(documents.sentence_lengths)], axis=0)  # [N + 1], in tokens
+    begin = tf.gather(borders, start)
+    reached = tf.searchsorted(borders, begin + tf.maximum(wanted, 1))
+    return begin, tf.gather(borders, tf.minimum(reached, tf.gather(limits, other)))
 
 
 def single_segments(

@@ -4,14 +4,19 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.data import documents
-from albert_tf.data.documents import corpus_documents, text_documents, tokenized
+from albert_tf.data.documents import (
+    corpus_documents,
+    hash_bucket,
+    in_hash_range,
+    text_documents,
+    tokenized,
+)
 from tests.tiny import DOCUMENTS
 
 
 def as_lines(dataset):
-    return [
-        document.decode("utf-8", "surrogateescape").split("\n") for document in dataset.as_numpy_iterator()
-    ]
+    texts = dataset.map(lambda text, *_: text).as_numpy_iterator()
+    return [text.decode("utf-8", "surrogateescape").split("\n") for text in texts]
 
 
 def alone(pipelines=1, index=0):
@@ -60,6 +65,18 @@ def test_a_file_without_blank_lines_comes_in_parts(tmp_path):
     assert max(sum(map(len, part)) for part in parts) < most
 
 
+def test_parts_of_a_document_have_one_bucket(tmp_path):
+    """Neither the documents around it nor where it is cut decide about a document's bucket."""
+    document = "\n".join(f"{i} " + "x" * 90 for i in range(4000))
+    texts = ["one", document, "two\nlines", document + "\nmore", "three"]
+    (tmp_path / "text.txt").write_text("\n\n".join(texts))
+    found = [(text, int(bucket)) for text, bucket in text_documents(str(tmp_path / "text.txt"))]
+    assert len(found) > 8
+    buckets = [bucket for i, (_, bucket) in enumerate(found) if i == 0 or found[i - 1][1] != bucket]
+    alone = [int(hash_bucket(tf.constant(text))) for text in texts]
+    assert buckets == [alone[0], alone[1], alone[2], alone[1], alone[4]]
+
+
 @pytest.fixture
 def many_files(tmp_path):
     """Seven files of 1 … 7 documents, and all of the documents."""
@@ -71,10 +88,10 @@ def many_files(tmp_path):
     return sorted(map(str, tmp_path.glob("*.txt"))), expected
 
 
-def read(files, part, hash_range=None, seed=None):
+def read(files, part, seed=None):
     """What corpus_documents gives inside a function of tf.data, where it belongs."""
     seed = None if seed is None else tf.constant(seed, tf.int64)
-    dataset = tf.data.Dataset.range(1).flat_map(lambda _: corpus_documents(files, part, hash_range, seed))
+    dataset = tf.data.Dataset.range(1).flat_map(lambda _: corpus_documents(files, text_documents, part, seed))
     return [text for (text,) in as_lines(dataset)]
 
 
@@ -82,20 +99,24 @@ def read(files, part, hash_range=None, seed=None):
 @pytest.mark.parametrize("seed", [None, [0, 1]])
 def test_parts_divide_the_corpus(many_files, pipelines, seed):
     files, expected = many_files
-    parts = [read(files, alone(pipelines, i), None, seed) for i in range(pipelines)]
+    parts = [read(files, alone(pipelines, i), seed) for i in range(pipelines)]
     assert sorted(text for part in parts for text in part) == sorted(expected)
     if pipelines == 1:
         assert (parts[0] == expected) is (seed is None)
 
 
-def test_hash_ranges_divide_the_corpus(tmp_path):
-    texts = [f"document {i}" for i in range(1000)]
-    (tmp_path / "text.txt").write_text("\n\n".join(texts))
-    files = [str(tmp_path / "text.txt")]
-    held_out = read(files, alone(), (0.0, 0.1))
-    rest = read(files, alone(), (0.1, 1.0))
-    assert 70 < len(held_out) < 130
-    assert sorted(held_out + rest) == sorted(texts)
+def test_hash_ranges_divide_the_corpus():
+    buckets = hash_bucket(tf.constant([f"document {i}" for i in range(10_000)]))
+    held_out = in_hash_range(buckets, (0.0, 0.1)).numpy()
+    assert abs(held_out.mean() - 0.1) < 0.01
+    assert (in_hash_range(buckets, (0.1, 1.0)).numpy() == ~held_out).all()
+
+
+def test_hash_is_that_of_the_first_4096_bytes():
+    texts = ["x" * 4096 + "a", "x" * 4096 + "b", "x" * 4095 + "a", "x" * 4095 + "b"]
+    one, same, first, other = hash_bucket(tf.constant(texts)).numpy()
+    assert one == same
+    assert len({one, first, other}) == 3
 
 
 def test_order_comes_from_the_seed_alone(many_files):

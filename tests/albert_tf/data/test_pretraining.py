@@ -54,7 +54,7 @@ def follows(right, left, document):
 
 
 def test_shapes_types_and_ids(dataset):
-    for objective in ("sop", "none"):
+    for objective in ("sop", "nsp", "none"):
         batches = dataset(sentence_objective=objective, max_predictions=9)
         spec = pretraining_spec(8, 48, 9, objective)
         assert {name: (s.shape, s.dtype) for name, s in batches.element_spec.items()} == {

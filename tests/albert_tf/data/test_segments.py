@@ -8,6 +8,7 @@ from albert_tf.data.documents import Documents
 from albert_tf.data.segments import (
     chunk_ends,
     chunk_starts,
+    random_next_pairs,
     segment_pairs,
     single_segments,
     target_lengths,
@@ -191,3 +192,53 @@ def test_in_a_pipeline_as_eagerly():
     graph = tf.data.Dataset.from_tensors(documents).map(pairs).get_single_element()
     for one, other in zip(tf.nest.flatten(eager), tf.nest.flatten(graph), strict=True):
         assert one.numpy().tolist() == other.numpy().tolist()
+
+
+@settings(max_examples=60, deadline=None)
+@given(documents_of_any_kind, st.integers(0, 2**31 - 1), st.sampled_from([5, 8, 20, 64]))
+def test_random_next_pairs_of_any_documents(lengths, seed, seq_length):
+    documents = block(lengths)
+    starts_word = np.random.default_rng(seed).random(tf.size(documents.tokens) + 1) < 0.6
+    segments = random_next_pairs(documents, tf.constant(starts_word), seq_length, 0.3, tf.constant([seed, 0]))
+    borders = {0, *np.cumsum([length for document in lengths for length in document]).tolist()}
+    document_ends = np.cumsum([sum(document) for document in lengths])
+    several = sum(map(bool, lengths)) > 1
+    for a, b, label in spans(segments):
+        assert len(a) >= 1
+        assert len(b) >= 1
+        assert len(a) + len(b) <= seq_length - 3
+        of_a, of_b = (np.searchsorted(document_ends, part.start, side="right") for part in (a, b))
+        assert of_b == np.searchsorted(document_ends, b.stop - 1, side="right")
+        assert (of_a != of_b) == bool(label)
+        assert several or not label
+        if len(a) + len(b) < seq_length - 3:  # nothing was trimmed
+            assert {a.start, b.stop} <= borders
+            assert a.stop == b.start or {a.stop, b.start} <= borders
+            assert label or a.stop == b.start
+
+
+def test_random_next_pairs_by_halves_and_without_loss():
+    lengths = [np.random.default_rng(i).integers(1, 20, 40).tolist() for i in range(300)]
+    documents = block(lengths)
+    starts_word = tf.ones([tf.size(documents.tokens)], tf.bool)
+    found = spans(random_next_pairs(documents, starts_word, 64, 0.1, SEED))
+    labels = np.array([label for _, _, label in found])
+    assert len(labels) > 2000
+    assert abs(labels.mean() - 0.5) < 3 * 0.5 / len(labels) ** 0.5
+    starts = [b.start for _, b, label in found if label]
+    assert len(set(starts)) > 0.8 * len(starts)  # from everywhere
+    untrimmed = spans(random_next_pairs(documents, starts_word, 100_000, 0.0, SEED))
+    shown = {t for a, b, label in untrimmed for t in (a if label else (*a, *b))}
+    assert shown == set(range(tf.size(documents.tokens)))
+
+
+def test_random_next_follows_a_whole_sentence():
+    """One-sentence documents: whole when the next is random, divided at a word when it is the true one."""
+    documents = block([[6]] * 2000)
+    starts_word = tf.constant([True, True, False, True, True, False] * 2000)
+    lengths = {0: [], 1: []}
+    for a, b, label in spans(random_next_pairs(documents, starts_word, 64, 0.0, SEED)):
+        lengths[int(label)].append((len(a), len(b)))
+    assert set(lengths[1]) == {(6, 6)}
+    assert set(lengths[0]) == {(1, 5), (3, 3), (4, 2)}
+    assert 900 < len(lengths[1]) < 1100

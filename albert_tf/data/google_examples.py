@@ -1,0 +1,118 @@
+"""Pre-training examples in the TFRecord schema of google-research/albert, with their masks in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.features import (
+    MASK,
+    MLM_IDS,
+    MLM_POSITIONS,
+    MLM_WEIGHTS,
+    SENTENCE_LABELS,
+    TYPE_IDS,
+    WORD_IDS,
+    check_sentence_objective,
+)
+from albert_tf.text.vocabulary import CLS_ID, SEP_ID, Vocabulary
+
+# Google's names of our features. Its sentence labels are called so whatever the objective.
+GOOGLE_NAMES = {
+    WORD_IDS: "input_ids",
+    MASK: "input_mask",
+    TYPE_IDS: "segment_ids",
+    MLM_POSITIONS: "masked_lm_positions",
+    MLM_IDS: "masked_lm_ids",
+    MLM_WEIGHTS: "masked_lm_weights",
+}
+LABELS = "next_sentence_labels"
+TOKEN_BOUNDARY = "token_boundary"  # 1 where a word starts and at special tokens
+
+
+def encode_examples(
+    batch: Mapping[str, np.ndarray], vocabulary: Vocabulary, label_name: str | None
+) -> list[bytes]:
+    """The real rows of a batch as serialised tf.train.Examples.
+
+    Args:
+      batch: of `pretraining_dataset`; rows of zero mask are left out.
+      vocabulary: says which pieces begin words.
+      label_name: the sentence labels' name in the batch; None writes zeros.
+    """
+    original = np.array(batch[WORD_IDS])
+    rows, columns = np.nonzero(batch[MLM_WEIGHTS])
+    original[rows, batch[MLM_POSITIONS][rows, columns]] = batch[MLM_IDS][rows, columns]
+    special = (original == CLS_ID) | (original == SEP_ID)
+    boundary = (special | vocabulary.starts_word[original]) & (batch[MASK] == 1)
+    labels = batch[label_name] if label_name else np.zeros(len(original), np.int32)
+    columns_by_name = {google: batch[name] for name, google in GOOGLE_NAMES.items()}
+    columns_by_name |= {TOKEN_BOUNDARY: boundary.astype(np.int32), LABELS: labels[:, np.newaxis]}
+    real = np.flatnonzero(batch[MASK].any(axis=1))
+    return [_example({name: column[row] for name, column in columns_by_name.items()}) for row in real]
+
+
+def _example(values: Mapping[str, np.ndarray]) -> bytes:
+    """A tf.train.Example of integers and floats."""
+    features = {
+        name: tf.train.Feature(float_list=tf.train.FloatList(value=value.tolist()))
+        if value.dtype.kind == "f"
+        else tf.train.Feature(int64_list=tf.train.Int64List(value=value.tolist()))
+        for name, value in values.items()
+    }
+    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString(
+        deterministic=True
+    )
+
+
+def check_example(
+    example: tf.train.Example, file: str, seq_length: int, max_predictions: int | None, vocab_size: int
+) -> int:
+    """The number of predictions an example stores, P.
+
+    Raises:
+      ValueError: it lacks a feature, has other sizes than asked for, or ids beyond the vocabulary.
+    """
+    features = example.features.feature
+    for name in (*GOOGLE_NAMES.values(), LABELS):
+        if name not in features:
+            raise ValueError(f"{file}: its records have no {name}: they are no pre-training examples")
+    ids = features[GOOGLE_NAMES[WORD_IDS]].int64_list.value
+    predictions = len(features[GOOGLE_NAMES[MLM_IDS]].int64_list.value)
+    for name, asked, stored in (
+        ("seq_length", seq_length, len(ids)),
+        ("max_predictions", max_predictions or predictions, predictions),
+    ):
+        if asked != stored:
+            raise ValueError(f"{file}: its examples have {name}={stored}, not {asked}")
+    if max(ids) >= vocab_size:
+        raise ValueError(
+            f"{file}: its examples have ids up to {max(ids)}, the vocabulary has {vocab_size} pieces"
+        )
+    return predictions
+
+
+def decode_examples(
+    records: tf.Tensor, seq_length: int, max_predictions: int, sentence_objective: str
+) -> dict[str, tf.Tensor]:
+    """A batch of stored examples under our names.
+
+    Args:
+      records: string [B].
+      seq_length: S.
+      max_predictions: P.
+      sentence_objective: whose name the labels get; "none" leaves them out.
+    """
+    sizes = dict.fromkeys((WORD_IDS, MASK, TYPE_IDS), seq_length)
+    sizes |= dict.fromkeys((MLM_POSITIONS, MLM_IDS, MLM_WEIGHTS), max_predictions)
+    specs = {
+        GOOGLE_NAMES[name]: tf.io.FixedLenFeature([size], tf.float32 if name == MLM_WEIGHTS else tf.int64)
+        for name, size in sizes.items()
+    }
+    parsed = tf.io.parse_example(records, specs | {LABELS: tf.io.FixedLenFeature([], tf.int64)})
+    batch = {name: parsed[google] for name, google in GOOGLE_NAMES.items()}
+    if check_sentence_objective(sentence_objective) != "none":
+        batch[SENTENCE_LABELS[sentence_objective]] = parsed[LABELS]
+    return {name: x if x.dtype == tf.float32 else tf.cast(x, tf.int32) for name, x in batch.items()}

@@ -1,0 +1,115 @@
+"""Prepared corpora: folders of tokenised documents in TFRecord shards, described by a stats.json."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from albert_tf.data.documents import Documents, in_hash_range
+from albert_tf.text.vocabulary import Vocabulary
+
+STATS = "stats.json"
+TRAIN, EVAL = "train", "eval"  # how the names of the shards begin
+
+# A document as tf.train.Example: its tokens, the tokens of each sentence, and its `hash_bucket`.
+TOKENS, SENTENCE_LENGTHS, BUCKET = "tokens", "sentence_lengths", "hash_bucket"
+
+
+def shard_name(split: str, number: int, count: int) -> str:
+    """The file name of a shard, `train-00000-of-00016.tfrecord`."""
+    return f"{split}-{number:05d}-of-{count:05d}.tfrecord"
+
+
+def encode_document(tokens: Sequence[int], sentence_lengths: Sequence[int], bucket: int) -> bytes:
+    """A document as a serialised tf.train.Example.
+
+    Args:
+      tokens: of all sentences, one after the other.
+      sentence_lengths: tokens of each sentence.
+      bucket: of `hash_bucket`.
+    """
+    columns = {TOKENS: tokens, SENTENCE_LENGTHS: sentence_lengths, BUCKET: [bucket]}
+    features = {
+        name: tf.train.Feature(int64_list=tf.train.Int64List(value=column))
+        for name, column in columns.items()
+    }
+    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString(
+        deterministic=True
+    )
+
+
+def decode_documents(records: tf.Tensor, hash_range: tuple[float, float] | None = None) -> Documents:
+    """Documents from their records, the inverse of `encode_document`.
+
+    Args:
+      records: string [D].
+      hash_range: of `in_hash_range`; None takes all.
+    """
+    features = {name: tf.io.RaggedFeature(tf.int64) for name in (TOKENS, SENTENCE_LENGTHS)}
+    parsed = tf.io.parse_example(records, features | {BUCKET: tf.io.FixedLenFeature([], tf.int64)})
+    tokens, lengths = parsed[TOKENS], parsed[SENTENCE_LENGTHS]
+    if hash_range is not None:
+        inside = tf.where(in_hash_range(parsed[BUCKET], hash_range))[:, 0]
+        tokens, lengths = tf.gather(tokens, inside), tf.gather(lengths, inside)
+    parts = (tokens.flat_values, lengths.flat_values, lengths.row_lengths())
+    return Documents(*(tf.cast(part, tf.int32) for part in parts))
+
+
+def prepared_files(folder: str, splits: Sequence[str]) -> list[str]:
+    """The shards of a prepared corpus.
+
+    Args:
+      folder: where it is.
+      splits: TRAIN, EVAL or both.
+    Raises:
+      FileNotFoundError: the folder holds no whole corpus, or a shard is missing.
+    """
+    names = [name for name in read_stats(folder)["shards"] if name.split("-")[0] in splits]
+    files = [os.path.join(folder, name) for name in names]  # noqa: PTH118, which may be of any filesystem
+    for file in files:
+        if not tf.io.gfile.exists(file):
+            raise FileNotFoundError(
+                f"{file} is missing: `albert-tf prepare` makes it again when {STATS} is deleted"
+            )
+    return files
+
+
+def read_stats(folder: str) -> dict[str, Any]:
+    """What stats.json of a prepared corpus says.
+
+    Raises:
+      FileNotFoundError: there is none: the folder is none of `prepare`, or the command was interrupted.
+    """
+    path = stats_path(folder)
+    if not tf.io.gfile.exists(path):
+        raise FileNotFoundError(
+            f"{folder} has no {STATS}: it is not a prepared corpus, or `albert-tf prepare` has not finished: "
+            "run the same command again"
+        )
+    with tf.io.gfile.GFile(path) as file:
+        return json.loads(file.read())
+
+
+def stats_path(folder: str) -> str:
+    """Where the stats.json of a folder is."""
+    return os.path.join(folder, STATS)  # noqa: PTH118
+
+
+def check_tokenizer(folder: str, vocabulary: Vocabulary, lowercase: bool, strip_accents: bool) -> None:
+    """ValueError unless a prepared corpus was made with this vocabulary and normalisation."""
+    stats = read_stats(folder)
+    if stats["vocabulary"] != vocabulary.fingerprint:
+        raise ValueError(
+            f"{stats_path(folder)}: prepared with another vocabulary (SHA-256 {stats['vocabulary'][:12]}…, "
+            f"given is {vocabulary.fingerprint[:12]}…): give that one, or prepare the text again"
+        )
+    for name, value in (("lowercase", lowercase), ("strip_accents", strip_accents)):
+        if stats[name] != value:
+            raise ValueError(
+                f"{stats_path(folder)}: prepared with {name}={stats[name]}, not {value}: use the same, "
+                "or prepare the text again"
+            )

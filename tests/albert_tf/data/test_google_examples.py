@@ -1,0 +1,165 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import albert_tf
+from albert_tf.data.google_examples import encode_examples
+from albert_tf.text.vocabulary import Vocabulary
+from tests.tiny import CORPUS
+
+SIZE = {"batch_size": 8, "seq_length": 48}
+NAMES = {
+    "input_ids": 48,
+    "input_mask": 48,
+    "segment_ids": 48,
+    "token_boundary": 48,
+    "masked_lm_positions": 8,
+    "masked_lm_ids": 8,
+    "masked_lm_weights": 8,
+    "next_sentence_labels": 1,
+}
+
+
+@pytest.fixture(scope="module")
+def batches(tiny_corpus, tiny_vocabulary):
+    dataset = albert_tf.pretraining_dataset(tiny_corpus, tiny_vocabulary, repeat=False, **SIZE)
+    return list(dataset.as_numpy_iterator())
+
+
+@pytest.fixture(scope="module")
+def stored(batches, tiny_vocabulary, tmp_path_factory):
+    """The batches as a file of google-research/albert's schema, under one of its names."""
+    path = str(tmp_path_factory.mktemp("google") / "examples.tf_record")
+    vocabulary = Vocabulary.from_file(tiny_vocabulary)
+    with tf.io.TFRecordWriter(path) as file:
+        for batch in batches:
+            for record in encode_examples(batch, vocabulary, "sentence_order_labels"):
+                file.write(record)
+    return path
+
+
+def read(path, vocabulary, **options):
+    dataset = albert_tf.pretraining_dataset(path, vocabulary, **{**SIZE, "repeat": False, **options})
+    return list(dataset.as_numpy_iterator())
+
+
+def test_schema(stored, tiny_vocabulary):
+    pieces = Vocabulary.from_file(tiny_vocabulary).pieces
+    for record in tf.data.TFRecordDataset(stored).take(20).as_numpy_iterator():
+        features = tf.train.Example.FromString(record).features.feature
+        values = {
+            name: list(f.float_list.value or f.int64_list.value) for name, f in sorted(features.items())
+        }
+        assert {name: len(value) for name, value in values.items()} == NAMES
+        ids = np.array(values["input_ids"])
+        count = int(sum(values["masked_lm_weights"]))
+        ids[values["masked_lm_positions"][:count]] = values["masked_lm_ids"][:count]
+        for token, boundary, real in zip(ids, values["token_boundary"], values["input_mask"], strict=True):
+            starts = pieces[token].startswith("▁") or pieces[token] in ("[CLS]", "[SEP]")
+            if starts or not real or pieces[token].isalpha():
+                assert boundary == int(starts and real)
+
+
+def test_read_again_as_written(stored, batches, tiny_vocabulary):
+    found = read(stored, tiny_vocabulary, shuffle=False)
+    for one, other in zip(found, batches, strict=True):
+        assert one.keys() == other.keys()
+        for name in one:
+            assert one[name].dtype == other[name].dtype
+            assert (one[name] == other[name]).all(), name
+
+
+def test_shuffled_by_epoch(stored, batches, tiny_vocabulary):
+    count = sum(int(batch["input_mask"][:, 0].sum()) for batch in batches)
+    (two,) = albert_tf.pretraining_dataset(stored, tiny_vocabulary, **{**SIZE, "batch_size": 2 * count}).take(
+        1
+    )
+    rows = list(map(tuple, two["input_word_ids"].numpy().tolist()))
+    assert sorted(rows[:count]) == sorted(rows[count:])
+    assert rows[:count] != rows[count:]
+
+
+def test_objective_names_the_labels(stored, tiny_vocabulary):
+    assert "next_sentence_labels" in read(stored, tiny_vocabulary, sentence_objective="nsp")[0]
+    assert not any("labels" in name for name in read(stored, tiny_vocabulary, sentence_objective="none")[0])
+
+
+def test_parts_are_disjoint_and_complete(stored, batches, tiny_vocabulary):
+    def rows(context):
+        found = read(stored, tiny_vocabulary, input_context=context)
+        return [tuple(row) for batch in found for row in batch["input_word_ids"].tolist() if any(row)]
+
+    parts = [rows(tf.distribute.InputContext(3, i, 3)) for i in range(3)]
+    assert sorted(row for part in parts for row in part) == sorted(rows(None))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"seq_length": 64}, r"examples\.tf_record: its examples have seq_length=48, not 64"),
+        ({"max_predictions": 20}, "its examples have max_predictions=8, not 20"),
+        ({"hash_range": (0.0, 0.5)}, "finished examples, which no share of documents can be held back of"),
+    ],
+)
+def test_what_does_not_fit(stored, tiny_vocabulary, options, message):
+    with pytest.raises(ValueError, match=message):
+        read(stored, tiny_vocabulary, **options)
+
+
+def test_other_records(tiny_corpus, stored, tiny_vocabulary, tmp_path):
+    path = tmp_path / "other.tfrecord"
+    with tf.io.TFRecordWriter(str(path)) as file:
+        file.write(tf.train.Example().SerializeToString())
+    with pytest.raises(ValueError, match=r"other\.tfrecord: its records have no input_ids"):
+        read(path, tiny_vocabulary)
+    with pytest.raises(ValueError, match=r"examples\.tf_record is a TFRecord file and .*corpus\.txt is not"):
+        read([tiny_corpus, stored], tiny_vocabulary)
+
+
+def test_a_smaller_vocabulary(stored, tiny_corpus, tmp_path):
+    from albert_tf.text import train_vocabulary
+
+    train_vocabulary(tiny_corpus, tmp_path / "small.model", vocab_size=90)
+    with pytest.raises(ValueError, match=r"its examples have ids up to 1\d\d, the vocabulary has 90 pieces"):
+        read(stored, tmp_path / "small.model")
+
+
+def damaged(stored, tmp_path, change):
+    content = bytearray(Path(stored).read_bytes())
+    path = tmp_path / "damaged.tfrecord"
+    path.write_bytes(change(content))
+    return path
+
+
+def flip(content, position):
+    content[position] ^= 1
+    return content
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda content: content[: len(content) // 2],
+        lambda content: content[:-1],
+        lambda content: flip(content, len(content) // 2),
+        lambda content: flip(content, -10),
+    ],
+)
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_damage_is_reported_with_the_file(stored, tiny_vocabulary, tmp_path, change, shuffle):
+    path = damaged(stored, tmp_path, change)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"damaged\.tfrecord.*is damaged or cut off"):
+        read(path, tiny_vocabulary, shuffle=shuffle)
+
+
+@pytest.mark.parametrize("change", [lambda content: content[:100], lambda content: flip(content, 50)])
+def test_damage_of_the_first_record(stored, tiny_vocabulary, tmp_path, change):
+    with pytest.raises(ValueError, match=r"damaged\.tfrecord is damaged or cut off"):
+        read(damaged(stored, tmp_path, change), tiny_vocabulary)
+
+
+def test_text_that_is_called_otherwise(tiny_vocabulary, tmp_path):
+    (tmp_path / "tfrecord.txt").write_text(CORPUS)
+    assert read(tmp_path / "tfrecord.txt", tiny_vocabulary)

@@ -2,7 +2,7 @@
 
 `make demo` runs it on English prose that every Python has, its language reference and the docstrings of its
 standard library; `make demo TEXT=path` on a text file of yours: a sentence or paragraph a line, a blank line
-between documents. Every `$` line it prints can be typed as it stands.
+between documents. Every `$` line it prints can be typed as it stands, after `source .venv/bin/activate`.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ def main() -> None:
     parser.add_argument("--text", type=Path, help="text file to learn from; without it, Python's reference")
     text = parser.parse_args().text
     started = time.monotonic()
-    if OUTPUT.exists():
-        shutil.rmtree(OUTPUT)
-    train, held_out = write_corpus(documents(text), OUTPUT / "text")
+    corpus = documents(text)
+    shutil.rmtree(OUTPUT, ignore_errors=True)
+    train, held_out = write_corpus(corpus, OUTPUT / "text")
     made = {
         "vocabulary": OUTPUT / "vocabulary.model",
         "run: config and checkpoints": OUTPUT / "run",
@@ -76,7 +76,7 @@ def main() -> None:
     }
     vocabulary, run, modules, curve = made.values()
     figures = learn(train, held_out, vocabulary, run)
-    albert_tf("analyse", "curve", "--run", run, "--output", curve)
+    command("analyse", "curve", "--run", run, "--output", curve)
     export = ["--run", str(run), "--output", str(modules), "--seq_length", str(SEQ_LENGTH)]
     print("$ " + shlex.join(["python", "-m", "hub_export", *export]), flush=True)
     hub_export.__main__.main(export)
@@ -150,21 +150,21 @@ def _hash(document: list[str]) -> str:
 
 def learn(train: Path, held_out: Path, vocabulary: Path, run: Path) -> dict[str, float]:
     """Trains vocabulary and model; returns the figures of the evaluation on the held-out documents."""
-    albert_tf("vocab", "--input", train, "--vocab_size", VOCAB_SIZE, "--output", vocabulary)
+    command("vocab", "--input", train, "--vocab_size", VOCAB_SIZE, "--output", vocabulary)
     config = OUTPUT / "config.json"
     config.write_text(CONFIG.to_json_string(), encoding="utf-8")
     files = ["--config", config, "--train", train, "--eval", held_out, "--vocabulary", vocabulary]
     sizes = ["--batch_size", 32, "--seq_length", SEQ_LENGTH, "--steps", STEPS, "--warmup_steps", 100]
     rates = ["--optimizer", "adamw", "--learning_rate", 1e-3]
     intervals = ["--log_every", 200, "--eval_every", 800, "--checkpoint_every", 800]
-    albert_tf("pretrain", *files, *sizes, *rates, *intervals, "--output", run)
+    command("pretrain", *files, *sizes, *rates, *intervals, "--output", run)
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        albert_tf("evaluate", "--run", run, "--input", held_out, "--passes", EVALUATION_PASSES)
+        command("evaluate", "--run", run, "--input", held_out, "--passes", EVALUATION_PASSES)
     print(printed.getvalue(), end="")
     return json.loads(printed.getvalue().partition("\n")[2])
 
 
-def albert_tf(*arguments: object) -> None:
+def command(*arguments: object) -> None:
     """Shows a command line of `albert-tf` and runs it; the demo ends where it fails."""
     words = [str(argument) for argument in arguments]
     print("$ " + shlex.join(["albert-tf", *words]), flush=True)

@@ -42,8 +42,8 @@ __all__ = [
     "training",
 ]
 
-# The module that each public name is in, in reading order. They are imported at their first use: a config
-# or a command's --help need not wait for TensorFlow.
+# The module that each public name is in, in reading order. They are imported at their first use: whoever
+# reads a config need not wait for TensorFlow, and a command can hold back what it says when it starts.
 _MODULES = {
     "PRESETS": "albert_tf.config",
     "AlbertConfig": "albert_tf.config",

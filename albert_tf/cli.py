@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import inspect
 import json
 import os
+import re
 import shlex
 import sys
 import typing
@@ -132,12 +134,12 @@ def _pretrain_flags(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=f"hyper-parameters (the preset's, else {DEFAULT_RECIPE}): {', '.join(RECIPES)}",
     )
-    _field_flags(parser, PretrainingRecipe, "the recipe's")
+    _field_flags(parser, PretrainingRecipe)
     parser.add_argument(
         "--precision", default="float32", choices=POLICIES, help="of the computation (float32)"
     )
     parser.add_argument("--seed", type=int, default=0, help="of everything random (0)")
-    _field_flags(parser, LoopSettings, "updates")
+    _field_flags(parser, LoopSettings)
     _tokenizer_flags(parser)
 
 
@@ -171,19 +173,25 @@ def _config(name: str) -> AlbertConfig:
     return AlbertConfig.from_json_file(name)
 
 
-def _field_flags(parser: argparse.ArgumentParser, kind: type, default: str) -> None:
+def _field_flags(parser: argparse.ArgumentParser, kind: type) -> None:
     """A flag for each field of a dataclass that has none yet; not given, it is None."""
-    types = typing.get_type_hints(kind)
+    types, texts = typing.get_type_hints(kind), _argument_texts(kind)
     for field in dataclasses.fields(kind):
         if any(f"--{field.name}" in action.option_strings for action in parser._actions):
             continue
-        hint = types[field.name]
+        hint, text = types[field.name], texts[field.name].replace("%", "%%")
         value_type = next((part for part in typing.get_args(hint) if part is not type(None)), hint)
         if value_type is bool:
-            parser.add_argument(f"--{field.name}", action=argparse.BooleanOptionalAction)
+            parser.add_argument(f"--{field.name}", action=argparse.BooleanOptionalAction, help=text)
         else:
-            shown = default if field.default is dataclasses.MISSING else f"{default} {field.default}"
-            parser.add_argument(f"--{field.name}", type=value_type, help=f"({shown})")
+            parser.add_argument(f"--{field.name}", type=value_type, help=text)
+
+
+def _argument_texts(kind: type) -> dict[str, str]:
+    """What the docstring of a dataclass says of each field."""
+    section = (inspect.getdoc(kind) or "").partition("Args:\n")[2].partition("\n\n")[0]
+    entries = re.findall(r"^  (\w+): (.*(?:\n    .*)*)", section, re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in entries}
 
 
 def _given(flags: argparse.Namespace, kind: type) -> dict[str, Any]:

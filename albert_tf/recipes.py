@@ -60,7 +60,9 @@ class PretrainingRecipe:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
         if not 0 <= self.warmup_steps <= self.steps:
-            raise ValueError(f"warmup_steps={self.warmup_steps} must lie between 0 and steps={self.steps}")
+            raise ValueError(
+                f"warmup_steps={self.warmup_steps} must lie between 0 and steps={self.steps}: set both"
+            )
 
     def replace(self, **changes: Any) -> PretrainingRecipe:
         """A new recipe with some fields changed."""

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import sys
 import threading
 from collections.abc import Sequence
 from typing import NoReturn
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # before TensorFlow is imported
+from albert_tf.startup import quiet_start
 
-from hub_export.check import CheckFailed
-from hub_export.export import export
-from hub_export.precision import DTYPES
+with quiet_start():
+    from hub_export.check import CheckFailed
+    from hub_export.export import export
+    from hub_export.precision import DTYPES
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

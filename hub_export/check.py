@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # before TensorFlow is imported
-
 import numpy as np
-import tensorflow as tf
 from google.protobuf.message import Message
-from tensorflow.core.protobuf import saved_model_pb2
 
-import albert_tf.text  # noqa: F401, registers the ops of TF Text
-from albert_tf.features import ENCODER_INPUTS, MLM_POSITIONS
-from hub_export.warmup import read_requests
+from albert_tf.startup import quiet_start
+
+with quiet_start():
+    import tensorflow as tf
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    import albert_tf.text  # noqa: F401, registers the ops of TF Text
+    from albert_tf.features import ENCODER_INPUTS, MLM_POSITIONS
+    from hub_export.warmup import read_requests
 
 Answers = dict[str, np.ndarray]
 

@@ -13,7 +13,12 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.checkpoints.steps import checkpoint_steps, delete_checkpoint, write_checkpoint
+from albert_tf.checkpoints.steps import (
+    checkpoint_steps,
+    delete_checkpoint,
+    newest_checkpoint,
+    write_checkpoint,
+)
 from albert_tf.training.logbook import Logbook
 from albert_tf.training.losses import Term
 from albert_tf.training.metrics import term_metrics
@@ -103,7 +108,7 @@ def train(
       TrainingFailed: a loss is not finite.
       Preempted: SIGTERM came; the state is saved.
     """
-    step = saved = int(tf.convert_to_tensor(state.step))
+    step = int(tf.convert_to_tensor(state.step))
     with Logbook(run, step, settings.steps) as logbook, PreemptionNotice() as notice:
         interval = Interval()
         while step < settings.steps:
@@ -112,7 +117,7 @@ def train(
             totals = tf.nest.map_structure(float, train_steps(state.iterator, tf.constant(count)))
             interval.add(totals, count * examples_per_step, time.monotonic() - started)
             if not interval.is_finite():
-                raise TrainingFailed(_advice(step, count, saved, run))
+                raise TrainingFailed(_advice(step, count, run))
             step += count
             logbook.progress(step)
             if settings.is_due(settings.log_every, step):
@@ -123,7 +128,6 @@ def train(
                 logbook.record(step, term_metrics(evaluate(), prefix="eval_"))
             if settings.is_due(settings.checkpoint_every, step) or notice.given:
                 write_checkpoint(run, step, **state.parts())
-                saved = step
                 for old in checkpoint_steps(run)[: -settings.keep]:
                     delete_checkpoint(run, old)
             if notice.given and step < settings.steps:
@@ -161,9 +165,15 @@ class Interval:
         }
 
 
-def _advice(step: int, count: int, saved: int, run: Path) -> str:
+def _advice(step: int, count: int, run: Path) -> str:
+    """What to say when the loss is not finite after `step` or any of the next `count` updates."""
+    saved = newest_checkpoint(run)
+    good = (
+        "no checkpoint was written yet"
+        if saved is None
+        else f"the last good checkpoint is that of step {saved}"
+    )
     return (
-        f"the loss is not a number any more after step {step}, at step {step + count} at the latest; "
-        f"the last checkpoint in {run} is that of step {saved}: start again from there with a lower "
-        "--learning_rate, more --warmup_steps or --precision float32"
+        f"the loss is not a number any more between step {step} and step {step + count}; {good} in {run}: train "
+        "again with another --output and a lower --learning_rate, more --warmup_steps or --precision float32"
     )

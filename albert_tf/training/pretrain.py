@@ -147,7 +147,8 @@ def pretrain(settings: Pretraining) -> None:
     resumed = (run / RECIPE).exists()
     if resumed:
         _check_same_run(run, settings, config)
-    # Both raise where there is no text: then nothing has been written yet.
+    # Whatever is wrong with the settings or the text shows here, before anything is written.
+    optimizer = _optimizer(settings.recipe, settings.precision)
     training_data, held_out_data = batches(settings), held_out_batches(settings)
     if resumed:
         write_json(run / RECIPE, settings.record())
@@ -155,7 +156,6 @@ def pretrain(settings: Pretraining) -> None:
         create_run(run, config, settings.task, settings.vocabulary, settings.tokenizer, settings.record())
     keras.utils.set_random_seed(settings.seed)  # of the initial weights
     model = build_model(config, settings.task, dtype=POLICIES[settings.precision])
-    optimizer = _optimizer(settings.recipe, settings.precision)
     optimizer.build(model.trainable_variables)
     step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
     state = TrainingState(model=model, optimizer=optimizer, step=step, iterator=iter(training_data))
@@ -182,10 +182,16 @@ def batches(settings: Pretraining) -> tf.data.Dataset:
 
 def held_out_batches(settings: Pretraining) -> tf.data.Dataset:
     """The batches to evaluate on: the same ones each time, whatever the run's seed."""
-    inputs, hash_range = settings.eval, None
-    if inputs is None:
-        inputs, hash_range = settings.train, (0.0, HELD_OUT_SHARE)
-    return _dataset(settings, inputs, hash_range=hash_range, seed=0, shuffle=False, repeat=False)
+    once = {"seed": 0, "shuffle": False, "repeat": False}
+    if settings.eval is not None:
+        return _dataset(settings, settings.eval, hash_range=None, **once)
+    try:
+        return _dataset(settings, settings.train, hash_range=(0.0, HELD_OUT_SHARE), **once)
+    except ValueError as error:
+        raise ValueError(
+            f"of the training documents {HELD_OUT_SHARE:.0%} is held out, and that is not possible here "
+            f"({error}): name other text by --eval"
+        ) from error
 
 
 def _dataset(settings: Pretraining, inputs: Sequence[str], **arguments: Any) -> tf.data.Dataset:

@@ -175,6 +175,12 @@ def test_other_settings_are_refused(run, settings, changes, message):
 def test_nothing_is_written_where_there_is_nothing_to_learn_from(settings, tmp_path):
     empty = tmp_path / "empty.txt"
     empty.write_text("\n\n")
+    single = tmp_path / "single.txt"
+    single.write_text("A document alone cannot be held out.\nNot even a hundredth of it.\n")
+    with pytest.raises(ValueError, match=r"1% is held out.*name other text by --eval"):
+        pretrain(settings(tmp_path / "run", eval=None, train=[str(single)]))
+    with pytest.raises(ValueError, match="optimizer='sgd' is none of"):
+        pretrain(settings(tmp_path / "run", recipe=RECIPE.replace(optimizer="sgd")))
     for changes in ({"train": [str(empty)]}, {"eval": [str(empty)]}, {"eval": None, "train": [str(empty)]}):
         with pytest.raises(ValueError, match="no text"):
             pretrain(settings(tmp_path / "run", **changes))
@@ -189,7 +195,9 @@ def test_a_loss_that_is_no_number_stops_the_run(settings):
     made = settings(
         recipe=RECIPE.replace(learning_rate=1e38, warmup_steps=0), log_every=1, checkpoint_every=1
     )
-    with pytest.raises(TrainingFailed, match=r"not a number any more after step \d.*--learning_rate"):
+    with pytest.raises(
+        TrainingFailed, match=r"between step \d and step \d; .* --output and a lower --learning_rate"
+    ):
         pretrain(made)
 
 

@@ -20,6 +20,8 @@ import tensorflow as tf
 from albert_tf.analysis.parameters import parameter_count
 from albert_tf.checkpoints.conversion import READERS, WRITERS, convert
 from albert_tf.config import PRESETS, AlbertConfig
+from albert_tf.data.preparation import OUTPUT_FORMATS, Preparation, PreparationFailed
+from albert_tf.data.reading import FORMATS
 from albert_tf.recipes import DEFAULT_RECIPE, RECIPES, PretrainingRecipe
 from albert_tf.text import train_vocabulary
 from albert_tf.training.evaluate import evaluate_run
@@ -32,6 +34,7 @@ from albert_tf.training.pretrain import POLICIES, Pretraining, pretrain
 FAILURES: dict[type[BaseException], int] = {
     Preempted: PREEMPTED_STATUS,
     TrainingFailed: 1,
+    PreparationFailed: 1,
     tf.errors.OpError: 1,
     OSError: 2,
     ValueError: 2,
@@ -71,7 +74,10 @@ def run(arguments: Sequence[str]) -> int:
         command.add_flags(
             commands.add_parser(name, help=command.summary, description=command.summary, allow_abbrev=False)
         )
-    flags = parser.parse_args(arguments)
+    flags, others = parser.parse_known_args(arguments)
+    flags.others = others
+    if others and flags.command != "prepare":  # whose other flags are Beam's
+        parser.error(f"unrecognized arguments: {shlex.join(others)}")
     flags.command_line = shlex.join(["albert-tf", *arguments])
     try:
         COMMANDS[flags.command].run(flags)
@@ -118,6 +124,45 @@ def _vocab(flags: argparse.Namespace) -> None:
 def _tokenizer_flags(parser: argparse.ArgumentParser) -> None:
     for name, what in (("lowercase", "case"), ("strip_accents", "accents")):
         parser.add_argument(f"--no{name}", dest=name, action="store_false", help=f"keep {what}")
+
+
+def _prepare_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--input", nargs="+", required=True, help="text files or globs, .gz too")
+    parser.add_argument("--input_format", default="lines", choices=FORMATS, help="of the text (lines)")
+    parser.add_argument("--text_field", default="text", help="of jsonl, where the text is (text)")
+    parser.add_argument("--vocabulary", required=True, help="SentencePiece model")
+    parser.add_argument("--output", required=True, help="folder to write")
+    parser.add_argument("--shards", type=int, default=16, help="training files (16)")
+    parser.add_argument("--eval_share", type=float, default=0.0, help="of the documents, held out (0)")
+    parser.add_argument("--dedup", action="store_true", help="drop repeated documents")
+    parser.add_argument("--seed", type=int, default=0, help="of the order and of examples (0)")
+    parser.add_argument(
+        "--format", default="documents", choices=OUTPUT_FORMATS, help="what is stored (documents)"
+    )
+    parser.add_argument("--seq_length", type=int, default=512, help="of examples (512)")
+    parser.add_argument("--max_predictions", type=int, help="of examples (15 %% of seq_length)")
+    parser.add_argument("--dupe_factor", type=int, default=10, help="examples of the same text (10)")
+    _tokenizer_flags(parser)
+    parser.epilog = (
+        "Any option of Apache Beam as well: --runner, --direct_running_mode, --direct_num_workers, …"
+    )
+
+
+def _prepare(flags: argparse.Namespace) -> None:
+    from albert_tf.data.corpus import prepare  # Apache Beam is slow to import
+
+    settings = {
+        f.name: getattr(flags, f.name) for f in dataclasses.fields(Preparation) if hasattr(flags, f.name)
+    }
+    del settings["output"]
+    prepare(
+        flags.input,
+        flags.output,
+        flags.vocabulary,
+        beam_options=flags.others,
+        report=lambda line: print(line, file=sys.stderr),
+        **settings,
+    )
 
 
 def _pretrain_flags(parser: argparse.ArgumentParser) -> None:
@@ -266,6 +311,7 @@ def _analyse(flags: argparse.Namespace) -> None:
 
 COMMANDS = {
     "vocab": Command("train a SentencePiece vocabulary", _vocab_flags, _vocab),
+    "prepare": Command("text to tokenised documents, on Apache Beam", _prepare_flags, _prepare),
     "pretrain": Command("train a model, or resume", _pretrain_flags, _pretrain),
     "evaluate": Command("losses and accuracies on held-out text", _evaluate_flags, _evaluate),
     "convert": Command(

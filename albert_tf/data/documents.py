@@ -13,7 +13,7 @@ LONGEST_DOCUMENT = 1 << 17
 DOCUMENTS_SHUFFLED = 1024
 _LINES_AT_ONCE = 256
 _BUCKETS = 1 << 30
-_BYTES_HASHED = 4096
+BYTES_HASHED = 4096
 
 
 class Documents(NamedTuple):
@@ -78,7 +78,7 @@ def hash_bucket(texts: tf.Tensor) -> tf.Tensor:
 
     The beginning, so that all parts of a long document lie in one part of a corpus.
     """
-    return tf.strings.to_hash_bucket_fast(tf.strings.substr(texts, 0, _BYTES_HASHED), _BUCKETS)
+    return tf.strings.to_hash_bucket_fast(tf.strings.substr(texts, 0, BYTES_HASHED), _BUCKETS)
 
 
 def in_hash_range(buckets: tf.Tensor, share: tuple[float, float]) -> tf.Tensor:

@@ -89,12 +89,15 @@ def is_tfrecord(file: str) -> bool:
     return len(head) == 8 and struct.unpack("<Q", head)[0] + 16 <= tf.io.gfile.stat(file).length
 
 
+def prepared_source(files: list[str], hash_range: HashRange = None) -> DocumentSource:
+    """How the documents in a part of the unit interval are read of a prepared corpus' files."""
+    return DocumentSource(tfrecord_reader(files), lambda records: decode_documents(records, hash_range))
+
+
 def document_source(inputs: Inputs, tokenizer: FastPieceTokenizer, hash_range: HashRange) -> DocumentSource:
     """How the documents in a part of the unit interval are read of text or of prepared files."""
     if inputs.kind == "documents":
-        return DocumentSource(
-            tfrecord_reader(inputs.files), lambda records: decode_documents(records, hash_range)
-        )
+        return prepared_source(inputs.files, hash_range)
 
     def read(file: tf.Tensor) -> tf.data.Dataset:
         documents = text_documents(file)

@@ -1,0 +1,211 @@
+"""Text of any size to prepared documents or examples, on Apache Beam: here, on Spark, Flink or Dataflow.
+
+Two steps, and nothing but counts goes through Beam between them: each piece of the input becomes a run of
+tokenised documents, sorted by shard and hash, in the output folder; each shard is merged from its part of all
+runs. What a task has finished lies under its final name, so that a second start does only what is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import apache_beam as beam
+import tensorflow as tf
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+
+from albert_tf.data.example_files import example_maker
+from albert_tf.data.preparation import Preparation, PreparationFailed, begin, finish, read_json
+from albert_tf.data.prepared import stats_path
+from albert_tf.data.reading import Piece, pieces
+from albert_tf.data.runs import write_run, write_shard
+from albert_tf.text.vocabulary import Vocabulary
+
+_SECONDS_BETWEEN_REPORTS = 5.0
+
+
+def prepare(
+    inputs: str | os.PathLike | Iterable[str | os.PathLike],
+    output: str | os.PathLike,
+    vocabulary: str | os.PathLike,
+    beam_options: Sequence[str] = (),
+    report: Callable[[str], None] = print,
+    **settings: Any,
+) -> dict[str, Any]:
+    """Tokenises text into a folder of shards that `pretraining_dataset` reads.
+
+    The same settings give the same files whatever the number of workers. A worker holds a piece of the text
+    (32 MiB) or a shard's tokens in memory.
+
+    Args:
+      inputs: text files, also .gz: a path, a glob or a list, on any filesystem that Beam reads.
+      output: the folder to write, on any filesystem that TensorFlow writes.
+      vocabulary: the SentencePiece model.
+      beam_options: flags of Beam such as `--runner=SparkRunner`; without a runner, or with DirectRunner, the
+        work is done in this process, and with `--direct_running_mode=multi_processing --direct_num_workers=4`
+        in several.
+      report: what is told about the progress goes here, a line at a time.
+      **settings: of `Preparation`: input_format, text_field, shards, eval_share, dedup, seed, lowercase,
+        strip_accents, format, seq_length, max_predictions, dupe_factor.
+    Returns:
+      The content of stats.json.
+    Raises:
+      FileNotFoundError: an input or the vocabulary does not exist.
+      ValueError: a setting or flag is impossible, or the folder holds a corpus with other settings.
+      PreparationFailed: a task failed, for example on a damaged file.
+    """
+    options = pipeline_options(beam_options)
+    plan = Preparation(
+        files=tuple(matched_files(inputs)),
+        output=os.fspath(output),
+        model=Vocabulary.from_file(vocabulary).model,
+        **settings,
+    )
+    if plan.format == "examples":
+        example_maker(plan)  # which checks the sizes before hours of work
+    state = begin(plan)
+    if state == "done":
+        report(f"{plan.output} is finished already, with these settings: nothing to do")
+        return read_json(stats_path(plan.output))
+    if state == "starts over":
+        report(f"{plan.output} was begun with other settings: starts over")
+    try:
+        with _Reports(plan, report):
+            _run(plan, options)
+    except Exception as error:
+        # Of a failure elsewhere Beam hands on the traceback, as text: its last line is the error.
+        lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+        raise PreparationFailed(f"{lines[-1].strip()}; the same command goes on from what is done") from error
+    stats = read_json(stats_path(plan.output))
+    report(", ".join(f"{name} {count:,}" for name, count in stats["counts"].items()))
+    return stats
+
+
+def matched_files(inputs: str | os.PathLike | Iterable[str | os.PathLike]) -> list[tuple[str, int]]:
+    """Path and size of the files that paths and globs stand for, without repetitions.
+
+    Raises:
+      FileNotFoundError: a path does not exist or a glob matches nothing.
+    """
+    given = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
+    patterns = [os.fspath(pattern) for pattern in given]
+    files: dict[str, int] = {}
+    for pattern in patterns:
+        (match,) = FileSystems.match([pattern])
+        if not match.metadata_list:
+            raise FileNotFoundError(f"{pattern}: no such file, and nothing matches it as a glob")
+        files |= {file.path: file.size_in_bytes for file in sorted(match.metadata_list, key=lambda x: x.path)}
+    if not files:
+        raise FileNotFoundError("no input files: an empty list was given")
+    return list(files.items())
+
+
+def pipeline_options(flags: Sequence[str]) -> PipelineOptions:
+    """Beam's options; ValueError for a flag that no part of Beam knows, which Beam itself would pass over."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
+    for kind in PipelineOptions.__subclasses__():
+        kind._add_argparse_args(parser)
+    _, unknown = parser.parse_known_args(list(flags))
+    if unknown:
+        raise ValueError(f"{' '.join(unknown)}: neither a flag of prepare nor an option of Apache Beam")
+    return PipelineOptions(list(flags))
+
+
+def _run(plan: Preparation, options: PipelineOptions) -> None:
+    """The Beam pipeline, to its end."""
+    runner = options.view_as(StandardOptions).runner
+    all_pieces = pieces(plan.files)
+    missing_pieces = [
+        p for p in all_pieces if not tf.io.gfile.exists(plan.unfinished(f"run-{p.number:06d}.json"))
+    ]
+    missing_shards = [
+        name for name in plan.shard_names if not tf.io.gfile.exists(plan.unfinished(f"{name}.json"))
+    ]
+    # Beam's own default would fetch a program from the network.
+    local = FnApiRunner() if runner in (None, "DirectRunner") else None
+    with beam.Pipeline(runner=local, options=options) as pipeline:
+        runs = (
+            pipeline
+            | "Pieces" >> beam.Create(missing_pieces)
+            | "SpreadPieces" >> beam.Reshuffle()
+            | "WriteRuns" >> beam.Map(_write_run, plan)
+            | "CountRuns" >> beam.CombineGlobally(beam.combiners.CountCombineFn())
+        )
+        shards = (
+            pipeline
+            | "Shards" >> beam.Create(missing_shards)
+            | "SpreadShards" >> beam.Reshuffle()
+            | "WriteShards" >> beam.Map(_write_shard, len(all_pieces), plan, beam.pvalue.AsSingleton(runs))
+            | "CountShards" >> beam.CombineGlobally(beam.combiners.CountCombineFn())
+        )
+        _ = (
+            pipeline
+            | "Stats" >> beam.Create([plan.output])
+            | "WriteStats" >> beam.Map(_write_stats, plan, beam.pvalue.AsSingleton(shards))
+        )
+
+
+def _write_run(piece: Piece, plan: Preparation) -> int:
+    """The first task; Beam's filesystems know more places than TensorFlow's, and both read plain bytes."""
+    with FileSystems.open(piece.file, compression_type=CompressionTypes.UNCOMPRESSED) as stream:
+        write_run(piece, stream, plan)
+    return piece.number
+
+
+def _write_shard(name: str, runs: int, plan: Preparation, runs_written: int) -> str:
+    """The second task; that it is given their number lets it wait for the runs."""
+    write_shard(name, runs, plan)
+    return name
+
+
+def _write_stats(output: str, plan: Preparation, shards_written: int) -> str:
+    """The last task, when the shards are written."""
+    finish(plan)
+    return output
+
+
+class _Reports:
+    """A line about the progress every few seconds, from the files that tasks have finished anywhere."""
+
+    def __init__(self, plan: Preparation, report: Callable[[str], None]):
+        self._plan = plan
+        self._report = report
+        self._finished = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._finished.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        total = len(pieces(self._plan.files))
+        counts: Counter[str] = Counter()
+        seen: set[str] = set()
+        while not self._finished.wait(_SECONDS_BETWEEN_REPORTS):
+            try:
+                names = tf.io.gfile.listdir(self._plan.unfinished())
+                new = [name for name in names if name.endswith(".json") and name not in seen]
+                for name in new:
+                    if name.startswith("run-"):
+                        run = read_json(self._plan.unfinished(name))
+                        counts.update(run["counts"] | run["contents"])
+            except tf.errors.NotFoundError:
+                return  # the last task has cleared up
+            seen.update(new)
+            read = sum(name.startswith("run-") for name in seen)
+            written = sum(f"{name}.json" in seen for name in self._plan.shard_names)
+            figures = ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items()))
+            self._report(
+                f"{read} of {total} pieces read, {written} of {len(self._plan.shard_names)} shards written: "
+                f"{figures}"
+            )

@@ -1,0 +1,205 @@
+"""What `prepare` is asked for, and where it keeps what is done: settings, unfinished work, stats.json."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import os
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import tensorflow as tf
+
+from albert_tf.data.prepared import EVAL, TRAIN, shard_name, stats_path
+from albert_tf.data.reading import FORMATS
+from albert_tf.text.vocabulary import Vocabulary
+
+OUTPUT_FORMATS = ("documents", "examples")
+_UNFINISHED = "unfinished"
+_SETTINGS = "settings.json"
+
+
+class PreparationFailed(RuntimeError):
+    """A task of the Beam pipeline failed; what is finished stays, and the same command goes on from there."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Preparation:
+    """A corpus to prepare, in a form that travels to other machines.
+
+    Args:
+      files: path and size of each input file.
+      output: the folder to write.
+      model: the SentencePiece vocabulary, the content of its file.
+      input_format: "lines" (a sentence a line, blank lines between documents), "document_per_line" or
+        "jsonl".
+      text_field: of "jsonl", where the text is.
+      shards: number of training shards; a shard's tokens are held in memory.
+      eval_share: share of the documents, by hash, that goes into evaluation shards.
+      dedup: whether repeated documents are dropped.
+      seed: of the documents' order, and of examples.
+      lowercase: as the vocabulary was trained.
+      strip_accents: as the vocabulary was trained.
+      format: "documents", or "examples" with masks and pairs in them.
+      seq_length: of examples, tokens.
+      max_predictions: of examples, masked tokens at most; None for ceil(0.15 · seq_length).
+      dupe_factor: how many examples are made of the same training text; of evaluation text one.
+    Raises:
+      ValueError: a value is impossible.
+    """
+
+    files: tuple[tuple[str, int], ...]
+    output: str
+    model: bytes = dataclasses.field(repr=False)
+    input_format: str = "lines"
+    text_field: str = "text"
+    shards: int = 16
+    eval_share: float = 0.0
+    dedup: bool = False
+    seed: int = 0
+    lowercase: bool = True
+    strip_accents: bool = True
+    format: str = "documents"
+    seq_length: int = 512
+    max_predictions: int | None = None
+    dupe_factor: int = 10
+
+    def __post_init__(self) -> None:
+        for name, choices in (("input_format", tuple(FORMATS)), ("format", OUTPUT_FORMATS)):
+            if getattr(self, name) not in choices:
+                raise ValueError(f"{name}={getattr(self, name)!r} is none of {', '.join(choices)}")
+        for name in ("shards", "dupe_factor"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        if not 0 <= self.eval_share < 1:
+            raise ValueError(f"eval_share={self.eval_share} must be at least 0 and below 1")
+
+    @functools.cached_property
+    def vocabulary(self) -> Vocabulary:
+        """The vocabulary in model."""
+        return Vocabulary.from_bytes(self.model)
+
+    @property
+    def shard_counts(self) -> dict[str, int]:
+        """How many shards each split has."""
+        held_out = max(1, round(self.shards * self.eval_share)) if self.eval_share else 0
+        return {TRAIN: self.shards, EVAL: held_out}
+
+    @property
+    def shard_names(self) -> list[str]:
+        """The files to make."""
+        return [shard_name(split, i, n) for split, n in self.shard_counts.items() for i in range(n)]
+
+    def settings(self) -> dict[str, Any]:
+        """All that decides about the content, for stats.json."""
+        values = dataclasses.asdict(self)
+        del values["output"], values["model"]
+        if self.format == "documents":
+            for name in ("seq_length", "max_predictions", "dupe_factor"):
+                del values[name]
+        return {
+            **values,
+            "files": [list(file) for file in self.files],
+            "vocabulary": self.vocabulary.fingerprint,
+        }
+
+    def unfinished(self, *names: str) -> str:
+        """A path in the folder of what is not done yet."""
+        return os.path.join(self.output, _UNFINISHED, *names)  # noqa: PTH118, of any filesystem
+
+    def shard_path(self, name: str) -> str:
+        """Where a finished shard lies."""
+        return os.path.join(self.output, name)  # noqa: PTH118
+
+
+def begin(plan: Preparation) -> str:
+    """Makes the output folder ready, and says in a line what is there: "new", "goes on" or "done".
+
+    Raises:
+      ValueError: the folder holds a corpus prepared with other settings.
+    """
+    settings = plan.settings()
+    stats = read_json(stats_path(plan.output))
+    if stats is not None:
+        differing = [
+            f"{name} is {stats['settings'].get(name)!r} there and {value!r} here"
+            for name, value in settings.items()
+            if stats["settings"].get(name) != value
+        ]
+        if differing:
+            raise ValueError(
+                f"{plan.output} holds a corpus prepared with other settings: {'; '.join(differing)}. "
+                "Name another --output, or delete that one"
+            )
+        return "done"
+    path = plan.unfinished(_SETTINGS)
+    there = read_json(path)
+    if there == settings:
+        return "goes on"
+    if there is not None:
+        for name in tf.io.gfile.listdir(plan.output):
+            if name.startswith((f"{TRAIN}-", f"{EVAL}-")):
+                tf.io.gfile.remove(plan.shard_path(name))
+        tf.io.gfile.rmtree(plan.unfinished())
+    tf.io.gfile.makedirs(plan.unfinished())
+    write_json(path, settings)
+    return "new" if there is None else "starts over"
+
+
+def finish(plan: Preparation) -> dict[str, Any]:
+    """Writes stats.json from what the tasks have counted, and removes what is no longer needed.
+
+    Returns:
+      The content of stats.json.
+    """
+    counts: Counter[str] = Counter()
+    shards: dict[str, Any] = {}
+    for name in sorted(tf.io.gfile.listdir(plan.unfinished())):
+        if name.startswith("run-") and name.endswith(".json"):
+            counts.update((read_json(plan.unfinished(name)) or {})["counts"])
+    for name in plan.shard_names:
+        shards[name] = read_json(plan.unfinished(f"{name}.json"))
+        counts["dropped_duplicate"] += shards[name].pop("dropped_duplicate")
+        counts.update(shards[name])
+    stats = {
+        "format": plan.format,
+        "vocabulary": plan.vocabulary.fingerprint,
+        "lowercase": plan.lowercase,
+        "strip_accents": plan.strip_accents,
+        "counts": dict(sorted(counts.items())),
+        "shards": shards,
+        "settings": plan.settings(),
+    }
+    write_json(stats_path(plan.output), stats)
+    tf.io.gfile.rmtree(plan.unfinished())
+    return stats
+
+
+@contextmanager
+def whole_file(path: str, temporary_folder: str) -> Iterator[str]:
+    """A name to write under; the file gets its final name when the block ends well."""
+    temporary = os.path.join(temporary_folder, f"{uuid.uuid4().hex}.tmp")  # noqa: PTH118
+    try:
+        yield temporary
+        tf.io.gfile.rename(temporary, path, overwrite=True)
+    finally:
+        if tf.io.gfile.exists(temporary):
+            tf.io.gfile.remove(temporary)
+
+
+def write_json(path: str, value: Any) -> None:
+    """Writes a JSON file, whole or not at all."""
+    with whole_file(path, os.path.dirname(path)) as temporary, tf.io.gfile.GFile(temporary, "w") as file:  # noqa: PTH120
+        file.write(json.dumps(value, indent=2) + "\n")
+
+
+def read_json(path: str) -> Any:
+    """The content of a JSON file, None where there is none."""
+    if not tf.io.gfile.exists(path):
+        return None
+    with tf.io.gfile.GFile(path) as file:
+        return json.loads(file.read())

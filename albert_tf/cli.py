@@ -13,7 +13,7 @@ import sys
 import typing
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -23,6 +23,7 @@ from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.data.preparation import OUTPUT_FORMATS, Preparation, PreparationFailed
 from albert_tf.data.reading import FORMATS
 from albert_tf.recipes import DEFAULT_RECIPE, RECIPES, PretrainingRecipe
+from albert_tf.startup import OneLineParser
 from albert_tf.text import train_vocabulary
 from albert_tf.training.evaluate import evaluate_run
 from albert_tf.training.loop import LoopSettings, TrainingFailed
@@ -48,14 +49,6 @@ class Command(NamedTuple):
     summary: str
     add_flags: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace], None]
-
-
-class OneLineParser(argparse.ArgumentParser):
-    """A parser whose errors are one line, without the usage above it."""
-
-    def error(self, message: str) -> NoReturn:
-        """Ends the program with status 2."""
-        self.exit(2, f"{self.prog}: {message} (--help lists the flags)\n")
 
 
 def run(arguments: Sequence[str]) -> int:

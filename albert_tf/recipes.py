@@ -57,8 +57,8 @@ class PretrainingRecipe:
     def __post_init__(self) -> None:
         check_sentence_objective(self.sentence_objective)
         for name in ("batch_size", "steps"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+            if not 1 <= getattr(self, name) < 2**31:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 1 and below 2^31")
         if not 0 <= self.warmup_steps <= self.steps:
             raise ValueError(
                 f"warmup_steps={self.warmup_steps} must lie between 0 and steps={self.steps}: set both"

@@ -1,12 +1,22 @@
-"""TensorFlow's start without its messages, for commands whose own lines are to be read."""
+"""What every command does first: parse flags, and start TensorFlow without its messages."""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import sys
 import tempfile
 from collections.abc import Iterator
+from typing import NoReturn
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """A parser whose errors are one line, without the usage above it."""
+
+    def error(self, message: str) -> NoReturn:
+        """Ends the program with status 2."""
+        self.exit(2, f"{self.prog}: {message} (--help lists the flags)\n")
 
 
 @contextlib.contextmanager
@@ -26,6 +36,8 @@ def quiet_start() -> Iterator[None]:
             import tensorflow as tf
 
             tf.config.list_physical_devices()
+        except KeyboardInterrupt:
+            sys.exit(130)
         except BaseException:
             held_back.seek(0)
             os.write(stderr, held_back.read())

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import signal
 import sys
 import threading
 from collections.abc import Sequence
 from typing import NoReturn
 
-from albert_tf.startup import quiet_start
+from albert_tf.startup import OneLineParser, quiet_start
 
 with quiet_start():
     from hub_export.check import CheckFailed
@@ -41,6 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (ValueError, OSError, CheckFailed) as error:
         print(f"hub_export: {error}", file=sys.stderr)
         raise SystemExit(1 if isinstance(error, CheckFailed) else 2) from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
     for folder in folders:
         print(folder)
 
@@ -49,8 +50,8 @@ def _terminated(signum: int, frame: object) -> NoReturn:
     raise SystemExit(128 + signum)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> OneLineParser:
+    parser = OneLineParser(
         prog="python -m hub_export",
         description="Writes OUTPUT/preprocessor and OUTPUT/encoder, modules for hub.KerasLayer, "
         "and OUTPUT/serving/VERSION, a model for TF Serving.",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 from google.protobuf.message import Message
 
-from albert_tf.startup import quiet_start
+from albert_tf.startup import OneLineParser, quiet_start
 
 with quiet_start():
     import tensorflow as tf
@@ -177,7 +176,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Raises:
       SystemExit: with status 1 where a module fails, 2 where there is none; one line on stderr says why.
     """
-    parser = argparse.ArgumentParser(prog="python -m hub_export.check", description=__doc__)
+    parser = OneLineParser(prog="python -m hub_export.check", description=__doc__)
     parser.add_argument("folder", type=Path, metavar="DIR", help="a module, or a folder that holds some")
     parser.add_argument("--expected", type=Path, metavar="NPZ", help="answers by module, from the export")
     options = parser.parse_args(arguments)

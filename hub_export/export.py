@@ -67,6 +67,8 @@ def export(
         _check_seq_length(seq_length, read_config(run))
         _check_version(version, output)
     model = in_dtype(load(run), dtype)
+    for name in (PREPROCESSOR, ENCODER):
+        _check_replaceable(output / name)
     with _staging(output) as stage:
         expected = {}
         if tokenizer is not None:
@@ -160,6 +162,12 @@ def _staging(output: Path) -> Iterator[Path]:
         yield stage
     finally:
         shutil.rmtree(stage)
+
+
+def _check_replaceable(target: Path) -> None:
+    """FileExistsError if there is something that no export has written."""
+    if target.exists() and not (target / "saved_model.pb").exists():
+        raise FileExistsError(f"{target} is no exported module: remove it, or name another --output")
 
 
 def _replace(new: Path, target: Path) -> None:

@@ -46,7 +46,13 @@ MAY_IMPORT = {
     ),
 }
 
-FLAGS = ("albert_tf.cli", "albert_tf.__main__", "hub_export.__main__", "hub_export.check")
+FLAGS = (
+    "albert_tf.startup",
+    "albert_tf.cli",
+    "albert_tf.__main__",
+    "hub_export.__main__",
+    "hub_export.check",
+)
 
 # What only some modules may import; none means that none may.
 HOMES = {

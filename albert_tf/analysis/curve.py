@@ -36,7 +36,10 @@ def read_metrics(run: str | os.PathLike[str]) -> dict[str, list[tuple[int, float
         raise FileNotFoundError(f"{path}: no such file; is {run} the directory of a training run?")
     series: dict[str, list[tuple[int, float]]] = {}
     for line in path.read_text(encoding="utf-8").splitlines():
-        figures = json.loads(line)
+        try:
+            figures = json.loads(line)
+        except ValueError:
+            break  # the process was killed while it wrote this one
         step = figures.pop("step")
         for name, value in figures.items():
             series.setdefault(name, []).append((step, value))

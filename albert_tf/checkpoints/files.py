@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
 from collections.abc import Iterator
@@ -47,3 +48,25 @@ def new_directory(path: Path) -> Iterator[Path]:
         temporary.rename(path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def sole_use(folder: Path) -> Iterator[None]:
+    """Keeps other processes that ask for the same folder out while the block runs.
+
+    Args:
+      folder: the folder; it exists.
+    Raises:
+      BlockingIOError: another process is using it.
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BlockingIOError(
+                f"{folder} is in use by another process: wait for its end, or name another place"
+            ) from None
+        yield
+    finally:
+        os.close(descriptor)

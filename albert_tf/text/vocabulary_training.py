@@ -54,6 +54,8 @@ def train_vocabulary(
     output = Path(output)
     if output.is_dir():
         raise IsADirectoryError(f"{output} is a folder; the vocabulary needs a file name")
+    if output.exists():
+        _check_replaceable(output)
     temporary = output.with_name(f"{output.name}.{os.getpid()}.tmp")
     temporary.touch()  # an unwritable place shows now, not after an hour of training
     try:
@@ -64,6 +66,14 @@ def train_vocabulary(
     finally:
         temporary.unlink(missing_ok=True)
     return vocabulary
+
+
+def _check_replaceable(path: Path) -> None:
+    """FileExistsError if a file is something else than a vocabulary, such as the text itself."""
+    try:
+        Vocabulary.from_file(path)
+    except ValueError:
+        raise FileExistsError(f"{path} exists and is no vocabulary: name another file") from None
 
 
 def _sentences(files: list[str], lowercase: bool, strip_accents: bool) -> Iterator[bytes]:

@@ -56,8 +56,9 @@ def evaluate_run(
     vocabulary = vocabulary_path(run)
     if vocabulary is None:
         raise FileNotFoundError(f"{run} has no vocabulary: convert it again with --vocabulary")
-    if passes < 1:
-        raise ValueError(f"passes={passes} must be at least 1")
+    for name, number in (("passes", passes), ("max_examples", max_examples)):
+        if number is not None and number < 1:
+            raise ValueError(f"{name}={number} must be at least 1")
     settings = _example_settings(Path(run))
     parts = [
         pretraining_dataset(

@@ -174,6 +174,7 @@ def _advice(step: int, count: int, run: Path) -> str:
         else f"the last good checkpoint is that of step {saved}"
     )
     return (
-        f"the loss is not a number any more between step {step} and step {step + count}; {good} in {run}: train "
-        "again with another --output and a lower --learning_rate, more --warmup_steps or --precision float32"
+        f"the loss is not a number any more between step {step} and step {step + count}; {good} in {run}: "
+        "train again with another --output and a lower --learning_rate, more --warmup_steps or --precision "
+        "float32"
     )

@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
+from albert_tf.checkpoints.files import sole_use
 from albert_tf.checkpoints.run import (
     RECIPE,
     build_model,
@@ -87,6 +88,8 @@ class Pretraining:
     def __post_init__(self) -> None:
         if self.precision not in POLICIES:
             raise ValueError(f"precision={self.precision!r} is none of {', '.join(POLICIES)}")
+        if not 0 <= self.seed < 2**31:
+            raise ValueError(f"seed={self.seed} must be at least 0 and below 2^31")
         _ = self.loop  # which checks its numbers
 
     @property
@@ -150,25 +153,42 @@ def pretrain(settings: Pretraining) -> None:
     # Whatever is wrong with the settings or the text shows here, before anything is written.
     optimizer = _optimizer(settings.recipe, settings.precision)
     training_data, held_out_data = batches(settings), held_out_batches(settings)
-    if resumed:
-        write_json(run / RECIPE, settings.record())
-    else:
-        create_run(run, config, settings.task, settings.vocabulary, settings.tokenizer, settings.record())
     keras.utils.set_random_seed(settings.seed)  # of the initial weights
     model = build_model(config, settings.task, dtype=POLICIES[settings.precision])
     optimizer.build(model.trainable_variables)
+    if not resumed:
+        create_run(run, config, settings.task, settings.vocabulary, settings.tokenizer, settings.record())
     step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
     state = TrainingState(model=model, optimizer=optimizer, step=step, iterator=iter(training_data))
+    with sole_use(run):
+        _restore(run, state, settings)
+        _train(run, state, settings, held_out_data)
+
+
+def _restore(run: Path, state: TrainingState, settings: Pretraining) -> None:
+    """Sets the state to that of the newest checkpoint, if there is one, and takes the settings down."""
     newest = newest_checkpoint(run)
-    if newest is not None:
+    if newest is None:
+        return
+    if newest > settings.recipe.steps:
+        raise ValueError(
+            f"{run} is at step {newest} already: --steps {settings.recipe.steps} is less than that"
+        )
+    try:
         read_checkpoint(run, newest, **state.parts())
+    except ValueError as error:
+        raise ValueError(f"{error}. Remove ckpt-{newest}.* to go on from the checkpoint before it") from error
+    write_json(run / RECIPE, settings.record())
+
+
+def _train(run: Path, state: TrainingState, settings: Pretraining, held_out_data: tf.data.Dataset) -> None:
     objective = pretraining_objective(settings.recipe.sentence_objective)
-    evaluate = evaluator(model, objective)
+    evaluate = evaluator(state.model, objective)
     train(
         run,
         state,
         settings.loop,
-        training_steps(model, optimizer, objective, step, seed=settings.seed),
+        training_steps(state.model, state.optimizer, objective, state.step, seed=settings.seed),
         examples_per_step=settings.recipe.batch_size,
         evaluate=lambda: evaluate(held_out_data),
     )

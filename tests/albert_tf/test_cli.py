@@ -96,6 +96,9 @@ def test_mistakes_are_one_line(tiny_corpus, tiny_vocabulary, config_file, tmp_pa
     no_vocabulary.write_bytes(b"nothing of SentencePiece")
     output = tmp_path / "run"
 
+    text = tmp_path / "text.txt"
+    text.write_text("The only copy of a corpus.\n")
+
     def pretrain(**changes):
         return pretraining(tiny_corpus, tiny_vocabulary, config_file, output, **changes)
 
@@ -105,6 +108,7 @@ def test_mistakes_are_one_line(tiny_corpus, tiny_vocabulary, config_file, tmp_pa
         ("vocab", "--input", "nowhere*.txt", "--output", tmp_path / "x.model"): "nowhere*.txt",
         ("vocab", "--input", tiny_corpus, "--output", tmp_path / "no" / "x.model"): "no/",
         ("vocab", "--input", empty, "--output", tmp_path / "x.model"): "no text",
+        ("vocab", "--input", text, "--output", text): "text.txt exists and is no vocabulary",
         tuple(pretrain(config="albert_huge")): "albert_huge is neither a file nor one of albert_base_v1",
         tuple(pretrain(config=wrong_key)): "'hidden_sizes'",
         tuple(pretrain(train="missing.txt")): "missing.txt",
@@ -116,12 +120,16 @@ def test_mistakes_are_one_line(tiny_corpus, tiny_vocabulary, config_file, tmp_pa
         tuple(pretrain(warmup_steps=9)): "warmup_steps=9 must lie between 0 and steps=2",
         tuple(pretrain(seq_length=99)): "seq_length=99 is more than max_position_embeddings=64",
         tuple(pretrain(log_every=-1)): "log_every=-1",
+        tuple(pretrain(seed=-1)): "seed=-1",
+        tuple(pretrain(learning_rate=-1)): "init_lr=-1.0",
+        tuple(pretrain(batch_size=10**12)): "batch_size=1000000000000 must be",
         ("evaluate", "--run", tmp_path, "--input", tiny_corpus): "config.json is missing",
         ("analyse", "curve", "--run", tmp_path, "--output", "x.png"): "metrics.jsonl",
     }
     for words, expected in cases.items():
         assert expected in mistake(capsys, *words), words
     assert not output.exists()
+    assert text.read_text() == "The only copy of a corpus.\n"
     assert not list(tmp_path.glob("*.model*.tmp"))
 
 

@@ -54,8 +54,8 @@ def test_recipes_cannot_be_changed_but_replaced():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"steps": 0}, "steps=0 must be at least 1"),
-        ({"batch_size": 0}, "batch_size=0 must be at least 1"),
+        ({"steps": 0}, "steps=0 must be at least 1 and"),
+        ({"batch_size": 0}, "batch_size=0 must be at least 1 and"),
         ({"steps": 10, "warmup_steps": 11}, "warmup_steps=11 must lie between 0 and steps=10"),
         ({"sentence_objective": "mlm"}, "sentence_objective='mlm' is none of sop, nsp, none"),
     ],

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import albert_tf
 from albert_tf.checkpoints import checkpoint_steps
+from albert_tf.checkpoints.files import sole_use
 from albert_tf.recipes import PretrainingRecipe
 from albert_tf.training import loop
 from albert_tf.training.evaluate import evaluate_run, unigram_entropy
@@ -155,6 +157,27 @@ def test_more_steps_go_on_and_old_checkpoints_go(run, settings):
     assert checkpoint_steps(made.output) == [2, 3]
     pretrain(settings(made.output, recipe=RECIPE.replace(steps=5), checkpoint_every=1, keep=2))
     assert checkpoint_steps(made.output) == [4, 5]
+
+
+def test_a_run_in_use_is_left_alone(run, settings):
+    with sole_use(run), pytest.raises(BlockingIOError, match="in use by another process"):
+        pretrain(settings(run))
+
+
+def test_fewer_steps_than_there_are_is_refused(run, settings):
+    recipe = (run / "recipe.json").read_text()
+    with pytest.raises(ValueError, match="is at step 6 already, which is more than steps=4"):
+        pretrain(settings(run, recipe=RECIPE.replace(steps=4)))
+    assert (run / "recipe.json").read_text() == recipe
+
+
+def test_a_damaged_checkpoint_names_the_remedy(run, settings, tmp_path):
+    copy = tmp_path / "run"
+    shutil.copytree(run, copy)
+    data = copy / "checkpoints" / "ckpt-6.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[:1000])
+    with pytest.raises(ValueError, match=r"ckpt-6.*Remove ckpt-6\.\* to go on"):
+        pretrain(settings(copy))
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,10 @@ def test_export_replaces_whole_folders_and_keeps_the_vocabularys_case(small_run,
     for folder in ("encoder", "preprocessor"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "stale").touch()
+    with pytest.raises(FileExistsError, match="preprocessor is no exported module"):
+        export(small_run, tmp_path, seq_length=16, version=3)
+    for folder in ("encoder", "preprocessor"):
+        (tmp_path / folder / "saved_model.pb").touch()
     main(["--run", str(small_run), "--output", str(tmp_path), "--seq_length", "16", "--version", "3"])
     assert names(tmp_path) == ["encoder", "preprocessor", "serving"]
     assert names(tmp_path / "serving") == ["3"]

@@ -7,7 +7,6 @@ runs. What a task has finished lies under its final name, so that a second start
 
 from __future__ import annotations
 
-import argparse
 import os
 import threading
 from collections import Counter
@@ -109,13 +108,12 @@ def matched_files(inputs: str | os.PathLike | Iterable[str | os.PathLike]) -> li
 
 def pipeline_options(flags: Sequence[str]) -> PipelineOptions:
     """Beam's options; ValueError for a flag that no part of Beam knows, which Beam itself would pass over."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
-    for kind in PipelineOptions.__subclasses__():
-        kind._add_argparse_args(parser)
-    _, unknown = parser.parse_known_args(list(flags))
+    options = PipelineOptions(list(flags))
+    unknown = options.get_all_options(retain_unknown_options=True).keys() - options.get_all_options().keys()
     if unknown:
-        raise ValueError(f"{' '.join(unknown)}: neither a flag of prepare nor an option of Apache Beam")
-    return PipelineOptions(list(flags))
+        names = ", ".join(f"--{name}" for name in sorted(unknown))
+        raise ValueError(f"{names}: neither a flag of prepare nor an option of Apache Beam")
+    return options
 
 
 def _run(plan: Preparation, options: PipelineOptions) -> None:

@@ -313,7 +313,7 @@ def test_bad_input(tiny_corpus, tiny_vocabulary, tmp_path):
         start(input_format="xml")
     with pytest.raises(ValueError, match="seq_length=3 is too short"):
         start(format="examples", seq_length=3)
-    with pytest.raises(ValueError, match="--bogus=3: neither a flag of prepare nor an option of Apache Beam"):
+    with pytest.raises(ValueError, match="--bogus: neither a flag of prepare nor an option of Apache Beam"):
         start(beam_options=["--bogus=3"])
     assert not (tmp_path / "out").exists()
     (tmp_path / "cut.gz").write_bytes(gzip.compress(CORPUS.encode())[:-9])

@@ -228,3 +228,38 @@ def test_text_of_all_kinds(dataset, content, tmp_path):
     batches = as_numpy(dataset(tmp_path / "text.txt", repeat=False))
     assert batches
     assert all(batch["input_mask"].any() for batch in batches)
+
+
+@pytest.fixture
+def data_service():
+    """The address of a tf.data service with two workers."""
+    service = tf.data.experimental.service
+    dispatcher = service.DispatchServer()
+    address = dispatcher.target.partition("://")[2]
+    config = service.WorkerConfig(dispatcher_address=address, heartbeat_interval_ms=100)
+    workers = [service.WorkerServer(config) for _ in range(2)]
+    yield dispatcher.target
+    for worker in workers:
+        worker.stop()
+
+
+def test_data_service(dataset, data_service):
+    def rows(batches):
+        batches = as_numpy(batches, 40)
+        return [tuple(row) for batch in batches for row in batch["input_word_ids"].tolist() if any(row)]
+
+    assert sorted(rows(dataset(repeat=False, data_service=data_service))) == sorted(
+        rows(dataset(repeat=False))
+    )
+    endless = rows(dataset(data_service=data_service))
+    assert len(endless) == 320
+    assert len(set(endless)) > 310  # the workers do not make the same examples
+
+
+def test_the_graph_carries_the_vocabulary(dataset):
+    """Workers of the tf.data service get it that way; no resource of this process is captured."""
+    graph = tf.compat.v1.GraphDef.FromString(dataset()._as_serialized_graph().numpy())
+    functions = {function.signature.name: function for function in graph.library.function}
+    ops = {node.op for function in functions.values() for node in function.node_def}
+    assert "SentencepieceOp" in ops
+    assert not {"Placeholder", "VarHandleOp"} & {node.op for node in graph.node}

@@ -166,7 +166,7 @@ def test_a_run_in_use_is_left_alone(run, settings):
 
 def test_fewer_steps_than_there_are_is_refused(run, settings):
     recipe = (run / "recipe.json").read_text()
-    with pytest.raises(ValueError, match="is at step 6 already, which is more than steps=4"):
+    with pytest.raises(ValueError, match="is at step 6 already: --steps 4 is less than that"):
         pretrain(settings(run, recipe=RECIPE.replace(steps=4)))
     assert (run / "recipe.json").read_text() == recipe
 

@@ -69,6 +69,7 @@ def test_a_run_without_vocabulary_gives_an_encoder_only(bare_run, tmp_path):
 def test_a_failed_export_leaves_the_last_one_alone(small_run, tmp_path, monkeypatch):
     (tmp_path / "encoder").mkdir()
     (tmp_path / "encoder/last").touch()
+    (tmp_path / "encoder/saved_model.pb").touch()
     save = tf.saved_model.save
 
     def fail_at_the_encoder(module, folder, signatures=None):
@@ -80,7 +81,7 @@ def test_a_failed_export_leaves_the_last_one_alone(small_run, tmp_path, monkeypa
     with pytest.raises(OSError, match=r"cannot write .*: no space left on device"):
         export(small_run, tmp_path, seq_length=16)
     assert names(tmp_path) == ["encoder"]
-    assert names(tmp_path / "encoder") == ["last"]
+    assert names(tmp_path / "encoder") == ["last", "saved_model.pb"]
 
 
 @pytest.mark.parametrize(

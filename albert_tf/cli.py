@@ -23,6 +23,7 @@ from albert_tf.checkpoints.conversion import READERS, WRITERS, convert
 from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.data.preparation import OUTPUT_FORMATS, Preparation, PreparationFailed
 from albert_tf.data.reading import FORMATS
+from albert_tf.errors import InputError
 from albert_tf.recipes import DEFAULT_RECIPE, RECIPES, PretrainingRecipe
 from albert_tf.startup import RESUME_STATUS, OneLineParser
 from albert_tf.text import train_vocabulary
@@ -41,7 +42,7 @@ FAILURES: dict[type[BaseException], int] = {
     PreparationFailed: 1,
     tf.errors.OpError: 1,
     OSError: 2,
-    ValueError: 2,
+    InputError: 2,
     KeyboardInterrupt: 130,
 }
 
@@ -238,7 +239,7 @@ def _config(name: str) -> AlbertConfig:
     if name in PRESETS:
         return PRESETS[name]
     if not Path(name).exists():
-        raise ValueError(f"--config {name} is neither a file nor one of {', '.join(PRESETS)}")
+        raise InputError(f"--config {name} is neither a file nor one of {', '.join(PRESETS)}")
     return AlbertConfig.from_json_file(name)
 
 

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from albert_tf.errors import InputError
+
 ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
 SHARINGS = ("all", "attention", "ffn", "none")
 
@@ -69,13 +71,13 @@ class AlbertConfig:
             _check_type(field.name, field.type, getattr(self, field.name))
         for name in _SIZES:
             if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+                raise InputError(f"{name}={getattr(self, name)} must be at least 1")
         for name in _PROBABILITIES:
             if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 0 and below 1")
+                raise InputError(f"{name}={getattr(self, name)} must be at least 0 and below 1")
         for name in ("initializer_range", "layer_norm_eps"):
             if not 0 < getattr(self, name) < float("inf"):
-                raise ValueError(f"{name}={getattr(self, name)} must be a positive number")
+                raise InputError(f"{name}={getattr(self, name)} must be a positive number")
         _check_choice("hidden_act", self.hidden_act, ACTIVATIONS)
         _check_choice("sharing", self.sharing, SHARINGS)
         self._check_agreement()
@@ -83,22 +85,22 @@ class AlbertConfig:
     def _check_agreement(self) -> None:
         """Raises ValueError where two fields contradict each other."""
         if self.hidden_size % self.num_attention_heads:
-            raise ValueError(
+            raise InputError(
                 f"hidden_size={self.hidden_size} is not a multiple of "
                 f"num_attention_heads={self.num_attention_heads}"
             )
         if self.num_hidden_groups > self.num_hidden_layers:
-            raise ValueError(
+            raise InputError(
                 f"num_hidden_groups={self.num_hidden_groups} is more than "
                 f"num_hidden_layers={self.num_hidden_layers}: some groups would have no layer"
             )
         if self.sharing in ("attention", "ffn") and self.num_hidden_groups != 1:
-            raise ValueError(
+            raise InputError(
                 f'sharing="{self.sharing}" shares that block over all layers: it needs '
                 f"num_hidden_groups=1, not {self.num_hidden_groups}"
             )
         if self.project_embeddings is False and self.embedding_size != self.hidden_size:
-            raise ValueError(
+            raise InputError(
                 f"project_embeddings=False needs embedding_size={self.embedding_size} to equal "
                 f"hidden_size={self.hidden_size}"
             )
@@ -124,7 +126,7 @@ class AlbertConfig:
           ValueError: a key is unknown, or has a value that describes another network.
         """
         if not isinstance(values, Mapping):
-            raise ValueError(f"a config must be a JSON object, not {type(values).__name__}")
+            raise InputError(f"a config must be a JSON object, not {type(values).__name__}")
         if "model_type" in values:
             values = _from_hugging_face(values)
         fields = {field.name for field in dataclasses.fields(cls)}
@@ -134,10 +136,10 @@ class AlbertConfig:
             if key in _HISTORICAL and value not in _HISTORICAL[key]
         ]
         if refused:
-            raise ValueError("; ".join(refused))
+            raise InputError("; ".join(refused))
         unknown = sorted(set(values) - fields - set(_HISTORICAL) - _UNREAD)
         if unknown:
-            raise ValueError(f"unknown config key {', '.join(map(repr, unknown))}: check its spelling")
+            raise InputError(f"unknown config key {', '.join(map(repr, unknown))}: check its spelling")
         return cls(**{key: value for key, value in values.items() if key in fields})
 
     @classmethod
@@ -155,7 +157,7 @@ class AlbertConfig:
         try:
             return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
         except ValueError as error:
-            raise ValueError(f"{os.fspath(path)}: {error}") from error
+            raise InputError(f"{os.fspath(path)}: {error}") from error
 
     def replace(self, **changes: Any) -> AlbertConfig:
         """A new config with some fields changed, and checked again.
@@ -165,7 +167,7 @@ class AlbertConfig:
         """
         unknown = sorted(set(changes) - {field.name for field in dataclasses.fields(self)})
         if unknown:
-            raise ValueError(f"unknown config key {', '.join(map(repr, unknown))}: check its spelling")
+            raise InputError(f"unknown config key {', '.join(map(repr, unknown))}: check its spelling")
         return dataclasses.replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
@@ -236,13 +238,13 @@ _HUGGING_FACE_DEFAULTS = {
 def _from_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
     """Our fields from a Hugging Face config.json; ValueError where its network is another one."""
     if values["model_type"] != "albert":
-        raise ValueError(f"model_type={values['model_type']!r} is not 'albert'")
+        raise InputError(f"model_type={values['model_type']!r} is not 'albert'")
     if values.get("position_embedding_type", "absolute") != "absolute":
-        raise ValueError(
+        raise InputError(
             f"position_embedding_type={values['position_embedding_type']!r}: ALBERT has 'absolute' ones"
         )
     if values.get("tie_word_embeddings", True) is not True:
-        raise ValueError("tie_word_embeddings=False: ALBERT's MLM head is tied to the word embeddings")
+        raise InputError("tie_word_embeddings=False: ALBERT's MLM head is tied to the word embeddings")
     values = {**_HUGGING_FACE_DEFAULTS, **values}
     _check_choice("hidden_act", values["hidden_act"], tuple(_HUGGING_FACE_ACTIVATIONS))
     fields = {field.name for field in dataclasses.fields(AlbertConfig)}
@@ -262,12 +264,12 @@ def _check_type(name: str, kind: Any, value: Any) -> None:
         "bool | None": (bool, type(None)),
     }[kind]
     if not isinstance(value, accepted) or (isinstance(value, bool) and bool not in accepted):
-        raise ValueError(f"{name}={value!r} must be of type {kind}")
+        raise InputError(f"{name}={value!r} must be of type {kind}")
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
-        raise ValueError(f"{name}={value!r} is none of {', '.join(choices)}")
+        raise InputError(f"{name}={value!r} is none of {', '.join(choices)}")
 
 
 def _describe(values: tuple[Any, ...]) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from albert_tf.errors import InputError
+
 WORD_IDS = "input_word_ids"  # int32 [B, S]
 MASK = "input_mask"  # int32 [B, S], 1 for tokens and 0 for padding
 TYPE_IDS = "input_type_ids"  # int32 [B, S], 0 for the first segment and 1 for the second
@@ -23,7 +25,7 @@ SENTENCE_OBJECTIVES = (*SENTENCE_LABELS, "none")
 def check_sentence_objective(value: str) -> str:
     """The objective itself, or a ValueError that names those there are."""
     if value not in SENTENCE_OBJECTIVES:
-        raise ValueError(f"sentence_objective={value!r} is none of {', '.join(SENTENCE_OBJECTIVES)}")
+        raise InputError(f"sentence_objective={value!r} is none of {', '.join(SENTENCE_OBJECTIVES)}")
     return value
 
 

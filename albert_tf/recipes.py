@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from albert_tf.errors import InputError
 from albert_tf.features import check_sentence_objective
 
 
@@ -58,9 +59,9 @@ class PretrainingRecipe:
         check_sentence_objective(self.sentence_objective)
         for name in ("batch_size", "steps"):
             if not 1 <= getattr(self, name) < 2**31:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1 and below 2^31")
+                raise InputError(f"{name}={getattr(self, name)} must be at least 1 and below 2^31")
         if not 0 <= self.warmup_steps <= self.steps:
-            raise ValueError(
+            raise InputError(
                 f"warmup_steps={self.warmup_steps} must lie between 0 and steps={self.steps}: set both "
                 "(what is not set is the recipe's)"
             )

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Sequence
 from typing import NoReturn
 
+from albert_tf.errors import InputError
 from albert_tf.startup import OneLineParser, quiet_start
 
 with quiet_start():
@@ -38,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             dtype=options.dtype,
             step=options.step,
         )
-    except (ValueError, OSError, CheckFailed) as error:
+    except (InputError, OSError, CheckFailed) as error:
         print(f"hub_export: {error}", file=sys.stderr)
         raise SystemExit(1 if isinstance(error, CheckFailed) else 2) from None
     except KeyboardInterrupt:

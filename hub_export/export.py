@@ -20,6 +20,7 @@ from albert_tf.checkpoints.google import CONFIG as GOOGLE_CONFIG
 from albert_tf.checkpoints.run import CONFIG, TOKENIZER
 from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
 from albert_tf.text import PieceTokenizer, Vocabulary
 from hub_export.check import Answers, CheckFailed, call_answers, signature_answers, write_expected
 from hub_export.encoder import encoder_module
@@ -101,25 +102,25 @@ def _tokenizer(run: str | os.PathLike[str]) -> PieceTokenizer:
     """The tokenizer of a run, or a ValueError that says why it can have none."""
     config, path = read_config(run), vocabulary_path(run)
     if path is None:
-        raise ValueError(f"{run} has no vocabulary: only its encoder can be exported (--encoder_only)")
+        raise InputError(f"{run} has no vocabulary: only its encoder can be exported (--encoder_only)")
     check_vocabulary(path, config.vocab_size)
     return PieceTokenizer(Vocabulary.from_file(path), **read_tokenizer(run))
 
 
 def _check_seq_length(seq_length: int, config: AlbertConfig) -> None:
     if seq_length < SHORTEST:
-        raise ValueError(f"seq_length={seq_length} must be at least {SHORTEST}")
+        raise InputError(f"seq_length={seq_length} must be at least {SHORTEST}")
     if seq_length > config.max_position_embeddings:
-        raise ValueError(
+        raise InputError(
             f"seq_length={seq_length} is more than max_position_embeddings={config.max_position_embeddings}"
         )
 
 
 def _check_version(version: int, output: Path) -> None:
     if version < 1:
-        raise ValueError(f"version={version} must be at least 1")
+        raise InputError(f"version={version} must be at least 1")
     if version > NEWEST:
-        raise ValueError(f"version={version} must be at most {NEWEST}, the last that TF Serving knows")
+        raise InputError(f"version={version} must be at most {NEWEST}, the last that TF Serving knows")
     folder = output / SERVING / str(version)
     if os.path.lexists(folder):
         raise _version_exists(folder)

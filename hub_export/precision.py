@@ -8,6 +8,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.checkpoints import build_model, task_of
+from albert_tf.errors import InputError
 
 DTYPES = ("float32", "bfloat16")
 
@@ -24,7 +25,7 @@ def in_dtype(model: keras.Model, dtype: str) -> keras.Model:
       ValueError: another type.
     """
     if dtype not in DTYPES:
-        raise ValueError(f"dtype={dtype!r} is none of {', '.join(DTYPES)}")
+        raise InputError(f"dtype={dtype!r} is none of {', '.join(DTYPES)}")
     if dtype == "float32":
         return model
     narrow = tf.as_dtype(dtype)

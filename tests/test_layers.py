@@ -10,14 +10,15 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
-BASE = ("albert_tf.config", "albert_tf.features", "albert_tf.recipes")
+BASE = ("albert_tf.errors", "albert_tf.config", "albert_tf.features", "albert_tf.recipes")
 
 # Every part of the project and what it may import of it. Siblings (text, model, optimization; data,
 # checkpoints; training, analysis; cli, hub_export) do not see each other.
 MAY_IMPORT = {
-    "albert_tf.config": (),
-    "albert_tf.features": (),
-    "albert_tf.recipes": ("albert_tf.config", "albert_tf.features"),
+    "albert_tf.errors": (),
+    "albert_tf.config": ("albert_tf.errors",),
+    "albert_tf.features": ("albert_tf.errors",),
+    "albert_tf.recipes": ("albert_tf.errors", "albert_tf.config", "albert_tf.features"),
     "albert_tf.startup": (),
     "albert_tf.text": BASE,
     "albert_tf.model": BASE,
@@ -38,6 +39,7 @@ MAY_IMPORT = {
     "albert_tf": ("albert_tf",),
     "hub_export": (
         "albert_tf.startup",
+        "albert_tf.errors",
         "albert_tf.config",
         "albert_tf.features",
         "albert_tf.text",

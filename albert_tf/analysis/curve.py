@@ -10,6 +10,8 @@ from typing import Any
 import matplotlib
 from matplotlib.figure import Figure
 
+from albert_tf.errors import InputError
+
 FORMATS = (".png", ".svg", ".pdf")
 
 PANELS = {
@@ -47,7 +49,7 @@ def read_metrics(run: str | os.PathLike[str]) -> dict[str, list[tuple[int, float
         except ValueError:
             figures = None
         if not _is_figures(figures):
-            raise ValueError(
+            raise InputError(
                 f"{path}, line {number}: not an object of numbers with a step, as a run writes it: "
                 "remove the line, or copy the file again"
             )
@@ -83,12 +85,12 @@ def draw_curve(run: str | os.PathLike[str], output: str | os.PathLike[str]) -> N
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder: name a file in it, such as {path / 'curve.png'}")
     if path.suffix.lower() not in FORMATS:
-        raise ValueError(f"{path} does not say the picture's format: let it end in {', '.join(FORMATS)}")
+        raise InputError(f"{path} does not say the picture's format: let it end in {', '.join(FORMATS)}")
     series = read_metrics(run)
     panels = {title: [name for name in names if name in series] for title, names in PANELS.items()}
     panels = {title: names for title, names in panels.items() if names}
     if not panels:
-        raise ValueError(f"{Path(run) / 'metrics.jsonl'} holds no losses yet: train for some steps first")
+        raise InputError(f"{Path(run) / 'metrics.jsonl'} holds no losses yet: train for some steps first")
     figure = Figure(figsize=(5 * len(panels), 3.6), layout="constrained")
     for axes, (title, names) in zip(
         figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True

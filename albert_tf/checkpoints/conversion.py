@@ -34,6 +34,7 @@ from albert_tf.checkpoints.tensor_bundle import open_bundle
 from albert_tf.checkpoints.transfer import Source, compare, read_value
 from albert_tf.checkpoints.vocabulary import vocabulary_problems
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
 
 
 class Conversion(NamedTuple):
@@ -77,7 +78,7 @@ def convert(
     to_run = source in READERS and target == "run"
     if not to_run and not (source == "run" and target in WRITERS):
         known = ", ".join([f"{name} to run" for name in READERS] + [f"run to {name}" for name in WRITERS])
-        raise ValueError(f"no conversion from {source} to {target}: there are {known}")
+        raise InputError(f"no conversion from {source} to {target}: there are {known}")
     # Also found when it comes to writing, but reading a large checkpoint takes a while.
     if Path(output).exists():
         raise FileExistsError(f"{output} exists already: name another place, or remove it")
@@ -86,11 +87,11 @@ def convert(
             raise FileNotFoundError(f"{path} is no file: the {what} is missing")
     if not to_run:
         if partial or config is not None:
-            raise ValueError("a run has a config and is converted whole: leave out config and partial")
+            raise InputError("a run has a config and is converted whole: leave out config and partial")
         _write(WRITERS[target], Path(input), Path(output), vocabulary, step)
         return Conversion([], [])
     if step is not None:
-        raise ValueError(f"step={step} is of a run's checkpoint: leave it out")
+        raise InputError(f"step={step} is of a run's checkpoint: leave it out")
     with unpacked(Path(input)) as path:
         found = READERS[source](path, Path(config) if config else None, partial)
         if vocabulary is not None:
@@ -108,7 +109,7 @@ def _read(source: Source, partial: bool) -> tuple[Any, Conversion]:
     if source.vocabulary is not None:
         problems += vocabulary_problems(source.vocabulary, source.config.vocab_size)
     if problems:
-        raise ValueError(f"{source.tensors.origin}: {'; '.join(problems)}")
+        raise InputError(f"{source.tensors.origin}: {'; '.join(problems)}")
     model = build_model(source.config, source.task, functools.partial(read_value, source))
     return model, Conversion(unread, fresh)
 
@@ -174,7 +175,7 @@ def _write(writer: Writer, run: Path, output: Path, vocabulary: PathLike | None,
     pieces = Path(vocabulary) if vocabulary else vocabulary_path(run)
     problems = vocabulary_problems(pieces, model.config.vocab_size) if pieces else []
     if problems:
-        raise ValueError("; ".join(problems))
+        raise InputError("; ".join(problems))
     with new_directory(output) as folder:
         writer.write(model, run, folder, step or 0)
         if pieces is not None:

@@ -20,6 +20,7 @@ from albert_tf.checkpoints.transfer import (
     pretraining_names,
 )
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
 
 # What a published checkpoint consists of, beside its vocabulary.
 CONFIG, CHECKPOINT, VOCABULARY = "albert_config.json", "model.ckpt-best", "30k-clean.model"
@@ -118,7 +119,7 @@ def google_config(config: AlbertConfig) -> dict[str, Any]:
             "project_embeddings=True: it projects only where embedding_size and hidden_size differ"
         )
     if problems:
-        raise ValueError(f"google-research/albert has no such network: {'; '.join(problems)}")
+        raise InputError(f"google-research/albert has no such network: {'; '.join(problems)}")
     values = {**whole_layers(config).to_dict(), **_HISTORICAL}
     return {key: value for key, value in values.items() if key not in _UNKNOWN}
 

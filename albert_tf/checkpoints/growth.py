@@ -23,6 +23,7 @@ from albert_tf.checkpoints.run import (
 )
 from albert_tf.checkpoints.steps import PathLike
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
 from albert_tf.model.sharing import sharing_plan
 
 # What two networks need not have in common. All else decides a variable's shape, or what is done with it.
@@ -116,7 +117,7 @@ def grown_from(
     _check_same(run, source.config, config)
     has, wants = source.config.max_position_embeddings, config.max_position_embeddings
     if wants > has and not extend_positions:
-        raise ValueError(
+        raise InputError(
             f"max_position_embeddings={wants} is more than the {has} of {run}: --extend_positions starts the "
             "others at random"
         )
@@ -158,11 +159,11 @@ def check_same_text(run: PathLike, vocabulary: PathLike, tokenizer: Mapping[str,
     read_config(run)  # which says so if there is no such run
     path = vocabulary_path(run)
     if path is None:
-        raise ValueError(f"{run} has no {VOCABULARY} to compare {vocabulary} with: copy its vocabulary there")
+        raise InputError(f"{run} has no {VOCABULARY} to compare {vocabulary} with: copy its vocabulary there")
     if path.read_bytes() != Path(vocabulary).read_bytes():
-        raise ValueError(f"{vocabulary} is not the vocabulary of {run}: train with --vocabulary {path}")
+        raise InputError(f"{vocabulary} is not the vocabulary of {run}: train with --vocabulary {path}")
     if (settings := read_tokenizer(run)) != tokenizer:
-        raise ValueError(f"{run} was trained with {settings} and not with {dict(tokenizer)}: use the former")
+        raise InputError(f"{run} was trained with {settings} and not with {dict(tokenizer)}: use the former")
 
 
 def _check_same(run: PathLike, source: AlbertConfig, config: AlbertConfig) -> None:
@@ -173,7 +174,7 @@ def _check_same(run: PathLike, source: AlbertConfig, config: AlbertConfig) -> No
         if name not in _FREE and there[name] != value
     ]
     if differing:
-        raise ValueError(
+        raise InputError(
             f"{run} is of another network: {'; '.join(differing)}. Only depth, groups, sharing, "
             "positions and dropout may differ"
         )

@@ -14,6 +14,7 @@ from albert_tf.checkpoints.google import google_source
 from albert_tf.checkpoints.names import hub_letters, variable_names
 from albert_tf.checkpoints.transfer import Prefix, Source, Tensors, Wanted, find_prefix
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
 
 # What a TF 2 checkpoint calls the description of its own objects.
 _OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
@@ -52,12 +53,12 @@ def hub_source(
     if not any(name == _ANCHOR or name.endswith(f"/{_ANCHOR}") for name in tensors.shapes):
         # A TF 1 module, or one of hub_export: both have google-research/albert's names.
         if config is None:
-            raise ValueError(f"{tensors.origin} does not tell its config: name it with --config")
+            raise InputError(f"{tensors.origin} does not tell its config: name it with --config")
         return google_source(tensors, config, partial, vocabulary)
     prefix = find_prefix(tensors, "", _ANCHOR)
     config = config or deduce_config(tensors, prefix, saved_model)
     if config.sharing != "all" or config.num_hidden_groups * config.inner_group_num != 1:
-        raise ValueError(f"{tensors.origin} shares one block: the config must, too (num_hidden_groups=1)")
+        raise InputError(f"{tensors.origin} shares one block: the config must, too (num_hidden_groups=1)")
     task = {"model": "encoder"}
     wanted = {
         names.ours: Wanted(f"{prefix.encoder}{names.hub}", names.hub_shape, names.from_hub)
@@ -72,7 +73,7 @@ def _by_variable_name(tensors: Tensors) -> Tensors:
     try:
         graph.ParseFromString(tensors.read(_OBJECTS))
     except (DecodeError, TypeError) as error:
-        raise ValueError(f"{tensors.origin}: its list of objects is damaged: {error}") from error
+        raise InputError(f"{tensors.origin}: its list of objects is damaged: {error}") from error
     keys = {
         attribute.full_name: attribute.checkpoint_key
         for node in graph.nodes
@@ -107,11 +108,11 @@ def deduce_config(tensors: Tensors, prefix: Prefix, saved_model: Path) -> Albert
             size = {**dict(zip(letters, shape, strict=True)), **size}
     missing = sorted(field for letter, field in _FIELDS.items() if letter not in size)
     if missing:
-        raise ValueError(f"{tensors.origin} does not tell {', '.join(missing)}: name it with --config")
+        raise InputError(f"{tensors.origin} does not tell {', '.join(missing)}: name it with --config")
     graph = _read_graph(saved_model)
     if graph.layers is None or graph.activation is None:
         lacking = "num_hidden_layers" if graph.layers is None else "hidden_act"
-        raise ValueError(f"{saved_model} does not tell {lacking}: name a config with --config")
+        raise InputError(f"{saved_model} does not tell {lacking}: name a config with --config")
     has_projection = f"{prefix.encoder}embedding_projection/kernel" in tensors.shapes
     values: dict[str, Any] = {field: size[letter] for letter, field in _FIELDS.items()}
     return AlbertConfig(
@@ -134,7 +135,7 @@ def _read_graph(path: Path) -> Graph:
     try:
         module.ParseFromString(path.read_bytes())
     except DecodeError as error:
-        raise ValueError(f"{path} is no SavedModel, or damaged: {error}") from error
+        raise InputError(f"{path} is no SavedModel, or damaged: {error}") from error
     depths, operations = set(), set()
     for meta_graph in module.meta_graphs:
         for function in meta_graph.object_graph_def.concrete_functions.values():

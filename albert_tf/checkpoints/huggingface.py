@@ -19,6 +19,7 @@ from albert_tf.checkpoints.run import read_json, task_of, write_json
 from albert_tf.checkpoints.safetensors import write_safetensors
 from albert_tf.checkpoints.transfer import Prefix, Source, Tensors, Wanted, find_prefix, find_task
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
 
 CONFIG, WEIGHTS, INDEX, VOCABULARY, TOKENIZER = (
     "config.json",
@@ -104,7 +105,7 @@ def _task(task: dict[str, Any], values: Mapping[str, Any], config: Path) -> dict
         architectures = []
     if task["model"] == "classifier":
         if "AlbertForTokenClassification" in architectures:
-            raise ValueError(f"{config}: no model here classifies tokens; --partial takes the encoder")
+            raise InputError(f"{config}: no model here classifies tokens; --partial takes the encoder")
         if "AlbertForMultipleChoice" in architectures:
             return {"model": "multiple_choice", "num_choices": values.get("num_choices", RACE_CHOICES)}
         labels = values.get("id2label")
@@ -123,7 +124,7 @@ def _check_tied(tensors: Tensors, tied: Mapping[str, str]) -> None:
         if {name, other} <= tensors.shapes.keys():
             same = tensors.shapes[name] == tensors.shapes[other]
             if not (same and np.array_equal(tensors.read(name), tensors.read(other))):
-                raise ValueError(f"{tensors.origin}: {name} differs from {other}: ALBERT's MLM head is tied")
+                raise InputError(f"{tensors.origin}: {name} differs from {other}: ALBERT's MLM head is tied")
 
 
 def _without_identity(
@@ -165,7 +166,7 @@ def hugging_face_config(config: AlbertConfig, task: Mapping[str, Any]) -> dict[s
     grouped = whole_layers(config)
     problems = grouping_problems(grouped, _group)
     if problems:
-        raise ValueError(f"transformers has no such network: {'; '.join(problems)}")
+        raise InputError(f"transformers has no such network: {'; '.join(problems)}")
     values = grouped.to_dict()
     for key in ("sharing", "project_embeddings"):
         del values[key]

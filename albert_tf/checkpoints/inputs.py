@@ -11,6 +11,8 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from albert_tf.errors import InputError
+
 # What the vocabulary is called beside published checkpoints.
 VOCABULARIES = ("30k-clean.model", "spiece.model")
 
@@ -43,7 +45,7 @@ def unpacked(path: Path) -> Iterator[Path]:
                 while archive.fileobj is not None and archive.fileobj.read(1 << 20):
                     pass
         except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueError) as error:
-            raise ValueError(f"{path} is no archive, or damaged: {error}") from error
+            raise InputError(f"{path} is no archive, or damaged: {error}") from error
         yield _inner(Path(folder))
 
 
@@ -64,7 +66,7 @@ def only(folder: Path, *patterns: str) -> Path:
         raise FileNotFoundError(f"{folder} holds no {names}: no checkpoint can be read there")
     if len(found) > 1:
         several = ", ".join(path.name for path in found)
-        raise ValueError(f"{folder} holds several {names}: name one of {several}")
+        raise InputError(f"{folder} holds several {names}: name one of {several}")
     return found[0]
 
 
@@ -104,7 +106,7 @@ def safetensors_file(path: Path) -> tuple[Path, Path]:
     if path.is_dir():
         path = _weights(path)
     if path.suffix in _PICKLES:
-        raise ValueError(
+        raise InputError(
             f"{path} is a pickle: opening it runs whatever code it holds, so it is not read. Where you trust "
             f"it, let transformers write model.safetensors: from_pretrained(…).save_pretrained(…)"
         )

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
 from albert_tf.model.sharing import BlockPath, sharing_plan
 
 # Before the names of the encoder, not of the heads.
@@ -196,7 +197,7 @@ def variable_names(config: AlbertConfig, task: Mapping[str, Any]) -> list[Names]
     ('bert/pooler/dense/kernel', 'albert.pooler.weight', (768, 768))
     """
     if config.num_hidden_layers * config.inner_group_num > _MAX_BLOCKS:
-        raise ValueError(f"num_hidden_layers={config.num_hidden_layers} is more than any network has")
+        raise InputError(f"num_hidden_layers={config.num_hidden_layers} is more than any network has")
     plan = sharing_plan(config)
     layers = [*EMBEDDINGS, *(PROJECTION if config.has_projection else ())]
     for path in dict.fromkeys(step.attention for step in plan):
@@ -232,7 +233,7 @@ def whole_layers(config: AlbertConfig) -> AlbertConfig:
       ValueError: layers share one of the two blocks.
     """
     if config.sharing in ("attention", "ffn"):
-        raise ValueError(
+        raise InputError(
             f'sharing="{config.sharing}" has no such form: there layers share both blocks or none'
         )
     if config.sharing == "all":

@@ -34,6 +34,7 @@ from albert_tf.checkpoints.names import variable_names
 from albert_tf.checkpoints.steps import PathLike, model_reader, newest_checkpoint, write_checkpoint
 from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
 from albert_tf.model import (
     AlbertClassifier,
     AlbertEncoder,
@@ -80,7 +81,7 @@ def task_of(model: Any) -> dict[str, Any]:
         if isinstance(model, cls):
             return {"model": kind, **{name: getattr(model, name) for name in arguments}}
     known = ", ".join(kind.model.__name__ for kind in MODELS.values())
-    raise ValueError(f"a {type(model).__name__} cannot be saved as a run: it is none of {known}")
+    raise InputError(f"a {type(model).__name__} cannot be saved as a run: it is none of {known}")
 
 
 def build_model(
@@ -117,10 +118,10 @@ def check_task(task: Mapping[str, Any]) -> None:
     """ValueError where a task.json names no model of ours, or not all that it is made with."""
     kind = task.get("model")
     if kind not in MODELS:
-        raise ValueError(f"model={kind!r} is none of {', '.join(MODELS)}")
+        raise InputError(f"model={kind!r} is none of {', '.join(MODELS)}")
     missing = [name for name in MODELS[kind].arguments if name not in task]
     if missing:
-        raise ValueError(f"{', '.join(missing)} is missing: a {kind} needs it")
+        raise InputError(f"{', '.join(missing)} is missing: a {kind} needs it")
 
 
 def create_run(
@@ -195,7 +196,7 @@ def save(
         task_there = read_task(run)
         same = all(task_there.get(name) == value for name, value in task_of(model).items())
         if not same or read_config(run) != model.config:
-            raise ValueError(f"{run} is the run of another model: its {CONFIG} or {TASK} differs")
+            raise InputError(f"{run} is the run of another model: its {CONFIG} or {TASK} differs")
         write_checkpoint(run, step, model=model)
         return
     if vocabulary is not None:
@@ -241,7 +242,7 @@ def stored_model(run_dir: PathLike, step: int | None = None) -> StoredModel:
         check_task(task)
         shapes = {names.ours: names.shape for names in variable_names(config, task)}
     except ValueError as error:
-        raise ValueError(f"{Path(run_dir) / TASK}: {error}") from error
+        raise InputError(f"{Path(run_dir) / TASK}: {error}") from error
     return StoredModel(config, task, shapes, model_reader(run_dir, step, shapes))
 
 
@@ -261,7 +262,7 @@ def read_tokenizer(run: PathLike) -> dict[str, bool]:
     try:
         return _tokenizer(read_json(path))
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+        raise InputError(f"{path}: {error}") from error
 
 
 def vocabulary_path(run: PathLike) -> Path | None:
@@ -273,12 +274,12 @@ def vocabulary_path(run: PathLike) -> Path | None:
 def _tokenizer(values: Mapping[str, bool]) -> dict[str, bool]:
     unknown = sorted(values.keys() - TOKENIZER_DEFAULTS.keys())
     if unknown:
-        raise ValueError(
+        raise InputError(
             f"unknown tokenizer setting {', '.join(unknown)}: there are {', '.join(TOKENIZER_DEFAULTS)}"
         )
     for name, value in values.items():
         if not isinstance(value, bool):
-            raise ValueError(f"{name}={value!r} must be true or false")
+            raise InputError(f"{name}={value!r} must be true or false")
     return {**TOKENIZER_DEFAULTS, **values}
 
 
@@ -294,9 +295,9 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ValueError(f"{path} is no JSON file: {error}") from error
+        raise InputError(f"{path} is no JSON file: {error}") from error
     if not isinstance(values, dict):
-        raise ValueError(f"{path} must hold a JSON object, not a {type(values).__name__}")
+        raise InputError(f"{path} must hold a JSON object, not a {type(values).__name__}")
     return values
 
 

@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from albert_tf.checkpoints.run import read_json
 from albert_tf.checkpoints.transfer import Tensors
+from albert_tf.errors import InputError
 
 # A header of a million tensors; more is a damaged length.
 _MAX_HEADER = 100 << 20
@@ -62,46 +63,46 @@ def read_header(path: Path) -> dict[str, Entry]:
             size = path.stat().st_size
             length = int.from_bytes(file.read(8), "little")
             if not 2 <= length <= min(size - 8, _MAX_HEADER):
-                raise ValueError(f"a header of {length} bytes in a file of {size}")
+                raise InputError(f"a header of {length} bytes in a file of {size}")
             header = json.loads(file.read(length).decode(), object_pairs_hook=_without_repetition)
         if not isinstance(header, dict):
-            raise ValueError(f"the header is a {type(header).__name__}, not an object")
+            raise InputError(f"the header is a {type(header).__name__}, not an object")
         header.pop("__metadata__", None)
         entries = {name: _entry(name, value, 8 + length) for name, value in header.items()}
         end = 8 + length
         for name, entry in sorted(entries.items(), key=lambda item: item[1][2:]):
             if entry.start != end:
-                raise ValueError(f"{name} begins at byte {entry.start}, where {end} was expected")
+                raise InputError(f"{name} begins at byte {entry.start}, where {end} was expected")
             end = entry.end
         if end != size:
-            raise ValueError(f"the tensors end at byte {end}, the file at {size}")
+            raise InputError(f"the tensors end at byte {end}, the file at {size}")
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is no safetensors file, or damaged: {error}") from error
+        raise InputError(f"{path} is no safetensors file, or damaged: {error}") from error
     return entries
 
 
 def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     names = dict(pairs)
     if len(names) < len(pairs):
-        raise ValueError("a name occurs twice in the header")
+        raise InputError("a name occurs twice in the header")
     return names
 
 
 def _entry(name: str, value: Any, data: int) -> Entry:
     """A checked entry of a header whose tensors begin at byte `data`."""
     if not isinstance(value, dict):
-        raise ValueError(f"{name} is described by a {type(value).__name__}, not by an object")
+        raise InputError(f"{name} is described by a {type(value).__name__}, not by an object")
     dtype: Any = value.get("dtype")
     shape: Any = value.get("shape")
     offsets: Any = value.get("data_offsets")
     if not isinstance(dtype, str) or dtype not in _DTYPES:
-        raise ValueError(f"{name} is of type {dtype!r}, none of {', '.join(_DTYPES)}")
+        raise InputError(f"{name} is of type {dtype!r}, none of {', '.join(_DTYPES)}")
     if not _are_counts(shape) or not _are_counts(offsets) or len(offsets) != 2:
-        raise ValueError(f"{name} has no possible shape and offsets")
+        raise InputError(f"{name} has no possible shape and offsets")
     start, end = offsets
     kind = np.dtype(_DTYPES[dtype])
     if end - start != math.prod(shape) * kind.itemsize:
-        raise ValueError(f"{name} of type {dtype} and shape {shape} takes {end - start} bytes")
+        raise InputError(f"{name} of type {dtype} and shape {shape} takes {end - start} bytes")
     return Entry(kind, tuple(shape), data + start, data + end)
 
 
@@ -116,7 +117,7 @@ def read_tensor(path: Path, entry: Entry) -> np.ndarray:
     count = math.prod(entry.shape)
     values = np.fromfile(path, entry.dtype, count, offset=entry.start)
     if values.size != count:
-        raise ValueError(f"{path} is cut off: it ends before byte {entry.end}")
+        raise InputError(f"{path} is cut off: it ends before byte {entry.end}")
     return values.reshape(entry.shape)
 
 
@@ -137,11 +138,11 @@ def open_safetensors(path: Path) -> Tensors:
     else:
         weight_map = read_json(path).get("weight_map")
         if not isinstance(weight_map, dict) or not all(map(_is_file_name, weight_map.values())):
-            raise ValueError(f"{path} holds no weight_map of tensors to the names of files beside it")
+            raise InputError(f"{path} holds no weight_map of tensors to the names of files beside it")
         for part in sorted(set(weight_map.values())):
             entries = read_header(path.with_name(part))
             for name in sorted(entries.keys() ^ {n for n, file in weight_map.items() if file == part}):
-                raise ValueError(f"{path}: {name} is not both there and in {part}")
+                raise InputError(f"{path}: {name} is not both there and in {part}")
             found |= {name: (path.with_name(part), entry) for name, entry in entries.items()}
     return Tensors(
         str(path),

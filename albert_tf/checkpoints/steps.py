@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from albert_tf.checkpoints.files import sync
 from albert_tf.checkpoints.tensor_bundle import READ_ERRORS, checkpoint_shapes, unreadable
+from albert_tf.errors import InputError
 
 PathLike = str | os.PathLike[str]
 
@@ -57,7 +58,7 @@ def write_checkpoint(run: PathLike, step: int, /, **parts: Any) -> Path:
       OSError: it cannot be written.
     """
     if isinstance(step, bool) or step != int(step) or step < 0:
-        raise ValueError(f"step={step!r} must be a whole number, at least 0")
+        raise InputError(f"step={step!r} must be a whole number, at least 0")
     step = int(step)
     prefix = checkpoint_prefix(run, step)
     if step in checkpoint_steps(run):
@@ -113,7 +114,7 @@ def clean_up(run: PathLike) -> list[int]:
         if step > max(steps, default=-1) and not _unfinished(checkpoint_prefix(run, step)).exists()
     }
     if lost and not steps:
-        raise ValueError(
+        raise InputError(
             f"{folder} holds data of checkpoints but no ckpt-{max(lost)}.index, without which they cannot be "
             "read: bring it back, or name another --output"
         )
@@ -159,7 +160,7 @@ def read_checkpoint(run: PathLike, step: int, /, **parts: Any) -> None:
     shapes = checkpoint_shapes(prefix)
     missing = parts.keys() - _parts(shapes)
     if missing:
-        raise ValueError(f"{prefix}.index holds no {' and no '.join(sorted(missing))}")
+        raise InputError(f"{prefix}.index holds no {' and no '.join(sorted(missing))}")
     if "model" in parts:
         variables = parts["model"].variables
         _check_model(
@@ -227,7 +228,7 @@ def _check_model(
         if ours[name] != theirs[name]
     ]
     if problems:
-        raise ValueError(f"{prefix}.index is of another model: {'; '.join(problems)}")
+        raise InputError(f"{prefix}.index is of another model: {'; '.join(problems)}")
 
 
 def _model_keys(keys: Iterable[str]) -> dict[str, str]:

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.checkpoints.transfer import Tensors
+from albert_tf.errors import InputError
 
 # What TensorFlow raises where a checkpoint is damaged, unreadable, or does not fit what is to be restored.
 READ_ERRORS = (tf.errors.OpError, ValueError, RuntimeError, LookupError, AssertionError, MemoryError)
@@ -39,7 +40,7 @@ def open_bundle(prefix: Path) -> Tensors:
     needed = sum(types[name].size * math.prod(shape) for name, shape in shapes.items() if types[name].size)
     # Without data names and shapes can still be compared.
     if files and needed > sum(file.stat().st_size for file in files):
-        raise ValueError(f"{prefix}: its .data file is cut off, the index lists {needed} bytes")
+        raise InputError(f"{prefix}: its .data file is cut off, the index lists {needed} bytes")
     dtypes = {name: dtype.name for name, dtype in types.items()}
 
     def read(name: str) -> np.ndarray:
@@ -68,13 +69,13 @@ def check_footer(index: Path) -> None:
     content = index.read_bytes()
     footer = content[-_FOOTER:]
     if len(footer) < _FOOTER or not footer.endswith(_MAGIC):
-        raise ValueError("the index is cut off, or no index at all")
+        raise InputError("the index is cut off, or no index at all")
     position = 0
     for _ in range(2):
         offset, position = _varint(footer, position)
         size, position = _varint(footer, position)
         if offset + size + _BLOCK_TRAILER > len(content) - _FOOTER:
-            raise ValueError("the footer of the index points outside the file")
+            raise InputError("the footer of the index points outside the file")
 
 
 def _varint(content: bytes, position: int) -> tuple[int, int]:
@@ -88,7 +89,7 @@ def _varint(content: bytes, position: int) -> tuple[int, int]:
             return value, position
 
 
-class DamagedCheckpoint(ValueError):
+class DamagedCheckpoint(InputError):
     """A checkpoint's files are not what was written."""
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from albert_tf.checkpoints.names import head_names
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 
@@ -100,7 +101,7 @@ def read_value(source: Source, name: str | None) -> np.ndarray | None:
     with np.errstate(over="ignore"):  # found below
         value = source.tensors.read(wanted.name).astype(np.float32, copy=False)
     if not np.isfinite(value).all():
-        raise ValueError(f"{source.tensors.origin}: {wanted.name} holds NaN or infinity")
+        raise InputError(f"{source.tensors.origin}: {wanted.name} holds NaN or infinity")
     return wanted.transform(value)
 
 
@@ -133,7 +134,7 @@ def find_prefix(tensors: Tensors, scope: str, anchor: str) -> Prefix:
     separator = scope[-1:] or "/"
     found = [name for name in tensors.shapes if name == anchor or name.endswith(separator + anchor)]
     if len(found) > 1:
-        raise ValueError(f"{tensors.origin} holds several models: {', '.join(sorted(found))}")
+        raise InputError(f"{tensors.origin} holds several models: {', '.join(sorted(found))}")
     encoder = found[0].removesuffix(anchor) if found else scope
     outside, _, _ = encoder.removesuffix(separator).rpartition(separator)
     return Prefix(scope, encoder, f"{outside}{separator}" if outside else "")

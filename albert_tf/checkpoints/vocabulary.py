@@ -7,6 +7,8 @@ from pathlib import Path
 
 import sentencepiece
 
+from albert_tf.errors import InputError
+
 
 def vocabulary_problems(path: Path, vocab_size: int) -> list[str]:
     """Why a published vocabulary does not go with its network; empty where it does."""
@@ -28,7 +30,7 @@ def check_vocabulary(path: str | os.PathLike[str], vocab_size: int) -> None:
     """
     pieces = _piece_count(Path(path))
     if pieces > vocab_size:
-        raise ValueError(f"{path} has {pieces} pieces, but the model has vocab_size={vocab_size}")
+        raise InputError(f"{path} has {pieces} pieces, but the model has vocab_size={vocab_size}")
 
 
 def _piece_count(path: Path) -> int:
@@ -37,4 +39,4 @@ def _piece_count(path: Path) -> int:
     try:
         return sentencepiece.SentencePieceProcessor(model_file=str(path)).get_piece_size()
     except (RuntimeError, OSError):
-        raise ValueError(f"{path} is no SentencePiece model, or damaged") from None
+        raise InputError(f"{path} is no SentencePiece model, or damaged") from None

@@ -29,6 +29,7 @@ from albert_tf.data.preparation import Preparation, PreparationFailed, begin, fi
 from albert_tf.data.prepared import stats_path
 from albert_tf.data.reading import Piece, pieces
 from albert_tf.data.runs import write_run, write_shard
+from albert_tf.errors import InputError
 from albert_tf.text.vocabulary import Vocabulary
 
 _SECONDS_BETWEEN_REPORTS = 5.0
@@ -130,13 +131,13 @@ def pipeline_options(flags: Sequence[str]) -> PipelineOptions:
             known = options.get_all_options()
             given = options.get_all_options(retain_unknown_options=True)
     except SystemExit:
-        raise ValueError(complaint.getvalue().strip().rpartition("error: ")[2]) from None
+        raise InputError(complaint.getvalue().strip().rpartition("error: ")[2]) from None
     if unknown := given.keys() - known.keys():
         names = ", ".join(f"--{name}" for name in sorted(unknown))
-        raise ValueError(f"{names}: neither a flag of prepare nor an option of Apache Beam")
+        raise InputError(f"{names}: neither a flag of prepare nor an option of Apache Beam")
     workers = options.view_as(DirectOptions).direct_num_workers
     if workers < 0:
-        raise ValueError(f"direct_num_workers={workers} must be at least 0, which means one a core")
+        raise InputError(f"direct_num_workers={workers} must be at least 0, which means one a core")
     return options
 
 
@@ -148,7 +149,7 @@ def _runner(options: PipelineOptions) -> PipelineRunner:
     try:
         return create_runner(name)
     except (ValueError, ImportError, AttributeError) as error:
-        raise ValueError(f"--runner {name}: {error}") from None
+        raise InputError(f"--runner {name}: {error}") from None
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ import tensorflow as tf
 from albert_tf.data.documents import Documents
 from albert_tf.data.masking import mask_tokens, ngram_length_probabilities
 from albert_tf.data.segments import random_next_pairs, segment_pairs, single_segments
+from albert_tf.errors import InputError
 from albert_tf.features import MASK, SENTENCE_LABELS, TYPE_IDS, check_sentence_objective, pretraining_spec
 from albert_tf.text.packing import mask_and_type_ids, pack_spans, segment_numbers
 from albert_tf.text.vocabulary import Vocabulary
@@ -36,17 +37,17 @@ class ExampleMaker:
         check_sentence_objective(self.sentence_objective)
         specials = self.segments + 1
         if self.seq_length < specials + 2:
-            raise ValueError(
+            raise InputError(
                 f"seq_length={self.seq_length} is too short: {specials} special tokens and at least 2 of text"
             )
         if not 1 <= self.batch_size < 2**31:
-            raise ValueError(f"batch_size={self.batch_size} must be at least 1 and below 2^31")
+            raise InputError(f"batch_size={self.batch_size} must be at least 1 and below 2^31")
         if not 0 <= self.short_seq_prob <= 1:
-            raise ValueError(f"short_seq_prob={self.short_seq_prob} must be between 0 and 1")
+            raise InputError(f"short_seq_prob={self.short_seq_prob} must be between 0 and 1")
         if not 0 < self.masked_lm_prob < 1:
-            raise ValueError(f"masked_lm_prob={self.masked_lm_prob} must be above 0 and below 1")
+            raise InputError(f"masked_lm_prob={self.masked_lm_prob} must be above 0 and below 1")
         if not 1 <= self.max_predictions <= self.seq_length:
-            raise ValueError(
+            raise InputError(
                 f"max_predictions={self.max_predictions} must be at least 1 and at most "
                 f"seq_length={self.seq_length}"
             )

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.errors import InputError
 from albert_tf.features import (
     MASK,
     MLM_IDS,
@@ -78,7 +79,7 @@ def check_example(
     features = example.features.feature
     for name in (*GOOGLE_NAMES.values(), LABELS):
         if name not in features:
-            raise ValueError(f"{file}: its records have no {name}: they are no pre-training examples")
+            raise InputError(f"{file}: its records have no {name}: they are no pre-training examples")
     ids = features[GOOGLE_NAMES[WORD_IDS]].int64_list.value
     predictions = len(features[GOOGLE_NAMES[MLM_IDS]].int64_list.value)
     for name, asked, stored in (
@@ -86,9 +87,9 @@ def check_example(
         ("max_predictions", max_predictions or predictions, predictions),
     ):
         if asked != stored:
-            raise ValueError(f"{file}: its examples have {name}={stored}, not {asked}")
+            raise InputError(f"{file}: its examples have {name}={stored}, not {asked}")
     if max(ids) >= vocab_size:
-        raise ValueError(
+        raise InputError(
             f"{file}: its examples have ids up to {max(ids)}, the vocabulary has {vocab_size} pieces"
         )
     return predictions

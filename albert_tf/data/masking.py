@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.errors import InputError
 from albert_tf.features import MLM_IDS, MLM_POSITIONS, MLM_WEIGHTS, WORD_IDS
 from albert_tf.text.vocabulary import MASK_ID
 
@@ -31,7 +32,7 @@ def ngram_length_probabilities(max_ngram: int) -> np.ndarray:
     Source: Lan et al. 2020, §4.1.
     """
     if max_ngram < 1:
-        raise ValueError(f"max_ngram={max_ngram} must be at least 1")
+        raise InputError(f"max_ngram={max_ngram} must be at least 1")
     weights = 1 / np.arange(1, max_ngram + 1)
     return (weights / weights.sum()).astype(np.float32)
 

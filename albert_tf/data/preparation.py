@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from albert_tf.data.prepared import BYTES, EVAL, MOST_SHARDS, TRAIN, shard_name, stats_path
 from albert_tf.data.reading import FORMATS
+from albert_tf.errors import InputError
 from albert_tf.text.vocabulary import Vocabulary
 
 OUTPUT_FORMATS = ("documents", "examples")
@@ -90,14 +91,14 @@ class Preparation:
     def __post_init__(self) -> None:
         for name, choices in (("input_format", tuple(FORMATS)), ("format", OUTPUT_FORMATS)):
             if getattr(self, name) not in choices:
-                raise ValueError(f"{name}={getattr(self, name)!r} is none of {', '.join(choices)}")
+                raise InputError(f"{name}={getattr(self, name)!r} is none of {', '.join(choices)}")
         for name in ("shards", "dupe_factor"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+                raise InputError(f"{name}={getattr(self, name)} must be at least 1")
         if self.shards > MOST_SHARDS:
-            raise ValueError(f"shards={self.shards} must be at most {MOST_SHARDS}")
+            raise InputError(f"shards={self.shards} must be at most {MOST_SHARDS}")
         if not 0 <= self.eval_share < 1:
-            raise ValueError(f"eval_share={self.eval_share} must be at least 0 and below 1")
+            raise InputError(f"eval_share={self.eval_share} must be at least 0 and below 1")
 
     @functools.cached_property
     def vocabulary(self) -> Vocabulary:
@@ -155,7 +156,7 @@ def begin(plan: Preparation) -> str:
             if stats["settings"].get(name) != value
         ]
         if differing:
-            raise ValueError(
+            raise InputError(
                 f"{plan.output} holds a corpus prepared with other settings: {'; '.join(differing)}. "
                 "Name another --output, or delete that one"
             )

@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.data.documents import Documents, in_hash_range
+from albert_tf.errors import InputError
 from albert_tf.text.vocabulary import Vocabulary
 
 STATS = "stats.json"
@@ -90,7 +91,7 @@ def check_sizes(folder: str, files: Iterable[str]) -> None:
         size = tf.io.gfile.stat(file).length
         expected = shards.get(os.path.basename(file), {}).get(BYTES, size)  # noqa: PTH119
         if size != expected:
-            raise ValueError(
+            raise InputError(
                 f"{file} is damaged or cut off: it has {size} bytes, not the {expected} of {STATS}: copy it "
                 "again, or delete it and type the command of `albert-tf prepare` again"
             )
@@ -121,13 +122,13 @@ def check_tokenizer(folder: str, vocabulary: Vocabulary, lowercase: bool, strip_
     """ValueError unless a prepared corpus was made with this vocabulary and normalisation."""
     stats = read_stats(folder)
     if stats["vocabulary"] != vocabulary.fingerprint:
-        raise ValueError(
+        raise InputError(
             f"{stats_path(folder)}: prepared with another vocabulary (SHA-256 {stats['vocabulary'][:12]}…, "
             f"given is {vocabulary.fingerprint[:12]}…): give that one, or prepare the text again"
         )
     for name, value in (("lowercase", lowercase), ("strip_accents", strip_accents)):
         if stats[name] != value:
-            raise ValueError(
+            raise InputError(
                 f"{stats_path(folder)}: prepared with {name}={stats[name]}, not {value}: use the same, "
                 "or prepare the text again"
             )

@@ -22,6 +22,7 @@ from albert_tf.data.examples import ExampleMaker, filled_batch
 from albert_tf.data.google_examples import check_example, decode_examples
 from albert_tf.data.sources import DocumentSource, HashRange, Inputs, document_source, find_inputs
 from albert_tf.data.tfrecords import first_example, tfrecord_reader
+from albert_tf.errors import InputError
 from albert_tf.text.fast_tokenizer import FastPieceTokenizer
 from albert_tf.text.file_checks import check_text_files
 from albert_tf.text.vocabulary import Vocabulary
@@ -95,7 +96,7 @@ def pretraining_dataset(
     found = find_inputs(inputs, pieces, lowercase, strip_accents)
     if found.kind == "examples":
         if hash_range is not None:
-            raise ValueError(
+            raise InputError(
                 f"{found.files[0]} holds finished examples, which no share of documents can be held back of"
             )
         example = first_example(found.files)
@@ -123,7 +124,7 @@ def pretraining_dataset(
         source = document_source(found, FastPieceTokenizer(pieces, lowercase, strip_accents), hash_range)
         # Without a look at the first of them an endless dataset would search for its first example for ever.
         if not _has_examples(corpus_documents(found.files, source.read, part, None), source, maker):
-            raise ValueError(_nothing_found(found, part, hash_range))
+            raise InputError(_nothing_found(found, part, hash_range))
         batches = example_batches(found.files, source, maker, part, epochs, seed, shuffle)
     if data_service is not None:
         _check_service(data_service)
@@ -205,7 +206,7 @@ def _check_service(data_service: str, seconds: float = 10) -> None:
     address = urllib.parse.urlsplit(data_service)
     try:
         if address.scheme != "grpc" or address.port is None:
-            raise ValueError("it is no grpc://host:port")
+            raise InputError("it is no grpc://host:port")
         socket.create_connection((address.hostname or "", address.port), timeout=seconds).close()
     except (OSError, ValueError) as error:
         raise ConnectionError(

@@ -21,6 +21,7 @@ from albert_tf.data.prepared import (
     stats_path,
 )
 from albert_tf.data.tfrecords import first_example, tfrecord_reader
+from albert_tf.errors import InputError
 from albert_tf.text.fast_tokenizer import FastPieceTokenizer
 from albert_tf.text.files import input_files
 from albert_tf.text.vocabulary import Vocabulary
@@ -65,7 +66,7 @@ def find_inputs(
     files = input_files(files)  # which drops repetitions and refuses an empty list
     kinds = {is_tfrecord(file): file for file in files}
     if len(kinds) > 1:
-        raise ValueError(
+        raise InputError(
             f"{kinds[True]} is a TFRecord file and {kinds[False]} is not: read them one after the other"
         )
     if False in kinds:
@@ -78,7 +79,7 @@ def find_inputs(
             check_sizes(folder, there)
         found["documents" if TOKENS in first_example(there).features.feature else "examples"] = there[0]
     if len(found) > 1:
-        raise ValueError(
+        raise InputError(
             f"{found['documents']} holds documents and {found['examples']} examples: "
             "read them one after the other"
         )
@@ -101,7 +102,7 @@ def to_evaluate_on(inputs: str | os.PathLike | Iterable[str | os.PathLike]) -> l
     for path in _paths(inputs):
         shards = held_out_shards(path) or [path]
         if shards == [path] and tf.io.gfile.isdir(path):
-            raise ValueError(
+            raise InputError(
                 f"{path} holds no documents to evaluate on: prepare it with --eval_share, or name other text "
                 f"(its training shards would be {os.path.join(path, TRAIN)}-*)"  # noqa: PTH118
             )

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
+from albert_tf.errors import InputError
+
 _FRAME = 16  # bytes around a record: its length and the checksums of length and content
 _REMEDY = "is damaged or cut off and cannot be read to its end: make or copy it again, or leave it out"
 
@@ -52,5 +54,5 @@ def first_example(files: Sequence[str]) -> tf.train.Example:
             for record in tf.data.TFRecordDataset(file).take(1):
                 return tf.train.Example.FromString(record.numpy())
         except Exception as error:  # of protobuf's or TensorFlow's
-            raise ValueError(f"{file} {_REMEDY} ({type(error).__name__})") from None
+            raise InputError(f"{file} {_REMEDY} ({type(error).__name__})") from None
     return tf.train.Example()

@@ -10,6 +10,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
 from albert_tf.features import ENCODER_INPUTS, MASK, TYPE_IDS, WORD_IDS
 from albert_tf.model.blocks import (
     AttentionBlock,
@@ -181,9 +182,9 @@ def encoder_inputs(inputs: Mapping[str, tf.Tensor], max_length: int) -> list[tf.
       tf.errors.InvalidArgumentError: other shapes that disagree.
     """
     if not isinstance(inputs, Mapping):
-        raise ValueError(f"inputs must be a dict of {', '.join(ENCODER_INPUTS)}, not {type(inputs).__name__}")
+        raise InputError(f"inputs must be a dict of {', '.join(ENCODER_INPUTS)}, not {type(inputs).__name__}")
     if WORD_IDS not in inputs:
-        raise ValueError(
+        raise InputError(
             f"{WORD_IDS} is missing from the inputs: {', '.join(sorted(inputs)) or 'none given'}"
         )
     word_ids = tf.convert_to_tensor(inputs[WORD_IDS])
@@ -193,14 +194,14 @@ def encoder_inputs(inputs: Mapping[str, tf.Tensor], max_length: int) -> list[tf.
     )
     for name, tensor in ((WORD_IDS, word_ids), (TYPE_IDS, type_ids)):
         if not tensor.dtype.is_integer:
-            raise ValueError(f"{name} has type {tensor.dtype.name}: token ids are integers")
+            raise InputError(f"{name} has type {tensor.dtype.name}: token ids are integers")
     if word_ids.shape.rank not in (None, 2):
-        raise ValueError(f"{WORD_IDS} has shape {word_ids.shape}: it must be [batch, sequence]")
+        raise InputError(f"{WORD_IDS} has shape {word_ids.shape}: it must be [batch, sequence]")
     for name, tensor in ((MASK, mask), (TYPE_IDS, type_ids)):
         if not tensor.shape.is_compatible_with(word_ids.shape):
-            raise ValueError(f"{name} has shape {tensor.shape}, but {WORD_IDS} has {word_ids.shape}")
+            raise InputError(f"{name} has shape {tensor.shape}, but {WORD_IDS} has {word_ids.shape}")
     if word_ids.shape.rank and (word_ids.shape[1] or 0) > max_length:
-        raise ValueError(
+        raise InputError(
             f"the sequence length {word_ids.shape[1]} is more than max_position_embeddings={max_length}"
         )
     # Stacked, since that alone raises where shapes known only when it runs disagree: a sum would broadcast,

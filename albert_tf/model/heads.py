@@ -8,6 +8,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
 from albert_tf.features import MLM_POSITIONS
 from albert_tf.model.layer import ACTIVATIONS, FLOAT32_VARIABLE, Dense, LayerNorm, kernel_initializer
 
@@ -45,7 +46,7 @@ class MaskedLanguageModel(keras.layers.Layer):
             is outside the sequence (on CPU, uncompiled: see `AlbertEncoder.call`).
         """
         if not positions.shape.is_compatible_with([sequence.shape[0], None]):
-            raise ValueError(
+            raise InputError(
                 f"{MLM_POSITIONS} has shape {positions.shape}: it must be [batch, predictions] "
                 f"for a sequence output {sequence.shape}"
             )

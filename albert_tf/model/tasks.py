@@ -9,6 +9,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
 from albert_tf.features import ENCODER_INPUTS, MLM_POSITIONS, check_sentence_objective
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.heads import MaskedLanguageModel, OutputLayer, SentenceRelationship
@@ -213,7 +214,7 @@ class AlbertMultipleChoice(TaskModel):
     def _flatten(self, name: str, values: tf.Tensor) -> tf.Tensor:
         tensor = tf.convert_to_tensor(values)
         if not tensor.shape.is_compatible_with([None, self.num_choices, None]):
-            raise ValueError(
+            raise InputError(
                 f"{name} has shape {tensor.shape}: it must be [batch, {self.num_choices}, length]"
             )
         # Where shapes are known only when it runs.
@@ -223,7 +224,7 @@ class AlbertMultipleChoice(TaskModel):
 
 def _positive(name: str, value: int) -> int:
     if not isinstance(value, int) or value < 1:
-        raise ValueError(f"{name}={value!r} must be a whole number of at least 1")
+        raise InputError(f"{name}={value!r} must be a whole number of at least 1")
     return value
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from albert_tf.errors import InputError
 from albert_tf.optimization.adamw import AdamW, global_norm
 from albert_tf.optimization.lamb import Lamb
 from albert_tf.optimization.schedules import WarmupPolynomialDecay
@@ -43,6 +44,6 @@ def create_optimizer(
       ValueError: the name is unknown or a value impossible; the message names it.
     """
     if name not in OPTIMIZERS:
-        raise ValueError(f"optimizer={name!r} is none of {', '.join(OPTIMIZERS)}")
+        raise InputError(f"optimizer={name!r} is none of {', '.join(OPTIMIZERS)}")
     schedule = WarmupPolynomialDecay(init_lr, num_train_steps, num_warmup_steps, power, decay_after_warmup)
     return OPTIMIZERS[name](schedule, weight_decay=weight_decay, global_clipnorm=clip_norm, **kwargs)

@@ -9,6 +9,8 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
+from albert_tf.errors import InputError
+
 # Google's patterns for the variables that are neither decayed nor adapted by layer.
 EXCLUDED = ("LayerNorm", "layer_norm", "bias")
 
@@ -189,12 +191,12 @@ def _check_hyperparameters(
     """Raises ValueError, with its name, for a value that no update can be made with."""
     for name, value in (("beta_1", beta_1), ("beta_2", beta_2)):
         if not 0 <= value < 1:
-            raise ValueError(f"{name}={value} must be at least 0 and below 1")
+            raise InputError(f"{name}={value} must be at least 0 and below 1")
     if not 0 <= weight_decay < float("inf"):
-        raise ValueError(f"weight_decay={weight_decay} must be a number that is not negative; 0 turns it off")
+        raise InputError(f"weight_decay={weight_decay} must be a number that is not negative; 0 turns it off")
     if not 0 < epsilon < float("inf"):
-        raise ValueError(f"epsilon={epsilon} must be a positive number")
+        raise InputError(f"epsilon={epsilon} must be a positive number")
     if global_clipnorm is not None and not 0 < global_clipnorm <= float(tf.float32.max):
-        raise ValueError(
+        raise InputError(
             f"global_clipnorm={global_clipnorm} must be a positive number of float32; None turns clipping off"
         )

@@ -7,6 +7,8 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
+from albert_tf.errors import InputError
+
 
 def warmup_polynomial_decay(
     step: tf.Tensor | int,
@@ -65,16 +67,16 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
         decay_after_warmup: bool = False,
     ):
         if not 0 <= init_lr < float("inf"):
-            raise ValueError(f"init_lr={init_lr} must be a number that is not negative")
+            raise InputError(f"init_lr={init_lr} must be a number that is not negative")
         if num_train_steps < 1:
-            raise ValueError(f"num_train_steps={num_train_steps} must be at least 1")
+            raise InputError(f"num_train_steps={num_train_steps} must be at least 1")
         if not 0 <= num_warmup_steps <= num_train_steps:
-            raise ValueError(
+            raise InputError(
                 f"num_warmup_steps={num_warmup_steps} must lie between 0 and "
                 f"num_train_steps={num_train_steps}"
             )
         if not 0 < power < float("inf"):
-            raise ValueError(f"power={power} must be a positive number")
+            raise InputError(f"power={power} must be a positive number")
         self.init_lr = init_lr
         self.num_train_steps = num_train_steps
         self.num_warmup_steps = num_warmup_steps

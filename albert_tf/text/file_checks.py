@@ -13,6 +13,8 @@ from typing import IO, cast
 
 import tensorflow as tf
 
+from albert_tf.errors import InputError
+
 GZIP_SUFFIX = ".gz"
 HEAD_BYTES = 4096
 _LEAST_BYTES = 512  # of which to judge
@@ -69,7 +71,7 @@ def decompressed(file: str, stored: IO[bytes]) -> Iterator[IO[bytes]]:
     try:
         yield cast(IO[bytes], gzip.GzipFile(fileobj=stored))
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(
+        raise InputError(
             f"{file} is damaged or cut off ({error}): make or copy it again, "
             "or rename it if it is not compressed"
         ) from None
@@ -87,7 +89,7 @@ def check_is_text(head: bytes, file: str) -> None:
     text = head.decode("utf-8", "replace")
     unreadable = len(_UNREADABLE.findall(text)) / max(len(text), 1)
     if len(head) >= _LEAST_BYTES and unreadable > _MOST_UNREADABLE:
-        raise ValueError(
+        raise InputError(
             f"{file} is not text in UTF-8: {unreadable:.0%} of how it begins is control characters or no "
             "UTF-8: unpack it, convert it (`iconv -t UTF-8`), or leave it out"
         )

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from albert_tf.errors import InputError
 from albert_tf.features import MASK, TYPE_IDS, WORD_IDS
 from albert_tf.text.vocabulary import CLS_ID, PAD_ID, SEP_ID
 
@@ -106,7 +107,7 @@ def pack(segments: Sequence[tf.RaggedTensor], seq_length: tf.Tensor | int) -> di
     Source: TF Hub's common text API, `bert_pack_inputs`.
     """
     if len(segments) not in (1, 2):
-        raise ValueError(f"{len(segments)} segments given: an input has one or two")
+        raise InputError(f"{len(segments)} segments given: an input has one or two")
     splits = [_token_splits(segment) for segment in segments]  # [B + 1] each
     flat = [segment.flat_values for segment in segments]
     starts = [split[:-1] for split in splits]

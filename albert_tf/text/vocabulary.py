@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import sentencepiece
 
+from albert_tf.errors import InputError
+
 PAD, UNKNOWN, CLS, SEP, MASK = SPECIAL_PIECES = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 PAD_ID, UNKNOWN_ID, CLS_ID, SEP_ID, MASK_ID = range(5)
 
@@ -67,13 +69,13 @@ class Vocabulary:
         try:
             processor.LoadFromSerializedProto(model)
         except RuntimeError:
-            raise ValueError(f"{name} is not a SentencePiece model") from None
+            raise InputError(f"{name} is not a SentencePiece model") from None
         ids = range(processor.get_piece_size())
         pieces = tuple(processor.id_to_piece(i) for i in ids)
         for expected, piece in enumerate(SPECIAL_PIECES):
             if pieces[expected : expected + 1] != (piece,):
                 found = f"stands at id {pieces.index(piece)}" if piece in pieces else "is missing"
-                raise ValueError(
+                raise InputError(
                     f"{name}: {piece} {found} and must be at id {expected}; "
                     "`albert-tf vocab` trains a vocabulary with ALBERT's ids"
                 )

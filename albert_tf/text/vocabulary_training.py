@@ -11,6 +11,7 @@ from pathlib import Path
 import sentencepiece
 import tensorflow as tf
 
+from albert_tf.errors import InputError
 from albert_tf.text.file_checks import GZIP_SUFFIX, check_text_files
 from albert_tf.text.files import input_files
 from albert_tf.text.normalization import normalize
@@ -51,14 +52,14 @@ def train_vocabulary(
     Source: google-research/albert, README, and the settings stored in its 30k-clean.model.
     """
     if vocab_size <= 0:
-        raise ValueError(f"vocab_size={vocab_size} must be positive")
+        raise InputError(f"vocab_size={vocab_size} must be positive")
     if max_sentences <= 100:
-        raise ValueError(
+        raise InputError(
             f"max_sentences={max_sentences} must be more than 100, the least SentencePiece samples"
         )
     for name, value in (("vocab_size", vocab_size), ("max_sentences", max_sentences)):
         if value > _MOST:
-            raise ValueError(f"{name}={value} must be at most {_MOST}")
+            raise InputError(f"{name}={value} must be at most {_MOST}")
     files = input_files(inputs)
     check_text_files(files)
     output = Path(output)
@@ -144,7 +145,7 @@ def _train(sentences: Iterator[bytes], vocab_size: int, max_sentences: int) -> b
             minloglevel=2,
         )
     except RuntimeError as error:
-        raise ValueError(_remedy(str(error), vocab_size, count)) from None
+        raise InputError(_remedy(str(error), vocab_size, count)) from None
     return model.getvalue()
 
 

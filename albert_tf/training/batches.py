@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data import held_out_shards, pretraining_dataset, to_evaluate_on
+from albert_tf.errors import InputError
 from albert_tf.training.settings import Pretraining
 from albert_tf.training.strategies import Feed, feed
 
@@ -46,8 +47,8 @@ def held_out_batches(settings: Pretraining) -> tf.data.Dataset:
         return _dataset(settings, held_out, hash_range=None, **once)
     try:
         return _dataset(settings, settings.train, hash_range=(0.0, HELD_OUT_SHARE), **once)
-    except ValueError as error:
-        raise ValueError(
+    except InputError as error:
+        raise InputError(
             f"of the training documents {HELD_OUT_SHARE:.0%} is held out, and that is not possible here "
             f"({error}): name other text by --eval"
         ) from error

@@ -23,6 +23,7 @@ from albert_tf.checkpoints.run import (
 )
 from albert_tf.checkpoints.steps import newest_checkpoint
 from albert_tf.data import pretraining_dataset, to_evaluate_on
+from albert_tf.errors import InputError
 from albert_tf.features import MASK, MLM_IDS, MLM_WEIGHTS
 from albert_tf.model import AlbertPretrainer
 from albert_tf.recipes import PretrainingRecipe
@@ -67,19 +68,19 @@ def evaluate_run(
     step = newest_checkpoint(run) if step is None else step
     model = load(run, step)
     if not isinstance(model, AlbertPretrainer):
-        raise ValueError(f"{run} holds no pre-training heads, it is of an {type(model).__name__}")
+        raise InputError(f"{run} holds no pre-training heads, it is of an {type(model).__name__}")
     vocabulary = vocabulary_path(run)
     if vocabulary is None:
         raise FileNotFoundError(f"{run} has no {VOCABULARY}: copy its vocabulary there")
     for name, number in (("passes", passes), ("max_examples", max_examples)):
         if number is not None and number < 1:
-            raise ValueError(f"{name}={number} must be at least 1")
+            raise InputError(f"{name}={number} must be at least 1")
     settings = _example_settings(Path(run))
     if seq_length is not None:
         settings |= {"seq_length": seq_length, "max_predictions": None}
     longest = model.config.max_position_embeddings
     if settings["seq_length"] > longest:
-        raise ValueError(f"seq_length={settings['seq_length']} is more than the {longest} positions of {run}")
+        raise InputError(f"seq_length={settings['seq_length']} is more than the {longest} positions of {run}")
     parts = [
         pretraining_dataset(
             to_evaluate_on(inputs),

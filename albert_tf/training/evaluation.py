@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 import tensorflow as tf
 import tf_keras as keras
 
+from albert_tf.errors import InputError
 from albert_tf.training.losses import Objective, Term
 from albert_tf.training.step import Batch, replica_rows
 
@@ -40,7 +41,7 @@ def evaluator(model: keras.Model, objective: Objective) -> Callable[[Iterable[Ba
             terms = tf.nest.map_structure(float, batch_terms(batch))
             totals = terms if totals is None else tf.nest.map_structure(lambda a, b: a + b, totals, terms)
         if totals is None:
-            raise ValueError("there is nothing to evaluate on: give more documents")
+            raise InputError("there is nothing to evaluate on: give more documents")
         return totals
 
     return evaluate

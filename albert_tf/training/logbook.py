@@ -14,6 +14,8 @@ from typing import TextIO
 import tensorflow as tf
 from tqdm import tqdm
 
+from albert_tf.errors import InputError
+
 METRICS = "metrics.jsonl"
 
 FIGURES = {
@@ -136,7 +138,7 @@ def _open_jsonl(path: Path, first_step: int) -> TextIO:
             if json.loads(line)["step"] <= first_step:
                 kept += line
         except (ValueError, TypeError, LookupError):
-            raise ValueError(f"{path}: line {number} is damaged: mend it, or move the file away") from None
+            raise InputError(f"{path}: line {number} is damaged: mend it, or move the file away") from None
     temporary = path.with_name(path.name + ".tmp")
     temporary.write_bytes(kept)
     temporary.replace(path)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import re
 
+from albert_tf.errors import InputError
+
 # Updates in one call of the training function at most: enough to hide the cost of a call, few enough to
 # answer SIGTERM soon.
 STEPS_PER_CALL = 10
@@ -38,7 +40,7 @@ class LoopSettings:
         for name in ("steps", "log_every", "eval_every", "checkpoint_every", "keep"):
             least = 1 if name in ("steps", "keep") else 0
             if getattr(self, name) < least:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least {least}")
+                raise InputError(f"{name}={getattr(self, name)} must be at least {least}")
         _ = self.profiled  # which checks itself
 
     @property
@@ -48,7 +50,7 @@ class LoopSettings:
             return range(0)
         match = re.fullmatch(r"(\d+):(\d+)", self.profile)
         if not match or not int(match[1]) < int(match[2]):
-            raise ValueError(
+            raise InputError(
                 f"profile={self.profile!r} is no START:STOP with START before STOP, such as 10:20"
             )
         return range(int(match[1]), int(match[2]))

@@ -16,6 +16,7 @@ from albert_tf.checkpoints.growth import check_same_text, grown_from
 from albert_tf.checkpoints.run import RECIPE, build_model, create_run, write_json
 from albert_tf.checkpoints.steps import clean_up, newest_checkpoint
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
 from albert_tf.optimization import create_optimizer
 from albert_tf.recipes import PretrainingRecipe
 from albert_tf.text import Vocabulary
@@ -143,12 +144,12 @@ def _plan(settings: Pretraining, model: keras.Model, strategy: tf.distribute.Str
 def _check_sizes(settings: Pretraining, config: AlbertConfig, replicas: int) -> None:
     recipe = settings.recipe
     if recipe.seq_length > config.max_position_embeddings:
-        raise ValueError(
+        raise InputError(
             f"seq_length={recipe.seq_length} is more than "
             f"max_position_embeddings={config.max_position_embeddings} of the config"
         )
     if recipe.batch_size % (replicas * settings.accumulate):
-        raise ValueError(
+        raise InputError(
             f"batch_size={recipe.batch_size} cannot be divided among {replicas} replicas times "
             f"accumulate={settings.accumulate}: make it a multiple of {replicas * settings.accumulate}"
         )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from albert_tf.checkpoints.steps import checkpoint_parts, checkpoint_steps, read_checkpoint, set_aside
 from albert_tf.checkpoints.tensor_bundle import DamagedCheckpoint
+from albert_tf.errors import InputError
 from albert_tf.training.loop import TrainingState
 
 
@@ -19,7 +20,7 @@ def restore(
     """
     steps = checkpoint_steps(run)
     if steps and steps[-1] > last_step:
-        raise ValueError(f"{run} is at step {steps[-1]} already: --steps {last_step} is less than that")
+        raise InputError(f"{run} is at step {steps[-1]} already: --steps {last_step} is less than that")
     damaged = []
     for step in reversed(steps):
         try:
@@ -33,13 +34,13 @@ def restore(
         except DamagedCheckpoint as error:
             damaged.append(step)
             report(str(error))
-        except ValueError as error:
-            raise ValueError(
+        except InputError as error:
+            raise InputError(
                 f"{error}: training cannot go on from it. Move it away, or name another --output"
             ) from error
     else:
         if damaged:
-            raise ValueError(f"none of the checkpoints in {run} can be read: name another --output")
+            raise InputError(f"none of the checkpoints in {run} can be read: name another --output")
     for step in damaged:
         report(f"ckpt-{step} is renamed to damaged-ckpt-{step}; going on from step {int(state.step)}")
         if is_chief:
@@ -49,7 +50,7 @@ def restore(
 def check_same_start(steps: Sequence[float], run: Path) -> None:
     """ValueError where the hosts have restored checkpoints of different steps."""
     if len(set(steps)) > 1:
-        raise ValueError(
+        raise InputError(
             f"the hosts resume from different steps, {', '.join(f'{step:.0f}' for step in steps)}: --output "
             f"{run} must name one folder that all of them see"
         )

@@ -20,6 +20,7 @@ from albert_tf.checkpoints.run import (
     vocabulary_path,
 )
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
 from albert_tf.recipes import PretrainingRecipe
 from albert_tf.text import Vocabulary
 from albert_tf.training.loop_settings import LoopSettings
@@ -98,13 +99,13 @@ class Pretraining:
 
     def __post_init__(self) -> None:
         if self.precision not in POLICIES:
-            raise ValueError(f"precision={self.precision!r} is none of {', '.join(POLICIES)}")
+            raise InputError(f"precision={self.precision!r} is none of {', '.join(POLICIES)}")
         if not 0 <= self.seed < 2**31:
-            raise ValueError(f"seed={self.seed} must be at least 0 and below 2^31")
+            raise InputError(f"seed={self.seed} must be at least 0 and below 2^31")
         if self.accumulate < 1:
-            raise ValueError(f"accumulate={self.accumulate} must be at least 1")
+            raise InputError(f"accumulate={self.accumulate} must be at least 1")
         if self.extend_positions and self.init_from is None:
-            raise ValueError("extend_positions is about the run to start from: name it by init_from")
+            raise InputError("extend_positions is about the run to start from: name it by init_from")
         _ = self.loop  # which checks its numbers
 
     @property
@@ -160,12 +161,12 @@ class Pretraining:
             if name not in _CHANGEABLE and there.get(name) != value
         ]
         if differing:
-            raise ValueError(
+            raise InputError(
                 f"{run} is a run with other settings: {'; '.join(differing)}. Name another --output, or "
                 "resume with the settings that are there"
             )
         if vocabulary_path(run) is None:
-            raise ValueError(f"{run / VOCABULARY} is missing: copy {self.vocabulary} there")
+            raise InputError(f"{run / VOCABULARY} is missing: copy {self.vocabulary} there")
 
 
 _LIBRARIES = ("tensorflow", "tensorflow-text", "tf_keras")

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from albert_tf.errors import InputError
 from albert_tf.training.step import Batch
 
 AUTO = "auto"
@@ -37,7 +38,7 @@ def _mirrored(tpu: str | None) -> tf.distribute.Strategy:
 
 def _multi_worker(tpu: str | None) -> tf.distribute.Strategy:
     if _workers() < 2:
-        raise ValueError(f"strategy='multi_worker' needs the addresses of all hosts in TF_CONFIG: {_EXAMPLE}")
+        raise InputError(f"strategy='multi_worker' needs the addresses of all hosts in TF_CONFIG: {_EXAMPLE}")
     return tf.distribute.MultiWorkerMirroredStrategy()
 
 
@@ -76,9 +77,9 @@ def make_strategy(
         several_gpus = len(tf.config.list_physical_devices("GPU")) > 1
         name = "tpu" if tpu else "multi_worker" if _workers() > 1 else "mirrored" if several_gpus else "one"
     if name not in STRATEGIES:
-        raise ValueError(f"strategy={name!r} is none of {', '.join([AUTO, *STRATEGIES])}")
+        raise InputError(f"strategy={name!r} is none of {', '.join([AUTO, *STRATEGIES])}")
     if tpu and name != "tpu":
-        raise ValueError(f"tpu={tpu!r} is of no use to strategy={name!r}: leave one of them out")
+        raise InputError(f"tpu={tpu!r} is of no use to strategy={name!r}: leave one of them out")
     if name == "multi_worker":
         report(f"waiting for all hosts of TF_CONFIG={os.environ.get('TF_CONFIG')}")
     try:
@@ -86,7 +87,7 @@ def make_strategy(
     except (tf.errors.OpError, OSError) as error:  # the second from a search for a TPU of this name
         reason = str(getattr(error, "message", error)).partition(":")[0]
         remedy = "name a TPU by --tpu, or local on its own host" if name == "tpu" else "take another"
-        raise ValueError(f"strategy={name!r} cannot be used here ({reason}): {remedy}") from error
+        raise InputError(f"strategy={name!r} cannot be used here ({reason}): {remedy}") from error
 
 
 def device_kind(strategy: tf.distribute.Strategy) -> str:
@@ -112,7 +113,7 @@ def _workers() -> int:
             _ = hosts[config["task"]["type"]][config["task"]["index"]]
         return count
     except (ValueError, AttributeError, TypeError, LookupError) as error:
-        raise ValueError(
+        raise InputError(
             f"TF_CONFIG={text!r} does not describe a cluster and a task in it ({error!r}): {_EXAMPLE}"
         ) from error
 

@@ -7,8 +7,9 @@ G groups. A line that changes a tensor's shape ends with the new shape.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from albert_tf.lazy import lazy_names
 
 if TYPE_CHECKING:
     from albert_tf import optimization, training
@@ -42,8 +43,8 @@ __all__ = [
     "training",
 ]
 
-# The module that each public name is in, in reading order. They are imported at their first use: whoever
-# reads a config need not wait for TensorFlow, and a command can hold back what it says when it starts.
+# The module that each public name is in, in reading order. Whoever reads a config need not wait for
+# TensorFlow, and a command can hold back what it says when it starts.
 _MODULES = {
     "PRESETS": "albert_tf.config",
     "AlbertConfig": "albert_tf.config",
@@ -57,16 +58,10 @@ _MODULES = {
     "load": "albert_tf.checkpoints",
     "save": "albert_tf.checkpoints",
     "parameter_count": "albert_tf.analysis.parameters",
+    "optimization": "albert_tf.optimization",
+    "training": "albert_tf.training",
 }
-_PACKAGES = ("optimization", "training")
-
-
-def __getattr__(name: str) -> Any:
-    if name in _PACKAGES:
-        return importlib.import_module(f"albert_tf.{name}")
-    if name in _MODULES:
-        return getattr(importlib.import_module(_MODULES[name]), name)
-    raise AttributeError(f"module 'albert_tf' has no attribute {name!r}")
+__getattr__ = lazy_names(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 
-from albert_tf.startup import quiet_start, stopped_by_sigterm
+from albert_tf.exits import RESUME, TERMINATED
+from albert_tf.signals import end_in_order
 
 
 def main() -> None:
     """Runs the command that the command line names, and exits with its status."""
-    if sys.argv[1:2] == ["pretrain"]:
-        stopped_by_sigterm()
-    with quiet_start():
-        from albert_tf.cli import run
+    end_in_order(RESUME if sys.argv[1:2] == ["pretrain"] else TERMINATED)
+    from albert_tf.cli import run
+
     sys.exit(run(sys.argv[1:]))
 
 

@@ -1,4 +1,4 @@
-"""What a user can mend, told apart from what only the code's author can."""
+"""How a command may end other than well: what the user can mend, what went wrong, what can go on later."""
 
 from __future__ import annotations
 
@@ -7,4 +7,15 @@ class InputError(ValueError):
     """What was asked for is impossible; the message names the value and the remedy.
 
     Commands show it as one line. Any other ValueError is a bug and keeps its traceback.
+    """
+
+
+class WorkFailed(RuntimeError):
+    """The work went wrong on its way, though nothing was wrong with what was asked for; as one line, too."""
+
+
+class Preempted(BaseException):
+    """The work was asked to stop, or lost another host; the same command goes on from what is saved.
+
+    Like KeyboardInterrupt it is not an Exception, so that no library's handler takes it for one of its own.
     """

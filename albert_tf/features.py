@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import tensorflow as tf
+from typing import TYPE_CHECKING
 
 from albert_tf.errors import InputError
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 WORD_IDS = "input_word_ids"  # int32 [B, S]
 MASK = "input_mask"  # int32 [B, S], 1 for tokens and 0 for padding
@@ -42,6 +45,8 @@ def pretraining_spec(
     Returns:
       The TensorSpec of each tensor by name.
     """
+    import tensorflow as tf  # not before: the names are of use to those who do without
+
     tokens, predictions = [batch_size, seq_length], [batch_size, max_predictions]
     spec = {name: tf.TensorSpec(tokens, tf.int32, name) for name in ENCODER_INPUTS}
     spec[MLM_POSITIONS] = tf.TensorSpec(predictions, tf.int32, MLM_POSITIONS)

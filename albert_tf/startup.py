@@ -5,13 +5,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import signal
 import sys
 import tempfile
 from collections.abc import Iterator
 from typing import NoReturn
-
-RESUME_STATUS = 75  # EX_TEMPFAIL of sysexits.h: try again
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -20,11 +17,6 @@ class OneLineParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Ends the program with status 2."""
         self.exit(2, f"{self.prog}: {message} (--help lists the flags)\n")
-
-
-def stopped_by_sigterm() -> None:
-    """From now on SIGTERM ends the program with RESUME_STATUS, where nobody else handles it."""
-    signal.signal(signal.SIGTERM, lambda signum, frame: sys.exit(RESUME_STATUS))
 
 
 @contextlib.contextmanager
@@ -44,9 +36,7 @@ def quiet_start() -> Iterator[None]:
             import tensorflow as tf
 
             tf.config.list_physical_devices()
-        except KeyboardInterrupt:
-            sys.exit(130)
-        except BaseException:
+        except Exception:
             held_back.seek(0)
             os.write(stderr, held_back.read())
             raise

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import signal
+import argparse
 import sys
-import threading
 from collections.abc import Sequence
-from typing import NoReturn
 
-from albert_tf.errors import InputError
+from albert_tf.choices import EXPORTED_DTYPES
+from albert_tf.exits import TERMINATED, outcome
+from albert_tf.signals import end_in_order
 from albert_tf.startup import OneLineParser, quiet_start
-
-with quiet_start():
-    from hub_export.check import CheckFailed
-    from hub_export.export import export
-    from hub_export.precision import DTYPES
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -26,30 +21,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
       SystemExit: with one line on stderr and status 2 where the export is impossible, 1 where what was
         exported fails its check; with 143 on SIGTERM. Nothing is left half-written.
     """
-    options = _parser().parse_args(arguments)
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, _terminated)
-    try:
-        folders = export(
-            options.run,
-            options.output,
-            options.seq_length,
-            encoder_only=options.encoder_only,
-            version=options.version,
-            dtype=options.dtype,
-            step=options.step,
-        )
-    except (InputError, OSError, CheckFailed) as error:
-        print(f"hub_export: {error}", file=sys.stderr)
-        raise SystemExit(1 if isinstance(error, CheckFailed) else 2) from None
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
+    flags = _parser().parse_args(arguments)
+    if status := outcome("hub_export", lambda: run(flags)):
+        sys.exit(status)
+
+
+def run(flags: argparse.Namespace) -> None:
+    """Writes the modules, and prints their folders."""
+    with quiet_start():
+        from hub_export.export import export
+    folders = export(
+        flags.run,
+        flags.output,
+        flags.seq_length,
+        encoder_only=flags.encoder_only,
+        version=flags.version,
+        dtype=flags.dtype,
+        step=flags.step,
+    )
     for folder in folders:
         print(folder)
-
-
-def _terminated(signum: int, frame: object) -> NoReturn:
-    raise SystemExit(128 + signum)
 
 
 def _parser() -> OneLineParser:
@@ -70,7 +61,7 @@ def _parser() -> OneLineParser:
     )
     parser.add_argument("--version", type=int, default=1, help="of the serving model; a new one (1)")
     parser.add_argument(
-        "--dtype", choices=DTYPES, default="float32", help="of variables and computation (float32)"
+        "--dtype", choices=EXPORTED_DTYPES, default="float32", help="of variables and computation (float32)"
     )
     parser.add_argument(
         "--encoder_only", action="store_true", help="the encoder alone; a run without vocabulary needs it"
@@ -79,4 +70,5 @@ def _parser() -> OneLineParser:
 
 
 if __name__ == "__main__":
+    end_in_order(TERMINATED)
     main()

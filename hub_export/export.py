@@ -22,7 +22,7 @@ from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.text import PieceTokenizer, Vocabulary
-from hub_export.check import Answers, CheckFailed, call_answers, signature_answers, write_expected
+from hub_export.check.modules import Answers, CheckFailed, call_answers, signature_answers, write_expected
 from hub_export.encoder import encoder_module
 from hub_export.module import Module
 from hub_export.precision import in_dtype

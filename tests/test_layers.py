@@ -10,12 +10,24 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
-BASE = ("albert_tf.errors", "albert_tf.config", "albert_tf.features", "albert_tf.recipes")
+BASE = (
+    "albert_tf.errors",
+    "albert_tf.choices",
+    "albert_tf.config",
+    "albert_tf.features",
+    "albert_tf.lazy",
+    "albert_tf.recipes",
+    "albert_tf.signals",
+)
 
 # Every part of the project and what it may import of it. Siblings (text, model, optimization; data,
 # checkpoints; training, analysis; cli, hub_export) do not see each other.
 MAY_IMPORT = {
     "albert_tf.errors": (),
+    "albert_tf.choices": (),
+    "albert_tf.lazy": (),
+    "albert_tf.signals": (),
+    "albert_tf.exits": ("albert_tf.errors",),
     "albert_tf.config": ("albert_tf.errors",),
     "albert_tf.features": ("albert_tf.errors",),
     "albert_tf.recipes": ("albert_tf.errors", "albert_tf.config", "albert_tf.features"),
@@ -39,7 +51,10 @@ MAY_IMPORT = {
     "albert_tf": ("albert_tf",),
     "hub_export": (
         "albert_tf.startup",
+        "albert_tf.signals",
+        "albert_tf.exits",
         "albert_tf.errors",
+        "albert_tf.choices",
         "albert_tf.config",
         "albert_tf.features",
         "albert_tf.text",
@@ -53,7 +68,7 @@ FLAGS = (
     "albert_tf.cli",
     "albert_tf.__main__",
     "hub_export.__main__",
-    "hub_export.check",
+    "hub_export.check.__main__",
 )
 
 # What only some modules may import; none means that none may.

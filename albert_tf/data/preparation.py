@@ -14,12 +14,11 @@ from typing import Any
 
 import tensorflow as tf
 
+from albert_tf.choices import INPUT_FORMATS, OUTPUT_FORMATS
 from albert_tf.data.prepared import BYTES, EVAL, MOST_SHARDS, TRAIN, shard_name, stats_path
-from albert_tf.data.reading import FORMATS
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, WorkFailed
 from albert_tf.text.vocabulary import Vocabulary
 
-OUTPUT_FORMATS = ("documents", "examples")
 _UNFINISHED = "unfinished"
 _SETTINGS = "settings.json"
 
@@ -43,7 +42,7 @@ _IN_ORDER = (
 )
 
 
-class PreparationFailed(RuntimeError):
+class PreparationFailed(WorkFailed):
     """A task failed: what is finished stays, and the same command goes on from there. Or there is no text."""
 
 
@@ -89,7 +88,7 @@ class Preparation:
     dupe_factor: int = 10
 
     def __post_init__(self) -> None:
-        for name, choices in (("input_format", tuple(FORMATS)), ("format", OUTPUT_FORMATS)):
+        for name, choices in (("input_format", INPUT_FORMATS), ("format", OUTPUT_FORMATS)):
             if getattr(self, name) not in choices:
                 raise InputError(f"{name}={getattr(self, name)!r} is none of {', '.join(choices)}")
         for name in ("shards", "dupe_factor"):

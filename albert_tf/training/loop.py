@@ -13,6 +13,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.checkpoints.steps import checkpoint_steps, delete_checkpoint, write_checkpoint
+from albert_tf.errors import WorkFailed
 from albert_tf.training.interval import Interval
 from albert_tf.training.logbook import Logbook, NoLogbook, evaluations
 from albert_tf.training.loop_settings import LoopSettings
@@ -27,7 +28,7 @@ from albert_tf.training.step import Batch, Totals
 FLOAT16_PATIENCE = 30
 
 
-class TrainingFailed(RuntimeError):
+class TrainingFailed(WorkFailed):
     """Training cannot go on; the message says what to do."""
 
 

@@ -15,6 +15,7 @@ from albert_tf.checkpoints.files import sole_use
 from albert_tf.checkpoints.growth import check_same_text, grown_from
 from albert_tf.checkpoints.run import RECIPE, build_model, create_run, write_json
 from albert_tf.checkpoints.steps import clean_up, newest_checkpoint
+from albert_tf.choices import POLICIES
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.optimization import create_optimizer
@@ -26,7 +27,7 @@ from albert_tf.training.loop import FLOAT16_PATIENCE, TrainingState, Work, train
 from albert_tf.training.losses import pretraining_objective
 from albert_tf.training.preemption import Preempted, stop_at_once
 from albert_tf.training.resume import check_same_start, restore
-from albert_tf.training.settings import POLICIES, Pretraining
+from albert_tf.training.settings import Pretraining
 from albert_tf.training.step import replica_update, training_steps
 from albert_tf.training.strategies import (
     HOST_LOST,

@@ -19,17 +19,14 @@ from albert_tf.checkpoints.run import (
     read_tokenizer,
     vocabulary_path,
 )
+from albert_tf.choices import AUTO, POLICIES
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.recipes import PretrainingRecipe
 from albert_tf.text import Vocabulary
 from albert_tf.training.loop_settings import LoopSettings
-from albert_tf.training.strategies import AUTO
 
 PathLike = str | os.PathLike[str]
-
-# Keras' names for what the command line calls float32, bfloat16 and float16.
-POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 
 # How the updates are computed. None of it decides what they are but for rounding, so that a resumed run may
 # use another machine.

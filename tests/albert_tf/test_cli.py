@@ -177,6 +177,29 @@ def test_the_program_ends_with_its_status_and_nothing_but_its_line():
     )
 
 
+def test_help_and_mistakes_do_not_wait_for_tensorflow():
+    lines = [[], ["--help"], ["fly"], ["vocab", "--output", "x"], ["analyse", "parameters"]]
+    lines += [[command, "--help"] for command in ("vocab", "prepare", "pretrain", "evaluate", "convert")]
+    code = f"""
+import contextlib, sys, time
+import albert_tf.__main__, albert_tf.cli, hub_export.__main__, hub_export.check.__main__
+for main, lines in (
+    (lambda line: sys.exit(albert_tf.cli.run(line)), {lines}),
+    (hub_export.__main__.main, [["--help"], []]),
+    (hub_export.check.__main__.main, [["--help"], []]),
+):
+    for line in lines:
+        with contextlib.suppress(SystemExit):
+            main(line)
+heavy = {{"tensorflow", "tf_keras", "apache_beam", "matplotlib"}} & set(sys.modules)
+assert not heavy, heavy
+assert time.process_time() < 1, time.process_time()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("usage: ") == 8
+
+
 def test_the_commands_of_the_readme_are_understood():
     text = (Path(__file__).parents[2] / "README.md").read_text().replace("\\\n", " ")
     lines = re.findall(r"^    albert-tf ([^#\n]+)", text, re.MULTILINE)

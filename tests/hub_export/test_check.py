@@ -5,13 +5,13 @@ import pytest
 import tensorflow as tf
 import tensorflow_text
 
-from hub_export import check as check_module
-from hub_export.check import (
+from hub_export.check import modules as check_module
+from hub_export.check.__main__ import main
+from hub_export.check.modules import (
     CheckFailed,
     call_answers,
     check,
     has_absolute_path,
-    main,
     read_expected,
     session_answers,
     signature_answers,

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 import albert_tf
 from albert_tf.checkpoints import convert, read_config, read_tokenizer, vocabulary_path
+from albert_tf.signals import end_in_order
 from hub_export import export as export_module
 from hub_export.__main__ import main
 from hub_export.export import export
@@ -182,11 +183,13 @@ def test_sigterm_leaves_nothing(small_run, tmp_path, monkeypatch):
         signal.raise_signal(signal.SIGTERM)
 
     monkeypatch.setattr(export_module, "write_requests", terminated)
-    previous = signal.getsignal(signal.SIGTERM)
+    previous = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
+        end_in_order(143)
         with pytest.raises(SystemExit) as stopped:
             main(["--run", str(small_run), "--output", str(tmp_path / "out"), "--seq_length", "16"])
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
     assert stopped.value.code == 143
     assert names(tmp_path / "out") == []

@@ -1,25 +1,21 @@
-"""`python -m hub_export.check DIR`: whether exported modules load, answer, and suit TF Serving."""
+"""Whether exported modules load, answer, and suit TF Serving."""
 
 from __future__ import annotations
 
 import re
-import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 from google.protobuf.message import Message
+from tensorflow.core.protobuf import saved_model_pb2
 
-from albert_tf.startup import OneLineParser, quiet_start
-
-with quiet_start():
-    import tensorflow as tf
-    from tensorflow.core.protobuf import saved_model_pb2
-
-    import albert_tf.text  # noqa: F401, registers the ops of TF Text
-    from albert_tf.features import ENCODER_INPUTS, MLM_POSITIONS
-    from hub_export.warmup import REQUESTS, read_requests
+import albert_tf.text  # noqa: F401, registers the ops of TF Text
+from albert_tf.errors import WorkFailed
+from albert_tf.features import ENCODER_INPUTS, MLM_POSITIONS
+from hub_export.warmup import REQUESTS, read_requests
 
 Answers = dict[str, np.ndarray]
 
@@ -46,7 +42,7 @@ TEXT = ["Warm words before the first visitor.", ""]
 TOLERANCE, BFLOAT16_TOLERANCE = 1e-5, 0.05
 
 
-class CheckFailed(Exception):
+class CheckFailed(WorkFailed):
     """An exported module is not what it should be; the message says which one and why."""
 
 
@@ -192,45 +188,6 @@ def strings(message: Message) -> Iterator[bytes]:
                 yield item.encode() if isinstance(item, str) else item
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Checks the modules that the command line names; prints the ops of each, and that it passed.
-
-    Args:
-      arguments: the command line without the program's name; None reads the process's own.
-    Raises:
-      SystemExit: with status 1 where a module fails, 2 where there is none; one line on stderr says why.
-    """
-    parser = OneLineParser(prog="python -m hub_export.check", description=__doc__)
-    parser.add_argument("folder", type=Path, metavar="DIR", help="a module, or a folder that holds some")
-    parser.add_argument(
-        "--expected",
-        type=Path,
-        metavar="NPZ",
-        help="answers of the models in memory to compare with, a file that hub_export.check.write_expected "
-        "wrote; the export does this itself and keeps no such file",
-    )
-    options = parser.parse_args(arguments)
-    tf.get_logger().setLevel("ERROR")  # the loader of TensorFlow 1 is deprecated, but it is what servers run
-    folders = sorted(path.parent for path in options.folder.rglob("saved_model.pb"))
-    if not folders:
-        parser.exit(2, f"hub_export.check: no saved_model.pb in {options.folder}\n")
-    try:
-        expected = read_expected(options.expected) if options.expected else {}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        reason = " ".join(str(error).split())
-        parser.exit(2, f"hub_export.check: --expected {options.expected} cannot be read: {reason}\n")
-    for folder in folders:
-        relative = folder.relative_to(options.folder)
-        try:
-            ops = check(folder, expected.get(str(relative)))
-        except CheckFailed as error:
-            parser.exit(1, f"hub_export.check: {' '.join(str(error).split())}\n")
-        name = folder.resolve().name if folder == options.folder else relative
-        print(f"{name}: TF Text: {', '.join(sorted(ops & TEXT_OPS)) or 'none'}")
-        print(f"{name}: TensorFlow: {', '.join(sorted(ops - TEXT_OPS))}")
-        print(f"{name}: passed")
-
-
 def write_expected(path: Path, expected: Mapping[str, Answers]) -> None:
     """Writes the answers of models in memory, by the folder of the module, relative to what is checked."""
     arrays = {
@@ -247,7 +204,3 @@ def read_expected(path: Path) -> dict[str, Answers]:
             folder, _, name = key.partition("|")
             expected.setdefault(folder, {})[name] = array
     return expected
-
-
-if __name__ == "__main__":
-    main()

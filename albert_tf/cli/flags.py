@@ -1,0 +1,69 @@
+"""Flags that several commands have, and flags made from the fields of a dataclass."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import inspect
+import re
+import typing
+from collections.abc import Callable
+from typing import Any
+
+TEXT = "text files or globs, .gz too, or a folder of prepare"
+
+
+def paths_flag(parser: argparse.ArgumentParser, name: str, text: str, required: bool = True) -> None:
+    """A flag of several paths; given again, of further ones."""
+    parser.add_argument(name, nargs="+", action="extend", required=required, help=text)
+
+
+def tokenizer_flags(parser: argparse.ArgumentParser) -> None:
+    """How text is normalised."""
+    for name, what in (("lowercase", "case"), ("strip_accents", "accents")):
+        parser.add_argument(f"--no{name}", dest=name, action="store_false", help=f"keep {what}")
+
+
+def field_flags(parser: argparse.ArgumentParser, kind: type, default: str | None = None) -> None:
+    """A flag for each field of a dataclass that has none yet; not given, the namespace lacks it.
+
+    Args:
+      parser: what gets the flags.
+      kind: the dataclass.
+      default: what the help says of values that are not given; None: the fields' own.
+    """
+    types, texts = typing.get_type_hints(kind), _argument_texts(kind)
+    for field in dataclasses.fields(kind):
+        if any(f"--{field.name}" in action.option_strings for action in parser._actions):
+            continue
+        hint = types[field.name]
+        text = f"{texts[field.name].rstrip('.')} ({default or field.default})".replace("%", "%%")
+        flag: dict[str, Any] = {"help": text, "default": argparse.SUPPRESS}
+        if hint is bool:
+            flag["action"] = argparse.BooleanOptionalAction
+        else:
+            flag["type"] = _optional(hint) if typing.get_args(hint) else hint
+        parser.add_argument(f"--{field.name}", **flag)
+
+
+def given(flags: argparse.Namespace, kind: type) -> dict[str, Any]:
+    """The fields of a dataclass that the command line sets."""
+    return {f.name: getattr(flags, f.name) for f in dataclasses.fields(kind) if hasattr(flags, f.name)}
+
+
+def _optional(hint: Any) -> Callable[[str], Any]:
+    """The parser of a value of `hint`, some type or None: of a word, which may be "none"."""
+    (value_type,) = (part for part in typing.get_args(hint) if part is not type(None))
+
+    def parse(word: str) -> Any:
+        return None if word.lower() == "none" else value_type(word)
+
+    parse.__name__ = value_type.__name__  # for argparse's errors
+    return parse
+
+
+def _argument_texts(kind: type) -> dict[str, str]:
+    """What the docstring of a dataclass says of each field."""
+    section = (inspect.getdoc(kind) or "").partition("Args:\n")[2].partition("\n\n")[0]
+    entries = re.findall(r"^  (\w+): (.*(?:\n    .*)*)", section, re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in entries}

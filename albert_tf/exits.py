@@ -1,0 +1,73 @@
+"""What a command ends with: its exit status, and the one line on stderr that says why it is not 0."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import sys
+from collections.abc import Callable
+
+from albert_tf.errors import InputError, Preempted, WorkFailed
+
+DONE = 0
+FAILED = 1
+MISTAKE = 2  # the user's
+RESUME = 75  # EX_TEMPFAIL of sysexits.h: try again
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+TERMINATED = 143  # 128 + SIGTERM
+
+# What is wrong with the files that were named. Of all else that systems report (a full disk, a fault of one),
+# the same command may go well elsewhere, or later.
+_MISTAKES = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError)
+_MISTAKEN = (errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP, errno.EXDEV, errno.ENOTEMPTY)
+
+
+def outcome(prog: str, work: Callable[[], None]) -> int:
+    """Does the work of a command; its exit status, and a line on stderr unless all is well.
+
+    What nobody has foreseen is raised; with ALBERT_TF_TRACEBACK=1 in the environment, whatever goes wrong.
+
+    Args:
+      prog: the command, as the line names it.
+      work: what it does.
+    """
+    try:
+        work()
+    except BaseException as error:
+        status = status_of(error)
+        if status is None or os.environ.get("ALBERT_TF_TRACEBACK") == "1":
+            raise
+        print(f"{prog}: {one_line(error)}", file=sys.stderr)
+        return status
+    return DONE
+
+
+def status_of(error: BaseException) -> int | None:
+    """The exit status for what went wrong; None for what nobody has foreseen."""
+    if isinstance(error, InputError):
+        return MISTAKE
+    if isinstance(error, OSError):
+        return MISTAKE if isinstance(error, _MISTAKES) or error.errno in _MISTAKEN else FAILED
+    if isinstance(error, WorkFailed) or _is_tensorflows(error):
+        return FAILED
+    if isinstance(error, Preempted):
+        return RESUME
+    return INTERRUPTED if isinstance(error, KeyboardInterrupt) else None
+
+
+def one_line(error: BaseException) -> str:
+    """What an exception says, without line breaks."""
+    if isinstance(error, KeyboardInterrupt):
+        return str(error) or "interrupted"
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{os.fsdecode(error.filename)}: {error.strerror}"
+    text = str(getattr(error, "message", error)) if _is_tensorflows(error) else str(error)
+    text = re.sub(r"{{.*?}}", "", text)  # the nodes of TensorFlow's graph
+    return " ".join(text.split()) or type(error).__name__
+
+
+def _is_tensorflows(error: BaseException) -> bool:
+    """Whether this is an error of TensorFlow's runtime, which is not imported to find out."""
+    tensorflow = sys.modules.get("tensorflow")
+    return tensorflow is not None and isinstance(error, tensorflow.errors.OpError)

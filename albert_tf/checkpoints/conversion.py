@@ -22,6 +22,7 @@ from albert_tf.checkpoints.inputs import (
 from albert_tf.checkpoints.run import (
     TOKENIZER,
     build_model,
+    check_run_vocabulary,
     load,
     read_task,
     read_tokenizer,
@@ -173,6 +174,8 @@ def _write(writer: Writer, run: Path, output: Path, vocabulary: PathLike | None,
     step = newest_checkpoint(run) if step is None else step
     model = load(run, step)
     pieces = Path(vocabulary) if vocabulary else vocabulary_path(run)
+    if pieces is not None:
+        check_run_vocabulary(run, pieces)
     problems = vocabulary_problems(pieces, model.config.vocab_size) if pieces else []
     if problems:
         raise InputError("; ".join(problems))

@@ -18,6 +18,7 @@ import tf_keras as keras
 from albert_tf.checkpoints import load, read_config, read_tokenizer, vocabulary_path
 from albert_tf.checkpoints.google import CONFIG as GOOGLE_CONFIG
 from albert_tf.checkpoints.run import CONFIG, TOKENIZER
+from albert_tf.checkpoints.transfer import check_finite
 from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
@@ -66,7 +67,7 @@ def export(
     Returns:
       The folders written.
     Raises:
-      ValueError: the run is damaged or does not fit the arguments.
+      ValueError: the run is damaged, its weights are not finite, or it does not fit the arguments.
       FileExistsError: the version exists.
       OSError: a file cannot be read or written.
       CheckFailed: the check found a fault; nothing was written.
@@ -77,6 +78,7 @@ def export(
         _check_seq_length(seq_length, read_config(run))
         _check_version(version, output)
     model = in_dtype(load(run, step), dtype)
+    check_finite(model, os.fspath(run))
     for name in (PREPROCESSOR, ENCODER):
         _check_replaceable(output / name)
     with _staging(output) as stage:

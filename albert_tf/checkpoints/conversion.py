@@ -32,7 +32,7 @@ from albert_tf.checkpoints.run import (
 from albert_tf.checkpoints.safetensors import open_safetensors
 from albert_tf.checkpoints.steps import PathLike, newest_checkpoint
 from albert_tf.checkpoints.tensor_bundle import open_bundle
-from albert_tf.checkpoints.transfer import Source, compare, read_value
+from albert_tf.checkpoints.transfer import Source, check_finite, compare, read_value
 from albert_tf.checkpoints.vocabulary import vocabulary_problems
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
@@ -73,8 +73,8 @@ def convert(
     Raises:
       FileNotFoundError: the checkpoint, its config or the vocabulary is missing.
       FileExistsError: there is something at `output`.
-      ValueError: there is no such conversion, the checkpoint is damaged or does not fit its config or its
-        vocabulary, or the target has no such network.
+      ValueError: there is no such conversion, the checkpoint is damaged, holds NaN or does not fit its config
+        or its vocabulary, or the target has no such network.
     """
     to_run = source in READERS and target == "run"
     if not to_run and not (source == "run" and target in WRITERS):
@@ -173,6 +173,7 @@ def _write(writer: Writer, run: Path, output: Path, vocabulary: PathLike | None,
     """Writes a run in the format of another implementation."""
     step = newest_checkpoint(run) if step is None else step
     model = load(run, step)
+    check_finite(model, str(run))
     pieces = Path(vocabulary) if vocabulary else vocabulary_path(run)
     if pieces is not None:
         check_run_vocabulary(run, pieces)

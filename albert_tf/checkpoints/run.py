@@ -182,6 +182,8 @@ def save(
 ) -> None:
     """Writes a model as a run directory, or as one more step of a run of the same model.
 
+    Weights are kept as they are, NaN too: what went wrong can be looked at. Nothing is exported of them.
+
     Args:
       model: an AlbertPretrainer, AlbertEncoder, …
       run_dir: the run directory; made unless it exists.

@@ -79,6 +79,16 @@ def test_a_run_without_vocabulary_gives_an_encoder_only(bare_run, tmp_path):
     assert names(tmp_path / "out") == ["encoder"]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_weights_that_are_not_finite_are_named(small_run, tmp_path, dtype):
+    model = albert_tf.load(small_run)
+    model.variables[-1].assign(np.full(model.variables[-1].shape, np.nan))
+    albert_tf.save(model, tmp_path / "run")
+    with pytest.raises(ValueError, match="run: NaN or infinity in pooler/dense/bias: --step"):
+        export(tmp_path / "run", tmp_path / "out", encoder_only=True, dtype=dtype)
+    assert names(tmp_path) == ["run"]
+
+
 def test_a_version_that_appears_meanwhile_stays(small_run, tmp_path, monkeypatch):
     def another_exports(folder, requests):
         (tmp_path / "serving/1").mkdir(parents=True)

@@ -208,3 +208,18 @@ def test_groups_that_others_compute_with_an_error(tmp_path, target, layers, grou
     albert_tf.save(albert_tf.AlbertEncoder(config), tmp_path / "run")
     with pytest.raises(ValueError, match=message):
         convert("run", target, tmp_path / "run", tmp_path / "there")
+
+
+@pytest.mark.parametrize("target", ["google", "huggingface"])
+def test_weights_that_are_not_finite_are_named_and_go_nowhere(run, tmp_path, target):
+    model = albert_tf.load(run)
+    for variable, value in ((model.variables[0], np.nan), (model.variables[-1], -np.inf)):
+        variable.assign(np.where(np.arange(variable.shape[-1]) == 1, value, variable.numpy()))
+    albert_tf.save(model, tmp_path / "run", step=9)
+    with pytest.raises(
+        ValueError, match="NaN or infinity in embeddings/word_embeddings, cls/seq_relationship/output_bias: "
+    ):
+        convert("run", target, tmp_path / "run", tmp_path / "there")
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    albert_tf.save(albert_tf.load(run), tmp_path / "run", step=8)
+    convert("run", target, tmp_path / "run", tmp_path / "there", step=8)

@@ -73,6 +73,7 @@ def export(
       CheckFailed: the check found a fault; nothing was written.
     """
     output, vocabulary = Path(output), vocabulary_path(run)
+    _check_folder(output)
     tokenizer = None if encoder_only else _tokenizer(run)
     if tokenizer is not None:
         _check_seq_length(seq_length, read_config(run))
@@ -126,8 +127,13 @@ def _check_version(version: int, output: Path) -> None:
     folder = output / SERVING / str(version)
     if os.path.lexists(folder):
         raise _version_exists(folder)
-    if os.path.lexists(folder.parent) and not folder.parent.is_dir():
-        raise FileExistsError(f"{folder.parent} is no folder: remove it, or name another --output")
+    _check_folder(folder.parent)
+
+
+def _check_folder(path: Path) -> None:
+    """FileExistsError where something stands where a folder is to be."""
+    if os.path.lexists(path) and not path.is_dir():
+        raise FileExistsError(f"{path} is not a folder: name another --output")
 
 
 def _version_exists(folder: Path) -> FileExistsError:
@@ -194,7 +200,7 @@ def _staging(output: Path) -> Iterator[Path]:
 def _check_replaceable(target: Path) -> None:
     """FileExistsError if there is something that no export has written."""
     if target.exists() and not (target / "saved_model.pb").exists():
-        raise FileExistsError(f"{target} is no exported module: remove it, or name another --output")
+        raise FileExistsError(f"{target} is not an exported module: name another --output")
 
 
 def _add(new: Path, target: Path) -> None:

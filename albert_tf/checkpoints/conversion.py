@@ -82,7 +82,7 @@ def convert(
         raise InputError(f"no conversion from {source} to {target}: there are {known}")
     # Also found when it comes to writing, but reading a large checkpoint takes a while.
     if Path(output).exists():
-        raise FileExistsError(f"{output} exists already: name another place, or remove it")
+        raise FileExistsError(f"{Path(output).absolute()} exists already: name another place")
     for what, path in (("vocabulary", vocabulary), ("config", config)):
         if path is not None and not Path(path).is_file():
             raise FileNotFoundError(f"{path} is no file: the {what} is missing")

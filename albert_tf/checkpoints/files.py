@@ -53,7 +53,7 @@ def new_directory(path: Path) -> Iterator[Path]:
     if is_there and not (
         path.is_dir() and all(entry.name.startswith(unfinished) for entry in path.iterdir())
     ):
-        raise FileExistsError(f"{path} exists already: name another place, or remove it")
+        raise FileExistsError(f"{path} exists already: name another place")
     place = path if is_there else path.parent
     place.mkdir(parents=True, exist_ok=True)
     temporary = place / f"{unfinished}{os.getpid()}"

@@ -39,7 +39,7 @@ def test_export_replaces_whole_folders_and_keeps_the_vocabularys_case(small_run,
     for folder in ("encoder", "preprocessor"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "stale").touch()
-    with pytest.raises(FileExistsError, match="preprocessor is no exported module"):
+    with pytest.raises(FileExistsError, match="preprocessor is not an exported module: name another"):
         export(small_run, tmp_path, seq_length=16, version=3)
     for folder in ("encoder", "preprocessor"):
         (tmp_path / folder / "saved_model.pb").touch()
@@ -103,8 +103,10 @@ def test_a_version_that_appears_meanwhile_stays(small_run, tmp_path, monkeypatch
 
 def test_what_stands_where_versions_go_is_refused_at_once(small_run, tmp_path):
     (tmp_path / "serving").touch()
-    with pytest.raises(FileExistsError, match="serving is no folder: remove it"):
+    with pytest.raises(FileExistsError, match="serving is not a folder: name another --output"):
         export(small_run, tmp_path, seq_length=16)
+    with pytest.raises(FileExistsError, match="serving is not a folder: name another --output"):
+        export(small_run, tmp_path / "serving", encoder_only=True)
     (tmp_path / "serving").unlink()
     (tmp_path / "serving").mkdir()
     (tmp_path / "serving/7").symlink_to(tmp_path / "nowhere")

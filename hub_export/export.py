@@ -10,12 +10,12 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.checkpoints import load, read_config, read_tokenizer, vocabulary_path
+from albert_tf.checkpoints.files import writing
 from albert_tf.checkpoints.google import CONFIG as GOOGLE_CONFIG
 from albert_tf.checkpoints.run import CONFIG, TOKENIZER
 from albert_tf.checkpoints.transfer import check_finite
@@ -142,7 +142,7 @@ def _version_exists(folder: Path) -> FileExistsError:
 
 def _save_module(module: Module, folder: Path) -> Answers:
     """Writes a module; returns what it answers in memory."""
-    _save(module, folder)
+    tf.saved_model.save(module, str(folder))
     return call_answers(module)
 
 
@@ -159,17 +159,10 @@ def _save_serving(model: keras.Model, tokenizer: PieceTokenizer, seq_length: int
     signatures = serving_signatures(model, tokenizer, seq_length)
     root = Module(model.variables)
     root.tokenizer = tokenizer
-    _save(root, folder, signatures)
+    tf.saved_model.save(root, str(folder), signatures=signatures)
     requests = example_requests(signatures)
     write_requests(folder, requests)
     return signature_answers(signatures, requests.items())
-
-
-def _save(module: Module, folder: Path, signatures: Mapping[str, Any] | None = None) -> None:
-    try:
-        tf.saved_model.save(module, str(folder), signatures=signatures)
-    except tf.errors.OpError as error:
-        raise OSError(f"cannot write {folder}: {error.message}") from error
 
 
 def _check_in_fresh_process(stage: Path, expected: Mapping[str, Answers]) -> None:
@@ -192,7 +185,8 @@ def _staging(output: Path) -> Iterator[Path]:
     output.mkdir(parents=True, exist_ok=True)
     stage = Path(tempfile.mkdtemp(prefix=".export-", dir=output))
     try:
-        yield stage
+        with writing(output, stage):
+            yield stage
     finally:
         shutil.rmtree(stage)
 

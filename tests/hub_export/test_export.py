@@ -1,3 +1,4 @@
+import errno
 import re
 import shutil
 import signal
@@ -11,6 +12,7 @@ from albert_tf.checkpoints import convert, read_config, read_tokenizer, vocabula
 from hub_export import export as export_module
 from hub_export.__main__ import main
 from hub_export.export import export
+from tests.full_disk import no_file_beyond
 from tests.tiny import TINY
 
 SMALL = TINY.replace(num_hidden_layers=1)
@@ -133,11 +135,13 @@ def test_a_failed_export_leaves_the_last_one_alone(small_run, tmp_path, monkeypa
     def fail_at_the_encoder(module, folder, signatures=None):
         save(module, folder, signatures)
         if folder.endswith("encoder"):
-            raise tf.errors.ResourceExhaustedError(None, None, "no space left on device")
+            text = f"{folder}/variables/variables.data-00000-of-00001; No space left on device"
+            raise tf.errors.ResourceExhaustedError(None, None, text)
 
     monkeypatch.setattr(tf.saved_model, "save", fail_at_the_encoder)
-    with pytest.raises(OSError, match=r"cannot write .*: no space left on device"):
+    with pytest.raises(OSError) as caught:
         export(small_run, tmp_path, seq_length=16)
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(tmp_path))
     assert names(tmp_path) == ["encoder"]
     assert names(tmp_path / "encoder") == ["last", "saved_model.pb"]
 
@@ -186,6 +190,14 @@ def test_a_fault_that_the_check_finds_leaves_nothing(small_run, tmp_path, monkey
     assert stopped.value.code == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert re.search(r"serving/1, against the model in memory: pair/pooled_output/0 differs by 1", line)
+    assert names(tmp_path / "out") == []
+
+
+@pytest.mark.parametrize("size", [5_000, 200_000])  # nothing fits; the vocabulary alone does not
+def test_a_full_disk_leaves_nothing_and_is_told_with_the_folder(small_run, tmp_path, size):
+    with pytest.raises(OSError) as caught, no_file_beyond(size):
+        export(small_run, tmp_path / "out", seq_length=16, encoder_only=True)
+    assert (caught.value.errno, caught.value.filename) == (errno.EFBIG, str(tmp_path / "out"))
     assert names(tmp_path / "out") == []
 
 

@@ -8,11 +8,23 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from typing import NoReturn
+from typing import Any, NoReturn
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """A parser whose errors are one line, without the usage above it."""
+    """A parser whose errors are one line, without the usage above it, and that takes no empty value.
+
+    An empty path is the current folder, which whoever types an unset variable of the shell does not mean.
+    """
+
+    def parse_known_args(self, *args: Any, **kwargs: Any) -> Any:
+        """What argparse makes of a command line; it ends the program with status 2 where a value is empty."""
+        found, others = super().parse_known_args(*args, **kwargs)
+        for action in self._actions:
+            value = getattr(found, action.dest, None)
+            if value == "" or (isinstance(value, list) and "" in value):
+                self.error(f"{'/'.join(action.option_strings) or action.dest} is empty: give it a value")
+        return found, others
 
     def error(self, message: str) -> NoReturn:
         """Ends the program with status 2."""

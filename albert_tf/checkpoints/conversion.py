@@ -22,6 +22,7 @@ from albert_tf.checkpoints.inputs import (
 from albert_tf.checkpoints.run import (
     TOKENIZER,
     build_model,
+    check_run_vocabulary,
     load,
     read_task,
     read_tokenizer,
@@ -31,7 +32,7 @@ from albert_tf.checkpoints.run import (
 from albert_tf.checkpoints.safetensors import open_safetensors
 from albert_tf.checkpoints.steps import PathLike, newest_checkpoint
 from albert_tf.checkpoints.tensor_bundle import open_bundle
-from albert_tf.checkpoints.transfer import Source, compare, read_value
+from albert_tf.checkpoints.transfer import Source, check_finite, compare, read_value
 from albert_tf.checkpoints.vocabulary import vocabulary_problems
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
@@ -72,8 +73,8 @@ def convert(
     Raises:
       FileNotFoundError: the checkpoint, its config or the vocabulary is missing.
       FileExistsError: there is something at `output`.
-      ValueError: there is no such conversion, the checkpoint is damaged or does not fit its config or its
-        vocabulary, or the target has no such network.
+      ValueError: there is no such conversion, the checkpoint is damaged, holds NaN or does not fit its config
+        or its vocabulary, or the target has no such network.
     """
     to_run = source in READERS and target == "run"
     if not to_run and not (source == "run" and target in WRITERS):
@@ -81,7 +82,7 @@ def convert(
         raise InputError(f"no conversion from {source} to {target}: there are {known}")
     # Also found when it comes to writing, but reading a large checkpoint takes a while.
     if Path(output).exists():
-        raise FileExistsError(f"{output} exists already: name another place, or remove it")
+        raise FileExistsError(f"{Path(output).absolute()} exists already: name another place")
     for what, path in (("vocabulary", vocabulary), ("config", config)):
         if path is not None and not Path(path).is_file():
             raise FileNotFoundError(f"{path} is no file: the {what} is missing")
@@ -172,7 +173,10 @@ def _write(writer: Writer, run: Path, output: Path, vocabulary: PathLike | None,
     """Writes a run in the format of another implementation."""
     step = newest_checkpoint(run) if step is None else step
     model = load(run, step)
+    check_finite(model, str(run))
     pieces = Path(vocabulary) if vocabulary else vocabulary_path(run)
+    if pieces is not None:
+        check_run_vocabulary(run, pieces)
     problems = vocabulary_problems(pieces, model.config.vocab_size) if pieces else []
     if problems:
         raise InputError("; ".join(problems))

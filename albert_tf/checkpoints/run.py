@@ -32,7 +32,7 @@ import tensorflow as tf
 from albert_tf.checkpoints.files import new_directory, write_file
 from albert_tf.checkpoints.names import variable_names
 from albert_tf.checkpoints.steps import PathLike, model_reader, newest_checkpoint, write_checkpoint
-from albert_tf.checkpoints.vocabulary import check_vocabulary
+from albert_tf.checkpoints.vocabulary import check_vocabulary, fingerprint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.model import (
@@ -50,6 +50,9 @@ CONFIG, TASK, VOCABULARY, TOKENIZER, RECIPE = (
     "tokenizer.json",
     "recipe.json",
 )
+
+# What recipe.json has the SHA-256 of the vocabulary under.
+VOCABULARY_KEY = "vocabulary"
 
 # How text was normalised before it met the vocabulary, unless a run says otherwise.
 TOKENIZER_DEFAULTS = {"lowercase": True, "strip_accents": True}
@@ -140,7 +143,8 @@ def create_run(
       task: what `task_of` returned, and further entries such as `labels`.
       vocabulary: SentencePiece model, copied; None where there is none.
       tokenizer: `lowercase` and `strip_accents`; what is left out is True.
-      recipe: how the weights came about; None writes no recipe.json.
+      recipe: how the weights came about, to which the vocabulary's SHA-256 is added; None writes no
+        recipe.json.
     Raises:
       FileExistsError: the directory exists.
       OSError: the vocabulary cannot be read, or the directory cannot be written.
@@ -163,7 +167,8 @@ def _write_files(
         shutil.copyfile(vocabulary, folder / VOCABULARY)
     write_json(folder / TOKENIZER, _tokenizer(tokenizer or {}))
     if recipe is not None:
-        write_json(folder / RECIPE, recipe)
+        text = {} if vocabulary is None else {VOCABULARY_KEY: fingerprint(folder / VOCABULARY)}
+        write_json(folder / RECIPE, {**recipe, **text})
 
 
 def save(
@@ -177,13 +182,15 @@ def save(
 ) -> None:
     """Writes a model as a run directory, or as one more step of a run of the same model.
 
+    Weights are kept as they are, NaN too: what went wrong can be looked at. Nothing is exported of them.
+
     Args:
       model: an AlbertPretrainer, AlbertEncoder, …
       run_dir: the run directory; made unless it exists.
       vocabulary: SentencePiece model to copy into a new run.
       step: training step that the weights are of.
       tokenizer: of a new run: `lowercase` and `strip_accents`, both True where left out.
-      recipe: of a new run: how the weights came about.
+      recipe: of a new run: how the weights came about; see `create_run`.
       task: of a new run: further entries of task.json, such as `labels`.
     Raises:
       FileExistsError: the run has a checkpoint of this step, or the directory holds something else.
@@ -266,9 +273,34 @@ def read_tokenizer(run: PathLike) -> dict[str, bool]:
 
 
 def vocabulary_path(run: PathLike) -> Path | None:
-    """The SentencePiece model of a run; None where it was made without one."""
+    """The SentencePiece model of a run; None where it was made without one.
+
+    Raises:
+      ValueError: it is another than the run was made with.
+    """
     path = Path(run) / VOCABULARY
-    return path if path.exists() else None
+    if not path.exists():
+        return None
+    check_run_vocabulary(run, path)
+    return path
+
+
+def check_run_vocabulary(run: PathLike, vocabulary: PathLike) -> None:
+    """Refuses a vocabulary that a run was not made with: its ids mean other pieces, whatever its size.
+
+    Args:
+      run: the run directory. One whose recipe.json names no vocabulary is compared with nothing.
+      vocabulary: SentencePiece model.
+    Raises:
+      ValueError: its SHA-256 is not that of recipe.json.
+    """
+    recipe = Path(run) / RECIPE
+    expected = read_json(recipe).get(VOCABULARY_KEY) if recipe.exists() else None
+    if expected is not None and (found := fingerprint(Path(vocabulary))) != expected:
+        raise InputError(
+            f"{vocabulary} is not the vocabulary of {run}: its SHA-256 is {found[:12]}…, that in {RECIPE} "
+            f"{str(expected)[:12]}…: bring back the file that the run was made with"
+        )
 
 
 def _tokenizer(values: Mapping[str, bool]) -> dict[str, bool]:

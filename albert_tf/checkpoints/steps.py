@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.checkpoints.files import sync
+from albert_tf.checkpoints.files import sync, writing
 from albert_tf.checkpoints.tensor_bundle import READ_ERRORS, checkpoint_shapes, unreadable
 from albert_tf.errors import InputError
 
@@ -67,15 +67,14 @@ def write_checkpoint(run: PathLike, step: int, /, **parts: Any) -> Path:
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
     try:
-        tf.train.Checkpoint(**parts).write(str(temporary / prefix.name))
-        files = sorted(temporary.iterdir(), key=lambda file: file.suffix == ".index")
-        for file in files:
-            sync(file)
-        for file in files:
-            file.replace(prefix.with_name(file.name))
-        sync(prefix.parent)  # an older checkpoint may be deleted next
-    except tf.errors.OpError as error:
-        raise OSError(f"cannot write {prefix}: {error.message}") from error
+        with writing(prefix, temporary):
+            tf.train.Checkpoint(**parts).write(str(temporary / prefix.name))
+            files = sorted(temporary.iterdir(), key=lambda file: file.suffix == ".index")
+            for file in files:
+                sync(file)
+            for file in files:
+                file.replace(prefix.with_name(file.name))
+            sync(prefix.parent)  # an older checkpoint may be deleted next
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return prefix

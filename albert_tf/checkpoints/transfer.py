@@ -105,6 +105,24 @@ def read_value(source: Source, name: str | None) -> np.ndarray | None:
     return wanted.transform(value)
 
 
+def check_finite(model: Any, origin: str) -> None:
+    """Refuses a model that answers nothing: what is handed on is used by people who do not see its training.
+
+    Args:
+      model: any with `variables`.
+      origin: where it is from, for the message.
+    Raises:
+      ValueError: variables hold NaN or infinity; the message names all of them.
+    """
+    names = [
+        variable.name.partition(":")[0]
+        for variable in model.variables
+        if not np.isfinite(np.asarray(variable.read_value(), np.float32)).all()
+    ]
+    if names:
+        raise InputError(f"{origin}: NaN or infinity in {', '.join(names)}: --step takes an earlier step")
+
+
 class Prefix(NamedTuple):
     """What stands before the names in a checkpoint that was saved as a part of something larger."""
 

@@ -145,7 +145,10 @@ def begin(plan: Preparation) -> str:
 
     Raises:
       ValueError: the folder holds a corpus prepared with other settings.
+      FileExistsError: it is a file.
     """
+    if tf.io.gfile.exists(plan.output) and not tf.io.gfile.isdir(plan.output):
+        raise FileExistsError(f"{plan.output} is not a folder: name another --output")
     settings = plan.settings()
     stats = read_json(stats_path(plan.output))
     if stats is not None:

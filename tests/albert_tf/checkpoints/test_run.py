@@ -1,3 +1,4 @@
+import hashlib
 import json
 
 import numpy as np
@@ -60,7 +61,8 @@ def test_files(model, tmp_path, tiny_vocabulary):
     assert read_config(run) == SMALL
     assert read_task(run) == {"model": "pretrainer", "sentence_objective": "sop", "labels": ["a", "b"]}
     assert read_tokenizer(run) == {"lowercase": False, "strip_accents": True}
-    assert json.loads((run / "recipe.json").read_text()) == {"seed": 1}
+    sha256 = hashlib.sha256(tiny_vocabulary.read_bytes()).hexdigest()
+    assert json.loads((run / "recipe.json").read_text()) == {"seed": 1, "vocabulary": sha256}
     assert vocabulary_path(run).read_bytes() == tiny_vocabulary.read_bytes()
     assert sorted(path.name for path in (run / "checkpoints").iterdir()) == [
         "ckpt-7.data-00000-of-00001",

@@ -1,4 +1,4 @@
-import resource
+import errno
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ from albert_tf.checkpoints import (
 )
 from albert_tf.checkpoints.steps import clean_up
 from albert_tf.checkpoints.tensor_bundle import DamagedCheckpoint
+from tests.full_disk import no_file_beyond
 from tests.tiny import TINY
 
 SMALL = TINY.replace(num_hidden_layers=1)
@@ -61,13 +62,10 @@ def test_a_full_disk_leaves_the_last_good_checkpoint(tmp_path):
     saved = parts()
     write_checkpoint(tmp_path, 1, **saved)
     before = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))  # no file can grow beyond
-    try:
-        with pytest.raises(OSError, match=r"cannot write .*ckpt-2: "):
-            write_checkpoint(tmp_path, 2, **saved)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    with no_file_beyond(10_000), pytest.raises(OSError) as caught:
+        write_checkpoint(tmp_path, 2, **saved)
+    assert caught.value.errno == errno.EFBIG
+    assert caught.value.filename == str(tmp_path / "checkpoints" / "ckpt-2")
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == before
     read_checkpoint(tmp_path, 1, **parts())
 

@@ -27,6 +27,7 @@ from albert_tf.errors import InputError
 from albert_tf.recipes import DEFAULT_RECIPE, RECIPES, PretrainingRecipe
 from albert_tf.startup import RESUME_STATUS, OneLineParser
 from albert_tf.text import train_vocabulary
+from albert_tf.tokenizer_settings import TOKENIZER_DEFAULTS, resolved_settings
 from albert_tf.training.evaluate import evaluate_run
 from albert_tf.training.loop import TrainingFailed
 from albert_tf.training.loop_settings import LoopSettings
@@ -127,16 +128,26 @@ def _vocab(flags: argparse.Namespace) -> None:
         flags.input,
         flags.output,
         vocab_size=flags.vocab_size,
-        lowercase=flags.lowercase,
-        strip_accents=flags.strip_accents,
         max_sentences=flags.max_sentences,
+        **_tokenizer(flags),
     )
     print(f"{flags.output}: {len(vocabulary)} pieces")
 
 
 def _tokenizer_flags(parser: argparse.ArgumentParser) -> None:
     for name, what in (("lowercase", "case"), ("strip_accents", "accents")):
-        parser.add_argument(f"--no{name}", dest=name, action="store_false", help=f"keep {what}")
+        parser.add_argument(
+            f"--no{name}",
+            dest=name,
+            action="store_false",
+            default=argparse.SUPPRESS,
+            help=f"keep {what}; a vocabulary remembers how it was trained",
+        )
+
+
+def _tokenizer(flags: argparse.Namespace) -> dict[str, Any]:
+    """What the command line says of how text is normalised."""
+    return {name: getattr(flags, name) for name in TOKENIZER_DEFAULTS if hasattr(flags, name)}
 
 
 def _prepare_flags(parser: argparse.ArgumentParser) -> None:
@@ -227,6 +238,7 @@ def _pretrain(flags: argparse.Namespace) -> None:
     name = flags.recipe or (flags.config if flags.config in RECIPES else DEFAULT_RECIPE)
     recipe = RECIPES[name].replace(**_given(flags, PretrainingRecipe))
     taken = {"config", "recipe", "command", *(field.name for field in dataclasses.fields(LoopSettings))}
+    vars(flags).update(resolved_settings(flags.vocabulary, _tokenizer(flags)))
     same = {f.name: getattr(flags, f.name) for f in dataclasses.fields(Pretraining) if f.name not in taken}
     loop = {name: value for name, value in _given(flags, LoopSettings).items() if name != "steps"}
     pretrain(

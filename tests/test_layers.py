@@ -10,7 +10,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
-BASE = ("albert_tf.errors", "albert_tf.config", "albert_tf.features", "albert_tf.recipes")
+BASE = (
+    "albert_tf.errors",
+    "albert_tf.config",
+    "albert_tf.features",
+    "albert_tf.recipes",
+    "albert_tf.tokenizer_settings",
+)
 
 # Every part of the project and what it may import of it. Siblings (text, model, optimization; data,
 # checkpoints; training, analysis; cli, hub_export) do not see each other.
@@ -19,6 +25,7 @@ MAY_IMPORT = {
     "albert_tf.config": ("albert_tf.errors",),
     "albert_tf.features": ("albert_tf.errors",),
     "albert_tf.recipes": ("albert_tf.errors", "albert_tf.config", "albert_tf.features"),
+    "albert_tf.tokenizer_settings": ("albert_tf.errors",),
     "albert_tf.startup": (),
     "albert_tf.text": BASE,
     "albert_tf.model": BASE,
@@ -42,6 +49,7 @@ MAY_IMPORT = {
         "albert_tf.errors",
         "albert_tf.config",
         "albert_tf.features",
+        "albert_tf.tokenizer_settings",
         "albert_tf.text",
         "albert_tf.model",
         "albert_tf.checkpoints",

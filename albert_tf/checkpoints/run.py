@@ -42,17 +42,9 @@ from albert_tf.model import (
     AlbertPretrainer,
     AlbertSpanLabeler,
 )
+from albert_tf.tokenizer_settings import TOKENIZER, read_settings, resolved_settings
 
-CONFIG, TASK, VOCABULARY, TOKENIZER, RECIPE = (
-    "config.json",
-    "task.json",
-    "spiece.model",
-    "tokenizer.json",
-    "recipe.json",
-)
-
-# How text was normalised before it met the vocabulary, unless a run says otherwise.
-TOKENIZER_DEFAULTS = {"lowercase": True, "strip_accents": True}
+CONFIG, TASK, VOCABULARY, RECIPE = "config.json", "task.json", "spiece.model", "recipe.json"
 
 
 class ModelKind(NamedTuple):
@@ -139,10 +131,11 @@ def create_run(
       config: the network's shape.
       task: what `task_of` returned, and further entries such as `labels`.
       vocabulary: SentencePiece model, copied; None where there is none.
-      tokenizer: `lowercase` and `strip_accents`; what is left out is True.
+      tokenizer: `lowercase` and `strip_accents`; what is left out is as the vocabulary remembers it, or True.
       recipe: how the weights came about; None writes no recipe.json.
     Raises:
       FileExistsError: the directory exists.
+      ValueError: the vocabulary remembers another tokenizer.
       OSError: the vocabulary cannot be read, or the directory cannot be written.
     """
     with new_directory(Path(run)) as folder:
@@ -161,7 +154,7 @@ def _write_files(
     write_json(folder / TASK, task)
     if vocabulary is not None:
         shutil.copyfile(vocabulary, folder / VOCABULARY)
-    write_json(folder / TOKENIZER, _tokenizer(tokenizer or {}))
+    write_json(folder / TOKENIZER, resolved_settings(vocabulary, tokenizer))
     if recipe is not None:
         write_json(folder / RECIPE, recipe)
 
@@ -182,13 +175,14 @@ def save(
       run_dir: the run directory; made unless it exists.
       vocabulary: SentencePiece model to copy into a new run.
       step: training step that the weights are of.
-      tokenizer: of a new run: `lowercase` and `strip_accents`, both True where left out.
+      tokenizer: of a new run: `lowercase` and `strip_accents`; what is left out is as the vocabulary
+        remembers it, or True.
       recipe: of a new run: how the weights came about.
       task: of a new run: further entries of task.json, such as `labels`.
     Raises:
       FileExistsError: the run has a checkpoint of this step, or the directory holds something else.
       ValueError: the run is of another model, the model is none of ours, or the vocabulary none of the
-        model's.
+        model's or of another tokenizer.
       OSError: a file cannot be read or written.
     """
     run, entries = Path(run_dir), {**(task or {}), **task_of(model)}
@@ -258,29 +252,13 @@ def read_task(run: PathLike) -> dict[str, Any]:
 
 def read_tokenizer(run: PathLike) -> dict[str, bool]:
     """`lowercase` and `strip_accents` of a run; FileNotFoundError or ValueError where it does not say."""
-    path = _file(run, TOKENIZER)
-    try:
-        return _tokenizer(read_json(path))
-    except ValueError as error:
-        raise InputError(f"{path}: {error}") from error
+    return read_settings(_file(run, TOKENIZER))
 
 
 def vocabulary_path(run: PathLike) -> Path | None:
     """The SentencePiece model of a run; None where it was made without one."""
     path = Path(run) / VOCABULARY
     return path if path.exists() else None
-
-
-def _tokenizer(values: Mapping[str, bool]) -> dict[str, bool]:
-    unknown = sorted(values.keys() - TOKENIZER_DEFAULTS.keys())
-    if unknown:
-        raise InputError(
-            f"unknown tokenizer setting {', '.join(unknown)}: there are {', '.join(TOKENIZER_DEFAULTS)}"
-        )
-    for name, value in values.items():
-        if not isinstance(value, bool):
-            raise InputError(f"{name}={value!r} must be true or false")
-    return {**TOKENIZER_DEFAULTS, **values}
 
 
 def _file(run: PathLike, name: str) -> Path:

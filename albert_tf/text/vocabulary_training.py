@@ -14,9 +14,10 @@ import sentencepiece
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.text.file_checks import GZIP_SUFFIX, check_text_files
+from albert_tf.text.file_checks import check_text_files
 from albert_tf.text.files import input_files
 from albert_tf.text.normalization import lost_marks, normalize
+from albert_tf.text.utf8 import GZIP_SUFFIX
 from albert_tf.text.vocabulary import CLS, MASK, PAD_ID, SEP, UNKNOWN_ID, Vocabulary
 from albert_tf.tokenizer_settings import read_settings, remember_settings, settings_beside
 

@@ -17,12 +17,13 @@ import tf_keras as keras
 from albert_tf.checkpoints import load, read_config, read_tokenizer, vocabulary_path
 from albert_tf.checkpoints.files import writing
 from albert_tf.checkpoints.google import CONFIG as GOOGLE_CONFIG
-from albert_tf.checkpoints.run import CONFIG, TOKENIZER
+from albert_tf.checkpoints.run import CONFIG
 from albert_tf.checkpoints.transfer import check_finite
 from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.text import PieceTokenizer, Vocabulary
+from albert_tf.tokenizer_settings import TOKENIZER
 from hub_export.check.modules import Answers, CheckFailed, call_answers, signature_answers, write_expected
 from hub_export.encoder import encoder_module
 from hub_export.module import Module

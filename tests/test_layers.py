@@ -18,6 +18,7 @@ BASE = (
     "albert_tf.lazy",
     "albert_tf.recipes",
     "albert_tf.signals",
+    "albert_tf.tokenizer_settings",
 )
 
 # Every part of the project and what it may import of it. Siblings (text, model, optimization; data,
@@ -31,6 +32,7 @@ MAY_IMPORT = {
     "albert_tf.config": ("albert_tf.errors",),
     "albert_tf.features": ("albert_tf.errors",),
     "albert_tf.recipes": ("albert_tf.errors", "albert_tf.config", "albert_tf.features"),
+    "albert_tf.tokenizer_settings": ("albert_tf.errors",),
     "albert_tf.startup": (),
     "albert_tf.text": BASE,
     "albert_tf.model": BASE,
@@ -57,6 +59,7 @@ MAY_IMPORT = {
         "albert_tf.choices",
         "albert_tf.config",
         "albert_tf.features",
+        "albert_tf.tokenizer_settings",
         "albert_tf.text",
         "albert_tf.model",
         "albert_tf.checkpoints",

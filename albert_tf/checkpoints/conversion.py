@@ -20,7 +20,6 @@ from albert_tf.checkpoints.inputs import (
     unpacked,
 )
 from albert_tf.checkpoints.run import (
-    TOKENIZER,
     build_model,
     check_run_vocabulary,
     load,
@@ -36,6 +35,7 @@ from albert_tf.checkpoints.transfer import Source, check_finite, compare, read_v
 from albert_tf.checkpoints.vocabulary import vocabulary_problems
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.tokenizer_settings import TOKENIZER, remember_settings, resolved_settings
 
 
 class Conversion(NamedTuple):
@@ -180,7 +180,9 @@ def _write(writer: Writer, run: Path, output: Path, vocabulary: PathLike | None,
     problems = vocabulary_problems(pieces, model.config.vocab_size) if pieces else []
     if problems:
         raise InputError("; ".join(problems))
+    tokenizer = resolved_settings(pieces, read_tokenizer(run))
     with new_directory(output) as folder:
         writer.write(model, run, folder, step or 0)
         if pieces is not None:
             shutil.copyfile(pieces, folder / writer.vocabulary)
+            remember_settings(folder / writer.vocabulary, tokenizer)

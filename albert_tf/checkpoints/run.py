@@ -42,20 +42,12 @@ from albert_tf.model import (
     AlbertPretrainer,
     AlbertSpanLabeler,
 )
+from albert_tf.tokenizer_settings import TOKENIZER, read_settings, resolved_settings
 
-CONFIG, TASK, VOCABULARY, TOKENIZER, RECIPE = (
-    "config.json",
-    "task.json",
-    "spiece.model",
-    "tokenizer.json",
-    "recipe.json",
-)
+CONFIG, TASK, VOCABULARY, RECIPE = "config.json", "task.json", "spiece.model", "recipe.json"
 
 # What recipe.json has the SHA-256 of the vocabulary under.
 VOCABULARY_KEY = "vocabulary"
-
-# How text was normalised before it met the vocabulary, unless a run says otherwise.
-TOKENIZER_DEFAULTS = {"lowercase": True, "strip_accents": True}
 
 
 class ModelKind(NamedTuple):
@@ -142,11 +134,12 @@ def create_run(
       config: the network's shape.
       task: what `task_of` returned, and further entries such as `labels`.
       vocabulary: SentencePiece model, copied; None where there is none.
-      tokenizer: `lowercase` and `strip_accents`; what is left out is True.
+      tokenizer: `lowercase` and `strip_accents`; what is left out is as the vocabulary remembers it, or True.
       recipe: how the weights came about, to which the vocabulary's SHA-256 is added; None writes no
         recipe.json.
     Raises:
       FileExistsError: the directory exists.
+      ValueError: the vocabulary remembers another tokenizer.
       OSError: the vocabulary cannot be read, or the directory cannot be written.
     """
     with new_directory(Path(run)) as folder:
@@ -165,7 +158,7 @@ def _write_files(
     write_json(folder / TASK, task)
     if vocabulary is not None:
         shutil.copyfile(vocabulary, folder / VOCABULARY)
-    write_json(folder / TOKENIZER, _tokenizer(tokenizer or {}))
+    write_json(folder / TOKENIZER, resolved_settings(vocabulary, tokenizer))
     if recipe is not None:
         text = {} if vocabulary is None else {VOCABULARY_KEY: fingerprint(folder / VOCABULARY)}
         write_json(folder / RECIPE, {**recipe, **text})
@@ -189,13 +182,14 @@ def save(
       run_dir: the run directory; made unless it exists.
       vocabulary: SentencePiece model to copy into a new run.
       step: training step that the weights are of.
-      tokenizer: of a new run: `lowercase` and `strip_accents`, both True where left out.
+      tokenizer: of a new run: `lowercase` and `strip_accents`; what is left out is as the vocabulary
+        remembers it, or True.
       recipe: of a new run: how the weights came about; see `create_run`.
       task: of a new run: further entries of task.json, such as `labels`.
     Raises:
       FileExistsError: the run has a checkpoint of this step, or the directory holds something else.
       ValueError: the run is of another model, the model is none of ours, or the vocabulary none of the
-        model's.
+        model's or of another tokenizer.
       OSError: a file cannot be read or written.
     """
     run, entries = Path(run_dir), {**(task or {}), **task_of(model)}
@@ -265,11 +259,7 @@ def read_task(run: PathLike) -> dict[str, Any]:
 
 def read_tokenizer(run: PathLike) -> dict[str, bool]:
     """`lowercase` and `strip_accents` of a run; FileNotFoundError or ValueError where it does not say."""
-    path = _file(run, TOKENIZER)
-    try:
-        return _tokenizer(read_json(path))
-    except ValueError as error:
-        raise InputError(f"{path}: {error}") from error
+    return read_settings(_file(run, TOKENIZER))
 
 
 def vocabulary_path(run: PathLike) -> Path | None:
@@ -301,18 +291,6 @@ def check_run_vocabulary(run: PathLike, vocabulary: PathLike) -> None:
             f"{vocabulary} is not the vocabulary of {run}: its SHA-256 is {found[:12]}…, that in {RECIPE} "
             f"{str(expected)[:12]}…: bring back the file that the run was made with"
         )
-
-
-def _tokenizer(values: Mapping[str, bool]) -> dict[str, bool]:
-    unknown = sorted(values.keys() - TOKENIZER_DEFAULTS.keys())
-    if unknown:
-        raise InputError(
-            f"unknown tokenizer setting {', '.join(unknown)}: there are {', '.join(TOKENIZER_DEFAULTS)}"
-        )
-    for name, value in values.items():
-        if not isinstance(value, bool):
-            raise InputError(f"{name}={value!r} must be true or false")
-    return {**TOKENIZER_DEFAULTS, **values}
 
 
 def _file(run: PathLike, name: str) -> Path:

@@ -31,6 +31,7 @@ from albert_tf.data.reading import Piece, pieces
 from albert_tf.data.runs import write_run, write_shard
 from albert_tf.errors import InputError
 from albert_tf.text.vocabulary import Vocabulary
+from albert_tf.tokenizer_settings import TOKENIZER_DEFAULTS, resolved_settings
 
 _SECONDS_BETWEEN_REPORTS = 5.0
 
@@ -58,7 +59,8 @@ def prepare(
         in several.
       report: what is told about the progress goes here, a line at a time.
       **settings: of `Preparation`: input_format, text_field, shards, eval_share, dedup, seed, lowercase,
-        strip_accents, format, seq_length, max_predictions, dupe_factor.
+        strip_accents, format, seq_length, max_predictions, dupe_factor. How text is normalised is, where not
+        given, as the vocabulary remembers it.
     Returns:
       The content of stats.json.
     Raises:
@@ -68,10 +70,13 @@ def prepare(
     """
     options = pipeline_options(beam_options)
     runner = _runner(options)
+    model = Vocabulary.from_file(vocabulary).model
+    asked = {name: settings[name] for name in TOKENIZER_DEFAULTS if name in settings}
+    settings |= resolved_settings(vocabulary, asked)
     plan = Preparation(
         files=tuple(matched_files(inputs)),
         output=os.fspath(output),
-        model=Vocabulary.from_file(vocabulary).model,
+        model=model,
         **settings,
     )
     if plan.format == "examples":

@@ -26,6 +26,7 @@ from albert_tf.errors import InputError
 from albert_tf.text.fast_tokenizer import FastPieceTokenizer
 from albert_tf.text.file_checks import check_text_files
 from albert_tf.text.vocabulary import Vocabulary
+from albert_tf.tokenizer_settings import resolved_settings
 
 EXAMPLES_SHUFFLED = 4096
 DOCUMENTS_AT_ONCE = 16
@@ -89,10 +90,12 @@ def pretraining_dataset(
     Raises:
       FileNotFoundError: an input or the vocabulary does not exist.
       ConnectionError: the tf.data service does not answer.
-      ValueError: an argument is impossible, the vocabulary is none of ALBERT's or not the one that the data
-        was prepared with, a file is not text or a damaged .gz, or there is no text.
+      ValueError: an argument is impossible, the vocabulary is none of ALBERT's, remembers that its text was
+        normalised otherwise, or is not the one that the data was prepared with, a file is not text or a
+        damaged .gz, or there is no text.
     """
     pieces = Vocabulary.from_file(vocabulary)
+    resolved_settings(vocabulary, {"lowercase": lowercase, "strip_accents": strip_accents})
     found = find_inputs(inputs, pieces, lowercase, strip_accents)
     if found.kind == "examples":
         if hash_range is not None:

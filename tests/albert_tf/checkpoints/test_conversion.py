@@ -10,6 +10,7 @@ import pytest
 
 import albert_tf
 from albert_tf.checkpoints import convert, read_task, read_tokenizer, vocabulary_path
+from albert_tf.tokenizer_settings import remember_settings
 from tests.albert_tf.checkpoints import tf1
 from tests.full_disk import no_file_beyond
 from tests.tiny import TINY
@@ -70,10 +71,30 @@ def test_there_and_back_with_vocabulary(run, tmp_path, tiny_vocabulary, target, 
     np.testing.assert_equal(weights(tmp_path / "back"), weights(run))
     assert vocabulary_path(tmp_path / "back").read_bytes() == tiny_vocabulary.read_bytes()
     assert read_task(tmp_path / "back") == read_task(run)
-    # Google's folders do not say how text was normalised.
-    assert read_tokenizer(tmp_path / "back")["strip_accents"] is (target == "google")
+    assert read_tokenizer(tmp_path / "back") == {"lowercase": True, "strip_accents": False}
     recipe = json.loads((tmp_path / "back" / "recipe.json").read_text())
     assert recipe["command"] == "albert-tf convert …" and recipe["converted_from"] == target
+
+
+@pytest.fixture
+def cased_vocabulary(tiny_vocabulary, tmp_path):
+    """One that remembers that case was kept."""
+    path = shutil.copyfile(tiny_vocabulary, tmp_path / "other.model")
+    remember_settings(path, {"lowercase": False})
+    return path
+
+
+@pytest.mark.parametrize("target", ["google", "huggingface"])
+def test_a_vocabulary_that_contradicts_the_run(run, cased_vocabulary, tmp_path, target):
+    with pytest.raises(ValueError, match=r"lowercase=True contradicts lowercase=False in .*other\.tokenizer"):
+        convert("run", target, run, tmp_path / "out", vocabulary=cased_vocabulary)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_vocabulary_says_what_the_checkpoint_does_not(run, cased_vocabulary, tmp_path):
+    convert("run", "google", run, tmp_path / "google")
+    convert("google", "run", tmp_path / "google", tmp_path / "out", vocabulary=cased_vocabulary)
+    assert read_tokenizer(tmp_path / "out") == {"lowercase": False, "strip_accents": True}
 
 
 @pytest.mark.parametrize(

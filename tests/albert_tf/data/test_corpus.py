@@ -414,6 +414,12 @@ def test_bad_input(tiny_corpus, tiny_vocabulary, tmp_path):
     (tmp_path / "wide.txt").write_bytes(CORPUS.encode("utf-16"))
     with pytest.raises(PreparationFailed, match=r"wide\.txt is not text in UTF-8.*leave it out"):
         start(tmp_path / "wide.txt")
+    (tmp_path / "fr.txt").write_bytes(
+        (f"{CORPUS}\n" + "Il a cessé. L'été, ça allait.\n" * 20).encode("latin-1")
+    )
+    line = next(number for number, text in enumerate(CORPUS.splitlines(), start=1) if not text.isascii())
+    with pytest.raises(PreparationFailed, match=rf"fr\.txt .* in line {line}: .*iconv -f WINDOWS-1252"):
+        start(tmp_path / "fr.txt")
 
 
 def test_the_counts_of_a_long_document_add_up(tiny_vocabulary, tmp_path):

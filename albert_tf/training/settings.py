@@ -118,6 +118,11 @@ class Pretraining:
         )
 
     @property
+    def evaluated_at_once(self) -> int:
+        """Rows of a batch to evaluate on, over all devices: a microbatch of training, which they can hold."""
+        return self.recipe.batch_size // self.accumulate
+
+    @property
     def task(self) -> dict[str, Any]:
         """What task.json says."""
         return {"model": "pretrainer", "sentence_objective": self.recipe.sentence_objective}

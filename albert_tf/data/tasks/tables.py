@@ -1,14 +1,16 @@
-"""Tables of named columns: CSV as RFC 4180 quotes it, TSV whose quotes are literal, JSON a line."""
+"""Tables of named columns: CSV as RFC 4180 quotes it, TSV whose quotes are literal, JSON lines."""
 
 from __future__ import annotations
 
 import csv
 import dataclasses
+import io
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from albert_tf.data.tasks.records import shown
 from albert_tf.data.tasks.text_files import read_json_lines, read_lines, read_text
 from albert_tf.errors import InputError
 
@@ -40,6 +42,15 @@ class Table:
             problem = "several columns are called" if column in self.columns else "there is no column"
             raise InputError(f"{self.file}: {problem} {column!r}; the columns are {', '.join(self.columns)}")
         return self.columns.index(column)
+
+    def extended(self, file: str, columns: Mapping[str, Sequence[Any]]) -> Table:
+        """The table for another file with further columns; those of the same name give way."""
+        kept = [number for number, name in enumerate(self.columns) if name not in columns]
+        rows = [
+            Row(row.line, [*(row.cells[number] for number in kept), *added])
+            for row, added in zip(self.rows, zip(*columns.values(), strict=True), strict=True)
+        ]
+        return Table(file, (*(self.columns[number] for number in kept), *columns), tuple(rows))
 
 
 def read_table(file: str | os.PathLike) -> Table:
@@ -75,8 +86,8 @@ def _csv_rows(file: str) -> Iterator[Row]:
             line = reader.line_num + 1
     except csv.Error as error:
         raise InputError(
-            f"{file}:{line}: the quotes of this row are not CSV's ({error}): a quote inside of a quoted cell "
-            "is written twice"
+            f"{file}:{line}: the row is not CSV ({error}): a quote in a quoted cell is written twice, and a "
+            "line break is in a quoted cell"
         ) from None
     finally:
         csv.field_size_limit(before)
@@ -136,6 +147,27 @@ def _table(file: str, columns: tuple[str, ...], rows: Sequence[Row]) -> Table:
     if not rows:
         raise InputError(f"{file} has no rows, only the names of its columns")
     return Table(file, columns, tuple(rows))
+
+
+def table_text(table: Table) -> str:
+    """What a file holds that `read_table` reads the table of, in the format that its name ends in.
+
+    Raises:
+      InputError: a cell has a tab or a line break, which TSV cannot write.
+    """
+    suffix = os.path.splitext(table.file)[1].lower()  # noqa: PTH122
+    if suffix == ".jsonl":
+        objects = [dict(zip(table.columns, row.cells, strict=True)) for row in table.rows]
+        there = [{name: value for name, value in line.items() if value is not None} for line in objects]
+        return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in there)
+    rows = [table.columns, *(row.cells for row in table.rows)]
+    if suffix == ".csv":
+        written = io.StringIO(newline="")
+        csv.writer(written, lineterminator="\n").writerows(rows)
+        return written.getvalue()
+    for cell in (cell for row in rows for cell in row if {"\t", "\n", "\r"} & set(str(cell))):
+        raise InputError(f"{table.file}: TSV has no way to write {shown(cell)}: name a .csv or .jsonl file")
+    return "".join("\t".join(map(str, row)) + "\n" for row in rows)
 
 
 def cell_text(value: Any) -> str | None:

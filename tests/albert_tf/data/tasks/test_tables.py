@@ -1,7 +1,7 @@
 import pytest
 
 from albert_tf.data.tasks.columns import Columns, text_records
-from albert_tf.data.tasks.tables import read_table, read_tsv
+from albert_tf.data.tasks.tables import Row, Table, read_table, read_tsv, table_text
 from albert_tf.errors import InputError
 
 
@@ -77,8 +77,9 @@ def test_rows_broken_by_line_feeds(file):
         ("data.csv", "text,label\n", "data.csv has no rows, only the names of its columns"),
         ("data.csv", "text,label\na,1\nb\n", "data.csv:3: 1 cells where there are 2 columns"),
         ("data.csv", "text,label\na,1\n\n", "data.csv:3: 1 cells where there are 2 columns"),
-        ("data.csv", 'text,label\na,1\n"b"c,1\n', "data.csv:3: the quotes of this row are not CSV's"),
-        ("data.csv", 'text,label\na,1\n"b,1\nc,0\n', "data.csv:3: the quotes of this row are not CSV's"),
+        ("data.csv", 'text,label\na,1\n"b"c,1\n', "data.csv:3: the row is not CSV"),
+        ("data.csv", 'text,label\na,1\n"b,1\nc,0\n', "data.csv:3: the row is not CSV"),
+        ("data.csv", "text,label\na\rb,1\n", "data.csv:2: the row is not CSV"),
         ("data.tsv", "text\tlabel\na\tb\t1\n", "data.tsv:2: 3 cells where there are 2 columns"),
         ("data.tsv", b"text\tlabel\na\xff\t1\n", "data.tsv:2: not UTF-8"),
         ("data.jsonl", '{"text": "a"}\nnothing\n', "data.jsonl:2: not JSON"),
@@ -106,3 +107,27 @@ def test_bad_columns(file, content, columns, message):
 def test_columns_of_the_same_name(file):
     with pytest.raises(InputError, match="several columns are called 'a'"):
         read_table(file("a,a\n1,2\n")).number("a")
+
+
+def test_predictions_beside_the_rows(file):
+    content = 'text,n\n"a ""b"", c",1\n"two\nlines",\n'
+    table = read_table(file(content))
+    assert table_text(table) == content
+    more = table.extended("out.csv", {"prediction": ["x", "y"], "score": [0.5, 1.0]})
+    assert table_text(more) == 'text,n,prediction,score\n"a ""b"", c",1,x,0.5\n"two\nlines",,y,1.0\n'
+    again = more.extended("out.csv", {"prediction": ["y", "x"]})
+    assert again.columns == ("text", "n", "score", "prediction")
+    with pytest.raises(InputError, match=r"TSV has no way to write 'two\\nlines'"):
+        table_text(table.extended("out.tsv", {"prediction": ["x", "y"]}))
+
+
+def test_written_rows_are_those_that_were_read(file):
+    for name, content in (
+        ("data.tsv", 'text\tn\n"a \t1\n\u2028é\t\n'),
+        ("data.jsonl", '{"text": "é\\n", "n": 1}\n{"text": "b", "x": [1, {"y": null}]}\n'),
+    ):
+        assert table_text(read_table(file(content, name))) == content
+    rows = tuple(Row(n + 2, cells) for n, cells in enumerate([["", '"'], ["\r\n", ","], [" ", "é\u2028"]]))
+    table = Table(str(file("", "data.csv")), ("a", 'b "c"'), rows)
+    path = file(table_text(table))
+    assert [list(row.cells) for row in read_table(path).rows] == [list(row.cells) for row in rows]

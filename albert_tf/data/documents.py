@@ -14,6 +14,7 @@ DOCUMENTS_SHUFFLED = 1024
 _LINES_AT_ONCE = 256
 _BUCKETS = 1 << 30
 BYTES_HASHED = 4096
+_ALL_PIPELINES = -1  # in a seed, where else the number of a pipeline stands
 
 
 class Documents(NamedTuple):
@@ -118,7 +119,8 @@ def corpus_documents(
     files: Sequence[str],
     read: Callable[[tf.Tensor], tf.data.Dataset],
     part: tf.distribute.InputContext,
-    shuffle_seed: tf.Tensor | None,
+    seed: int | None = None,
+    epoch: tf.Tensor | int = 0,
 ) -> tf.data.Dataset:
     """The documents that one input pipeline reads of a corpus in one epoch.
 
@@ -127,24 +129,25 @@ def corpus_documents(
       read: the documents of a file.
       part: which pipeline this is. With at least as many files as pipelines each reads whole files, else each
         reads all of them and takes every n-th document.
-      shuffle_seed: int64 [2]: files in random order, four at a time, and DOCUMENTS_SHUFFLED documents mixed;
-        None keeps the order of the files.
+      seed: of all pipelines, for they divide documents in an order that they have to agree on: files in
+        random order, four at a time, and DOCUMENTS_SHUFFLED documents mixed. None keeps the order of the
+        files.
+      epoch: int64 scalar; each has an order of its own.
     Returns:
       A dataset of what `read` gives.
     """
     paths = tf.constant(files_of_part(files, part))
-    if shuffle_seed is None:
+    if seed is None:
         documents = tf.data.Dataset.from_tensor_slices(paths).flat_map(read)
     else:
-        paths = tf.random.experimental.stateless_shuffle(paths, shuffle_seed)
+        order = tf.random.fold_in(tf.constant([seed, _ALL_PIPELINES], tf.int64), epoch)
+        paths = tf.random.experimental.stateless_shuffle(paths, order)
         documents = tf.data.Dataset.from_tensor_slices(paths).interleave(
-            read, cycle_length=4, block_length=16, num_parallel_calls=4
+            read, cycle_length=4, block_length=16, num_parallel_calls=4, deterministic=True
         )
     if len(files) < part.num_input_pipelines:
         documents = documents.shard(part.num_input_pipelines, part.input_pipeline_id)
-    if shuffle_seed is not None:
-        documents = shuffled(documents, DOCUMENTS_SHUFFLED, shuffle_seed)
-    return documents
+    return documents if seed is None else shuffled(documents, DOCUMENTS_SHUFFLED, order)
 
 
 def files_of_part(files: Sequence[str], part: tf.distribute.InputContext) -> Sequence[str]:

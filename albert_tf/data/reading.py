@@ -7,8 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, NamedTuple
 
+import tensorflow as tf
+
 from albert_tf.data.documents import BYTES_HASHED, LONGEST_DOCUMENT
 from albert_tf.text.file_checks import GZIP_SUFFIX, HEAD_BYTES, check_is_text, decompressed
+from albert_tf.text.long_lines import LONGEST_SENTENCE, bounded_lines
 from albert_tf.text.sentences import split_sentences
 
 PIECE_BYTES = 32 << 20
@@ -70,11 +73,11 @@ def read_piece(
 
 
 def _documents(sentences: Iterator[bytes], counts: Counter[str]) -> Iterator[Part]:
-    """Documents from their sentences; an empty one ends a document."""
+    """Documents from their sentences; an empty one ends a document, over-long ones become several."""
     head: bytes | None = None
     part: list[bytes] = []
     size = documents = 0
-    for sentence in sentences:
+    for sentence in _bounded(sentences):
         if sentence:
             part.append(sentence)
             size += len(sentence) + 1
@@ -89,6 +92,15 @@ def _documents(sentences: Iterator[bytes], counts: Counter[str]) -> Iterator[Par
         if not sentence:
             head = None
             documents += 1
+
+
+def _bounded(sentences: Iterator[bytes]) -> Iterator[bytes]:
+    """Sentences, cut as those that are read straight from text."""
+    for sentence in sentences:
+        if len(sentence) > LONGEST_SENTENCE:
+            yield from bounded_lines(tf.constant([sentence])).numpy()
+        else:
+            yield sentence
 
 
 def _lines(stream: IO[bytes], begin: int) -> Iterator[tuple[int, bytes]]:

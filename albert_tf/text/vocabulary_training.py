@@ -14,11 +14,11 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.text.file_checks import GZIP_SUFFIX, check_text_files
 from albert_tf.text.files import input_files
+from albert_tf.text.long_lines import LONGEST_SENTENCE, bounded_lines
 from albert_tf.text.normalization import normalize
 from albert_tf.text.vocabulary import CLS, MASK, PAD_ID, SEP, UNKNOWN_ID, Vocabulary
 
 USER_DEFINED = ("(", ")", '"', "-", ".", "–", "£", "€")
-_LONGEST_SENTENCE = 4192  # bytes; SentencePiece skips what is longer
 _MOST = 10**9  # SentencePiece counts in 32 bits; of 2**31 - 1 pieces it computes without end
 
 
@@ -95,25 +95,11 @@ def _sentences(files: list[str], lowercase: bool, strip_accents: bool) -> Iterat
     """The normalised lines of text files, over-long ones cut at spaces."""
     for file in files:
         lines = tf.data.TextLineDataset(file, "GZIP" if file.endswith(GZIP_SUFFIX) else None)
-        texts = lines.batch(1024).map(lambda text: normalize(text, lowercase, strip_accents))
-        for batch in texts.prefetch(2).as_numpy_iterator():
-            for text in batch:
-                yield from _cut(text.strip())
-
-
-def _cut(text: bytes) -> Iterator[bytes]:
-    """A text in parts that SentencePiece accepts, cut at spaces where there are any."""
-    start = 0
-    while len(text) - start > _LONGEST_SENTENCE:
-        end = text.rfind(b" ", start + 1, start + _LONGEST_SENTENCE)
-        if end < 0:
-            end = start + _LONGEST_SENTENCE
-            while text[end] & 0xC0 == 0x80:  # within a character of UTF-8
-                end -= 1
-        yield text[start:end]
-        start = end
-    if len(text) > start:
-        yield text[start:]
+        texts = lines.batch(1024).map(
+            lambda text: tf.strings.strip(normalize(text, lowercase, strip_accents))
+        )
+        for batch in texts.map(bounded_lines).prefetch(2).as_numpy_iterator():
+            yield from filter(None, batch)
 
 
 def _train(sentences: Iterator[bytes], vocab_size: int, max_sentences: int) -> bytes:
@@ -141,7 +127,7 @@ def _train(sentences: Iterator[bytes], vocab_size: int, max_sentences: int) -> b
             user_defined_symbols=list(USER_DEFINED),
             input_sentence_size=max_sentences,
             shuffle_input_sentence=True,
-            max_sentence_length=_LONGEST_SENTENCE,
+            max_sentence_length=LONGEST_SENTENCE,
             minloglevel=2,
         )
     except RuntimeError as error:

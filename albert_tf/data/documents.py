@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from albert_tf.text.long_lines import bounded_lines
+
 # Text of a document beyond this is read as a further document, so that a file without blank lines needs no
 # more memory than others. In bytes.
 LONGEST_DOCUMENT = 1 << 17
@@ -28,8 +30,9 @@ class Documents(NamedTuple):
 def text_documents(file: tf.Tensor | str) -> tf.data.Dataset:
     """The documents of a text file, a sentence a line, and the hash bucket of each.
 
-    Blank lines end documents; lines lose the whitespace around them. Compressed files end in `.gz`. A
-    document of more than LONGEST_DOCUMENT bytes comes in several parts, all with the bucket of the first.
+    Blank lines end documents; lines lose the whitespace around them, and over-long ones become several.
+    Compressed files end in `.gz`. A document of more than LONGEST_DOCUMENT bytes comes in several parts, all
+    with the bucket of the first.
 
     Args:
       file: its path.
@@ -40,7 +43,8 @@ def text_documents(file: tf.Tensor | str) -> tf.data.Dataset:
     compressed = tf.strings.regex_full_match(file, r"(?s).*\.gz")
     lines = tf.data.TextLineDataset(file, tf.where(compressed, "GZIP", ""))
     end_of_file = tf.data.Dataset.from_tensors(tf.constant([""]))
-    parts = lines.batch(_LINES_AT_ONCE).concatenate(end_of_file)
+    sentences = lines.batch(_LINES_AT_ONCE).map(lambda x: bounded_lines(tf.strings.strip(x)))
+    parts = sentences.rebatch(_LINES_AT_ONCE).concatenate(end_of_file)
     nothing = (tf.constant(""), tf.constant(-1, tf.int64))
     return parts.scan(nothing, _complete_documents).unbatch()
 
@@ -53,13 +57,12 @@ def _complete_documents(
     Args:
       begun: what the lines before have begun and not given out, or "", and the bucket of what they have given
         out of the same document, or -1.
-      lines: string [n].
+      lines: string [n], without whitespace around them.
     Returns:
       The same for the lines that follow, and the complete documents with their buckets, string and int64
       [documents].
     """
     begun_text, begun_bucket = begun
-    lines = tf.strings.strip(lines)
     blank = lines == ""
     numbers = tf.cumsum(tf.cast(blank, tf.int32))  # [n], which document a line belongs to
     count = numbers[-1] + 1

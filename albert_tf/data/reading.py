@@ -7,9 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, NamedTuple
 
+import tensorflow as tf
+
 from albert_tf.data.documents import BYTES_HASHED, LONGEST_DOCUMENT
 from albert_tf.errors import InputError
 from albert_tf.text.file_checks import HEAD_BYTES, check_is_text, decompressed
+from albert_tf.text.long_lines import LONGEST_SENTENCE, bounded_lines
 from albert_tf.text.sentences import split_sentences
 from albert_tf.text.utf8 import GZIP_SUFFIX, Utf8Census
 
@@ -76,11 +79,11 @@ def read_piece(
 
 
 def _documents(sentences: Iterator[bytes], counts: Counter[str]) -> Iterator[Part]:
-    """Documents from their sentences; an empty one ends a document."""
+    """Documents from their sentences; an empty one ends a document, over-long ones become several."""
     head: bytes | None = None
     part: list[bytes] = []
     size = documents = 0
-    for sentence in sentences:
+    for sentence in _bounded(sentences):
         if sentence:
             part.append(sentence)
             size += len(sentence) + 1
@@ -95,6 +98,15 @@ def _documents(sentences: Iterator[bytes], counts: Counter[str]) -> Iterator[Par
         if not sentence:
             head = None
             documents += 1
+
+
+def _bounded(sentences: Iterator[bytes]) -> Iterator[bytes]:
+    """Sentences, cut as those that are read straight from text."""
+    for sentence in sentences:
+        if len(sentence) > LONGEST_SENTENCE:
+            yield from bounded_lines(tf.constant([sentence])).numpy()
+        else:
+            yield sentence
 
 
 def _lines(stream: IO[bytes], begin: int, census: Utf8Census) -> Iterator[tuple[int, bytes]]:

@@ -16,13 +16,13 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.text.file_checks import check_text_files
 from albert_tf.text.files import input_files
+from albert_tf.text.long_lines import LONGEST_SENTENCE, bounded_lines
 from albert_tf.text.normalization import lost_marks, normalize
 from albert_tf.text.utf8 import GZIP_SUFFIX
 from albert_tf.text.vocabulary import CLS, MASK, PAD_ID, SEP, UNKNOWN_ID, Vocabulary
 from albert_tf.tokenizer_settings import read_settings, remember_settings, settings_beside
 
 USER_DEFINED = ("(", ")", '"', "-", ".", "–", "£", "€")
-_LONGEST_SENTENCE = 4192  # bytes; SentencePiece skips what is longer
 _MOST = 10**9  # SentencePiece counts in 32 bits; of 2**31 - 1 pieces it computes without end
 
 _LINES_AT_ONCE = 1024
@@ -121,32 +121,17 @@ def _sentences(
         texts = lines.batch(_LINES_AT_ONCE).map(
             lambda text: (text, normalize(text, lowercase, strip_accents))
         )
-        for number, (raw, batch) in enumerate(texts.prefetch(2).as_numpy_iterator()):
+        parts = texts.map(lambda text, normal: (text, bounded_lines(tf.strings.strip(normal))))
+        for number, (raw, batch) in enumerate(parts.prefetch(2).as_numpy_iterator()):
             if strip_accents and number % _BATCHES_A_LOOK == 0:
                 characters.update(b"".join(raw.tolist()).decode("utf-8", "ignore"))
-            for text in batch:
-                yield from _cut(text.strip())
+            yield from filter(None, batch)
     lost = lost_marks(characters)
     if lost.share > _SHARE_OF_MARKS:
         report(
             f"{lost.share:.1%} of the letters lose their marks ({', '.join(lost.examples)}): where these "
             "tell words apart, train again with strip_accents=False (--nostrip_accents)"
         )
-
-
-def _cut(text: bytes) -> Iterator[bytes]:
-    """A text in parts that SentencePiece accepts, cut at spaces where there are any."""
-    start = 0
-    while len(text) - start > _LONGEST_SENTENCE:
-        end = text.rfind(b" ", start + 1, start + _LONGEST_SENTENCE)
-        if end < 0:
-            end = start + _LONGEST_SENTENCE
-            while text[end] & 0xC0 == 0x80:  # within a character of UTF-8
-                end -= 1
-        yield text[start:end]
-        start = end
-    if len(text) > start:
-        yield text[start:]
 
 
 def _train(sentences: Iterator[bytes], vocab_size: int, max_sentences: int) -> bytes:
@@ -174,7 +159,7 @@ def _train(sentences: Iterator[bytes], vocab_size: int, max_sentences: int) -> b
             user_defined_symbols=list(USER_DEFINED),
             input_sentence_size=max_sentences,
             shuffle_input_sentence=True,
-            max_sentence_length=_LONGEST_SENTENCE,
+            max_sentence_length=LONGEST_SENTENCE,
             minloglevel=2,
         )
     except RuntimeError as error:

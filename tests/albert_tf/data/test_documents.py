@@ -1,4 +1,6 @@
+import collections
 import gzip
+import io
 
 import pytest
 import tensorflow as tf
@@ -11,6 +13,8 @@ from albert_tf.data.documents import (
     text_documents,
     tokenized,
 )
+from albert_tf.data.reading import Piece, read_piece
+from albert_tf.text.long_lines import PART
 from tests.tiny import DOCUMENTS
 
 
@@ -63,6 +67,21 @@ def test_a_file_without_blank_lines_comes_in_parts(tmp_path):
     assert [line for part in parts for line in part] == lines
     most = documents.LONGEST_DOCUMENT + documents._LINES_AT_ONCE * 100
     assert max(sum(map(len, part)) for part in parts) < most
+
+
+def test_an_over_long_line_is_many_sentences(tmp_path):
+    """As `prepare` reads it, too; in parts like any long document, so that no step takes long."""
+    content = b"one\ntwo\n" + b"word " * 600_000 + b"\n\n" + b"x" * 5000 + b"\n"
+    (tmp_path / "text.txt").write_bytes(content)
+    parts = as_lines(text_documents(str(tmp_path / "text.txt")))
+    piece = Piece(0, "text.txt", 0, len(content))
+    prepared = read_piece(piece, io.BytesIO(content), "lines", "", collections.Counter())
+    sentences = [line for part in parts for line in part]
+    assert sentences == [line.decode() for part in prepared for line in part.sentences]
+    assert " ".join(sentences[:-5]).encode() == content[:8].replace(b"\n", b" ") + content[8:3_000_007]
+    assert max(map(len, sentences)) <= PART
+    assert [len(line) for line in parts[-1]] == [PART] * 4 + [5000 - 4 * PART]
+    assert max(sum(map(len, part)) for part in parts) <= 2 * 256 * PART
 
 
 def test_parts_of_a_document_have_one_bucket(tmp_path):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from albert_tf.data import reading
 from albert_tf.data.documents import LONGEST_DOCUMENT
 from albert_tf.data.reading import FORMATS, Piece, pieces, read_piece
+from albert_tf.text.long_lines import PART
 
 
 def read(content, input_format="lines", begin=0, end=None, name="text.txt"):
@@ -111,10 +112,15 @@ def test_a_long_document_comes_in_parts_with_one_head():
     assert counts == {"documents_read": 2, "further_parts_of_long_documents": 3}
 
 
-def test_a_line_of_10_megabytes():
-    content = b"word " * 2_000_000
-    documents, _ = read(content)
-    assert documents == [[content.strip()]]
+@pytest.mark.parametrize("input_format", ["lines", "document_per_line", "jsonl"])
+def test_a_line_of_20_megabytes_is_many_sentences(input_format):
+    text = b"word " * 4_000_000
+    documents, counts = read(b'{"text": "%s"}' % text if input_format == "jsonl" else text, input_format)
+    sentences = [sentence for part in documents for sentence in part]
+    assert b" ".join(sentences) == text.strip()
+    assert max(map(len, sentences)) <= PART
+    assert max(sum(map(len, part)) for part in documents) < LONGEST_DOCUMENT + PART
+    assert counts["documents_read"] == 1
 
 
 lines_of_all_kinds = st.lists(

@@ -357,6 +357,8 @@ def _convert(flags: argparse.Namespace) -> None:
     for what, names in (("not read", done.unread), ("fresh", done.fresh)):
         for name in names:
             print(f"{what}: {name}")
+    if done.vocabulary:
+        print(f"vocabulary: {done.vocabulary}")
 
 
 def _analyse_flags(parser: argparse.ArgumentParser) -> None:

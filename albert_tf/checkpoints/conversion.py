@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import shutil
+import tempfile
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -20,6 +21,7 @@ from albert_tf.checkpoints.inputs import (
     unpacked,
 )
 from albert_tf.checkpoints.run import (
+    VOCABULARY,
     build_model,
     check_run_vocabulary,
     load,
@@ -39,10 +41,11 @@ from albert_tf.tokenizer_settings import TOKENIZER, remember_settings, resolved_
 
 
 class Conversion(NamedTuple):
-    """What a conversion left out and made up, by name."""
+    """What a conversion left out and made up, by name, and what became of the vocabulary."""
 
     unread: list[str]  # tensors of the source that nothing here needs
     fresh: list[str]  # variables that the source did not have, initialised at random
+    vocabulary: str = ""  # of a run, where it came from, or why it has none
 
 
 def convert(
@@ -69,7 +72,7 @@ def convert(
       command: the command line, for recipe.json.
       step: of a run's checkpoint; None: the newest.
     Returns:
-      What was left out and made up.
+      What was left out and made up, and where the vocabulary comes from.
     Raises:
       FileNotFoundError: the checkpoint, its config or the vocabulary is missing.
       FileExistsError: there is something at `output`.
@@ -93,15 +96,28 @@ def convert(
         return Conversion([], [])
     if step is not None:
         raise InputError(f"step={step} is of a run's checkpoint: leave it out")
-    with unpacked(Path(input)) as path:
+    with unpacked(Path(input)) as path, tempfile.TemporaryDirectory() as scratch:
         found = READERS[source](path, Path(config) if config else None, partial)
-        if vocabulary is not None:
-            found = found._replace(vocabulary=Path(vocabulary))
+        found, told = _with_vocabulary(found, vocabulary, Path(scratch))
         model, done = _read(found, partial)
+        done = done._replace(vocabulary=told)
         recipe = {"converted_from": source, "input": str(input), **done._asdict(), "command": command}
         recipe["versions"] = {name: metadata.version(name) for name in ("tensorflow", "tf_keras", "numpy")}
         save(model, output, found.vocabulary, tokenizer=found.tokenizer, recipe=recipe, task=found.task)
     return done
+
+
+def _with_vocabulary(source: Source, given: PathLike | None, scratch: Path) -> tuple[Source, str]:
+    """A source with its vocabulary as a file, and what to tell of it."""
+    if given is not None:
+        return source._replace(vocabulary=Path(given)), str(given)
+    if source.vocabulary is not None:
+        return source, source.vocabulary.name
+    if source.rebuilt is None:
+        return source, f"none: {source.no_vocabulary}; --vocabulary names one"
+    path = scratch / VOCABULARY
+    path.write_bytes(source.rebuilt)
+    return source._replace(vocabulary=path), f"rebuilt from {huggingface.FAST_TOKENIZER}"
 
 
 def _read(source: Source, partial: bool) -> tuple[Any, Conversion]:
@@ -127,7 +143,8 @@ def _from_hugging_face(path: Path, config: Path | None, partial: bool) -> Source
     file, folder = safetensors_file(path)
     config = config or only(folder, huggingface.CONFIG)
     tensors = open_safetensors(file)
-    return huggingface.hugging_face_source(tensors, config, partial, find_vocabulary(folder))
+    source = huggingface.hugging_face_source(tensors, config, partial, find_vocabulary(folder), folder)
+    return huggingface.with_rebuilt_vocabulary(source, folder)
 
 
 def _from_hub(path: Path, config: Path | None, partial: bool) -> Source:

@@ -15,18 +15,20 @@ from albert_tf.checkpoints.names import (
     variable_names,
     whole_layers,
 )
+from albert_tf.checkpoints.rebuilt_vocabulary import rebuilt_vocabulary
 from albert_tf.checkpoints.run import read_json, task_of, write_json
 from albert_tf.checkpoints.safetensors import write_safetensors
 from albert_tf.checkpoints.transfer import Prefix, Source, Tensors, Wanted, find_prefix, find_task
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 
-CONFIG, WEIGHTS, INDEX, VOCABULARY, TOKENIZER = (
+CONFIG, WEIGHTS, INDEX, VOCABULARY, TOKENIZER, FAST_TOKENIZER = (
     "config.json",
     "model.safetensors",
     "model.safetensors.index.json",
     "spiece.model",
     "tokenizer_config.json",
+    "tokenizer.json",
 )
 
 ACTIVATIONS = {"gelu": "gelu_new", "gelu_erf": "gelu", "relu": "relu", "tanh": "tanh", "linear": "linear"}
@@ -48,14 +50,17 @@ _TIED = {
 _BUFFER = f"{HUGGING_FACE_SCOPE}embeddings.position_ids"
 
 
-def hugging_face_source(tensors: Tensors, config: Path, partial: bool, vocabulary: Path | None) -> Source:
+def hugging_face_source(
+    tensors: Tensors, config: Path, partial: bool, vocabulary: Path | None, folder: Path
+) -> Source:
     """The weights in a folder of transformers.
 
     Args:
       tensors: the weights.
       config: config.json, whose `architectures` tells multiple choice from classification.
       partial: whether to take the encoder only.
-      vocabulary: found beside it; there is a tokenizer_config.json beside that, perhaps.
+      vocabulary: found in the folder.
+      folder: where tokenizer_config.json is, perhaps.
     Returns:
       What to compare and to read. The pooler may be missing, since AlbertForQuestionAnswering and
       AlbertForMaskedLM have none.
@@ -89,7 +94,7 @@ def hugging_face_source(tensors: Tensors, config: Path, partial: bool, vocabular
         wanted,
         ignored.__contains__,
         vocabulary,
-        _tokenizer(vocabulary),
+        _tokenizer(folder),
         grouping_problems(shape, _group),
     )
 
@@ -142,16 +147,36 @@ def _without_identity(
     return config.replace(project_embeddings=None), (weight, bias)
 
 
-def _tokenizer(vocabulary: Path | None) -> dict[str, bool] | None:
-    """tokenizer.json from the tokenizer_config.json beside a vocabulary."""
-    path = vocabulary and vocabulary.with_name(TOKENIZER)
-    if path is None or not path.exists():
+def _tokenizer(folder: Path) -> dict[str, bool] | None:
+    """How text is normalised, as the tokenizer_config.json of a folder says."""
+    path = folder / TOKENIZER
+    if not path.exists():
         return None
     values = read_json(path)
     return {
         "lowercase": bool(values.get("do_lower_case", True)),
         "strip_accents": not values.get("keep_accents", False),
     }
+
+
+def with_rebuilt_vocabulary(source: Source, folder: Path) -> Source:
+    """A source without a vocabulary, with the one in the tokenizer.json of its folder or why it has none."""
+    path = folder / FAST_TOKENIZER
+    if source.vocabulary is not None or not path.exists():
+        return source
+    try:
+        rebuilt = rebuilt_vocabulary(path)
+        if rebuilt.size != source.config.vocab_size:
+            raise InputError(
+                f"{path} has {rebuilt.size} pieces, the config says vocab_size={source.config.vocab_size}"
+            )
+        if source.tokenizer not in (None, rebuilt.tokenizer):
+            raise InputError(
+                f"{path} normalises text as {rebuilt.tokenizer}, {TOKENIZER} as {source.tokenizer}"
+            )
+    except InputError as error:
+        return source._replace(no_vocabulary=f"no SentencePiece model can be rebuilt of {error}")
+    return source._replace(rebuilt=rebuilt.model, tokenizer=rebuilt.tokenizer)
 
 
 def hugging_face_config(config: AlbertConfig, task: Mapping[str, Any]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def test_outputs(golden, tmp_path, case):
     done = convert("huggingface", "run", folder, tmp_path / "run")
     # AlbertForQuestionAnswering has no pooler.
     pooler = ["pooler/dense/kernel", "pooler/dense/bias"] if case == "question_answering" else []
-    assert done == ([], pooler)
+    assert done[:2] == ([], pooler)
     model = albert_tf.load(tmp_path / "run")
     assert task_of(model) == CASES[case]
     expected = dict(np.load(folder / "expected.npz"))
@@ -207,7 +207,7 @@ def test_token_classification_is_refused(golden, tmp_path):
     with pytest.raises(ValueError, match="no model here classifies tokens"):
         convert("huggingface", "run", folder, tmp_path / "run")
     done = convert("huggingface", "run", folder, tmp_path / "run", partial=True)
-    assert done == (["classifier.bias", "classifier.weight"], [])
+    assert done[:2] == (["classifier.bias", "classifier.weight"], [])
 
 
 @pytest.mark.parametrize("sharing", ["attention", "ffn"])

@@ -34,8 +34,14 @@ def checkpoint_prefix(run: PathLike, step: int) -> Path:
 
 def checkpoint_steps(run: PathLike) -> list[int]:
     """The steps that a run has checkpoints of, ascending; empty where there are none."""
-    found = (re.fullmatch(r"ckpt-(\d+)\.index", path.name) for path in Path(run).glob("checkpoints/*.index"))
-    return sorted(int(match[1]) for match in found if match)
+    found = (_step_of(path) for path in Path(run).glob("checkpoints/*.index"))
+    return sorted(step for step in found if step is not None)
+
+
+def _step_of(file: Path) -> int | None:
+    """The step whose checkpoint a file is a part of; None where somebody has named it otherwise."""
+    match = re.fullmatch(r"ckpt-(0|[1-9][0-9]*)\.(index|data-\d+-of-\d+)", file.name)
+    return int(match[1]) if match else None
 
 
 def newest_checkpoint(run: PathLike) -> int | None:
@@ -105,8 +111,8 @@ def clean_up(run: PathLike) -> list[int]:
       ValueError: there are such data, and no checkpoint.
     """
     folder, steps = Path(run) / "checkpoints", checkpoint_steps(run)
-    data = {file: int(file.stem.removeprefix("ckpt-")) for file in folder.glob("ckpt-*.data-*")}
-    loose = {file: step for file, step in data.items() if step not in steps}
+    data = {file: _step_of(file) for file in folder.glob("ckpt-*.data-*")}
+    loose = {file: step for file, step in data.items() if step is not None and step not in steps}
     lost = {
         step
         for step in loose.values()

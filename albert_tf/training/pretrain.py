@@ -100,7 +100,15 @@ def _pretrain(settings: Pretraining, strategy: tf.distribute.Strategy, report: C
     state = TrainingState(model=model, optimizer=optimizer, step=step, drawn_at=drawn_at)
     record = {**settings.record(), "replicas": strategy.num_replicas_in_sync}
     if hosts.is_chief and not resumed:
-        create_run(run, config, settings.task, settings.vocabulary, settings.tokenizer, record)
+        try:
+            create_run(run, config, settings.task, settings.vocabulary, settings.tokenizer, record)
+        except FileExistsError as error:
+            if not (run / RECIPE).exists():  # it was there before
+                raise
+            raise BlockingIOError(
+                f"{run} is in use by another process, which has just begun it: wait for its end, or name "
+                "another --output"
+            ) from error
     with sole_use(run) if hosts.is_chief else contextlib.nullcontext():
         if hosts.is_chief:
             for lost in clean_up(run):

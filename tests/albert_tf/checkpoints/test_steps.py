@@ -19,6 +19,7 @@ from albert_tf.checkpoints import (
 from albert_tf.checkpoints.steps import clean_up
 from albert_tf.checkpoints.tensor_bundle import DamagedCheckpoint
 from tests.full_disk import no_file_beyond
+from albert_tf.errors import InputError
 from tests.tiny import TINY
 
 SMALL = TINY.replace(num_hidden_layers=1)
@@ -149,7 +150,7 @@ def test_a_failed_write_leaves_nothing(tmp_path):
 
 def test_what_does_not_fit_is_no_damage(tmp_path):
     write_checkpoint(tmp_path, 0, state=tf.train.Checkpoint(a=tf.Variable(0)))
-    with pytest.raises(ValueError, match=r"ckpt-0\.index is of another model") as caught:
+    with pytest.raises(InputError, match=r"ckpt-0\.index is of another model") as caught:
         read_checkpoint(tmp_path, 0, state=tf.train.Checkpoint(a=tf.Variable(0), b=tf.Variable(1.0)))
     assert not isinstance(caught.value, DamagedCheckpoint)
 
@@ -172,6 +173,21 @@ def test_data_that_has_lost_its_index(tmp_path):
     with pytest.raises(ValueError, match=r"no ckpt-2\.index, without which .*: bring it back"):
         clean_up(tmp_path)
     assert (folder / f"ckpt-2.{data}").exists()
+
+
+def test_files_that_somebody_has_named_otherwise_stay(tmp_path):
+    folder = tmp_path / "checkpoints"
+    write_checkpoint(tmp_path, 7, step=tf.Variable(7))
+    names = [
+        f"{name}.{ending}"
+        for name in ("ckpt-best", "ckpt-007")
+        for ending in ("data-00000-of-00001", "index")
+    ]
+    for name in names:
+        (folder / name).touch()
+    assert checkpoint_steps(tmp_path) == [7]
+    assert clean_up(tmp_path) == []
+    assert {path.name for path in folder.iterdir()} > set(names)
 
 
 @pytest.mark.parametrize("step", [-1, 1.5, True])

@@ -11,6 +11,7 @@ import pytest
 
 import albert_tf
 from albert_tf.checkpoints import checkpoint_parts, checkpoint_steps
+from albert_tf.errors import InputError
 from albert_tf.training import loop
 from albert_tf.training import pretrain as pretraining
 from albert_tf.training.batches import seed_of
@@ -281,3 +282,55 @@ def test_other_settings_are_refused(run, settings, changes, message):
     with pytest.raises(ValueError, match=message):
         pretrain(settings(run, **changes))
     assert checkpoint_steps(run) == [3, 6]
+
+
+# What the first version wrote; all that came later is to have its default.
+FIRST_RECIPE = """{
+  "optimizer": "lamb", "learning_rate": 0.01, "batch_size": 4, "steps": 6, "warmup_steps": 2,
+  "seq_length": 32, "max_predictions": 5, "train": %s, "eval": %s, "vocabulary": %s
+}"""
+
+
+def test_what_an_older_version_did_not_write_down_has_its_default(run, settings, tmp_path):
+    copy = tmp_path / "run"
+    shutil.copytree(run, copy)
+    recipe = json.loads((run / "recipe.json").read_text())
+    old = FIRST_RECIPE % tuple(json.dumps(recipe[name]) for name in ("train", "eval", "vocabulary"))
+    (copy / "recipe.json").write_text(old)
+    with pytest.raises(
+        InputError, match=r"settings: weight_decay is 0\.01 there and 0\.1 here; seed is 0 th"
+    ):
+        pretrain(settings(copy, seed=1, recipe=RECIPE.replace(weight_decay=0.1)))
+    assert (copy / "recipe.json").read_text() == old
+    pretrain(settings(copy))
+    assert json.loads((copy / "recipe.json").read_text()) == recipe
+
+
+def test_a_recipe_that_says_nonsense_is_named(run, settings, tmp_path):
+    copy = tmp_path / "run"
+    shutil.copytree(run, copy)
+    recipe = json.loads((run / "recipe.json").read_text())
+    (copy / "recipe.json").write_text(json.dumps({**recipe, "warmup_steps": "2"}))
+    with pytest.raises(InputError, match=r"recipe\.json: warmup_steps='2' must be of type int"):
+        pretrain(settings(copy))
+
+
+def test_of_two_fresh_starts_the_second_is_told_of_the_first(settings, tmp_path, monkeypatch):
+    """And not to name another place or remove this one: it is being trained."""
+    made, original = settings(tmp_path / "run"), pretraining.create_run
+
+    def too_late(run, *arguments):
+        original(run, *arguments)
+        original(run, *arguments)
+
+    monkeypatch.setattr(pretraining, "create_run", too_late)
+    with pytest.raises(BlockingIOError, match="is in use by another process, which has just begun it: wait"):
+        pretrain(made)
+    assert (made.output / "recipe.json").exists()
+
+
+def test_a_folder_that_was_there_is_no_run_in_use(settings, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "thesis.txt").write_text("The only copy.")
+    with pytest.raises(FileExistsError, match="exists already: name another place"):
+        pretrain(settings(tmp_path / "run"))

@@ -2,7 +2,13 @@
 
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.sharing import sharing_plan
-from albert_tf.model.tasks import AlbertClassifier, AlbertMultipleChoice, AlbertPretrainer, AlbertSpanLabeler
+from albert_tf.model.span_labeler import AlbertSpanLabeler
+from albert_tf.model.tasks import (
+    AlbertClassifier,
+    AlbertMultipleChoice,
+    AlbertPretrainer,
+    AlbertTokenClassifier,
+)
 
 __all__ = [
     "AlbertClassifier",
@@ -10,5 +16,6 @@ __all__ = [
     "AlbertMultipleChoice",
     "AlbertPretrainer",
     "AlbertSpanLabeler",
+    "AlbertTokenClassifier",
     "sharing_plan",
 ]

@@ -49,8 +49,8 @@ def google_source(tensors: Tensors, config: AlbertConfig, partial: bool, vocabul
       vocabulary: found beside it.
     Returns:
       What to compare and to read. A checkpoint without heads is an encoder; one with the output layer of
-      run_classifier, run_race (one logit: as a regression) or run_squad_v1 a fine-tuned model, whose
-      pre-training heads, if it still has them, are left unread.
+      run_classifier, run_race (one logit: as a regression), run_squad_v1 or run_squad_v2 a fine-tuned
+      model, whose pre-training heads, if it still has them, are left unread.
     Raises:
       ValueError: there are several models in it.
     """

@@ -36,6 +36,7 @@ ARCHITECTURES = {
     "encoder": "AlbertModel",
     "pretrainer": "AlbertForPreTraining",
     "classifier": "AlbertForSequenceClassification",
+    "token_classifier": "AlbertForTokenClassification",
     "span_labeler": "AlbertForQuestionAnswering",
     "multiple_choice": "AlbertForMultipleChoice",
 }
@@ -62,20 +63,20 @@ def hugging_face_source(
       vocabulary: found in the folder.
       folder: where tokenizer_config.json is, perhaps.
     Returns:
-      What to compare and to read. The pooler may be missing, since AlbertForQuestionAnswering and
-      AlbertForMaskedLM have none.
+      What to compare and to read. The pooler may be missing, since AlbertForQuestionAnswering,
+      AlbertForTokenClassification and AlbertForMaskedLM have none.
     Raises:
       ValueError: the config describes another network, or one that is none of ours.
     """
     values, shape = read_json(config), AlbertConfig.from_json_file(config)
     prefix = find_prefix(tensors, HUGGING_FACE_SCOPE, "embeddings.word_embeddings.weight")
-    task = (
-        {"model": "encoder"} if partial else _task(find_task(tensors, prefix, "hugging_face"), values, config)
-    )
+    task = {"model": "encoder"} if partial else _task(find_task(tensors, prefix, "hugging_face"), values)
     tied = {prefix.apply(a, tensors.shapes): prefix.apply(b, tensors.shapes) for a, b in _TIED.items()}
     _check_tied(tensors, tied)
     shape, identity = _without_identity(tensors, prefix, shape)
-    has_no_pooler = task["model"] == "span_labeler" or task.get("sentence_objective") == "none"
+    has_no_pooler = (
+        task["model"] in ("span_labeler", "token_classifier") or task.get("sentence_objective") == "none"
+    )
     ignored = {*tied, *identity, prefix.apply(_BUFFER, tensors.shapes)}
     instead = {there: name for name, there in tied.items() if there not in tensors.shapes}
     wanted = {}
@@ -103,16 +104,16 @@ def _group(layer: int, layers: int, groups: int) -> int:
     return int(layer / (layers / groups))
 
 
-def _task(task: dict[str, Any], values: Mapping[str, Any], config: Path) -> dict[str, Any]:
+def _task(task: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """What the heads say, refined by what config.json says."""
     architectures = values.get("architectures")
     if not isinstance(architectures, list):
         architectures = []
     if task["model"] == "classifier":
-        if "AlbertForTokenClassification" in architectures:
-            raise InputError(f"{config}: no model here classifies tokens; --partial takes the encoder")
         if "AlbertForMultipleChoice" in architectures:
             return {"model": "multiple_choice", "num_choices": values.get("num_choices", RACE_CHOICES)}
+        if "AlbertForTokenClassification" in architectures:
+            task = {**task, "model": "token_classifier"}
         labels = values.get("id2label")
         if isinstance(labels, dict) and labels.keys() == {str(i) for i in range(task["num_labels"])}:
             names = [labels[str(i)] for i in range(task["num_labels"])]
@@ -190,6 +191,8 @@ def hugging_face_config(config: AlbertConfig, task: Mapping[str, Any]) -> dict[s
     """
     grouped = whole_layers(config)
     problems = grouping_problems(grouped, _group)
+    if task.get("answerability"):
+        problems.append("its AlbertForQuestionAnswering has no answer class")
     if problems:
         raise InputError(f"transformers has no such network: {'; '.join(problems)}")
     values = grouped.to_dict()
@@ -205,7 +208,7 @@ def hugging_face_config(config: AlbertConfig, task: Mapping[str, Any]) -> dict[s
         "bos_token_id": 2,
         "eos_token_id": 3,
     }
-    if task["model"] == "classifier":
+    if task["model"] in ("classifier", "token_classifier"):
         names = task.get("labels") or [f"LABEL_{i}" for i in range(task["num_labels"])]
         values["id2label"] = {str(i): name for i, name in enumerate(names)}
         values["label2id"] = {name: i for i, name in enumerate(names)}

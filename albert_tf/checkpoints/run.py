@@ -20,6 +20,7 @@ The last two lines are in checkpoints/steps.py.
 
 from __future__ import annotations
 
+import inspect
 import json
 import shutil
 from collections.abc import Callable, Mapping
@@ -41,6 +42,7 @@ from albert_tf.model import (
     AlbertMultipleChoice,
     AlbertPretrainer,
     AlbertSpanLabeler,
+    AlbertTokenClassifier,
 )
 from albert_tf.tokenizer_settings import TOKENIZER, read_settings, resolved_settings
 
@@ -55,13 +57,20 @@ class ModelKind(NamedTuple):
 
     model: type
     arguments: tuple[str, ...]
+    options: tuple[str, ...] = ()  # those with defaults, which task.json leaves out
+
+    def defaults(self) -> dict[str, Any]:
+        """What an option is where task.json does not say."""
+        parameters = inspect.signature(self.model).parameters
+        return {name: parameters[name].default for name in self.options}
 
 
 MODELS = {
     "encoder": ModelKind(AlbertEncoder, ()),
     "pretrainer": ModelKind(AlbertPretrainer, ("sentence_objective",)),
     "classifier": ModelKind(AlbertClassifier, ("num_labels",)),
-    "span_labeler": ModelKind(AlbertSpanLabeler, ()),
+    "token_classifier": ModelKind(AlbertTokenClassifier, ("num_labels",)),
+    "span_labeler": ModelKind(AlbertSpanLabeler, (), ("answerability", "start_n_top", "end_n_top")),
     "multiple_choice": ModelKind(AlbertMultipleChoice, ("num_choices",)),
 }
 
@@ -72,9 +81,12 @@ def task_of(model: Any) -> dict[str, Any]:
     Raises:
       ValueError: it is no model of ours.
     """
-    for kind, (cls, arguments) in MODELS.items():
-        if isinstance(model, cls):
-            return {"model": kind, **{name: getattr(model, name) for name in arguments}}
+    for name, kind in MODELS.items():
+        if isinstance(model, kind.model):
+            arguments = {argument: getattr(model, argument) for argument in kind.arguments}
+            options = {option: getattr(model, option) for option in kind.options}
+            chosen = {key: value for key, value in options.items() if value != kind.defaults()[key]}
+            return {"model": name, **arguments, **chosen}
     known = ", ".join(kind.model.__name__ for kind in MODELS.values())
     raise InputError(f"a {type(model).__name__} cannot be saved as a run: it is none of {known}")
 
@@ -99,14 +111,13 @@ def build_model(
       ValueError: task.json names no model of ours, or not all that it is made with.
     """
     check_task(task)
-    cls, arguments = MODELS[task["model"]]
 
     def create(next_creator: Callable[..., tf.Variable], **variable: Any) -> tf.Variable:
         value = None if read is None else read(variable["name"])
         return next_creator(**(variable if value is None else {**variable, "initial_value": value}))
 
     with tf.variable_creator_scope(create):
-        return cls(config, **{name: task[name] for name in arguments}, **kwargs)
+        return MODELS[task["model"]].model(config, **_arguments(task), **kwargs)
 
 
 def check_task(task: Mapping[str, Any]) -> None:
@@ -117,6 +128,15 @@ def check_task(task: Mapping[str, Any]) -> None:
     missing = [name for name in MODELS[kind].arguments if name not in task]
     if missing:
         raise InputError(f"{', '.join(missing)} is missing: a {kind} needs it")
+
+
+def _arguments(task: Mapping[str, Any]) -> dict[str, Any]:
+    """What the model of a task.json is made with, the options that it leaves out included."""
+    kind = MODELS[task["model"]]
+    return {
+        **kind.defaults(),
+        **{name: task[name] for name in (*kind.arguments, *kind.options) if name in task},
+    }
 
 
 def create_run(
@@ -195,7 +215,10 @@ def save(
     run, entries = Path(run_dir), {**(task or {}), **task_of(model)}
     if (run / CONFIG).exists():
         task_there = read_task(run)
-        same = all(task_there.get(name) == value for name, value in task_of(model).items())
+        task_here = task_of(model)
+        same = task_there.get("model") == task_here["model"] and _arguments(task_there) == _arguments(
+            task_here
+        )
         if not same or read_config(run) != model.config:
             raise InputError(f"{run} is the run of another model: its {CONFIG} or {TASK} differs")
         write_checkpoint(run, step, model=model)

@@ -177,11 +177,13 @@ def find_task(tensors: Tensors, prefix: Prefix, column: str) -> dict[str, Any]:
         head = next(iter(head_names(task)))
         return tensors.shapes.get(prefix.apply(getattr(head, column), tensors.shapes))
 
-    logits = shape({"model": "classifier", "num_labels": 1})
-    if logits is not None:
-        return {"model": "classifier", "num_labels": logits[0] if logits else 1}
-    if shape({"model": "span_labeler"}) is not None:
-        return {"model": "span_labeler"}
+    for kind in ("classifier", "token_classifier"):
+        logits = shape({"model": kind, "num_labels": 1})
+        if logits is not None:
+            return {"model": kind, "num_labels": logits[0] if logits else 1}
+    for task in ({"model": "span_labeler"}, {"model": "span_labeler", "answerability": True}):
+        if shape(task) is not None:
+            return task
     if shape({"model": "pretrainer", "sentence_objective": "none"}) is None:
         return {"model": "encoder"}
     # Sentence-order and next-sentence heads have one name; ALBERT is trained with the former.

@@ -1,5 +1,6 @@
 """The network: embeddings, groups of shared layers, heads."""
 
+<<<<<<< HEAD
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -15,6 +16,17 @@ if TYPE_CHECKING:
         AlbertPretrainer,
         AlbertSpanLabeler,
     )
+=======
+from albert_tf.model.encoder import AlbertEncoder
+from albert_tf.model.sharing import sharing_plan
+from albert_tf.model.span_labeler import AlbertSpanLabeler
+from albert_tf.model.tasks import (
+    AlbertClassifier,
+    AlbertMultipleChoice,
+    AlbertPretrainer,
+    AlbertTokenClassifier,
+)
+>>>>>>> f1
 
 __all__ = [
     "AlbertClassifier",
@@ -22,6 +34,7 @@ __all__ = [
     "AlbertMultipleChoice",
     "AlbertPretrainer",
     "AlbertSpanLabeler",
+    "AlbertTokenClassifier",
     "sharing_plan",
 ]
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import tensorflow as tf
-import tf_keras as keras
 
 from albert_tf.config import AlbertConfig
-from albert_tf.model.layer import FLOAT32_VARIABLE, LayerNorm, dropout, kernel_initializer
+from albert_tf.model.layer import FLOAT32_VARIABLE, Layer, LayerNorm, dropout, kernel_initializer
 
 
-class Embeddings(keras.layers.Layer):
+class Embeddings(Layer):
     """The sum of word, position and type embeddings, LayerNorm, dropout.
 
     Args:
@@ -19,7 +18,7 @@ class Embeddings(keras.layers.Layer):
     """
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
-        super().__init__(autocast=False, **kwargs)
+        super().__init__(**kwargs)
         self.dropout_rate = config.hidden_dropout_prob
         width = config.embedding_size
         self.word_embeddings = self._table("word_embeddings", config.vocab_size, config)

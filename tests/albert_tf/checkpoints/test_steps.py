@@ -18,8 +18,8 @@ from albert_tf.checkpoints import (
 )
 from albert_tf.checkpoints.steps import clean_up
 from albert_tf.checkpoints.tensor_bundle import DamagedCheckpoint
-from tests.full_disk import no_file_beyond
 from albert_tf.errors import InputError
+from tests.full_disk import no_file_beyond
 from tests.tiny import TINY
 
 SMALL = TINY.replace(num_hidden_layers=1)

@@ -1,6 +1,5 @@
 """The network: embeddings, groups of shared layers, heads."""
 
-<<<<<<< HEAD
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -10,23 +9,13 @@ from albert_tf.lazy import lazy_names
 if TYPE_CHECKING:
     from albert_tf.model.encoder import AlbertEncoder
     from albert_tf.model.sharing import sharing_plan
+    from albert_tf.model.span_labeler import AlbertSpanLabeler
     from albert_tf.model.tasks import (
         AlbertClassifier,
         AlbertMultipleChoice,
         AlbertPretrainer,
-        AlbertSpanLabeler,
+        AlbertTokenClassifier,
     )
-=======
-from albert_tf.model.encoder import AlbertEncoder
-from albert_tf.model.sharing import sharing_plan
-from albert_tf.model.span_labeler import AlbertSpanLabeler
-from albert_tf.model.tasks import (
-    AlbertClassifier,
-    AlbertMultipleChoice,
-    AlbertPretrainer,
-    AlbertTokenClassifier,
-)
->>>>>>> f1
 
 __all__ = [
     "AlbertClassifier",
@@ -39,5 +28,9 @@ __all__ = [
 ]
 
 _MODULES = dict.fromkeys(__all__, "albert_tf.model.tasks")
-_MODULES |= {"AlbertEncoder": "albert_tf.model.encoder", "sharing_plan": "albert_tf.model.sharing"}
+_MODULES |= {
+    "AlbertEncoder": "albert_tf.model.encoder",
+    "AlbertSpanLabeler": "albert_tf.model.span_labeler",
+    "sharing_plan": "albert_tf.model.sharing",
+}
 __getattr__ = lazy_names(__name__, _MODULES)

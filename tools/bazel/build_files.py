@@ -49,11 +49,9 @@ def differences(root: Path = ROOT) -> list[str]:
 
 def fix(root: Path = ROOT) -> None:
     """Writes the deps that the code asks for, and a BUILD file for each folder whose code is in none."""
-    packages = {build.parent for build in build_files(root)}
-    for folder in sorted({file.parent for file in python_files(root)}):
-        if packages.isdisjoint(
-            {folder, *list(folder.parents)[:-1]}
-        ):  # the root's BUILD file is of the root alone
+    owned = {file for target in read_targets(root).values() for file in target.srcs}
+    for folder in sorted({file.parent for file in python_files(root) if file not in owned}):
+        if folder not in {build.parent for build in build_files(root)}:
             (root / folder / "BUILD").write_text(new_build_file(folder), "utf-8")
     for label, needed in wanted_deps(root, read_targets(root)).items():
         target = read_targets(root)[label]  # anew, since what is written moves the lines below it

@@ -14,6 +14,8 @@ from albert_tf.errors import InputError
 ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
 SHARINGS = ("all", "attention", "ffn", "none")
 
+GOOGLE_FILE = "albert_config.json"  # what google-research/albert calls the file of a config
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AlbertConfig:

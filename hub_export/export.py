@@ -15,13 +15,11 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.checkpoints import load, read_config, read_tokenizer, vocabulary_path
-from albert_tf.checkpoints.files import writing
-from albert_tf.checkpoints.google import CONFIG as GOOGLE_CONFIG
-from albert_tf.checkpoints.run import CONFIG
-from albert_tf.checkpoints.transfer import check_finite
+from albert_tf.checkpoints.run import CONFIG, check_finite
 from albert_tf.checkpoints.vocabulary import check_vocabulary
-from albert_tf.config import AlbertConfig
+from albert_tf.config import GOOGLE_FILE, AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.files import writing
 from albert_tf.text import PieceTokenizer, Vocabulary
 from albert_tf.tokenizer_settings import TOKENIZER
 from hub_export.check.modules import Answers, CheckFailed, call_answers, signature_answers, write_expected
@@ -35,7 +33,7 @@ from hub_export.warmup import write_requests
 ENCODER, PREPROCESSOR, SERVING = "encoder", "preprocessor", "serving"
 
 # Files of a run, and what they are called among the assets: the config as in Google's TF 1 modules.
-DESCRIPTION = {CONFIG: GOOGLE_CONFIG, TOKENIZER: TOKENIZER}
+DESCRIPTION = {CONFIG: GOOGLE_FILE, TOKENIZER: TOKENIZER}
 
 SHORTEST = 3  # [CLS], a token, [SEP]
 NEWEST = 2**63 - 1  # TF Serving counts versions in int64

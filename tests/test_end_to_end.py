@@ -5,10 +5,10 @@ import tensorflow_hub as hub
 import tf_keras as keras
 
 import albert_tf
+from albert_tf.pretraining.run import pretrain
+from albert_tf.pretraining.settings import Pretraining
 from albert_tf.recipes import PretrainingRecipe
 from albert_tf.text import train_vocabulary
-from albert_tf.training.pretrain import pretrain
-from albert_tf.training.settings import Pretraining
 from hub_export.export import export
 from tests.tiny import TINY
 

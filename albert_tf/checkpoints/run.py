@@ -30,12 +30,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.checkpoints.files import new_directory, write_file
 from albert_tf.checkpoints.names import variable_names
 from albert_tf.checkpoints.steps import PathLike, model_reader, newest_checkpoint, write_checkpoint
 from albert_tf.checkpoints.vocabulary import check_vocabulary, fingerprint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.files import new_directory, write_file
 from albert_tf.model import (
     AlbertClassifier,
     AlbertEncoder,
@@ -268,6 +268,24 @@ def stored_model(run_dir: PathLike, step: int | None = None) -> StoredModel:
     except ValueError as error:
         raise InputError(f"{Path(run_dir) / TASK}: {error}") from error
     return StoredModel(config, task, shapes, model_reader(run_dir, step, shapes))
+
+
+def check_finite(model: Any, origin: str) -> None:
+    """Refuses a model that answers nothing: what is handed on is used by people who do not see its training.
+
+    Args:
+      model: any with `variables`.
+      origin: where it is from, for the message.
+    Raises:
+      ValueError: variables hold NaN or infinity; the message names all of them.
+    """
+    names = [
+        variable.name.partition(":")[0]
+        for variable in model.variables
+        if not np.isfinite(np.asarray(variable.read_value(), np.float32)).all()
+    ]
+    if names:
+        raise InputError(f"{origin}: NaN or infinity in {', '.join(names)}: --step takes an earlier step")
 
 
 def read_config(run: PathLike) -> AlbertConfig:

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.checkpoints.files import sync, writing
 from albert_tf.checkpoints.tensor_bundle import READ_ERRORS, checkpoint_shapes, unreadable
 from albert_tf.errors import InputError
+from albert_tf.files import sync, writing
 
 PathLike = str | os.PathLike[str]
 

@@ -31,7 +31,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(flags: argparse.Namespace) -> None:
     """Writes the checkpoint, and prints what was left out or made up."""
     with quiet_start():
-        from albert_tf.checkpoints.conversion import convert
+        from albert_tf.formats.conversion import convert
     done = convert(
         flags.source,
         flags.target,

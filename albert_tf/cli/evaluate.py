@@ -25,7 +25,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(flags: argparse.Namespace) -> None:
     """Prints the figures as JSON."""
     with quiet_start():
-        from albert_tf.training.evaluate import evaluate_run
+        from albert_tf.pretraining.evaluation import evaluate_run
     figures = evaluate_run(
         flags.run,
         flags.input,

@@ -41,8 +41,8 @@ def run(flags: argparse.Namespace) -> None:
     # Beam says at its import that it has not got what only Google's cloud needs.
     logging.getLogger().addFilter(lambda record: "apitools" not in str(record.msg))
     with quiet_start():
-        from albert_tf.data.corpus import prepare
-        from albert_tf.data.preparation import Preparation
+        from albert_tf.corpus.plan import Preparation
+        from albert_tf.corpus.prepare import prepare
     settings = given(flags, Preparation)
     del settings["output"]
     prepare(

@@ -65,8 +65,8 @@ def _execution_flags(parser: argparse.ArgumentParser) -> None:
 def run(flags: argparse.Namespace) -> None:
     """Trains."""
     with quiet_start():
-        from albert_tf.training.pretrain import pretrain
-        from albert_tf.training.settings import Pretraining
+        from albert_tf.pretraining.run import pretrain
+        from albert_tf.pretraining.settings import Pretraining
     name = flags.recipe or (flags.config if flags.config in RECIPES else DEFAULT_RECIPE)
     recipe = RECIPES[name].replace(**given(flags, PretrainingRecipe))
     taken = {"config", "recipe", "command", *(field.name for field in dataclasses.fields(LoopSettings))}

@@ -24,7 +24,7 @@ from albert_tf.data.sources import DocumentSource, HashRange, Inputs, document_s
 from albert_tf.data.tfrecords import first_example, tfrecord_reader
 from albert_tf.errors import InputError
 from albert_tf.text.fast_tokenizer import FastPieceTokenizer
-from albert_tf.text.file_checks import check_text_files
+from albert_tf.text.raw.checks import check_text_files
 from albert_tf.text.vocabulary import Vocabulary
 from albert_tf.tokenizer_settings import resolved_settings
 

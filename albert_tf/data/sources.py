@@ -23,7 +23,7 @@ from albert_tf.data.prepared import (
 from albert_tf.data.tfrecords import first_example, tfrecord_reader
 from albert_tf.errors import InputError
 from albert_tf.text.fast_tokenizer import FastPieceTokenizer
-from albert_tf.text.files import matched_paths
+from albert_tf.text.raw.paths import matched_paths
 from albert_tf.text.vocabulary import Vocabulary
 
 HashRange = tuple[float, float] | None

@@ -14,11 +14,11 @@ import sentencepiece
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.text.file_checks import check_text_files
-from albert_tf.text.files import input_files
-from albert_tf.text.long_lines import LONGEST_SENTENCE, bounded_lines
 from albert_tf.text.normalization import lost_marks, normalize
-from albert_tf.text.utf8 import GZIP_SUFFIX
+from albert_tf.text.raw.checks import check_text_files
+from albert_tf.text.raw.long_lines import LONGEST_SENTENCE, bounded_lines
+from albert_tf.text.raw.paths import input_files
+from albert_tf.text.raw.utf8 import GZIP_SUFFIX
 from albert_tf.text.vocabulary import CLS, MASK, PAD_ID, SEP, UNKNOWN_ID, Vocabulary
 from albert_tf.tokenizer_settings import read_settings, remember_settings, settings_beside
 

@@ -1,4 +1,4 @@
-"""Losses, metrics and the one training loop."""
+"""The engine: updates, the one loop, evaluation, resuming; callers say what is trained, and on what."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from albert_tf.training.losses import Term
 from albert_tf.training.metrics import term_metrics
-from albert_tf.training.step import Totals
+from albert_tf.training.updates import Totals
 
 
 class Interval:

@@ -21,7 +21,7 @@ from albert_tf.training.losses import Term
 from albert_tf.training.metrics import term_metrics
 from albert_tf.training.preemption import PreemptionNotice
 from albert_tf.training.profiler import Profiler
-from albert_tf.training.step import Batch, Totals
+from albert_tf.training.updates import Batch, Totals
 
 # Updates of float16 in a row whose gradients may be no numbers. Each halves the loss scale, which starts at
 # 2^15: what more than these does not help, another will not.

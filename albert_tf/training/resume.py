@@ -13,8 +13,8 @@ from albert_tf.checkpoints.steps import checkpoint_parts, checkpoint_steps, read
 from albert_tf.checkpoints.tensor_bundle import DamagedCheckpoint
 from albert_tf.errors import InputError
 from albert_tf.training.loop import TrainingState
-from albert_tf.training.step import Batch
 from albert_tf.training.strategies import Feed
+from albert_tf.training.updates import Batch
 
 
 class Start(NamedTuple):

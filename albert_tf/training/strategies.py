@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from albert_tf.choices import AUTO
 from albert_tf.errors import InputError
-from albert_tf.training.step import Batch
+from albert_tf.training.updates import Batch
 
 # What TensorFlow raises on a host when another one has died or cannot be reached.
 HOST_LOST = (

@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.checkpoints import convert, read_config, read_tokenizer, vocabulary_path
+from albert_tf.checkpoints import read_config, read_tokenizer, vocabulary_path
+from albert_tf.formats import convert
 from albert_tf.signals import end_in_order
 from hub_export import export as export_module
 from hub_export.__main__ import main

@@ -5,6 +5,7 @@ import io
 import pytest
 import tensorflow as tf
 
+from albert_tf.corpus.reading import Piece, read_piece
 from albert_tf.data import documents
 from albert_tf.data.documents import (
     corpus_documents,
@@ -13,8 +14,7 @@ from albert_tf.data.documents import (
     text_documents,
     tokenized,
 )
-from albert_tf.data.reading import Piece, read_piece
-from albert_tf.text.long_lines import PART
+from albert_tf.text.raw.long_lines import PART
 from tests.tiny import DOCUMENTS
 
 

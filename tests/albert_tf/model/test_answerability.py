@@ -5,8 +5,9 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.checkpoints import convert, read_task
+from albert_tf.checkpoints import read_task
 from albert_tf.features import ENCODER_INPUTS
+from albert_tf.formats import convert
 from albert_tf.model.answerability import IMPOSSIBLE, AnswerableSpan
 from tests.tiny import TINY
 

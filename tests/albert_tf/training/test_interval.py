@@ -5,7 +5,7 @@ import pytest
 
 from albert_tf.training.interval import Interval
 from albert_tf.training.losses import Term
-from albert_tf.training.step import Totals
+from albert_tf.training.updates import Totals
 
 
 def test_interval_is_the_mean_of_its_updates():

@@ -4,10 +4,10 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.checkpoints import checkpoint_steps
+from albert_tf.pretraining.run import pretrain
 from albert_tf.training import loop
 from albert_tf.training.loop import TrainingFailed, all_finite
-from albert_tf.training.pretrain import pretrain
-from tests.albert_tf.training.runs import RECIPE, metrics
+from tests.albert_tf.pretraining.runs import RECIPE, metrics
 
 
 def test_the_best_checkpoint_stays(settings, monkeypatch):
@@ -36,7 +36,7 @@ def test_an_evaluation_that_does_not_fit_loses_no_update(run, settings, monkeypa
         return evaluate
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("albert_tf.training.pretrain.evaluator", too_large)
+        patch.setattr("albert_tf.pretraining.run.evaluator", too_large)
         with pytest.raises(tf.errors.ResourceExhaustedError):
             pretrain(made)
     assert checkpoint_steps(made.output) == [4]
@@ -95,7 +95,7 @@ def test_all_finite():
 
 
 def test_float16_that_fails_again_and_again_stops(settings, monkeypatch):
-    monkeypatch.setattr("albert_tf.training.pretrain.FLOAT16_PATIENCE", 3)
+    monkeypatch.setattr("albert_tf.pretraining.run.FLOAT16_PATIENCE", 3)
     made = settings(
         recipe=RECIPE.replace(learning_rate=1e30, warmup_steps=0),
         precision="float16",
@@ -116,7 +116,7 @@ def test_checkpoints_of_bad_weights_are_named(settings):
 
 
 def test_float16_that_fails_does_not_push_out_good_checkpoints(settings, monkeypatch):
-    monkeypatch.setattr("albert_tf.training.pretrain.FLOAT16_PATIENCE", 3)
+    monkeypatch.setattr("albert_tf.pretraining.run.FLOAT16_PATIENCE", 3)
     made = settings(
         recipe=RECIPE.replace(learning_rate=1e30, warmup_steps=2, steps=8),
         precision="float16",

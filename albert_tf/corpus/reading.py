@@ -1,0 +1,198 @@
+"""Raw files to documents, a piece of a file at a time, so that many workers can read one file."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import IO, NamedTuple
+
+import tensorflow as tf
+
+from albert_tf.data.documents import BYTES_HASHED, LONGEST_DOCUMENT
+from albert_tf.errors import InputError
+from albert_tf.text.raw.checks import HEAD_BYTES, check_is_text, decompressed
+from albert_tf.text.raw.long_lines import LONGEST_SENTENCE, bounded_lines
+from albert_tf.text.raw.sentences import split_sentences
+from albert_tf.text.raw.utf8 import GZIP_SUFFIX, Utf8Census
+
+PIECE_BYTES = 32 << 20
+_BYTES_AT_ONCE = 1 << 20
+_END_OF_DOCUMENT = b""
+
+
+class Piece(NamedTuple):
+    """The part of a file that one task reads: the documents that begin in it."""
+
+    number: int
+    file: str
+    begin: int  # bytes
+    end: int  # bytes
+
+
+class Part(NamedTuple):
+    """A document, or a part of a long one."""
+
+    document: int  # its number in the piece
+    head: bytes  # how the document begins
+    sentences: list[bytes]  # UTF-8, without whitespace around them
+
+
+def pieces(files: Iterable[tuple[str, int]]) -> list[Piece]:
+    """All pieces of files, numbered in order; a compressed file is one piece.
+
+    Args:
+      files: path and size in bytes of each.
+    """
+    found: list[Piece] = []
+    for file, size in files:
+        step = max(size, 1) if file.endswith(GZIP_SUFFIX) else PIECE_BYTES
+        for begin in range(0, size, step):
+            found.append(Piece(len(found), file, begin, min(begin + step, size)))
+    return found
+
+
+def read_piece(
+    piece: Piece, stream: IO[bytes], input_format: str, text_field: str, counts: Counter[str]
+) -> Iterator[Part]:
+    """The documents of a piece; one of more than LONGEST_DOCUMENT bytes comes in parts.
+
+    Args:
+      piece: what to read.
+      stream: its file from the beginning, as it is stored.
+      input_format: a key of FORMATS.
+      text_field: of "jsonl", where the text is.
+      counts: takes up how many were read, and what was dropped and why.
+    Raises:
+      ValueError: the file is not text, more than a trace of the piece is not UTF-8, or it is a damaged .gz.
+    """
+    end = 1 << 62 if piece.file.endswith(GZIP_SUFFIX) else piece.end
+    with decompressed(piece.file, stream) as opened:
+        if piece.begin == 0:
+            check_is_text(opened.read(HEAD_BYTES), piece.file)
+            opened.seek(0)
+        census = Utf8Census()
+        sentences = FORMATS[input_format](_lines(opened, piece.begin, census), end, text_field, counts)
+        yield from _documents(sentences, counts)
+        if census.is_above_trace:
+            raise InputError(census.complaint(piece.file, _lines_before(opened, piece.begin)))
+
+
+def _documents(sentences: Iterator[bytes], counts: Counter[str]) -> Iterator[Part]:
+    """Documents from their sentences; an empty one ends a document, over-long ones become several."""
+    head: bytes | None = None
+    part: list[bytes] = []
+    size = documents = 0
+    for sentence in _bounded(sentences):
+        if sentence:
+            part.append(sentence)
+            size += len(sentence) + 1
+        if part and (size > LONGEST_DOCUMENT or not sentence):
+            if head is None:
+                head = b"\n".join(part)[:BYTES_HASHED]
+                counts["documents_read"] += 1
+            else:
+                counts["further_parts_of_long_documents"] += 1
+            yield Part(documents, head, part)
+            part, size = [], 0
+        if not sentence:
+            head = None
+            documents += 1
+
+
+def _bounded(sentences: Iterator[bytes]) -> Iterator[bytes]:
+    """Sentences, cut as those that are read straight from text."""
+    for sentence in sentences:
+        if len(sentence) > LONGEST_SENTENCE:
+            yield from bounded_lines(tf.constant([sentence])).numpy()
+        else:
+            yield sentence
+
+
+def _lines(stream: IO[bytes], begin: int, census: Utf8Census) -> Iterator[tuple[int, bytes]]:
+    """The position and content of each line that begins at or behind a position; the census counts them."""
+    position = begin
+    if begin > 0:
+        stream.seek(begin - 1)
+        position += len(stream.readline()) - 1  # what is left of the line before
+    while line := stream.readline():
+        census.add(line)
+        yield position, line.strip()
+        position += len(line)
+
+
+def _lines_before(stream: IO[bytes], position: int) -> int:
+    """How many lines end before a position, and the one that is cut there."""
+    if position == 0:
+        return 0
+    stream.seek(0)
+    lines, left = 1, position - 1  # a line that ends just there is not cut: it is the one
+    while part := stream.read(min(left, _BYTES_AT_ONCE)):
+        lines += part.count(b"\n")
+        left -= len(part)
+    return lines
+
+
+def _blank_line_documents(
+    lines: Iterator[tuple[int, bytes]], end: int, text_field: str, counts: Counter[str]
+) -> Iterator[bytes]:
+    """Documents between blank lines, a sentence a line.
+
+    A piece owns what lies behind its first blank line, up to the first blank line behind its end; the first
+    piece of a file owns its beginning too.
+    """
+    inside = None
+    for position, line in lines:
+        inside = position == 0 if inside is None else inside
+        if not line and position >= end:
+            break
+        inside = inside or not line
+        if inside:
+            yield line
+    yield _END_OF_DOCUMENT
+
+
+def _line_documents(
+    lines: Iterator[tuple[int, bytes]], end: int, text_field: str, counts: Counter[str]
+) -> Iterator[bytes]:
+    """A document a line."""
+    for position, line in lines:
+        if position >= end:
+            return
+        yield from _split(line.decode("utf-8", "replace"))
+
+
+def _json_documents(
+    lines: Iterator[tuple[int, bytes]], end: int, text_field: str, counts: Counter[str]
+) -> Iterator[bytes]:
+    """A JSON object a line, its text in a field."""
+    for position, line in lines:
+        if position >= end:
+            return
+        if not line:
+            continue
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            counts["dropped_invalid_json"] += 1
+            continue
+        text = value.get(text_field) if isinstance(value, dict) else None
+        if isinstance(text, str):
+            counts["dropped_empty"] += not text.strip()
+            yield from _split(text)
+        else:
+            counts["dropped_without_text_field"] += 1
+
+
+def _split(text: str) -> Iterator[bytes]:
+    """The sentences of a whole document; what UTF-8 has no bytes for (JSON's lone surrogates) becomes ?."""
+    for sentence in split_sentences(text):
+        yield sentence.encode("utf-8", "replace")
+    yield _END_OF_DOCUMENT
+
+
+FORMATS: dict[str, Callable[..., Iterator[bytes]]] = {
+    "lines": _blank_line_documents,
+    "document_per_line": _line_documents,
+    "jsonl": _json_documents,
+}

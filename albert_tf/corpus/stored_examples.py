@@ -1,0 +1,65 @@
+"""A shard of documents rewritten as examples with masks and pairs in them, for other trainers."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+
+import tensorflow as tf
+
+from albert_tf.corpus.plan import Preparation
+from albert_tf.data.examples import ExampleMaker
+from albert_tf.data.google_examples import encode_examples
+from albert_tf.data.prepared import EVAL
+from albert_tf.data.pretraining import example_batches
+from albert_tf.data.sources import prepared_source
+from albert_tf.features import SENTENCE_LABELS
+
+_OBJECTIVE = "sop"
+_BATCH_SIZE = 64
+
+
+def example_maker(plan: Preparation) -> ExampleMaker:
+    """How a plan's examples are made; ValueError where its sizes are impossible."""
+    predictions = plan.max_predictions
+    return ExampleMaker(
+        vocabulary=plan.vocabulary,
+        batch_size=_BATCH_SIZE,
+        seq_length=plan.seq_length,
+        max_predictions=math.ceil(0.15 * plan.seq_length) if predictions is None else predictions,
+        sentence_objective=_OBJECTIVE,
+        short_seq_prob=0.1,
+        masked_lm_prob=0.15,
+        max_ngram=3,
+        whole_word=True,
+    )
+
+
+def write_examples(path: str, shard: str, plan: Preparation) -> int:
+    """Replaces the documents in a file by examples made of them, dupe_factor times; returns how many.
+
+    Args:
+      path: the file, TFRecords of documents.
+      shard: its name, which decides about the seed.
+      plan: what to prepare.
+    """
+    seed = int.from_bytes(hashlib.blake2b(f"{plan.seed}/{shard}".encode(), digest_size=4).digest(), "little")
+    batches = example_batches(
+        [path],
+        prepared_source([path]),
+        example_maker(plan),
+        tf.distribute.InputContext(),
+        epochs=1 if shard.startswith(EVAL) else plan.dupe_factor,
+        seed=seed,
+        shuffle=True,
+    )
+    count = 0
+    temporary = f"{path}.examples"
+    with tf.io.TFRecordWriter(temporary) as file:
+        for batch in batches.as_numpy_iterator():
+            records = encode_examples(batch, plan.vocabulary, SENTENCE_LABELS[_OBJECTIVE])
+            for record in records:
+                file.write(record)
+            count += len(records)
+    tf.io.gfile.rename(temporary, path, overwrite=True)
+    return count

@@ -1,0 +1,37 @@
+"""A run of six updates, and settings of others like it."""
+
+import pytest
+
+from albert_tf.pretraining.run import pretrain
+from albert_tf.pretraining.settings import Pretraining
+from tests.albert_tf.pretraining.runs import CONFIG, RECIPE
+
+
+@pytest.fixture(scope="session")
+def settings(tiny_corpus, tiny_vocabulary, tmp_path_factory):
+    """Settings of a run, some of them changed."""
+
+    def make(output=None, **changes) -> Pretraining:
+        values = {
+            "output": output or tmp_path_factory.mktemp("pretrain") / "run",
+            "config": CONFIG,
+            "recipe": RECIPE,
+            "train": [str(tiny_corpus)],
+            "eval": [str(tiny_corpus)],
+            "vocabulary": tiny_vocabulary,
+            "log_every": 2,
+            "eval_every": 3,
+            "checkpoint_every": 3,
+            **changes,
+        }
+        return Pretraining(**values)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def run(settings):
+    """A run of six updates without interruption."""
+    made = settings()
+    pretrain(made)
+    return made.output

@@ -35,6 +35,7 @@ from albert_tf.formats.locations import (
     safetensors_file,
     unpacked,
 )
+from albert_tf.formats.rebuilt_vocabulary import FAST_TOKENIZER, with_rebuilt_vocabulary
 from albert_tf.formats.safetensors import open_safetensors
 from albert_tf.formats.tensor_bundle import open_bundle
 from albert_tf.formats.transfer import Source, compare, read_value
@@ -118,7 +119,7 @@ def _with_vocabulary(source: Source, given: PathLike | None, scratch: Path) -> t
         return source, f"none: {source.no_vocabulary}; --vocabulary names one"
     path = scratch / VOCABULARY
     path.write_bytes(source.rebuilt)
-    return source._replace(vocabulary=path), f"rebuilt from {huggingface.FAST_TOKENIZER}"
+    return source._replace(vocabulary=path), f"rebuilt from {FAST_TOKENIZER}"
 
 
 def _read(source: Source, partial: bool) -> tuple[Any, Conversion]:
@@ -145,7 +146,7 @@ def _from_hugging_face(path: Path, config: Path | None, partial: bool) -> Source
     config = config or only(folder, huggingface.CONFIG)
     tensors = open_safetensors(file)
     source = huggingface.hugging_face_source(tensors, config, partial, find_vocabulary(folder), folder)
-    return huggingface.with_rebuilt_vocabulary(source, folder)
+    return with_rebuilt_vocabulary(source, folder)
 
 
 def _from_hub(path: Path, config: Path | None, partial: bool) -> Source:

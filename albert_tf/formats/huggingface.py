@@ -18,17 +18,15 @@ from albert_tf.checkpoints.names import (
 from albert_tf.checkpoints.run import read_json, task_of, write_json
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.formats.rebuilt_vocabulary import rebuilt_vocabulary
 from albert_tf.formats.safetensors import write_safetensors
 from albert_tf.formats.transfer import Prefix, Source, Tensors, Wanted, find_prefix, find_task
 
-CONFIG, WEIGHTS, INDEX, VOCABULARY, TOKENIZER, FAST_TOKENIZER = (
+CONFIG, WEIGHTS, INDEX, VOCABULARY, TOKENIZER = (
     "config.json",
     "model.safetensors",
     "model.safetensors.index.json",
     "spiece.model",
     "tokenizer_config.json",
-    "tokenizer.json",
 )
 
 ACTIVATIONS = {"gelu": "gelu_new", "gelu_erf": "gelu", "relu": "relu", "tanh": "tanh", "linear": "linear"}
@@ -158,26 +156,6 @@ def _tokenizer(folder: Path) -> dict[str, bool] | None:
         "lowercase": bool(values.get("do_lower_case", True)),
         "strip_accents": not values.get("keep_accents", False),
     }
-
-
-def with_rebuilt_vocabulary(source: Source, folder: Path) -> Source:
-    """A source without a vocabulary, with the one in the tokenizer.json of its folder or why it has none."""
-    path = folder / FAST_TOKENIZER
-    if source.vocabulary is not None or not path.exists():
-        return source
-    try:
-        rebuilt = rebuilt_vocabulary(path)
-        if rebuilt.size != source.config.vocab_size:
-            raise InputError(
-                f"{path} has {rebuilt.size} pieces, the config says vocab_size={source.config.vocab_size}"
-            )
-        if source.tokenizer not in (None, rebuilt.tokenizer):
-            raise InputError(
-                f"{path} normalises text as {rebuilt.tokenizer}, {TOKENIZER} as {source.tokenizer}"
-            )
-    except InputError as error:
-        return source._replace(no_vocabulary=f"no SentencePiece model can be rebuilt of {error}")
-    return source._replace(rebuilt=rebuilt.model, tokenizer=rebuilt.tokenizer)
 
 
 def hugging_face_config(config: AlbertConfig, task: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,9 @@ import numpy as np
 
 from albert_tf.checkpoints.run import read_json
 from albert_tf.errors import InputError
+from albert_tf.formats.transfer import Source
+
+FAST_TOKENIZER = "tokenizer.json"
 
 _SPECIAL_PIECES = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
 _PAD_ID, _UNKNOWN_ID = 0, 1
@@ -39,6 +42,24 @@ class RebuiltVocabulary(NamedTuple):
     model: bytes  # of a SentencePiece model file
     size: int  # pieces, V
     tokenizer: dict[str, bool]  # of tokenizer.json as a run has it
+
+
+def with_rebuilt_vocabulary(source: Source, folder: Path) -> Source:
+    """A source without a vocabulary, with the one in the tokenizer.json of its folder or why it has none."""
+    path = folder / FAST_TOKENIZER
+    if source.vocabulary is not None or not path.exists():
+        return source
+    try:
+        rebuilt = rebuilt_vocabulary(path)
+        if rebuilt.size != source.config.vocab_size:
+            raise InputError(
+                f"{path} has {rebuilt.size} pieces, the config says vocab_size={source.config.vocab_size}"
+            )
+        if source.tokenizer not in (None, rebuilt.tokenizer):
+            raise InputError(f"{path} normalises text as {rebuilt.tokenizer}, not as {source.tokenizer}")
+    except InputError as error:
+        return source._replace(no_vocabulary=f"no SentencePiece model can be rebuilt of {error}")
+    return source._replace(rebuilt=rebuilt.model, tokenizer=rebuilt.tokenizer)
 
 
 def rebuilt_vocabulary(path: Path) -> RebuiltVocabulary:

@@ -10,8 +10,10 @@ import pytest
 import albert_tf
 from albert_tf.checkpoints import task_of
 from albert_tf.formats import convert
+from albert_tf.formats.rebuilt_vocabulary import rebuilt_vocabulary
+from albert_tf.text import PieceTokenizer, Vocabulary
 from tests.albert_tf.formats import transformers_script as script
-from tests.tiny import TINY
+from tests.tiny import CORPUS, TINY
 
 pytestmark = pytest.mark.slow
 
@@ -93,6 +95,18 @@ def test_transformers_opens_what_is_written_here(exchange, name, tiny_tokenizer)
     assert theirs and theirs.keys() <= ours.keys()
     for key, value in theirs.items():
         np.testing.assert_allclose(ours[key], value, rtol=0, atol=1e-5, err_msg=key)
+
+
+def test_the_vocabulary_in_what_transformers_writes(exchange, tiny_vocabulary, tmp_path):
+    """It writes a tokenizer.json, and leaves the spiece.model out that it was given."""
+    written = exchange[0] / "tokenizers" / "pretraining"
+    assert not (written / "spiece.model").exists()
+    rebuilt = rebuilt_vocabulary(written / "tokenizer.json")
+    assert rebuilt.tokenizer == {"lowercase": True, "strip_accents": True}
+    ours, theirs = Vocabulary.from_bytes(rebuilt.model), Vocabulary.from_file(tiny_vocabulary)
+    assert ours.pieces == theirs.pieces and ours.ordinary_ids.tolist() == theirs.ordinary_ids.tolist()
+    tokens = [PieceTokenizer(vocabulary)(CORPUS.splitlines()).to_list() for vocabulary in (ours, theirs)]
+    assert tokens[0] == tokens[1]
 
 
 @pytest.mark.parametrize("name", script.THEIRS)

@@ -1,6 +1,7 @@
 """What transformers makes of folders, run in an environment of its own: `python … FOLDER`.
 
-Opens every `FOLDER/ours/<name>` and writes its outputs to `FOLDER/ours/<name>.npz`; makes models of its own,
+Opens every `FOLDER/ours/<name>` and writes its outputs to `FOLDER/ours/<name>.npz` and its tokenizer to
+`FOLDER/tokenizers/<name>`; makes models of its own,
 saves them as `FOLDER/theirs/<name>` and their outputs as `FOLDER/theirs/<name>.npz`.
 """
 
@@ -50,6 +51,7 @@ def main(folder: Path) -> None:
             f"{kind}_keys": np.array(sorted(info[f"{kind}_keys"]), str) for kind in ("missing", "unexpected")
         }
         tokenizer = transformers.AutoTokenizer.from_pretrained(path)
+        tokenizer.save_pretrained(folder / "tokenizers" / path.name)
         tokens = np.array(tokenizer(SENTENCE, add_special_tokens=False)["input_ids"])
         np.savez(f"{path}.npz", tokens=tokens, **keys, **outputs(model, inputs))
     for name, (kind, changes) in THEIRS.items():

@@ -12,11 +12,9 @@ from hub_export import check as check_module
 from hub_export.answers import (
     CheckFailed,
     call_answers,
-    read_expected,
     requests_of,
     session_answers,
     signature_answers,
-    write_expected,
 )
 from hub_export.check import check, has_absolute_path, main
 from hub_export.encoder import encoder_module
@@ -70,26 +68,6 @@ def test_expected_answers_that_cannot_be_read(tmp_path, capsys):
         assert stopped.value.code == 2
         (line,) = capsys.readouterr().err.splitlines()
         assert line.startswith(f"hub_export.check: --expected {tmp_path / name} cannot be read: ")
-
-
-def test_both_loaders_answer_the_same(exported, serving):
-    requests = requests_of(exported.serving, serving)
-    in_session = session_answers(exported.serving, requests)
-    loaded = signature_answers(serving.signatures, requests)
-    assert sorted(in_session) == sorted(loaded)
-    assert len(loaded) == 6
-    for name, array in loaded.items():
-        if array.dtype.kind == "f":
-            np.testing.assert_allclose(in_session[name], array, rtol=0, atol=1e-5)
-
-
-def test_answers_of_a_module_are_those_of_its_parts(encoder, preprocessor, serving):
-    names = {name.split("/")[0] for name in call_answers(encoder)}
-    assert names == {"call", "mlm", "sop"}
-    assert sorted(call_answers(preprocessor)) == [
-        f"call/{name}/0" for name in ("input_mask", "input_type_ids", "input_word_ids")
-    ]
-    assert call_answers(serving) == {}
 
 
 def test_another_answer_than_in_memory_fails(tmp_path):
@@ -237,17 +215,3 @@ def test_a_folder_without_modules_is_status_2(tmp_path, capsys):
         main([str(tmp_path)])
     assert stopped.value.code == 2
     assert capsys.readouterr().err == f"hub_export.check: no saved_model.pb in {tmp_path}\n"
-
-
-def test_expected_answers_survive_the_file(tmp_path):
-    expected = {
-        "encoder": {"call/pooled_output/0": np.array([[1.5, 2.5]], np.float32)},
-        "serving/1": {"fill_mask/tokens/0": np.array([[b"sea", b""]], "S")},
-    }
-    write_expected(tmp_path / "answers.npz", expected)
-    found = read_expected(tmp_path / "answers.npz")
-    assert found.keys() == expected.keys()
-    for folder, arrays in expected.items():
-        assert found[folder].keys() == arrays.keys()
-        for name, array in arrays.items():
-            np.testing.assert_array_equal(found[folder][name], array)

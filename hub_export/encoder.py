@@ -16,6 +16,9 @@ from hub_export.module import Module
 Tensors = Mapping[str, tf.Tensor]
 Forward = Callable[[Tensors, bool], dict[str, Any]]
 
+# What converters to other runtimes look for.
+SIGNATURE = "serving_default"
+
 
 class Network(Module):
     """A forward pass that dropout makes different in training.
@@ -32,6 +35,7 @@ class Network(Module):
         spec = {name: tf.TensorSpec([None, None], tf.int32, name) for name in inputs}
         for training in (False, True):
             self.__call__.get_concrete_function(spec, training=training)
+        self.serve.get_concrete_function(spec)
         self.call_training.get_concrete_function(spec)
 
     @tf.function
@@ -39,6 +43,11 @@ class Network(Module):
         """The outputs by name; `training` turns dropout on."""
         outputs = self._forward(inputs, training)
         return tf.nest.map_structure(lambda tensor: tf.cast(tensor, tf.float32), outputs)
+
+    @tf.function
+    def serve(self, inputs: Tensors) -> dict[str, Any]:
+        """The call by the name that Keras 3's TFSMLayer looks for, which can call no signature of three."""
+        return self(inputs)
 
     @tf.function
     def call_training(self, inputs: Tensors) -> dict[str, Any]:
@@ -71,6 +80,27 @@ def encoder_module(model: keras.Model, vocabulary: str | os.PathLike[str] | None
     if vocabulary is not None:
         module.sp_model_file = tf.saved_model.Asset(os.fspath(vocabulary))
     return module
+
+
+def ids_signature(call: Callable[[Tensors], Tensors]) -> tf.types.experimental.GenericFunction:
+    """The encoder for those who know signatures only, such as servers and other runtimes.
+
+    Args:
+      call: the encoder, from its inputs by name to its outputs.
+    Returns:
+      From `input_word_ids`, `input_mask`, `input_type_ids` int32 [B, S] to float32 `pooled_output` [B, H] and
+      `sequence_output` [B, S, H]. Ranks are checked in the graph: a server does not compare them.
+    """
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32, name) for name in ENCODER_INPUTS])
+    def answer(input_word_ids: tf.Tensor, input_mask: tf.Tensor, input_type_ids: tf.Tensor) -> Tensors:
+        ids = [
+            tf.ensure_shape(tensor, [None, None]) for tensor in (input_word_ids, input_mask, input_type_ids)
+        ]
+        outputs = call(dict(zip(ENCODER_INPUTS, ids, strict=True)))
+        return {name: tf.cast(outputs[name], tf.float32) for name in ("pooled_output", "sequence_output")}
+
+    return answer
 
 
 def _encode(encoder: AlbertEncoder, inputs: Tensors, training: bool) -> dict[str, Any]:

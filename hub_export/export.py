@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
@@ -22,8 +23,15 @@ from albert_tf.errors import InputError
 from albert_tf.files import writing
 from albert_tf.text import PieceTokenizer, Vocabulary
 from albert_tf.tokenizer_settings import TOKENIZER
-from hub_export.check.modules import Answers, CheckFailed, call_answers, signature_answers, write_expected
-from hub_export.encoder import encoder_module
+from hub_export.answers import (
+    Answers,
+    CheckFailed,
+    call_answers,
+    example_ids,
+    signature_answers,
+    write_expected,
+)
+from hub_export.encoder import SIGNATURE, encoder_module, ids_signature
 from hub_export.module import Module
 from hub_export.precision import in_dtype
 from hub_export.preprocessor import Preprocessor
@@ -86,7 +94,14 @@ def export(
         if tokenizer is not None:
             preprocessor = Preprocessor(tokenizer, seq_length)
             expected[PREPROCESSOR] = _save_module(preprocessor, stage / PREPROCESSOR)
-        expected[ENCODER] = _save_module(encoder_module(model, vocabulary), stage / ENCODER)
+        encoder = encoder_module(model, vocabulary)
+        expected[ENCODER] = _save_module(
+            encoder,
+            stage / ENCODER,
+            # Concrete: traced while it is saved, it would trace the encoder's call again.
+            {SIGNATURE: ids_signature(encoder).get_concrete_function()},
+            {SIGNATURE: example_ids()},
+        )
         _describe(Path(run), stage / ENCODER)
         if tokenizer is not None:
             served = f"{SERVING}/{version}"
@@ -139,10 +154,15 @@ def _version_exists(folder: Path) -> FileExistsError:
     return FileExistsError(f"{folder} exists already: a server may hold it; choose another --version")
 
 
-def _save_module(module: Module, folder: Path) -> Answers:
-    """Writes a module; returns what it answers in memory."""
-    tf.saved_model.save(module, str(folder))
-    return call_answers(module)
+def _save_module(
+    module: Module,
+    folder: Path,
+    signatures: Mapping[str, Any] | None = None,
+    requests: Mapping[str, Mapping[str, tf.Tensor]] | None = None,
+) -> Answers:
+    """Writes a module; returns what it answers in memory when called, and its signatures to requests."""
+    tf.saved_model.save(module, str(folder), signatures=signatures)
+    return call_answers(module) | signature_answers(signatures or {}, list((requests or {}).items()))
 
 
 def _describe(run: Path, encoder: Path) -> None:
@@ -158,10 +178,10 @@ def _save_serving(model: keras.Model, tokenizer: PieceTokenizer, seq_length: int
     signatures = serving_signatures(model, tokenizer, seq_length)
     root = Module(model.variables)
     root.tokenizer = tokenizer
-    tf.saved_model.save(root, str(folder), signatures=signatures)
     requests = example_requests(signatures)
+    answers = _save_module(root, folder, signatures, requests)
     write_requests(folder, requests)
-    return signature_answers(signatures, requests.items())
+    return answers
 
 
 def _check_in_fresh_process(stage: Path, expected: Mapping[str, Answers]) -> None:

@@ -9,12 +9,13 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.features import ENCODER_INPUTS, MASK, WORD_IDS
+from albert_tf.features import MASK, WORD_IDS
 from albert_tf.model import AlbertEncoder, AlbertPretrainer
 from albert_tf.text import PieceTokenizer, Vocabulary, pack
 from albert_tf.text.offsets import rows_of
 from albert_tf.text.vocabulary import CLS_ID, MASK_ID, SEP_ID
 from albert_tf.text.vocabulary import MASK as MASK_PIECE
+from hub_export.encoder import ids_signature
 
 # The fillings that `fill_mask` answers with for each mask, at most.
 TOP_K = 5
@@ -72,14 +73,7 @@ def serving_signatures(
     def pair(text: tf.Tensor, text_pair: tf.Tensor) -> Tensors:
         return pooled_output([text, text_pair])
 
-    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32, name) for name in ENCODER_INPUTS])
-    def tokens(input_word_ids: tf.Tensor, input_mask: tf.Tensor, input_type_ids: tf.Tensor) -> Tensors:
-        ids = [
-            tf.ensure_shape(tensor, [None, None]) for tensor in (input_word_ids, input_mask, input_type_ids)
-        ]
-        outputs = encoder(dict(zip(ENCODER_INPUTS, ids, strict=True)), training=False)
-        return {name: tf.cast(outputs[name], tf.float32) for name in ("pooled_output", "sequence_output")}
-
+    tokens = ids_signature(lambda inputs: encoder(inputs, training=False))
     functions = {"serving_default": serving_default, "pair": pair, "tokens": tokens}
     if isinstance(model, AlbertPretrainer):
         functions["fill_mask"] = _fill_mask(model, tokenizer, seq_length)

@@ -35,7 +35,8 @@ def run(flags: argparse.Namespace) -> None:
     with quiet_start():
         import tensorflow as tf
 
-        from hub_export.check.modules import TEXT_OPS, check, read_expected
+        from hub_export.answers import read_expected
+        from hub_export.check.modules import TEXT_OPS, check
     tf.get_logger().setLevel("ERROR")  # the loader of TensorFlow 1 is deprecated, but it is what servers run
     try:
         expected = read_expected(flags.expected) if flags.expected else {}
@@ -57,7 +58,7 @@ def _parser() -> OneLineParser:
         "--expected",
         type=Path,
         metavar="NPZ",
-        help="answers of the models in memory to compare with, a file that hub_export.check.write_expected "
+        help="answers of the models in memory to compare with, a file that hub_export.answers.write_expected "
         "wrote; the export does this itself and keeps no such file",
     )
     return parser

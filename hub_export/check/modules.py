@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -13,11 +12,17 @@ from google.protobuf.message import Message
 from tensorflow.core.protobuf import saved_model_pb2
 
 import albert_tf.text  # noqa: F401, registers the ops of TF Text
-from albert_tf.errors import WorkFailed
-from albert_tf.features import ENCODER_INPUTS, MLM_POSITIONS
-from hub_export.warmup import REQUESTS, read_requests
-
-Answers = dict[str, np.ndarray]
+from hub_export.answers import (
+    CheckFailed,
+    call_answers,
+    compare,
+    is_encoder,
+    requests_of,
+    session_answers,
+    signature_answers,
+)
+from hub_export.encoder import SIGNATURE
+from hub_export.warmup import REQUESTS
 
 # The ops of TF Text that an exported graph may hold: they are in its `ops_lib`, which TF Serving links.
 TEXT_OPS = {
@@ -36,14 +41,8 @@ ABSOLUTE_PATH = re.compile(r"""(^|[\s"'=])((/[^/\s][^/]*){2}|[A-Za-z]:[\\/]\w)|f
 LONGEST_PATH = 4096  # bytes
 TABLE = 100  # strings in one constant: they are a vocabulary's pieces, any of which may look like a path
 
-TEXT = ["Warm words before the first visitor.", ""]
-
 # How far apart numbers may be that two loaders answer, or a module and the model it was made of.
 TOLERANCE, BFLOAT16_TOLERANCE = 1e-5, 0.05
-
-
-class CheckFailed(WorkFailed):
-    """An exported module is not what it should be; the message says which one and why."""
 
 
 def check(folder: Path, expected: Mapping[str, np.ndarray] | None = None) -> set[str]:
@@ -56,25 +55,27 @@ def check(folder: Path, expected: Mapping[str, np.ndarray] | None = None) -> set
       The names of the ops in it.
     Raises:
       CheckFailed: it does not load, or answers nothing or otherwise; a file of its assets is missing; it is
-        served without a warm-up request for each signature; it has an op that TF Serving lacks, an Assert,
-        Python or an absolute path.
+        served without a warm-up request for each signature; it is an encoder without a signature; it has an
+        op that TF Serving lacks, an Assert, Python or an absolute path.
     """
     try:
         module = tf.saved_model.load(str(folder))
         called = call_answers(module)
-        requests = list(read_requests(folder))
+        requests = requests_of(folder, module)
         answered = signature_answers(module.signatures, requests)
-        in_session = session_answers(folder)
+        in_session = session_answers(folder, requests)
     except Exception as error:  # whatever it is that loaders raise
         raise CheckFailed(f"{folder} does not load and answer: {error}") from error
     is_narrow = any(variable.dtype == tf.bfloat16 for variable in getattr(module, "variables", ()))
     tolerance = BFLOAT16_TOLERANCE if is_narrow else TOLERANCE
-    _compare(f"{folder}, as TensorFlow 1 and 2 load it", in_session, answered, tolerance)
+    compare(f"{folder}, as TensorFlow 1 and 2 load it", in_session, answered, tolerance)
     if expected is not None:
-        _compare(f"{folder}, against the model in memory", {**called, **answered}, expected, tolerance)
+        compare(f"{folder}, against the model in memory", {**called, **answered}, expected, tolerance)
     asked = {name for name, _ in requests}
-    if not callable(module) and (lacking := sorted(set(module.signatures) - asked)):
+    if lacking := sorted(set(module.signatures) - asked):
         raise CheckFailed(f"{folder / REQUESTS} has no request for {', '.join(lacking)}: export it anew")
+    if is_encoder(module) and SIGNATURE not in module.signatures:
+        raise CheckFailed(f"{folder} has no signature {SIGNATURE} for other runtimes: export it anew")
     saved = saved_model_pb2.SavedModel.FromString((folder / "saved_model.pb").read_bytes())
     for name in (asset.filename for meta in saved.meta_graphs for asset in meta.asset_file_def):
         if not (folder / "assets" / name).is_file():
@@ -86,69 +87,6 @@ def check(folder: Path, expected: Mapping[str, np.ndarray] | None = None) -> set
     for text in filter(has_absolute_path, strings(saved)):
         raise CheckFailed(f"{folder} has an absolute path in it: {text.decode()}")
     return ops
-
-
-def call_answers(module: Any) -> Answers:
-    """What a preprocessor or an encoder, and the encoder's heads, answer when called; else nothing."""
-    if hasattr(module, "bert_pack_inputs"):
-        return _arrays("call", module(tf.constant(TEXT)))
-    if not callable(module):
-        return {}
-    ids = {name: tf.ones([2, 3], tf.int32) for name in ENCODER_INPUTS}
-    found = _arrays("call", module(ids))
-    for head in ("mlm", "sop", "nsp"):
-        if hasattr(module, head):
-            positions = {MLM_POSITIONS: tf.ones([2, 1], tf.int32)} if head == "mlm" else {}
-            found |= _arrays(head, getattr(module, head)({**ids, **positions}))
-    return found
-
-
-def signature_answers(
-    signatures: Mapping[str, Any], requests: Iterable[tuple[str, Mapping[str, tf.Tensor]]]
-) -> Answers:
-    """What signatures answer to requests, each the name of a signature and its inputs."""
-    found: Answers = {}
-    for name, inputs in requests:
-        found |= _arrays(name, signatures[name](**inputs))
-    return found
-
-
-def session_answers(folder: Path) -> Answers:
-    """What signatures answer to the warm-up requests in a session of TensorFlow 1, as in TF Serving."""
-    requests = list(read_requests(folder))
-    found: Answers = {}
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        signatures = tf.compat.v1.saved_model.load(session, ["serve"], str(folder)).signature_def
-        for name, inputs in requests:
-            fed = {signatures[name].inputs[key].name: value.numpy() for key, value in inputs.items()}
-            fetched = {key: info.name for key, info in signatures[name].outputs.items()}
-            found |= _arrays(name, session.run(fetched, fed))
-    return found
-
-
-def _arrays(name: str, outputs: Mapping[str, Any]) -> Answers:
-    """Outputs as arrays, named `<name>/<output>/<place in it>`; strings as bytes of a fixed width."""
-    found = {}
-    for key, output in outputs.items():
-        for place, tensor in enumerate(tf.nest.flatten(output)):
-            array = np.asarray(tensor)
-            found[f"{name}/{key}/{place}"] = array.astype("S") if array.dtype == object else array
-    return found
-
-
-def _compare(what: str, actual: Answers, expected: Mapping[str, np.ndarray], tolerance: float) -> None:
-    """Raises CheckFailed where two sets of answers have different names, shapes or numbers.
-
-    Strings may differ: fillings of nearly the same score may change places.
-    """
-    for name in sorted(expected.keys() | actual.keys()):
-        if name not in actual or name not in expected:
-            raise CheckFailed(f"{what}: only one of the two answers {name}")
-        a, b = actual[name], expected[name]
-        if a.shape != b.shape:
-            raise CheckFailed(f"{what}: {name} has the shapes {a.shape} and {b.shape}")
-        if a.dtype.kind != "S" and not np.allclose(a, b, rtol=0, atol=tolerance):
-            raise CheckFailed(f"{what}: {name} differs by {np.abs(a - b).max():.3g}")
 
 
 def saved_ops(saved: saved_model_pb2.SavedModel) -> set[str]:
@@ -186,21 +124,3 @@ def strings(message: Message) -> Iterator[bytes]:
                 yield from strings(item)
             elif isinstance(item, str | bytes):
                 yield item.encode() if isinstance(item, str) else item
-
-
-def write_expected(path: Path, expected: Mapping[str, Answers]) -> None:
-    """Writes the answers of models in memory, by the folder of the module, relative to what is checked."""
-    arrays = {
-        f"{folder}|{name}": array for folder, found in expected.items() for name, array in found.items()
-    }
-    np.savez(path, allow_pickle=False, **arrays)
-
-
-def read_expected(path: Path) -> dict[str, Answers]:
-    """What `write_expected` wrote."""
-    expected: dict[str, Answers] = {}
-    with np.load(path) as arrays:
-        for key, array in arrays.items():
-            folder, _, name = key.partition("|")
-            expected.setdefault(folder, {})[name] = array
-    return expected

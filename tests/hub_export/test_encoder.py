@@ -161,6 +161,19 @@ def test_encoder_5_vocabulary_travels_as_an_asset(encoder, exported, run):
     assert tf.io.read_file(path) == (run / "spiece.model").read_bytes()
 
 
+def test_the_signature_answers_as_the_call_does(encoder, tensors, expected):
+    assert list(encoder.signatures) == ["serving_default"]
+    signature = encoder.signatures["serving_default"]
+    _, specs = signature.structured_input_signature
+    assert {name: (spec.shape.as_list(), spec.dtype) for name, spec in specs.items()} == {
+        name: ([None, None], tf.int32) for name in tensors
+    }
+    outputs = signature(**tensors)
+    assert_close({**outputs}, {name: expected[name] for name in ("pooled_output", "sequence_output")})
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"\[24\] is not compatible .* \[\?,\?\]"):
+        signature(**{name: tensor[0] for name, tensor in tensors.items()})
+
+
 def test_encoder_4_a_head_that_the_run_lacks_is_absent(model, tensors, inputs):
     bare = encoder_module(model.encoder)
     assert not hasattr(bare, "mlm")

@@ -13,14 +13,14 @@ import tf_keras as keras
 
 from albert_tf.checkpoints.files import sole_use
 from albert_tf.checkpoints.growth import check_same_text, grown_from
-from albert_tf.checkpoints.run import RECIPE, build_model, create_run, write_json
+from albert_tf.checkpoints.run import RECIPE, build_model, create_run, read_json, write_json
 from albert_tf.checkpoints.steps import clean_up, newest_checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.optimization import create_optimizer
 from albert_tf.recipes import PretrainingRecipe
 from albert_tf.text import Vocabulary
-from albert_tf.training.batches import held_out_batches, seed_of, training_feed
+from albert_tf.training.batches import HeldOut, held_out_batches, hold_out, seed_of, training_feed
 from albert_tf.training.evaluation import evaluator
 from albert_tf.training.loop import FLOAT16_PATIENCE, TrainingState, Work, train
 from albert_tf.training.losses import pretraining_objective
@@ -81,8 +81,10 @@ def _pretrain(settings: Pretraining, strategy: tf.distribute.Strategy, report: C
     # Whatever is wrong with the settings or the text shows here, before anything is written.
     is_exact = keeps_iterator(strategy, settings.data_service)
     start = (newest_checkpoint(run) or 0) if resumed else 0
-    source = training_feed(settings, strategy, settings.seed if is_exact else seed_of(settings.seed, start))
-    held_out_data = held_out_batches(settings)
+    held_out = hold_out(settings, read_json(run / RECIPE) if resumed else None)
+    seed = settings.seed if is_exact else seed_of(settings.seed, start)
+    source = training_feed(settings, strategy, seed, held_out)
+    held_out_data = held_out_batches(settings, held_out)
     optimizer = _optimizer(recipe, settings.precision)
     model = _model(settings, config, start, report)
     optimizer.build(model.trainable_variables)
@@ -91,7 +93,11 @@ def _pretrain(settings: Pretraining, strategy: tf.distribute.Strategy, report: C
     state = TrainingState(
         model=model, optimizer=optimizer, step=step, iterator=iterator if is_exact else None
     )
-    record = {**settings.record(), "replicas": strategy.num_replicas_in_sync}
+    record = {
+        **settings.record(),
+        "held_out": None if held_out is None else held_out.record(),
+        "replicas": strategy.num_replicas_in_sync,
+    }
     if hosts.is_chief and not resumed:
         create_run(run, config, settings.task, settings.vocabulary, settings.tokenizer, record)
     with sole_use(run) if hosts.is_chief else contextlib.nullcontext():
@@ -104,7 +110,7 @@ def _pretrain(settings: Pretraining, strategy: tf.distribute.Strategy, report: C
         check_same_start(every_host(start), run)
         if hosts.is_chief:
             write_json(run / RECIPE, record)
-            report(_plan(settings, model, strategy, start))
+            report(_plan(settings, model, strategy, start, held_out))
         objective = pretraining_objective(recipe.sentence_objective)
         evaluate = evaluator(model, objective)
         update = replica_update(
@@ -127,7 +133,13 @@ def _pretrain(settings: Pretraining, strategy: tf.distribute.Strategy, report: C
         train(run, state, iterator, settings.loop, work)
 
 
-def _plan(settings: Pretraining, model: keras.Model, strategy: tf.distribute.Strategy, start: int) -> str:
+def _plan(
+    settings: Pretraining,
+    model: keras.Model,
+    strategy: tf.distribute.Strategy,
+    start: int,
+    held_out: HeldOut | None,
+) -> str:
     """The line that a run begins with."""
     if start == settings.recipe.steps:
         return (
@@ -137,7 +149,7 @@ def _plan(settings: Pretraining, model: keras.Model, strategy: tf.distribute.Str
     return (
         f"{parameters:,} parameters, {settings.precision}, {strategy.num_replicas_in_sync} × "
         f"{device_kind(strategy)}: {'going on' if start else 'training'} from step {start}, to "
-        f"{settings.recipe.steps}"
+        f"{settings.recipe.steps}{f'; held out: {held_out.what}' if held_out else ''}"
     )
 
 

@@ -22,7 +22,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
     parser.add_argument("--config", required=True, help=f"a JSON file, or one of {', '.join(PRESETS)}")
     paths_flag(parser, "--train", TEXT)
-    held_out = "to evaluate on (what prepare has held out, or else 1 %% of the documents)"
+    held_out = "to evaluate on (what prepare has held out, or else about 1 %% of the text)"
     paths_flag(parser, "--eval", held_out, required=False)
     parser.add_argument("--vocabulary", required=True, help="SentencePiece model; it sets vocab_size")
     parser.add_argument("--output", required=True, help="run directory; resumed where it holds checkpoints")

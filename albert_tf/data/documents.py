@@ -14,7 +14,7 @@ from albert_tf.text.raw.long_lines import bounded_lines
 LONGEST_DOCUMENT = 1 << 17
 DOCUMENTS_SHUFFLED = 1024
 _LINES_AT_ONCE = 256
-_BUCKETS = 1 << 30
+HASHES = 1 << 30  # numbers that a document's hash can be
 BYTES_HASHED = 4096
 _ALL_PIPELINES = -1  # in a seed, where else the number of a pipeline stands
 
@@ -83,7 +83,7 @@ def hash_bucket(texts: tf.Tensor) -> tf.Tensor:
 
     The beginning, so that all parts of a long document lie in one part of a corpus.
     """
-    return tf.strings.to_hash_bucket_fast(tf.strings.substr(texts, 0, BYTES_HASHED), _BUCKETS)
+    return tf.strings.to_hash_bucket_fast(tf.strings.substr(texts, 0, BYTES_HASHED), HASHES)
 
 
 def in_hash_range(buckets: tf.Tensor, share: tuple[float, float]) -> tf.Tensor:
@@ -95,7 +95,7 @@ def in_hash_range(buckets: tf.Tensor, share: tuple[float, float]) -> tf.Tensor:
     Returns:
       bool of the same shape.
     """
-    first, last = (round(edge * _BUCKETS) for edge in share)
+    first, last = (round(edge * HASHES) for edge in share)
     return (buckets >= first) & (buckets < last)
 
 

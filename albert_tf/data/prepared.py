@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.data.documents import Documents, in_hash_range
+from albert_tf.data.documents import Documents
 from albert_tf.errors import InputError
 from albert_tf.text.vocabulary import Vocabulary
 
@@ -45,21 +45,18 @@ def encode_document(tokens: Sequence[int], sentence_lengths: Sequence[int], buck
     )
 
 
-def decode_documents(records: tf.Tensor, hash_range: tuple[float, float] | None = None) -> Documents:
-    """Documents from their records, the inverse of `encode_document`.
-
-    Args:
-      records: string [D].
-      hash_range: of `in_hash_range`; None takes all.
-    """
+def decode_documents(records: tf.Tensor) -> Documents:
+    """Documents from their records, string [D]: the inverse of `encode_document`."""
     features = {name: tf.io.RaggedFeature(tf.int64) for name in (TOKENS, SENTENCE_LENGTHS)}
-    parsed = tf.io.parse_example(records, features | {BUCKET: tf.io.FixedLenFeature([], tf.int64)})
+    parsed = tf.io.parse_example(records, features)
     tokens, lengths = parsed[TOKENS], parsed[SENTENCE_LENGTHS]
-    if hash_range is not None:
-        inside = tf.where(in_hash_range(parsed[BUCKET], hash_range))[:, 0]
-        tokens, lengths = tf.gather(tokens, inside), tf.gather(lengths, inside)
     parts = (tokens.flat_values, lengths.flat_values, lengths.row_lengths())
     return Documents(*(tf.cast(part, tf.int32) for part in parts))
+
+
+def document_hashes(records: tf.Tensor) -> tf.Tensor:
+    """The `hash_bucket` of each document from its record: string [D] → int64 [D]."""
+    return tf.io.parse_example(records, {BUCKET: tf.io.FixedLenFeature([], tf.int64)})[BUCKET]
 
 
 def prepared_files(folder: str, split: str) -> list[str]:

@@ -20,7 +20,8 @@ import tensorflow as tf
 from albert_tf.data.documents import corpus_documents, files_of_part, shuffled
 from albert_tf.data.examples import ExampleMaker, filled_batch
 from albert_tf.data.google_examples import check_example, decode_examples
-from albert_tf.data.sources import DocumentSource, HashRange, Inputs, document_source, find_inputs
+from albert_tf.data.shares import Share
+from albert_tf.data.sources import DocumentSource, Inputs, check_divisible, document_source, find_inputs
 from albert_tf.data.tfrecords import first_example, tfrecord_reader
 from albert_tf.errors import InputError
 from albert_tf.text.fast_tokenizer import FastPieceTokenizer
@@ -30,6 +31,10 @@ from albert_tf.tokenizer_settings import resolved_settings
 
 EXAMPLES_SHUFFLED = 4096
 DOCUMENTS_AT_ONCE = 16
+
+
+class NothingFound(InputError):
+    """Inputs, or a share of them, that no example comes of."""
 
 
 def pretraining_dataset(
@@ -49,7 +54,8 @@ def pretraining_dataset(
     shuffle: bool = True,
     repeat: bool = True,
     input_context: tf.distribute.InputContext | None = None,
-    hash_range: HashRange = None,
+    share: Share | None = None,
+    cache: bool = False,
     data_service: str | None = None,
 ) -> tf.data.Dataset:
     """Masked batches of static shape, as `albert_tf.features.pretraining_spec` describes them.
@@ -82,8 +88,9 @@ def pretraining_dataset(
       repeat: False ends after one epoch, its last batch filled with rows of zero mask and weights, label -1.
       input_context: which of several input pipelines this is; each reads whole files where there are enough
         of them, else every n-th document.
-      hash_range: only documents whose hash lies in this part of the unit interval; (0.0, 0.01) and
-        (0.01, 1.0) divide a corpus into a hundredth and the rest. None takes all.
+      share: only this part of the documents; None takes all.
+      cache: keeps the documents in memory once they have been read to their end, for a small share of a large
+        corpus that is gone over many times; they come in the order of the text.
       data_service: address of a tf.data service's dispatcher, `grpc://host:port`: its workers make the
         batches, each those of other epochs; their order depends on who is faster. Such iterators cannot be
         saved.
@@ -98,10 +105,8 @@ def pretraining_dataset(
     resolved_settings(vocabulary, {"lowercase": lowercase, "strip_accents": strip_accents})
     found = find_inputs(inputs, pieces, lowercase, strip_accents)
     if found.kind == "examples":
-        if hash_range is not None:
-            raise InputError(
-                f"{found.files[0]} holds finished examples, which no share of documents can be held back of"
-            )
+        if share is not None:
+            check_divisible(found)
         example = first_example(found.files)
         max_predictions = check_example(example, found.files[0], seq_length, max_predictions, len(pieces))
     elif max_predictions is None:
@@ -124,11 +129,11 @@ def pretraining_dataset(
     else:
         if found.kind == "text":
             check_text_files(files_of_part(found.files, part))
-        source = document_source(found, FastPieceTokenizer(pieces, lowercase, strip_accents), hash_range)
+        source = document_source(found, FastPieceTokenizer(pieces, lowercase, strip_accents), share)
         # Without a look at the first of them an endless dataset would search for its first example for ever.
         if not _has_examples(corpus_documents(found.files, source.read, part), source, maker):
-            raise InputError(_nothing_found(found, part, hash_range))
-        batches = example_batches(found.files, source, maker, part, epochs, seed, shuffle)
+            raise NothingFound(_nothing_found(found, part, share))
+        batches = example_batches(found.files, source, maker, part, epochs, seed, shuffle, cache)
     if data_service is not None:
         _check_service(data_service)
         dynamic = tf.data.experimental.service.ShardingPolicy.DYNAMIC  # of the epochs, the outermost dataset
@@ -144,6 +149,7 @@ def example_batches(
     epochs: int,
     seed: int,
     shuffle: bool,
+    cache: bool = False,
 ) -> tf.data.Dataset:
     """Documents to masked batches.
 
@@ -155,15 +161,21 @@ def example_batches(
       epochs: how often the files are read, each time for other examples.
       seed: of everything random.
       shuffle: False keeps the order of the documents.
+      cache: keeps the documents in memory, in their order.
     """
     pipeline_seed = tf.constant([seed, part.input_pipeline_id], tf.int64)
 
+    def blocks(order_seed: int | None, epoch: tf.Tensor | int = 0) -> tf.data.Dataset:
+        documents = corpus_documents(files, source.read, part, order_seed, epoch)
+        return documents.batch(DOCUMENTS_AT_ONCE).map(source.decode, tf.data.AUTOTUNE)
+
+    # Made here and not in each epoch, so that all epochs and iterators have it in common.
+    cached = blocks(None).cache() if cache else None
+
     def rows(epoch: tf.Tensor) -> tf.data.Dataset:
         block_seed, example_seed = tf.unstack(tf.random.split(tf.random.fold_in(pipeline_seed, epoch)))
-        documents = corpus_documents(files, source.read, part, seed if shuffle else None, epoch)
         rows = (
-            documents.batch(DOCUMENTS_AT_ONCE)
-            .map(source.decode, tf.data.AUTOTUNE)
+            (blocks(seed if shuffle else None, epoch) if cached is None else cached)
             .enumerate()
             .map(lambda i, block: maker.rows(block, tf.random.fold_in(block_seed, i)), tf.data.AUTOTUNE)
             .unbatch()
@@ -222,12 +234,12 @@ def _has_examples(documents: tf.data.Dataset, source: DocumentSource, maker: Exa
     return any(tf.size(maker.rows(block, tf.constant([0, 0]))) > 0 for block in blocks)
 
 
-def _nothing_found(inputs: Inputs, part: tf.distribute.InputContext, hash_range: HashRange) -> str:
+def _nothing_found(inputs: Inputs, part: tf.distribute.InputContext, share: Share | None) -> str:
     """The error for an epoch without examples."""
     files = inputs.files
     where = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} other files"
     if part.num_input_pipelines > 1:
         where += f", part {part.input_pipeline_id} of {part.num_input_pipelines}"
-    if hash_range is not None:
-        where += f" in hash_range={hash_range}"
+    if share is not None:
+        where += f", from {share.begin:.4g} to {share.end:.4g} of {share.of}"
     return f"{where}: no text to make examples of; documents need at least two words"

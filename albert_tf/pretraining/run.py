@@ -13,14 +13,14 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.checkpoints.growth import check_same_text, grown_from
-from albert_tf.checkpoints.run import RECIPE, build_model, create_run, write_json
+from albert_tf.checkpoints.run import RECIPE, build_model, create_run, read_json, write_json
 from albert_tf.checkpoints.steps import checkpoint_steps, clean_up
 from albert_tf.choices import POLICIES
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import sole_use
 from albert_tf.optimization import create_optimizer
-from albert_tf.pretraining.batches import held_out_batches, seed_of, training_feed
+from albert_tf.pretraining.batches import HeldOut, held_out_batches, hold_out, seed_of, training_feed
 from albert_tf.pretraining.objective import pretraining_objective
 from albert_tf.pretraining.settings import Pretraining
 from albert_tf.recipes import PretrainingRecipe
@@ -81,16 +81,17 @@ def _pretrain(settings: Pretraining, strategy: tf.distribute.Strategy, report: C
     resumed = (run / RECIPE).exists()
     if resumed:
         settings.check_same_run(run, config)
+    held_out = hold_out(settings, read_json(run / RECIPE) if resumed else None)
 
     @functools.cache
     def draw(at: int) -> Feed:
-        return training_feed(settings, strategy, seed_of(settings.seed, at))
+        return training_feed(settings, strategy, seed_of(settings.seed, at), held_out)
 
     # Whatever is wrong with the settings or the text of a new run shows here, before anything is written.
     going_on = resumed and bool(checkpoint_steps(run))
     if not going_on:
         draw(0)
-    held_out_data = held_out_batches(settings)
+    held_out_data = held_out_batches(settings, held_out)
     optimizer = _optimizer(recipe, settings.precision)
     model = _model(settings, config, going_on, report)
     optimizer.build(model.trainable_variables)
@@ -98,7 +99,11 @@ def _pretrain(settings: Pretraining, strategy: tf.distribute.Strategy, report: C
         tf.Variable(0, dtype=tf.int64, trainable=False, name=name) for name in ("step", "drawn_at")
     )
     state = TrainingState(model=model, optimizer=optimizer, step=step, drawn_at=drawn_at)
-    record = {**settings.record(), "replicas": strategy.num_replicas_in_sync}
+    record = {
+        **settings.record(),
+        "held_out": None if held_out is None else held_out.record(),
+        "replicas": strategy.num_replicas_in_sync,
+    }
     if hosts.is_chief and not resumed:
         try:
             create_run(run, config, settings.task, settings.vocabulary, settings.tokenizer, record)
@@ -121,7 +126,7 @@ def _pretrain(settings: Pretraining, strategy: tf.distribute.Strategy, report: C
         if hosts.is_chief:
             set_damaged_aside(run, damaged, start, report)
             write_json(run / RECIPE, record)
-            report(_plan(settings, model, strategy, start))
+            report(_plan(settings, model, strategy, start, held_out))
         objective = pretraining_objective(recipe.sentence_objective)
         evaluate = evaluator(model, objective)
         update = replica_update(
@@ -144,7 +149,13 @@ def _pretrain(settings: Pretraining, strategy: tf.distribute.Strategy, report: C
         train(run, state, iterator, settings.loop, work)
 
 
-def _plan(settings: Pretraining, model: keras.Model, strategy: tf.distribute.Strategy, start: int) -> str:
+def _plan(
+    settings: Pretraining,
+    model: keras.Model,
+    strategy: tf.distribute.Strategy,
+    start: int,
+    held_out: HeldOut | None,
+) -> str:
     """The line that a run begins with."""
     if start == settings.recipe.steps:
         return f"{settings.output} is at its last step, {start}: no update is left, unless with more --steps"
@@ -152,7 +163,7 @@ def _plan(settings: Pretraining, model: keras.Model, strategy: tf.distribute.Str
     return (
         f"{parameters:,} parameters, {settings.precision}, {strategy.num_replicas_in_sync} × "
         f"{device_kind(strategy)}: {'going on' if start else 'training'} from step {start}, to "
-        f"{settings.recipe.steps}"
+        f"{settings.recipe.steps}{f'; held out: {held_out.what}' if held_out else ''}"
     )
 
 

@@ -18,6 +18,7 @@ from albert_tf.corpus import reading
 from albert_tf.corpus import spills as runs
 from albert_tf.corpus.plan import PreparationFailed
 from albert_tf.corpus.prepare import prepare
+from albert_tf.data import Share
 from albert_tf.data.prepared import MOST_SHARDS, decode_documents, read_stats, shard_name
 from albert_tf.data.sources import find_inputs
 from tests.tiny import CORPUS, DOCUMENTS
@@ -221,10 +222,14 @@ def test_held_out_share(held_out, tiny_vocabulary):
     assert count(str(folder / "out" / "eval-*")) == held
     # A hash range means the same documents in text.
     shards = [str(folder / "out" / f"{split}-*") for split in ("train", "eval")]
-    assert count(shards, hash_range=(0.0, 0.2)) == held
-    assert count(shards, hash_range=(0.2, 1.0)) == count(folder / "out", hash_range=(0.2, 1.0)) == train
+    assert count(shards, share=Share("documents", 0.0, 0.2)) == held
+    assert (
+        count(shards, share=Share("documents", 0.2, 1.0))
+        == count(folder / "out", share=Share("documents", 0.2, 1.0))
+        == train
+    )
     (folder / "once.txt").write_text("\n\n".join(SHORT))
-    assert count(folder / "once.txt", hash_range=(0.0, 0.2)) == held
+    assert count(folder / "once.txt", share=Share("documents", 0.0, 0.2)) == held
 
 
 def test_interrupted_and_started_again(prepared, tiny_corpus, tiny_vocabulary, tmp_path, monkeypatch):
@@ -324,7 +329,7 @@ def test_examples(tiny_corpus, tiny_vocabulary, tmp_path):
     )
     assert 2.5 < len(rows) / once["counts"]["examples"] < 3.5
     with pytest.raises(ValueError, match="finished examples, which no share of documents"):
-        albert_tf.pretraining_dataset(folder, tiny_vocabulary, hash_range=(0.0, 0.1), **SIZE)
+        albert_tf.pretraining_dataset(folder, tiny_vocabulary, share=Share("documents", 0.0, 0.1), **SIZE)
 
 
 def test_another_vocabulary_or_normalisation(prepared, tiny_corpus, tiny_vocabulary, tmp_path):

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
+from albert_tf.data import Share
 from albert_tf.data.google_examples import encode_examples
 from albert_tf.text.vocabulary import Vocabulary
 from tests.tiny import CORPUS
@@ -108,7 +109,10 @@ def test_parts_are_disjoint_and_complete(stored, tiny_vocabulary, tmp_path):
     [
         ({"seq_length": 64}, r"examples\.tf_record: its examples have seq_length=48, not 64"),
         ({"max_predictions": 20}, "its examples have max_predictions=8, not 20"),
-        ({"hash_range": (0.0, 0.5)}, "finished examples, which no share of documents can be held back of"),
+        (
+            {"share": Share("documents", 0.0, 0.5)},
+            "finished examples, which no share of documents can be held back of",
+        ),
     ],
 )
 def test_what_does_not_fit(stored, tiny_vocabulary, options, message):

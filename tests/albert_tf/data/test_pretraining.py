@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
+from albert_tf.data import Share
 from albert_tf.data.prepared import encode_document
 from albert_tf.features import pretraining_spec
 from albert_tf.text.fast_tokenizer import FastPieceTokenizer
@@ -162,6 +163,31 @@ def test_examples_do_not_depend_on_the_batch_size(dataset, shuffle):
         return {name: column[real] for name, column in columns.items()}
 
     assert same([rows(3)], [rows(50)])
+
+
+def test_a_cache_is_filled_once(dataset, tiny_corpus, tmp_path):
+    """And gives the same bytes as the text, which is not read any more."""
+    text = tmp_path / "text.txt"
+    text.write_text(tiny_corpus.read_text())
+    options = {"repeat": False, "shuffle": False, "share": Share("documents", 0.0, 0.7)}
+    cached = dataset(text, cache=True, **options)
+    first = as_numpy(cached)
+    text.unlink()
+    assert same(first, as_numpy(cached))
+    assert same(first, as_numpy(dataset(**options)))
+
+
+@pytest.mark.parametrize("of", ["documents", "each document"])
+def test_shares_divide_the_text(dataset, of):
+    def tokens(share):
+        batches = as_numpy(
+            dataset(share=share, seq_length=1500, short_seq_prob=0, shuffle=False, repeat=False)
+        )
+        return sorted(token for batch in batches for a, b, _ in unmasked(batch) for token in (*a, *b))
+
+    parts = [tokens(Share(of, 0.0, 0.4)), tokens(Share(of, 0.4, 1.0))]
+    assert sorted(parts[0] + parts[1]) == tokens(None)
+    assert 0.2 < len(parts[0]) / len(tokens(None)) < 0.6
 
 
 def test_restored_iterator_goes_on_with_the_next_batch(dataset, tmp_path):

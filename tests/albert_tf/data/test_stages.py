@@ -14,7 +14,8 @@ from albert_tf.data.documents import (
 )
 from albert_tf.data.examples import ExampleMaker, filled_batch
 from albert_tf.data.google_examples import decode_examples, encode_examples
-from albert_tf.data.prepared import decode_documents, encode_document
+from albert_tf.data.prepared import decode_documents, document_hashes, encode_document
+from albert_tf.data.shares import between
 from albert_tf.data.tfrecords import tfrecord_reader
 from albert_tf.text.fast_tokenizer import FastPieceTokenizer
 from albert_tf.text.vocabulary import Vocabulary
@@ -66,6 +67,8 @@ TENSOR_STAGES = {
     "hash_bucket": lambda v: (hash_bucket, TEXTS),
     "in_hash_range": lambda v: (lambda x: in_hash_range(x, (0.2, 0.7)), hash_bucket(TEXTS)),
     "tokenized": lambda v: (lambda x: tokenized(x, FastPieceTokenizer(v)), TEXTS),
+    "document_hashes": lambda v: (document_hashes, records(v)),
+    "between": lambda v: (lambda x: between(x, 0.1, 0.8), documents(v)),
     "decode_documents": lambda v: (decode_documents, records(v)),
     "rows": lambda v: (lambda x: maker(v).rows(x, SEED), documents(v)),
     "rows of nsp": lambda v: (lambda x: maker(v, "nsp").rows(x, SEED), documents(v)),

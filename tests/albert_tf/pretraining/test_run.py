@@ -1,6 +1,7 @@
 """Pre-training from text to a run directory; resuming; refusing what would spoil a run."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from albert_tf.pretraining.batches import held_out_batches
 from albert_tf.pretraining.run import pretrain
 from albert_tf.training.strategies import STRATEGIES
 from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, metrics, weights
-from tests.tiny import TINY
+from tests.tiny import CORPUS, TINY
 
 
 def test_run_directory_holds_what_others_read(run, tiny_vocabulary):
@@ -75,8 +76,8 @@ def test_nothing_is_written_where_there_is_nothing_to_learn_from(settings, tmp_p
     empty = tmp_path / "empty.txt"
     empty.write_text("\n\n")
     single = tmp_path / "single.txt"
-    single.write_text("A document alone cannot be held out.\nNot even a hundredth of it.\n")
-    with pytest.raises(ValueError, match=r"1% is held out.*name other text by --eval"):
+    single.write_text("Two words\n")
+    with pytest.raises(ValueError, match=r"no text to hold out of .*single\.txt.*name other text by --eval"):
         pretrain(settings(tmp_path / "run", eval=None, train=[str(single)]))
     with pytest.raises(ValueError, match="optimizer='sgd' is none of"):
         pretrain(settings(tmp_path / "run", recipe=RECIPE.replace(optimizer="sgd")))
@@ -88,6 +89,25 @@ def test_nothing_is_written_where_there_is_nothing_to_learn_from(settings, tmp_p
     with pytest.raises(ValueError, match=r"seq_length=128 is more than max_position_embeddings=64"):
         pretrain(settings(tmp_path / "run", recipe=RECIPE.replace(seq_length=128)))
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "held_out"),
+    [
+        (CORPUS, r"1 of 8 documents, 1[0-9]\.\d% of the text"),
+        ("Two sentences are all there is.\nThe second one is held out.\n", "the last 1% of each document"),
+    ],
+)
+def test_a_small_corpus_is_evaluated_on_a_part_of_it(settings, tmp_path, text, held_out):
+    """Which the run says, and keeps out of its training when it is resumed."""
+    (tmp_path / "text.txt").write_text(text)
+    recipe, lines = RECIPE.replace(steps=2, warmup_steps=0), []
+    made = settings(train=[str(tmp_path / "text.txt")], eval=None, recipe=recipe)
+    pretrain(made, lines.append)
+    assert re.search(rf"from step 0, to 2; held out: {held_out}$", lines[-1])
+    pretrain(settings(made.output, train=made.train, eval=None, recipe=recipe.replace(steps=3)), lines.append)
+    assert re.search(rf"from step 2, to 3; held out: {held_out}$", lines[-1])
+    assert [line["step"] for line in metrics(made.output) if "eval_loss" in line] == [2, 3]
 
 
 def test_held_out_examples_are_the_same_whatever_the_seed(settings):

@@ -9,19 +9,22 @@ import tensorflow as tf
 
 
 class Term(NamedTuple):
-    """One classification loss over the rows of a batch.
+    """One loss over the rows of a batch.
 
     A replica, a microbatch or an evaluation's batch sees a part of the rows; sums can be added up and
     divided once, means cannot.
     """
 
-    loss: tf.Tensor  # Σ weight · cross-entropy, in nats
-    correct: tf.Tensor  # Σ weight · (argmax = label)
+    loss: tf.Tensor  # Σ weight · loss, in nats of a classification
+    correct: tf.Tensor  # Σ weight · (argmax = label); not a number of what is not a classification
     weight: tf.Tensor  # Σ weight
 
 
 class Objective(NamedTuple):
-    """What a model is trained for: the terms of a batch, and their weights without running the model."""
+    """What a model is trained for: the terms of a batch, and their weights without running the model.
+
+    The weights are also asked for of several microbatches at once, [A, B, …].
+    """
 
     names: tuple[str, ...]
     terms: Callable[[Mapping[str, Any], Mapping[str, tf.Tensor]], dict[str, Term]]

@@ -16,15 +16,17 @@ def term_metrics(terms: Mapping[str, Term], prefix: str = "") -> dict[str, float
       terms: the summed terms by name, as numbers or scalar tensors.
       prefix: put before each name, such as "eval_".
     Returns:
-      `loss`, the sum of the means, and `<term>_loss` (nats) and `<term>_accuracy` for each term; the masked
-      tokens' perplexity besides. A term without any weight is not a number.
+      `loss`, the sum of the means, and `<term>_loss` (nats) and `<term>_accuracy` for each term, but for
+      regression only the loss; the masked tokens' perplexity besides. A term without any weight is not a
+      number.
     """
     means = {name: Term(*(float(part) for part in term)) for name, term in terms.items()}
     figures = {}
     for name, term in means.items():
         weight = term.weight or np.nan
         figures[f"{name}_loss"] = term.loss / weight
-        figures[f"{name}_accuracy"] = term.correct / weight
+        if not np.isnan(term.correct):
+            figures[f"{name}_accuracy"] = term.correct / weight
     if "mlm" in means:
         # Beyond e^88 there are no float32 numbers, which TensorBoard takes.
         figures["mlm_perplexity"] = float(np.exp(np.minimum(figures["mlm_loss"], 88)))

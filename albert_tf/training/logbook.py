@@ -14,9 +14,8 @@ from typing import TextIO
 import tensorflow as tf
 from tqdm import tqdm
 
-from albert_tf.errors import InputError
-
-METRICS = "metrics.jsonl"
+from albert_tf.checkpoints.figures import METRICS, read_figures
+from albert_tf.checkpoints.files import write_file
 
 FIGURES = {
     # How the figures that are shown are written; the others go to the files only.
@@ -50,7 +49,7 @@ class Logbook:
     def __init__(self, run: Path, first_step: int, last_step: int, stream: TextIO = sys.stderr):
         self._last_step = last_step
         self._started = (time.monotonic(), first_step)
-        self._jsonl = _open_jsonl(run / METRICS, first_step)
+        self._jsonl = _open_jsonl(run, first_step)
         self._tensorboard = tf.summary.create_file_writer(str(run / "tensorboard"))
         self._stream = stream
         self._bar = (
@@ -124,22 +123,14 @@ class NoLogbook(contextlib.nullcontext["NoLogbook"]):
 
 def evaluations(run: Path) -> dict[int, float]:
     """The losses of a run's evaluations by step."""
-    lines = (json.loads(line) for line in (run / METRICS).read_bytes().splitlines())
+    lines = read_figures(run)
     return {line["step"]: line["eval_loss"] for line in lines if line.get("eval_loss") is not None}
 
 
-def _open_jsonl(path: Path, first_step: int) -> TextIO:
+def _open_jsonl(run: Path, first_step: int) -> TextIO:
     """The file, opened to append, without lines of later steps than `first_step`."""
-    kept, lines = b"", path.read_bytes().splitlines(keepends=True) if path.exists() else []
-    for number, line in enumerate(lines, start=1):
-        if not line.endswith(b"\n"):
-            break  # the process was killed while it wrote this one
-        try:
-            if json.loads(line)["step"] <= first_step:
-                kept += line
-        except (ValueError, TypeError, LookupError):
-            raise InputError(f"{path}: line {number} is damaged: mend it, or move the file away") from None
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_bytes(kept)
-    temporary.replace(path)
+    path = run / METRICS
+    if path.exists():
+        kept = [line for line in read_figures(run) if line["step"] <= first_step]
+        write_file(path, "".join(json.dumps(line) + "\n" for line in kept))
     return path.open("a", encoding="utf-8")

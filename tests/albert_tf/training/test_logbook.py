@@ -40,11 +40,13 @@ def test_a_bar_on_a_terminal(tmp_path):
     assert "loss 1.0000" in stream.getvalue()
 
 
-@pytest.mark.parametrize("line", [b"5", b'{"loss": 1}', b"\xff\xfe", b'{"step": 4, "lo'])
+@pytest.mark.parametrize("line", [b"5", b'{"loss": 1}', b'{"step": 4, "eval_loss": "3.1"}'])
 def test_a_damaged_line_is_named(tmp_path, line):
     content = b'{"step": 2}\n' + line + b'\n{"step": 6}\n'
     (tmp_path / "metrics.jsonl").write_bytes(content)
-    with pytest.raises(ValueError, match=r"metrics\.jsonl: line 2 is damaged: mend it"):
+    with pytest.raises(
+        ValueError, match=r"metrics\.jsonl, line 2: not an object of numbers with a step, .*: mend"
+    ):
         Logbook(tmp_path, 4, 10, io.StringIO())
     assert (tmp_path / "metrics.jsonl").read_bytes() == content
 

@@ -58,7 +58,7 @@ FLAGS = (
 
 # What only some modules may import; none means that none may.
 HOMES = {
-    "apache_beam": ("albert_tf.data.corpus", "albert_tf.data.beam_files"),
+    "apache_beam": ("albert_tf.data.corpus", "albert_tf.data.beam_files", "albert_tf.beam_worker"),
     "matplotlib": ("albert_tf.analysis",),
     "safetensors": ("albert_tf.checkpoints.huggingface",),
     "tensorflow_text": ("albert_tf.text",),

@@ -180,13 +180,39 @@ def begin(plan: Preparation) -> str:
     return "new" if there is None else "starts over"
 
 
+def has_finished_tasks(plan: Preparation) -> bool:
+    """Whether a second start would go on from something."""
+    folder = plan.unfinished()
+    names = tf.io.gfile.listdir(folder) if tf.io.gfile.exists(folder) else []
+    return any(name.endswith(".json") and name != _SETTINGS for name in names)
+
+
+@contextmanager
+def nothing_left_of_a_failure(plan: Preparation) -> Iterator[None]:
+    """Removes the folders that the block has made if it fails before any task is finished."""
+    made, folder = [], plan.output
+    while folder and not tf.io.gfile.exists(folder):
+        made.append(folder)
+        folder = os.path.dirname(folder)  # noqa: PTH120
+    try:
+        yield
+    except Exception:
+        if not has_finished_tasks(plan):
+            if tf.io.gfile.exists(plan.unfinished()):
+                tf.io.gfile.rmtree(plan.unfinished())
+            for folder in made:
+                if tf.io.gfile.exists(folder) and not tf.io.gfile.listdir(folder):
+                    tf.io.gfile.rmtree(folder)
+        raise
+
+
 def finish(plan: Preparation) -> dict[str, Any]:
     """Writes stats.json from what the tasks have counted, and removes what is no longer needed.
 
     Returns:
       The content of stats.json.
     Raises:
-      PreparationFailed: there is not one document; then nothing is left.
+      PreparationFailed: there is not one document; then no shard is left.
     """
     counts: Counter[str] = Counter()
     shards: dict[str, Any] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, NamedTuple
@@ -10,12 +11,15 @@ from typing import IO, NamedTuple
 import tensorflow as tf
 
 from albert_tf.data.documents import BYTES_HASHED, LONGEST_DOCUMENT
+from albert_tf.errors import InputError
 from albert_tf.text.file_checks import GZIP_SUFFIX, HEAD_BYTES, check_is_text, decompressed
 from albert_tf.text.long_lines import LONGEST_SENTENCE, bounded_lines
 from albert_tf.text.sentences import split_sentences
 
 PIECE_BYTES = 32 << 20
 _END_OF_DOCUMENT = b""
+# How a JSON object begins, with the name of its first field.
+_JSON_FIELD = re.compile(rb'\s*\{\s*"([^"\\]|\\.)*"\s*:')
 
 
 class Piece(NamedTuple):
@@ -70,6 +74,27 @@ def read_piece(
             opened.seek(0)
         sentences = FORMATS[input_format](_lines(opened, piece.begin), end, text_field, counts)
         yield from _documents(sentences, counts)
+
+
+def check_beginning(file: str, stream: IO[bytes], input_format: str) -> None:
+    """ValueError if a file does not begin like text of a format.
+
+    Args:
+      file: its name.
+      stream: its content, as it is stored.
+      input_format: a key of FORMATS.
+    """
+    with decompressed(file, stream) as opened:
+        head = opened.read(HEAD_BYTES)
+    check_is_text(head, file)
+    lines = [line for line in head.splitlines() if line.strip()]
+    if len(head) == HEAD_BYTES and len(lines) > 1:
+        del lines[-1]  # of which the beginning may hold a part
+    if input_format != "jsonl" and lines and all(map(_JSON_FIELD.match, lines)):
+        raise InputError(
+            f"{file} holds JSON objects, one a line, which input_format={input_format} takes for text: "
+            "say --input_format jsonl, and by --text_field where in them the text is"
+        )
 
 
 def _documents(sentences: Iterator[bytes], counts: Counter[str]) -> Iterator[Part]:

@@ -2,6 +2,7 @@ import collections
 import gzip
 import json
 import os
+import random
 import re
 import subprocess
 import sys
@@ -430,8 +431,38 @@ def test_bad_input(tiny_corpus, tiny_vocabulary, tmp_path):
     with pytest.raises(PreparationFailed, match=r"cut\.gz is damaged or cut off"):
         start(tmp_path / "cut.gz")
     (tmp_path / "wide.txt").write_bytes(CORPUS.encode("utf-16"))
-    with pytest.raises(PreparationFailed, match=r"wide\.txt is not text in UTF-8.*leave it out"):
-        start(tmp_path / "wide.txt")
+    with pytest.raises(ValueError, match=r"wide\.txt is not text in UTF-8.*leave it out"):
+        start([tiny_corpus, tmp_path / "wide.txt"])
+    (tmp_path / "text.jsonl").write_text(json.dumps({"text": CORPUS}) + "\n")
+    for input_format in ("lines", "document_per_line"):
+        with pytest.raises(
+            ValueError, match=r"text\.jsonl holds JSON objects, one a line, .*--input_format jsonl"
+        ):
+            start(tmp_path / "text.jsonl", input_format=input_format)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("place", ["out", "there/out", "there"])
+def test_a_failure_leaves_no_folders(place, tiny_vocabulary, tmp_path, monkeypatch):
+    """Unless there is something in them to go on from, or they were there before."""
+    (tmp_path / "there").mkdir()
+    noise = random.Random(0).choices("the hat and a loaf\n", k=1_000_000)
+    (tmp_path / "cut.gz").write_bytes(gzip.compress("".join(noise).encode())[:-9])
+    (tmp_path / "text.txt").write_text("the hat")
+    before = sorted(tmp_path.rglob("*"))
+
+    def start(inputs):
+        with pytest.raises(PreparationFailed) as failure:
+            prepare(inputs, tmp_path / place / "further", tiny_vocabulary, shards=1, report=quiet)
+        return str(failure.value)
+
+    message = f"{tmp_path}/cut.gz is damaged or cut off"
+    failure = start(tmp_path / "cut.gz")
+    assert failure.startswith(message) and failure.endswith("not compressed")
+    assert sorted(tmp_path.rglob("*")) == before
+    failure = start([tmp_path / "text.txt", tmp_path / "cut.gz"])
+    assert failure.startswith(message) and failure.endswith("; the same command goes on from what is done")
+    assert (tmp_path / place / "further" / "unfinished" / "run-000000.json").exists()
 
 
 def test_the_counts_of_a_long_document_add_up(tiny_vocabulary, tmp_path):
@@ -449,10 +480,15 @@ def test_the_names_of_the_most_shards_have_the_same_length():
     assert len(shard_name("train", 0, MOST_SHARDS + 1)) > len(last)
 
 
-def test_a_failure_is_one_line(tiny_vocabulary, tmp_path):
+@pytest.mark.parametrize("mode", ["in_memory", pytest.param("multi_processing", marks=pytest.mark.slow)])
+def test_a_failure_is_one_line(mode, tiny_vocabulary, tmp_path):
     """In a process of its own, where Beam's log would be seen."""
-    (tmp_path / "text.txt").write_bytes(bytes(range(256)) * 8)
-    command = [sys.executable, "-m", "albert_tf", "prepare", "--input", "text.txt", "--output", "out"]
+    noise = random.Random(0).choices("the hat and a loaf\n", k=1_000_000)
+    content = bytearray(gzip.compress("".join(noise).encode()))
+    content[-8] ^= 1
+    (tmp_path / "text.gz").write_bytes(content)
+    command = [sys.executable, "-m", "albert_tf", "prepare", "--input", "text.gz", "--output", "a/b"]
+    command += [f"--direct_running_mode={mode}", "--direct_num_workers=2"]
     done = subprocess.run(
         [*command, "--vocabulary", str(tiny_vocabulary)],
         cwd=tmp_path,
@@ -463,9 +499,10 @@ def test_a_failure_is_one_line(tiny_vocabulary, tmp_path):
     )
     assert done.returncode == 1
     assert done.stdout == ""
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("albert-tf prepare: text.txt is not text in UTF-8: ")
-    assert line.endswith("or leave it out; the same command goes on from what is done")
+    (line,) = [line for line in done.stderr.splitlines() if " pieces read, " not in line]
+    assert line.startswith("albert-tf prepare: text.gz is damaged or cut off (CRC check failed")
+    assert line.endswith("rename it if it is not compressed")
+    assert {path.name for path in tmp_path.iterdir()} == {"text.gz"}
 
 
 @pytest.mark.parametrize(
@@ -495,7 +532,7 @@ def test_no_documents(text, input_format, message, tiny_vocabulary, tmp_path):
             report=quiet,
             input_format=input_format,
         )
-    assert not list((tmp_path / "out").iterdir())
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@ import collections
 import gzip
 import io
 import json
+from contextlib import nullcontext
 
 import pytest
 from hypothesis import given, settings
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from albert_tf.data import reading
 from albert_tf.data.documents import LONGEST_DOCUMENT
-from albert_tf.data.reading import Piece, pieces, read_piece
+from albert_tf.data.reading import Piece, check_beginning, pieces, read_piece
 from albert_tf.text.long_lines import PART
 
 
@@ -83,6 +84,33 @@ def test_what_is_not_text():
         read("A word.\n".encode("utf-16") * 100)
     with pytest.raises(ValueError, match=r"text\.gz is not text in UTF-8"):
         read(gzip.compress(bytes(range(256)) * 40), name="text.gz")
+
+
+@pytest.mark.parametrize(
+    ("content", "is_json"),
+    [
+        ('{"text": "a"}\n', True),
+        ('\n{ "te\\"xt" : 1}\n{"text": "' + "a" * 10_000, True),
+        ('{"text": "' + "a" * 10_000, True),
+        ('{"text": "' + "a" * 4080 + '"}\n{"te', True),
+        ('{"text": "a"}\nA line of text.\n', False),
+        ('{\n  "text": "a"\n}\n', False),
+        ('{"Stop!" she cried.\n', False),
+        ("{}\n", False),
+        ("", False),
+    ],
+)
+@pytest.mark.parametrize("compressed", [False, True])
+def test_json_lines_are_told_from_text(content, is_json, compressed):
+    name = "text.gz" if compressed else "text.txt"
+    stored = gzip.compress(content.encode()) if compressed else content.encode()
+    check_beginning(name, io.BytesIO(stored), "jsonl")
+    with (
+        pytest.raises(ValueError, match=f"{name} holds JSON .*--input_format jsonl")
+        if is_json
+        else nullcontext()
+    ):
+        check_beginning(name, io.BytesIO(stored), "lines")
 
 
 def test_a_long_document_comes_in_parts_with_one_head():

@@ -36,6 +36,7 @@ MAY_IMPORT = {
     "albert_tf.analysis": (*BASE, "albert_tf.model", "albert_tf.checkpoints"),
     "albert_tf.cli": ("albert_tf",),
     "albert_tf.__main__": ("albert_tf",),
+    "albert_tf.beam_worker": ("albert_tf.startup", "albert_tf.data"),
     "albert_tf": ("albert_tf",),
     "hub_export": (
         "albert_tf.startup",

@@ -40,7 +40,7 @@ from albert_tf.data.preparation import (
     read_json,
     shown,
 )
-from albert_tf.data.prepared import stats_path
+from albert_tf.data.prepared import read_stats
 from albert_tf.data.reading import Piece, check_beginning, pieces
 from albert_tf.data.runs import write_run, write_shard
 from albert_tf.errors import InputError
@@ -118,7 +118,7 @@ def _prepare(
     state = begin(plan)
     if state == "done":
         report(f"{plan.output} is finished already, with these settings: nothing to do")
-        return read_json(stats_path(plan.output))
+        return read_stats(plan.output)
     if state == "starts over":
         report(f"{plan.output} was begun with other settings: starts over")
     if state == "has lost shards":

@@ -14,7 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.data.prepared import BYTES, EVAL, MOST_SHARDS, TRAIN, shard_name, stats_path
+from albert_tf.data.prepared import BYTES, EVAL, MOST_SHARDS, TRAIN, read_stats, shard_name, stats_path
 from albert_tf.data.reading import FORMATS
 from albert_tf.errors import InputError
 from albert_tf.text.vocabulary import Vocabulary
@@ -145,11 +145,11 @@ def begin(plan: Preparation) -> str:
       "new", "goes on", "done", "starts over" (other settings) or "has lost shards" (all are made again).
 
     Raises:
-      ValueError: the folder holds a corpus prepared with other settings.
+      ValueError: the folder holds a corpus prepared with other settings, or a damaged stats.json.
     """
     settings = plan.settings()
-    stats = read_json(stats_path(plan.output))
-    if stats is not None:
+    if tf.io.gfile.exists(stats_path(plan.output)):
+        stats = read_stats(plan.output)
         differing = [
             f"{name} is {stats['settings'].get(name)!r} there and {value!r} here"
             for name, value in settings.items()
@@ -280,8 +280,13 @@ def write_json(path: str, value: Any) -> None:
 
 
 def read_json(path: str) -> Any:
-    """The content of a JSON file, None where there is none."""
+    """What is in a JSON file of unfinished work, None where there is none; ValueError where it is damaged."""
     if not tf.io.gfile.exists(path):
         return None
-    with tf.io.gfile.GFile(path) as file:
-        return json.loads(file.read())
+    with tf.io.gfile.GFile(path, "rb") as file:
+        content = file.read()
+    try:
+        return json.loads(content)
+    except ValueError:
+        folder = os.path.dirname(path)  # noqa: PTH120
+        raise InputError(f"{path} is damaged: delete {folder} and type the same command again") from None

@@ -14,11 +14,12 @@ import tensorflow as tf
 
 import albert_tf
 from albert_tf import cli
-from albert_tf.data import corpus, reading, runs
+from albert_tf.data import corpus, held_out_shards, reading, runs
 from albert_tf.data.corpus import prepare
 from albert_tf.data.preparation import PreparationFailed
 from albert_tf.data.prepared import MOST_SHARDS, decode_documents, read_stats, shard_name
 from albert_tf.data.sources import find_inputs
+from albert_tf.errors import InputError
 from tests.tiny import CORPUS, DOCUMENTS
 
 SIZE = {"batch_size": 8, "seq_length": 48}
@@ -381,6 +382,47 @@ def test_a_lost_shard_is_made_again(prepared, tiny_corpus, tiny_vocabulary, tmp_
     assert lines[0] == f"{tmp_path} was finished, but has lost shards since: starts over"
     assert content(tmp_path) == content(prepared)
     assert read_stats(str(tmp_path)) == read_stats(str(prepared))
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", "{", "", "\xff", "null", "shards", "shard", "vocabulary"])
+def test_damaged_stats(content, prepared, tiny_corpus, tiny_vocabulary, tmp_path):
+    """Named in one error by whatever reads the folder, with what helps; and the advice does help."""
+    for file in prepared.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    stats = read_stats(str(prepared))
+    changed = {
+        "shards": {"shards": {}},
+        "shard": {"shards": {"train-00000-of-00001": 7}},
+        "vocabulary": {"vocabulary": 7},
+    }
+    if content in changed:
+        content = json.dumps({**stats, **changed[content]})
+    (tmp_path / "stats.json").write_text(content, "latin-1")
+
+    def make():
+        return prepare(tiny_corpus, tmp_path, tiny_vocabulary, shards=2, report=quiet)
+
+    for read in (
+        lambda: albert_tf.pretraining_dataset(tmp_path, tiny_vocabulary),
+        lambda: albert_tf.pretraining_dataset(str(tmp_path / "train-*"), tiny_vocabulary),
+        lambda: held_out_shards(tmp_path),
+        make,
+    ):
+        with pytest.raises(InputError, match=r"stats\.json is damaged, .* delete it and type the command"):
+            read()
+
+
+def test_the_advice_about_damaged_stats_helps(prepared, tiny_corpus, tiny_vocabulary, tmp_path):
+    for file in prepared.glob("*.tfrecord"):
+        (tmp_path / file.name).write_bytes(file.read_bytes()[:-20])
+    prepare(tiny_corpus, tmp_path, tiny_vocabulary, shards=2, report=quiet)
+    assert content(tmp_path) == content(prepared)
+    assert read_stats(str(tmp_path)) == read_stats(str(prepared))
+    (tmp_path / "stats.json").unlink()
+    (tmp_path / "unfinished").mkdir()
+    (tmp_path / "unfinished" / "settings.json").write_text("{")
+    with pytest.raises(InputError, match=r"settings\.json is damaged: delete .*/unfinished and type"):
+        prepare(tiny_corpus, tmp_path, tiny_vocabulary, shards=2, report=quiet)
 
 
 def test_documents_and_examples_together(prepared, tiny_corpus, tiny_vocabulary, tmp_path):

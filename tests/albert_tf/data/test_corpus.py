@@ -456,6 +456,8 @@ def test_bad_input(tiny_corpus, tiny_vocabulary, tmp_path):
         start(shards=100_000)
     with pytest.raises(ValueError, match=r"eval_share=1\.5 must be at least 0 and below 1"):
         start(eval_share=1.5)
+    with pytest.raises(ValueError, match="eval_share=nan must be at least 0 and below 1"):
+        start(eval_share=float("nan"))
     with pytest.raises(ValueError, match="input_format='xml' is none of lines, document_per_line, jsonl"):
         start(input_format="xml")
     with pytest.raises(ValueError, match="seq_length=3 is too short"):

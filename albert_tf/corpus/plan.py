@@ -15,7 +15,7 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.choices import INPUT_FORMATS, OUTPUT_FORMATS
-from albert_tf.data.prepared import BYTES, EVAL, MOST_SHARDS, TRAIN, shard_name, stats_path
+from albert_tf.data.prepared import BYTES, EVAL, MOST_SHARDS, TRAIN, read_stats, shard_name, stats_path
 from albert_tf.errors import InputError, WorkFailed
 from albert_tf.text.vocabulary import Vocabulary
 
@@ -146,7 +146,7 @@ def begin(plan: Preparation) -> str:
       "new", "goes on", "done", "starts over" (other settings) or "has lost shards" (all are made again).
 
     Raises:
-      ValueError: the folder holds a corpus prepared with other settings.
+      ValueError: the folder holds a corpus prepared with other settings, or a damaged stats.json.
       FileExistsError: it is a file.
     """
     if tf.io.gfile.exists(plan.output) and not tf.io.gfile.isdir(plan.output):
@@ -154,8 +154,8 @@ def begin(plan: Preparation) -> str:
     settings = plan.settings()
     fields = {field.name: field.default for field in dataclasses.fields(plan)}
     defaults = {name: value for name, value in fields.items() if value is not dataclasses.MISSING}
-    stats = read_json(stats_path(plan.output))
-    if stats is not None:
+    if tf.io.gfile.exists(stats_path(plan.output)):
+        stats = read_stats(plan.output)
         made_with = {**defaults, **stats["settings"]}
         differing = [
             f"{name} is {made_with.get(name)!r} there and {value!r} here"
@@ -187,13 +187,39 @@ def begin(plan: Preparation) -> str:
     return "new" if there is None else "starts over"
 
 
+def has_finished_tasks(plan: Preparation) -> bool:
+    """Whether a second start would go on from something."""
+    folder = plan.unfinished()
+    names = tf.io.gfile.listdir(folder) if tf.io.gfile.exists(folder) else []
+    return any(name.endswith(".json") and name != _SETTINGS for name in names)
+
+
+@contextmanager
+def nothing_left_of_a_failure(plan: Preparation) -> Iterator[None]:
+    """Removes the folders that the block has made if it fails before any task is finished."""
+    made, folder = [], plan.output
+    while folder and not tf.io.gfile.exists(folder):
+        made.append(folder)
+        folder = os.path.dirname(folder)  # noqa: PTH120
+    try:
+        yield
+    except Exception:
+        if not has_finished_tasks(plan):
+            if tf.io.gfile.exists(plan.unfinished()):
+                tf.io.gfile.rmtree(plan.unfinished())
+            for folder in made:
+                if tf.io.gfile.exists(folder) and not tf.io.gfile.listdir(folder):
+                    tf.io.gfile.rmtree(folder)
+        raise
+
+
 def finish(plan: Preparation) -> dict[str, Any]:
     """Writes stats.json from what the tasks have counted, and removes what is no longer needed.
 
     Returns:
       The content of stats.json.
     Raises:
-      PreparationFailed: there is not one document; then nothing is left.
+      PreparationFailed: there is not one document; then no shard is left.
     """
     counts: Counter[str] = Counter()
     shards: dict[str, Any] = {}
@@ -261,8 +287,13 @@ def write_json(path: str, value: Any) -> None:
 
 
 def read_json(path: str) -> Any:
-    """The content of a JSON file, None where there is none."""
+    """What is in a JSON file of unfinished work, None where there is none; ValueError where it is damaged."""
     if not tf.io.gfile.exists(path):
         return None
-    with tf.io.gfile.GFile(path) as file:
-        return json.loads(file.read())
+    with tf.io.gfile.GFile(path, "rb") as file:
+        content = file.read()
+    try:
+        return json.loads(content)
+    except ValueError:
+        folder = os.path.dirname(path)  # noqa: PTH120
+        raise InputError(f"{path} is damaged: delete {folder} and type the same command again") from None

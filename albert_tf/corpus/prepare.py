@@ -11,9 +11,13 @@ import contextlib
 import io
 import logging
 import os
+import re
+import shlex
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import apache_beam as beam
@@ -22,19 +26,30 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.runner import PipelineRunner, create_runner
+from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
 from albert_tf.corpus.beam_files import open_file, sized_files
-from albert_tf.corpus.plan import Preparation, PreparationFailed, begin, finish, read_json, shown
-from albert_tf.corpus.reading import Piece, pieces
+from albert_tf.corpus.plan import (
+    Preparation,
+    PreparationFailed,
+    begin,
+    finish,
+    has_finished_tasks,
+    nothing_left_of_a_failure,
+    read_json,
+    shown,
+)
+from albert_tf.corpus.reading import Piece, check_beginning, pieces
 from albert_tf.corpus.spills import write_run, write_shard
 from albert_tf.corpus.stored_examples import example_maker
-from albert_tf.data.prepared import stats_path
+from albert_tf.data.prepared import read_stats
 from albert_tf.errors import InputError
-from albert_tf.text.raw.paths import Paths
+from albert_tf.text.raw.paths import QUESTIONS_AT_ONCE, Paths
 from albert_tf.text.vocabulary import Vocabulary
 from albert_tf.tokenizer_settings import TOKENIZER_DEFAULTS, resolved_settings
 
 _SECONDS_BETWEEN_REPORTS = 5.0
+_ERROR_CLASS = re.compile(r"^(\w+\.)+\w+: ")  # at the beginning of a traceback's last line
 
 
 def prepare(
@@ -81,12 +96,34 @@ def prepare(
         model=model,
         **settings,
     )
+    # Before hours of work:
     if plan.format == "examples":
-        example_maker(plan)  # which checks the sizes before hours of work
+        example_maker(plan)  # which checks the sizes
+    _check_beginnings(plan)
+    with nothing_left_of_a_failure(plan):
+        return _prepare(plan, options, runner, report)
+
+
+def _check_beginnings(plan: Preparation) -> None:
+    """ValueError unless all files begin like text in the format that they are said to have."""
+
+    def check(file: str) -> None:
+        with open_file(file) as stream:
+            check_beginning(file, stream, plan.input_format)
+
+    with ThreadPoolExecutor(QUESTIONS_AT_ONCE) as pool:
+        for _ in pool.map(check, [file for file, _ in plan.files]):
+            pass
+
+
+def _prepare(
+    plan: Preparation, options: PipelineOptions, runner: PipelineRunner, report: Callable[[str], None]
+) -> dict[str, Any]:
+    """What is missing of a corpus; the content of its stats.json."""
     state = begin(plan)
     if state == "done":
         report(f"{plan.output} is finished already, with these settings: nothing to do")
-        return read_json(stats_path(plan.output))
+        return read_stats(plan.output)
     if state == "starts over":
         report(f"{plan.output} was begun with other settings: starts over")
     if state == "has lost shards":
@@ -95,13 +132,17 @@ def prepare(
         with _quiet_beam(runner), _Reports(plan, report):
             _run(plan, options, runner)
     except Exception as error:
-        # Of a failure elsewhere Beam hands on the traceback, as text: its last line is the error.
-        lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-        reason = lines[-1].strip().partition(" [while running ")[0]
-        raise PreparationFailed(f"{reason}; the same command goes on from what is done") from error
+        goes_on = "; the same command goes on from what is done" if has_finished_tasks(plan) else ""
+        raise PreparationFailed(_reason(error) + goes_on) from error
     stats = finish(plan)
     report(shown(stats["counts"]))
     return stats
+
+
+def _reason(error: Exception) -> str:
+    """What has failed in a task: of a failure elsewhere Beam hands on the traceback, as text."""
+    lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    return _ERROR_CLASS.sub("", lines[-1].strip().partition(" [while running ")[0])
 
 
 def pipeline_options(flags: Sequence[str]) -> PipelineOptions:
@@ -130,8 +171,16 @@ def pipeline_options(flags: Sequence[str]) -> PipelineOptions:
 def _runner(options: PipelineOptions) -> PipelineRunner:
     """The runner that options name; ValueError where there is none of that name."""
     name = options.view_as(StandardOptions).runner
-    if name is None or name.lower() in ("directrunner", "direct"):
-        return FnApiRunner()  # Beam's own choice would fetch a program from the network
+    if name is None or name.lower() in (
+        "directrunner",
+        "direct",
+    ):  # whose own choice would be fetched from the net
+        direct = options.view_as(DirectOptions)
+        if direct.direct_running_mode != "multi_processing":
+            return FnApiRunner()
+        direct.direct_running_mode = "in_memory"  # else Beam starts workers of its own, which log
+        worker = f"{shlex.quote(sys.executable)} -m albert_tf.corpus.beam_worker"
+        return FnApiRunner(SubprocessSDKEnvironment.from_command_string(worker))
     try:
         return create_runner(name)
     except (ValueError, ImportError, AttributeError) as error:

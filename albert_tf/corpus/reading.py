@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, NamedTuple
@@ -19,6 +20,8 @@ from albert_tf.text.raw.utf8 import GZIP_SUFFIX, Utf8Census
 PIECE_BYTES = 32 << 20
 _BYTES_AT_ONCE = 1 << 20
 _END_OF_DOCUMENT = b""
+# How a JSON object begins, with the name of its first field.
+_JSON_FIELD = re.compile(rb'\s*\{\s*"([^"\\]|\\.)*"\s*:')
 
 
 class Piece(NamedTuple):
@@ -76,6 +79,27 @@ def read_piece(
         yield from _documents(sentences, counts)
         if census.is_above_trace:
             raise InputError(census.complaint(piece.file, _lines_before(opened, piece.begin)))
+
+
+def check_beginning(file: str, stream: IO[bytes], input_format: str) -> None:
+    """ValueError if a file does not begin like text of a format.
+
+    Args:
+      file: its name.
+      stream: its content, as it is stored.
+      input_format: a key of FORMATS.
+    """
+    with decompressed(file, stream) as opened:
+        head = opened.read(HEAD_BYTES)
+    check_is_text(head, file)
+    lines = [line for line in head.splitlines() if line.strip()]
+    if len(head) == HEAD_BYTES and len(lines) > 1:
+        del lines[-1]  # of which the beginning may hold a part
+    if input_format != "jsonl" and lines and all(map(_JSON_FIELD.match, lines)):
+        raise InputError(
+            f"{file} holds JSON objects, one a line, which input_format={input_format} takes for text: "
+            "say --input_format jsonl, and by --text_field where in them the text is"
+        )
 
 
 def _documents(sentences: Iterator[bytes], counts: Counter[str]) -> Iterator[Part]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import math
 
 import tensorflow as tf
 
 from albert_tf.corpus.plan import Preparation
-from albert_tf.data.examples import ExampleMaker
+from albert_tf.data.examples import ExampleMaker, default_predictions
 from albert_tf.data.google_examples import encode_examples
 from albert_tf.data.prepared import EVAL
 from albert_tf.data.pretraining import example_batches
@@ -16,20 +15,23 @@ from albert_tf.data.sources import prepared_source
 from albert_tf.features import SENTENCE_LABELS
 
 _OBJECTIVE = "sop"
+_MASKED_LM_PROB = 0.15
 _BATCH_SIZE = 64
 
 
 def example_maker(plan: Preparation) -> ExampleMaker:
     """How a plan's examples are made; ValueError where its sizes are impossible."""
     predictions = plan.max_predictions
+    if predictions is None:
+        predictions = default_predictions(_MASKED_LM_PROB, plan.seq_length)
     return ExampleMaker(
         vocabulary=plan.vocabulary,
         batch_size=_BATCH_SIZE,
         seq_length=plan.seq_length,
-        max_predictions=math.ceil(0.15 * plan.seq_length) if predictions is None else predictions,
+        max_predictions=predictions,
         sentence_objective=_OBJECTIVE,
         short_seq_prob=0.1,
-        masked_lm_prob=0.15,
+        masked_lm_prob=_MASKED_LM_PROB,
         max_ngram=3,
         whole_word=True,
     )

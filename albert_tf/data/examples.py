@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import tensorflow as tf
 
@@ -54,8 +55,7 @@ class ExampleMaker:
             raise InputError(f"batch_size={self.batch_size} must be at least 1 and below 2^31")
         if not 0 <= self.short_seq_prob <= 1:
             raise InputError(f"short_seq_prob={self.short_seq_prob} must be between 0 and 1")
-        if not 0 < self.masked_lm_prob < 1:
-            raise InputError(f"masked_lm_prob={self.masked_lm_prob} must be above 0 and below 1")
+        check_masked_lm_prob(self.masked_lm_prob)
         if not 1 <= self.max_predictions <= self.seq_length:
             raise InputError(
                 f"max_predictions={self.max_predictions} must be at least 1 and at most "
@@ -128,6 +128,18 @@ class ExampleMaker:
         pairs = {"sop": segment_pairs, "nsp": random_next_pairs}[self.sentence_objective]
         starts_word = tf.constant(self.vocabulary.starts_word)
         return pairs(documents, starts_word, self.seq_length, self.short_seq_prob, seed)
+
+
+def check_masked_lm_prob(masked_lm_prob: float) -> None:
+    """ValueError unless it is a share of tokens that can be masked."""
+    if not 0 < masked_lm_prob < 1:
+        raise InputError(f"masked_lm_prob={masked_lm_prob} must be above 0 and below 1")
+
+
+def default_predictions(masked_lm_prob: float, seq_length: int) -> int:
+    """P where nothing is said of it: the masked share of a whole example; ValueError if that is no share."""
+    check_masked_lm_prob(masked_lm_prob)
+    return math.ceil(masked_lm_prob * seq_length)
 
 
 def filled_batch(

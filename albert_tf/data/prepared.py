@@ -18,6 +18,9 @@ BYTES = "bytes"  # of a shard, in stats.json
 TRAIN, EVAL = "train", "eval"  # how the names of the shards begin
 MOST_SHARDS = 99_999  # of a split: their names have five digits
 
+# What of stats.json is read.
+_FIELDS = {"vocabulary": str, "lowercase": bool, "strip_accents": bool, "shards": dict, "settings": dict}
+
 # A document as tf.train.Example: its tokens, the tokens of each sentence, and its `hash_bucket`.
 TOKENS, SENTENCE_LENGTHS, BUCKET = "tokens", "sentence_lengths", "hash_bucket"
 
@@ -99,6 +102,7 @@ def read_stats(folder: str) -> dict[str, Any]:
 
     Raises:
       FileNotFoundError: there is none: the folder is none of `prepare`, or the command was interrupted.
+      ValueError: it is not what `prepare` writes.
     """
     path = stats_path(folder)
     if not tf.io.gfile.exists(path):
@@ -106,8 +110,19 @@ def read_stats(folder: str) -> dict[str, Any]:
             f"{folder} has no {STATS}: it is not a prepared corpus, or `albert-tf prepare` has not finished: "
             "run the same command again"
         )
-    with tf.io.gfile.GFile(path) as file:
-        return json.loads(file.read())
+    with tf.io.gfile.GFile(path, "rb") as file:
+        content = file.read()
+    try:
+        stats = json.loads(content)
+    except ValueError:
+        stats = None
+    is_whole = isinstance(stats, dict) and all(isinstance(stats.get(x), kind) for x, kind in _FIELDS.items())
+    if not (is_whole and stats["shards"] and all(isinstance(x, dict) for x in stats["shards"].values())):
+        raise InputError(
+            f"{path} is damaged, or not of `albert-tf prepare`: copy it again, or delete it and type the "
+            "command of `albert-tf prepare` again"
+        )
+    return stats
 
 
 def stats_path(folder: str) -> str:

@@ -9,7 +9,6 @@ epoch sees other pairs and other masks, whatever the batch size: no state but th
 
 from __future__ import annotations
 
-import math
 import os
 import socket
 import urllib.parse
@@ -18,7 +17,7 @@ from collections.abc import Iterable
 import tensorflow as tf
 
 from albert_tf.data.documents import corpus_documents, files_of_part, shuffled
-from albert_tf.data.examples import ExampleMaker, filled_batch
+from albert_tf.data.examples import ExampleMaker, default_predictions, filled_batch
 from albert_tf.data.google_examples import check_example, decode_examples
 from albert_tf.data.shares import Share
 from albert_tf.data.sources import DocumentSource, Inputs, check_divisible, document_source, find_inputs
@@ -110,7 +109,7 @@ def pretraining_dataset(
         example = first_example(found.files)
         max_predictions = check_example(example, found.files[0], seq_length, max_predictions, len(pieces))
     elif max_predictions is None:
-        max_predictions = math.ceil(masked_lm_prob * seq_length)
+        max_predictions = default_predictions(masked_lm_prob, seq_length)
     maker = ExampleMaker(
         vocabulary=pieces,
         batch_size=batch_size,

@@ -15,7 +15,7 @@ import tensorflow as tf
 from tqdm import tqdm
 
 from albert_tf.checkpoints.figures import METRICS, read_figures
-from albert_tf.checkpoints.files import write_file
+from albert_tf.files import write_file
 
 FIGURES = {
     # How the figures that are shown are written; the others go to the files only.

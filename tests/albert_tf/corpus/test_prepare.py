@@ -2,6 +2,7 @@ import collections
 import gzip
 import json
 import os
+import random
 import re
 import subprocess
 import sys
@@ -18,9 +19,10 @@ from albert_tf.corpus import reading
 from albert_tf.corpus import spills as runs
 from albert_tf.corpus.plan import PreparationFailed
 from albert_tf.corpus.prepare import prepare
-from albert_tf.data import Share
+from albert_tf.data import Share, held_out_shards
 from albert_tf.data.prepared import MOST_SHARDS, decode_documents, read_stats, shard_name
 from albert_tf.data.sources import find_inputs
+from albert_tf.errors import InputError
 from tests.tiny import CORPUS, DOCUMENTS
 
 SIZE = {"batch_size": 8, "seq_length": 48}
@@ -389,6 +391,47 @@ def test_a_lost_shard_is_made_again(prepared, tiny_corpus, tiny_vocabulary, tmp_
     assert read_stats(str(tmp_path)) == read_stats(str(prepared))
 
 
+@pytest.mark.parametrize("content", ["{}", "[]", "{", "", "\xff", "null", "shards", "shard", "vocabulary"])
+def test_damaged_stats(content, prepared, tiny_corpus, tiny_vocabulary, tmp_path):
+    """Named in one error by whatever reads the folder, with what helps; and the advice does help."""
+    for file in prepared.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    stats = read_stats(str(prepared))
+    changed = {
+        "shards": {"shards": {}},
+        "shard": {"shards": {"train-00000-of-00001": 7}},
+        "vocabulary": {"vocabulary": 7},
+    }
+    if content in changed:
+        content = json.dumps({**stats, **changed[content]})
+    (tmp_path / "stats.json").write_text(content, "latin-1")
+
+    def make():
+        return prepare(tiny_corpus, tmp_path, tiny_vocabulary, shards=2, report=quiet)
+
+    for read in (
+        lambda: albert_tf.pretraining_dataset(tmp_path, tiny_vocabulary),
+        lambda: albert_tf.pretraining_dataset(str(tmp_path / "train-*"), tiny_vocabulary),
+        lambda: held_out_shards(tmp_path),
+        make,
+    ):
+        with pytest.raises(InputError, match=r"stats\.json is damaged, .* delete it and type the command"):
+            read()
+
+
+def test_the_advice_about_damaged_stats_helps(prepared, tiny_corpus, tiny_vocabulary, tmp_path):
+    for file in prepared.glob("*.tfrecord"):
+        (tmp_path / file.name).write_bytes(file.read_bytes()[:-20])
+    prepare(tiny_corpus, tmp_path, tiny_vocabulary, shards=2, report=quiet)
+    assert content(tmp_path) == content(prepared)
+    assert read_stats(str(tmp_path)) == read_stats(str(prepared))
+    (tmp_path / "stats.json").unlink()
+    (tmp_path / "unfinished").mkdir()
+    (tmp_path / "unfinished" / "settings.json").write_text("{")
+    with pytest.raises(InputError, match=r"settings\.json is damaged: delete .*/unfinished and type"):
+        prepare(tiny_corpus, tmp_path, tiny_vocabulary, shards=2, report=quiet)
+
+
 def test_documents_and_examples_together(prepared, tiny_corpus, tiny_vocabulary, tmp_path):
     prepare(
         tiny_corpus,
@@ -420,6 +463,8 @@ def test_bad_input(tiny_corpus, tiny_vocabulary, tmp_path):
         start(shards=100_000)
     with pytest.raises(ValueError, match=r"eval_share=1\.5 must be at least 0 and below 1"):
         start(eval_share=1.5)
+    with pytest.raises(ValueError, match="eval_share=nan must be at least 0 and below 1"):
+        start(eval_share=float("nan"))
     with pytest.raises(ValueError, match="input_format='xml' is none of lines, document_per_line, jsonl"):
         start(input_format="xml")
     with pytest.raises(ValueError, match="seq_length=3 is too short"):
@@ -437,14 +482,44 @@ def test_bad_input(tiny_corpus, tiny_vocabulary, tmp_path):
     with pytest.raises(PreparationFailed, match=r"cut\.gz is damaged or cut off"):
         start(tmp_path / "cut.gz")
     (tmp_path / "wide.txt").write_bytes(CORPUS.encode("utf-16"))
-    with pytest.raises(PreparationFailed, match=r"wide\.txt is not text in UTF-8.*leave it out"):
-        start(tmp_path / "wide.txt")
+    with pytest.raises(ValueError, match=r"wide\.txt is not text in UTF-8.*leave it out"):
+        start([tiny_corpus, tmp_path / "wide.txt"])
     (tmp_path / "fr.txt").write_bytes(
         (f"{CORPUS}\n" + "Il a cessé. L'été, ça allait.\n" * 20).encode("latin-1")
     )
     line = next(number for number, text in enumerate(CORPUS.splitlines(), start=1) if not text.isascii())
     with pytest.raises(PreparationFailed, match=rf"fr\.txt .* in line {line}: .*iconv -f WINDOWS-1252"):
         start(tmp_path / "fr.txt")
+    (tmp_path / "text.jsonl").write_text(json.dumps({"text": CORPUS}) + "\n")
+    for input_format in ("lines", "document_per_line"):
+        with pytest.raises(
+            ValueError, match=r"text\.jsonl holds JSON objects, one a line, .*--input_format jsonl"
+        ):
+            start(tmp_path / "text.jsonl", input_format=input_format)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("place", ["out", "there/out", "there"])
+def test_a_failure_leaves_no_folders(place, tiny_vocabulary, tmp_path, monkeypatch):
+    """Unless there is something in them to go on from, or they were there before."""
+    (tmp_path / "there").mkdir()
+    noise = random.Random(0).choices("the hat and a loaf\n", k=1_000_000)
+    (tmp_path / "cut.gz").write_bytes(gzip.compress("".join(noise).encode())[:-9])
+    (tmp_path / "text.txt").write_text("the hat")
+    before = sorted(tmp_path.rglob("*"))
+
+    def start(inputs):
+        with pytest.raises(PreparationFailed) as failure:
+            prepare(inputs, tmp_path / place / "further", tiny_vocabulary, shards=1, report=quiet)
+        return str(failure.value)
+
+    message = f"{tmp_path}/cut.gz is damaged or cut off"
+    failure = start(tmp_path / "cut.gz")
+    assert failure.startswith(message) and failure.endswith("not compressed")
+    assert sorted(tmp_path.rglob("*")) == before
+    failure = start([tmp_path / "text.txt", tmp_path / "cut.gz"])
+    assert failure.startswith(message) and failure.endswith("; the same command goes on from what is done")
+    assert (tmp_path / place / "further" / "unfinished" / "run-000000.json").exists()
 
 
 def test_the_counts_of_a_long_document_add_up(tiny_vocabulary, tmp_path):
@@ -462,10 +537,15 @@ def test_the_names_of_the_most_shards_have_the_same_length():
     assert len(shard_name("train", 0, MOST_SHARDS + 1)) > len(last)
 
 
-def test_a_failure_is_one_line(tiny_vocabulary, tmp_path):
+@pytest.mark.parametrize("mode", ["in_memory", pytest.param("multi_processing", marks=pytest.mark.slow)])
+def test_a_failure_is_one_line(mode, tiny_vocabulary, tmp_path):
     """In a process of its own, where Beam's log would be seen."""
-    (tmp_path / "text.txt").write_bytes(bytes(range(256)) * 8)
-    command = [sys.executable, "-m", "albert_tf", "prepare", "--input", "text.txt", "--output", "out"]
+    noise = random.Random(0).choices("the hat and a loaf\n", k=1_000_000)
+    content = bytearray(gzip.compress("".join(noise).encode()))
+    content[-8] ^= 1
+    (tmp_path / "text.gz").write_bytes(content)
+    command = [sys.executable, "-m", "albert_tf", "prepare", "--input", "text.gz", "--output", "a/b"]
+    command += [f"--direct_running_mode={mode}", "--direct_num_workers=2"]
     done = subprocess.run(
         [*command, "--vocabulary", str(tiny_vocabulary)],
         cwd=tmp_path,
@@ -476,9 +556,10 @@ def test_a_failure_is_one_line(tiny_vocabulary, tmp_path):
     )
     assert done.returncode == 1
     assert done.stdout == ""
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("albert-tf prepare: text.txt is not text in UTF-8: ")
-    assert line.endswith("or leave it out; the same command goes on from what is done")
+    (line,) = [line for line in done.stderr.splitlines() if " pieces read, " not in line]
+    assert line.startswith("albert-tf prepare: text.gz is damaged or cut off (CRC check failed")
+    assert line.endswith("rename it if it is not compressed")
+    assert {path.name for path in tmp_path.iterdir()} == {"text.gz"}
 
 
 @pytest.mark.parametrize(
@@ -508,7 +589,7 @@ def test_no_documents(text, input_format, message, tiny_vocabulary, tmp_path):
             report=quiet,
             input_format=input_format,
         )
-    assert not list((tmp_path / "out").iterdir())
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.slow

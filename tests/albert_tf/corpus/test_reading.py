@@ -2,13 +2,14 @@ import collections
 import gzip
 import io
 import json
+from contextlib import nullcontext
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert_tf.corpus import reading
-from albert_tf.corpus.reading import FORMATS, Piece, pieces, read_piece
+from albert_tf.corpus.reading import FORMATS, Piece, check_beginning, pieces, read_piece
 from albert_tf.data.documents import LONGEST_DOCUMENT
 from albert_tf.text.raw.long_lines import PART
 
@@ -97,6 +98,33 @@ def test_each_piece_counts_what_is_not_utf8(input_format):
             list(read_piece(piece, io.BytesIO(content), input_format, "text", collections.Counter()))
     behind = Piece(0, "text.txt", begin + 1, len(content))
     list(read_piece(behind, io.BytesIO(content), input_format, "text", collections.Counter()))
+
+
+@pytest.mark.parametrize(
+    ("content", "is_json"),
+    [
+        ('{"text": "a"}\n', True),
+        ('\n{ "te\\"xt" : 1}\n{"text": "' + "a" * 10_000, True),
+        ('{"text": "' + "a" * 10_000, True),
+        ('{"text": "' + "a" * 4080 + '"}\n{"te', True),
+        ('{"text": "a"}\nA line of text.\n', False),
+        ('{\n  "text": "a"\n}\n', False),
+        ('{"Stop!" she cried.\n', False),
+        ("{}\n", False),
+        ("", False),
+    ],
+)
+@pytest.mark.parametrize("compressed", [False, True])
+def test_json_lines_are_told_from_text(content, is_json, compressed):
+    name = "text.gz" if compressed else "text.txt"
+    stored = gzip.compress(content.encode()) if compressed else content.encode()
+    check_beginning(name, io.BytesIO(stored), "jsonl")
+    with (
+        pytest.raises(ValueError, match=f"{name} holds JSON .*--input_format jsonl")
+        if is_json
+        else nullcontext()
+    ):
+        check_beginning(name, io.BytesIO(stored), "lines")
 
 
 def test_a_long_document_comes_in_parts_with_one_head():

@@ -1,5 +1,6 @@
 import collections
 import gzip
+import math
 import socket
 
 import numpy as np
@@ -9,6 +10,7 @@ import tensorflow as tf
 import albert_tf
 from albert_tf.data import Share
 from albert_tf.data.prepared import encode_document
+from albert_tf.errors import InputError
 from albert_tf.features import pretraining_spec
 from albert_tf.text.fast_tokenizer import FastPieceTokenizer
 from albert_tf.text.vocabulary import Vocabulary
@@ -253,13 +255,20 @@ def test_no_python_and_no_state_in_the_graph(dataset):
         ({"batch_size": 0}, "batch_size=0 must be at least 1"),
         ({"max_predictions": 0}, "max_predictions=0 must be at least 1"),
         ({"masked_lm_prob": 1.5}, "masked_lm_prob=1.5 must be above 0 and below 1"),
+        ({"masked_lm_prob": math.nan}, "masked_lm_prob=nan must be above 0 and below 1"),
+        ({"masked_lm_prob": math.inf}, "masked_lm_prob=inf must be above 0 and below 1"),
+        (
+            {"masked_lm_prob": math.nan, "max_predictions": 7},
+            "masked_lm_prob=nan must be above 0 and below 1",
+        ),
+        ({"short_seq_prob": math.nan}, "short_seq_prob=nan must be between 0 and 1"),
         ({"short_seq_prob": -0.1}, "short_seq_prob=-0.1 must be between 0 and 1"),
         ({"max_ngram": 0}, "max_ngram=0 must be at least 1"),
         ({"sentence_objective": "soap"}, "sentence_objective='soap' is none of sop, nsp, none"),
     ],
 )
 def test_impossible_arguments(dataset, options, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(InputError, match=message):
         dataset(**options)
 
 

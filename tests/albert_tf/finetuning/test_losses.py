@@ -7,8 +7,8 @@ import tf_keras as keras
 
 import albert_tf
 from albert_tf.checkpoints import task_of
-from albert_tf.formats import convert
 from albert_tf.finetuning.losses import PARTS, finetuning_objective
+from albert_tf.formats import convert
 from albert_tf.training.metrics import term_metrics
 from albert_tf.training.updates import replica_update
 from tests.tiny import TINY

@@ -31,7 +31,8 @@ MAY_IMPORT = {
     "albert_tf.config": ("albert_tf.errors",),
     "albert_tf.features": ("albert_tf.errors",),
     "albert_tf.recipes": ("albert_tf.errors", "albert_tf.config", "albert_tf.features"),
-    "albert_tf.startup": (),
+    "albert_tf.log": (),
+    "albert_tf.startup": ("albert_tf.exits", "albert_tf.log"),
     "albert_tf.text": BASE,
     "albert_tf.model": BASE,
     "albert_tf.optimization": BASE,
@@ -64,6 +65,7 @@ MAY_IMPORT = {
 }
 
 FLAGS = (
+    "albert_tf.log",
     "albert_tf.startup",
     "albert_tf.cli",
     "albert_tf.__main__",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
+from absl import logging
 
 from albert_tf.checkpoints.files import sole_use
 from albert_tf.checkpoints.growth import check_same_text, grown_from
@@ -39,11 +39,7 @@ from albert_tf.training.strategies import (
 )
 
 
-def _to_stderr(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
-def pretrain(settings: Pretraining, report: Callable[[str], None] = _to_stderr) -> None:
+def pretrain(settings: Pretraining, report: Callable[[str], None] = logging.info) -> None:
     """Trains, or goes on where a former call stopped.
 
     Args:

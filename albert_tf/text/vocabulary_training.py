@@ -78,6 +78,8 @@ def train_vocabulary(
         vocabulary = Vocabulary.from_bytes(model, name=os.fspath(output))
         temporary.write_bytes(model)
         temporary.replace(output)
+    except OSError as error:  # a full disk, say, of which the system does not say which file it was
+        raise type(error)(error.errno, error.strerror, os.fspath(output)) from error
     finally:
         temporary.unlink(missing_ok=True)
     return vocabulary

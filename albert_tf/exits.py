@@ -19,8 +19,24 @@ TERMINATED = 143  # 128 + SIGTERM
 
 # What is wrong with the files that were named. Of all else that systems report (a full disk, a fault of one),
 # the same command may go well elsewhere, or later.
-_MISTAKES = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError)
-_MISTAKEN = (errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP, errno.EXDEV, errno.ENOTEMPTY)
+_MISTAKES = (
+    FileNotFoundError,
+    FileExistsError,
+    IsADirectoryError,
+    NotADirectoryError,
+    PermissionError,
+    BlockingIOError,  # of a folder that another process uses
+)
+_MISTAKEN = (errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTEMPTY)
+
+# What TensorFlow's runtime puts around the line that says what is wrong.
+_AROUND = re.compile(
+    r"\s*(Graph execution error|Detected at node|File \"|<stack traces|\d+ root error|\[\[)|\s*$"
+)
+_IN_LINE = re.compile(
+    r"{{.*?}}|\[Op:[^]]*\]( name:)?|\[\[.*|^\s*\(0\) \w+: |"
+    r"Error in user-defined function passed to .* with iterator: Iterator::\S+: "
+)
 
 
 def outcome(prog: str, work: Callable[[], None]) -> int:
@@ -62,9 +78,16 @@ def one_line(error: BaseException) -> str:
         return str(error) or "interrupted"
     if isinstance(error, OSError) and error.filename is not None:
         return f"{os.fsdecode(error.filename)}: {error.strerror}"
-    text = str(getattr(error, "message", error)) if _is_tensorflows(error) else str(error)
-    text = re.sub(r"{{.*?}}", "", text)  # the nodes of TensorFlow's graph
+    text = _innermost(str(getattr(error, "message", ""))) if _is_tensorflows(error) else str(error)
     return " ".join(text.split()) or type(error).__name__
+
+
+def _innermost(message: str) -> str:
+    """The line of a message of TensorFlow's runtime that says what is wrong, without the nodes of a graph."""
+    lines = (_IN_LINE.sub("", line) for line in message.splitlines() if not _AROUND.match(line))
+    said = next(lines, "")
+    asserted = re.match(r"\s*assertion failed: \[(.*)\]\s*$", said)  # a list of what the Assert was given
+    return asserted[1].replace("] [", " ") if asserted else said
 
 
 def _is_tensorflows(error: BaseException) -> bool:

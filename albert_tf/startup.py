@@ -1,4 +1,4 @@
-"""What every command does first: parse flags, and start TensorFlow without its messages."""
+"""How every command starts: its flags under absl.app, and TensorFlow without its messages."""
 
 from __future__ import annotations
 
@@ -7,19 +7,63 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
+from absl import app, flags
+from absl.flags import argparse_flags
 
-class OneLineParser(argparse.ArgumentParser):
-    """A parser whose errors are one line, without the usage above it, and that takes no empty value.
+from albert_tf.exits import outcome
+from albert_tf.log import start_log
 
-    An empty path is the current folder, which whoever types an unset variable of the shell does not mean.
+# What a command line asks for: the command, as the line of an error names it, and its work.
+Command = tuple[str, Callable[[], None]]
+
+
+def run_command(parsed: Callable[[Sequence[str]], Command], arguments: Sequence[str]) -> int:
+    """Runs a command as absl.app runs programs, so that absl's flags (--verbosity, --pdb, …) are understood.
+
+    Args:
+      parsed: what a command line asks for; it parses it by a OneLineParser.
+      arguments: the command line without the program's name.
+    Returns:
+      The exit status, as `exits.outcome` has it; 2 where the flags are wrong.
     """
 
+    def main(command: Command) -> int:
+        prog, work = command
+
+        def logged_work() -> None:
+            start_log()
+            work()
+
+        return outcome(prog, logged_work)
+
+    try:
+        app.run(main, argv=sys.argv[:1] + list(arguments), flags_parser=lambda argv: parsed(argv[1:]))
+    except SystemExit as end:
+        return int(end.code or 0)
+
+
+class OneLineParser(argparse_flags.ArgumentParser):
+    """A parser whose errors are one line, without the usage above it; absl's flags are not among its help.
+
+    It takes no abbreviations: one of a command's flag could be one of absl's, too. And no empty values: an empty
+    path is the current folder, which whoever types an unset variable of the shell does not mean.
+    """
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(allow_abbrev=False, **kwargs)
+        for action in self._actions:
+            if "--helpfull" in action.option_strings:  # which lists them
+                action.help = argparse.SUPPRESS
+
     def parse_known_args(self, *args: Any, **kwargs: Any) -> Any:
-        """What argparse makes of a command line; it ends the program with status 2 where a value is empty."""
-        found, others = super().parse_known_args(*args, **kwargs)
+        """What argparse makes of a command line; a wrong value of absl's flags is an error like others."""
+        try:
+            found, others = super().parse_known_args(*args, **kwargs)
+        except flags.Error as error:
+            self.error(" ".join(str(error).split()))
         for action in self._actions:
             value = getattr(found, action.dest, None)
             if value == "" or (isinstance(value, list) and "" in value):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 from collections.abc import Sequence
 
 from albert_tf.choices import EXPORTED_DTYPES
-from albert_tf.exits import TERMINATED, outcome
+from albert_tf.exits import TERMINATED
 from albert_tf.signals import end_in_order
-from albert_tf.startup import OneLineParser, quiet_start
+from albert_tf.startup import Command, OneLineParser, quiet_start, run_command
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -21,9 +22,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
       SystemExit: with one line on stderr and status 2 where the export is impossible, 1 where what was
         exported fails its check; with 143 on SIGTERM. Nothing is left half-written.
     """
-    flags = _parser().parse_args(arguments)
-    if status := outcome("hub_export", lambda: run(flags)):
+    if status := run_command(_command, sys.argv[1:] if arguments is None else arguments):
         sys.exit(status)
+
+
+def _command(arguments: Sequence[str]) -> Command:
+    return "hub_export", functools.partial(run, _parser().parse_args(arguments))
 
 
 def run(flags: argparse.Namespace) -> None:
@@ -48,7 +52,6 @@ def _parser() -> OneLineParser:
         prog="python -m hub_export",
         description="Writes OUTPUT/preprocessor and OUTPUT/encoder, modules for hub.KerasLayer, "
         "and OUTPUT/serving/VERSION, a model for TF Serving.",
-        allow_abbrev=False,
     )
     parser.add_argument("--run", required=True, help="run directory")
     parser.add_argument("--step", type=int, help="of the checkpoint to export (the newest)")

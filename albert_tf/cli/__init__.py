@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import shlex
 from collections.abc import Sequence
 
 from albert_tf.cli import analyse, convert, evaluate, prepare, pretrain, vocab
-from albert_tf.exits import outcome
-from albert_tf.startup import OneLineParser
+from albert_tf.startup import Command, OneLineParser, run_command
 
 COMMANDS = {
     "vocab": vocab,
@@ -30,13 +30,17 @@ def run(arguments: Sequence[str]) -> int:
       stopped a run that the same command resumes. All but 0 come with one line on stderr; with
       ALBERT_TF_TRACEBACK=1 in the environment, with a traceback.
     """
+    return run_command(_command, arguments)
+
+
+def _command(arguments: Sequence[str]) -> Command:
     parser = command_line_parser()
     flags, others = parser.parse_known_args(arguments)
     flags.others = others
     if others and flags.command != "prepare":  # whose other flags are Beam's
         parser.error(f"unrecognized arguments: {shlex.join(others)}")
     flags.command_line = shlex.join(["albert-tf", *arguments])
-    return outcome(f"albert-tf {flags.command}", lambda: COMMANDS[flags.command].run(flags))
+    return f"albert-tf {flags.command}", functools.partial(COMMANDS[flags.command].run, flags)
 
 
 def command_line_parser() -> argparse.ArgumentParser:
@@ -44,7 +48,5 @@ def command_line_parser() -> argparse.ArgumentParser:
     parser = OneLineParser(prog="albert-tf", description="ALBERT, from raw text to TF Hub modules.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, command in COMMANDS.items():
-        command.add_flags(
-            commands.add_parser(name, help=command.SUMMARY, description=command.SUMMARY, allow_abbrev=False)
-        )
+        command.add_flags(commands.add_parser(name, help=command.SUMMARY, description=command.SUMMARY))
     return parser

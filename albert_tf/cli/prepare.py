@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import sys
 
 from albert_tf.choices import INPUT_FORMATS, OUTPUT_FORMATS
 from albert_tf.cli.flags import given, paths_flag, tokenizer_flags
@@ -50,6 +49,5 @@ def run(flags: argparse.Namespace) -> None:
         flags.output,
         flags.vocabulary,
         beam_options=flags.others,
-        report=lambda line: print(line, file=sys.stderr),
         **settings,
     )

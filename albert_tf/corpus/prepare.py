@@ -22,6 +22,7 @@ from typing import Any
 
 import apache_beam as beam
 import tensorflow as tf
+from absl import logging as absl_logging
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
@@ -57,7 +58,7 @@ def prepare(
     output: str | os.PathLike,
     vocabulary: str | os.PathLike,
     beam_options: Sequence[str] = (),
-    report: Callable[[str], None] = print,
+    report: Callable[[str], None] = absl_logging.info,
     **settings: Any,
 ) -> dict[str, Any]:
     """Tokenises text into a folder of shards that `pretraining_dataset` reads.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
+from absl import logging
 
 from albert_tf.checkpoints.growth import check_same_text, grown_from
 from albert_tf.checkpoints.run import RECIPE, build_model, create_run, read_json, write_json
@@ -41,11 +41,7 @@ from albert_tf.training.strategies import (
 from albert_tf.training.updates import replica_update, training_steps
 
 
-def _to_stderr(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
-def pretrain(settings: Pretraining, report: Callable[[str], None] = _to_stderr) -> None:
+def pretrain(settings: Pretraining, report: Callable[[str], None] = logging.info) -> None:
     """Trains, or goes on where a former call stopped.
 
     Args:

@@ -94,6 +94,8 @@ def train_vocabulary(
         temporary.write_bytes(model)
         remember_settings(output, {"lowercase": lowercase, "strip_accents": strip_accents})
         temporary.replace(output)
+    except OSError as error:  # a full disk, say, of which the system does not say which file it was
+        raise type(error)(error.errno, error.strerror, os.fspath(output)) from error
     finally:
         temporary.unlink(missing_ok=True)
     return vocabulary

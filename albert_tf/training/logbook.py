@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TextIO
 
 import tensorflow as tf
+from absl import logging
 from tqdm import tqdm
 
 from albert_tf.checkpoints.figures import METRICS, read_figures
@@ -43,7 +44,7 @@ class Logbook:
         process that died before its next checkpoint, and will be written again.
       first_step: updates done so far.
       last_step: updates when the run is done.
-      stream: where the progress bar or the lines go; a bar only if it is a terminal.
+      stream: where a progress bar goes, if it is a terminal. Lines are logged, above the bar.
     """
 
     def __init__(self, run: Path, first_step: int, last_step: int, stream: TextIO = sys.stderr):
@@ -76,11 +77,9 @@ class Logbook:
         self.say(self._line(step, figures))
 
     def say(self, text: str) -> None:
-        """Shows a line, above the bar if there is one."""
-        if self._bar is not None:
-            self._bar.write(text, file=self._stream)
-        else:
-            print(text, file=self._stream, flush=True)
+        """Logs a line, above the bar if there is one."""
+        with tqdm.external_write_mode(file=self._stream):
+            logging.info(text)
 
     def _line(self, step: int, figures: Mapping[str, float]) -> str:
         shown = [

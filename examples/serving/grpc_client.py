@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 import grpc
 import numpy as np
 import tensorflow as tf
+from absl import app
+from absl.flags import argparse_flags
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 
@@ -55,12 +57,16 @@ def predict(
     return {name: tf.make_ndarray(tensor) for name, tensor in response.outputs.items()}
 
 
-def main() -> None:
-    """Prints what the server answers about the texts of the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """What the command line asks for."""
+    parser = argparse_flags.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--address", default="localhost:8500", help="host:port (localhost:8500)")
     parser.add_argument("text", nargs="+")
-    options = parser.parse_args()
+    return parser.parse_args(arguments[1:])
+
+
+def main(options: argparse.Namespace) -> None:
+    """Prints what the server answers about the texts of the command line."""
     with connect(options.address) as channel:
         try:
             show(channel, options.text)
@@ -86,4 +92,4 @@ def show(channel: grpc.Channel, texts: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    app.run(main, flags_parser=parse)

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import requests
+from absl import app
+from absl.flags import argparse_flags
 
 
 def predict(
@@ -45,12 +47,16 @@ def predict(
     return content["outputs"]
 
 
-def main() -> None:
-    """Prints what the server answers about the texts of the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """What the command line asks for."""
+    parser = argparse_flags.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--address", default="http://localhost:8501", help="(http://localhost:8501)")
     parser.add_argument("text", nargs="+")
-    options = parser.parse_args()
+    return parser.parse_args(arguments[1:])
+
+
+def main(options: argparse.Namespace) -> None:
+    """Prints what the server answers about the texts of the command line."""
     try:
         show(options.address, options.text)
     except (requests.RequestException, ValueError) as error:
@@ -75,4 +81,4 @@ def show(address: str, texts: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    app.run(main, flags_parser=parse)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from albert_tf.errors import InputError
-from albert_tf.exits import TERMINATED, outcome
+from albert_tf.exits import TERMINATED
 from albert_tf.signals import end_in_order
-from albert_tf.startup import OneLineParser, quiet_start
+from albert_tf.startup import Command, OneLineParser, quiet_start, run_command
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -22,9 +23,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Raises:
       SystemExit: with status 1 where a module fails, 2 where there is none; one line on stderr says why.
     """
-    flags = _parser().parse_args(arguments)
-    if status := outcome("hub_export.check", lambda: run(flags)):
+    if status := run_command(_command, sys.argv[1:] if arguments is None else arguments):
         sys.exit(status)
+
+
+def _command(arguments: Sequence[str]) -> Command:
+    return "hub_export.check", functools.partial(run, _parser().parse_args(arguments))
 
 
 def run(flags: argparse.Namespace) -> None:

@@ -6,6 +6,8 @@ The servers do what TF Serving's documentation says of its interfaces; TF Servin
 import importlib.util
 import json
 import socket
+import subprocess
+import sys
 import threading
 from concurrent import futures
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -139,14 +141,17 @@ def test_serving_answers_of_more_than_4_mb_over_grpc(channel):
     assert grpc_client.predict(channel, "tokens", ones)["sequence_output"].nbytes > 4 << 20
 
 
-def test_clients_without_a_server_end_in_one_line(monkeypatch):
+def run(client, *words):
+    client.main(client.parse(["client", *words]))
+
+
+def test_clients_without_a_server_end_in_one_line():
     with socket.socket() as closed:  # bound, so that nothing else listens there
         closed.bind(("localhost", 0))
         where = f"localhost:{closed.getsockname()[1]}"
         for client, address in ((grpc_client, where), (rest_client, f"http://{where}")):
-            monkeypatch.setattr("sys.argv", ["client", "--address", address, "text"])
             with pytest.raises(SystemExit, match=f"^{address}: .*(refused|connect)"):
-                client.main()
+                run(client, "--address", address, "text")
 
 
 def test_serving_wrong_requests_over_grpc(channel):
@@ -185,11 +190,19 @@ def test_serving_rest_client(url, serving):
         rest_client.predict(url, "serving_default", {"texts": ["a"]})
 
 
-def test_serving_clients_print_what_fills_a_mask(address, url, monkeypatch, capsys):
+def test_a_client_is_an_absl_app():
+    with socket.socket() as closed:
+        closed.bind(("localhost", 0))
+        words = ["--address", f"http://localhost:{closed.getsockname()[1]}", "--verbosity=-1", "text"]
+        command = [sys.executable, EXAMPLES / "rest_client.py", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1), done.stderr
+
+
+def test_serving_clients_print_what_fills_a_mask(address, url, capsys):
     printed = []
     for client, where in ((grpc_client, address), (rest_client, url)):
-        monkeypatch.setattr("sys.argv", ["client", "--address", where, *TEXTS])
-        client.main()
+        run(client, "--address", where, *TEXTS)
         printed.append(capsys.readouterr().out.splitlines())
     for lines in printed:
         assert lines[0] == "The old clock"

@@ -1,5 +1,7 @@
+import errno
 import gzip
 import json
+import resource
 
 import pytest
 
@@ -154,3 +156,16 @@ def test_places_that_are_not_there(tiny_corpus, tmp_path):
         train_vocabulary(tiny_corpus, tiny_corpus / "m.model")
     with pytest.raises(IsADirectoryError, match="is a folder"):
         train_vocabulary(tiny_corpus, tmp_path)
+
+
+def test_a_full_disk_is_told_with_the_file(tiny_corpus, tmp_path):
+    output = tmp_path / "v.model"
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))  # as if the disk had no more than this
+    try:
+        with pytest.raises(OSError, match="File too large") as raised:
+            train_vocabulary(tiny_corpus, output, vocab_size=150)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (raised.value.errno, raised.value.filename) == (errno.EFBIG, str(output))
+    assert list(tmp_path.iterdir()) == []

@@ -48,8 +48,8 @@ def run_command(parsed: Callable[[Sequence[str]], Command], arguments: Sequence[
 class OneLineParser(argparse_flags.ArgumentParser):
     """A parser whose errors are one line, without the usage above it; absl's flags are not among its help.
 
-    It takes no abbreviations: one of a command's flag could be one of absl's, too. And no empty values: an empty
-    path is the current folder, which whoever types an unset variable of the shell does not mean.
+    It takes no abbreviations: one of a command's flag could be one of absl's, too. And no empty values: an
+    empty path is the current folder, which whoever types an unset variable of the shell does not mean.
     """
 
     def __init__(self, **kwargs: Any):

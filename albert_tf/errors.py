@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 
 class InputError(ValueError):
     """What was asked for is impossible; the message names the value and the remedy.
@@ -19,3 +21,9 @@ class Preempted(BaseException):
 
     Like KeyboardInterrupt it is not an Exception, so that no library's handler takes it for one of its own.
     """
+
+
+def is_tensorflows(error: BaseException) -> bool:
+    """Whether this is an error of TensorFlow's runtime, which is not imported to find out."""
+    tensorflow = sys.modules.get("tensorflow")
+    return tensorflow is not None and isinstance(error, tensorflow.errors.OpError)

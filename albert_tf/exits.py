@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Callable
 
-from albert_tf.errors import InputError, Preempted, WorkFailed
+from albert_tf.errors import InputError, Preempted, WorkFailed, is_tensorflows
 
 DONE = 0
 FAILED = 1
@@ -65,7 +65,7 @@ def status_of(error: BaseException) -> int | None:
         return MISTAKE
     if isinstance(error, OSError):
         return MISTAKE if isinstance(error, _MISTAKES) or error.errno in _MISTAKEN else FAILED
-    if isinstance(error, WorkFailed) or _is_tensorflows(error):
+    if isinstance(error, WorkFailed) or is_tensorflows(error):
         return FAILED
     if isinstance(error, Preempted):
         return RESUME
@@ -78,7 +78,7 @@ def one_line(error: BaseException) -> str:
         return str(error) or "interrupted"
     if isinstance(error, OSError) and error.filename is not None:
         return f"{os.fsdecode(error.filename)}: {error.strerror}"
-    text = _innermost(str(getattr(error, "message", ""))) if _is_tensorflows(error) else str(error)
+    text = _innermost(str(getattr(error, "message", ""))) if is_tensorflows(error) else str(error)
     return " ".join(text.split()) or type(error).__name__
 
 
@@ -88,9 +88,3 @@ def _innermost(message: str) -> str:
     said = next(lines, "")
     asserted = re.match(r"\s*assertion failed: \[(.*)\]\s*$", said)  # a list of what the Assert was given
     return asserted[1].replace("] [", " ") if asserted else said
-
-
-def _is_tensorflows(error: BaseException) -> bool:
-    """Whether this is an error of TensorFlow's runtime, which is not imported to find out."""
-    tensorflow = sys.modules.get("tensorflow")
-    return tensorflow is not None and isinstance(error, tensorflow.errors.OpError)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-import tensorflow as tf
+from albert_tf.errors import InputError, is_tensorflows
 
 
 @contextlib.contextmanager
@@ -31,28 +33,52 @@ def writing(path: Path, temporary: Path) -> Iterator[None]:
         if error.errno is None or not (names == [] or any(name.is_relative_to(temporary) for name in names)):
             raise
         raise OSError(error.errno, error.strerror, str(path)) from error
-    except tf.errors.OpError as error:
-        numbers = (number for number in errno.errorcode if f"; {os.strerror(number)}" in error.message)
-        number = next(numbers, None)
-        if number is None or str(temporary) not in error.message:
+    except Exception as error:
+        message = str(getattr(error, "message", "")) if is_tensorflows(error) else ""
+        number = next((number for number in errno.errorcode if f"; {os.strerror(number)}" in message), None)
+        if number is None or str(temporary) not in message:
             raise
         raise OSError(number, os.strerror(number), str(path)) from error
 
 
-def write_file(path: Path, content: str) -> None:
-    """Writes a text file under a temporary name beside it and renames it; an existing file is replaced.
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A name to write a file under; it gets its own when the block ends, and vanishes when it raises.
 
     Args:
-      path: the file; its folder exists.
-      content: all of its text.
+      path: the file; its folder exists. One that is there is replaced.
+    Raises:
+      OSError: it cannot be written; it names `path`.
     """
-    temporary = path.with_name(f".{path.name}.writing")
+    temporary = path.with_name(f".{path.name}.writing-{os.getpid()}")
     try:
         with writing(path, temporary):
-            temporary.write_text(content, encoding="utf-8")
+            yield temporary
             temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_file(path: Path, content: str) -> None:
+    """Writes a text file, whole or not at all; its folder exists, and a file that is there is replaced."""
+    with whole_file(path) as temporary:
+        temporary.write_text(content, encoding="utf-8")
+
+
+def write_json(path: Path, values: Mapping[str, Any]) -> None:
+    """Writes an object as JSON, a key a line, whole or not at all."""
+    write_file(path, json.dumps(dict(values), indent=2, ensure_ascii=False) + "\n")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; ValueError, with the file's name, where it holds none."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not a JSON file: {error}") from error
+    if not isinstance(values, dict):
+        raise InputError(f"{path} must hold a JSON object, not a {type(values).__name__}")
+    return values
 
 
 def sync(path: Path) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from albert_tf.errors import InputError
+from albert_tf.files import read_json, write_json
 
 PathLike = str | os.PathLike[str]
 
@@ -50,13 +50,7 @@ def checked_settings(values: Mapping[str, Any]) -> dict[str, bool]:
 
 def remember_settings(vocabulary: PathLike, values: Mapping[str, bool]) -> None:
     """Writes the file beside a vocabulary, whole or not at all; an existing one is replaced."""
-    path = settings_beside(vocabulary)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_text(json.dumps(checked_settings(values), indent=2) + "\n", encoding="utf-8")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_json(settings_beside(vocabulary), checked_settings(values))
 
 
 def resolved_settings(vocabulary: PathLike | None, asked: Mapping[str, Any] | None = None) -> dict[str, bool]:
@@ -88,12 +82,10 @@ def resolved_settings(vocabulary: PathLike | None, asked: Mapping[str, Any] | No
 
 def read_settings(path: Path) -> dict[str, bool]:
     """The settings in a file; ValueError, with the file's name, where it holds none."""
+    values = read_json(path)
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(values, dict):
-            raise InputError(f"it must hold a JSON object, not a {type(values).__name__}")
         return checked_settings(values)
-    except ValueError as error:
+    except InputError as error:
         raise InputError(f"{path}: {error}") from error
 
 
@@ -108,7 +100,6 @@ def _remembering(vocabulary: Path) -> Path | None:
 def _is_hugging_face(path: Path) -> bool:
     """Whether a tokenizer.json is what transformers writes under that name."""
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
+        return "model" in read_json(path)
+    except InputError:
         return False  # read_settings says what is wrong with it
-    return isinstance(values, dict) and "model" in values

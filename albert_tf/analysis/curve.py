@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from albert_tf.checkpoints.figures import METRICS, read_figures
 from albert_tf.errors import InputError
+from albert_tf.files import whole_file
 
 FORMATS = (".png", ".svg", ".pdf")
 
@@ -79,10 +80,5 @@ def draw_curve(run: str | os.PathLike[str], output: str | os.PathLike[str]) -> N
         axes.grid(alpha=0.3)
         axes.legend(frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        with matplotlib.rc_context({"svg.hashsalt": "albert_tf"}):
-            figure.savefig(temporary, dpi=120, format=path.suffix[1:].lower())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with whole_file(path) as temporary, matplotlib.rc_context({"svg.hashsalt": "albert_tf"}):
+        figure.savefig(temporary, dpi=120, format=path.suffix[1:].lower())

@@ -21,7 +21,6 @@ The last two lines are in checkpoints/steps.py.
 from __future__ import annotations
 
 import inspect
-import json
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -35,7 +34,7 @@ from albert_tf.checkpoints.steps import PathLike, model_reader, newest_checkpoin
 from albert_tf.checkpoints.vocabulary import check_vocabulary, fingerprint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import new_directory, write_file
+from albert_tf.files import new_directory, read_json, write_file, write_json
 from albert_tf.model import (
     AlbertClassifier,
     AlbertEncoder,
@@ -339,19 +338,3 @@ def _file(run: PathLike, name: str) -> Path:
     if not path.exists():
         raise FileNotFoundError(f"{path} is missing: {run} is no run directory")
     return path
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file; ValueError, with the file's name, where it holds none."""
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(f"{path} is no JSON file: {error}") from error
-    if not isinstance(values, dict):
-        raise InputError(f"{path} must hold a JSON object, not a {type(values).__name__}")
-    return values
-
-
-def write_json(path: Path, values: Mapping[str, Any]) -> None:
-    """Writes an object as JSON, a key a line, atomically."""
-    write_file(path, json.dumps(dict(values), indent=2, ensure_ascii=False) + "\n")

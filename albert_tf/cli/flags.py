@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import inspect
 import re
 import typing
 from collections.abc import Callable
 from typing import Any
 
+from albert_tf.records import flat_fields
 from albert_tf.tokenizer_settings import TOKENIZER_DEFAULTS
 
 TEXT = "text files or globs, .gz too, or a folder of prepare"
@@ -38,30 +38,33 @@ def tokenizer_given(flags: argparse.Namespace) -> dict[str, Any]:
 
 
 def field_flags(parser: argparse.ArgumentParser, kind: type, default: str | None = None) -> None:
-    """A flag for each field of a dataclass that has none yet; not given, the namespace lacks it.
+    """A flag for each field of a record and of the records in it; not given, the namespace lacks it.
+
+    The help is what the docstring says of the field.
 
     Args:
       parser: what gets the flags.
       kind: the dataclass.
       default: what the help says of values that are not given; None: the fields' own.
     """
-    types, texts = typing.get_type_hints(kind), _argument_texts(kind)
-    for field in dataclasses.fields(kind):
-        if any(f"--{field.name}" in action.option_strings for action in parser._actions):
-            continue
-        hint = types[field.name]
-        text = f"{texts[field.name].rstrip('.')} ({default or field.default})".replace("%", "%%")
+    for owner, field in flat_fields(kind):
+        hint = typing.get_type_hints(owner)[field.name]
+        text = _argument_texts(owner)[field.name].rstrip(".")
+        shown = default or field.default
+        text = (text if shown is None or shown is False else f"{text} ({shown})").replace("%", "%%")
         flag: dict[str, Any] = {"help": text, "default": argparse.SUPPRESS}
         if hint is bool:
             flag["action"] = argparse.BooleanOptionalAction
         else:
             flag["type"] = _optional(hint) if typing.get_args(hint) else hint
+            flag["choices"] = field.metadata.get("choices")
         parser.add_argument(f"--{field.name}", **flag)
 
 
 def given(flags: argparse.Namespace, kind: type) -> dict[str, Any]:
-    """The fields of a dataclass that the command line sets."""
-    return {f.name: getattr(flags, f.name) for f in dataclasses.fields(kind) if hasattr(flags, f.name)}
+    """The fields of a record, and of the records in it, that the command line sets."""
+    names = [field.name for _, field in flat_fields(kind)]
+    return {name: getattr(flags, name) for name in names if hasattr(flags, name)}
 
 
 def _optional(hint: Any) -> Callable[[str], Any]:

@@ -7,34 +7,21 @@ import hashlib
 import tensorflow as tf
 
 from albert_tf.corpus.plan import Preparation
-from albert_tf.data.examples import ExampleMaker, default_predictions
+from albert_tf.data.examples import ExampleMaker
 from albert_tf.data.google_examples import encode_examples
 from albert_tf.data.prepared import EVAL
 from albert_tf.data.pretraining import example_batches
 from albert_tf.data.sources import prepared_source
 from albert_tf.features import SENTENCE_LABELS
+from albert_tf.recipes import ExampleSettings
 
-_OBJECTIVE = "sop"
-_MASKED_LM_PROB = 0.15
 _BATCH_SIZE = 64
 
 
 def example_maker(plan: Preparation) -> ExampleMaker:
     """How a plan's examples are made; ValueError where its sizes are impossible."""
-    predictions = plan.max_predictions
-    if predictions is None:
-        predictions = default_predictions(_MASKED_LM_PROB, plan.seq_length)
-    return ExampleMaker(
-        vocabulary=plan.vocabulary,
-        batch_size=_BATCH_SIZE,
-        seq_length=plan.seq_length,
-        max_predictions=predictions,
-        sentence_objective=_OBJECTIVE,
-        short_seq_prob=0.1,
-        masked_lm_prob=_MASKED_LM_PROB,
-        max_ngram=3,
-        whole_word=True,
-    )
+    settings = ExampleSettings(seq_length=plan.seq_length, max_predictions=plan.max_predictions)
+    return ExampleMaker(plan.vocabulary, settings, _BATCH_SIZE)
 
 
 def write_examples(path: str, shard: str, plan: Preparation) -> int:
@@ -46,20 +33,24 @@ def write_examples(path: str, shard: str, plan: Preparation) -> int:
       plan: what to prepare.
     """
     seed = int.from_bytes(hashlib.blake2b(f"{plan.seed}/{shard}".encode(), digest_size=4).digest(), "little")
+    maker = example_maker(plan)
     batches = example_batches(
         [path],
         prepared_source([path]),
-        example_maker(plan),
+        maker,
         tf.distribute.InputContext(),
         epochs=1 if shard.startswith(EVAL) else plan.dupe_factor,
         seed=seed,
         shuffle=True,
     )
+    label = SENTENCE_LABELS[maker.settings.sentence_objective]
     count = 0
     temporary = f"{path}.examples"
     with tf.io.TFRecordWriter(temporary) as file:
         for batch in batches.as_numpy_iterator():
-            records = encode_examples(batch, plan.vocabulary, SENTENCE_LABELS[_OBJECTIVE])
+            records = encode_examples(
+                batch, plan.vocabulary, SENTENCE_LABELS[maker.settings.sentence_objective]
+            )
             for record in records:
                 file.write(record)
             count += len(records)

@@ -17,12 +17,14 @@ from collections.abc import Iterable
 import tensorflow as tf
 
 from albert_tf.data.documents import corpus_documents, files_of_part, shuffled
-from albert_tf.data.examples import ExampleMaker, default_predictions, filled_batch
+from albert_tf.data.examples import ExampleMaker, filled_batch
 from albert_tf.data.google_examples import check_example, decode_examples
 from albert_tf.data.shares import Share
 from albert_tf.data.sources import DocumentSource, Inputs, check_divisible, document_source, find_inputs
 from albert_tf.data.tfrecords import first_example, tfrecord_reader
 from albert_tf.errors import InputError
+from albert_tf.recipes import ExampleSettings
+from albert_tf.records import changed
 from albert_tf.text.fast_tokenizer import FastPieceTokenizer
 from albert_tf.text.raw.checks import check_text_files
 from albert_tf.text.vocabulary import Vocabulary
@@ -40,13 +42,13 @@ def pretraining_dataset(
     inputs: str | os.PathLike | Iterable[str | os.PathLike],
     vocabulary: str | os.PathLike,
     batch_size: int = 32,
-    seq_length: int = 512,
-    max_predictions: int | None = None,
-    sentence_objective: str = "sop",
-    short_seq_prob: float = 0.1,
-    masked_lm_prob: float = 0.15,
-    max_ngram: int = 3,
-    whole_word: bool = True,
+    seq_length: int = ExampleSettings.seq_length,
+    max_predictions: int | None = ExampleSettings.max_predictions,
+    sentence_objective: str = ExampleSettings.sentence_objective,
+    short_seq_prob: float = ExampleSettings.short_seq_prob,
+    masked_lm_prob: float = ExampleSettings.masked_lm_prob,
+    max_ngram: int = ExampleSettings.max_ngram,
+    whole_word: bool = ExampleSettings.whole_word,
     lowercase: bool = True,
     strip_accents: bool = True,
     seed: int = 0,
@@ -103,16 +105,7 @@ def pretraining_dataset(
     pieces = Vocabulary.from_file(vocabulary)
     resolved_settings(vocabulary, {"lowercase": lowercase, "strip_accents": strip_accents})
     found = find_inputs(inputs, pieces, lowercase, strip_accents)
-    if found.kind == "examples":
-        if share is not None:
-            check_divisible(found)
-        example = first_example(found.files)
-        max_predictions = check_example(example, found.files[0], seq_length, max_predictions, len(pieces))
-    elif max_predictions is None:
-        max_predictions = default_predictions(masked_lm_prob, seq_length)
-    maker = ExampleMaker(
-        vocabulary=pieces,
-        batch_size=batch_size,
+    settings = ExampleSettings(
         seq_length=seq_length,
         max_predictions=max_predictions,
         sentence_objective=sentence_objective,
@@ -121,6 +114,13 @@ def pretraining_dataset(
         max_ngram=max_ngram,
         whole_word=whole_word,
     )
+    if found.kind == "examples":
+        if share is not None:
+            check_divisible(found)
+        example = first_example(found.files)
+        stored = check_example(example, found.files[0], seq_length, max_predictions, len(pieces))
+        settings = changed(settings, max_predictions=stored)
+    maker = ExampleMaker(pieces, settings, batch_size)
     part = input_context or tf.distribute.InputContext()
     epochs = tf.int64.max if repeat else 1
     if found.kind == "examples":
@@ -194,13 +194,16 @@ def stored_batches(
     files: list[str], maker: ExampleMaker, part: tf.distribute.InputContext, epochs: int, seed: int | None
 ) -> tf.data.Dataset:
     """Stored examples to batches, in a random order of the seed or, with None, in their own."""
-    size = maker.seq_length, maker.max_predictions, maker.sentence_objective
     read = tfrecord_reader(files)
+
+    def batch(records: tf.Tensor) -> dict[str, tf.Tensor]:
+        return filled_batch(decode_examples(records, maker.settings), maker.batch_size, maker.settings)
+
     return _restorable(
         tf.data.Dataset.range(epochs)
         .flat_map(lambda epoch: corpus_documents(files, read, part, seed, epoch))
         .batch(maker.batch_size)
-        .map(lambda x: filled_batch(decode_examples(x, *size), maker.batch_size, *size), tf.data.AUTOTUNE)
+        .map(batch, tf.data.AUTOTUNE)
         .prefetch(tf.data.AUTOTUNE)
     )
 

@@ -15,9 +15,10 @@ from albert_tf.checkpoints.names import (
     variable_names,
     whole_layers,
 )
-from albert_tf.checkpoints.run import read_json, task_of, write_json
+from albert_tf.checkpoints.run import task_of
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.files import read_json, write_json
 from albert_tf.formats.safetensors import write_safetensors
 from albert_tf.formats.transfer import Prefix, Source, Tensors, Wanted, find_prefix, find_task
 

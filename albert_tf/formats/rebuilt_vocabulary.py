@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from albert_tf.checkpoints.run import read_json
 from albert_tf.errors import InputError
+from albert_tf.files import read_json
 from albert_tf.formats.transfer import Source
 
 FAST_TOKENIZER = "tokenizer.json"

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from albert_tf.checkpoints.run import read_json
 from albert_tf.errors import InputError
+from albert_tf.files import read_json
 from albert_tf.formats.transfer import Tensors
 
 # What a tensor may be of, by the format's name and NumPy's.

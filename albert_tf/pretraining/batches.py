@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from albert_tf.data import (
@@ -21,6 +20,7 @@ from albert_tf.data import (
 from albert_tf.data.shares import BY_HASH
 from albert_tf.errors import InputError
 from albert_tf.pretraining.settings import Pretraining
+from albert_tf.records import flat
 from albert_tf.training.strategies import Feed, feed
 
 # The same examples each time, whatever the run's seed, on every host.
@@ -102,7 +102,7 @@ def training_feed(
             share=None if held_out is None else held_out.share.rest,
             seed=seed,
             input_context=part,
-            data_service=settings.data_service,
+            data_service=settings.execution.data_service,
         )
 
     return feed(strategy, batches, settings.recipe.batch_size)
@@ -118,7 +118,7 @@ def held_out_batches(settings: Pretraining, held_out: HeldOut | None = None) -> 
       settings: the run's.
       held_out: what it holds out, as `hold_out` says.
     """
-    size = settings.evaluated_at_once
+    size = settings.execution.rows_at_once(settings.recipe.batch_size)
     inputs = held_out_shards(settings.train) if settings.eval is None else to_evaluate_on(settings.eval)
     if inputs:
         return _dataset(settings, inputs, batch_size=size, **_ONCE)
@@ -129,22 +129,10 @@ def held_out_batches(settings: Pretraining, held_out: HeldOut | None = None) -> 
 
 
 def _dataset(settings: Pretraining, inputs: Sequence[str], **arguments: Any) -> tf.data.Dataset:
-    recipe = settings.recipe
     return pretraining_dataset(
         inputs,
         vocabulary=settings.vocabulary,
-        seq_length=recipe.seq_length,
-        max_predictions=recipe.max_predictions,
-        sentence_objective=recipe.sentence_objective,
-        short_seq_prob=recipe.short_seq_prob,
-        masked_lm_prob=recipe.masked_lm_prob,
-        max_ngram=recipe.max_ngram,
-        whole_word=recipe.whole_word,
+        **flat(settings.recipe.examples),
         **settings.tokenizer,
         **arguments,
     )
-
-
-def seed_of(seed: int, step: int) -> int:
-    """The seed of the batches from a step on, where no iterator can be restored; at step 0 the run's."""
-    return seed if step == 0 else int(np.random.SeedSequence([seed, step]).generate_state(1)[0]) >> 1

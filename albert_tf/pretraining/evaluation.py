@@ -12,7 +12,6 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.checkpoints.run import (
-    RECIPE,
     VOCABULARY,
     load,
     read_tokenizer,
@@ -24,15 +23,12 @@ from albert_tf.data.examples import filled_batch
 from albert_tf.errors import InputError
 from albert_tf.features import MASK, MLM_IDS, MLM_WEIGHTS
 from albert_tf.model import AlbertPretrainer
-from albert_tf.pretraining.objective import pretraining_objective
+from albert_tf.pretraining.objective import pretraining_figures, pretraining_objective
 from albert_tf.pretraining.settings import read_recipe
-from albert_tf.recipes import PretrainingRecipe
+from albert_tf.recipes import ExampleSettings
+from albert_tf.records import changed, flat
 from albert_tf.training.evaluator import evaluator
-from albert_tf.training.metrics import term_metrics
 from albert_tf.training.updates import Batch
-
-# What of a recipe the examples depend on.
-_EXAMPLES = ("seq_length", "max_predictions", "short_seq_prob", "masked_lm_prob", "max_ngram", "whole_word")
 
 
 def evaluate_run(
@@ -74,41 +70,41 @@ def evaluate_run(
     for name, number in (("passes", passes), ("max_examples", max_examples)):
         if number is not None and number < 1:
             raise InputError(f"{name}={number} must be at least 1")
-    settings = _example_settings(Path(run))
+    settings = changed(read_recipe(Path(run)).examples, sentence_objective=model.sentence_objective)
     if seq_length is not None:
-        settings |= {"seq_length": seq_length, "max_predictions": None}
+        settings = changed(settings, seq_length=seq_length, max_predictions=None)
     longest = model.config.max_position_embeddings
-    if settings["seq_length"] > longest:
-        raise InputError(f"seq_length={settings['seq_length']} is more than the {longest} positions of {run}")
+    if settings.seq_length > longest:
+        raise InputError(f"seq_length={settings.seq_length} is more than the {longest} positions of {run}")
+    made_with: dict[str, Any] = {**flat(settings), **read_tokenizer(run)}
     parts = [
         pretraining_dataset(
             to_evaluate_on(inputs),
             vocabulary=vocabulary,
             batch_size=batch_size,
-            sentence_objective=model.sentence_objective,
             seed=seed,
             shuffle=False,
             repeat=False,
-            **settings,
+            **made_with,
         )
         for seed in range(passes)
     ]
     dataset = functools.reduce(tf.data.Dataset.concatenate, parts)
     if max_examples is not None:
-        dataset = first_examples(dataset, max_examples, batch_size, model.sentence_objective)
+        dataset = first_examples(dataset, max_examples, batch_size, settings)
     terms = evaluator(model, pretraining_objective(model.sentence_objective))(dataset)
     examples = counted(dataset)
     return {
         "step": step,
         "examples": examples.number,
-        "seq_length": settings["seq_length"],
-        **term_metrics(terms, prefix="eval_"),
+        "seq_length": settings.seq_length,
+        **{f"eval_{name}": value for name, value in pretraining_figures(terms).items()},
         "eval_mlm_unigram_entropy": examples.unigram_entropy,
     }
 
 
 def first_examples(
-    dataset: tf.data.Dataset, count: int, batch_size: int, sentence_objective: str
+    dataset: tf.data.Dataset, count: int, batch_size: int, settings: ExampleSettings
 ) -> tf.data.Dataset:
     """The batches of a data set's first examples; rows that fill a batch count for none.
 
@@ -116,13 +112,11 @@ def first_examples(
       dataset: of `pretraining_dataset`.
       count: examples.
       batch_size: rows of a batch; the last one is filled.
-      sentence_objective: "sop", "nsp" or "none".
+      settings: how the examples were made; P is that of the data set.
     """
-    (_, seq_length), (_, max_predictions) = (dataset.element_spec[name].shape for name in (MASK, MLM_IDS))
+    settings = changed(settings, max_predictions=dataset.element_spec[MLM_IDS].shape[1])
     rows = dataset.unbatch().filter(lambda row: row[MASK][0] > 0).take(count).batch(batch_size)
-    return rows.map(
-        lambda rows: filled_batch(rows, batch_size, seq_length, max_predictions, sentence_objective)
-    )
+    return rows.map(lambda rows: filled_batch(rows, batch_size, settings))
 
 
 class Examples(NamedTuple):
@@ -143,9 +137,3 @@ def counted(dataset: Iterable[Batch]) -> Examples:
         tokens = found
     shares = tokens[tokens > 0] / tokens.sum()
     return Examples(examples, float(-(shares * np.log(shares)).sum()))
-
-
-def _example_settings(run: Path) -> dict[str, Any]:
-    """How the run's training examples were made; the paper's way where it does not say (a converted run)."""
-    recipe = read_recipe(run) if (run / RECIPE).exists() else PretrainingRecipe()
-    return {**{name: getattr(recipe, name) for name in _EXAMPLES}, **read_tokenizer(run)}

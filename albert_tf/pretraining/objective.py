@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 
+import numpy as np
 import tensorflow as tf
 
 from albert_tf.features import MLM_IDS, MLM_WEIGHTS, SENTENCE_LABELS
 from albert_tf.training.losses import Objective, Term, classification_term
+from albert_tf.training.metrics import term_metrics
 
 
 def pretraining_objective(sentence_objective: str) -> Objective:
@@ -55,3 +57,10 @@ def pretraining_weights(batch: Mapping[str, tf.Tensor], sentence_objective: str)
 def sentence_weights(labels: tf.Tensor) -> tf.Tensor:
     """1 for a row with a label, 0 for one that fills up the batch (label -1); float32 [B]."""
     return tf.cast(labels >= 0, tf.float32)
+
+
+def pretraining_figures(terms: Mapping[str, Term]) -> dict[str, float]:
+    """Mean losses and accuracies of summed terms, and the masked tokens' perplexity."""
+    figures = term_metrics(terms)
+    # Beyond e^88 there are no float32 numbers, which TensorBoard takes.
+    return {**figures, "mlm_perplexity": float(np.exp(np.minimum(figures["mlm_loss"], 88)))}

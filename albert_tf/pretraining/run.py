@@ -2,45 +2,31 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
 from absl import logging
 
 from albert_tf.checkpoints.growth import check_same_text, grown_from
-from albert_tf.checkpoints.run import RECIPE, build_model, create_run, read_json, write_json
-from albert_tf.checkpoints.steps import checkpoint_steps, clean_up
-from albert_tf.choices import POLICIES
+from albert_tf.checkpoints.run import RECIPE, build_model
 from albert_tf.config import AlbertConfig
+from albert_tf.data import naming_damaged_files
 from albert_tf.errors import InputError
-from albert_tf.files import sole_use
+from albert_tf.files import read_json
 from albert_tf.optimization import create_optimizer
-from albert_tf.pretraining.batches import HeldOut, held_out_batches, hold_out, seed_of, training_feed
-from albert_tf.pretraining.objective import pretraining_objective
-from albert_tf.pretraining.settings import Pretraining
+from albert_tf.pretraining.batches import held_out_batches, hold_out, training_feed
+from albert_tf.pretraining.objective import pretraining_figures, pretraining_objective
+from albert_tf.pretraining.settings import Pretraining, check_same_run
 from albert_tf.recipes import PretrainingRecipe
 from albert_tf.text import Vocabulary
+from albert_tf.training.engine import Evaluate, Job, train_run
 from albert_tf.training.evaluator import evaluator
-from albert_tf.training.loop import FLOAT16_PATIENCE, TrainingState, Work, train
-from albert_tf.training.preemption import Preempted, stop_at_once
-from albert_tf.training.resume import check_same_start, restore, set_damaged_aside
-from albert_tf.training.strategies import (
-    HOST_LOST,
-    Feed,
-    device_kind,
-    hosts_of,
-    keeps_iterator,
-    make_strategy,
-    over_hosts,
-)
-from albert_tf.training.updates import replica_update, training_steps
 
 
+@naming_damaged_files()
 def pretrain(settings: Pretraining, report: Callable[[str], None] = logging.info) -> None:
     """Trains, or goes on where a former call stopped.
 
@@ -48,143 +34,70 @@ def pretrain(settings: Pretraining, report: Callable[[str], None] = logging.info
       settings: what to do.
       report: what is told of the start: where weights come from, or that a checkpoint is damaged.
     Raises:
-      ValueError: settings contradict each other, or those of the run that is there.
+      ValueError: settings contradict each other, or those of the run that is there; a file is damaged.
       FileNotFoundError: an input is missing.
       TrainingFailed: a loss or a weight is not finite.
       Preempted: SIGTERM came, and the state is saved; or another host is lost.
       KeyboardInterrupt: Ctrl-C came; once training has begun, the state is saved.
     """
-    run = Path(settings.output)
-    with stop_at_once(run):
-        strategy = make_strategy(settings.strategy, settings.tpu, report)
-        try:
-            with strategy.scope():
-                _pretrain(settings, strategy, report)
-        except HOST_LOST as error:
-            if hosts_of(strategy).count == 1:
-                raise
-            raise Preempted(
-                f"another host of TF_CONFIG does not answer any more ({type(error).__name__}): type the same "
-                f"command again on all of them, it goes on from the newest checkpoint in {run}"
-            ) from error
+    train_run(
+        Path(settings.output),
+        lambda strategy: _job(settings, strategy, report),
+        settings.execution,
+        settings.loop,
+        report,
+    )
 
 
-def _pretrain(settings: Pretraining, strategy: tf.distribute.Strategy, report: Callable[[str], None]) -> None:
+def _job(settings: Pretraining, strategy: tf.distribute.Strategy, report: Callable[[str], None]) -> Job:
     run, recipe = Path(settings.output), settings.recipe
     config = settings.config.replace(vocab_size=len(Vocabulary.from_file(settings.vocabulary)))
-    _check_sizes(settings, config, strategy.num_replicas_in_sync)
-    hosts = hosts_of(strategy)
-    resumed = (run / RECIPE).exists()
-    if resumed:
-        settings.check_same_run(run, config)
-    held_out = hold_out(settings, read_json(run / RECIPE) if resumed else None)
-
-    @functools.cache
-    def draw(at: int) -> Feed:
-        return training_feed(settings, strategy, seed_of(settings.seed, at), held_out)
-
-    # Whatever is wrong with the settings or the text of a new run shows here, before anything is written.
-    going_on = resumed and bool(checkpoint_steps(run))
-    if not going_on:
-        draw(0)
-    held_out_data = held_out_batches(settings, held_out)
-    optimizer = _optimizer(recipe, settings.precision)
-    model = _model(settings, config, going_on, report)
-    optimizer.build(model.trainable_variables)
-    step, drawn_at = (
-        tf.Variable(0, dtype=tf.int64, trainable=False, name=name) for name in ("step", "drawn_at")
-    )
-    state = TrainingState(model=model, optimizer=optimizer, step=step, drawn_at=drawn_at)
-    record = {
-        **settings.record(),
-        "held_out": None if held_out is None else held_out.record(),
-        "replicas": strategy.num_replicas_in_sync,
-    }
-    if hosts.is_chief and not resumed:
-        try:
-            create_run(run, config, settings.task, settings.vocabulary, settings.tokenizer, record)
-        except FileExistsError as error:
-            if not (run / RECIPE).exists():  # it was there before
-                raise
-            raise BlockingIOError(
-                f"{run} is in use by another process, which has just begun it: wait for its end, or name "
-                "another --output"
-            ) from error
-    with sole_use(run) if hosts.is_chief else contextlib.nullcontext():
-        if hosts.is_chief:
-            for lost in clean_up(run):
-                report(f"ckpt-{lost} has no .index any more: its data is renamed to damaged-ckpt-{lost}")
-        is_exact = keeps_iterator(strategy, settings.data_service)
-        state, feed, iterator, damaged = restore(run, state, recipe.steps, draw, is_exact, report)
-        every_host = over_hosts(strategy)
-        start = int(tf.convert_to_tensor(step))
-        check_same_start(every_host(start), run)  # which waits until all of them have read
-        if hosts.is_chief:
-            set_damaged_aside(run, damaged, start, report)
-            write_json(run / RECIPE, record)
-            report(_plan(settings, model, strategy, start, held_out))
-        objective = pretraining_objective(recipe.sentence_objective)
-        evaluate = evaluator(model, objective)
-        update = replica_update(
-            model,
-            optimizer,
-            objective,
-            replicas_per_batch=feed.replicas_per_batch,
-            accumulate=settings.accumulate,
-            xla=settings.xla,
-        )
-        work = Work(
-            train_steps=training_steps(update, objective.names, step, seed=settings.seed),
-            evaluate=lambda: evaluate(held_out_data),
-            examples_per_step=recipe.batch_size,
-            seq_length=recipe.seq_length,
-            patience=FLOAT16_PATIENCE if settings.precision == "float16" else 0,
-            is_chief=hosts.is_chief,
-            any_host=lambda flag: any(every_host(float(flag))),
-        )
-        train(run, state, iterator, settings.loop, work)
-
-
-def _plan(
-    settings: Pretraining,
-    model: keras.Model,
-    strategy: tf.distribute.Strategy,
-    start: int,
-    held_out: HeldOut | None,
-) -> str:
-    """The line that a run begins with."""
-    if start == settings.recipe.steps:
-        return f"{settings.output} is at its last step, {start}: no update is left, unless with more --steps"
-    parameters = sum(variable.shape.num_elements() for variable in model.trainable_variables)
-    return (
-        f"{parameters:,} parameters, {settings.precision}, {strategy.num_replicas_in_sync} × "
-        f"{device_kind(strategy)}: {'going on' if start else 'training'} from step {start}, to "
-        f"{settings.recipe.steps}{f'; held out: {held_out.what}' if held_out else ''}"
-    )
-
-
-def _check_sizes(settings: Pretraining, config: AlbertConfig, replicas: int) -> None:
-    recipe = settings.recipe
-    if recipe.seq_length > config.max_position_embeddings:
+    if recipe.examples.seq_length > config.max_position_embeddings:
         raise InputError(
-            f"seq_length={recipe.seq_length} is more than "
+            f"seq_length={recipe.examples.seq_length} is more than "
             f"max_position_embeddings={config.max_position_embeddings} of the config"
         )
-    if recipe.batch_size % (replicas * settings.accumulate):
-        raise InputError(
-            f"batch_size={recipe.batch_size} cannot be divided among {replicas} replicas times "
-            f"accumulate={settings.accumulate}: make it a multiple of {replicas * settings.accumulate}"
-        )
+    settings.execution.check_divides(recipe.batch_size, strategy.num_replicas_in_sync)
+    resumed = (run / RECIPE).exists()
+    if resumed:
+        check_same_run(run, config, settings)
+    held_out = hold_out(settings, read_json(run / RECIPE) if resumed else None)
+    held_out_data = held_out_batches(settings, held_out)
+    objective = pretraining_objective(recipe.examples.sentence_objective)
+
+    def evaluation(model: keras.Model) -> Evaluate:
+        evaluate = evaluator(model, objective)
+        return lambda: pretraining_figures(evaluate(held_out_data))
+
+    return Job(
+        config=config,
+        task=settings.task,
+        vocabulary=Path(settings.vocabulary),
+        tokenizer=settings.tokenizer,
+        record={**settings.record(), "held_out": None if held_out is None else held_out.record()},
+        model=functools.partial(_model, settings, config, report),
+        optimizer=functools.partial(_optimizer, recipe),
+        objective=objective,
+        feed=lambda seed: training_feed(settings, strategy, seed, held_out),
+        evaluation=evaluation,
+        figures=pretraining_figures,
+        seed=settings.seed,
+        steps=recipe.steps,
+        batch_size=recipe.batch_size,
+        seq_length=recipe.examples.seq_length,
+        note=f"; held out: {held_out.what}" if held_out else "",
+    )
 
 
 def _model(
-    settings: Pretraining, config: AlbertConfig, going_on: bool, report: Callable[[str], None]
+    settings: Pretraining, config: AlbertConfig, report: Callable[[str], None], going_on: bool
 ) -> keras.Model:
     """The model with its first weights: random ones, or those of another run."""
-    keras.utils.set_random_seed(settings.seed)
-    build: dict[str, Any] = {"dtype": POLICIES[settings.precision], "remat": settings.remat}
-    if settings.init_from is None or going_on:  # then a checkpoint is about to be restored
-        return build_model(config, settings.task, **build)
+    build = functools.partial(
+        build_model, config, settings.task, dtype=settings.execution.policy, remat=settings.execution.remat
+    )
+    if settings.init_from is None or going_on:
+        return build()
     check_same_text(settings.init_from, settings.vocabulary, settings.tokenizer)
     growth = grown_from(
         settings.init_from,
@@ -193,14 +106,14 @@ def _model(
         extend_positions=settings.extend_positions,
         seed=settings.seed,
     )
-    model = build_model(config, settings.task, growth.read, **build)
+    model = build(read=growth.read)
     for line in growth.listing():
         report(line)
     return model
 
 
-def _optimizer(recipe: PretrainingRecipe, precision: str) -> keras.optimizers.Optimizer:
-    optimizer = create_optimizer(
+def _optimizer(recipe: PretrainingRecipe) -> keras.optimizers.Optimizer:
+    return create_optimizer(
         recipe.optimizer,
         init_lr=recipe.learning_rate,
         num_train_steps=recipe.steps,
@@ -211,5 +124,3 @@ def _optimizer(recipe: PretrainingRecipe, precision: str) -> keras.optimizers.Op
         beta_2=recipe.beta_2,
         epsilon=recipe.epsilon,
     )
-    # float16's smallest gradients would be 0 without a scale.
-    return keras.mixed_precision.LossScaleOptimizer(optimizer) if precision == "float16" else optimizer

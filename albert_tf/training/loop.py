@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,8 @@ from albert_tf.checkpoints.steps import checkpoint_steps, delete_checkpoint, wri
 from albert_tf.errors import WorkFailed
 from albert_tf.training.interval import Interval
 from albert_tf.training.logbook import Logbook, NoLogbook, evaluations
-from albert_tf.training.loop_settings import LoopSettings
+from albert_tf.training.loop_settings import LoopSettings, is_due
 from albert_tf.training.losses import Term
-from albert_tf.training.metrics import term_metrics
 from albert_tf.training.preemption import PreemptionNotice
 from albert_tf.training.profiler import Profiler
 from albert_tf.training.updates import Batch, Totals
@@ -69,8 +68,10 @@ class Work:
     """What the loop calls.
 
     Args:
+      steps: updates when the run is done.
       train_steps: as `training_steps` makes it.
-      evaluate: the summed terms of the held-out data.
+      evaluate: figures of the held-out data by name, `loss` among them.
+      figures: those of summed terms.
       examples_per_step: rows of the global batch.
       seq_length: positions of a row.
       patience: updates in a row whose gradients may be no numbers: 0, or float16's.
@@ -78,8 +79,10 @@ class Work:
       any_host: whether any host says so; all of them call it at the same steps.
     """
 
+    steps: int
     train_steps: Callable[[Iterator[Batch], tf.Tensor], Totals]
-    evaluate: Callable[[], dict[str, Term]]
+    evaluate: Callable[[], Mapping[str, float]]
+    figures: Callable[[Mapping[str, Term]], dict[str, float]]
     examples_per_step: int
     seq_length: int
     patience: int = 0
@@ -90,7 +93,7 @@ class Work:
 def train(
     run: Path, state: TrainingState, iterator: Iterator[Batch], settings: LoopSettings, work: Work
 ) -> None:
-    """Trains until `settings.steps` and leaves checkpoints and figures in the run directory.
+    """Trains until the last step and leaves checkpoints and figures in the run directory.
 
     Args:
       run: the run directory.
@@ -108,17 +111,17 @@ def train(
     step = int(tf.convert_to_tensor(state.step))
     count = failed = 0  # updates of the last call, and those that have failed in a row
     with (
-        Logbook(run, step, settings.steps) if work.is_chief else NoLogbook() as logbook,
+        Logbook(run, step, work.steps) if work.is_chief else NoLogbook() as logbook,
         PreemptionNotice() as notice,
         Profiler(run / "tensorboard", settings.profiled if work.is_chief else range(0)) as profiler,
     ):
-        interval = Interval()
-        is_owed = step > 0 and settings.is_due(settings.eval_every, step)
+        interval = Interval(work.figures)
+        is_owed = step > 0 and is_due(settings.eval_every, step, work.steps)
         # A process that died may have saved these weights and not evaluated them; who writes knows.
         is_owed = work.any_host(work.is_chief and is_owed and step not in evaluations(run))
         while True:
             if is_owed:
-                figures = term_metrics(work.evaluate(), prefix="eval_")
+                figures = {f"eval_{name}": value for name, value in work.evaluate().items()}
                 if not math.isfinite(figures["eval_loss"]):
                     if work.is_chief:
                         delete_checkpoint(run, step)
@@ -128,10 +131,10 @@ def train(
                 logbook.record(step, figures)
                 if work.is_chief and not failed:
                     delete_old_checkpoints(run, settings.keep)
-            if step >= settings.steps:
+            if step >= work.steps:
                 break
             profiler.at(step)
-            count = settings.updates_until_next(step)
+            count = settings.updates_until_next(step, work.steps)
             started = time.monotonic()
             totals = tf.nest.map_structure(float, work.train_steps(iterator, tf.constant(count)))
             interval.add(totals, count * work.examples_per_step, time.monotonic() - started)
@@ -140,13 +143,13 @@ def train(
             if failed > work.patience:
                 raise TrainingFailed(_advice("the loss or its gradient", step - failed, step, failed, run))
             logbook.progress(step)
-            if settings.is_due(settings.log_every, step):
+            if is_due(settings.log_every, step, work.steps):
                 rate = {"learning_rate": float(tf.convert_to_tensor(state.optimizer.learning_rate))}
                 logbook.record(step, {**interval.figures(work.seq_length), **rate})
-                interval = Interval()
-            is_owed = settings.is_due(settings.eval_every, step)
+                interval = Interval(work.figures)
+            is_owed = is_due(settings.eval_every, step, work.steps)
             stopping = work.any_host(notice.given)
-            if stopping or is_owed or settings.is_due(settings.checkpoint_every, step):
+            if stopping or is_owed or is_due(settings.checkpoint_every, step, work.steps):
                 # No loss has been computed with the weights of the last update yet.
                 if not all_finite(state.model.trainable_variables):
                     raise TrainingFailed(_advice("a weight", step - count, step, failed, run))
@@ -156,7 +159,7 @@ def train(
                     # a good one, its evaluation tells.
                     if not failed and not is_owed:
                         delete_old_checkpoints(run, settings.keep)
-            if stopping and step < settings.steps:
+            if stopping and step < work.steps:
                 raise notice.stopped(f"after step {step}, which is saved in {run}")
 
 

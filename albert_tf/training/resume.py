@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from albert_tf.checkpoints.steps import checkpoint_parts, checkpoint_steps, read_checkpoint, set_aside
@@ -119,3 +120,8 @@ def check_same_start(steps: Sequence[float], run: Path) -> None:
             f"the hosts resume from different steps, {', '.join(f'{step:.0f}' for step in steps)}: --output "
             f"{run} must name one folder that all of them see"
         )
+
+
+def seed_of(seed: int, step: int) -> int:
+    """The seed of the batches from a step on, where no iterator can be restored; at step 0 the run's."""
+    return seed if step == 0 else int(np.random.SeedSequence([seed, step]).generate_state(1)[0]) >> 1

@@ -17,12 +17,14 @@ from albert_tf.data.google_examples import decode_examples, encode_examples
 from albert_tf.data.prepared import decode_documents, document_hashes, encode_document
 from albert_tf.data.shares import between
 from albert_tf.data.tfrecords import tfrecord_reader
+from albert_tf.recipes import ExampleSettings
+from albert_tf.records import changed
 from albert_tf.text.fast_tokenizer import FastPieceTokenizer
 from albert_tf.text.vocabulary import Vocabulary
 from tests.tiny import DOCUMENTS
 
 SEED = tf.constant([3, 4], tf.int64)
-SIZE = 32, 5, "sop"  # seq_length, max_predictions, sentence_objective
+SIZE = ExampleSettings(seq_length=32, max_predictions=5)
 TEXTS = tf.constant(["\n".join(document) for document in DOCUMENTS] + ["", "\u00ad", "👍🏽", "a\0b\nc \xff"])
 
 
@@ -32,17 +34,7 @@ def vocabulary(tiny_vocabulary):
 
 
 def maker(vocabulary, objective="sop"):
-    return ExampleMaker(
-        vocabulary=vocabulary,
-        batch_size=64,
-        seq_length=SIZE[0],
-        max_predictions=SIZE[1],
-        sentence_objective=objective,
-        short_seq_prob=0.1,
-        masked_lm_prob=0.15,
-        max_ngram=3,
-        whole_word=True,
-    )
+    return ExampleMaker(vocabulary, changed(SIZE, sentence_objective=objective), batch_size=64)
 
 
 def documents(vocabulary):
@@ -78,9 +70,9 @@ TENSOR_STAGES = {
         maker(v, "none").batch,
         maker(v, "none").rows(documents(v), SEED)[:50],
     ),
-    "filled_batch": lambda v: (lambda x: filled_batch(x, 70, *SIZE), batch(v)),
+    "filled_batch": lambda v: (lambda x: filled_batch(x, 70, SIZE), batch(v)),
     "decode_examples": lambda v: (
-        lambda x: decode_examples(x, *SIZE),
+        lambda x: decode_examples(x, SIZE),
         tf.constant(
             encode_examples(
                 {name: tensor.numpy() for name, tensor in batch(v).items()}, v, "sentence_order_labels"

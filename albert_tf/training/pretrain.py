@@ -16,6 +16,7 @@ from albert_tf.checkpoints.growth import check_same_text, grown_from
 from albert_tf.checkpoints.run import RECIPE, build_model, create_run, write_json
 from albert_tf.checkpoints.steps import clean_up, newest_checkpoint
 from albert_tf.config import AlbertConfig
+from albert_tf.data import naming_damaged_files
 from albert_tf.errors import InputError
 from albert_tf.optimization import create_optimizer
 from albert_tf.recipes import PretrainingRecipe
@@ -42,6 +43,7 @@ def _to_stderr(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+@naming_damaged_files()
 def pretrain(settings: Pretraining, report: Callable[[str], None] = _to_stderr) -> None:
     """Trains, or goes on where a former call stopped.
 
@@ -49,7 +51,7 @@ def pretrain(settings: Pretraining, report: Callable[[str], None] = _to_stderr) 
       settings: what to do.
       report: what is told of the start: where weights come from, or that a checkpoint is damaged.
     Raises:
-      ValueError: settings contradict each other, or those of the run that is there.
+      ValueError: settings contradict each other, or those of the run that is there; a file is damaged.
       FileNotFoundError: an input is missing.
       TrainingFailed: a loss or a weight is not finite.
       Preempted: SIGTERM came, and the state is saved; or another host is lost.

@@ -4,12 +4,16 @@ import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 import tf_keras as keras
 
 import albert_tf
 from albert_tf.checkpoints import checkpoint_parts, checkpoint_steps
 from albert_tf.checkpoints.files import sole_use
+from albert_tf.data.prepared import encode_document
+from albert_tf.errors import InputError
 from albert_tf.training.batches import held_out_batches
+from albert_tf.training.evaluate import evaluate_run
 from albert_tf.training.pretrain import pretrain
 from albert_tf.training.strategies import STRATEGIES
 from tests.albert_tf.training.runs import CONFIG, RECIPE, metrics, weights
@@ -88,6 +92,21 @@ def test_nothing_is_written_where_there_is_nothing_to_learn_from(settings, tmp_p
     with pytest.raises(ValueError, match=r"seq_length=128 is more than max_position_embeddings=64"):
         pretrain(settings(tmp_path / "run", recipe=RECIPE.replace(seq_length=128)))
     assert not (tmp_path / "run").exists()
+
+
+def test_a_damaged_shard_is_named(run, settings, tmp_path):
+    shard = tmp_path / "train-00000-of-00001.tfrecord"
+    with tf.io.TFRecordWriter(str(shard)) as file:
+        for number in range(40):
+            file.write(encode_document([5 + number] * 60, [30, 30], number))
+    content = bytearray(shard.read_bytes())
+    content[-20] ^= 1  # behind what is looked at before training begins
+    shard.write_bytes(content)
+    message = rf"^{shard} is damaged or cut off and cannot be read to its end: make or copy it again"
+    with pytest.raises(InputError, match=message):
+        pretrain(settings(tmp_path / "run", train=[str(shard)]))
+    with pytest.raises(InputError, match=message):
+        evaluate_run(run, [str(shard)])
 
 
 def test_held_out_examples_are_the_same_whatever_the_seed(settings):

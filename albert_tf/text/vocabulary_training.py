@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import re
@@ -68,19 +69,28 @@ def train_vocabulary(
     if output.exists():
         _check_replaceable(output)
     temporary = output.with_name(f"{output.name}.{os.getpid()}.tmp")
-    try:  # an unwritable place shows now, not after an hour of training
+    with _writing(output):  # an unwritable place shows now, not after an hour of training
         output.parent.mkdir(parents=True, exist_ok=True)
         temporary.touch()
-    except OSError as error:
-        raise type(error)(f"{output} cannot be written ({error.strerror}): name another place") from None
     try:
         model = _train(_sentences(files, lowercase, strip_accents), vocab_size, max_sentences)
         vocabulary = Vocabulary.from_bytes(model, name=os.fspath(output))
-        temporary.write_bytes(model)
-        temporary.replace(output)
+        with _writing(output):
+            temporary.write_bytes(model)
+            temporary.replace(output)
     finally:
         temporary.unlink(missing_ok=True)
     return vocabulary
+
+
+@contextlib.contextmanager
+def _writing(output: Path) -> Iterator[None]:
+    """Names the file in the error where it cannot be written; that of a full disk has no name in it."""
+    try:
+        yield
+    except OSError as error:
+        reason = f"cannot be written ({error.strerror}): name another place"
+        raise OSError(error.errno, reason, os.fspath(output)) from None
 
 
 def _check_replaceable(path: Path) -> None:

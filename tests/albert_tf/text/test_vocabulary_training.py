@@ -1,4 +1,7 @@
+import errno
 import gzip
+import os
+from pathlib import Path
 
 import pytest
 
@@ -85,7 +88,17 @@ def test_impossible_sizes(text, size, message, tmp_path):
 def test_places_that_are_not_there(tiny_corpus, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"absent\.txt"):
         train_vocabulary(tmp_path / "absent.txt", tmp_path / "m.model")
-    with pytest.raises(OSError, match=r"corpus.*m\.model cannot be written \(.*\): name another place"):
+    with pytest.raises(OSError, match=r"cannot be written \(.*\): name another place: .*m\.model'"):
         train_vocabulary(tiny_corpus, tiny_corpus / "m.model")
     with pytest.raises(IsADirectoryError, match="is a folder"):
         train_vocabulary(tiny_corpus, tmp_path)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device here that is always full")
+def test_a_full_disk_is_named(tiny_corpus, tmp_path):
+    output = tmp_path / "m.model"
+    (tmp_path / f"m.model.{os.getpid()}.tmp").symlink_to("/dev/full")  # what is written before it is renamed
+    with pytest.raises(OSError, match="No space left on device") as error:
+        train_vocabulary(tiny_corpus, output, 200)
+    assert (error.value.errno, error.value.filename) == (errno.ENOSPC, str(output))
+    assert not list(tmp_path.iterdir())

@@ -48,9 +48,7 @@ def write_examples(path: str, shard: str, plan: Preparation) -> int:
     temporary = f"{path}.examples"
     with tf.io.TFRecordWriter(temporary) as file:
         for batch in batches.as_numpy_iterator():
-            records = encode_examples(
-                batch, plan.vocabulary, SENTENCE_LABELS[maker.settings.sentence_objective]
-            )
+            records = encode_examples(batch, plan.vocabulary, label)
             for record in records:
                 file.write(record)
             count += len(records)

@@ -4,6 +4,7 @@ from albert_tf.data.held_out import evaluated_share, held_out_shares
 from albert_tf.data.pretraining import NothingFound, pretraining_dataset
 from albert_tf.data.shares import Share
 from albert_tf.data.sources import held_out_shards, to_evaluate_on
+from albert_tf.data.tfrecords import naming_damaged_files
 
 __all__ = [
     "NothingFound",
@@ -11,6 +12,7 @@ __all__ = [
     "evaluated_share",
     "held_out_shards",
     "held_out_shares",
+    "naming_damaged_files",
     "pretraining_dataset",
     "to_evaluate_on",
 ]

@@ -18,7 +18,7 @@ from albert_tf.checkpoints.run import (
     vocabulary_path,
 )
 from albert_tf.checkpoints.steps import newest_checkpoint
-from albert_tf.data import pretraining_dataset, to_evaluate_on
+from albert_tf.data import naming_damaged_files, pretraining_dataset, to_evaluate_on
 from albert_tf.data.examples import filled_batch
 from albert_tf.errors import InputError
 from albert_tf.features import MASK, MLM_IDS, MLM_WEIGHTS
@@ -31,6 +31,7 @@ from albert_tf.training.evaluator import evaluator
 from albert_tf.training.updates import Batch
 
 
+@naming_damaged_files()
 def evaluate_run(
     run: str | os.PathLike[str],
     inputs: Sequence[str],
@@ -58,7 +59,7 @@ def evaluate_run(
       which a model has to get below to know anything of context.
     Raises:
       FileNotFoundError: the run, its vocabulary or an input is missing.
-      ValueError: the run is not pre-trained, or there is nothing to evaluate on.
+      ValueError: the run is not pre-trained, there is nothing to evaluate on, or a file is damaged.
     """
     step = newest_checkpoint(run) if step is None else step
     model = load(run, step)

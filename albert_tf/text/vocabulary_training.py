@@ -14,6 +14,7 @@ import sentencepiece
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.files import whole_file
 from albert_tf.text.normalization import lost_marks, normalize
 from albert_tf.text.raw.checks import check_text_files
 from albert_tf.text.raw.long_lines import LONGEST_SENTENCE, bounded_lines
@@ -81,23 +82,18 @@ def train_vocabulary(
     if output.is_dir():
         raise IsADirectoryError(f"{output} is a folder; the vocabulary needs a file name")
     _check_replaceable(output)
-    temporary = output.with_name(f"{output.name}.{os.getpid()}.tmp")
-    try:  # an unwritable place shows now, not after an hour of training
-        output.parent.mkdir(parents=True, exist_ok=True)
-        temporary.touch()
-    except OSError as error:
-        raise type(error)(f"{output} cannot be written ({error.strerror}): name another place") from None
     try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = f"cannot be written ({error.strerror}): name another place"
+        raise OSError(error.errno, reason, os.fspath(output)) from None
+    with whole_file(output) as temporary:
+        temporary.touch()  # an unwritable place shows now, not after an hour of training
         sentences = _sentences(files, lowercase, strip_accents, report)
         model = _train(sentences, vocab_size, max_sentences)
         vocabulary = Vocabulary.from_bytes(model, name=os.fspath(output))
         temporary.write_bytes(model)
         remember_settings(output, {"lowercase": lowercase, "strip_accents": strip_accents})
-        temporary.replace(output)
-    except OSError as error:  # a full disk, say, of which the system does not say which file it was
-        raise type(error)(error.errno, error.strerror, os.fspath(output)) from error
-    finally:
-        temporary.unlink(missing_ok=True)
     return vocabulary
 
 

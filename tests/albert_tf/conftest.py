@@ -4,6 +4,8 @@ import pytest
 
 from albert_tf.pretraining.run import pretrain
 from albert_tf.pretraining.settings import Pretraining
+from albert_tf.records import changed
+from albert_tf.training.loop_settings import LoopSettings
 from tests.albert_tf.pretraining.runs import CONFIG, RECIPE
 
 
@@ -12,19 +14,16 @@ def settings(tiny_corpus, tiny_vocabulary, tmp_path_factory):
     """Settings of a run, some of them changed."""
 
     def make(output=None, **changes) -> Pretraining:
-        values = {
-            "output": output or tmp_path_factory.mktemp("pretrain") / "run",
-            "config": CONFIG,
-            "recipe": RECIPE,
-            "train": [str(tiny_corpus)],
-            "eval": [str(tiny_corpus)],
-            "vocabulary": tiny_vocabulary,
-            "log_every": 2,
-            "eval_every": 3,
-            "checkpoint_every": 3,
-            **changes,
-        }
-        return Pretraining(**values)
+        made = Pretraining(
+            output=output or tmp_path_factory.mktemp("pretrain") / "run",
+            config=CONFIG,
+            recipe=RECIPE,
+            train=[str(tiny_corpus)],
+            eval=[str(tiny_corpus)],
+            vocabulary=tiny_vocabulary,
+            loop=LoopSettings(log_every=2, eval_every=3, checkpoint_every=3),
+        )
+        return changed(made, **changes)
 
     return make
 

@@ -30,12 +30,12 @@ def test_published_values(name):
         recipe.warmup_steps,
         recipe.beta_2,
         recipe.clip_norm,
-        recipe.sentence_objective,
-        recipe.max_ngram,
-        recipe.whole_word,
+        recipe.examples.sentence_objective,
+        recipe.examples.max_ngram,
+        recipe.examples.whole_word,
     )
     assert (recipe.weight_decay, recipe.epsilon, recipe.beta_1) == (0.01, 1e-6, 0.9)
-    assert (recipe.seq_length, recipe.masked_lm_prob) == (512, 0.15)
+    assert (recipe.examples.seq_length, recipe.examples.masked_lm_prob) == (512, 0.15)
 
 
 def test_every_preset_has_a_recipe():
@@ -76,4 +76,4 @@ def test_recipes_cannot_be_changed_but_replaced():
 )
 def test_impossible_values_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
-        PretrainingRecipe(**changes)
+        PretrainingRecipe().replace(**changes)

@@ -153,11 +153,11 @@ def test_an_update_does_not_depend_on_microbatches_and_filling(case):
 
 def test_figures(case):
     _, _, batch, outputs, objective = case
-    figures = term_metrics(objective.terms(outputs, batch), "eval_")
-    accuracies = {f"eval_{name}_accuracy" for name in objective.names if name != "score"}
-    losses = {f"eval_{name}_loss" for name in objective.names}
-    assert figures.keys() == {"eval_loss"} | losses | accuracies
-    np.testing.assert_allclose(figures["eval_loss"], sum(figures[name] for name in losses))
+    figures = term_metrics(objective.terms(outputs, batch))
+    accuracies = {f"{name}_accuracy" for name in objective.names if name != "score"}
+    losses = {f"{name}_loss" for name in objective.names}
+    assert figures.keys() == {"loss"} | losses | accuracies
+    np.testing.assert_allclose(figures["loss"], sum(figures[name] for name in losses))
     assert np.isfinite(list(figures.values())).all()
 
 

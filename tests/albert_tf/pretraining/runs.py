@@ -6,7 +6,7 @@ import albert_tf
 from albert_tf.recipes import PretrainingRecipe
 from tests.tiny import TINY
 
-RECIPE = PretrainingRecipe(
+RECIPE = PretrainingRecipe().replace(
     learning_rate=0.01, batch_size=4, steps=6, warmup_steps=2, seq_length=32, max_predictions=5
 )
 # Dropout too must go on where it stopped.

@@ -4,9 +4,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.pretraining.objective import pretraining_objective, pretraining_terms, pretraining_weights
+from albert_tf.pretraining.objective import (
+    pretraining_figures,
+    pretraining_objective,
+    pretraining_terms,
+    pretraining_weights,
+)
 from albert_tf.training.losses import Term, classification_term
-from albert_tf.training.metrics import term_metrics
 
 
 def by_hand(logits: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> Term:
@@ -58,15 +62,15 @@ def test_objective_names_its_terms(objective, names):
 
 def test_metrics_are_means_and_their_sum():
     terms = {"mlm": Term(6.0, 1.0, 4.0), "sop": Term(1.0, 1.0, 2.0)}
-    assert term_metrics(terms, "eval_") == {
-        "eval_loss": 2.0,
-        "eval_mlm_loss": 1.5,
-        "eval_mlm_accuracy": 0.25,
-        "eval_mlm_perplexity": np.exp(1.5),
-        "eval_sop_loss": 0.5,
-        "eval_sop_accuracy": 0.5,
+    assert pretraining_figures(terms) == {
+        "loss": 2.0,
+        "mlm_loss": 1.5,
+        "mlm_accuracy": 0.25,
+        "mlm_perplexity": np.exp(1.5),
+        "sop_loss": 0.5,
+        "sop_accuracy": 0.5,
     }
-    assert np.isnan(term_metrics({"mlm": Term(0.0, 0.0, 0.0)})["mlm_loss"])
+    assert np.isnan(pretraining_figures({"mlm": Term(0.0, 0.0, 0.0)})["mlm_loss"])
     for loss in (89.0, 1e38):  # of a run that diverges: TensorBoard takes float32
-        perplexity = term_metrics({"mlm": Term(loss, 0.0, 1.0)})["mlm_perplexity"]
+        perplexity = pretraining_figures({"mlm": Term(loss, 0.0, 1.0)})["mlm_perplexity"]
         assert 1e38 < perplexity < np.finfo(np.float32).max

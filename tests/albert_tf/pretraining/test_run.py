@@ -5,12 +5,16 @@ import re
 
 import numpy as np
 import pytest
+import tensorflow as tf
 import tf_keras as keras
 
 import albert_tf
 from albert_tf.checkpoints import checkpoint_parts, checkpoint_steps
+from albert_tf.data.prepared import encode_document
+from albert_tf.errors import InputError
 from albert_tf.files import sole_use
 from albert_tf.pretraining.batches import held_out_batches
+from albert_tf.pretraining.evaluation import evaluate_run
 from albert_tf.pretraining.run import pretrain
 from albert_tf.training.strategies import STRATEGIES
 from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, metrics, weights
@@ -108,6 +112,21 @@ def test_a_small_corpus_is_evaluated_on_a_part_of_it(settings, tmp_path, text, h
     pretrain(settings(made.output, train=made.train, eval=None, recipe=recipe.replace(steps=3)), lines.append)
     assert re.search(rf"from step 2, to 3; held out: {held_out}$", lines[-1])
     assert [line["step"] for line in metrics(made.output) if "eval_loss" in line] == [2, 3]
+
+
+def test_a_damaged_shard_is_named(run, settings, tmp_path):
+    shard = tmp_path / "train-00000-of-00001.tfrecord"
+    with tf.io.TFRecordWriter(str(shard)) as file:
+        for number in range(40):
+            file.write(encode_document([5 + number] * 60, [30, 30], number))
+    content = bytearray(shard.read_bytes())
+    content[-20] ^= 1  # behind what is looked at before training begins
+    shard.write_bytes(content)
+    message = rf"^{shard} is damaged or cut off and cannot be read to its end: make or copy it again"
+    with pytest.raises(InputError, match=message):
+        pretrain(settings(tmp_path / "run", train=[str(shard)]))
+    with pytest.raises(InputError, match=message):
+        evaluate_run(run, [str(shard)])
 
 
 def test_held_out_examples_are_the_same_whatever_the_seed(settings):

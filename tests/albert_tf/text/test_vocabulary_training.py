@@ -152,7 +152,7 @@ def test_impossible_sizes(text, size, message, tmp_path):
 def test_places_that_are_not_there(tiny_corpus, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"absent\.txt"):
         train_vocabulary(tmp_path / "absent.txt", tmp_path / "m.model")
-    with pytest.raises(OSError, match=r"corpus.*m\.model cannot be written \(.*\): name another place"):
+    with pytest.raises(OSError, match=r"cannot be written \(.*\): name another place: .*m\.model'"):
         train_vocabulary(tiny_corpus, tiny_corpus / "m.model")
     with pytest.raises(IsADirectoryError, match="is a folder"):
         train_vocabulary(tiny_corpus, tmp_path)

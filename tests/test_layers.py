@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "albert_tf.choices": (),
     "albert_tf.lazy": (),
     "albert_tf.signals": (),
-    "albert_tf.exits": ("albert_tf.errors",),
+    "albert_tf.exits": ("albert_tf.errors", "albert_tf.signals"),
     "albert_tf.config": ("albert_tf.errors",),
     "albert_tf.features": ("albert_tf.errors",),
     "albert_tf.recipes": ("albert_tf.errors", "albert_tf.config", "albert_tf.features"),

@@ -18,6 +18,7 @@ from albert_tf.checkpoints.steps import clean_up, newest_checkpoint
 from albert_tf.choices import POLICIES
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.model.memory import TRAINING, check_memory
 from albert_tf.optimization import create_optimizer
 from albert_tf.recipes import PretrainingRecipe
 from albert_tf.text import Vocabulary
@@ -140,6 +141,7 @@ def _plan(settings: Pretraining, model: keras.Model, strategy: tf.distribute.Str
 
 def _check_sizes(settings: Pretraining, config: AlbertConfig, replicas: int) -> None:
     recipe = settings.recipe
+    check_memory(config, TRAINING)
     if recipe.seq_length > config.max_position_embeddings:
         raise InputError(
             f"seq_length={recipe.seq_length} is more than "

@@ -112,6 +112,8 @@ def test_mistakes_are_one_line(tiny_corpus, tiny_vocabulary, config_file, tmp_pa
     no_vocabulary = tmp_path / "no.model"
     no_vocabulary.write_bytes(b"nothing of SentencePiece")
     output = tmp_path / "run"
+    wide = tmp_path / "wide.json"
+    wide.write_text('{"hidden_size": 1200000, "num_hidden_layers": 1}')
 
     text = tmp_path / "text.txt"
     text.write_text("The only copy of a corpus.\n")
@@ -131,6 +133,7 @@ def test_mistakes_are_one_line(tiny_corpus, tiny_vocabulary, config_file, tmp_pa
         ("vocab", "--input", text, "--output", text): "text.txt exists and is no vocabulary",
         tuple(pretrain(config="albert_huge")): "albert_huge is neither a file nor one of albert_base_v1",
         tuple(pretrain(config=wrong_key)): "'hidden_sizes'",
+        tuple(pretrain(config=wide)): "hidden_size=1200000 make 7,200,000,000,000 of ",
         tuple(pretrain(train="missing.txt")): "missing.txt",
         tuple(pretrain(train=empty)): "empty.txt",
         tuple(pretrain(vocabulary=no_vocabulary)): "no.model is not a SentencePiece model",

@@ -180,6 +180,19 @@ def test_the_program_ends_with_its_status_and_nothing_but_its_line():
     )
 
 
+@pytest.mark.parametrize(("words", "status"), [(["-v", "0", "pretrain"], 75), (["vocab"], 143)])
+def test_sigterm_ends_a_command_with_its_status_from_the_start(words, status):
+    code = f"""
+import signal, sys
+from albert_tf import __main__, cli
+sys.argv = ["albert-tf", *{words}]
+__main__.run = lambda arguments: signal.raise_signal(signal.SIGTERM)
+__main__.main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (status, "")
+
+
 def test_help_and_mistakes_do_not_wait_for_tensorflow():
     lines = [[], ["--help"], ["fly"], ["vocab", "--output", "x"], ["analyse", "parameters"]]
     lines += [[command, "--help"] for command in ("vocab", "prepare", "pretrain", "evaluate", "convert")]

@@ -16,6 +16,9 @@ SHARINGS = ("all", "attention", "ffn", "none")
 
 GOOGLE_FILE = "albert_config.json"  # what google-research/albert calls the file of a config
 
+# Far beyond what trains: a graph of so many takes about a minute to build, and a gigabyte.
+MOST_BLOCKS = 10_000
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AlbertConfig:
@@ -90,6 +93,11 @@ class AlbertConfig:
             raise InputError(
                 f"hidden_size={self.hidden_size} is not a multiple of "
                 f"num_attention_heads={self.num_attention_heads}"
+            )
+        if self.num_hidden_layers * self.inner_group_num > MOST_BLOCKS:
+            raise InputError(
+                f"num_hidden_layers={self.num_hidden_layers} times inner_group_num={self.inner_group_num} "
+                f"must be at most {MOST_BLOCKS}: every layer is a part of the graph, shared or not"
             )
         if self.num_hidden_groups > self.num_hidden_layers:
             raise InputError(

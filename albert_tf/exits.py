@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 
 from albert_tf.errors import InputError, Preempted, WorkFailed, is_tensorflows
+from albert_tf.signals import told_to_end
 
 DONE = 0
 FAILED = 1
@@ -51,10 +52,10 @@ def outcome(prog: str, work: Callable[[], None]) -> int:
     try:
         work()
     except BaseException as error:
-        status = status_of(error)
+        status, reason = told_to_end() or (status_of(error), one_line(error))
         if status is None or os.environ.get("ALBERT_TF_TRACEBACK") == "1":
             raise
-        print(f"{prog}: {one_line(error)}", file=sys.stderr)
+        print(f"{prog}: {reason}", file=sys.stderr)
         return status
     return DONE
 

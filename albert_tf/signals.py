@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 Handler = Callable[[int, FrameType | None], Any]
 
@@ -36,18 +36,38 @@ class _First:
         self.handler(number, frame)
 
 
+class End(NamedTuple):
+    """How a process ends that a signal has told to."""
+
+    status: int
+    reason: str
+
+
+_ends: list[End] = []
+
+
 def end_in_order(status: int) -> None:
     """From now on, and for the whole process, the first signal raises what lets a command clean up.
 
     Args:
-      status: the exit status after SIGTERM; Ctrl-C raises KeyboardInterrupt.
+      status: the exit status after SIGTERM, which raises SystemExit; Ctrl-C raises KeyboardInterrupt.
     """
 
     def terminate(number: int, frame: FrameType | None) -> None:
+        _ends.append(End(status, "stopped by SIGTERM"))
         sys.exit(status)
 
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        _ends.append(End(128 + number, "interrupted"))
+        raise KeyboardInterrupt
+
     _install(signal.SIGTERM, _First(terminate, signal.SIG_DFL))
-    _install(signal.SIGINT, _First(signal.default_int_handler, signal.SIG_DFL))
+    _install(signal.SIGINT, _First(interrupt, signal.SIG_DFL))
+
+
+def told_to_end() -> End | None:
+    """How the process ends if a signal has told it to, whatever a library has made of what that raised."""
+    return _ends[0] if _ends else None
 
 
 @contextlib.contextmanager

@@ -20,6 +20,7 @@ from albert_tf.model.blocks import (
 )
 from albert_tf.model.embeddings import Embeddings
 from albert_tf.model.layer import Dense, attention_bias
+from albert_tf.model.memory import check_memory
 from albert_tf.model.recompute import recomputed
 from albert_tf.model.sharing import BlockPath, Step, sharing_plan
 
@@ -39,12 +40,16 @@ class AlbertEncoder(keras.Model):
         gradients are the same, but have no derivatives of their own.
       **kwargs: of keras.Model, such as `name` and `dtype`.
 
+    Raises:
+      ValueError: the parameters exceed this machine's memory.
+
     >>> encoder = AlbertEncoder(AlbertConfig(hidden_size=24, num_hidden_layers=2, vocab_size=9))
     >>> encoder({"input_word_ids": tf.constant([[2, 7, 3]])})["sequence_output"].shape
     TensorShape([1, 3, 24])
     """
 
     def __init__(self, config: AlbertConfig, remat: bool = False, **kwargs: Any):
+        check_memory(config)
         super().__init__(autocast=False, **kwargs)
         self.config = config
         self.remat = remat

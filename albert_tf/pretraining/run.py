@@ -16,6 +16,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data import naming_damaged_files
 from albert_tf.errors import InputError
 from albert_tf.files import read_json
+from albert_tf.model.memory import TRAINING, check_memory
 from albert_tf.optimization import create_optimizer
 from albert_tf.pretraining.batches import held_out_batches, hold_out, training_feed
 from albert_tf.pretraining.objective import pretraining_figures, pretraining_objective
@@ -52,6 +53,7 @@ def pretrain(settings: Pretraining, report: Callable[[str], None] = logging.info
 def _job(settings: Pretraining, strategy: tf.distribute.Strategy, report: Callable[[str], None]) -> Job:
     run, recipe = Path(settings.output), settings.recipe
     config = settings.config.replace(vocab_size=len(Vocabulary.from_file(settings.vocabulary)))
+    check_memory(config, TRAINING)
     if recipe.examples.seq_length > config.max_position_embeddings:
         raise InputError(
             f"seq_length={recipe.examples.seq_length} is more than "

@@ -136,6 +136,8 @@ def test_mistakes_are_one_line(tiny_corpus, tiny_vocabulary, config_file, tmp_pa
     no_vocabulary = tmp_path / "no.model"
     no_vocabulary.write_bytes(b"nothing of SentencePiece")
     output = tmp_path / "run"
+    wide = tmp_path / "wide.json"
+    wide.write_text('{"hidden_size": 1200000, "num_hidden_layers": 1}')
 
     text = tmp_path / "text.txt"
     text.write_text("The only copy of a corpus.\n")
@@ -155,6 +157,7 @@ def test_mistakes_are_one_line(tiny_corpus, tiny_vocabulary, config_file, tmp_pa
         ("vocab", "--input", text, "--output", text): "text.txt exists and is not a vocabulary",
         tuple(pretrain(config="albert_huge")): "albert_huge is neither a file nor one of albert_base_v1",
         tuple(pretrain(config=wrong_key)): "'hidden_sizes'",
+        tuple(pretrain(config=wide)): "hidden_size=1200000 make 7,200,000,000,000 of ",
         tuple(pretrain(train="missing.txt")): "missing.txt",
         tuple(pretrain(train=empty)): "empty.txt",
         tuple(pretrain(vocabulary=no_vocabulary)): "no.model is not a SentencePiece model",
@@ -200,6 +203,19 @@ def test_the_program_ends_with_its_status_and_nothing_but_its_line():
     assert done.stderr == (
         "albert-tf evaluate: nowhere/config.json is missing: nowhere is no run directory\n"
     )
+
+
+@pytest.mark.parametrize(("words", "status"), [(["-v", "0", "pretrain"], 75), (["vocab"], 143)])
+def test_sigterm_ends_a_command_with_its_status_from_the_start(words, status):
+    code = f"""
+import signal, sys
+from albert_tf import __main__, cli
+sys.argv = ["albert-tf", *{words}]
+__main__.run = lambda arguments: signal.raise_signal(signal.SIGTERM)
+__main__.main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (status, "")
 
 
 def test_help_and_mistakes_do_not_wait_for_tensorflow():

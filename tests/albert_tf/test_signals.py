@@ -41,6 +41,27 @@ def test_the_first_lets_a_command_clean_up(number):
     assert end(process) == expected
 
 
+@pytest.mark.parametrize(
+    ("number", "status", "line"),
+    [(signal.SIGTERM, 75, "it: stopped by SIGTERM"), (signal.SIGINT, 130, "it: interrupted")],
+)
+def test_a_library_that_makes_another_error_of_it_changes_nothing(number, status, line):
+    code = """
+from albert_tf.exits import outcome
+
+def work():
+    try:
+        print("ready", flush=True)
+        time.sleep(99)
+    except BaseException as error:
+        raise RuntimeError(f"a task failed: {error!r}")
+
+sys.exit(outcome("it", work))"""
+    process = start(code)
+    process.send_signal(number)
+    assert end(process) == (status, "", [line])
+
+
 @pytest.mark.parametrize("number", BOTH)
 def test_the_second_ends_a_process_that_gives_python_no_turn(number):
     process = start(f"print('ready', flush=True)\n{IN_C}")

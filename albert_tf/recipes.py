@@ -35,6 +35,18 @@ _NUMBERS: dict[str, tuple[Callable[[float], bool], str]] = {
 _ANY = (lambda x: True, "")
 
 
+def _check_types_and_numbers(record: Any) -> None:
+    """ValueError, with its name, for a value of another type than its field's, or outside of _NUMBERS."""
+    for field in dataclasses.fields(record):
+        value = getattr(record, field.name)
+        if dataclasses.is_dataclass(value):
+            continue
+        check_type(field.name, str(field.type), value)
+        fits, what = _NUMBERS.get(field.name, _ANY)
+        if value is not None and not fits(value):
+            raise InputError(f"{field.name}={value} must be {what}")
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExampleSettings:
     """How text becomes examples to pre-train on; the defaults are the paper's.
@@ -135,18 +147,6 @@ class PretrainingRecipe:
     def replace(self, **changes: Any) -> PretrainingRecipe:
         """A new recipe with some fields changed, those of its examples included."""
         return changed(self, **changes)
-
-
-def _check_types_and_numbers(record: Any) -> None:
-    """ValueError, with its name, for a value of another type than its field's, or outside of _NUMBERS."""
-    for field in dataclasses.fields(record):
-        value = getattr(record, field.name)
-        if dataclasses.is_dataclass(value):
-            continue
-        check_type(field.name, str(field.type), value)
-        fits, what = _NUMBERS.get(field.name, _ANY)
-        if value is not None and not fits(value):
-            raise InputError(f"{field.name}={value} must be {what}")
 
 
 _PAPER = PretrainingRecipe()

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         AlbertMultipleChoice,
         AlbertPretrainer,
         AlbertSpanLabeler,
+        AlbertTokenClassifier,
     )
     from albert_tf.text import Tokenizer
 
@@ -34,6 +35,7 @@ __all__ = [
     "AlbertMultipleChoice",
     "AlbertPretrainer",
     "AlbertSpanLabeler",
+    "AlbertTokenClassifier",
     "Tokenizer",
     "load",
     "optimization",
@@ -53,6 +55,7 @@ _MODULES = {
     "AlbertEncoder": "albert_tf.model",
     "AlbertPretrainer": "albert_tf.model",
     "AlbertClassifier": "albert_tf.model",
+    "AlbertTokenClassifier": "albert_tf.model",
     "AlbertSpanLabeler": "albert_tf.model",
     "AlbertMultipleChoice": "albert_tf.model",
     "load": "albert_tf.checkpoints",

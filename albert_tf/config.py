@@ -71,7 +71,7 @@ class AlbertConfig:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            _check_type(field.name, field.type, getattr(self, field.name))
+            check_type(field.name, field.type, getattr(self, field.name))
         for name in _SIZES:
             if getattr(self, name) < 1:
                 raise InputError(f"{name}={getattr(self, name)} must be at least 1")
@@ -263,14 +263,10 @@ def _from_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
     return ours
 
 
-def _check_type(name: str, kind: Any, value: Any) -> None:
-    """Raises ValueError unless `value` is of the annotated kind; an int may stand for a float."""
-    accepted = {
-        "int": (int,),
-        "float": (int, float),
-        "str": (str,),
-        "bool | None": (bool, type(None)),
-    }[kind]
+def check_type(name: str, kind: Any, value: Any) -> None:
+    """Raises ValueError unless a field's value is of the annotated kind; an int may stand for a float."""
+    types = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,), "None": (type(None),)}
+    accepted = tuple(accepted for part in kind.split(" | ") for accepted in types[part])
     if not isinstance(value, accepted) or (isinstance(value, bool) and bool not in accepted):
         raise InputError(f"{name}={value!r} must be of type {kind}")
 

@@ -19,6 +19,13 @@ MLM_WEIGHTS = "masked_lm_weights"  # float32 [B, P], 0 for padding
 
 ENCODER_INPUTS = (WORD_IDS, MASK, TYPE_IDS)
 
+# Of fine-tuning. A row that fills up a batch is one of zero mask.
+LABELS = "labels"  # int32 [B], tagging [B, S]; below 0 where there is none; regression float32 [B]
+START_POSITIONS = "start_positions"  # int32 [B], the token that the answer starts with, 0 where there is none
+END_POSITIONS = "end_positions"  # int32 [B], the token that it ends with, 0 where there is none
+IS_IMPOSSIBLE = "is_impossible"  # int32 [B], 1 where there is no answer in these tokens
+ROWS = "rows"  # int32 [B], the number of the example in its data; -1 where there is none
+
 # Each sentence objective and the name of its labels, int32 [B]: 0 in order (or the true next segment),
 # 1 swapped (or a segment of another document), -1 for a row that fills up a last batch.
 SENTENCE_LABELS = {"sop": "sentence_order_labels", "nsp": "next_sentence_labels"}

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from albert_tf.config import check_type
 from albert_tf.errors import InputError
 from albert_tf.features import check_sentence_objective
 
@@ -56,7 +60,13 @@ class PretrainingRecipe:
     whole_word: bool = True
 
     def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            check_type(field.name, field.type, getattr(self, field.name))
         check_sentence_objective(self.sentence_objective)
+        for name, (fits, what) in _NUMBERS.items():
+            value = getattr(self, name)
+            if value is not None and not fits(value):
+                raise InputError(f"{name}={value} must be {what}")
         for name in ("batch_size", "steps"):
             if not 1 <= getattr(self, name) < 2**31:
                 raise InputError(f"{name}={getattr(self, name)} must be at least 1 and below 2^31")
@@ -70,6 +80,24 @@ class PretrainingRecipe:
         """A new recipe with some fields changed."""
         return dataclasses.replace(self, **changes)
 
+
+# Updates are computed in float32.
+_LARGEST = float(np.finfo(np.float32).max)
+_NOT_NEGATIVE = (lambda x: 0 <= x <= _LARGEST, "a number of float32 that is not negative")
+_POSITIVE = (lambda x: 0 < x <= _LARGEST, "a positive number of float32")
+_BELOW_1 = (lambda x: 0 <= x < 1, "at least 0 and below 1")
+
+# What the numbers must be that are not counts; None where a field may be that.
+_NUMBERS: dict[str, tuple[Callable[[float], bool], str]] = {
+    "learning_rate": _NOT_NEGATIVE,
+    "weight_decay": _NOT_NEGATIVE,
+    "beta_1": _BELOW_1,
+    "beta_2": _BELOW_1,
+    "epsilon": _POSITIVE,
+    "clip_norm": (_POSITIVE[0], f"{_POSITIVE[1]}; none turns clipping off"),
+    "short_seq_prob": (lambda x: 0 <= x <= 1, "between 0 and 1"),
+    "masked_lm_prob": (lambda x: 0 < x < 1, "above 0 and below 1"),
+}
 
 _PAPER = PretrainingRecipe()
 

@@ -48,7 +48,8 @@ def run_command(parsed: Callable[[Sequence[str]], Command], arguments: Sequence[
 class OneLineParser(argparse_flags.ArgumentParser):
     """A parser whose errors are one line, without the usage above it; absl's flags are not among its help.
 
-    It takes no abbreviations: one of a command's flag could be one of absl's, too.
+    It takes no abbreviations: one of a command's flag could be one of absl's, too. Nor an empty value: an
+    empty path is the current folder, which whoever types an unset variable of the shell does not mean.
     """
 
     def __init__(self, **kwargs: Any):
@@ -58,11 +59,16 @@ class OneLineParser(argparse_flags.ArgumentParser):
                 action.help = argparse.SUPPRESS
 
     def parse_known_args(self, *args: Any, **kwargs: Any) -> Any:
-        """What argparse makes of a command line; a wrong value of absl's flags is an error like others."""
+        """What argparse makes of a command line; a wrong flag of absl's or an empty value is an error."""
         try:
-            return super().parse_known_args(*args, **kwargs)
+            found, others = super().parse_known_args(*args, **kwargs)
         except flags.Error as error:
             self.error(" ".join(str(error).split()))
+        for action in self._actions:
+            value = getattr(found, action.dest, None)
+            if value == "" or (isinstance(value, list) and "" in value):
+                self.error(f"{'/'.join(action.option_strings) or action.dest} is empty: give it a value")
+        return found, others
 
     def error(self, message: str) -> NoReturn:
         """Ends the program with status 2."""

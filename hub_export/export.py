@@ -10,18 +10,20 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.checkpoints import load, read_config, read_tokenizer, vocabulary_path
+from albert_tf.checkpoints.files import writing
 from albert_tf.checkpoints.google import CONFIG as GOOGLE_CONFIG
-from albert_tf.checkpoints.run import CONFIG, TOKENIZER
+from albert_tf.checkpoints.run import CONFIG
+from albert_tf.checkpoints.transfer import check_finite
 from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.text import PieceTokenizer, Vocabulary
+from albert_tf.tokenizer_settings import TOKENIZER
 from hub_export.check.modules import Answers, CheckFailed, call_answers, signature_answers, write_expected
 from hub_export.encoder import encoder_module
 from hub_export.module import Module
@@ -66,17 +68,19 @@ def export(
     Returns:
       The folders written.
     Raises:
-      ValueError: the run is damaged or does not fit the arguments.
+      ValueError: the run is damaged, its weights are not finite, or it does not fit the arguments.
       FileExistsError: the version exists.
       OSError: a file cannot be read or written.
       CheckFailed: the check found a fault; nothing was written.
     """
     output, vocabulary = Path(output), vocabulary_path(run)
+    _check_folder(output)
     tokenizer = None if encoder_only else _tokenizer(run)
     if tokenizer is not None:
         _check_seq_length(seq_length, read_config(run))
         _check_version(version, output)
     model = in_dtype(load(run, step), dtype)
+    check_finite(model, os.fspath(run))
     for name in (PREPROCESSOR, ENCODER):
         _check_replaceable(output / name)
     with _staging(output) as stage:
@@ -124,8 +128,13 @@ def _check_version(version: int, output: Path) -> None:
     folder = output / SERVING / str(version)
     if os.path.lexists(folder):
         raise _version_exists(folder)
-    if os.path.lexists(folder.parent) and not folder.parent.is_dir():
-        raise FileExistsError(f"{folder.parent} is no folder: remove it, or name another --output")
+    _check_folder(folder.parent)
+
+
+def _check_folder(path: Path) -> None:
+    """FileExistsError where something stands where a folder is to be."""
+    if os.path.lexists(path) and not path.is_dir():
+        raise FileExistsError(f"{path} is not a folder: name another --output")
 
 
 def _version_exists(folder: Path) -> FileExistsError:
@@ -134,7 +143,7 @@ def _version_exists(folder: Path) -> FileExistsError:
 
 def _save_module(module: Module, folder: Path) -> Answers:
     """Writes a module; returns what it answers in memory."""
-    _save(module, folder)
+    tf.saved_model.save(module, str(folder))
     return call_answers(module)
 
 
@@ -151,17 +160,10 @@ def _save_serving(model: keras.Model, tokenizer: PieceTokenizer, seq_length: int
     signatures = serving_signatures(model, tokenizer, seq_length)
     root = Module(model.variables)
     root.tokenizer = tokenizer
-    _save(root, folder, signatures)
+    tf.saved_model.save(root, str(folder), signatures=signatures)
     requests = example_requests(signatures)
     write_requests(folder, requests)
     return signature_answers(signatures, requests.items())
-
-
-def _save(module: Module, folder: Path, signatures: Mapping[str, Any] | None = None) -> None:
-    try:
-        tf.saved_model.save(module, str(folder), signatures=signatures)
-    except tf.errors.OpError as error:
-        raise OSError(f"cannot write {folder}: {error.message}") from error
 
 
 def _check_in_fresh_process(stage: Path, expected: Mapping[str, Answers]) -> None:
@@ -184,7 +186,8 @@ def _staging(output: Path) -> Iterator[Path]:
     output.mkdir(parents=True, exist_ok=True)
     stage = Path(tempfile.mkdtemp(prefix=".export-", dir=output))
     try:
-        yield stage
+        with writing(output, stage):
+            yield stage
     finally:
         shutil.rmtree(stage)
 
@@ -192,7 +195,7 @@ def _staging(output: Path) -> Iterator[Path]:
 def _check_replaceable(target: Path) -> None:
     """FileExistsError if there is something that no export has written."""
     if target.exists() and not (target / "saved_model.pb").exists():
-        raise FileExistsError(f"{target} is no exported module: remove it, or name another --output")
+        raise FileExistsError(f"{target} is not an exported module: name another --output")
 
 
 def _add(new: Path, target: Path) -> None:

@@ -18,6 +18,7 @@ BASE = (
     "albert_tf.lazy",
     "albert_tf.recipes",
     "albert_tf.signals",
+    "albert_tf.tokenizer_settings",
 )
 
 # Every part of the project and what it may import of it. Siblings (text, model, optimization; data,
@@ -33,6 +34,7 @@ MAY_IMPORT = {
     "albert_tf.recipes": ("albert_tf.errors", "albert_tf.config", "albert_tf.features"),
     "albert_tf.log": (),
     "albert_tf.startup": ("albert_tf.exits", "albert_tf.log"),
+    "albert_tf.tokenizer_settings": ("albert_tf.errors",),
     "albert_tf.text": BASE,
     "albert_tf.model": BASE,
     "albert_tf.optimization": BASE,
@@ -58,6 +60,7 @@ MAY_IMPORT = {
         "albert_tf.choices",
         "albert_tf.config",
         "albert_tf.features",
+        "albert_tf.tokenizer_settings",
         "albert_tf.text",
         "albert_tf.model",
         "albert_tf.checkpoints",
@@ -75,7 +78,7 @@ FLAGS = (
 
 # What only some modules may import; none means that none may.
 HOMES = {
-    "apache_beam": ("albert_tf.data.corpus",),
+    "apache_beam": ("albert_tf.data.corpus", "albert_tf.data.beam_files"),
     "matplotlib": ("albert_tf.analysis",),
     "safetensors": ("albert_tf.checkpoints.huggingface",),
     "tensorflow_text": ("albert_tf.text",),

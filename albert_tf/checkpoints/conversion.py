@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import shutil
+import tempfile
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -20,8 +21,9 @@ from albert_tf.checkpoints.inputs import (
     unpacked,
 )
 from albert_tf.checkpoints.run import (
-    TOKENIZER,
+    VOCABULARY,
     build_model,
+    check_run_vocabulary,
     load,
     read_task,
     read_tokenizer,
@@ -31,17 +33,19 @@ from albert_tf.checkpoints.run import (
 from albert_tf.checkpoints.safetensors import open_safetensors
 from albert_tf.checkpoints.steps import PathLike, newest_checkpoint
 from albert_tf.checkpoints.tensor_bundle import open_bundle
-from albert_tf.checkpoints.transfer import Source, compare, read_value
+from albert_tf.checkpoints.transfer import Source, check_finite, compare, read_value
 from albert_tf.checkpoints.vocabulary import vocabulary_problems
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.tokenizer_settings import TOKENIZER, remember_settings, resolved_settings
 
 
 class Conversion(NamedTuple):
-    """What a conversion left out and made up, by name."""
+    """What a conversion left out and made up, by name, and what became of the vocabulary."""
 
     unread: list[str]  # tensors of the source that nothing here needs
     fresh: list[str]  # variables that the source did not have, initialised at random
+    vocabulary: str = ""  # of a run, where it came from, or why it has none
 
 
 def convert(
@@ -68,12 +72,12 @@ def convert(
       command: the command line, for recipe.json.
       step: of a run's checkpoint; None: the newest.
     Returns:
-      What was left out and made up.
+      What was left out and made up, and where the vocabulary comes from.
     Raises:
       FileNotFoundError: the checkpoint, its config or the vocabulary is missing.
       FileExistsError: there is something at `output`.
-      ValueError: there is no such conversion, the checkpoint is damaged or does not fit its config or its
-        vocabulary, or the target has no such network.
+      ValueError: there is no such conversion, the checkpoint is damaged, holds NaN or does not fit its config
+        or its vocabulary, or the target has no such network.
     """
     to_run = source in READERS and target == "run"
     if not to_run and not (source == "run" and target in WRITERS):
@@ -81,7 +85,7 @@ def convert(
         raise InputError(f"no conversion from {source} to {target}: there are {known}")
     # Also found when it comes to writing, but reading a large checkpoint takes a while.
     if Path(output).exists():
-        raise FileExistsError(f"{output} exists already: name another place, or remove it")
+        raise FileExistsError(f"{Path(output).absolute()} exists already: name another place")
     for what, path in (("vocabulary", vocabulary), ("config", config)):
         if path is not None and not Path(path).is_file():
             raise FileNotFoundError(f"{path} is no file: the {what} is missing")
@@ -92,15 +96,28 @@ def convert(
         return Conversion([], [])
     if step is not None:
         raise InputError(f"step={step} is of a run's checkpoint: leave it out")
-    with unpacked(Path(input)) as path:
+    with unpacked(Path(input)) as path, tempfile.TemporaryDirectory() as scratch:
         found = READERS[source](path, Path(config) if config else None, partial)
-        if vocabulary is not None:
-            found = found._replace(vocabulary=Path(vocabulary))
+        found, told = _with_vocabulary(found, vocabulary, Path(scratch))
         model, done = _read(found, partial)
+        done = done._replace(vocabulary=told)
         recipe = {"converted_from": source, "input": str(input), **done._asdict(), "command": command}
         recipe["versions"] = {name: metadata.version(name) for name in ("tensorflow", "tf_keras", "numpy")}
         save(model, output, found.vocabulary, tokenizer=found.tokenizer, recipe=recipe, task=found.task)
     return done
+
+
+def _with_vocabulary(source: Source, given: PathLike | None, scratch: Path) -> tuple[Source, str]:
+    """A source with its vocabulary as a file, and what to tell of it."""
+    if given is not None:
+        return source._replace(vocabulary=Path(given)), str(given)
+    if source.vocabulary is not None:
+        return source, source.vocabulary.name
+    if source.rebuilt is None:
+        return source, f"none: {source.no_vocabulary}; --vocabulary names one"
+    path = scratch / VOCABULARY
+    path.write_bytes(source.rebuilt)
+    return source._replace(vocabulary=path), f"rebuilt from {huggingface.FAST_TOKENIZER}"
 
 
 def _read(source: Source, partial: bool) -> tuple[Any, Conversion]:
@@ -126,7 +143,8 @@ def _from_hugging_face(path: Path, config: Path | None, partial: bool) -> Source
     file, folder = safetensors_file(path)
     config = config or only(folder, huggingface.CONFIG)
     tensors = open_safetensors(file)
-    return huggingface.hugging_face_source(tensors, config, partial, find_vocabulary(folder))
+    source = huggingface.hugging_face_source(tensors, config, partial, find_vocabulary(folder), folder)
+    return huggingface.with_rebuilt_vocabulary(source, folder)
 
 
 def _from_hub(path: Path, config: Path | None, partial: bool) -> Source:
@@ -172,11 +190,16 @@ def _write(writer: Writer, run: Path, output: Path, vocabulary: PathLike | None,
     """Writes a run in the format of another implementation."""
     step = newest_checkpoint(run) if step is None else step
     model = load(run, step)
+    check_finite(model, str(run))
     pieces = Path(vocabulary) if vocabulary else vocabulary_path(run)
+    if pieces is not None:
+        check_run_vocabulary(run, pieces)
     problems = vocabulary_problems(pieces, model.config.vocab_size) if pieces else []
     if problems:
         raise InputError("; ".join(problems))
+    tokenizer = resolved_settings(pieces, read_tokenizer(run))
     with new_directory(output) as folder:
         writer.write(model, run, folder, step or 0)
         if pieces is not None:
             shutil.copyfile(pieces, folder / writer.vocabulary)
+            remember_settings(folder / writer.vocabulary, tokenizer)

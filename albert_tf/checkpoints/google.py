@@ -49,8 +49,8 @@ def google_source(tensors: Tensors, config: AlbertConfig, partial: bool, vocabul
       vocabulary: found beside it.
     Returns:
       What to compare and to read. A checkpoint without heads is an encoder; one with the output layer of
-      run_classifier, run_race (one logit: as a regression) or run_squad_v1 a fine-tuned model, whose
-      pre-training heads, if it still has them, are left unread.
+      run_classifier, run_race (one logit: as a regression), run_squad_v1 or run_squad_v2 a fine-tuned
+      model, whose pre-training heads, if it still has them, are left unread.
     Raises:
       ValueError: there are several models in it.
     """
@@ -133,18 +133,15 @@ def write_google(model: Any, folder: Path, step: int) -> None:
       step: training step, which Estimators look for.
     Raises:
       ValueError: that code has no such network.
-      OSError: a file cannot be written.
+      OSError, tf.errors.OpError: a file cannot be written.
     """
     write_json(folder / CONFIG, google_config(model.config))
     google = {names.ours: names.google for names in variable_names(model.config, task_of(model))}
     tensors = {google[variable.name.partition(":")[0]]: variable.read_value() for variable in model.variables}
     tensors["global_step"] = tf.constant(step, tf.int64)
-    try:
-        tf.raw_ops.SaveV2(
-            prefix=str(folder / CHECKPOINT),
-            tensor_names=list(tensors),
-            shape_and_slices=[""] * len(tensors),
-            tensors=list(tensors.values()),
-        )
-    except tf.errors.OpError as error:
-        raise OSError(f"cannot write {folder / CHECKPOINT}: {error.message}") from error
+    tf.raw_ops.SaveV2(
+        prefix=str(folder / CHECKPOINT),
+        tensor_names=list(tensors),
+        shape_and_slices=[""] * len(tensors),
+        tensors=list(tensors.values()),
+    )

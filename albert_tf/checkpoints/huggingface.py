@@ -15,18 +15,20 @@ from albert_tf.checkpoints.names import (
     variable_names,
     whole_layers,
 )
+from albert_tf.checkpoints.rebuilt_vocabulary import rebuilt_vocabulary
 from albert_tf.checkpoints.run import read_json, task_of, write_json
 from albert_tf.checkpoints.safetensors import write_safetensors
 from albert_tf.checkpoints.transfer import Prefix, Source, Tensors, Wanted, find_prefix, find_task
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 
-CONFIG, WEIGHTS, INDEX, VOCABULARY, TOKENIZER = (
+CONFIG, WEIGHTS, INDEX, VOCABULARY, TOKENIZER, FAST_TOKENIZER = (
     "config.json",
     "model.safetensors",
     "model.safetensors.index.json",
     "spiece.model",
     "tokenizer_config.json",
+    "tokenizer.json",
 )
 
 ACTIVATIONS = {"gelu": "gelu_new", "gelu_erf": "gelu", "relu": "relu", "tanh": "tanh", "linear": "linear"}
@@ -34,6 +36,7 @@ ARCHITECTURES = {
     "encoder": "AlbertModel",
     "pretrainer": "AlbertForPreTraining",
     "classifier": "AlbertForSequenceClassification",
+    "token_classifier": "AlbertForTokenClassification",
     "span_labeler": "AlbertForQuestionAnswering",
     "multiple_choice": "AlbertForMultipleChoice",
 }
@@ -48,29 +51,32 @@ _TIED = {
 _BUFFER = f"{HUGGING_FACE_SCOPE}embeddings.position_ids"
 
 
-def hugging_face_source(tensors: Tensors, config: Path, partial: bool, vocabulary: Path | None) -> Source:
+def hugging_face_source(
+    tensors: Tensors, config: Path, partial: bool, vocabulary: Path | None, folder: Path
+) -> Source:
     """The weights in a folder of transformers.
 
     Args:
       tensors: the weights.
       config: config.json, whose `architectures` tells multiple choice from classification.
       partial: whether to take the encoder only.
-      vocabulary: found beside it; there is a tokenizer_config.json beside that, perhaps.
+      vocabulary: found in the folder.
+      folder: where tokenizer_config.json is, perhaps.
     Returns:
-      What to compare and to read. The pooler may be missing, since AlbertForQuestionAnswering and
-      AlbertForMaskedLM have none.
+      What to compare and to read. The pooler may be missing, since AlbertForQuestionAnswering,
+      AlbertForTokenClassification and AlbertForMaskedLM have none.
     Raises:
       ValueError: the config describes another network, or one that is none of ours.
     """
     values, shape = read_json(config), AlbertConfig.from_json_file(config)
     prefix = find_prefix(tensors, HUGGING_FACE_SCOPE, "embeddings.word_embeddings.weight")
-    task = (
-        {"model": "encoder"} if partial else _task(find_task(tensors, prefix, "hugging_face"), values, config)
-    )
+    task = {"model": "encoder"} if partial else _task(find_task(tensors, prefix, "hugging_face"), values)
     tied = {prefix.apply(a, tensors.shapes): prefix.apply(b, tensors.shapes) for a, b in _TIED.items()}
     _check_tied(tensors, tied)
     shape, identity = _without_identity(tensors, prefix, shape)
-    has_no_pooler = task["model"] == "span_labeler" or task.get("sentence_objective") == "none"
+    has_no_pooler = (
+        task["model"] in ("span_labeler", "token_classifier") or task.get("sentence_objective") == "none"
+    )
     ignored = {*tied, *identity, prefix.apply(_BUFFER, tensors.shapes)}
     instead = {there: name for name, there in tied.items() if there not in tensors.shapes}
     wanted = {}
@@ -89,7 +95,7 @@ def hugging_face_source(tensors: Tensors, config: Path, partial: bool, vocabular
         wanted,
         ignored.__contains__,
         vocabulary,
-        _tokenizer(vocabulary),
+        _tokenizer(folder),
         grouping_problems(shape, _group),
     )
 
@@ -98,16 +104,16 @@ def _group(layer: int, layers: int, groups: int) -> int:
     return int(layer / (layers / groups))
 
 
-def _task(task: dict[str, Any], values: Mapping[str, Any], config: Path) -> dict[str, Any]:
+def _task(task: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """What the heads say, refined by what config.json says."""
     architectures = values.get("architectures")
     if not isinstance(architectures, list):
         architectures = []
     if task["model"] == "classifier":
-        if "AlbertForTokenClassification" in architectures:
-            raise InputError(f"{config}: no model here classifies tokens; --partial takes the encoder")
         if "AlbertForMultipleChoice" in architectures:
             return {"model": "multiple_choice", "num_choices": values.get("num_choices", RACE_CHOICES)}
+        if "AlbertForTokenClassification" in architectures:
+            task = {**task, "model": "token_classifier"}
         labels = values.get("id2label")
         if isinstance(labels, dict) and labels.keys() == {str(i) for i in range(task["num_labels"])}:
             names = [labels[str(i)] for i in range(task["num_labels"])]
@@ -142,16 +148,36 @@ def _without_identity(
     return config.replace(project_embeddings=None), (weight, bias)
 
 
-def _tokenizer(vocabulary: Path | None) -> dict[str, bool] | None:
-    """tokenizer.json from the tokenizer_config.json beside a vocabulary."""
-    path = vocabulary and vocabulary.with_name(TOKENIZER)
-    if path is None or not path.exists():
+def _tokenizer(folder: Path) -> dict[str, bool] | None:
+    """How text is normalised, as the tokenizer_config.json of a folder says."""
+    path = folder / TOKENIZER
+    if not path.exists():
         return None
     values = read_json(path)
     return {
         "lowercase": bool(values.get("do_lower_case", True)),
         "strip_accents": not values.get("keep_accents", False),
     }
+
+
+def with_rebuilt_vocabulary(source: Source, folder: Path) -> Source:
+    """A source without a vocabulary, with the one in the tokenizer.json of its folder or why it has none."""
+    path = folder / FAST_TOKENIZER
+    if source.vocabulary is not None or not path.exists():
+        return source
+    try:
+        rebuilt = rebuilt_vocabulary(path)
+        if rebuilt.size != source.config.vocab_size:
+            raise InputError(
+                f"{path} has {rebuilt.size} pieces, the config says vocab_size={source.config.vocab_size}"
+            )
+        if source.tokenizer not in (None, rebuilt.tokenizer):
+            raise InputError(
+                f"{path} normalises text as {rebuilt.tokenizer}, {TOKENIZER} as {source.tokenizer}"
+            )
+    except InputError as error:
+        return source._replace(no_vocabulary=f"no SentencePiece model can be rebuilt of {error}")
+    return source._replace(rebuilt=rebuilt.model, tokenizer=rebuilt.tokenizer)
 
 
 def hugging_face_config(config: AlbertConfig, task: Mapping[str, Any]) -> dict[str, Any]:
@@ -165,6 +191,8 @@ def hugging_face_config(config: AlbertConfig, task: Mapping[str, Any]) -> dict[s
     """
     grouped = whole_layers(config)
     problems = grouping_problems(grouped, _group)
+    if task.get("answerability"):
+        problems.append("its AlbertForQuestionAnswering has no answer class")
     if problems:
         raise InputError(f"transformers has no such network: {'; '.join(problems)}")
     values = grouped.to_dict()
@@ -180,7 +208,7 @@ def hugging_face_config(config: AlbertConfig, task: Mapping[str, Any]) -> dict[s
         "bos_token_id": 2,
         "eos_token_id": 3,
     }
-    if task["model"] == "classifier":
+    if task["model"] in ("classifier", "token_classifier"):
         names = task.get("labels") or [f"LABEL_{i}" for i in range(task["num_labels"])]
         values["id2label"] = {str(i): name for i, name in enumerate(names)}
         values["label2id"] = {name: i for i, name in enumerate(names)}

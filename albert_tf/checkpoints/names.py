@@ -151,9 +151,20 @@ MLM = (
 )
 SENTENCE = (_head("cls/seq_relationship", "sop_classifier.classifier", _output("2")),)
 SPAN = (_head("cls/squad", "qa_outputs", _output("2")),)
+# run_squad_v2's. In transformers XLNet has such a head, ALBERT does not.
+ANSWERABLE_SPAN = (
+    _head("start_logits/dense", "start_logits.dense", _dense("H", "1")),
+    _head("end_logits/dense_0", "end_logits.dense_0", _dense("2H", "H")),
+    _head("end_logits/LayerNorm", "end_logits.LayerNorm", _norm("H")),
+    _head("end_logits/dense_1", "end_logits.dense_1", _dense("H", "1")),
+    _head("answer_class/dense_0", "answer_class.dense_0", _dense("2H", "H")),
+    _head("answer_class/dense_1", "answer_class.dense_1", {"kernel": Part("weight", "H 1", "H 1")}),
+)
 # google-research/albert's run_classifier and run_race give this one no scope.
 CLASSIFIER = (_head("classifier", "classifier", _output("K"), google=""),)
 CHOICE = (_head("classifier", "classifier", _output("1"), google=""),)
+# It classifies no tokens: the scope is ours, and tells this one from that of run_classifier.
+TOKENS = (_head("classifier", "classifier", _output("K")),)
 
 
 class Names(NamedTuple):
@@ -215,7 +226,8 @@ def heads(task: Mapping[str, Any]) -> tuple[Layer, ...]:
         "encoder": (),
         "pretrainer": MLM + (() if task.get("sentence_objective") == "none" else SENTENCE),
         "classifier": CLASSIFIER,
-        "span_labeler": SPAN,
+        "token_classifier": TOKENS,
+        "span_labeler": ANSWERABLE_SPAN if task.get("answerability") else SPAN,
         "multiple_choice": CHOICE,
     }[task["model"]]
 
@@ -271,6 +283,7 @@ def sizes(config: AlbertConfig, task: Mapping[str, Any]) -> dict[str, int]:
         "K": task.get("num_labels", 0),
         "1": 1,
         "2": 2,
+        "2H": 2 * config.hidden_size,
     }
 
 

@@ -20,6 +20,7 @@ The last two lines are in checkpoints/steps.py.
 
 from __future__ import annotations
 
+import inspect
 import json
 import shutil
 from collections.abc import Callable, Mapping
@@ -32,7 +33,7 @@ import tensorflow as tf
 from albert_tf.checkpoints.files import new_directory, write_file
 from albert_tf.checkpoints.names import variable_names
 from albert_tf.checkpoints.steps import PathLike, model_reader, newest_checkpoint, write_checkpoint
-from albert_tf.checkpoints.vocabulary import check_vocabulary
+from albert_tf.checkpoints.vocabulary import check_vocabulary, fingerprint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.model import (
@@ -41,18 +42,14 @@ from albert_tf.model import (
     AlbertMultipleChoice,
     AlbertPretrainer,
     AlbertSpanLabeler,
+    AlbertTokenClassifier,
 )
+from albert_tf.tokenizer_settings import TOKENIZER, read_settings, resolved_settings
 
-CONFIG, TASK, VOCABULARY, TOKENIZER, RECIPE = (
-    "config.json",
-    "task.json",
-    "spiece.model",
-    "tokenizer.json",
-    "recipe.json",
-)
+CONFIG, TASK, VOCABULARY, RECIPE = "config.json", "task.json", "spiece.model", "recipe.json"
 
-# How text was normalised before it met the vocabulary, unless a run says otherwise.
-TOKENIZER_DEFAULTS = {"lowercase": True, "strip_accents": True}
+# What recipe.json has the SHA-256 of the vocabulary under.
+VOCABULARY_KEY = "vocabulary"
 
 
 class ModelKind(NamedTuple):
@@ -60,13 +57,20 @@ class ModelKind(NamedTuple):
 
     model: type
     arguments: tuple[str, ...]
+    options: tuple[str, ...] = ()  # those with defaults, which task.json leaves out
+
+    def defaults(self) -> dict[str, Any]:
+        """What an option is where task.json does not say."""
+        parameters = inspect.signature(self.model).parameters
+        return {name: parameters[name].default for name in self.options}
 
 
 MODELS = {
     "encoder": ModelKind(AlbertEncoder, ()),
     "pretrainer": ModelKind(AlbertPretrainer, ("sentence_objective",)),
     "classifier": ModelKind(AlbertClassifier, ("num_labels",)),
-    "span_labeler": ModelKind(AlbertSpanLabeler, ()),
+    "token_classifier": ModelKind(AlbertTokenClassifier, ("num_labels",)),
+    "span_labeler": ModelKind(AlbertSpanLabeler, (), ("answerability", "start_n_top", "end_n_top")),
     "multiple_choice": ModelKind(AlbertMultipleChoice, ("num_choices",)),
 }
 
@@ -77,9 +81,12 @@ def task_of(model: Any) -> dict[str, Any]:
     Raises:
       ValueError: it is no model of ours.
     """
-    for kind, (cls, arguments) in MODELS.items():
-        if isinstance(model, cls):
-            return {"model": kind, **{name: getattr(model, name) for name in arguments}}
+    for name, kind in MODELS.items():
+        if isinstance(model, kind.model):
+            arguments = {argument: getattr(model, argument) for argument in kind.arguments}
+            options = {option: getattr(model, option) for option in kind.options}
+            chosen = {key: value for key, value in options.items() if value != kind.defaults()[key]}
+            return {"model": name, **arguments, **chosen}
     known = ", ".join(kind.model.__name__ for kind in MODELS.values())
     raise InputError(f"a {type(model).__name__} cannot be saved as a run: it is none of {known}")
 
@@ -104,14 +111,13 @@ def build_model(
       ValueError: task.json names no model of ours, or not all that it is made with.
     """
     check_task(task)
-    cls, arguments = MODELS[task["model"]]
 
     def create(next_creator: Callable[..., tf.Variable], **variable: Any) -> tf.Variable:
         value = None if read is None else read(variable["name"])
         return next_creator(**(variable if value is None else {**variable, "initial_value": value}))
 
     with tf.variable_creator_scope(create):
-        return cls(config, **{name: task[name] for name in arguments}, **kwargs)
+        return MODELS[task["model"]].model(config, **_arguments(task), **kwargs)
 
 
 def check_task(task: Mapping[str, Any]) -> None:
@@ -122,6 +128,15 @@ def check_task(task: Mapping[str, Any]) -> None:
     missing = [name for name in MODELS[kind].arguments if name not in task]
     if missing:
         raise InputError(f"{', '.join(missing)} is missing: a {kind} needs it")
+
+
+def _arguments(task: Mapping[str, Any]) -> dict[str, Any]:
+    """What the model of a task.json is made with, the options that it leaves out included."""
+    kind = MODELS[task["model"]]
+    return {
+        **kind.defaults(),
+        **{name: task[name] for name in (*kind.arguments, *kind.options) if name in task},
+    }
 
 
 def create_run(
@@ -139,10 +154,12 @@ def create_run(
       config: the network's shape.
       task: what `task_of` returned, and further entries such as `labels`.
       vocabulary: SentencePiece model, copied; None where there is none.
-      tokenizer: `lowercase` and `strip_accents`; what is left out is True.
-      recipe: how the weights came about; None writes no recipe.json.
+      tokenizer: `lowercase` and `strip_accents`; what is left out is as the vocabulary remembers it, or True.
+      recipe: how the weights came about, to which the vocabulary's SHA-256 is added; None writes no
+        recipe.json.
     Raises:
       FileExistsError: the directory exists.
+      ValueError: the vocabulary remembers another tokenizer.
       OSError: the vocabulary cannot be read, or the directory cannot be written.
     """
     with new_directory(Path(run)) as folder:
@@ -161,9 +178,10 @@ def _write_files(
     write_json(folder / TASK, task)
     if vocabulary is not None:
         shutil.copyfile(vocabulary, folder / VOCABULARY)
-    write_json(folder / TOKENIZER, _tokenizer(tokenizer or {}))
+    write_json(folder / TOKENIZER, resolved_settings(vocabulary, tokenizer))
     if recipe is not None:
-        write_json(folder / RECIPE, recipe)
+        text = {} if vocabulary is None else {VOCABULARY_KEY: fingerprint(folder / VOCABULARY)}
+        write_json(folder / RECIPE, {**recipe, **text})
 
 
 def save(
@@ -177,24 +195,30 @@ def save(
 ) -> None:
     """Writes a model as a run directory, or as one more step of a run of the same model.
 
+    Weights are kept as they are, NaN too: what went wrong can be looked at. Nothing is exported of them.
+
     Args:
       model: an AlbertPretrainer, AlbertEncoder, …
       run_dir: the run directory; made unless it exists.
       vocabulary: SentencePiece model to copy into a new run.
       step: training step that the weights are of.
-      tokenizer: of a new run: `lowercase` and `strip_accents`, both True where left out.
-      recipe: of a new run: how the weights came about.
+      tokenizer: of a new run: `lowercase` and `strip_accents`; what is left out is as the vocabulary
+        remembers it, or True.
+      recipe: of a new run: how the weights came about; see `create_run`.
       task: of a new run: further entries of task.json, such as `labels`.
     Raises:
       FileExistsError: the run has a checkpoint of this step, or the directory holds something else.
       ValueError: the run is of another model, the model is none of ours, or the vocabulary none of the
-        model's.
+        model's or of another tokenizer.
       OSError: a file cannot be read or written.
     """
     run, entries = Path(run_dir), {**(task or {}), **task_of(model)}
     if (run / CONFIG).exists():
         task_there = read_task(run)
-        same = all(task_there.get(name) == value for name, value in task_of(model).items())
+        task_here = task_of(model)
+        same = task_there.get("model") == task_here["model"] and _arguments(task_there) == _arguments(
+            task_here
+        )
         if not same or read_config(run) != model.config:
             raise InputError(f"{run} is the run of another model: its {CONFIG} or {TASK} differs")
         write_checkpoint(run, step, model=model)
@@ -258,29 +282,38 @@ def read_task(run: PathLike) -> dict[str, Any]:
 
 def read_tokenizer(run: PathLike) -> dict[str, bool]:
     """`lowercase` and `strip_accents` of a run; FileNotFoundError or ValueError where it does not say."""
-    path = _file(run, TOKENIZER)
-    try:
-        return _tokenizer(read_json(path))
-    except ValueError as error:
-        raise InputError(f"{path}: {error}") from error
+    return read_settings(_file(run, TOKENIZER))
 
 
 def vocabulary_path(run: PathLike) -> Path | None:
-    """The SentencePiece model of a run; None where it was made without one."""
+    """The SentencePiece model of a run; None where it was made without one.
+
+    Raises:
+      ValueError: it is another than the run was made with.
+    """
     path = Path(run) / VOCABULARY
-    return path if path.exists() else None
+    if not path.exists():
+        return None
+    check_run_vocabulary(run, path)
+    return path
 
 
-def _tokenizer(values: Mapping[str, bool]) -> dict[str, bool]:
-    unknown = sorted(values.keys() - TOKENIZER_DEFAULTS.keys())
-    if unknown:
+def check_run_vocabulary(run: PathLike, vocabulary: PathLike) -> None:
+    """Refuses a vocabulary that a run was not made with: its ids mean other pieces, whatever its size.
+
+    Args:
+      run: the run directory. One whose recipe.json names no vocabulary is compared with nothing.
+      vocabulary: SentencePiece model.
+    Raises:
+      ValueError: its SHA-256 is not that of recipe.json.
+    """
+    recipe = Path(run) / RECIPE
+    expected = read_json(recipe).get(VOCABULARY_KEY) if recipe.exists() else None
+    if expected is not None and (found := fingerprint(Path(vocabulary))) != expected:
         raise InputError(
-            f"unknown tokenizer setting {', '.join(unknown)}: there are {', '.join(TOKENIZER_DEFAULTS)}"
+            f"{vocabulary} is not the vocabulary of {run}: its SHA-256 is {found[:12]}…, that in {RECIPE} "
+            f"{str(expected)[:12]}…: bring back the file that the run was made with"
         )
-    for name, value in values.items():
-        if not isinstance(value, bool):
-            raise InputError(f"{name}={value!r} must be true or false")
-    return {**TOKENIZER_DEFAULTS, **values}
 
 
 def _file(run: PathLike, name: str) -> Path:

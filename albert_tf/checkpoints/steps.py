@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.checkpoints.files import sync
+from albert_tf.checkpoints.files import sync, writing
 from albert_tf.checkpoints.tensor_bundle import READ_ERRORS, checkpoint_shapes, unreadable
 from albert_tf.errors import InputError
 
@@ -34,8 +34,14 @@ def checkpoint_prefix(run: PathLike, step: int) -> Path:
 
 def checkpoint_steps(run: PathLike) -> list[int]:
     """The steps that a run has checkpoints of, ascending; empty where there are none."""
-    found = (re.fullmatch(r"ckpt-(\d+)\.index", path.name) for path in Path(run).glob("checkpoints/*.index"))
-    return sorted(int(match[1]) for match in found if match)
+    found = (_step_of(path) for path in Path(run).glob("checkpoints/*.index"))
+    return sorted(step for step in found if step is not None)
+
+
+def _step_of(file: Path) -> int | None:
+    """The step whose checkpoint a file is a part of; None where somebody has named it otherwise."""
+    match = re.fullmatch(r"ckpt-(0|[1-9][0-9]*)\.(index|data-\d+-of-\d+)", file.name)
+    return int(match[1]) if match else None
 
 
 def newest_checkpoint(run: PathLike) -> int | None:
@@ -67,15 +73,14 @@ def write_checkpoint(run: PathLike, step: int, /, **parts: Any) -> Path:
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
     try:
-        tf.train.Checkpoint(**parts).write(str(temporary / prefix.name))
-        files = sorted(temporary.iterdir(), key=lambda file: file.suffix == ".index")
-        for file in files:
-            sync(file)
-        for file in files:
-            file.replace(prefix.with_name(file.name))
-        sync(prefix.parent)  # an older checkpoint may be deleted next
-    except tf.errors.OpError as error:
-        raise OSError(f"cannot write {prefix}: {error.message}") from error
+        with writing(prefix, temporary):
+            tf.train.Checkpoint(**parts).write(str(temporary / prefix.name))
+            files = sorted(temporary.iterdir(), key=lambda file: file.suffix == ".index")
+            for file in files:
+                sync(file)
+            for file in files:
+                file.replace(prefix.with_name(file.name))
+            sync(prefix.parent)  # an older checkpoint may be deleted next
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return prefix
@@ -106,8 +111,8 @@ def clean_up(run: PathLike) -> list[int]:
       ValueError: there are such data, and no checkpoint.
     """
     folder, steps = Path(run) / "checkpoints", checkpoint_steps(run)
-    data = {file: int(file.stem.removeprefix("ckpt-")) for file in folder.glob("ckpt-*.data-*")}
-    loose = {file: step for file, step in data.items() if step not in steps}
+    data = {file: _step_of(file) for file in folder.glob("ckpt-*.data-*")}
+    loose = {file: step for file, step in data.items() if step is not None and step not in steps}
     lost = {
         step
         for step in loose.values()

@@ -101,10 +101,10 @@ _SOUND = {
 }
 
 
-def unreadable(prefix: Path, error: Exception) -> ValueError:
+def unreadable(prefix: Path, error: Exception) -> InputError:
     """One line for what TensorFlow raises while it reads a checkpoint: damage, unless the files are sound."""
     reason = str(getattr(error, "message", error)).partition("\n")[0]
     for kind, what in _SOUND.items():
         if isinstance(error, kind):
-            return ValueError(f"{prefix}.index {what}: {reason}")
+            return InputError(f"{prefix}.index {what}: {reason}")
     return DamagedCheckpoint(f"{prefix}.index or its .data file is damaged: {reason}")

@@ -44,6 +44,10 @@ class Source(NamedTuple):
     vocabulary: Path | None
     tokenizer: dict[str, bool] | None = None  # of tokenizer.json
     problems: Sequence[str] = ()  # why it cannot be read, found as it was opened
+    rebuilt: bytes | None = (
+        None  # the vocabulary where it is not a file: the content of a SentencePiece model
+    )
+    no_vocabulary: str = "there is none beside the checkpoint"  # why, where there is none
 
 
 class Comparison(NamedTuple):
@@ -105,6 +109,24 @@ def read_value(source: Source, name: str | None) -> np.ndarray | None:
     return wanted.transform(value)
 
 
+def check_finite(model: Any, origin: str) -> None:
+    """Refuses a model that answers nothing: what is handed on is used by people who do not see its training.
+
+    Args:
+      model: any with `variables`.
+      origin: where it is from, for the message.
+    Raises:
+      ValueError: variables hold NaN or infinity; the message names all of them.
+    """
+    names = [
+        variable.name.partition(":")[0]
+        for variable in model.variables
+        if not np.isfinite(np.asarray(variable.read_value(), np.float32)).all()
+    ]
+    if names:
+        raise InputError(f"{origin}: NaN or infinity in {', '.join(names)}: --step takes an earlier step")
+
+
 class Prefix(NamedTuple):
     """What stands before the names in a checkpoint that was saved as a part of something larger."""
 
@@ -155,11 +177,13 @@ def find_task(tensors: Tensors, prefix: Prefix, column: str) -> dict[str, Any]:
         head = next(iter(head_names(task)))
         return tensors.shapes.get(prefix.apply(getattr(head, column), tensors.shapes))
 
-    logits = shape({"model": "classifier", "num_labels": 1})
-    if logits is not None:
-        return {"model": "classifier", "num_labels": logits[0] if logits else 1}
-    if shape({"model": "span_labeler"}) is not None:
-        return {"model": "span_labeler"}
+    for kind in ("classifier", "token_classifier"):
+        logits = shape({"model": kind, "num_labels": 1})
+        if logits is not None:
+            return {"model": kind, "num_labels": logits[0] if logits else 1}
+    for task in ({"model": "span_labeler"}, {"model": "span_labeler", "answerability": True}):
+        if shape(task) is not None:
+            return task
     if shape({"model": "pretrainer", "sentence_objective": "none"}) is None:
         return {"model": "encoder"}
     # Sentence-order and next-sentence heads have one name; ALBERT is trained with the former.

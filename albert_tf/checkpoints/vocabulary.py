@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
 import sentencepiece
 
 from albert_tf.errors import InputError
+
+
+def fingerprint(path: Path) -> str:
+    """SHA-256 of a vocabulary's file, in hexadecimal; what recipe.json knows it by."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def vocabulary_problems(path: Path, vocab_size: int) -> list[str]:

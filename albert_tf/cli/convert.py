@@ -46,3 +46,5 @@ def run(flags: argparse.Namespace) -> None:
     for what, names in (("not read", done.unread), ("fresh", done.fresh)):
         for name in names:
             print(f"{what}: {name}")
+    if done.vocabulary:
+        print(f"vocabulary: {done.vocabulary}")

@@ -17,9 +17,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     paths_flag(parser, "--input", TEXT + ", for what is held out")
     parser.add_argument("--step", type=int, help="of the checkpoint (the newest)")
     parser.add_argument("--seq_length", type=int, help="tokens of an example (as the run was trained)")
-    parser.add_argument(
-        "--batch_size", type=int, default=32, help="examples at a time; another number, other masks (32)"
-    )
+    parser.add_argument("--batch_size", type=int, default=32, help="examples at a time (32)")
     parser.add_argument("--max_examples", type=int, help="stop after so many, in whole batches")
     parser.add_argument("--passes", type=int, default=1, help="times over the text, with other masks (1)")
 

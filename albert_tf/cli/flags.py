@@ -10,6 +10,8 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
+from albert_tf.tokenizer_settings import TOKENIZER_DEFAULTS
+
 TEXT = "text files or globs, .gz too, or a folder of prepare"
 
 
@@ -21,7 +23,18 @@ def paths_flag(parser: argparse.ArgumentParser, name: str, text: str, required: 
 def tokenizer_flags(parser: argparse.ArgumentParser) -> None:
     """How text is normalised."""
     for name, what in (("lowercase", "case"), ("strip_accents", "accents")):
-        parser.add_argument(f"--no{name}", dest=name, action="store_false", help=f"keep {what}")
+        parser.add_argument(
+            f"--no{name}",
+            dest=name,
+            action="store_false",
+            default=argparse.SUPPRESS,
+            help=f"keep {what}; a vocabulary remembers how it was trained",
+        )
+
+
+def tokenizer_given(flags: argparse.Namespace) -> dict[str, Any]:
+    """What the command line says of how text is normalised."""
+    return {name: getattr(flags, name) for name in TOKENIZER_DEFAULTS if hasattr(flags, name)}
 
 
 def field_flags(parser: argparse.ArgumentParser, kind: type, default: str | None = None) -> None:

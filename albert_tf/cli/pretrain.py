@@ -7,11 +7,12 @@ import dataclasses
 from pathlib import Path
 
 from albert_tf.choices import AUTO, POLICIES, STRATEGY_NAMES
-from albert_tf.cli.flags import TEXT, field_flags, given, paths_flag, tokenizer_flags
+from albert_tf.cli.flags import TEXT, field_flags, given, paths_flag, tokenizer_flags, tokenizer_given
 from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.recipes import DEFAULT_RECIPE, RECIPES, PretrainingRecipe
 from albert_tf.startup import quiet_start
+from albert_tf.tokenizer_settings import resolved_settings
 from albert_tf.training.loop_settings import LoopSettings
 
 SUMMARY = "train a model, or resume"
@@ -69,6 +70,7 @@ def run(flags: argparse.Namespace) -> None:
     name = flags.recipe or (flags.config if flags.config in RECIPES else DEFAULT_RECIPE)
     recipe = RECIPES[name].replace(**given(flags, PretrainingRecipe))
     taken = {"config", "recipe", "command", *(field.name for field in dataclasses.fields(LoopSettings))}
+    vars(flags).update(resolved_settings(flags.vocabulary, tokenizer_given(flags)))
     same = {f.name: getattr(flags, f.name) for f in dataclasses.fields(Pretraining) if f.name not in taken}
     loop = {name: value for name, value in given(flags, LoopSettings).items() if name != "steps"}
     pretrain(

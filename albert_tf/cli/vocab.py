@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from albert_tf.cli.flags import paths_flag, tokenizer_flags
+from albert_tf.cli.flags import paths_flag, tokenizer_flags, tokenizer_given
 from albert_tf.startup import quiet_start
 
 SUMMARY = "train a SentencePiece vocabulary"
@@ -29,8 +29,7 @@ def run(flags: argparse.Namespace) -> None:
         flags.input,
         flags.output,
         vocab_size=flags.vocab_size,
-        lowercase=flags.lowercase,
-        strip_accents=flags.strip_accents,
         max_sentences=flags.max_sentences,
+        **tokenizer_given(flags),
     )
     print(f"{flags.output}: {len(vocabulary)} pieces")

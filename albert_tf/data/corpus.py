@@ -13,31 +13,33 @@ import logging
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import apache_beam as beam
 import tensorflow as tf
 from absl import logging as absl_logging
-from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.runner import PipelineRunner, create_runner
 
+from albert_tf.data.beam_files import open_file, sized_files
 from albert_tf.data.example_files import example_maker
 from albert_tf.data.preparation import Preparation, PreparationFailed, begin, finish, read_json, shown
 from albert_tf.data.prepared import stats_path
 from albert_tf.data.reading import Piece, pieces
 from albert_tf.data.runs import write_run, write_shard
 from albert_tf.errors import InputError
+from albert_tf.text.files import Paths
 from albert_tf.text.vocabulary import Vocabulary
+from albert_tf.tokenizer_settings import TOKENIZER_DEFAULTS, resolved_settings
 
 _SECONDS_BETWEEN_REPORTS = 5.0
 
 
 def prepare(
-    inputs: str | os.PathLike | Iterable[str | os.PathLike],
+    inputs: Paths,
     output: str | os.PathLike,
     vocabulary: str | os.PathLike,
     beam_options: Sequence[str] = (),
@@ -51,7 +53,7 @@ def prepare(
     shard in memory: divide large .gz files, and name more shards for a large corpus.
 
     Args:
-      inputs: text files, also .gz: a path, a glob or a list, on any filesystem that Beam reads.
+      inputs: text files, also .gz: a path, a glob or a list, on any filesystem that TensorFlow or Beam reads.
       output: the folder to write, on any filesystem that TensorFlow writes.
       vocabulary: the SentencePiece model.
       beam_options: flags of Beam such as `--runner=SparkRunner`; without a runner, or with DirectRunner, the
@@ -59,7 +61,8 @@ def prepare(
         in several.
       report: what is told about the progress goes here, a line at a time.
       **settings: of `Preparation`: input_format, text_field, shards, eval_share, dedup, seed, lowercase,
-        strip_accents, format, seq_length, max_predictions, dupe_factor.
+        strip_accents, format, seq_length, max_predictions, dupe_factor. How text is normalised is, where not
+        given, as the vocabulary remembers it.
     Returns:
       The content of stats.json.
     Raises:
@@ -69,10 +72,14 @@ def prepare(
     """
     options = pipeline_options(beam_options)
     runner = _runner(options)
+    FileSystems.set_options(options)  # the address of a Hadoop cluster is among them
+    model = Vocabulary.from_file(vocabulary).model
+    asked = {name: settings[name] for name in TOKENIZER_DEFAULTS if name in settings}
+    settings |= resolved_settings(vocabulary, asked)
     plan = Preparation(
-        files=tuple(matched_files(inputs)),
+        files=tuple(sized_files(inputs)),
         output=os.fspath(output),
-        model=Vocabulary.from_file(vocabulary).model,
+        model=model,
         **settings,
     )
     if plan.format == "examples":
@@ -96,27 +103,6 @@ def prepare(
     stats = finish(plan)
     report(shown(stats["counts"]))
     return stats
-
-
-def matched_files(inputs: str | os.PathLike | Iterable[str | os.PathLike]) -> list[tuple[str, int]]:
-    """Path and size of the files that paths and globs stand for, without repetitions.
-
-    Raises:
-      FileNotFoundError: a path does not exist or a glob matches nothing.
-    """
-    given = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
-    patterns = [os.fspath(pattern) for pattern in given]
-    files: dict[str, int] = {}
-    for pattern in patterns:
-        (match,) = FileSystems.match([pattern])
-        if not match.metadata_list:
-            raise FileNotFoundError(
-                f"{pattern}: no such file, and nothing matches it as a glob: correct the path"
-            )
-        files |= {file.path: file.size_in_bytes for file in sorted(match.metadata_list, key=lambda x: x.path)}
-    if not files:
-        raise FileNotFoundError("no input files: an empty list was given")
-    return list(files.items())
 
 
 def pipeline_options(flags: Sequence[str]) -> PipelineOptions:
@@ -195,8 +181,8 @@ def _run(plan: Preparation, options: PipelineOptions, runner: PipelineRunner) ->
 
 
 def _write_run(piece: Piece, plan: Preparation) -> int:
-    """The first task; Beam's filesystems know more places than TensorFlow's, and both read plain bytes."""
-    with FileSystems.open(piece.file, compression_type=CompressionTypes.UNCOMPRESSED) as stream:
+    """The first task."""
+    with open_file(piece.file) as stream:
         write_run(piece, stream, plan)
     return piece.number
 

@@ -1,4 +1,4 @@
-"""From blocks of documents to packed rows, and from rows to masked batches."""
+"""From blocks of documents to packed and masked rows, and from rows to batches."""
 
 from __future__ import annotations
 
@@ -8,9 +8,19 @@ import tensorflow as tf
 
 from albert_tf.data.documents import Documents
 from albert_tf.data.masking import mask_tokens, ngram_length_probabilities
-from albert_tf.data.segments import random_next_pairs, segment_pairs, single_segments
+from albert_tf.data.segments import Segments, random_next_pairs, segment_pairs, single_segments
 from albert_tf.errors import InputError
-from albert_tf.features import MASK, SENTENCE_LABELS, TYPE_IDS, check_sentence_objective, pretraining_spec
+from albert_tf.features import (
+    MASK,
+    MLM_IDS,
+    MLM_POSITIONS,
+    MLM_WEIGHTS,
+    SENTENCE_LABELS,
+    TYPE_IDS,
+    WORD_IDS,
+    check_sentence_objective,
+    pretraining_spec,
+)
 from albert_tf.text.packing import mask_and_type_ids, pack_spans, segment_numbers
 from albert_tf.text.vocabulary import Vocabulary
 
@@ -59,36 +69,24 @@ class ExampleMaker:
         return 1 if self.sentence_objective == "none" else 2
 
     def rows(self, documents: Documents, seed: tf.Tensor) -> tf.Tensor:
-        """All examples of a block of documents, packed and without masks.
+        """All examples of a block of documents, packed and masked.
+
+        They get their masks here and not in their batches, so that these do not depend on the batch size.
 
         Args:
           documents: what to make examples of.
           seed: int [2].
         Returns:
-          int32 [C, S + segments + 1]: the token ids, the length of each segment, the label. They are one
-          tensor since moving several through the shuffle costs as much as making them.
+          int32 [C, S + 2 P + segments + 1]: the masked token ids, the masked positions and what stood there,
+          the length of each segment, the label. They are one tensor since moving several through the shuffle
+          costs as much as making them.
         """
-        if self.sentence_objective == "none":
-            segments = single_segments(documents, self.seq_length, self.short_seq_prob, seed)
-        else:
-            pairs = {"sop": segment_pairs, "nsp": random_next_pairs}[self.sentence_objective]
-            starts_word = tf.constant(self.vocabulary.starts_word)
-            segments = pairs(documents, starts_word, self.seq_length, self.short_seq_prob, seed)
-        word_ids = pack_spans(documents.tokens, segments.starts, segments.lengths, self.seq_length)
-        columns = tf.stack([*segments.lengths, segments.labels], axis=1)
-        return tf.ensure_shape(
-            tf.concat([word_ids, columns], axis=1), [None, self.seq_length + self.segments + 1]
-        )
-
-    def batch(self, rows: tf.Tensor, seed: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Rows with masks, by name; what is missing of batch_size are rows of nothing; seed is int [2]."""
-        word_ids, columns = rows[:, : self.seq_length], rows[:, self.seq_length :]
-        *lengths, labels = tf.unstack(columns, self.segments + 1, axis=1)
-        mask, type_ids = mask_and_type_ids(lengths, self.seq_length)
-        features = mask_tokens(
-            word_ids,
-            segment_numbers(lengths, self.seq_length),
-            seed,
+        pair_seed, mask_seed = tf.unstack(tf.random.split(seed))
+        segments = self._segments_of(documents, pair_seed)
+        masked = mask_tokens(
+            pack_spans(documents.tokens, segments.starts, segments.lengths, self.seq_length),
+            segment_numbers(segments.lengths, self.seq_length),
+            mask_seed,
             starts_word=tf.constant(self.vocabulary.starts_word),
             ordinary_ids=tf.constant(self.vocabulary.ordinary_ids),
             max_predictions=self.max_predictions,
@@ -96,11 +94,40 @@ class ExampleMaker:
             max_ngram=self.max_ngram,
             whole_word=self.whole_word,
         )
-        features |= {MASK: mask, TYPE_IDS: type_ids}
+        columns = tf.stack([*segments.lengths, segments.labels], axis=1)
+        rows = [masked[WORD_IDS], masked[MLM_POSITIONS], masked[MLM_IDS], columns]
+        return tf.ensure_shape(tf.concat(rows, axis=1), [None, sum(self._widths)])
+
+    def batch(self, rows: tf.Tensor) -> dict[str, tf.Tensor]:
+        """At most batch_size of the rows by name; what is missing are rows of nothing."""
+        word_ids, positions, ids, columns = tf.split(rows, self._widths, axis=1)
+        *lengths, labels = tf.unstack(columns, self.segments + 1, axis=1)
+        mask, type_ids = mask_and_type_ids(lengths, self.seq_length)
+        features = {
+            WORD_IDS: word_ids,
+            MASK: mask,
+            TYPE_IDS: type_ids,
+            MLM_POSITIONS: positions,
+            MLM_IDS: ids,
+            MLM_WEIGHTS: tf.cast(positions > 0, tf.float32),  # at 0 stands [CLS], which is never masked
+        }
         if name := SENTENCE_LABELS.get(self.sentence_objective):
             features[name] = labels
         size = self.seq_length, self.max_predictions, self.sentence_objective
         return filled_batch(features, self.batch_size, *size)
+
+    @property
+    def _widths(self) -> tuple[int, ...]:
+        """Columns of a row: token ids, masked positions, what stood there, the rest."""
+        return self.seq_length, self.max_predictions, self.max_predictions, self.segments + 1
+
+    def _segments_of(self, documents: Documents, seed: tf.Tensor) -> Segments:
+        """The examples of a block of documents as spans of its tokens."""
+        if self.sentence_objective == "none":
+            return single_segments(documents, self.seq_length, self.short_seq_prob, seed)
+        pairs = {"sop": segment_pairs, "nsp": random_next_pairs}[self.sentence_objective]
+        starts_word = tf.constant(self.vocabulary.starts_word)
+        return pairs(documents, starts_word, self.seq_length, self.short_seq_prob, seed)
 
 
 def filled_batch(

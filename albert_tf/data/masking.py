@@ -46,11 +46,12 @@ def running_sums(numbers: tf.Tensor) -> tf.Tensor:
       int32 [B, N].
     """
     rows, columns = tf.unstack(tf.shape(numbers))
-    padded = tf.pad(tf.cast(numbers, tf.float32), [[0, 0], [0, -columns % _BLOCK]])
+    blocks = -(-columns // _BLOCK)
+    padded = tf.pad(tf.cast(numbers, tf.float32), [[0, 0], [0, blocks * _BLOCK - columns]])
     # One small matrix product sums up within blocks, so that the slow loop runs over blocks alone.
-    within = tf.reshape(tf.reshape(padded, [-1, _BLOCK]) @ _TRIANGLE, [rows, -1, _BLOCK])
+    within = tf.reshape(tf.reshape(padded, [-1, _BLOCK]) @ _TRIANGLE, [rows, blocks, _BLOCK])
     before = tf.cumsum(within[..., -1], axis=1, exclusive=True)  # [B, blocks]
-    sums = tf.reshape(within + before[..., tf.newaxis], [rows, -1])
+    sums = tf.reshape(within + before[..., tf.newaxis], [rows, blocks * _BLOCK])
     return tf.cast(sums[:, :columns], tf.int32)
 
 
@@ -200,7 +201,7 @@ def mask_tokens(
     max_ngram: int,
     whole_word: bool,
 ) -> dict[str, tf.Tensor]:
-    """A batch with masks: of the chosen tokens 80 % `[MASK]`, 10 % kept, 10 % replaced by ordinary pieces.
+    """Rows with masks: of the chosen tokens 80 % `[MASK]`, 10 % kept, 10 % replaced by ordinary pieces.
 
     Args:
       word_ids: int32 [B, S].
@@ -221,7 +222,8 @@ def mask_tokens(
     tile = tiles(words, words_before, segments, max_ngram, tile_seed)  # [B, S]
     inside = segments > 0
     tile = tf.where(inside, tile, 0)
-    sizes = _row_counts(tile, inside, tf.reduce_max(tile) + 1)  # [B, K]
+    width = tf.maximum(tf.reduce_max(tile), 0) + 1  # without rows there is no largest one
+    sizes = _row_counts(tile, inside, width)  # [B, K]
     budget = mask_budget(tf.reduce_sum(tf.cast(inside, tf.int32), axis=1), masked_lm_prob, max_predictions)
     taken = chosen_tiles(sizes, budget, choice_seed)
     chosen = inside & tf.gather(taken, tile, batch_dims=1)  # [B, S]

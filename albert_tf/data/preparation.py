@@ -140,19 +140,27 @@ class Preparation:
 def begin(plan: Preparation) -> str:
     """Makes the output folder ready, and says in a word what is there.
 
+    A setting that an older version did not write down yet has its default.
+
     Returns:
       "new", "goes on", "done", "starts over" (other settings) or "has lost shards" (all are made again).
 
     Raises:
       ValueError: the folder holds a corpus prepared with other settings.
+      FileExistsError: it is a file.
     """
+    if tf.io.gfile.exists(plan.output) and not tf.io.gfile.isdir(plan.output):
+        raise FileExistsError(f"{plan.output} is not a folder: name another --output")
     settings = plan.settings()
+    fields = {field.name: field.default for field in dataclasses.fields(plan)}
+    defaults = {name: value for name, value in fields.items() if value is not dataclasses.MISSING}
     stats = read_json(stats_path(plan.output))
     if stats is not None:
+        made_with = {**defaults, **stats["settings"]}
         differing = [
-            f"{name} is {stats['settings'].get(name)!r} there and {value!r} here"
+            f"{name} is {made_with.get(name)!r} there and {value!r} here"
             for name, value in settings.items()
-            if stats["settings"].get(name) != value
+            if made_with.get(name) != value
         ]
         if differing:
             raise InputError(
@@ -167,7 +175,7 @@ def begin(plan: Preparation) -> str:
         return "has lost shards"
     path = plan.unfinished(_SETTINGS)
     there = read_json(path)
-    if there == settings:
+    if there is not None and {**defaults, **there} == {**defaults, **settings}:
         return "goes on"
     if there is not None:
         for name in tf.io.gfile.listdir(plan.output):

@@ -1,10 +1,10 @@
 """Pre-training batches: nothing is held, nothing is duplicated, one seed means the same bytes.
 
 Files become documents (strings), blocks of documents become flat tokens with sentence lengths, and a block
-becomes all of its examples at once, packed rows of one chunk each. The rows are shuffled and batched, and
-only then does a batch get its masks, so that every epoch sees other pairs and other masks. Each stage is a
-function of tensors and of a seed made of (seed, epoch, block) or (seed, batch): no state but the iterator's
-own, which `tf.train.Checkpoint` saves.
+becomes all of its examples at once, packed rows of one chunk each, with their masks. The rows are shuffled
+and batched. Each stage is a function of tensors and of a seed made of (seed, epoch, block), so that every
+epoch sees other pairs and other masks, whatever the batch size: no state but the iterator's own, which
+`tf.train.Checkpoint` saves.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from albert_tf.errors import InputError
 from albert_tf.text.fast_tokenizer import FastPieceTokenizer
 from albert_tf.text.file_checks import check_text_files
 from albert_tf.text.vocabulary import Vocabulary
+from albert_tf.tokenizer_settings import resolved_settings
 
 EXAMPLES_SHUFFLED = 4096
 DOCUMENTS_AT_ONCE = 16
@@ -89,10 +90,12 @@ def pretraining_dataset(
     Raises:
       FileNotFoundError: an input or the vocabulary does not exist.
       ConnectionError: the tf.data service does not answer.
-      ValueError: an argument is impossible, the vocabulary is none of ALBERT's or not the one that the data
-        was prepared with, a file is not text or a damaged .gz, or there is no text.
+      ValueError: an argument is impossible, the vocabulary is none of ALBERT's, remembers that its text was
+        normalised otherwise, or is not the one that the data was prepared with, a file is not text or a
+        damaged .gz, or there is no text.
     """
     pieces = Vocabulary.from_file(vocabulary)
+    resolved_settings(vocabulary, {"lowercase": lowercase, "strip_accents": strip_accents})
     found = find_inputs(inputs, pieces, lowercase, strip_accents)
     if found.kind == "examples":
         if hash_range is not None:
@@ -123,7 +126,7 @@ def pretraining_dataset(
             check_text_files(files_of_part(found.files, part))
         source = document_source(found, FastPieceTokenizer(pieces, lowercase, strip_accents), hash_range)
         # Without a look at the first of them an endless dataset would search for its first example for ever.
-        if not _has_examples(corpus_documents(found.files, source.read, part, None), source, maker):
+        if not _has_examples(corpus_documents(found.files, source.read, part), source, maker):
             raise InputError(_nothing_found(found, part, hash_range))
         batches = example_batches(found.files, source, maker, part, epochs, seed, shuffle)
     if data_service is not None:
@@ -153,13 +156,11 @@ def example_batches(
       seed: of everything random.
       shuffle: False keeps the order of the documents.
     """
-    row_seed, mask_seed = tf.unstack(tf.random.split([seed, part.input_pipeline_id]))
+    pipeline_seed = tf.constant([seed, part.input_pipeline_id], tf.int64)
 
     def rows(epoch: tf.Tensor) -> tf.data.Dataset:
-        block_seed, file_seed, example_seed = tf.unstack(
-            tf.random.split(tf.random.fold_in(row_seed, epoch), 3)
-        )
-        documents = corpus_documents(files, source.read, part, file_seed if shuffle else None)
+        block_seed, example_seed = tf.unstack(tf.random.split(tf.random.fold_in(pipeline_seed, epoch)))
+        documents = corpus_documents(files, source.read, part, seed if shuffle else None, epoch)
         rows = (
             documents.batch(DOCUMENTS_AT_ONCE)
             .map(source.decode, tf.data.AUTOTUNE)
@@ -173,8 +174,7 @@ def example_batches(
         tf.data.Dataset.range(epochs)
         .flat_map(rows)
         .batch(maker.batch_size)
-        .enumerate()
-        .map(lambda i, rows: maker.batch(rows, tf.random.fold_in(mask_seed, i)), tf.data.AUTOTUNE)
+        .map(maker.batch, tf.data.AUTOTUNE)
         .prefetch(tf.data.AUTOTUNE)
     )
 
@@ -185,16 +185,9 @@ def stored_batches(
     """Stored examples to batches, in a random order of the seed or, with None, in their own."""
     size = maker.seq_length, maker.max_predictions, maker.sentence_objective
     read = tfrecord_reader(files)
-
-    def records(epoch: tf.Tensor) -> tf.data.Dataset:
-        if seed is None:
-            return corpus_documents(files, read, part, None)
-        epoch_seed = tf.random.fold_in(tf.constant([seed, part.input_pipeline_id]), epoch)
-        return corpus_documents(files, read, part, epoch_seed)
-
     return _restorable(
         tf.data.Dataset.range(epochs)
-        .flat_map(records)
+        .flat_map(lambda epoch: corpus_documents(files, read, part, seed, epoch))
         .batch(maker.batch_size)
         .map(lambda x: filled_batch(decode_examples(x, *size), maker.batch_size, *size), tf.data.AUTOTUNE)
         .prefetch(tf.data.AUTOTUNE)

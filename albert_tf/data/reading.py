@@ -7,11 +7,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, NamedTuple
 
+import tensorflow as tf
+
 from albert_tf.data.documents import BYTES_HASHED, LONGEST_DOCUMENT
-from albert_tf.text.file_checks import GZIP_SUFFIX, HEAD_BYTES, check_is_text, decompressed
+from albert_tf.errors import InputError
+from albert_tf.text.file_checks import HEAD_BYTES, check_is_text, decompressed
+from albert_tf.text.long_lines import LONGEST_SENTENCE, bounded_lines
 from albert_tf.text.sentences import split_sentences
+from albert_tf.text.utf8 import GZIP_SUFFIX, Utf8Census
 
 PIECE_BYTES = 32 << 20
+_BYTES_AT_ONCE = 1 << 20
 _END_OF_DOCUMENT = b""
 
 
@@ -58,23 +64,26 @@ def read_piece(
       text_field: of "jsonl", where the text is.
       counts: takes up how many were read, and what was dropped and why.
     Raises:
-      ValueError: the file is not text, or a damaged .gz.
+      ValueError: the file is not text, more than a trace of the piece is not UTF-8, or it is a damaged .gz.
     """
     end = 1 << 62 if piece.file.endswith(GZIP_SUFFIX) else piece.end
     with decompressed(piece.file, stream) as opened:
         if piece.begin == 0:
             check_is_text(opened.read(HEAD_BYTES), piece.file)
             opened.seek(0)
-        sentences = FORMATS[input_format](_lines(opened, piece.begin), end, text_field, counts)
+        census = Utf8Census()
+        sentences = FORMATS[input_format](_lines(opened, piece.begin, census), end, text_field, counts)
         yield from _documents(sentences, counts)
+        if census.is_above_trace:
+            raise InputError(census.complaint(piece.file, _lines_before(opened, piece.begin)))
 
 
 def _documents(sentences: Iterator[bytes], counts: Counter[str]) -> Iterator[Part]:
-    """Documents from their sentences; an empty one ends a document."""
+    """Documents from their sentences; an empty one ends a document, over-long ones become several."""
     head: bytes | None = None
     part: list[bytes] = []
     size = documents = 0
-    for sentence in sentences:
+    for sentence in _bounded(sentences):
         if sentence:
             part.append(sentence)
             size += len(sentence) + 1
@@ -91,15 +100,37 @@ def _documents(sentences: Iterator[bytes], counts: Counter[str]) -> Iterator[Par
             documents += 1
 
 
-def _lines(stream: IO[bytes], begin: int) -> Iterator[tuple[int, bytes]]:
-    """The position and content of each line that begins at or behind a position."""
+def _bounded(sentences: Iterator[bytes]) -> Iterator[bytes]:
+    """Sentences, cut as those that are read straight from text."""
+    for sentence in sentences:
+        if len(sentence) > LONGEST_SENTENCE:
+            yield from bounded_lines(tf.constant([sentence])).numpy()
+        else:
+            yield sentence
+
+
+def _lines(stream: IO[bytes], begin: int, census: Utf8Census) -> Iterator[tuple[int, bytes]]:
+    """The position and content of each line that begins at or behind a position; the census counts them."""
     position = begin
     if begin > 0:
         stream.seek(begin - 1)
         position += len(stream.readline()) - 1  # what is left of the line before
     while line := stream.readline():
+        census.add(line)
         yield position, line.strip()
         position += len(line)
+
+
+def _lines_before(stream: IO[bytes], position: int) -> int:
+    """How many lines end before a position, and the one that is cut there."""
+    if position == 0:
+        return 0
+    stream.seek(0)
+    lines, left = 1, position - 1  # a line that ends just there is not cut: it is the one
+    while part := stream.read(min(left, _BYTES_AT_ONCE)):
+        lines += part.count(b"\n")
+        left -= len(part)
+    return lines
 
 
 def _blank_line_documents(

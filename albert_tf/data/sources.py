@@ -23,7 +23,7 @@ from albert_tf.data.prepared import (
 from albert_tf.data.tfrecords import first_example, tfrecord_reader
 from albert_tf.errors import InputError
 from albert_tf.text.fast_tokenizer import FastPieceTokenizer
-from albert_tf.text.files import input_files
+from albert_tf.text.files import matched_paths
 from albert_tf.text.vocabulary import Vocabulary
 
 HashRange = tuple[float, float] | None
@@ -61,9 +61,9 @@ def find_inputs(
       ValueError: several kinds, another vocabulary, or a damaged file.
     """
     files: list[str] = []
-    for path in _paths(inputs):
-        files += prepared_files(path, TRAIN) if tf.io.gfile.isdir(path) else input_files(path)
-    files = input_files(files)  # which drops repetitions and refuses an empty list
+    for path in matched_paths(inputs):
+        files += prepared_files(path, TRAIN) if tf.io.gfile.isdir(path) else [path]
+    files = list(dict.fromkeys(files))
     kinds = {is_tfrecord(file): file for file in files}
     if len(kinds) > 1:
         raise InputError(
@@ -88,18 +88,23 @@ def find_inputs(
 
 def held_out_shards(inputs: str | os.PathLike | Iterable[str | os.PathLike]) -> list[str]:
     """The shards that `prepare` has held out in the folders among the inputs; without any, an empty list."""
-    return [file for path in _paths(inputs) if tf.io.gfile.isdir(path) for file in prepared_files(path, EVAL)]
+    return [
+        file
+        for path in matched_paths(inputs)
+        if tf.io.gfile.isdir(path)
+        for file in prepared_files(path, EVAL)
+    ]
 
 
 def to_evaluate_on(inputs: str | os.PathLike | Iterable[str | os.PathLike]) -> list[str]:
-    """The inputs, each folder of `prepare` replaced by the shards that it holds out.
+    """The files of the inputs, each folder of `prepare` replaced by the shards that it holds out.
 
     Raises:
       FileNotFoundError: a folder is none of `prepare`.
       ValueError: nothing is held out in a folder.
     """
     found: list[str] = []
-    for path in _paths(inputs):
+    for path in matched_paths(inputs):
         shards = held_out_shards(path) or [path]
         if shards == [path] and tf.io.gfile.isdir(path):
             raise InputError(
@@ -108,10 +113,6 @@ def to_evaluate_on(inputs: str | os.PathLike | Iterable[str | os.PathLike]) -> l
             )
         found += shards
     return found
-
-
-def _paths(inputs: str | os.PathLike | Iterable[str | os.PathLike]) -> list[str]:
-    return [os.fspath(x) for x in ([inputs] if isinstance(inputs, str | os.PathLike) else inputs)]
 
 
 def is_tfrecord(file: str) -> bool:

@@ -41,7 +41,7 @@ def held_out_batches(settings: Pretraining) -> tf.data.Dataset:
 
     They are of the text given for it, or what `prepare` has held out, or a share of the text to train on.
     """
-    once = {"seed": 0, "shuffle": False, "repeat": False, "batch_size": settings.recipe.batch_size}
+    once = {"seed": 0, "shuffle": False, "repeat": False, "batch_size": settings.evaluated_at_once}
     held_out = held_out_shards(settings.train) if settings.eval is None else to_evaluate_on(settings.eval)
     if held_out:
         return _dataset(settings, held_out, hash_range=None, **once)

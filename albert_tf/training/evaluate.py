@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import math
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -17,12 +15,12 @@ from albert_tf.checkpoints.run import (
     RECIPE,
     VOCABULARY,
     load,
-    read_json,
     read_tokenizer,
     vocabulary_path,
 )
 from albert_tf.checkpoints.steps import newest_checkpoint
 from albert_tf.data import pretraining_dataset, to_evaluate_on
+from albert_tf.data.examples import filled_batch
 from albert_tf.errors import InputError
 from albert_tf.features import MASK, MLM_IDS, MLM_WEIGHTS
 from albert_tf.model import AlbertPretrainer
@@ -30,6 +28,7 @@ from albert_tf.recipes import PretrainingRecipe
 from albert_tf.training.evaluation import evaluator
 from albert_tf.training.losses import pretraining_objective
 from albert_tf.training.metrics import term_metrics
+from albert_tf.training.settings import read_recipe
 from albert_tf.training.step import Batch
 
 # What of a recipe the examples depend on.
@@ -50,8 +49,8 @@ def evaluate_run(
     Args:
       run: the directory of a pre-trained run, with its vocabulary.
       inputs: what `pretraining_dataset` reads; a folder of `prepare` stands for what it holds out.
-      batch_size: examples at a time.
-      max_examples: stop after so many, rounded up to whole batches; None: all.
+      batch_size: examples at a time; it decides about memory, not about the figures.
+      max_examples: stop after so many; None: all.
       passes: times to go over the text, with other pairs and masks each time: a short text has few masks.
       step: of the checkpoint; None: the newest.
       seq_length: tokens of an example; None: as the run was trained or, where it does not say (a converted
@@ -96,7 +95,7 @@ def evaluate_run(
     ]
     dataset = functools.reduce(tf.data.Dataset.concatenate, parts)
     if max_examples is not None:
-        dataset = dataset.take(math.ceil(max_examples / batch_size))
+        dataset = first_examples(dataset, max_examples, batch_size, model.sentence_objective)
     terms = evaluator(model, pretraining_objective(model.sentence_objective))(dataset)
     examples = counted(dataset)
     return {
@@ -106,6 +105,24 @@ def evaluate_run(
         **term_metrics(terms, prefix="eval_"),
         "eval_mlm_unigram_entropy": examples.unigram_entropy,
     }
+
+
+def first_examples(
+    dataset: tf.data.Dataset, count: int, batch_size: int, sentence_objective: str
+) -> tf.data.Dataset:
+    """The batches of a data set's first examples; rows that fill a batch count for none.
+
+    Args:
+      dataset: of `pretraining_dataset`.
+      count: examples.
+      batch_size: rows of a batch; the last one is filled.
+      sentence_objective: "sop", "nsp" or "none".
+    """
+    (_, seq_length), (_, max_predictions) = (dataset.element_spec[name].shape for name in (MASK, MLM_IDS))
+    rows = dataset.unbatch().filter(lambda row: row[MASK][0] > 0).take(count).batch(batch_size)
+    return rows.map(
+        lambda rows: filled_batch(rows, batch_size, seq_length, max_predictions, sentence_objective)
+    )
 
 
 class Examples(NamedTuple):
@@ -130,7 +147,5 @@ def counted(dataset: Iterable[Batch]) -> Examples:
 
 def _example_settings(run: Path) -> dict[str, Any]:
     """How the run's training examples were made; the paper's way where it does not say (a converted run)."""
-    recipe = dataclasses.asdict(PretrainingRecipe())
-    if (run / RECIPE).exists():
-        recipe |= read_json(run / RECIPE)
-    return {**{name: recipe[name] for name in _EXAMPLES}, **read_tokenizer(run)}
+    recipe = read_recipe(run) if (run / RECIPE).exists() else PretrainingRecipe()
+    return {**{name: getattr(recipe, name) for name in _EXAMPLES}, **read_tokenizer(run)}

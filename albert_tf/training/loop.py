@@ -1,4 +1,4 @@
-"""The one training loop: steps → log → evaluate → checkpoint."""
+"""The one training loop: steps → log → checkpoint → evaluate."""
 
 from __future__ import annotations
 
@@ -40,13 +40,15 @@ class TrainingState:
       model: the model.
       optimizer: its optimizer, in float16 a LossScaleOptimizer around it.
       step: int64 scalar, the updates done so far.
-      iterator: of the batches; None where it cannot be saved.
+      drawn_at: int64 scalar, the step whose seed the batches are drawn with: 0, until they are drawn anew.
+      iterator: of the batches; None where it cannot be saved, or is not there yet.
     """
 
     model: keras.Model
     optimizer: keras.optimizers.Optimizer
     step: tf.Variable
-    iterator: Iterator[Batch] | None
+    drawn_at: tf.Variable
+    iterator: Iterator[Batch] | None = None
 
     def parts(self) -> dict[str, Any]:
         """The parts by the names that they have in a checkpoint, the same in all precisions."""
@@ -56,7 +58,10 @@ class TrainingState:
             optimizer = optimizer.inner_optimizer
         # Its variables alone: Keras hangs the loss scale on the inner optimizer, too.
         parts["optimizer"] = tf.train.Checkpoint(variables=list(optimizer.variables))
-        return parts if self.iterator is None else {**parts, "iterator": self.iterator}
+        if self.iterator is None:
+            return parts
+        # An iterator's state does not say with which seed its batches are drawn.
+        return {**parts, "iterator": self.iterator, "drawn_at": self.drawn_at}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -91,7 +96,9 @@ def train(
       run: the run directory.
       state: where training starts, and what checkpoints hold.
       iterator: of the batches, whether or not it is a part of the state.
-      settings: when to log, evaluate and save.
+      settings: when to log, save and evaluate. What is evaluated is saved before: where memory or time does
+        not suffice for an evaluation, no update is lost, and a resumed run makes up for it. It stays unless
+        the loss is not a number.
       work: what to do then.
     Raises:
       TrainingFailed: a loss or a gradient is not finite.
@@ -99,14 +106,30 @@ def train(
       KeyboardInterrupt: Ctrl-C came; the state is saved.
     """
     step = int(tf.convert_to_tensor(state.step))
-    failed = 0  # updates in a row
+    count = failed = 0  # updates of the last call, and those that have failed in a row
     with (
         Logbook(run, step, settings.steps) if work.is_chief else NoLogbook() as logbook,
         PreemptionNotice() as notice,
         Profiler(run / "tensorboard", settings.profiled if work.is_chief else range(0)) as profiler,
     ):
         interval = Interval()
-        while step < settings.steps:
+        is_owed = step > 0 and settings.is_due(settings.eval_every, step)
+        # A process that died may have saved these weights and not evaluated them; who writes knows.
+        is_owed = work.any_host(work.is_chief and is_owed and step not in evaluations(run))
+        while True:
+            if is_owed:
+                figures = term_metrics(work.evaluate(), prefix="eval_")
+                if not math.isfinite(figures["eval_loss"]):
+                    if work.is_chief:
+                        delete_checkpoint(run, step)
+                    raise TrainingFailed(
+                        _advice("the loss on held-out text", step - count, step, failed, run)
+                    )
+                logbook.record(step, figures)
+                if work.is_chief and not failed:
+                    delete_old_checkpoints(run, settings.keep)
+            if step >= settings.steps:
+                break
             profiler.at(step)
             count = settings.updates_until_next(step)
             started = time.monotonic()
@@ -121,21 +144,17 @@ def train(
                 rate = {"learning_rate": float(tf.convert_to_tensor(state.optimizer.learning_rate))}
                 logbook.record(step, {**interval.figures(work.seq_length), **rate})
                 interval = Interval()
-            if settings.is_due(settings.eval_every, step):
-                figures = term_metrics(work.evaluate(), prefix="eval_")
-                if not math.isfinite(figures["eval_loss"]):
-                    raise TrainingFailed(
-                        _advice("the loss on held-out text", step - count, step, failed, run)
-                    )
-                logbook.record(step, figures)
+            is_owed = settings.is_due(settings.eval_every, step)
             stopping = work.any_host(notice.given)
-            if stopping or settings.is_due(settings.checkpoint_every, step):
+            if stopping or is_owed or settings.is_due(settings.checkpoint_every, step):
                 # No loss has been computed with the weights of the last update yet.
                 if not all_finite(state.model.trainable_variables):
                     raise TrainingFailed(_advice("a weight", step - count, step, failed, run))
                 if work.is_chief:
                     write_checkpoint(run, step, **state.parts())
-                    if not failed:  # else the good ones may be older than those that are kept
+                    # While updates fail, the good ones may be older than those that are kept; whether this is
+                    # a good one, its evaluation tells.
+                    if not failed and not is_owed:
                         delete_old_checkpoints(run, settings.keep)
             if stopping and step < settings.steps:
                 raise notice.stopped(f"after step {step}, which is saved in {run}")

@@ -20,7 +20,7 @@ class LoopSettings:
       steps: updates when the run is done.
       log_every: updates between two lines of figures, 0: one at the end.
       eval_every: updates between two evaluations, 0: one at the end.
-      checkpoint_every: updates between two checkpoints, 0: one at the end.
+      checkpoint_every: updates between two checkpoints, 0: one at the end. What is evaluated is saved, too.
       keep: checkpoints that stay on disk: so many of the newest, and the one with the lowest loss in an
         evaluation.
       profile: START:STOP, the updates between which TensorFlow's profiler writes a trace for TensorBoard.

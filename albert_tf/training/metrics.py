@@ -7,6 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from albert_tf.training.losses import Term
+from albert_tf.training.squad_metrics import squad_scores
+
+__all__ = ["squad_scores", "term_metrics"]
 
 
 def term_metrics(terms: Mapping[str, Term], prefix: str = "") -> dict[str, float]:

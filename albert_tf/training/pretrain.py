@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from absl import logging
 from albert_tf.checkpoints.files import sole_use
 from albert_tf.checkpoints.growth import check_same_text, grown_from
 from albert_tf.checkpoints.run import RECIPE, build_model, create_run, write_json
-from albert_tf.checkpoints.steps import clean_up, newest_checkpoint
+from albert_tf.checkpoints.steps import checkpoint_steps, clean_up
 from albert_tf.choices import POLICIES
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
@@ -27,11 +28,12 @@ from albert_tf.training.evaluation import evaluator
 from albert_tf.training.loop import FLOAT16_PATIENCE, TrainingState, Work, train
 from albert_tf.training.losses import pretraining_objective
 from albert_tf.training.preemption import Preempted, stop_at_once
-from albert_tf.training.resume import check_same_start, restore
+from albert_tf.training.resume import check_same_start, restore, set_damaged_aside
 from albert_tf.training.settings import Pretraining
 from albert_tf.training.step import replica_update, training_steps
 from albert_tf.training.strategies import (
     HOST_LOST,
+    Feed,
     device_kind,
     hosts_of,
     keeps_iterator,
@@ -76,31 +78,45 @@ def _pretrain(settings: Pretraining, strategy: tf.distribute.Strategy, report: C
     resumed = (run / RECIPE).exists()
     if resumed:
         settings.check_same_run(run, config)
-    # Whatever is wrong with the settings or the text shows here, before anything is written.
-    is_exact = keeps_iterator(strategy, settings.data_service)
-    start = (newest_checkpoint(run) or 0) if resumed else 0
-    source = training_feed(settings, strategy, settings.seed if is_exact else seed_of(settings.seed, start))
+
+    @functools.cache
+    def draw(at: int) -> Feed:
+        return training_feed(settings, strategy, seed_of(settings.seed, at))
+
+    # Whatever is wrong with the settings or the text of a new run shows here, before anything is written.
+    going_on = resumed and bool(checkpoint_steps(run))
+    if not going_on:
+        draw(0)
     held_out_data = held_out_batches(settings)
     optimizer = _optimizer(recipe, settings.precision)
-    model = _model(settings, config, start, report)
+    model = _model(settings, config, going_on, report)
     optimizer.build(model.trainable_variables)
-    step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
-    iterator = iter(source.dataset)
-    state = TrainingState(
-        model=model, optimizer=optimizer, step=step, iterator=iterator if is_exact else None
+    step, drawn_at = (
+        tf.Variable(0, dtype=tf.int64, trainable=False, name=name) for name in ("step", "drawn_at")
     )
+    state = TrainingState(model=model, optimizer=optimizer, step=step, drawn_at=drawn_at)
     record = {**settings.record(), "replicas": strategy.num_replicas_in_sync}
     if hosts.is_chief and not resumed:
-        create_run(run, config, settings.task, settings.vocabulary, settings.tokenizer, record)
+        try:
+            create_run(run, config, settings.task, settings.vocabulary, settings.tokenizer, record)
+        except FileExistsError as error:
+            if not (run / RECIPE).exists():  # it was there before
+                raise
+            raise BlockingIOError(
+                f"{run} is in use by another process, which has just begun it: wait for its end, or name "
+                "another --output"
+            ) from error
     with sole_use(run) if hosts.is_chief else contextlib.nullcontext():
         if hosts.is_chief:
             for lost in clean_up(run):
                 report(f"ckpt-{lost} has no .index any more: its data is renamed to damaged-ckpt-{lost}")
-        restore(run, state, recipe.steps, hosts.is_chief, report)
+        is_exact = keeps_iterator(strategy, settings.data_service)
+        state, feed, iterator, damaged = restore(run, state, recipe.steps, draw, is_exact, report)
         every_host = over_hosts(strategy)
         start = int(tf.convert_to_tensor(step))
-        check_same_start(every_host(start), run)
+        check_same_start(every_host(start), run)  # which waits until all of them have read
         if hosts.is_chief:
+            set_damaged_aside(run, damaged, start, report)
             write_json(run / RECIPE, record)
             report(_plan(settings, model, strategy, start))
         objective = pretraining_objective(recipe.sentence_objective)
@@ -109,7 +125,7 @@ def _pretrain(settings: Pretraining, strategy: tf.distribute.Strategy, report: C
             model,
             optimizer,
             objective,
-            replicas_per_batch=source.replicas_per_batch,
+            replicas_per_batch=feed.replicas_per_batch,
             accumulate=settings.accumulate,
             xla=settings.xla,
         )
@@ -128,9 +144,7 @@ def _pretrain(settings: Pretraining, strategy: tf.distribute.Strategy, report: C
 def _plan(settings: Pretraining, model: keras.Model, strategy: tf.distribute.Strategy, start: int) -> str:
     """The line that a run begins with."""
     if start == settings.recipe.steps:
-        return (
-            f"{settings.output} is at its last step, {start}: nothing is left to do, unless with more --steps"
-        )
+        return f"{settings.output} is at its last step, {start}: no update is left, unless with more --steps"
     parameters = sum(variable.shape.num_elements() for variable in model.trainable_variables)
     return (
         f"{parameters:,} parameters, {settings.precision}, {strategy.num_replicas_in_sync} × "
@@ -155,12 +169,12 @@ def _check_sizes(settings: Pretraining, config: AlbertConfig, replicas: int) -> 
 
 
 def _model(
-    settings: Pretraining, config: AlbertConfig, start: int, report: Callable[[str], None]
+    settings: Pretraining, config: AlbertConfig, going_on: bool, report: Callable[[str], None]
 ) -> keras.Model:
     """The model with its first weights: random ones, or those of another run."""
     keras.utils.set_random_seed(settings.seed)
     build: dict[str, Any] = {"dtype": POLICIES[settings.precision], "remat": settings.remat}
-    if settings.init_from is None or start > 0:  # then a checkpoint is about to be restored
+    if settings.init_from is None or going_on:  # then a checkpoint is about to be restored
         return build_model(config, settings.task, **build)
     check_same_text(settings.init_from, settings.vocabulary, settings.tokenizer)
     growth = grown_from(

@@ -118,6 +118,11 @@ class Pretraining:
         )
 
     @property
+    def evaluated_at_once(self) -> int:
+        """Rows of a batch to evaluate on, over all devices: a microbatch of training, which they can hold."""
+        return self.recipe.batch_size // self.accumulate
+
+    @property
     def task(self) -> dict[str, Any]:
         """What task.json says."""
         return {"model": "pretrainer", "sentence_objective": self.recipe.sentence_objective}
@@ -144,12 +149,18 @@ class Pretraining:
         }
 
     def check_same_run(self, run: Path, config: AlbertConfig) -> None:
-        """ValueError, with the fields that differ, unless a run directory is of these settings, and whole."""
+        """ValueError, with the fields that differ, unless a run directory is of these settings, and whole.
+
+        What an older version did not write down yet has its default.
+        """
+        defaults = {field.name: field.default for field in dataclasses.fields(self)}
         there = {
+            **{name: value for name, value in defaults.items() if value is not dataclasses.MISSING},
             **read_config(run).to_dict(),
             **read_task(run),
             **read_tokenizer(run),
             **read_json(run / RECIPE),
+            **dataclasses.asdict(read_recipe(run)),
         }
         asked = {**config.to_dict(), **self.task, **self.tokenizer, **self.record()}
         differing = [
@@ -164,6 +175,21 @@ class Pretraining:
             )
         if vocabulary_path(run) is None:
             raise InputError(f"{run / VOCABULARY} is missing: copy {self.vocabulary} there")
+
+
+def read_recipe(run: Path) -> PretrainingRecipe:
+    """The hyper-parameters in a run's recipe.json; what it does not name has its default.
+
+    Raises:
+      FileNotFoundError: there is no such file.
+      ValueError: it holds a value of another type, or an impossible one; the message names file and value.
+    """
+    names = {field.name for field in dataclasses.fields(PretrainingRecipe)}
+    values = read_json(run / RECIPE)
+    try:
+        return PretrainingRecipe(**{name: value for name, value in values.items() if name in names})
+    except InputError as error:
+        raise InputError(f"{run / RECIPE}: {error}") from error
 
 
 _LIBRARIES = ("tensorflow", "tensorflow-text", "tf_keras")

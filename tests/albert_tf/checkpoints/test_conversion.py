@@ -1,5 +1,6 @@
 """What `convert` does with files: where it finds them, what it refuses, what it leaves behind."""
 
+import errno
 import json
 import shutil
 import tarfile
@@ -9,7 +10,9 @@ import pytest
 
 import albert_tf
 from albert_tf.checkpoints import convert, read_task, read_tokenizer, vocabulary_path
+from albert_tf.tokenizer_settings import remember_settings
 from tests.albert_tf.checkpoints import tf1
+from tests.full_disk import no_file_beyond
 from tests.tiny import TINY
 
 CASES = ["shared", "groups", "inner", "unshared"]
@@ -68,10 +71,30 @@ def test_there_and_back_with_vocabulary(run, tmp_path, tiny_vocabulary, target, 
     np.testing.assert_equal(weights(tmp_path / "back"), weights(run))
     assert vocabulary_path(tmp_path / "back").read_bytes() == tiny_vocabulary.read_bytes()
     assert read_task(tmp_path / "back") == read_task(run)
-    # Google's folders do not say how text was normalised.
-    assert read_tokenizer(tmp_path / "back")["strip_accents"] is (target == "google")
+    assert read_tokenizer(tmp_path / "back") == {"lowercase": True, "strip_accents": False}
     recipe = json.loads((tmp_path / "back" / "recipe.json").read_text())
     assert recipe["command"] == "albert-tf convert …" and recipe["converted_from"] == target
+
+
+@pytest.fixture
+def cased_vocabulary(tiny_vocabulary, tmp_path):
+    """One that remembers that case was kept."""
+    path = shutil.copyfile(tiny_vocabulary, tmp_path / "other.model")
+    remember_settings(path, {"lowercase": False})
+    return path
+
+
+@pytest.mark.parametrize("target", ["google", "huggingface"])
+def test_a_vocabulary_that_contradicts_the_run(run, cased_vocabulary, tmp_path, target):
+    with pytest.raises(ValueError, match=r"lowercase=True contradicts lowercase=False in .*other\.tokenizer"):
+        convert("run", target, run, tmp_path / "out", vocabulary=cased_vocabulary)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_vocabulary_says_what_the_checkpoint_does_not(run, cased_vocabulary, tmp_path):
+    convert("run", "google", run, tmp_path / "google")
+    convert("google", "run", tmp_path / "google", tmp_path / "out", vocabulary=cased_vocabulary)
+    assert read_tokenizer(tmp_path / "out") == {"lowercase": False, "strip_accents": True}
 
 
 @pytest.mark.parametrize(
@@ -208,3 +231,27 @@ def test_groups_that_others_compute_with_an_error(tmp_path, target, layers, grou
     albert_tf.save(albert_tf.AlbertEncoder(config), tmp_path / "run")
     with pytest.raises(ValueError, match=message):
         convert("run", target, tmp_path / "run", tmp_path / "there")
+
+
+@pytest.mark.parametrize("target", ["google", "huggingface"])
+def test_weights_that_are_not_finite_are_named_and_go_nowhere(run, tmp_path, target):
+    model = albert_tf.load(run)
+    for variable, value in ((model.variables[0], np.nan), (model.variables[-1], -np.inf)):
+        variable.assign(np.where(np.arange(variable.shape[-1]) == 1, value, variable.numpy()))
+    albert_tf.save(model, tmp_path / "run", step=9)
+    with pytest.raises(
+        ValueError, match="NaN or infinity in embeddings/word_embeddings, cls/seq_relationship/output_bias: "
+    ):
+        convert("run", target, tmp_path / "run", tmp_path / "there")
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    albert_tf.save(albert_tf.load(run), tmp_path / "run", step=8)
+    convert("run", target, tmp_path / "run", tmp_path / "there", step=8)
+
+
+@pytest.mark.parametrize("target", ["google", "huggingface", "run"])
+def test_a_full_disk_leaves_nothing_and_is_told_with_the_folder(run, golden, tmp_path, target):
+    conversion = ("run", target, run) if target != "run" else ("google", "run", golden / "tf1" / "shared")
+    with pytest.raises(OSError) as caught, no_file_beyond(10_000):
+        convert(*conversion, tmp_path / "there")
+    assert (caught.value.errno, caught.value.filename) == (errno.EFBIG, str(tmp_path / "there"))
+    assert list(tmp_path.iterdir()) == []

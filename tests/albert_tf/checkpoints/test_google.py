@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.checkpoints import convert, task_of
+from albert_tf.checkpoints import convert, read_task, task_of
 from albert_tf.checkpoints.names import variable_names
 from tests.albert_tf.checkpoints import tf1
 from tests.tiny import TINY
@@ -292,6 +292,8 @@ MODELS = {
     "sop": lambda config: albert_tf.AlbertPretrainer(config),
     "classifier": lambda config: albert_tf.AlbertClassifier(config, num_labels=3),
     "span_labeler": albert_tf.AlbertSpanLabeler,
+    "answerability": lambda config: albert_tf.AlbertSpanLabeler(config, answerability=True),
+    "token_classifier": lambda config: albert_tf.AlbertTokenClassifier(config, num_labels=3),
     "multiple_choice": lambda config: albert_tf.AlbertMultipleChoice(config, num_choices=4),
 }
 SMALL = TINY.replace(num_hidden_layers=2)
@@ -320,6 +322,9 @@ def test_a_saver_of_tf1_restores_what_is_written(tmp_path, kind):
     assert config["num_hidden_groups"] == 2 and not {"sharing", "layer_norm_eps"} & config.keys()
     if kind == "multiple_choice":
         assert values["output_weights"].shape == (1, 32)
+    else:  # there a checkpoint does not say how many choices, and is of a regression
+        convert("google", "run", tmp_path / "google", tmp_path / "back")
+        assert read_task(tmp_path / "back") == task_of(model)
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ OURS = {
     "projected": lambda: albert_tf.AlbertEncoder(TINY.replace(embedding_size=32, project_embeddings=True)),
     "classification": lambda: albert_tf.AlbertClassifier(TINY, num_labels=3),
     "regression": lambda: albert_tf.AlbertClassifier(TINY, num_labels=1),
+    "token_classification": lambda: albert_tf.AlbertTokenClassifier(TINY, num_labels=3),
     "question_answering": lambda: albert_tf.AlbertSpanLabeler(TINY),
     "multiple_choice": lambda: albert_tf.AlbertMultipleChoice(TINY, num_choices=1),
 }
@@ -82,8 +83,9 @@ def test_transformers_opens_what_is_written_here(exchange, name, tiny_tokenizer)
     folder, models, inputs = exchange
     theirs = dict(np.load(folder / "ours" / f"{name}.npz"))
     assert theirs.pop("missing_keys").tolist() == []
-    # Neither of these has a pooler there.
-    pooler = ["albert.pooler.bias", "albert.pooler.weight"] if name in ("mlm", "question_answering") else []
+    # None of these has a pooler there.
+    without = ("mlm", "token_classification", "question_answering")
+    pooler = ["albert.pooler.bias", "albert.pooler.weight"] if name in without else []
     assert theirs.pop("unexpected_keys").tolist() == pooler
     assert theirs.pop("tokens").tolist() == tiny_tokenizer([script.SENTENCE]).to_list()[0]
     ours = outputs(models[name], inputs)

@@ -27,6 +27,8 @@ MODELS = {
     "nsp": lambda: albert_tf.AlbertPretrainer(SMALL, sentence_objective="nsp"),
     "mlm": lambda: albert_tf.AlbertPretrainer(SMALL, sentence_objective="none"),
     "classifier": lambda: albert_tf.AlbertClassifier(SMALL, num_labels=3),
+    "token_classifier": lambda: albert_tf.AlbertTokenClassifier(SMALL, num_labels=3),
+    "answerability": lambda: albert_tf.AlbertSpanLabeler(SMALL, answerability=True),
     "span_labeler": lambda: albert_tf.AlbertSpanLabeler(SMALL),
     "multiple_choice": lambda: albert_tf.AlbertMultipleChoice(SMALL, num_choices=4),
 }

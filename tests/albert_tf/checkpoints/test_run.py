@@ -1,3 +1,4 @@
+import hashlib
 import json
 
 import numpy as np
@@ -32,7 +33,9 @@ def weights(model):
         lambda: albert_tf.AlbertPretrainer(SMALL, sentence_objective="nsp"),
         lambda: albert_tf.AlbertPretrainer(SMALL.replace(sharing="ffn"), sentence_objective="none"),
         lambda: albert_tf.AlbertClassifier(SMALL, num_labels=3),
+        lambda: albert_tf.AlbertTokenClassifier(SMALL, num_labels=3),
         lambda: albert_tf.AlbertSpanLabeler(SMALL),
+        lambda: albert_tf.AlbertSpanLabeler(SMALL, answerability=True, end_n_top=3),
         lambda: albert_tf.AlbertMultipleChoice(SMALL, num_choices=4),
     ],
 )
@@ -43,6 +46,7 @@ def test_load_is_the_inverse_of_save(model, tmp_path):
     assert type(loaded) is type(model)
     assert loaded.config == model.config
     assert task_of(loaded) == task_of(model)
+    assert loaded.get_config() == {**model.get_config(), "name": loaded.name}
     np.testing.assert_equal(weights(loaded), weights(model))
 
 
@@ -60,7 +64,8 @@ def test_files(model, tmp_path, tiny_vocabulary):
     assert read_config(run) == SMALL
     assert read_task(run) == {"model": "pretrainer", "sentence_objective": "sop", "labels": ["a", "b"]}
     assert read_tokenizer(run) == {"lowercase": False, "strip_accents": True}
-    assert json.loads((run / "recipe.json").read_text()) == {"seed": 1}
+    sha256 = hashlib.sha256(tiny_vocabulary.read_bytes()).hexdigest()
+    assert json.loads((run / "recipe.json").read_text()) == {"seed": 1, "vocabulary": sha256}
     assert vocabulary_path(run).read_bytes() == tiny_vocabulary.read_bytes()
     assert sorted(path.name for path in (run / "checkpoints").iterdir()) == [
         "ckpt-7.data-00000-of-00001",
@@ -89,6 +94,19 @@ def test_another_model_does_not_get_into_a_run(run):
     for other in (albert_tf.AlbertEncoder(SMALL), albert_tf.AlbertPretrainer(TINY)):
         with pytest.raises(ValueError, match="is the run of another model"):
             albert_tf.save(other, run, step=1)
+
+
+def test_options_are_in_the_task_where_they_are_no_defaults(tmp_path):
+    plain = albert_tf.AlbertSpanLabeler(SMALL)
+    beam = albert_tf.AlbertSpanLabeler(SMALL, answerability=True)
+    wide = albert_tf.AlbertSpanLabeler(SMALL, answerability=True, start_n_top=7)
+    for model, options in ((plain, {}), (beam, {"answerability": True}), (wide, {"start_n_top": 7})):
+        task = {"model": "span_labeler", **({} if model is plain else {"answerability": True}), **options}
+        assert task_of(model) == task
+    albert_tf.save(beam, tmp_path / "run")
+    for other in (plain, wide):
+        with pytest.raises(ValueError, match="is the run of another model"):
+            albert_tf.save(other, tmp_path / "run", step=1)
 
 
 def test_nothing_half_written(model, tmp_path, tiny_vocabulary):

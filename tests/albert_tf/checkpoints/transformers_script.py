@@ -20,6 +20,7 @@ THEIRS = {
     "encoder": ("AlbertModel", {"embedding_size": 32, "hidden_act": "relu"}),
     "classification": ("AlbertForSequenceClassification", {"num_labels": 3}),
     "regression": ("AlbertForSequenceClassification", {"num_labels": 1}),
+    "token_classification": ("AlbertForTokenClassification", {"num_labels": 3}),
     "question_answering": ("AlbertForQuestionAnswering", {}),
     "multiple_choice": ("AlbertForMultipleChoice", {}),
 }

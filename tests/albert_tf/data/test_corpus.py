@@ -17,6 +17,7 @@ from albert_tf.data import corpus, reading, runs
 from albert_tf.data.corpus import prepare
 from albert_tf.data.preparation import PreparationFailed
 from albert_tf.data.prepared import MOST_SHARDS, decode_documents, read_stats, shard_name
+from albert_tf.data.sources import find_inputs
 from tests.tiny import CORPUS, DOCUMENTS
 
 SIZE = {"batch_size": 8, "seq_length": 48}
@@ -74,6 +75,23 @@ def test_stats(prepared, tiny_tokenizer):
     assert sum(shard["documents"] for shard in stats["shards"].values()) == 8
     assert stats["vocabulary"] == tiny_tokenizer.vocabulary.fingerprint
     assert {file.name for file in prepared.iterdir()} == {*stats["shards"], "stats.json"}
+
+
+def test_files_that_look_like_globs(tiny_corpus, tiny_vocabulary, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "odd[1].txt").write_bytes(tiny_corpus.read_bytes())
+    (tmp_path / "odd1.txt").write_text("the hat")
+    for inputs, file in (("./odd[1].txt", "./odd[1].txt"), ("odd[[]1].t*", "odd[1].txt")):
+        stats = prepare(inputs, tmp_path / file[2:4], tiny_vocabulary, shards=1, report=quiet)
+        assert [path for path, _ in stats["settings"]["files"]] == [file]
+        assert stats["counts"]["documents"] == 8
+    with pytest.raises(IsADirectoryError, match="is a folder"):
+        prepare(tmp_path, tmp_path / "out", tiny_vocabulary, report=quiet)
+
+
+def test_globs_of_prepared_folders(prepared, tiny_tokenizer):
+    found = find_inputs(f"{prepared.parent}/corp*", tiny_tokenizer.vocabulary, True, True)
+    assert found.files == sorted(map(str, prepared.glob("train-*")))
 
 
 def test_progress_is_told(tiny_corpus, tiny_vocabulary, tmp_path, monkeypatch):
@@ -414,6 +432,12 @@ def test_bad_input(tiny_corpus, tiny_vocabulary, tmp_path):
     (tmp_path / "wide.txt").write_bytes(CORPUS.encode("utf-16"))
     with pytest.raises(PreparationFailed, match=r"wide\.txt is not text in UTF-8.*leave it out"):
         start(tmp_path / "wide.txt")
+    (tmp_path / "fr.txt").write_bytes(
+        (f"{CORPUS}\n" + "Il a cessé. L'été, ça allait.\n" * 20).encode("latin-1")
+    )
+    line = next(number for number, text in enumerate(CORPUS.splitlines(), start=1) if not text.isascii())
+    with pytest.raises(PreparationFailed, match=rf"fr\.txt .* in line {line}: .*iconv -f WINDOWS-1252"):
+        start(tmp_path / "fr.txt")
 
 
 def test_the_counts_of_a_long_document_add_up(tiny_vocabulary, tmp_path):

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from albert_tf.data import reading
 from albert_tf.data.documents import LONGEST_DOCUMENT
-from albert_tf.data.reading import Piece, pieces, read_piece
+from albert_tf.data.reading import FORMATS, Piece, pieces, read_piece
+from albert_tf.text.long_lines import PART
 
 
 def read(content, input_format="lines", begin=0, end=None, name="text.txt"):
@@ -78,10 +79,24 @@ def test_compressed():
 
 
 def test_what_is_not_text():
-    with pytest.raises(ValueError, match=r"text\.txt is not text in UTF-8: \d\d% .*iconv"):
+    with pytest.raises(ValueError, match=r"text\.txt is not text in UTF-8 but in UTF-16, .*iconv"):
         read("A word.\n".encode("utf-16") * 100)
     with pytest.raises(ValueError, match=r"text\.gz is not text in UTF-8"):
         read(gzip.compress(bytes(range(256)) * 40), name="text.gz")
+
+
+@pytest.mark.parametrize("input_format", FORMATS)
+def test_each_piece_counts_what_is_not_utf8(input_format):
+    """And names the line as it is in the file, whether the piece begins with it or in the line before."""
+    lines = [b"one", b"", b"two", b"l'\xe9t\xe9 a cess\xe9 d\xe9j\xe0, et la neige vient", b"", b"three"]
+    content = b"\n".join(lines)
+    begin = content.index(b"l'")
+    for first in range(begin + 1):
+        piece = Piece(0, "text.txt", first, len(content))
+        with pytest.raises(ValueError, match=r"text\.txt is not .* in line 4: .*iconv -f WINDOWS-1252 "):
+            list(read_piece(piece, io.BytesIO(content), input_format, "text", collections.Counter()))
+    behind = Piece(0, "text.txt", begin + 1, len(content))
+    list(read_piece(behind, io.BytesIO(content), input_format, "text", collections.Counter()))
 
 
 def test_a_long_document_comes_in_parts_with_one_head():
@@ -97,14 +112,19 @@ def test_a_long_document_comes_in_parts_with_one_head():
     assert counts == {"documents_read": 2, "further_parts_of_long_documents": 3}
 
 
-def test_a_line_of_10_megabytes():
-    content = b"word " * 2_000_000
-    documents, _ = read(content)
-    assert documents == [[content.strip()]]
+@pytest.mark.parametrize("input_format", ["lines", "document_per_line", "jsonl"])
+def test_a_line_of_20_megabytes_is_many_sentences(input_format):
+    text = b"word " * 4_000_000
+    documents, counts = read(b'{"text": "%s"}' % text if input_format == "jsonl" else text, input_format)
+    sentences = [sentence for part in documents for sentence in part]
+    assert b" ".join(sentences) == text.strip()
+    assert max(map(len, sentences)) <= PART
+    assert max(sum(map(len, part)) for part in documents) < LONGEST_DOCUMENT + PART
+    assert counts["documents_read"] == 1
 
 
 lines_of_all_kinds = st.lists(
-    st.sampled_from([b"", b" ", b"a", b"bb", b"ccc ccc", b"\r", b"\xff\xfe"]), max_size=30
+    st.sampled_from([b"", b" ", b"a", b"bb", b"ccc ccc", b"\r", "ß".encode()]), max_size=30
 )
 
 

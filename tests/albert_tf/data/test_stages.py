@@ -58,7 +58,7 @@ def records(vocabulary):
 
 def batch(vocabulary, objective="sop"):
     made = maker(vocabulary, objective)
-    return made.batch(made.rows(documents(vocabulary), SEED)[:50], SEED)
+    return made.batch(made.rows(documents(vocabulary), SEED)[:50])
 
 
 # Of each stage: what it does, and what it is given.
@@ -70,9 +70,9 @@ TENSOR_STAGES = {
     "rows": lambda v: (lambda x: maker(v).rows(x, SEED), documents(v)),
     "rows of nsp": lambda v: (lambda x: maker(v, "nsp").rows(x, SEED), documents(v)),
     "rows of none": lambda v: (lambda x: maker(v, "none").rows(x, SEED), documents(v)),
-    "batch": lambda v: (lambda x: maker(v).batch(x, SEED), maker(v).rows(documents(v), SEED)[:50]),
+    "batch": lambda v: (maker(v).batch, maker(v).rows(documents(v), SEED)[:50]),
     "batch of none": lambda v: (
-        lambda x: maker(v, "none").batch(x, SEED),
+        maker(v, "none").batch,
         maker(v, "none").rows(documents(v), SEED)[:50],
     ),
     "filled_batch": lambda v: (lambda x: filled_batch(x, 70, *SIZE), batch(v)),
@@ -115,7 +115,7 @@ def test_functions_that_make_datasets(tiny_corpus, vocabulary, tmp_path):
     stages = {
         "text_documents": lambda: text_documents(path),
         "tfrecord_reader": lambda: tfrecord_reader([stored])(tf.constant(stored)),
-        "corpus_documents": lambda: corpus_documents([path, stored], text_documents, part, None),
+        "corpus_documents": lambda: corpus_documents([path, stored], text_documents, part),
     }
     for name, make in stages.items():
         eager = list(make().as_numpy_iterator())

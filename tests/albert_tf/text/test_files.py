@@ -1,12 +1,13 @@
 import pytest
 
-from albert_tf.text.files import input_files
+from albert_tf.text.files import FileSystem, input_files, matched_paths
 
 
 @pytest.fixture
-def folder(tmp_path):
-    for name in ("b.txt", "a.txt", "c.gz", "odd[1].txt"):
+def folder(tmp_path, monkeypatch):
+    for name in ("b.txt", "a.txt", "c.gz", "odd[1].txt", "odd1.txt"):
         (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
@@ -20,9 +21,17 @@ def test_paths_globs_and_lists(folder):
         "c.gz",
         "a.txt",
         "b.txt",
+        "odd1.txt",
         "odd[1].txt",
     ]
     assert names(folder / "odd[1].txt") == ["odd[1].txt"]  # a file of that name, not a pattern
+    (folder / "odd[1].txt").unlink()
+    assert names(folder / "odd[1].txt") == ["odd1.txt"]
+
+
+def test_globs_without_a_folder(folder):
+    assert input_files(["a.txt", "?.txt", "odd[1]*"]) == ["a.txt", "b.txt", "odd1.txt"]
+    assert input_files("./?.txt") == ["./a.txt", "./b.txt"]
 
 
 def test_what_is_not_there(folder):
@@ -33,3 +42,27 @@ def test_what_is_not_there(folder):
         input_files([])
     with pytest.raises(IsADirectoryError, match="is a folder: name its files"):
         input_files(folder)
+
+
+def test_folders_are_matched_too(folder):
+    for name in ("part-1", "part-2"):
+        (folder / name).mkdir()
+    assert matched_paths(["part-*", "a.txt"]) == ["part-1", "part-2", "a.txt"]
+    with pytest.raises(IsADirectoryError, match="part-1 is a folder"):
+        input_files("part-*")
+
+
+def test_other_file_systems(folder):
+    """The rule is the same where paths begin with the name of a file system."""
+    there = {f"far://{path.name}" for path in folder.iterdir()}
+
+    def glob(pattern):
+        return {path for path in there if path.endswith(pattern.rpartition("*")[2])}
+
+    far = FileSystem(there.__contains__, lambda path: False, glob)
+    assert input_files(["far://odd[1].txt", "far://*.gz"], lambda path: far) == [
+        "far://odd[1].txt",
+        "far://c.gz",
+    ]
+    with pytest.raises(FileNotFoundError, match=r"far://\*\.text: no such file"):
+        input_files("far://*.text", lambda path: far)

@@ -54,3 +54,10 @@ def test_a_folder_to_evaluate_on_stands_for_what_it_holds_out(settings, tmp_path
     whole = folder_of_prepare(tmp_path / "b", "train-0")
     with pytest.raises(ValueError, match=r"b holds no documents to evaluate on: .*--eval_share"):
         made(settings(train=["b.txt"], eval=[whole]))
+
+
+def test_what_is_evaluated_at_once_is_a_microbatch(settings):
+    """So that devices that can train can evaluate, too."""
+    for accumulate, rows in ((1, 4), (2, 2)):
+        dataset = batches.held_out_batches(settings(accumulate=accumulate))
+        assert dataset.element_spec["input_mask"].shape[0] == rows

@@ -1,8 +1,15 @@
 """Held-out losses of a run."""
 
+import json
+import shutil
+
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from albert_tf.data.google_examples import encode_examples
+from albert_tf.errors import InputError
+from albert_tf.text import Vocabulary
 from albert_tf.training.batches import held_out_batches
 from albert_tf.training.evaluate import counted, evaluate_run
 from tests.albert_tf.training.runs import metrics
@@ -25,8 +32,44 @@ def test_evaluate_run(run, settings, tiny_corpus):
     np.testing.assert_allclose(figures["eval_mlm_unigram_entropy"], entropy, rtol=1e-6)
     rows = [batch["input_mask"].numpy()[:, 0].sum() for batch in held_out_batches(settings())]
     assert (figures["step"], figures["examples"], figures["seq_length"]) == (6, sum(rows), 32)
-    some = evaluate_run(run, [str(tiny_corpus)], batch_size=4, max_examples=4)
-    assert some["eval_mlm_loss"] != figures["eval_mlm_loss"]
+
+
+@pytest.fixture
+def stored(settings, tiny_vocabulary, tmp_path):
+    """Examples that keep their masks in any batch."""
+    path, vocabulary = tmp_path / "examples.tfrecord", Vocabulary.from_file(tiny_vocabulary)
+    with tf.io.TFRecordWriter(str(path)) as file:
+        for batch in held_out_batches(settings()).as_numpy_iterator():
+            for record in encode_examples(batch, vocabulary, "sentence_order_labels"):
+                file.write(record)
+    return [str(path)]
+
+
+def test_the_batch_size_decides_about_no_figure(run, stored):
+    figures = [evaluate_run(run, stored, batch_size=size) for size in (1, 4, 32)]
+    some = [evaluate_run(run, stored, batch_size=size, max_examples=5) for size in (2, 5)]
+    assert some[0]["examples"] == 5 < figures[0]["examples"]
+    assert some[0]["eval_mlm_loss"] != figures[0]["eval_mlm_loss"]
+    for same in (figures, some):
+        for other in same[1:]:
+            assert other == pytest.approx(same[0], rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"seq_length": "32"}, "seq_length='32' must be of type int"),
+        ({"whole_word": 1}, "whole_word=1 must be of type bool"),
+        ({"masked_lm_prob": float("nan")}, "masked_lm_prob=nan must be above 0 and below 1"),
+    ],
+)
+def test_a_recipe_that_says_nonsense_is_named(run, tiny_corpus, tmp_path, changes, message):
+    copy = tmp_path / "run"
+    shutil.copytree(run, copy)
+    recipe = json.loads((run / "recipe.json").read_text())
+    (copy / "recipe.json").write_text(json.dumps({**recipe, **changes}))
+    with pytest.raises(InputError, match=f"recipe.json: {message}"):
+        evaluate_run(copy, [str(tiny_corpus)])
 
 
 def test_another_step_and_length(run, tiny_corpus):

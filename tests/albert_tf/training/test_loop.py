@@ -7,7 +7,7 @@ from albert_tf.checkpoints import checkpoint_steps
 from albert_tf.training import loop
 from albert_tf.training.loop import TrainingFailed, all_finite
 from albert_tf.training.pretrain import pretrain
-from tests.albert_tf.training.runs import RECIPE
+from tests.albert_tf.training.runs import RECIPE, metrics
 
 
 def test_the_best_checkpoint_stays(settings, monkeypatch):
@@ -23,6 +23,42 @@ def test_the_best_checkpoint_stays(settings, monkeypatch):
     made = settings(recipe=RECIPE.replace(steps=5), log_every=0, eval_every=1, checkpoint_every=1, keep=2)
     pretrain(made)
     assert checkpoint_steps(made.output) == [2, 4, 5]
+
+
+def test_an_evaluation_that_does_not_fit_loses_no_update(run, settings, monkeypatch):
+    """Nor its line: the same command makes up for it, and ends as a run that had memory for it."""
+    made = settings(eval_every=4, checkpoint_every=0)
+
+    def too_large(model, objective):
+        def evaluate(dataset):
+            raise tf.errors.ResourceExhaustedError(None, None, "out of memory")
+
+        return evaluate
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("albert_tf.training.pretrain.evaluator", too_large)
+        with pytest.raises(tf.errors.ResourceExhaustedError):
+            pretrain(made)
+    assert checkpoint_steps(made.output) == [4]
+    pretrain(made)
+    lines = [line for line in metrics(made.output) if "eval_loss" in line]
+    assert [line["step"] for line in lines] == [4, 6]
+    assert lines[1]["eval_loss"] == metrics(run)[-1]["eval_loss"]
+    pretrain(made)  # which is done
+    assert [line for line in metrics(made.output) if "eval_loss" in line] == lines
+
+
+def test_the_last_evaluation_may_show_another_best(settings, monkeypatch):
+    losses = iter([5.0, 3.0])
+    original = loop.term_metrics
+    monkeypatch.setattr(
+        loop,
+        "term_metrics",
+        lambda terms, prefix="": original(terms, prefix) | ({"eval_loss": next(losses)} if prefix else {}),
+    )
+    made = settings(recipe=RECIPE.replace(steps=2), eval_every=1, checkpoint_every=1, log_every=0, keep=1)
+    pretrain(made)
+    assert checkpoint_steps(made.output) == [2]
 
 
 def test_a_loss_that_is_no_number_stops_the_run(settings):

@@ -117,7 +117,7 @@ def test_a_deeper_network_starts_from_a_run(run, settings):
     lines.clear()
     pretrain(made, report=lines.append)  # which is done, and starts from its own checkpoint
     (line,) = lines
-    assert line.endswith("run is at its last step, 6: nothing is left to do, unless with more --steps")
+    assert line.endswith("run is at its last step, 6: no update is left, unless with more --steps")
     with pytest.raises(ValueError, match=r"init_from is .* there and None here"):
         pretrain(settings(made.output, config=deeper, recipe=RECIPE.replace(learning_rate=0.0)))
     with pytest.raises(ValueError, match=r"lowercase.*: use the former"):

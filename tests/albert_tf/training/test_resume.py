@@ -10,31 +10,43 @@ import numpy as np
 import pytest
 
 import albert_tf
-from albert_tf.checkpoints import checkpoint_steps
+from albert_tf.checkpoints import checkpoint_parts, checkpoint_steps
+from albert_tf.errors import InputError
 from albert_tf.training import loop
+from albert_tf.training import pretrain as pretraining
+from albert_tf.training.batches import seed_of
 from albert_tf.training.preemption import Preempted
 from albert_tf.training.pretrain import pretrain
 from tests.albert_tf.training.runs import CONFIG, RECIPE, metrics, weights
 
 
-def test_a_resumed_run_ends_with_the_same_weights(run, settings):
-    stopped = settings(recipe=RECIPE.replace(steps=6), checkpoint_every=2)
+def pretrain_until(last, made):
+    """Trains and dies once the checkpoint of a step is written."""
     original = loop.write_checkpoint
 
-    def die_after_four(folder, step, /, **parts):
+    def write_and_die(folder, step, /, **parts):
         original(folder, step, **parts)
-        if step == 4:
+        if step == last:
             raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "write_checkpoint", die_after_four)
+        patch.setattr(loop, "write_checkpoint", write_and_die)
         with pytest.raises(KeyboardInterrupt):
-            pretrain(stopped)
-    assert checkpoint_steps(stopped.output) == [2, 4]
-    pretrain(stopped)
-    expected, found = weights(run), weights(stopped.output)
+            pretrain(made)
+
+
+def assert_same_weights(found, expected):
+    found, expected = weights(found), weights(expected)
     for name, value in expected.items():
         np.testing.assert_array_equal(found[name], value, err_msg=name)
+
+
+def test_a_resumed_run_ends_with_the_same_weights(run, settings):
+    stopped = settings(recipe=RECIPE.replace(steps=6), checkpoint_every=2)
+    pretrain_until(4, stopped)
+    assert checkpoint_steps(stopped.output) == [2, 3, 4]
+    pretrain(stopped)
+    assert_same_weights(stopped.output, run)
     steps = [line["step"] for line in metrics(stopped.output) if "loss" in line]
     assert steps == [2, 4, 6]
 
@@ -56,9 +68,7 @@ def test_sigterm_saves_and_the_same_settings_resume(run, settings, monkeypatch):
     assert checkpoint_steps(made.output) == [2]
     monkeypatch.undo()
     pretrain(made)
-    expected, found = weights(run), weights(made.output)
-    for name, value in expected.items():
-        np.testing.assert_array_equal(found[name], value, err_msg=name)
+    assert_same_weights(made.output, run)
 
 
 def test_ctrl_c_saves_and_a_second_one_does_not_wait(settings, monkeypatch):
@@ -149,9 +159,72 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(run, settings,
     assert {path.name for path in (copy / "checkpoints").glob("damaged-*")} == {
         "damaged-ckpt-6.index", "damaged-ckpt-6.data-00000-of-00001"
     }  # fmt: skip
-    expected, found = weights(run), weights(copy)
-    for name, value in expected.items():
-        np.testing.assert_array_equal(found[name], value, err_msg=name)
+    assert_same_weights(copy, run)
+
+
+@pytest.fixture
+def seeds(monkeypatch):
+    """The seeds that batches are drawn with, as a list that grows."""
+    drawn, original = [], pretraining.training_feed
+
+    def recorded(settings, strategy, seed):
+        drawn.append(seed)
+        return original(settings, strategy, seed)
+
+    monkeypatch.setattr(pretraining, "training_feed", recorded)
+    return drawn
+
+
+@pytest.fixture(scope="module")
+def run_without_iterator(settings):
+    """Three updates of a run whose input cannot be saved, such as that of several hosts."""
+    made = settings(recipe=RECIPE.replace(steps=3), eval_every=0, checkpoint_every=2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pretraining, "keeps_iterator", lambda *_: False)
+        pretrain(made)
+    assert checkpoint_parts(made.output, 3) == {"model", "optimizer", "step"}
+    return made.output
+
+
+def test_where_a_checkpoint_has_no_iterator_batches_are_drawn_anew(
+    run_without_iterator, settings, seeds, tmp_path
+):
+    """And what is saved from there on goes on bit for bit again, with the batches of that draw."""
+    alone, stopped = (settings(tmp_path / name, checkpoint_every=1) for name in ("alone", "stopped"))
+    for made in (alone, stopped):
+        shutil.copytree(run_without_iterator, made.output)
+    pretrain(alone)
+    pretrain_until(5, stopped)
+    pretrain(stopped)
+    assert seeds == [seed_of(0, 3)] * 3
+    assert_same_weights(stopped.output, alone.output)
+
+
+def test_the_seed_is_that_of_the_step_restored(run_without_iterator, settings, seeds, tmp_path, monkeypatch):
+    monkeypatch.setattr(pretraining, "keeps_iterator", lambda *_: False)
+    copy = tmp_path / "run"
+    shutil.copytree(run_without_iterator, copy)
+    damaged(copy, 3)
+    pretrain(settings(copy, eval_every=0), report=lambda line: None)
+    assert seeds == [seed_of(0, 2)]
+
+
+def test_damaged_checkpoints_are_renamed_once_all_hosts_have_read(run, settings, tmp_path, monkeypatch):
+    copy = tmp_path / "run"
+    shutil.copytree(run, copy)
+    damaged(copy, 6)
+    there = []
+
+    def over_hosts(strategy):
+        def everywhere(number):
+            there.append((copy / "checkpoints" / "ckpt-6.index").exists())
+            return [number]
+
+        return everywhere
+
+    monkeypatch.setattr(pretraining, "over_hosts", over_hosts)
+    pretrain(settings(copy), report=lambda line: None)
+    assert there[0]  # what a slower host may be reading when the first one asks for its step
 
 
 def test_only_damaged_checkpoints_end_the_run_and_stay(run, settings, tmp_path):
@@ -209,3 +282,55 @@ def test_other_settings_are_refused(run, settings, changes, message):
     with pytest.raises(ValueError, match=message):
         pretrain(settings(run, **changes))
     assert checkpoint_steps(run) == [3, 6]
+
+
+# What the first version wrote; all that came later is to have its default.
+FIRST_RECIPE = """{
+  "optimizer": "lamb", "learning_rate": 0.01, "batch_size": 4, "steps": 6, "warmup_steps": 2,
+  "seq_length": 32, "max_predictions": 5, "train": %s, "eval": %s, "vocabulary": %s
+}"""
+
+
+def test_what_an_older_version_did_not_write_down_has_its_default(run, settings, tmp_path):
+    copy = tmp_path / "run"
+    shutil.copytree(run, copy)
+    recipe = json.loads((run / "recipe.json").read_text())
+    old = FIRST_RECIPE % tuple(json.dumps(recipe[name]) for name in ("train", "eval", "vocabulary"))
+    (copy / "recipe.json").write_text(old)
+    with pytest.raises(
+        InputError, match=r"settings: weight_decay is 0\.01 there and 0\.1 here; seed is 0 th"
+    ):
+        pretrain(settings(copy, seed=1, recipe=RECIPE.replace(weight_decay=0.1)))
+    assert (copy / "recipe.json").read_text() == old
+    pretrain(settings(copy))
+    assert json.loads((copy / "recipe.json").read_text()) == recipe
+
+
+def test_a_recipe_that_says_nonsense_is_named(run, settings, tmp_path):
+    copy = tmp_path / "run"
+    shutil.copytree(run, copy)
+    recipe = json.loads((run / "recipe.json").read_text())
+    (copy / "recipe.json").write_text(json.dumps({**recipe, "warmup_steps": "2"}))
+    with pytest.raises(InputError, match=r"recipe\.json: warmup_steps='2' must be of type int"):
+        pretrain(settings(copy))
+
+
+def test_of_two_fresh_starts_the_second_is_told_of_the_first(settings, tmp_path, monkeypatch):
+    """And not to name another place or remove this one: it is being trained."""
+    made, original = settings(tmp_path / "run"), pretraining.create_run
+
+    def too_late(run, *arguments):
+        original(run, *arguments)
+        original(run, *arguments)
+
+    monkeypatch.setattr(pretraining, "create_run", too_late)
+    with pytest.raises(BlockingIOError, match="is in use by another process, which has just begun it: wait"):
+        pretrain(made)
+    assert (made.output / "recipe.json").exists()
+
+
+def test_a_folder_that_was_there_is_no_run_in_use(settings, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "thesis.txt").write_text("The only copy.")
+    with pytest.raises(FileExistsError, match="exists already: name another place"):
+        pretrain(settings(tmp_path / "run"))

@@ -172,6 +172,20 @@ def test_dropout_is_decided_by_the_seed():
     assert any(np.abs(a - b).max() > 1e-4 for a, b in zip(first, plain, strict=True))
 
 
+@pytest.mark.parametrize(("parts", "accumulate"), [("two_replicas", 1), (None, 2)])
+def test_replicas_and_microbatches_drop_units_of_their_own(parts, accumulate, request):
+    """Of the same rows: would they drop the same units, both would have the gradient of one."""
+    strategy = request.getfixturevalue(parts) if parts else None
+    rows = batches().map(lambda batch: {name: x[: BATCH // 2] for name, x in batch.items()})
+    twice = rows.map(lambda batch: {name: tf.concat([x, x], axis=0) for name, x in batch.items()})
+    for rate, differs in ((0.0, False), (0.5, True)):
+        config = TINY.replace(hidden_dropout_prob=rate, attention_probs_dropout_prob=rate)
+        one = trained(config=config, updates=1, feed=Feed(rows, None))[1]
+        both = trained(strategy, config=config, updates=1, feed=Feed(twice, None), accumulate=accumulate)[1]
+        ratio = float(both.gradient_norm / one.gradient_norm)
+        assert abs(ratio - 1) > 0.02 if differs else abs(ratio - 1) < 1e-4, ratio
+
+
 def test_a_model_without_sentence_loss_leaves_the_pooler_alone():
     variables, totals = trained(objective="none", updates=3)
     assert set(totals.terms) == {"mlm"}

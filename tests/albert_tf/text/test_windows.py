@@ -1,0 +1,40 @@
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.text.windows import sliding_windows
+
+
+def by_hand(length, budget, stride):
+    """The windows of one document, one after the other: number, start, length."""
+    found, start = [], 0
+    while True:
+        found.append((len(found), start, min(length - start, budget)))
+        if start + budget >= length:
+            return found
+        start += min(budget, stride)
+
+
+def test_windows_one_after_the_other():
+    lengths, budgets = (x.ravel() for x in np.meshgrid(np.arange(25), np.arange(1, 12)))
+    for stride in (1, 3, 4, 20):
+        windows = sliding_windows(tf.constant(lengths, tf.int32), tf.constant(budgets, tf.int32), stride)
+        expected = [
+            (row, *window)
+            for row, (length, budget) in enumerate(zip(lengths, budgets, strict=True))
+            for window in by_hand(length, budget, stride)
+        ]
+        assert list(zip(*(tensor.numpy().tolist() for tensor in windows), strict=True)) == expected
+
+
+def test_in_graph_with_unknown_sizes_and_without_asserts():
+    spec = tf.TensorSpec([None], tf.int32)
+
+    @tf.function(input_signature=[spec, spec, tf.TensorSpec([], tf.int32)])
+    def windows(lengths, budgets, stride):
+        return sliding_windows(lengths, budgets, stride)
+
+    found = windows(tf.constant([0, 9]), tf.constant([4, 4]), tf.constant(3))
+    assert [x.numpy().tolist() for x in found] == [[0, 1, 1, 1], [0, 0, 1, 2], [0, 0, 3, 6], [0, 4, 4, 3]]
+    ops = {op.type for op in windows.get_concrete_function().graph.get_operations()}
+    assert not {op for op in ops if "Assert" in op}
+    assert windows(tf.zeros([0], tf.int32), tf.zeros([0], tf.int32), tf.constant(3)).rows.shape == [0]

@@ -48,7 +48,7 @@ def run_command(parsed: Callable[[Sequence[str]], Command], arguments: Sequence[
 class OneLineParser(argparse_flags.ArgumentParser):
     """A parser whose errors are one line, without the usage above it; absl's flags are not among its help.
 
-    It takes no abbreviations: one of a command's flag could be one of absl's, too. And no empty values: an
+    It takes no abbreviations: one of a command's flag could be one of absl's, too. Nor an empty value: an
     empty path is the current folder, which whoever types an unset variable of the shell does not mean.
     """
 
@@ -59,7 +59,7 @@ class OneLineParser(argparse_flags.ArgumentParser):
                 action.help = argparse.SUPPRESS
 
     def parse_known_args(self, *args: Any, **kwargs: Any) -> Any:
-        """What argparse makes of a command line; a wrong value of absl's flags is an error like others."""
+        """What argparse makes of a command line; a wrong flag of absl's or an empty value is an error."""
         try:
             found, others = super().parse_known_args(*args, **kwargs)
         except flags.Error as error:

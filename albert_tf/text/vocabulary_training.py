@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 import os
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import sentencepiece
 import tensorflow as tf
+from absl import logging
 
 from albert_tf.errors import InputError
 from albert_tf.files import whole_file
@@ -31,10 +31,6 @@ _BATCHES_A_LOOK = 8  # one in so many is looked at for marks
 _SHARE_OF_MARKS = 0.01  # of the letters, above which dropping them is worth a word
 
 
-def _to_stderr(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
 def train_vocabulary(
     inputs: str | os.PathLike | Iterable[str | os.PathLike],
     output: str | os.PathLike,
@@ -42,7 +38,7 @@ def train_vocabulary(
     lowercase: bool = True,
     strip_accents: bool = True,
     max_sentences: int = 10_000_000,
-    report: Callable[[str], None] = _to_stderr,
+    report: Callable[[str], None] = logging.warning,
 ) -> Vocabulary:
     """Trains a vocabulary by SentencePiece's unigram model and writes it.
 

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Sequence
 
 from albert_tf.choices import EXPORTED_DTYPES
-from albert_tf.exits import TERMINATED
-from albert_tf.signals import end_in_order
 from albert_tf.startup import Command, OneLineParser, quiet_start, run_command
+from albert_tf.startup.exits import TERMINATED
+from albert_tf.startup.signals import end_in_order
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

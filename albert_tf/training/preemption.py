@@ -9,7 +9,7 @@ from pathlib import Path
 from types import FrameType
 
 from albert_tf.errors import Preempted
-from albert_tf.signals import first_signal
+from albert_tf.startup.signals import first_signal
 
 
 @contextlib.contextmanager

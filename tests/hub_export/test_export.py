@@ -8,9 +8,9 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf import signals
 from albert_tf.checkpoints import read_config, read_tokenizer, vocabulary_path
 from albert_tf.formats import convert
+from albert_tf.startup import signals
 from hub_export import export as export_module
 from hub_export.__main__ import main
 from hub_export.export import export

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from albert_tf.signals import first_signal
+from albert_tf.startup.signals import first_signal
 
 IN_C = "sum(range(10**12))"  # a function of C that gives Python no turn for hours
 BOTH = (signal.SIGTERM, signal.SIGINT)
@@ -16,7 +16,7 @@ BOTH = (signal.SIGTERM, signal.SIGINT)
 
 def start(code, ignored=""):
     """A process that runs some code of a command, once it is ready for signals."""
-    head = "import signal, sys, time\nfrom albert_tf.signals import end_in_order, first_signal\n"
+    head = "import signal, sys, time\nfrom albert_tf.startup.signals import end_in_order, first_signal\n"
     code = f"{head}end_in_order(75)\n{code}"
     words = ["sh", "-c", f'{ignored} exec "$0" -c "$1"', sys.executable, code]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -47,7 +47,7 @@ def test_the_first_lets_a_command_clean_up(number):
 )
 def test_a_library_that_makes_another_error_of_it_changes_nothing(number, status, line):
     code = """
-from albert_tf.exits import outcome
+from albert_tf.startup.exits import outcome
 
 def work():
     try:

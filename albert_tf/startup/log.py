@@ -8,7 +8,7 @@ from pathlib import Path
 
 from absl import flags, logging
 
-_PROJECT = Path(__file__).absolute().parents[1]
+_PROJECT = Path(__file__).absolute().parents[2]
 _PACKAGES = tuple(str(_PROJECT / name) + os.sep for name in ("albert_tf", "hub_export"))
 
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from albert_tf.corpus.plan import PreparationFailed
 from albert_tf.errors import InputError, Preempted
-from albert_tf.exits import one_line, outcome, status_of
+from albert_tf.startup.exits import one_line, outcome, status_of
 from albert_tf.training.loop import TrainingFailed
 from hub_export.check.modules import CheckFailed
 

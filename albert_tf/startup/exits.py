@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 
 from albert_tf.errors import InputError, Preempted, WorkFailed, is_tensorflows
-from albert_tf.signals import told_to_end
+from albert_tf.startup.signals import told_to_end
 
 DONE = 0
 FAILED = 1

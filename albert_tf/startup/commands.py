@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 from absl import app, flags
 from absl.flags import argparse_flags
 
-from albert_tf.exits import outcome
-from albert_tf.log import start_log
+from albert_tf.startup.exits import outcome
+from albert_tf.startup.log import start_log
 
 # What a command line asks for: the command, as the line of an error names it, and its work.
 Command = tuple[str, Callable[[], None]]

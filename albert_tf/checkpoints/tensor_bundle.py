@@ -57,6 +57,10 @@ class DamagedCheckpoint(InputError):
     """A checkpoint's files are not what was written."""
 
 
+class OtherPipeline(InputError):
+    """A checkpoint's iterator is of another input pipeline, as an older version made it."""
+
+
 # What says nothing of the files themselves.
 _SOUND = {
     AssertionError: "is of another model, or of other training",
@@ -68,6 +72,8 @@ _SOUND = {
 def unreadable(prefix: Path, error: Exception) -> InputError:
     """One line for what TensorFlow raises while it reads a checkpoint: damage, unless the files are sound."""
     reason = str(getattr(error, "message", error)).partition("\n")[0]
+    if "restore dataset iterator" in reason:
+        return OtherPipeline(f"{prefix}.index: {reason}")
     for kind, what in _SOUND.items():
         if isinstance(error, kind):
             return InputError(f"{prefix}.index {what}: {reason}")

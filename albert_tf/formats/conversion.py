@@ -102,8 +102,9 @@ def convert(
         found = READERS[source](path, Path(config) if config else None, partial)
         found, told = _with_vocabulary(found, vocabulary, Path(scratch))
         model, done = _read(found, partial)
+        recipe: dict[str, Any] = {"converted_from": source, "input": str(input), "command": command}
+        recipe |= {"unread": done.unread, "fresh": done.fresh}
         done = done._replace(vocabulary=told)
-        recipe = {"converted_from": source, "input": str(input), **done._asdict(), "command": command}
         recipe["versions"] = {name: metadata.version(name) for name in ("tensorflow", "tf_keras", "numpy")}
         save(model, output, found.vocabulary, tokenizer=found.tokenizer, recipe=recipe, task=found.task)
     return done

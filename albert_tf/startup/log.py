@@ -1,4 +1,4 @@
-"""How commands show what is logged: lines of this project plainly, of libraries from warnings on."""
+"""How commands show what is logged: lines of this project plainly, of libraries from errors on."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class _Plain(logging.PythonFormatter):
 
 
 def _is_shown(record: python_logging.LogRecord) -> bool:
-    """Whether a line is worth showing: those of libraries only from warnings on, or with --verbosity 1."""
-    return _is_ours(record) or record.levelno >= python_logging.WARNING or logging.get_verbosity() > 0
+    """Whether a line is worth showing: those of libraries only from errors on, or with --verbosity 1."""
+    return _is_ours(record) or record.levelno >= python_logging.ERROR or logging.get_verbosity() > 0
 
 
 def _is_ours(record: python_logging.LogRecord) -> bool:

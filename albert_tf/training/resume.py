@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.checkpoints.steps import checkpoint_parts, checkpoint_steps, read_checkpoint, set_aside
-from albert_tf.checkpoints.tensor_bundle import DamagedCheckpoint
+from albert_tf.checkpoints.tensor_bundle import DamagedCheckpoint, OtherPipeline
 from albert_tf.errors import InputError
 from albert_tf.training.loop import TrainingState
 from albert_tf.training.strategies import Feed
@@ -56,7 +56,7 @@ def restore(
     damaged: list[int] = []
     for step in reversed(steps):
         try:
-            feed, iterator = _restored(run, step, state, draw, keeps_iterator)
+            feed, iterator = _restored(run, step, state, draw, keeps_iterator, report)
             break
         except DamagedCheckpoint as error:
             damaged.append(step)
@@ -80,23 +80,27 @@ def _restored(
     state: TrainingState,
     draw: Callable[[int], Feed],
     keeps_iterator: bool,
+    report: Callable[[str], None],
 ) -> tuple[Feed, Iterator[Batch]]:
     """Sets the state to that of one checkpoint, and gives the batches that follow."""
     there = checkpoint_parts(run, step)
     # A loss scale is there in float16 only.
     optional = {"loss_scale"} - there
     read_checkpoint(run, step, **{name: part for name, part in state.parts().items() if name not in optional})
-    if not keeps_iterator or "iterator" not in there:
-        state.drawn_at.assign(step)
-        feed = draw(step)
-        return feed, iter(feed.dataset)
-    state.drawn_at.assign(0)  # as in older checkpoints, which do not say
-    if "drawn_at" in there:
-        read_checkpoint(run, step, drawn_at=state.drawn_at)
-    feed = draw(int(tf.convert_to_tensor(state.drawn_at)))
-    iterator = iter(feed.dataset)
-    read_checkpoint(run, step, iterator=iterator)
-    return feed, iterator
+    if keeps_iterator and "iterator" in there:
+        state.drawn_at.assign(0)  # as in older checkpoints, which do not say
+        if "drawn_at" in there:
+            read_checkpoint(run, step, drawn_at=state.drawn_at)
+        feed = draw(int(tf.convert_to_tensor(state.drawn_at)))
+        iterator = iter(feed.dataset)
+        try:
+            read_checkpoint(run, step, iterator=iterator)
+            return feed, iterator
+        except OtherPipeline:
+            report(f"ckpt-{step} is of a version that made other batches: they are drawn anew from there")
+    state.drawn_at.assign(step)
+    feed = draw(step)
+    return feed, iter(feed.dataset)
 
 
 def set_damaged_aside(run: Path, damaged: Sequence[int], step: int, report: Callable[[str], None]) -> None:

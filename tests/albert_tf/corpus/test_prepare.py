@@ -1,6 +1,8 @@
 import collections
 import gzip
+import io
 import json
+import logging as python_logging
 import os
 import random
 import re
@@ -11,6 +13,7 @@ import time
 import numpy as np
 import pytest
 import tensorflow as tf
+from absl import logging
 
 import albert_tf
 from albert_tf import cli
@@ -289,7 +292,7 @@ def test_finished_with_other_settings(prepared, tiny_corpus, tiny_vocabulary):
         prepare(tiny_corpus, prepared, tiny_vocabulary, shards=2, seed=7, report=quiet)
 
 
-def test_json_lines_on_the_command_line(tiny_vocabulary, tiny_tokenizer, tmp_path, capsys):
+def test_json_lines_on_the_command_line(tiny_vocabulary, tiny_tokenizer, tmp_path):
     lines = [json.dumps({"body": " ".join(document)}) for document in DOCUMENTS]
     (tmp_path / "text.jsonl.gz").write_bytes(gzip.compress("\n".join([*lines, "{"]).encode()))
     command = [
@@ -302,11 +305,17 @@ def test_json_lines_on_the_command_line(tiny_vocabulary, tiny_tokenizer, tmp_pat
         "body",
     ]
     command += ["--vocabulary", str(tiny_vocabulary), "--output", str(tmp_path / "out"), "--shards", "1"]
-    assert cli.run([*command, "--runner=DirectRunner"]) == 0
+    told = io.StringIO()
+    handler = python_logging.StreamHandler(told)
+    logging.get_absl_logger().addHandler(handler)
+    try:
+        assert cli.run([*command, "--runner=DirectRunner"]) == 0
+    finally:
+        logging.get_absl_logger().removeHandler(handler)
     # One line ends in a semicolon's second half; all others are sentences for the rules as well.
     assert sorted(documents(tmp_path / "out")) == sorted(tokenized(DOCUMENTS, tiny_tokenizer))
     assert read_stats(str(tmp_path / "out"))["counts"]["dropped_invalid_json"] == 1
-    assert "documents 8" in capsys.readouterr().err
+    assert "documents 8" in told.getvalue()
 
 
 def test_examples(tiny_corpus, tiny_vocabulary, tmp_path):

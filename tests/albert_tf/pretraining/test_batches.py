@@ -12,9 +12,12 @@ HUNDREDTH = Share("documents", 0.0, 0.01)
 
 
 @pytest.fixture
-def read(monkeypatch):
-    """What is read of which files, as a list that grows."""
+def read(monkeypatch, tmp_path):
+    """What is read of which files, of those in a folder, as a list that grows."""
     calls = []
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.txt", "b.txt", "c.txt", "other.txt"):
+        (tmp_path / name).touch()
 
     def record(inputs, *, share=None, cache=False, **_):
         calls.append((list(inputs), share, cache))
@@ -26,7 +29,8 @@ def read(monkeypatch):
 
 def folder_of_prepare(path, *shards):
     path.mkdir()
-    (path / "stats.json").write_text(json.dumps({"shards": list(shards)}))
+    stats = {"shards": {shard: {} for shard in shards}, "settings": {}, "vocabulary": "", "lowercase": True}
+    (path / "stats.json").write_text(json.dumps({**stats, "strip_accents": True}))
     for shard in shards:
         (path / shard).write_bytes(b"" if "empty" in shard else b"a document")
     return str(path)

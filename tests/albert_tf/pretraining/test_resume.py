@@ -13,10 +13,10 @@ import albert_tf
 from albert_tf.checkpoints import checkpoint_parts, checkpoint_steps
 from albert_tf.errors import InputError
 from albert_tf.pretraining import run as pretraining
-from albert_tf.pretraining.batches import seed_of
 from albert_tf.pretraining.run import pretrain
-from albert_tf.training import loop
+from albert_tf.training import engine, loop
 from albert_tf.training.preemption import Preempted
+from albert_tf.training.resume import seed_of
 from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, metrics, weights
 
 
@@ -167,9 +167,9 @@ def seeds(monkeypatch):
     """The seeds that batches are drawn with, as a list that grows."""
     drawn, original = [], pretraining.training_feed
 
-    def recorded(settings, strategy, seed):
+    def recorded(settings, strategy, seed, held_out):
         drawn.append(seed)
-        return original(settings, strategy, seed)
+        return original(settings, strategy, seed, held_out)
 
     monkeypatch.setattr(pretraining, "training_feed", recorded)
     return drawn
@@ -180,7 +180,7 @@ def run_without_iterator(settings):
     """Three updates of a run whose input cannot be saved, such as that of several hosts."""
     made = settings(recipe=RECIPE.replace(steps=3), eval_every=0, checkpoint_every=2)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pretraining, "keeps_iterator", lambda *_: False)
+        patch.setattr(engine, "keeps_iterator", lambda *_: False)
         pretrain(made)
     assert checkpoint_parts(made.output, 3) == {"model", "optimizer", "step"}
     return made.output
@@ -201,7 +201,7 @@ def test_where_a_checkpoint_has_no_iterator_batches_are_drawn_anew(
 
 
 def test_the_seed_is_that_of_the_step_restored(run_without_iterator, settings, seeds, tmp_path, monkeypatch):
-    monkeypatch.setattr(pretraining, "keeps_iterator", lambda *_: False)
+    monkeypatch.setattr(engine, "keeps_iterator", lambda *_: False)
     copy = tmp_path / "run"
     shutil.copytree(run_without_iterator, copy)
     damaged(copy, 3)
@@ -222,7 +222,7 @@ def test_damaged_checkpoints_are_renamed_once_all_hosts_have_read(run, settings,
 
         return everywhere
 
-    monkeypatch.setattr(pretraining, "over_hosts", over_hosts)
+    monkeypatch.setattr(engine, "over_hosts", over_hosts)
     pretrain(settings(copy), report=lambda line: None)
     assert there[0]  # what a slower host may be reading when the first one asks for its step
 
@@ -317,13 +317,13 @@ def test_a_recipe_that_says_nonsense_is_named(run, settings, tmp_path):
 
 def test_of_two_fresh_starts_the_second_is_told_of_the_first(settings, tmp_path, monkeypatch):
     """And not to name another place or remove this one: it is being trained."""
-    made, original = settings(tmp_path / "run"), pretraining.create_run
+    made, original = settings(tmp_path / "run"), engine.create_run
 
     def too_late(run, *arguments):
         original(run, *arguments)
         original(run, *arguments)
 
-    monkeypatch.setattr(pretraining, "create_run", too_late)
+    monkeypatch.setattr(engine, "create_run", too_late)
     with pytest.raises(BlockingIOError, match="is in use by another process, which has just begun it: wait"):
         pretrain(made)
     assert (made.output / "recipe.json").exists()

@@ -210,7 +210,7 @@ def test_how_an_update_runs_is_as_asked(settings, monkeypatch, changes, expected
         assert scaled == (changes.get("precision") == "float16")
         raise Seen(model.dtype_policy.name, model.encoder.remat, accumulate, xla)
 
-    monkeypatch.setattr("albert_tf.pretraining.run.replica_update", replica_update)
+    monkeypatch.setattr("albert_tf.training.engine.replica_update", replica_update)
     with pytest.raises(Seen) as seen:
         pretrain(settings(**changes))
     assert seen.value.args == expected

@@ -17,7 +17,7 @@ from albert_tf.startup import OneLineParser, run_command
 
 def work():
     for file in (Path(albert_tf.__file__).with_name("ours.py"), Path("library.py").resolve()):
-        for level in ("info", "warning"):
+        for level in ("info", "error"):
             line = f"from absl import logging; logging.{level}('{level} of {file.stem}, 100%')"
             exec(compile(line, file, "exec"), {})
     print("a result")
@@ -29,8 +29,8 @@ def parsed(words):
 sys.exit(run_command(parsed, sys.argv[1:]))
 """
 
-OURS = ["info of ours, 100%", "warning of ours, 100%"]
-ALL = [*OURS, "info of library, 100%", "warning of library, 100%"]
+OURS = ["info of ours, 100%", "error of ours, 100%"]
+ALL = [*OURS, "info of library, 100%", "error of library, 100%"]
 
 
 def run(*flags):

@@ -93,6 +93,7 @@ with first_signal({{number: lambda *_: came.append(1) for number in (signal.SIGT
 def test_without_a_signal_all_is_as_before():
     code = f"with first_signal({{signal.SIGTERM: print}}):\n    pass\nprint('ready', flush=True)\n{IN_C}"
     process = start(code)
+    time.sleep(0.5)  # until it computes: between two lines of Python the first one would end it
     process.send_signal(signal.SIGTERM)
     time.sleep(0.5)
     assert process.poll() is None

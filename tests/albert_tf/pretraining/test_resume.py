@@ -264,7 +264,7 @@ def test_precision_may_change_when_a_run_resumes(first, second, settings):
         )
     assert not [line for line in reported if "damaged" in line]  # which would be left out
     assert [line.partition("from ")[2] for line in reported] == ["step 2, to 4", "step 4, to 6"]
-    assert checkpoint_steps(made.output) == [2, 4, 6]
+    assert checkpoint_steps(made.output) == [2, 3, 4, 6]
     recipe = json.loads((made.output / "recipe.json").read_text())
     assert (recipe["precision"], recipe["accumulate"], recipe["strategy"]) == (first, 2, "auto")
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-PREFIX = r"[IW]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ (\w+)\.py:1\] "
+PREFIX = r"[IE]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ (\w+)\.py:1\] "
 
 # Says the same from a file of the project and from another.
 SCRIPT = """

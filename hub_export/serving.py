@@ -13,7 +13,7 @@ from albert_tf.features import MASK, WORD_IDS
 from albert_tf.model import AlbertEncoder, AlbertPretrainer
 from albert_tf.text import PieceTokenizer, Vocabulary, pack
 from albert_tf.text.offsets import rows_of
-from albert_tf.text.vocabulary import CLS_ID, MASK_ID, SEP_ID
+from albert_tf.text.vocabulary import ALBERT_IDS
 from albert_tf.text.vocabulary import MASK as MASK_PIECE
 from hub_export.encoder import ids_signature
 
@@ -31,7 +31,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "serving_default": {"text": ["Warm words before the first visitor."]},
     "pair": {"text": ["Is the water warm?"], "text_pair": ["It will be soon."]},
     "tokens": {
-        "input_word_ids": [[CLS_ID, SEP_ID]],
+        "input_word_ids": [[ALBERT_IDS.start, ALBERT_IDS.separator]],
         "input_mask": [[1, 1]],
         "input_type_ids": [[0, 0]],
     },
@@ -164,7 +164,7 @@ def tokens_with_masks(text: tf.Tensor, tokenizer: PieceTokenizer) -> tf.RaggedTe
     number = tf.concat([tf.range(tf.size(rows)), part], axis=0)  # [parts + tokens]
     order = tf.argsort(number, stable=True)
     order = tf.boolean_mask(order, tf.gather(tf.concat([~is_first, ~is_added], axis=0), order))
-    ids = tf.concat([tf.fill([tf.size(rows)], MASK_ID), pieces.flat_values], axis=0)
+    ids = tf.concat([tf.fill([tf.size(rows)], ALBERT_IDS.mask), pieces.flat_values], axis=0)
     return tf.RaggedTensor.from_value_rowids(
         tf.gather(ids, order),
         tf.cast(tf.gather(rows, tf.gather(number, order)), tf.int64),
@@ -188,7 +188,7 @@ def mask_positions(word_ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
       are no padding, bool [B, M].
     """
     length = tf.shape(word_ids)[1]
-    columns = tf.where(word_ids == MASK_ID, tf.range(length), length)  # [B, S]
+    columns = tf.where(word_ids == ALBERT_IDS.mask, tf.range(length), length)  # [B, S]
     most = tf.reduce_max(tf.math.count_nonzero(columns < length, axis=1, dtype=tf.int32))
     columns = tf.sort(columns, axis=1)[:, : tf.maximum(most, 0)]  # [B, M]
     return tf.where(columns < length, columns, 0), columns < length

@@ -54,11 +54,11 @@ class ExampleMaker:
           the length of each segment, the label. They are one tensor since moving several through the shuffle
           costs as much as making them.
         """
-        settings = self.settings
+        settings, ids = self.settings, self.vocabulary.special_ids
         pair_seed, mask_seed = tf.unstack(tf.random.split(seed))
         segments = self._segments_of(documents, pair_seed)
         masked = mask_tokens(
-            pack_spans(documents.tokens, segments.starts, segments.lengths, settings.seq_length),
+            pack_spans(documents.tokens, segments.starts, segments.lengths, settings.seq_length, ids),
             segment_numbers(segments.lengths, settings.seq_length),
             mask_seed,
             starts_word=tf.constant(self.vocabulary.starts_word),
@@ -67,6 +67,7 @@ class ExampleMaker:
             masked_lm_prob=settings.masked_lm_prob,
             max_ngram=settings.max_ngram,
             whole_word=settings.whole_word,
+            mask_id=ids.mask,
         )
         columns = tf.stack([*segments.lengths, segments.labels], axis=1)
         rows = [masked[WORD_IDS], masked[MLM_POSITIONS], masked[MLM_IDS], columns]

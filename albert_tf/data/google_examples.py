@@ -19,7 +19,7 @@ from albert_tf.features import (
     check_sentence_objective,
 )
 from albert_tf.recipes import ExampleSettings
-from albert_tf.text.vocabulary import CLS_ID, SEP_ID, Vocabulary
+from albert_tf.text.vocabulary import Vocabulary
 
 # Google's names of our features. Its sentence labels are called so whatever the objective.
 GOOGLE_NAMES = {
@@ -47,7 +47,8 @@ def encode_examples(
     original = np.array(batch[WORD_IDS])
     rows, columns = np.nonzero(batch[MLM_WEIGHTS])
     original[rows, batch[MLM_POSITIONS][rows, columns]] = batch[MLM_IDS][rows, columns]
-    special = (original == CLS_ID) | (original == SEP_ID)
+    ids = vocabulary.special_ids
+    special = (original == ids.start) | (original == ids.separator)
     boundary = (special | vocabulary.starts_word[original]) & (batch[MASK] == 1)
     labels = batch[label_name] if label_name else np.zeros(len(original), np.int32)
     columns_by_name = {google: batch[name] for name, google in GOOGLE_NAMES.items()}

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.features import MLM_IDS, MLM_POSITIONS, MLM_WEIGHTS, WORD_IDS
-from albert_tf.text.vocabulary import MASK_ID
+from albert_tf.text.vocabulary import ALBERT_IDS
 
 MASKED, KEPT = 0.8, 0.1  # of the chosen tokens become [MASK], stay as they are; the rest is replaced
 
@@ -200,6 +200,7 @@ def mask_tokens(
     masked_lm_prob: float,
     max_ngram: int,
     whole_word: bool,
+    mask_id: int = ALBERT_IDS.mask,
 ) -> dict[str, tf.Tensor]:
     """Rows with masks: of the chosen tokens 80 % `[MASK]`, 10 % kept, 10 % replaced by ordinary pieces.
 
@@ -213,6 +214,7 @@ def mask_tokens(
       masked_lm_prob: share of the tokens in segments to choose.
       max_ngram: longest span, in words.
       whole_word: whether complete words are masked, not pieces.
+      mask_id: of `[MASK]`.
     Returns:
       input_word_ids int32 [B, S], masked_lm_positions and masked_lm_ids int32 [B, P], masked_lm_weights
       float32 [B, P].
@@ -234,7 +236,7 @@ def mask_tokens(
     draw = tf.random.stateless_uniform(
         tf.shape(positions), replacement_seed, 0, tf.size(ordinary_ids), tf.int32
     )
-    shown = tf.where(kind < MASKED, MASK_ID, tf.gather(ordinary_ids, draw))
+    shown = tf.where(kind < MASKED, mask_id, tf.gather(ordinary_ids, draw))
     kept = (kind >= MASKED) & (kind < MASKED + KEPT)
     shown = tf.where(real & ~kept, shown, original)
     rows = tf.broadcast_to(tf.range(tf.shape(word_ids)[0])[:, tf.newaxis], tf.shape(positions))

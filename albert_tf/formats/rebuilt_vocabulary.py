@@ -22,7 +22,7 @@ from albert_tf.formats.transfer import Source
 FAST_TOKENIZER = "tokenizer.json"
 
 _SPECIAL_PIECES = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
-_PAD_ID, _UNKNOWN_ID = 0, 1
+_PAD_ID, _UNKNOWN_ID = 0, 1  # as all of ALBERT's vocabularies have them
 
 # Of sentencepiece_model.proto: types of pieces, and the types that a field can have on the wire.
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED = 1, 2, 3, 4

@@ -20,7 +20,7 @@ from albert_tf.text.raw.checks import check_text_files
 from albert_tf.text.raw.long_lines import LONGEST_SENTENCE, bounded_lines
 from albert_tf.text.raw.paths import input_files
 from albert_tf.text.raw.utf8 import GZIP_SUFFIX
-from albert_tf.text.vocabulary import CLS, MASK, PAD_ID, SEP, UNKNOWN_ID, Vocabulary
+from albert_tf.text.vocabulary import ALBERT_IDS, CLS, MASK, SEP, Vocabulary
 from albert_tf.tokenizer_settings import read_settings, remember_settings, settings_beside
 
 USER_DEFINED = ("(", ")", '"', "-", ".", "–", "£", "€")
@@ -145,8 +145,8 @@ def _train(sentences: Iterator[bytes], vocab_size: int, max_sentences: int) -> b
             model_type="unigram",
             vocab_size=vocab_size,
             character_coverage=0.99995,
-            pad_id=PAD_ID,
-            unk_id=UNKNOWN_ID,
+            pad_id=ALBERT_IDS.padding,
+            unk_id=ALBERT_IDS.unknown,
             bos_id=-1,
             eos_id=-1,
             control_symbols=[CLS, SEP, MASK],

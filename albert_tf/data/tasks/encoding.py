@@ -21,7 +21,7 @@ from albert_tf.data.tasks.records import (
 from albert_tf.data.tasks.rows import Tokenised, TokenRows, check_length, splits_of, tokenised
 from albert_tf.features import LABELS
 from albert_tf.text.options import question_with_option
-from albert_tf.text.vocabulary import UNKNOWN_ID
+from albert_tf.text.vocabulary import ALBERT_IDS
 
 Tokenize = Callable[[tf.Tensor], tf.RaggedTensor]
 
@@ -159,7 +159,7 @@ def tagged_rows(
     """
     budget = check_length("seq_length", seq_length, 3) - 2
     found = tokenised(tokenize, [word for record in records for word in record.words])
-    tokens = np.insert(found.tokens, found.splits[:-1][found.lengths == 0], UNKNOWN_ID)
+    tokens = np.insert(found.tokens, found.splits[:-1][found.lengths == 0], ALBERT_IDS.unknown)
     splits = splits_of(np.maximum(found.lengths, 1))  # [words + 1]
     sentences = splits_of(np.array([len(record.words) for record in records]))
     pieces = [

@@ -28,8 +28,8 @@ def read_conll(file: str | os.PathLike) -> list[TaggedRecord]:
     sentence: list[list[str]] = []
     first = width = 0
     for number, line in enumerate([*read_lines(file), ""], start=1):
-        cells = line.split("\t") if "\t" in line else line.split()
-        if not cells or cells[0] == _DOCUMENT:
+        cells = _cells(line)
+        if not is_word(line):
             if sentence:
                 records.append(_record(file, first, sentence))
             sentence = []
@@ -45,6 +45,16 @@ def read_conll(file: str | os.PathLike) -> list[TaggedRecord]:
     if not records:
         raise InputError(f"{file} holds no words")
     return records
+
+
+def is_word(line: str) -> bool:
+    """Whether a line is a word; others are blank or begin a document."""
+    cells = _cells(line)
+    return bool(cells) and cells[0] != _DOCUMENT
+
+
+def _cells(line: str) -> list[str]:
+    return line.split("\t") if "\t" in line else line.split()
 
 
 def _record(file: str, line: int, sentence: Sequence[Sequence[str]]) -> TaggedRecord:

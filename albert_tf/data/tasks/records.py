@@ -74,7 +74,7 @@ def label_names(records: Sequence[TextRecord]) -> tuple[str, ...]:
     Raises:
       InputError: a row has none, or all have the same.
     """
-    names = {_label(record) for record in records}
+    names = {label_of(record) for record in records}
     if len(names) == 1:
         raise InputError(f"{records[0].file}: the only label is {min(names)!r}: there is nothing to learn")
     numbers = all(name.removeprefix("-").isdecimal() for name in names)
@@ -91,7 +91,7 @@ def label_ids(records: Sequence[TextRecord], labels: Sequence[str]) -> list[int]
       InputError: a label is missing or none of these.
     """
     numbers = {label: number for number, label in enumerate(labels)}
-    return [lookup(numbers, _label(record), record.where) for record in records]
+    return [lookup(numbers, label_of(record), record.where) for record in records]
 
 
 def lookup(numbers: dict[str, int], label: str, where: str) -> int:
@@ -112,7 +112,7 @@ def scores(records: Sequence[TextRecord]) -> list[float]:
 
 def _scores(records: Sequence[TextRecord]) -> Iterator[float]:
     for record in records:
-        label = _label(record)
+        label = label_of(record)
         try:
             score = float(label)
         except ValueError:
@@ -139,7 +139,8 @@ def tags_of(record: TaggedRecord) -> tuple[str, ...]:
     return record.tags
 
 
-def _label(record: TextRecord) -> str:
+def label_of(record: TextRecord) -> str:
+    """The label of a row; an InputError names the place of one without."""
     if not record.label:
         raise InputError(f"{record.where}: the row has no label")
     return record.label

@@ -146,8 +146,13 @@ def write_deps(build: Path, call: ast.Call, deps: list[str]) -> None:
 
 def new_build_file(folder: Path) -> str:
     """A BUILD file for a folder of code."""
-    library = f'py_library(\n    name = "{folder.name}",\n    srcs = glob(["*.py"]),\n)\n'
-    return 'package(default_visibility = ["//visibility:public"])\n\n' + library
+    return f"""\
+py_library(
+    name = "{folder.name}",
+    srcs = glob(["*.py"]),
+    visibility = ["//visibility:public"],
+)
+"""
 
 
 def build_files(root: Path) -> list[Path]:

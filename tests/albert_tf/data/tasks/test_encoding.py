@@ -5,7 +5,7 @@ import tensorflow as tf
 from albert_tf.data.tasks.encoding import LONGEST_QUESTION, choice_rows, tagged_rows, text_rows
 from albert_tf.data.tasks.records import ChoiceRecord, TaggedRecord, TextRecord
 from albert_tf.errors import InputError
-from albert_tf.text.vocabulary import UNKNOWN_ID
+from albert_tf.text.vocabulary import ALBERT_IDS
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ SENTENCES = [
 
 def test_the_first_token_of_a_word_has_its_label(tiny_tokenizer, ids):
     found = tagged_rows(SENTENCES, tiny_tokenizer, 64, ("O", "B-X", "I-X"))
-    words = [ids("lighthouse"), [UNKNOWN_ID], ids("sea"), ids("clock")]
+    words = [ids("lighthouse"), [ALBERT_IDS.unknown], ids("sea"), ids("clock")]
     assert len(words[0]) > 1
     assert segments(found.rows) == [[[*words[0], *words[1], *words[2]]], [words[3]]]
     expected = [

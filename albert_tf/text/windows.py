@@ -1,4 +1,4 @@
-"""Sliding windows over documents that are too long for one input, with core TensorFlow ops alone."""
+"""Windows on texts that are too long for one input, with core TensorFlow ops alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Windows(NamedTuple):
       rows: the document of each, int32 [W].
       numbers: which of that document's windows it is, from 0; int32 [W].
       starts: its first token in the document, int32 [W].
-      lengths: its tokens, int32 [W].
+      lengths: its tokens, int32 [W]; 0 of an empty document's only window.
     """
 
     rows: tf.Tensor
@@ -45,3 +45,40 @@ def sliding_windows(lengths: tf.Tensor, budgets: tf.Tensor, stride: tf.Tensor | 
     return Windows(
         rows, numbers, starts, tf.minimum(tf.gather(budgets, rows), tf.gather(lengths, rows) - starts)
     )
+
+
+def word_windows(words: tf.Tensor, texts: tf.Tensor, budget: int) -> Windows:
+    """Texts in windows that do not overlap, each as long as fits and cut before a word.
+
+    Args:
+      words: where each word begins among the tokens of all texts, and where the last one ends, ascending;
+        int64 [words + 1].
+      texts: the same of the texts, int64 [N + 1].
+      budget: tokens that a window may have, at least 1. A longer word is cut.
+    Returns:
+      The windows.
+    """
+    words, texts = tf.convert_to_tensor(words), tf.convert_to_tensor(texts)
+    begins, ends = texts[:-1], texts[1:]  # [N] each
+
+    def further(number: tf.Tensor, starts: tf.Tensor, found: tf.TensorArray) -> tuple:
+        return number + 1, _window_ends(words, starts, ends, budget), found.write(number, starts)
+
+    _, _, found = tf.while_loop(
+        lambda number, starts, _: (number == 0) | tf.reduce_any(starts < ends),
+        further,
+        [0, begins, tf.TensorArray(words.dtype, 1, dynamic_size=True, element_shape=begins.shape)],
+    )
+    starts = tf.transpose(found.stack())  # [N, most windows]
+    is_window = (starts < ends[:, tf.newaxis]) | (tf.range(tf.shape(starts)[1]) == 0)
+    rows, numbers = tf.unstack(tf.cast(tf.where(is_window), tf.int32), axis=1)  # [W] each
+    starts = tf.boolean_mask(starts, is_window)  # [W]
+    lengths = _window_ends(words, starts, tf.gather(ends, rows), budget) - starts
+    starts -= tf.gather(begins, rows)
+    return Windows(rows, numbers, tf.cast(starts, tf.int32), tf.cast(lengths, tf.int32))
+
+
+def _window_ends(words: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor, budget: int) -> tf.Tensor:
+    """Where windows end that start at `starts` in texts that end at `ends`, int64 [W] each."""
+    word = tf.gather(words, tf.searchsorted(words, starts + budget, side="right") - 1)
+    return tf.where(ends - starts <= budget, ends, tf.where(word > starts, word, starts + budget))

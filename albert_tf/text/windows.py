@@ -67,20 +67,22 @@ def word_windows(words: tf.Tensor, texts: tf.Tensor, budget: int) -> Windows:
     begins, ends = texts[:-1], texts[1:]  # [N] each
 
     def further(number: tf.Tensor, starts: tf.Tensor, found: tf.TensorArray) -> tuple:
-        return number + 1, _window_ends(words, starts, ends, budget), found.write(number, starts)
+        found = found.write(number, tf.cast(starts - begins, tf.int32))
+        return number + 1, _window_ends(words, starts, ends, budget), found
 
     _, _, found = tf.while_loop(
         lambda number, starts, _: (number == 0) | tf.reduce_any(starts < ends),
         further,
-        [0, begins, tf.TensorArray(words.dtype, 1, dynamic_size=True, element_shape=begins.shape)],
+        [0, begins, tf.TensorArray(tf.int32, 1, dynamic_size=True, element_shape=begins.shape)],
     )
-    starts = tf.transpose(found.stack())  # [N, most windows]
-    is_window = (starts < ends[:, tf.newaxis]) | (tf.range(tf.shape(starts)[1]) == 0)
+    starts = tf.transpose(found.stack())  # in their texts, [N, most windows]
+    lengths = tf.cast(ends - begins, tf.int32)[:, tf.newaxis]  # of texts, [N, 1]
+    is_window = (starts < lengths) | (tf.range(tf.shape(starts)[1]) == 0)
     rows, numbers = tf.unstack(tf.cast(tf.where(is_window), tf.int32), axis=1)  # [W] each
     starts = tf.boolean_mask(starts, is_window)  # [W]
-    lengths = _window_ends(words, starts, tf.gather(ends, rows), budget) - starts
-    starts -= tf.gather(begins, rows)
-    return Windows(rows, numbers, tf.cast(starts, tf.int32), tf.cast(lengths, tf.int32))
+    window_starts = tf.gather(begins, rows) + tf.cast(starts, begins.dtype)  # among all tokens, [W]
+    window_ends = _window_ends(words, window_starts, tf.gather(ends, rows), budget)
+    return Windows(rows, numbers, starts, tf.cast(window_ends - window_starts, tf.int32))
 
 
 def _window_ends(words: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor, budget: int) -> tf.Tensor:

@@ -59,8 +59,8 @@ def _parser() -> OneLineParser:
     parser.add_argument(
         "--seq_length",
         type=int,
-        default=128,
-        help="the preprocessor's default length and the serving model's longest input, in tokens (128)",
+        help="the preprocessor's default length and the serving model's longest input, in tokens "
+        "(a fine-tuned run's own, else 128)",
     )
     parser.add_argument("--version", type=int, default=1, help="of the serving model; a new one (1)")
     parser.add_argument(

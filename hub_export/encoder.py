@@ -16,9 +16,6 @@ from hub_export.module import Module
 Tensors = Mapping[str, tf.Tensor]
 Forward = Callable[[Tensors, bool], dict[str, Any]]
 
-# What converters to other runtimes look for.
-SIGNATURE = "serving_default"
-
 
 class Network(Module):
     """A forward pass that dropout makes different in training.
@@ -80,27 +77,6 @@ def encoder_module(model: keras.Model, vocabulary: str | os.PathLike[str] | None
     if vocabulary is not None:
         module.sp_model_file = tf.saved_model.Asset(os.fspath(vocabulary))
     return module
-
-
-def ids_signature(call: Callable[[Tensors], Tensors]) -> tf.types.experimental.GenericFunction:
-    """The encoder for those who know signatures only, such as servers and other runtimes.
-
-    Args:
-      call: the encoder, from its inputs by name to its outputs.
-    Returns:
-      From `input_word_ids`, `input_mask`, `input_type_ids` int32 [B, S] to float32 `pooled_output` [B, H] and
-      `sequence_output` [B, S, H]. Ranks are checked in the graph: a server does not compare them.
-    """
-
-    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32, name) for name in ENCODER_INPUTS])
-    def answer(input_word_ids: tf.Tensor, input_mask: tf.Tensor, input_type_ids: tf.Tensor) -> Tensors:
-        ids = [
-            tf.ensure_shape(tensor, [None, None]) for tensor in (input_word_ids, input_mask, input_type_ids)
-        ]
-        outputs = call(dict(zip(ENCODER_INPUTS, ids, strict=True)))
-        return {name: tf.cast(outputs[name], tf.float32) for name in ("pooled_output", "sequence_output")}
-
-    return answer
 
 
 def _encode(encoder: AlbertEncoder, inputs: Tensors, training: bool) -> dict[str, Any]:

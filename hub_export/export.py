@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
-import tf_keras as keras
 
-from albert_tf.checkpoints import load, read_config, read_tokenizer, vocabulary_path
+from albert_tf.checkpoints import load, read_config, read_task, read_tokenizer, vocabulary_path
 from albert_tf.checkpoints.run import CONFIG, check_finite
 from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import GOOGLE_FILE, AlbertConfig
@@ -31,11 +30,13 @@ from hub_export.answers import (
     signature_answers,
     write_expected,
 )
-from hub_export.encoder import SIGNATURE, encoder_module, ids_signature
+from hub_export.encoder import encoder_module
 from hub_export.module import Module
 from hub_export.precision import in_dtype
 from hub_export.preprocessor import Preprocessor
-from hub_export.serving import example_requests, serving_signatures
+from hub_export.serving import Served, serving_signatures
+from hub_export.serving.signature import DEFAULT
+from hub_export.serving.tokens import ids_signature
 from hub_export.warmup import write_requests
 
 ENCODER, PREPROCESSOR, SERVING = "encoder", "preprocessor", "serving"
@@ -43,6 +44,7 @@ ENCODER, PREPROCESSOR, SERVING = "encoder", "preprocessor", "serving"
 # Files of a run, and what they are called among the assets: the config as in Google's TF 1 modules.
 DESCRIPTION = {CONFIG: GOOGLE_FILE, TOKENIZER: TOKENIZER}
 
+SEQ_LENGTH = 128  # where neither caller nor run says
 SHORTEST = 3  # [CLS], a token, [SEP]
 NEWEST = 2**63 - 1  # TF Serving counts versions in int64
 
@@ -50,7 +52,7 @@ NEWEST = 2**63 - 1  # TF Serving counts versions in int64
 def export(
     run: str | os.PathLike[str],
     output: str | os.PathLike[str],
-    seq_length: int = 128,
+    seq_length: int | None = None,
     encoder_only: bool = False,
     version: int = 1,
     dtype: str = "float32",
@@ -65,7 +67,7 @@ def export(
       run: a run directory.
       output: folder of the modules; made where it does not exist.
       seq_length: the preprocessor's length where its caller names none, and the longest input of the serving
-        model, in tokens.
+        model, in tokens. None: what task.json has, as that of a fine-tuned run does, and else 128.
       encoder_only: whether to write the encoder alone; a run without a vocabulary needs it.
       version: of the serving model; a new one.
       dtype: in which the modules hold their variables and compute: "float32" or "bfloat16".
@@ -82,6 +84,9 @@ def export(
     output, vocabulary = Path(output), vocabulary_path(run)
     _check_folder(output)
     tokenizer = None if encoder_only else _tokenizer(run)
+    task = read_task(run)
+    if seq_length is None:
+        seq_length = task.get("seq_length", SEQ_LENGTH)
     if tokenizer is not None:
         _check_seq_length(seq_length, read_config(run))
         _check_version(version, output)
@@ -99,13 +104,13 @@ def export(
             encoder,
             stage / ENCODER,
             # Concrete: traced while it is saved, it would trace the encoder's call again.
-            {SIGNATURE: ids_signature(encoder).get_concrete_function()},
-            {SIGNATURE: example_ids()},
+            {DEFAULT: ids_signature(encoder).get_concrete_function()},
+            {DEFAULT: example_ids()},
         )
         _describe(Path(run), stage / ENCODER)
         if tokenizer is not None:
             served = f"{SERVING}/{version}"
-            expected[served] = _save_serving(model, tokenizer, seq_length, stage / served)
+            expected[served] = _save_serving(Served(model, tokenizer, seq_length, task), stage / served)
         if check:
             _check_in_fresh_process(stage, expected)
         if tokenizer is not None:  # the first to appear, for it alone may find its name taken by now
@@ -173,13 +178,17 @@ def _describe(run: Path, encoder: Path) -> None:
         shutil.copyfile(run / file, assets / name)
 
 
-def _save_serving(model: keras.Model, tokenizer: PieceTokenizer, seq_length: int, folder: Path) -> Answers:
+def _save_serving(served: Served, folder: Path) -> Answers:
     """Writes a model for TF Serving with its warm-up requests; returns what it answers in memory."""
-    signatures = serving_signatures(model, tokenizer, seq_length)
-    root = Module(model.variables)
-    root.tokenizer = tokenizer
-    requests = example_requests(signatures)
-    answers = _save_module(root, folder, signatures, requests)
+    signatures = serving_signatures(served)
+    root = Module(served.model.variables)
+    root.tokenizer = served.tokenizer
+    requests = {
+        name: {key: tf.constant(value) for key, value in signature.example.items()}
+        for name, signature in signatures.items()
+    }
+    functions = {name: signature.function.get_concrete_function() for name, signature in signatures.items()}
+    answers = _save_module(root, folder, functions, requests)
     write_requests(folder, requests)
     return answers
 

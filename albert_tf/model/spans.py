@@ -6,9 +6,12 @@ that a serving model answers by the same ones as `predict`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import tensorflow as tf
+
+from albert_tf.model.answerability import IMPOSSIBLE
 
 # What Python's str.strip takes away, as a class of RE2.
 _SPACE = r"[\s\v\x{1c}-\x{1f}\x{85}\p{Z}]+"
@@ -91,12 +94,31 @@ def best_context(in_context: tf.Tensor, first_tokens: tf.Tensor, questions: tf.T
     contexts = 100 * tf.minimum(before, lengths - 1 - before) + lengths  # [W, S]
     contexts = (contexts + 1) * windows - tf.range(windows)[:, tf.newaxis]
     # The tokens of all documents, numbered on.
-    number = tf.reduce_max(questions, axis=0) + 1
+    number = tf.maximum(tf.reduce_max(questions, axis=0), -1) + 1  # of no windows: the lowest int
     document_lengths = tf.math.unsorted_segment_max((first_tokens + lengths)[:, 0], questions, number)
     begins = tf.gather(tf.cumsum(document_lengths, exclusive=True), questions)[:, tf.newaxis]  # [W, 1]
     tokens = tf.where(in_context, begins + first_tokens + before, -1)  # [W, S]; below 0 in no segment
-    best = tf.math.unsorted_segment_max(contexts, tokens, tf.reduce_sum(document_lengths))
+    # One more than there are tokens: the gather below is not of an empty tensor.
+    best = tf.math.unsorted_segment_max(contexts, tokens, tf.reduce_sum(document_lengths) + 1)
     return in_context & (contexts == tf.gather(best, tf.maximum(tokens, 0)))
+
+
+def labeler_candidates(outputs: Mapping[str, tf.Tensor], mask: tf.Tensor, n_best: int) -> Candidates:
+    """The spans that a span labeler's outputs speak for.
+
+    Args:
+      outputs: of `AlbertSpanLabeler` with or without answerability, where no starts were given.
+      mask: integer [W, S]. Without answerability padding has logits like any token, and takes no part here:
+        an answer does not depend on what else is in a batch.
+      n_best: without answerability, as in `span_candidates`.
+    Returns:
+      Candidates of the W windows.
+    """
+    if "start_top_index" in outputs:
+        names = "start_top_log_probs", "start_top_index", "end_top_log_probs", "end_top_index"
+        return beam_candidates(*(outputs[name] for name in names))
+    starts, ends = (tf.where(mask > 0, outputs[name], IMPOSSIBLE) for name in ("start_logits", "end_logits"))
+    return span_candidates(starts, ends, n_best)
 
 
 def span_candidates(start_logits: tf.Tensor, end_logits: tf.Tensor, n_best: int) -> Candidates:

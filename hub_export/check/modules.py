@@ -21,7 +21,7 @@ from hub_export.answers import (
     session_answers,
     signature_answers,
 )
-from hub_export.encoder import SIGNATURE
+from hub_export.serving.signature import DEFAULT
 from hub_export.warmup import REQUESTS
 
 # The ops of TF Text that an exported graph may hold: they are in its `ops_lib`, which TF Serving links.
@@ -55,8 +55,9 @@ def check(folder: Path, expected: Mapping[str, np.ndarray] | None = None) -> set
       The names of the ops in it.
     Raises:
       CheckFailed: it does not load, or answers nothing or otherwise; a file of its assets is missing; it is
-        served without a warm-up request for each signature; it is an encoder without a signature; it has an
-        op that TF Serving lacks, an Assert, Python or an absolute path.
+        served without a warm-up request for each signature; a signature takes or gives what is not dense or
+        fixes the size of a batch; it is an encoder without a signature; it has an op that TF Serving lacks,
+        an Assert, Python or an absolute path.
     """
     try:
         module = tf.saved_model.load(str(folder))
@@ -74,9 +75,11 @@ def check(folder: Path, expected: Mapping[str, np.ndarray] | None = None) -> set
     asked = {name for name, _ in requests}
     if lacking := sorted(set(module.signatures) - asked):
         raise CheckFailed(f"{folder / REQUESTS} has no request for {', '.join(lacking)}: export it anew")
-    if is_encoder(module) and SIGNATURE not in module.signatures:
-        raise CheckFailed(f"{folder} has no signature {SIGNATURE} for other runtimes: export it anew")
+    if is_encoder(module) and DEFAULT not in module.signatures:
+        raise CheckFailed(f"{folder} has no signature {DEFAULT} for other runtimes: export it anew")
     saved = saved_model_pb2.SavedModel.FromString((folder / "saved_model.pb").read_bytes())
+    for problem in unserved_tensors(saved):
+        raise CheckFailed(f"{folder}: {problem}")
     for name in (asset.filename for meta in saved.meta_graphs for asset in meta.asset_file_def):
         if not (folder / "assets" / name).is_file():
             raise CheckFailed(f"{folder / 'assets' / name} is missing: export it anew")
@@ -87,6 +90,26 @@ def check(folder: Path, expected: Mapping[str, np.ndarray] | None = None) -> set
     for text in filter(has_absolute_path, strings(saved)):
         raise CheckFailed(f"{folder} has an absolute path in it: {text.decode()}")
     return ops
+
+
+def unserved_tensors(saved: saved_model_pb2.SavedModel) -> Iterator[str]:
+    """What is wrong with the inputs and outputs of signatures, a line each.
+
+    All are dense and have a row for each of the request's, however many these are. Only an output of one
+    fixed shape may be the same for all of them: a list of labels.
+    """
+    for name, signature in (item for meta in saved.meta_graphs for item in meta.signature_def.items()):
+        if not signature.method_name:  # what loaders run, not servers
+            continue
+        for tensors, may_be_fixed in ((signature.inputs, False), (signature.outputs, True)):
+            for key, info in tensors.items():
+                sizes = [dimension.size for dimension in info.tensor_shape.dim]
+                has_rows = sizes[:1] == [-1] and not info.tensor_shape.unknown_rank
+                is_fixed = bool(sizes) and -1 not in sizes
+                if info.WhichOneof("encoding") != "name":
+                    yield f"{key} of {name} is not dense"
+                elif not has_rows and not (may_be_fixed and is_fixed):
+                    yield f"{key} of {name} has the shape {sizes}: its rows must be those of the request"
 
 
 def saved_ops(saved: saved_model_pb2.SavedModel) -> set[str]:

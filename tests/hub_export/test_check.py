@@ -1,3 +1,4 @@
+import re
 import shutil
 import subprocess
 import sys
@@ -6,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_text
+from tensorflow.core.protobuf import saved_model_pb2
 
 import albert_tf
 from hub_export.answers import (
@@ -17,7 +19,7 @@ from hub_export.answers import (
 )
 from hub_export.check import modules as check_module
 from hub_export.check.__main__ import main
-from hub_export.check.modules import check, has_absolute_path
+from hub_export.check.modules import check, has_absolute_path, unserved_tensors
 from hub_export.encoder import encoder_module
 from hub_export.warmup import read_requests, write_requests
 from tests.tiny import TINY
@@ -107,6 +109,41 @@ def test_a_sound_module_passes(tmp_path):
 def test_what_a_server_cannot_run_fails(extra, message, tmp_path):
     with pytest.raises(CheckFailed, match=message):
         check(save(Doubler(extra), tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("shape", "outputs", "message"),
+    [
+        (
+            [2, None],
+            lambda x: x,
+            r"x of serving_default has the shape \[2, -1\]: its rows must be those of the",
+        ),
+        (None, lambda x: tf.reshape(x, [-1]), r"x of serving_default has the shape \[\]"),
+        ([None], tf.reduce_sum, r"y of serving_default has the shape \[\]: its rows"),
+        ([None], lambda x: x[tf.newaxis], r"y of serving_default has the shape \[1, -1\]: its rows"),
+        ([None], lambda x: tf.RaggedTensor.from_row_splits(x, [0, 1], validate=False), "y.* is not dense"),
+        ([None], lambda x: tf.constant(["no", "yes"]), None),
+    ],
+)
+def test_signatures_are_dense_and_of_any_batch(shape, outputs, message, tmp_path):
+    module = tf.Module()
+    module.function = tf.function(
+        lambda x: {"y": outputs(x)}, input_signature=[tf.TensorSpec(shape, name="x")]
+    )
+    tf.saved_model.save(module, str(tmp_path), signatures={"serving_default": module.function})
+    saved = saved_model_pb2.SavedModel.FromString((tmp_path / "saved_model.pb").read_bytes())
+    found = list(unserved_tensors(saved))
+    assert found == [] if message is None else re.match(message, found[0])
+
+
+def test_a_signature_of_fixed_rows_fails(tmp_path):
+    module = Doubler()
+    function = tf.function(lambda x: {"y": x}, input_signature=[tf.TensorSpec([1], name="x")])
+    tf.saved_model.save(module, str(tmp_path), signatures={"serving_default": function})
+    write_requests(tmp_path, {"serving_default": {"x": tf.constant([1.0])}})
+    with pytest.raises(CheckFailed, match=r"x of serving_default has the shape \[1\]"):
+        check(tmp_path)
 
 
 def test_pieces_of_a_vocabulary_may_look_like_paths(tmp_path):

@@ -191,7 +191,9 @@ def test_a_fault_that_the_check_finds_leaves_nothing(small_run, tmp_path, monkey
         main(["--run", str(small_run), "--output", str(tmp_path / "out"), "--seq_length", "16"])
     assert stopped.value.code == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert re.search(r"serving/1, against the model in memory: pair/pooled_output/0 differs by 1", line)
+    assert re.search(
+        r"encoder, against the model in memory: serving_default/pooled_output/0 differs by 1", line
+    )
     assert names(tmp_path / "out") == []
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -20,14 +19,11 @@ from albert_tf.data.tasks.records import (
 )
 from albert_tf.data.tasks.rows import Tokenised, TokenRows, check_length, splits_of, tokenised
 from albert_tf.features import LABELS
-from albert_tf.text.options import question_with_option
+from albert_tf.text.options import SHORTEST_CHOICE, choice_lengths, question_with_option
 from albert_tf.text.vocabulary import ALBERT_IDS
+from albert_tf.text.windows import Windows, word_windows
 
 Tokenize = Callable[[tf.Tensor], tf.RaggedTensor]
-
-# Tokens of a question with an option, of which the last ones stay.
-# Source: google-research/albert, run_race.py.
-LONGEST_QUESTION = 128
 
 
 def text_rows(
@@ -82,7 +78,7 @@ def choice_rows(
       InputError: seq_length leaves no room, or a record lacks its label.
     Source: google-research/albert, race_utils.py.
     """
-    budget = check_length("seq_length", seq_length, 5) - 3
+    check_length("seq_length", seq_length, SHORTEST_CHOICE)
     numbers = {text: n for n, text in enumerate(dict.fromkeys(record.context for record in records))}
     contexts = tokenised(tokenize, list(numbers))
     pairs = [(record.question, option) for record in records for option in record.options]
@@ -90,8 +86,7 @@ def choice_rows(
     shape = len(records), len(records[0].options)
     of_record = np.array([numbers[record.context] for record in records])[:, np.newaxis]  # [N, 1]
     asked = questions.lengths.reshape(shape)  # [N, C]
-    kept = np.minimum(asked, min(LONGEST_QUESTION, budget))
-    told = np.minimum(contexts.lengths[of_record], budget - kept)
+    told, kept = (x.numpy() for x in choice_lengths(contexts.lengths[of_record], asked, seq_length))
     tokens, (context_starts, question_starts) = joined([contexts, questions])
     starts = [
         np.broadcast_to(context_starts[of_record], shape),
@@ -161,28 +156,12 @@ def tagged_rows(
     found = tokenised(tokenize, [word for record in records for word in record.words])
     tokens = np.insert(found.tokens, found.splits[:-1][found.lengths == 0], ALBERT_IDS.unknown)
     splits = splits_of(np.maximum(found.lengths, 1))  # [words + 1]
-    sentences = splits_of(np.array([len(record.words) for record in records]))
-    pieces = [
-        piece
-        for first, behind in itertools.pairwise(sentences)
-        for piece in _cut(splits[first : behind + 1], budget)
-    ]
-    starts, lengths = np.array(pieces, np.int64).T
+    sentences = splits[splits_of(np.array([len(record.words) for record in records]))]  # [N + 1]
+    windows = Windows(*(x.numpy() for x in word_windows(splits, sentences, budget)))
+    starts = sentences[windows.rows] + windows.starts
     labels = np.full(len(tokens), -1, np.int32)
     if is_labelled:
         numbers = {tag: number for number, tag in enumerate(tags)}
         labels[splits[:-1]] = [lookup(numbers, tag, r.where) for r in records for tag in tags_of(r)]
-    rows = TokenRows(tokens, starts[:, np.newaxis], lengths[:, np.newaxis].astype(np.int32), {}, labels)
+    rows = TokenRows(tokens, starts[:, np.newaxis], windows.lengths[:, np.newaxis], {}, labels)
     return TaggedRows(rows, splits[:-1])
-
-
-def _cut(splits: np.ndarray, budget: int) -> list[tuple[int, int]]:
-    """Start and length of the pieces of a sentence, none longer than the budget, cut where words begin."""
-    pieces = []
-    start, end = int(splits[0]), int(splits[-1])
-    while end - start > budget:
-        word = int(splits[np.searchsorted(splits, start + budget, side="right") - 1])
-        limit = word if word > start else start + budget  # of a word that is too long itself
-        pieces.append((start, limit - start))
-        start = limit
-    return [*pieces, (start, end - start)]

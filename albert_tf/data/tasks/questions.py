@@ -21,7 +21,7 @@ from albert_tf.data.tasks.rows import (
 from albert_tf.errors import InputError
 from albert_tf.features import END_POSITIONS, IS_IMPOSSIBLE, START_POSITIONS
 from albert_tf.text.tokenizer import PieceTokenizer
-from albert_tf.text.windows import Windows, sliding_windows
+from albert_tf.text.windows import DOC_STRIDE, LONGEST_QUERY, Windows, sliding_windows
 
 CONTEXTS_AT_ONCE = 64
 
@@ -100,8 +100,8 @@ def question_rows(
     records: Sequence[QuestionRecord],
     tokenizer: PieceTokenizer,
     seq_length: int,
-    doc_stride: int = 128,
-    max_query_length: int = 64,
+    doc_stride: int = DOC_STRIDE,
+    max_query_length: int = LONGEST_QUERY,
     is_labelled: bool = True,
 ) -> QuestionRows:
     """Questions as windows on their contexts.

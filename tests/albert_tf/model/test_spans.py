@@ -130,6 +130,21 @@ def test_best_context_by_hand():
     assert [row.tolist() for row in tokens] == [[0, 1, 2], [3, 4], [5, 6], [7, 8]]
 
 
+def test_best_context_of_no_tokens_and_of_no_windows():
+    assert not spans.best_context(np.zeros([2, 4], bool), [0, 0], [0, 1]).numpy().any()
+    assert spans.best_context(
+        np.zeros([0, 4], bool), tf.zeros([0], tf.int32), tf.zeros([0], tf.int32)
+    ).shape == [0, 4]
+
+
+def test_padding_speaks_for_no_answer():
+    logits = np.array([[3, 1, 2, 9, 8], [1, 2, 3, 4, 5]], np.float32)
+    outputs = {"start_logits": logits, "end_logits": logits[:, ::-1]}
+    found = spans.labeler_candidates(outputs, np.array([[1, 1, 1, 0, 0], [1] * 5]), 2)
+    assert found.start.numpy().tolist() == [[0, 0, 2, 2], [4, 4, 3, 3]]
+    assert found.end.numpy().tolist() == [[1, 0, 1, 0], [0, 1, 0, 1]]
+
+
 def test_context_tokens():
     mask = np.array([[1, 1, 1, 1, 1, 1, 0], [1, 1, 1, 1, 1, 1, 1], [0, 0, 0, 0, 0, 0, 0]])
     types = np.array([[0, 0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 0, 1, 1], [0, 0, 0, 0, 0, 0, 0]])

@@ -1,7 +1,7 @@
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.text.windows import sliding_windows
+from albert_tf.text.windows import sliding_windows, word_windows
 
 
 def by_hand(length, budget, stride):
@@ -38,3 +38,31 @@ def test_in_graph_with_unknown_sizes_and_without_asserts():
     ops = {op.type for op in windows.get_concrete_function().graph.get_operations()}
     assert not {op for op in ops if "Assert" in op}
     assert windows(tf.zeros([0], tf.int32), tf.zeros([0], tf.int32), tf.constant(3)).rows.shape == [0]
+
+
+def cut_by_hand(words, budget):
+    """A text's windows of words, from their lengths, one after the other: number, start, length."""
+    found, start, length = [], 0, 0
+    for word in words:
+        if length + word > budget and length:
+            found.append((len(found), start, length))
+            start, length = start + length, 0
+        while word > budget:
+            found.append((len(found), start, budget))
+            start, word = start + budget, word - budget
+        length += word
+    return [*found, (len(found), start, length)] if length or not found else found
+
+
+def test_windows_of_words():
+    random = np.random.default_rng(0)
+    texts = [random.integers(1, 7, random.integers(0, 12)).tolist() for _ in range(60)]
+    words = np.concatenate([[0], np.cumsum([word for text in texts for word in text])])
+    ends = words[np.cumsum([0, *map(len, texts)])]
+    function = tf.function(word_windows, reduce_retracing=True)
+    for budget in (1, 2, 5, 6, 11, 100):
+        expected = [(row, *window) for row, text in enumerate(texts) for window in cut_by_hand(text, budget)]
+        for made in (word_windows, function):
+            windows = made(tf.constant(words), tf.constant(ends), budget)
+            assert list(zip(*(tensor.numpy().tolist() for tensor in windows), strict=True)) == expected
+    assert word_windows(tf.constant([0]), tf.constant([0]), 4).rows.shape == [0]

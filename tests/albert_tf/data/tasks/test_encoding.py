@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data.tasks.encoding import LONGEST_QUESTION, choice_rows, tagged_rows, text_rows
+from albert_tf.data.tasks.encoding import choice_rows, tagged_rows, text_rows
 from albert_tf.data.tasks.records import ChoiceRecord, TaggedRecord, TextRecord
 from albert_tf.errors import InputError
+from albert_tf.text.options import LONGEST_QUESTION
 from albert_tf.text.vocabulary import ALBERT_IDS
 
 

@@ -1,102 +1,57 @@
-"""A model for TF Serving: signatures from text to answers, dense tensors in and out."""
+"""Signatures of models that are trained for no task: texts to their pooled output, and what fills a mask."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
 import numpy as np
 import tensorflow as tf
-import tf_keras as keras
 
-from albert_tf.features import MASK, WORD_IDS
-from albert_tf.model import AlbertEncoder, AlbertPretrainer
+from albert_tf.features import WORD_IDS
+from albert_tf.model import AlbertEncoder
 from albert_tf.text import PieceTokenizer, Vocabulary, pack
 from albert_tf.text.offsets import rows_of
 from albert_tf.text.vocabulary import ALBERT_IDS
 from albert_tf.text.vocabulary import MASK as MASK_PIECE
-from hub_export.encoder import ids_signature
+from hub_export.serving.signature import (
+    Served,
+    Signature,
+    Tensors,
+    text_signatures,
+    text_spec,
+    without_padding,
+)
 
 # The fillings that `fill_mask` answers with for each mask, at most.
 TOP_K = 5
 
 SPACE = "▁"  # U+2581, how SentencePiece spells a space
 
-Tensors = dict[str, tf.Tensor]
 
-TEXT = tf.TensorSpec([None], tf.string, "text")
-
-# Requests that show each signature, and that a server answers before it takes others.
-EXAMPLES: dict[str, dict[str, Any]] = {
-    "serving_default": {"text": ["Warm words before the first visitor."]},
-    "pair": {"text": ["Is the water warm?"], "text_pair": ["It will be soon."]},
-    "tokens": {
-        "input_word_ids": [[ALBERT_IDS.start, ALBERT_IDS.separator]],
-        "input_mask": [[1, 1]],
-        "input_type_ids": [[0, 0]],
-    },
-    "fill_mask": {"text": [f"The water is {MASK_PIECE}."]},
-}
-
-
-def serving_signatures(
-    model: keras.Model, tokenizer: PieceTokenizer, seq_length: int
-) -> dict[str, tf.types.experimental.ConcreteFunction]:
-    """What a server answers for a model, to be saved with its variables.
-
-    The ranks of the inputs are checked in the graph: a server does not compare them with the signature.
-
-    Args:
-      model: an AlbertEncoder or a model that has one as `encoder`.
-      tokenizer: text to token ids.
-      seq_length: longest input in tokens; longer texts are trimmed.
-    Returns:
-      By name: `serving_default`, from `text` string [B] to `pooled_output` float32 [B, H]; `pair`, the same
-      of `text` and `text_pair`; `tokens`, from the encoder's inputs int32 [B, S] to `pooled_output` and
-      `sequence_output` [B, S, H]; and of an AlbertPretrainer `fill_mask`, from `text` with `[MASK]` in it to
-      the likeliest `tokens` string [B, M, K] and their probabilities, `scores` float32 [B, M, K]. M is the
-      most masks in a text of the batch: the rows of other texts end in empty tokens of score 0, and so do
-      those of texts that lost masks to trimming.
-    """
+def encoder_signatures(served: Served) -> dict[str, Signature]:
+    """`serving_default` and `pair`: texts to `pooled_output`, float32 [B, H]."""
+    model = served.model
     encoder = model if isinstance(model, AlbertEncoder) else model.encoder
 
-    def pooled_output(texts: list[tf.Tensor]) -> Tensors:
-        segments = [tokenizer(tf.ensure_shape(text, [None])) for text in texts]
-        inputs = without_padding(pack(segments, seq_length))
-        return {"pooled_output": tf.cast(encoder(inputs, training=False)["pooled_output"], tf.float32)}
+    def pooled_output(*texts: tf.Tensor) -> Tensors:
+        outputs = encoder(served.inputs(*texts), training=False)
+        return {"pooled_output": tf.cast(outputs["pooled_output"], tf.float32)}
 
-    @tf.function(input_signature=[TEXT])
-    def serving_default(text: tf.Tensor) -> Tensors:
-        return pooled_output([text])
-
-    @tf.function(input_signature=[TEXT, tf.TensorSpec([None], tf.string, "text_pair")])
-    def pair(text: tf.Tensor, text_pair: tf.Tensor) -> Tensors:
-        return pooled_output([text, text_pair])
-
-    tokens = ids_signature(lambda inputs: encoder(inputs, training=False))
-    functions = {"serving_default": serving_default, "pair": pair, "tokens": tokens}
-    if isinstance(model, AlbertPretrainer):
-        functions["fill_mask"] = _fill_mask(model, tokenizer, seq_length)
-    return {name: function.get_concrete_function() for name, function in functions.items()}
+    return text_signatures(pooled_output)
 
 
-def example_requests(signatures: Iterable[str]) -> dict[str, Tensors]:
-    """A request for each of some signatures: its inputs by name."""
-    return {
-        signature: {name: tf.constant(value) for name, value in EXAMPLES[signature].items()}
-        for signature in signatures
-    }
+def pretrainer_signatures(served: Served) -> dict[str, Signature]:
+    """Those of the encoder, and `fill_mask`.
 
-
-def _fill_mask(
-    model: AlbertPretrainer, tokenizer: PieceTokenizer, seq_length: int
-) -> tf.types.experimental.GenericFunction:
+    It is from `text` with `[MASK]` in it to the likeliest `tokens` string [B, M, K] and their probabilities,
+    `scores` float32 [B, M, K]. M is the most masks in a text of the batch: the rows of other texts end in
+    empty tokens of score 0, and so do those of texts that lost masks to trimming.
+    """
+    model, tokenizer = served.model, served.tokenizer
     answers, is_answer = answer_table(tokenizer.vocabulary, model.config.vocab_size)
 
-    @tf.function(input_signature=[TEXT])
+    @tf.function(input_signature=[text_spec("text")])
     def fill_mask(text: tf.Tensor) -> Tensors:
         tokens = tokens_with_masks(tf.ensure_shape(text, [None]), tokenizer)
-        inputs = without_padding(pack([tokens], seq_length))
+        inputs = without_padding(pack([tokens], served.seq_length))
         positions, is_mask = mask_positions(inputs[WORD_IDS])
         sequence = model.encoder(inputs, training=False)["sequence_output"]
         logits = model.mlm(sequence, positions, model.encoder.embeddings.word_embeddings)  # [B, M, V]
@@ -108,19 +63,8 @@ def _fill_mask(
             "scores": tf.where(is_mask, best.values, 0),
         }
 
-    return fill_mask
-
-
-def without_padding(inputs: Tensors) -> Tensors:
-    """The encoder's inputs without the columns that are padding in every row: they would cost time alone.
-
-    Args:
-      inputs: `input_mask` and others, [B, S] each.
-    Returns:
-      The same, [B, longest row].
-    """
-    longest = tf.maximum(tf.reduce_max(tf.reduce_sum(inputs[MASK], axis=1)), 1)  # of no rows: the lowest int
-    return {name: tensor[:, :longest] for name, tensor in inputs.items()}
+    request = Signature(fill_mask, {"text": [f"The water is {MASK_PIECE}."]})
+    return {**encoder_signatures(served), "fill_mask": request}
 
 
 def answer_table(vocabulary: Vocabulary, vocab_size: int) -> tuple[np.ndarray, np.ndarray]:

@@ -4,7 +4,8 @@ import tensorflow as tf
 
 import albert_tf
 from albert_tf.text import PieceTokenizer, Vocabulary
-from hub_export.serving import answer_table, mask_positions, serving_signatures, tokens_with_masks
+from hub_export.serving import Served, serving_signatures
+from hub_export.serving.pretraining import answer_table, mask_positions, tokens_with_masks
 from hub_export.warmup import read_requests
 from tests.hub_export.conftest import CONFIG
 from tests.hub_export.graphs import saved_ops
@@ -21,6 +22,10 @@ def tokenizer(tiny_vocabulary):
 def answer(serving):
     """Calls a signature of the loaded model."""
     return lambda signature, **inputs: serving.signatures[signature](**inputs)
+
+
+def served(model, tokenizer):
+    return serving_signatures(Served(model, tokenizer, 16, {}))
 
 
 def ids(tensor):
@@ -106,7 +111,7 @@ def test_special_pieces_are_no_answers_however_likely(tokenizer):
     values = np.zeros(pieces + unused, np.float32)
     values[:5], values[-unused:], values[7] = 30, 30, 20
     bias.assign(values)
-    filled = serving_signatures(model, tokenizer, 16)["fill_mask"](text=tf.constant(["the [MASK]"]))
+    filled = served(model, tokenizer)["fill_mask"].function(tf.constant(["the [MASK]"]))
     answers = [token.decode() for token in filled["tokens"][0, 0].numpy()]
     assert answers[0] == tokenizer.vocabulary.pieces[7].replace("▁", "")
     assert not {"", "<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"} & set(answers)
@@ -152,7 +157,7 @@ def test_answers_are_words_of_the_vocabulary(tiny_vocabulary):
 
 def test_signatures_of_a_model_without_heads(tokenizer):
     model = albert_tf.AlbertEncoder(CONFIG.replace(num_hidden_layers=1))
-    signatures = serving_signatures(model, tokenizer, 16)
+    signatures = served(model, tokenizer)
     assert sorted(signatures) == ["pair", "serving_default", "tokens"]
 
 

@@ -17,12 +17,8 @@ def tokens_signature(model: keras.Model) -> Signature:
     """The encoder of a model, as `ids_signature` has it."""
     encoder = model if isinstance(model, AlbertEncoder) else model.encoder
     function = ids_signature(lambda inputs: encoder(inputs, training=False))
-    return Signature(
-        function,
-        dict(
-            zip(ENCODER_INPUTS, ([[ALBERT_IDS.start, ALBERT_IDS.separator]], [[1, 1]], [[0, 0]]), strict=True)
-        ),
-    )
+    ids = [[ALBERT_IDS.start, ALBERT_IDS.separator]]
+    return Signature(function, dict(zip(ENCODER_INPUTS, (ids, [[1, 1]], [[0, 0]]), strict=True)))
 
 
 def ids_signature(call: Callable[[Tensors], Tensors]) -> tf.types.experimental.GenericFunction:

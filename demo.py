@@ -93,7 +93,7 @@ def documents(text: Path | None) -> list[list[str]]:
     """The documents of a text file, or of Python's documentation: lists of paragraphs, none of them twice."""
     if text is not None:
         if not text.is_file():
-            sys.exit(f"{text} is no file: TEXT names a text file to learn from")
+            sys.exit(f"{text} is not a file: TEXT names a text file to learn from")
         try:
             check_text_files([str(text)])
         except InputError as error:

@@ -161,7 +161,7 @@ class AlbertConfig:
         Returns:
           The config.
         Raises:
-          ValueError: the file is no JSON or `from_dict` refuses it; the message names the file.
+          ValueError: the file is not JSON or `from_dict` refuses it; the message names the file.
           OSError: the file cannot be read.
         """
         try:

@@ -193,5 +193,5 @@ RECIPES: dict[str, PretrainingRecipe] = {
     "roberta_large": _ROBERTA.replace(learning_rate=4e-4, warmup_steps=30_000),
 }
 
-# The recipe of a network that is no preset: the paper's.
+# The recipe of a network that is not a preset: the paper's.
 DEFAULT_RECIPE = "albert_base_v1"

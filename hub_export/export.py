@@ -76,7 +76,7 @@ def export(
     Returns:
       The folders written.
     Raises:
-      ValueError: the run is damaged, its weights are not finite, or it does not fit the arguments.
+      ValueError: the run is damaged, its weights are non-finite, or it does not fit the arguments.
       FileExistsError: the version exists.
       OSError: a file cannot be read or written.
       CheckFailed: the check found a fault; nothing was written.

@@ -18,9 +18,9 @@ def read_figures(run: str | os.PathLike[str]) -> list[dict[str, Any]]:
     Args:
       run: the run directory.
     Returns:
-      Numbers by name, `step` among them; None is what was not finite, such as a gradient of float16.
+      Numbers by name, `step` among them; None is what was non-finite, such as a gradient of float16.
     Raises:
-      FileNotFoundError: the run has no such file.
+      FileNotFoundError: the run lacks this file.
       ValueError: a line holds something else; a last one that is cut off is passed over.
     """
     path = Path(run) / METRICS

@@ -78,7 +78,7 @@ def task_of(model: Any) -> dict[str, Any]:
     """What task.json says of a model: its kind and the arguments it was made with.
 
     Raises:
-      ValueError: it is no model of ours.
+      ValueError: it is not a model of this package.
     """
     for name, kind in MODELS.items():
         if isinstance(model, kind.model):
@@ -107,7 +107,7 @@ def build_model(
     Returns:
       The model.
     Raises:
-      ValueError: task.json names no model of ours, or not all that it is made with.
+      ValueError: task.json does not name a model of this package, or not all that it is made with.
     """
     check_task(task)
 
@@ -120,7 +120,7 @@ def build_model(
 
 
 def check_task(task: Mapping[str, Any]) -> None:
-    """ValueError where a task.json names no model of ours, or not all that it is made with."""
+    """ValueError where a task.json does not name a model of this package, or not all that it is made with."""
     kind = task.get("model")
     if kind not in MODELS:
         raise InputError(f"model={kind!r} is none of {', '.join(MODELS)}")
@@ -238,7 +238,7 @@ def load(run_dir: PathLike, step: int | None = None) -> Any:
     Returns:
       A model of the class that task.json names.
     Raises:
-      FileNotFoundError: there is no run, or no such checkpoint in it.
+      FileNotFoundError: the run, or its checkpoint, does not exist.
       ValueError: a file of the run is damaged; the message names it.
     """
     stored = stored_model(run_dir, step)
@@ -336,5 +336,5 @@ def check_run_vocabulary(run: PathLike, vocabulary: PathLike) -> None:
 def _file(run: PathLike, name: str) -> Path:
     path = Path(run) / name
     if not path.exists():
-        raise FileNotFoundError(f"{path} is missing: {run} is no run directory")
+        raise FileNotFoundError(f"{path} is missing: {run} is not a run directory")
     return path

@@ -59,7 +59,7 @@ def write_checkpoint(run: PathLike, step: int, /, **parts: Any) -> Path:
     Returns:
       The checkpoint's prefix.
     Raises:
-      ValueError: the step is no whole number, or negative.
+      ValueError: the step is not a whole number, or negative.
       FileExistsError: the run has a checkpoint of this step.
       OSError: it cannot be written.
     """
@@ -105,8 +105,8 @@ def clean_up(run: PathLike) -> list[int]:
     """Deletes what a process that was killed in the middle of writing or deleting a checkpoint has left.
 
     Returns:
-      The steps, ascending, of newer checkpoints than those that the run has: without an index, though nobody
-      was writing them. Somebody may have lost it, so that their data stays, set aside.
+      The steps, ascending, of orphaned data files: newer than the checkpoints that the run has, and without
+      an index, though nobody was writing them. It may have been lost: they stay, set aside.
     Raises:
       ValueError: there are such data, and no checkpoint.
     """
@@ -156,7 +156,7 @@ def read_checkpoint(run: PathLike, step: int, /, **parts: Any) -> None:
       **parts: objects like those that were saved under these names. Of each, every variable must be in the
         checkpoint; of `model`, every variable in the checkpoint must be in the model, too.
     Raises:
-      FileNotFoundError: the run has no such checkpoint; the message says which it has.
+      FileNotFoundError: the run lacks this checkpoint; the message says which it has.
       DamagedCheckpoint: its files cannot be read; the message names them.
       ValueError: the checkpoint is of another model, the message names file and variables, or it lacks one of
         the parts.
@@ -198,10 +198,10 @@ def model_reader(
       step: training step.
       variables: the shapes of all of the model's variables, by name.
     Returns:
-      What reads the value of a variable by its name; None for what is no variable of the model. It raises
+      What reads the value of a variable by its name; None for what is not a variable of the model. It raises
       ValueError where the checkpoint is damaged.
     Raises:
-      FileNotFoundError: the run has no such checkpoint; the message says which it has.
+      FileNotFoundError: the run lacks this checkpoint; the message says which it has.
       ValueError: the checkpoint is damaged or of another model; the message names file and variables.
     """
     prefix = _existing(run, step)

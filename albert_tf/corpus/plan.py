@@ -24,7 +24,7 @@ _SETTINGS = "settings.json"
 
 # What the counts of dropped text mean.
 _DROPPED = {
-    "dropped_invalid_json": "lines that are no JSON",
+    "dropped_invalid_json": "lines that are not JSON",
     "dropped_without_text_field": "lines without the text field",
     "dropped_empty": "texts that are empty",
 }

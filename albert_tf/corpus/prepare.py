@@ -1,8 +1,8 @@
 """Text of any size to prepared documents or examples, on Apache Beam: here, on Spark, Flink or Dataflow.
 
-Two steps, and nothing but counts goes through Beam between them: each piece of the input becomes a run of
-tokenised documents, sorted by shard and hash, in the output folder; each shard is merged from its part of all
-runs. What a task has finished lies under its final name, so that a second start does only what is missing.
+Two tasks, and nothing but counts goes through Beam between them: each slice of the input becomes a spill of
+tokenised documents, sorted by shard and hash, in the output folder; each shard is merged from all
+spills. What a task has finished lies under its final name, so that a second start does only what is missing.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from albert_tf.corpus.plan import (
     read_json,
     shown,
 )
-from albert_tf.corpus.reading import Piece, check_beginning, pieces
-from albert_tf.corpus.spills import write_run, write_shard
+from albert_tf.corpus.reading import FileSlice, check_beginning, file_slices
+from albert_tf.corpus.spills import write_shard, write_spill
 from albert_tf.corpus.stored_examples import example_maker
 from albert_tf.data.prepared import read_stats
 from albert_tf.errors import InputError
@@ -64,7 +64,7 @@ def prepare(
     """Tokenises text into a folder of shards that `pretraining_dataset` reads.
 
     The same settings give the same files whatever the number of workers. A worker holds the tokens of a
-    piece of the text (32 MiB, but the whole of a .gz, which can be read from its beginning only) or of a
+    slice of the text (32 MiB, but the whole of a .gz, which can be read from its beginning only) or of a
     shard in memory: divide large .gz files, and name more shards for a large corpus.
 
     Args:
@@ -190,7 +190,7 @@ def _runner(options: PipelineOptions) -> PipelineRunner:
 
 @contextlib.contextmanager
 def _quiet_beam(runner: PipelineRunner) -> Iterator[None]:
-    """Keeps Beam's log of a run on this machine: its error comes with a traceback, and is raised as well.
+    """Keeps Beam's log back where this machine does the work: its errors are raised as well.
 
     Of a cluster the log tells more than the error.
     """
@@ -206,39 +206,39 @@ def _quiet_beam(runner: PipelineRunner) -> Iterator[None]:
 
 def _run(plan: Preparation, options: PipelineOptions, runner: PipelineRunner) -> None:
     """The Beam pipeline, to its end."""
-    all_pieces = pieces(plan.files)
-    missing_pieces = [
-        p for p in all_pieces if not tf.io.gfile.exists(plan.unfinished(f"run-{p.number:06d}.json"))
+    all_slices = file_slices(plan.files)
+    missing_slices = [
+        s for s in all_slices if not tf.io.gfile.exists(plan.unfinished(f"run-{s.number:06d}.json"))
     ]
     missing_shards = [
         name for name in plan.shard_names if not tf.io.gfile.exists(plan.unfinished(f"{name}.json"))
     ]
     with beam.Pipeline(runner=runner, options=options) as pipeline:
-        runs = (
+        spills = (
             pipeline
-            | "Pieces" >> beam.Create(missing_pieces)
-            | "SpreadPieces" >> beam.Reshuffle()
-            | "WriteRuns" >> beam.Map(_write_run, plan)
-            | "CountRuns" >> beam.CombineGlobally(beam.combiners.CountCombineFn())
+            | "Slices" >> beam.Create(missing_slices)
+            | "SpreadSlices" >> beam.Reshuffle()
+            | "WriteSpills" >> beam.Map(_write_spill, plan)
+            | "CountSpills" >> beam.CombineGlobally(beam.combiners.CountCombineFn())
         )
         _ = (
             pipeline
             | "Shards" >> beam.Create(missing_shards)
             | "SpreadShards" >> beam.Reshuffle()
-            | "WriteShards" >> beam.Map(_write_shard, len(all_pieces), plan, beam.pvalue.AsSingleton(runs))
+            | "WriteShards" >> beam.Map(_write_shard, len(all_slices), plan, beam.pvalue.AsSingleton(spills))
         )
 
 
-def _write_run(piece: Piece, plan: Preparation) -> int:
+def _write_spill(file_slice: FileSlice, plan: Preparation) -> int:
     """The first task."""
-    with open_file(piece.file) as stream:
-        write_run(piece, stream, plan)
-    return piece.number
+    with open_file(file_slice.file) as stream:
+        write_spill(file_slice, stream, plan)
+    return file_slice.number
 
 
-def _write_shard(name: str, runs: int, plan: Preparation, runs_written: int) -> str:
-    """The second task; that it is given their number lets it wait for the runs."""
-    write_shard(name, runs, plan)
+def _write_shard(name: str, spills: int, plan: Preparation, spills_written: int) -> str:
+    """The second task; that it is given their number lets it wait for the spills."""
+    write_shard(name, spills, plan)
     return name
 
 
@@ -259,7 +259,7 @@ class _Reports:
         self._thread.join()
 
     def _watch(self) -> None:
-        total = len(pieces(self._plan.files))
+        total = len(file_slices(self._plan.files))
         counts: Counter[str] = Counter()
         seen: set[str] = set()
         while not self._finished.wait(_SECONDS_BETWEEN_REPORTS):
@@ -268,14 +268,14 @@ class _Reports:
                 new = [name for name in names if name.endswith(".json") and name not in seen]
                 for name in new:
                     if name.startswith("run-"):
-                        run = read_json(self._plan.unfinished(name))
-                        counts.update(run["counts"] | run["contents"])
+                        spill = read_json(self._plan.unfinished(name))
+                        counts.update(spill["counts"] | spill["contents"])
             except tf.errors.NotFoundError:
                 return  # the same command, started twice, has cleared up
             seen.update(new)
             read = sum(name.startswith("run-") for name in seen)
             written = sum(f"{name}.json" in seen for name in self._plan.shard_names)
             self._report(
-                f"{read} of {total} pieces read, {written} of {len(self._plan.shard_names)} shards written: "
+                f"{read} of {total} slices read, {written} of {len(self._plan.shard_names)} shards written: "
                 f"{shown(counts)}"
             )

@@ -1,4 +1,4 @@
-"""Raw files to documents, a piece of a file at a time, so that many workers can read one file."""
+"""Raw files to documents, a slice of a file at a time, so that many workers can read one file."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from albert_tf.text.raw.long_lines import LONGEST_SENTENCE, bounded_lines
 from albert_tf.text.raw.sentences import split_sentences
 from albert_tf.text.raw.utf8 import GZIP_SUFFIX, Utf8Census
 
-PIECE_BYTES = 32 << 20
+SLICE_BYTES = 32 << 20
 _BYTES_AT_ONCE = 1 << 20
 _END_OF_DOCUMENT = b""
 # How a JSON object begins, with the name of its first field.
 _JSON_FIELD = re.compile(rb'\s*\{\s*"([^"\\]|\\.)*"\s*:')
 
 
-class Piece(NamedTuple):
+class FileSlice(NamedTuple):
     """The part of a file that one task reads: the documents that begin in it."""
 
     number: int
@@ -36,49 +36,49 @@ class Piece(NamedTuple):
 class Part(NamedTuple):
     """A document, or a part of a long one."""
 
-    document: int  # its number in the piece
+    document: int  # its number in the slice
     head: bytes  # how the document begins
     sentences: list[bytes]  # UTF-8, without whitespace around them
 
 
-def pieces(files: Iterable[tuple[str, int]]) -> list[Piece]:
-    """All pieces of files, numbered in order; a compressed file is one piece.
+def file_slices(files: Iterable[tuple[str, int]]) -> list[FileSlice]:
+    """All slices of files, numbered in order; a compressed file is one slice.
 
     Args:
       files: path and size in bytes of each.
     """
-    found: list[Piece] = []
+    found: list[FileSlice] = []
     for file, size in files:
-        step = max(size, 1) if file.endswith(GZIP_SUFFIX) else PIECE_BYTES
-        for begin in range(0, size, step):
-            found.append(Piece(len(found), file, begin, min(begin + step, size)))
+        length = max(size, 1) if file.endswith(GZIP_SUFFIX) else SLICE_BYTES
+        for begin in range(0, size, length):
+            found.append(FileSlice(len(found), file, begin, min(begin + length, size)))
     return found
 
 
-def read_piece(
-    piece: Piece, stream: IO[bytes], input_format: str, text_field: str, counts: Counter[str]
+def read_slice(
+    file_slice: FileSlice, stream: IO[bytes], input_format: str, text_field: str, counts: Counter[str]
 ) -> Iterator[Part]:
-    """The documents of a piece; one of more than LONGEST_DOCUMENT bytes comes in parts.
+    """The documents of a slice; one of more than LONGEST_DOCUMENT bytes comes in parts.
 
     Args:
-      piece: what to read.
+      file_slice: what to read.
       stream: its file from the beginning, as it is stored.
       input_format: a key of FORMATS.
       text_field: of "jsonl", where the text is.
       counts: takes up how many were read, and what was dropped and why.
     Raises:
-      ValueError: the file is not text, more than a trace of the piece is not UTF-8, or it is a damaged .gz.
+      ValueError: the file is not text, more than a trace of the slice is not UTF-8, or it is a damaged .gz.
     """
-    end = 1 << 62 if piece.file.endswith(GZIP_SUFFIX) else piece.end
-    with decompressed(piece.file, stream) as opened:
-        if piece.begin == 0:
-            check_is_text(opened.read(HEAD_BYTES), piece.file)
+    end = 1 << 62 if file_slice.file.endswith(GZIP_SUFFIX) else file_slice.end
+    with decompressed(file_slice.file, stream) as opened:
+        if file_slice.begin == 0:
+            check_is_text(opened.read(HEAD_BYTES), file_slice.file)
             opened.seek(0)
         census = Utf8Census()
-        sentences = FORMATS[input_format](_lines(opened, piece.begin, census), end, text_field, counts)
+        sentences = FORMATS[input_format](_lines(opened, file_slice.begin, census), end, text_field, counts)
         yield from _documents(sentences, counts)
         if census.is_above_trace:
-            raise InputError(census.complaint(piece.file, _lines_before(opened, piece.begin)))
+            raise InputError(census.complaint(file_slice.file, _lines_before(opened, file_slice.begin)))
 
 
 def check_beginning(file: str, stream: IO[bytes], input_format: str) -> None:
@@ -162,8 +162,8 @@ def _blank_line_documents(
 ) -> Iterator[bytes]:
     """Documents between blank lines, a sentence a line.
 
-    A piece owns what lies behind its first blank line, up to the first blank line behind its end; the first
-    piece of a file owns its beginning too.
+    A slice owns what lies behind its first blank line, up to the first blank line behind its end; the first
+    slice of a file owns its beginning too.
     """
     inside = None
     for position, line in lines:

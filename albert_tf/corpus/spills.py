@@ -1,4 +1,8 @@
-"""The two tasks of `prepare`: a piece of text to a sorted run of documents, and parts of runs to a shard."""
+"""The two tasks of `prepare`: a slice of a file to a spill of sorted documents, and all spills to a shard.
+
+A spill is the file `run-<number>` that a slice becomes: its documents, those of a shard side by side.
+`run-<number>.json` says where in it each shard begins.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from typing import IO, NamedTuple
 import tensorflow as tf
 
 from albert_tf.corpus.plan import Preparation, read_json, whole_file, write_json
-from albert_tf.corpus.reading import Part, Piece, read_piece
+from albert_tf.corpus.reading import FileSlice, Part, read_slice
 from albert_tf.corpus.stored_examples import write_examples
 from albert_tf.data.documents import hash_bucket, in_hash_range
 from albert_tf.data.prepared import BYTES, EVAL, TRAIN, encode_document, shard_name
@@ -21,11 +25,11 @@ from albert_tf.text.fast_tokenizer import FastPieceTokenizer
 from albert_tf.text.vocabulary import Vocabulary
 
 _TEXT_AT_ONCE = 1 << 20  # bytes that are tokenised together
-_HEADER = struct.Struct("<16s16sIII")  # of a Document in a run: its fields, of the record its length
+_HEADER = struct.Struct("<16s16sIII")  # of a Document in a spill: its fields, of the record its length
 
 
 class Document(NamedTuple):
-    """A document of a run, or a part of a long one."""
+    """A document of a spill, or a part of a long one."""
 
     digest: bytes  # of its text and the seed: says which shard, and where in it
     identity: bytes  # digest of the whole document and of the part's place in it: two of them are duplicates
@@ -34,23 +38,23 @@ class Document(NamedTuple):
     record: bytes
 
 
-def write_run(piece: Piece, stream: IO[bytes], plan: Preparation) -> None:
-    """Tokenises a piece and writes its documents sorted by shard and digest, beside a JSON file of counts.
+def write_spill(file_slice: FileSlice, stream: IO[bytes], plan: Preparation) -> None:
+    """Tokenises a slice and writes its documents sorted by shard and digest, beside a JSON file of counts.
 
     Args:
-      piece: of one of the files.
+      file_slice: what to read.
       stream: that file from its beginning.
       plan: what to prepare.
     """
     counts: Counter[str] = Counter()
     by_shard: dict[str, list[Document]] = {name: [] for name in plan.shard_names}
-    blocks = _blocks(read_piece(piece, stream, plan.input_format, plan.text_field, counts))
-    parts = itertools.chain.from_iterable(_tokenized(block, plan, counts) for block in blocks)
+    batches = _batches(read_slice(file_slice, stream, plan.input_format, plan.text_field, counts))
+    parts = itertools.chain.from_iterable(_tokenized(batch, plan, counts) for batch in batches)
     for _, group in itertools.groupby(parts, key=lambda part: part[0]):
         _, shards, whole = zip(*group, strict=True)  # all parts of a document
         for shard, document in zip(shards, _identified(whole), strict=True):
             by_shard[shard].append(document)
-    path = plan.unfinished(f"run-{piece.number:06d}")
+    path = plan.unfinished(f"run-{file_slice.number:06d}")
     slices, position = {}, 0
     with whole_file(path, plan.unfinished()) as temporary, tf.io.gfile.GFile(temporary, "wb") as file:
         for shard, documents in by_shard.items():
@@ -65,18 +69,18 @@ def write_run(piece: Piece, stream: IO[bytes], plan: Preparation) -> None:
     write_json(f"{path}.json", {"counts": counts, "contents": contents, "slices": slices})
 
 
-def _blocks(parts: Iterator[Part]) -> Iterator[list[Part]]:
+def _batches(parts: Iterator[Part]) -> Iterator[list[Part]]:
     """Parts in groups of about _TEXT_AT_ONCE bytes."""
-    block: list[Part] = []
+    batch: list[Part] = []
     size = 0
     for part in parts:
-        block.append(part)
+        batch.append(part)
         size += sum(map(len, part.sentences))
         if size >= _TEXT_AT_ONCE:
-            yield block
-            block, size = [], 0
-    if block:
-        yield block
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def _identified(parts: Sequence[Document]) -> Iterator[Document]:
@@ -89,16 +93,16 @@ def _identified(parts: Sequence[Document]) -> Iterator[Document]:
 
 
 def _tokenized(
-    block: list[Part], plan: Preparation, counts: Counter[str]
+    batch: list[Part], plan: Preparation, counts: Counter[str]
 ) -> Iterator[tuple[int, str, Document]]:
-    """What any token is left of in a block: the document's number, the shard's name, and the part."""
+    """The parts of a batch that have any tokens: the document's number, the shard's name, and the part."""
     tokenize = _tokenizer(plan.model, plan.lowercase, plan.strip_accents)
-    tokens = tokenize(tf.constant([sentence for part in block for sentence in part.sentences]))
+    tokens = tokenize(tf.constant([sentence for part in batch for sentence in part.sentences]))
     ids, splits = tokens.flat_values.numpy(), tokens.row_splits.numpy()
-    buckets = hash_bucket(tf.constant([part.head for part in block]))
+    buckets = hash_bucket(tf.constant([part.head for part in batch]))
     held_out = in_hash_range(buckets, (0.0, plan.eval_share)).numpy()
     first = 0
-    for part, bucket, is_eval in zip(block, buckets.numpy().tolist(), held_out, strict=True):
+    for part, bucket, is_eval in zip(batch, buckets.numpy().tolist(), held_out, strict=True):
         borders = splits[first : first + len(part.sentences) + 1]
         first += len(part.sentences)
         lengths = (borders[1:] - borders[:-1]).tolist()
@@ -121,15 +125,15 @@ def _tokenizer(model: bytes, lowercase: bool, strip_accents: bool) -> FastPieceT
     return FastPieceTokenizer(Vocabulary.from_bytes(model), lowercase, strip_accents)
 
 
-def write_shard(name: str, runs: int, plan: Preparation) -> None:
-    """Merges a shard's parts of all runs into its file, with a JSON file of counts in the unfinished folder.
+def write_shard(name: str, spills: int, plan: Preparation) -> None:
+    """Merges a shard from all spills, and writes a JSON file of its counts into the unfinished folder.
 
     Args:
       name: the shard's.
-      runs: how many there are.
+      spills: how many there are.
       plan: what to prepare.
     """
-    documents = sorted(d for run in range(runs) for d in _read_run(plan.unfinished(f"run-{run:06d}"), name))
+    documents = sorted(d for i in range(spills) for d in _read_spill(plan.unfinished(f"run-{i:06d}"), name))
     kept = documents
     if plan.dedup:
         kept = [
@@ -158,8 +162,8 @@ def _contents(documents: Iterable[Document]) -> dict[str, int]:
     }
 
 
-def _read_run(path: str, shard: str) -> Iterator[Document]:
-    """A run's documents of a shard, in order."""
+def _read_spill(path: str, shard: str) -> Iterator[Document]:
+    """A spill's documents of a shard, in order."""
     begin, size = read_json(f"{path}.json")["slices"][shard]
     with tf.io.gfile.GFile(path, "rb") as file:
         file.seek(begin)

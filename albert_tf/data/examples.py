@@ -71,11 +71,11 @@ class ExampleMaker:
         )
         columns = tf.stack([*segments.lengths, segments.labels], axis=1)
         rows = [masked[WORD_IDS], masked[MLM_POSITIONS], masked[MLM_IDS], columns]
-        return tf.ensure_shape(tf.concat(rows, axis=1), [None, sum(self._widths)])
+        return tf.ensure_shape(tf.concat(rows, axis=1), [None, sum(self._column_counts)])
 
     def batch(self, rows: tf.Tensor) -> dict[str, tf.Tensor]:
         """At most batch_size of the rows by name; what is missing are rows of nothing."""
-        word_ids, positions, ids, columns = tf.split(rows, self._widths, axis=1)
+        word_ids, positions, ids, columns = tf.split(rows, self._column_counts, axis=1)
         *lengths, labels = tf.unstack(columns, self.settings.segments + 1, axis=1)
         mask, type_ids = mask_and_type_ids(lengths, self.settings.seq_length)
         features = {
@@ -91,7 +91,7 @@ class ExampleMaker:
         return filled_batch(features, self.batch_size, self.settings)
 
     @property
-    def _widths(self) -> tuple[int, ...]:
+    def _column_counts(self) -> tuple[int, ...]:
         """Columns of a row: token ids, masked positions, what stood there, the rest."""
         predictions = self.settings.predictions
         return self.settings.seq_length, predictions, predictions, self.settings.segments + 1

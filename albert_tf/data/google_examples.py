@@ -81,7 +81,7 @@ def check_example(
     features = example.features.feature
     for name in (*GOOGLE_NAMES.values(), LABELS):
         if name not in features:
-            raise InputError(f"{file}: its records have no {name}: they are no pre-training examples")
+            raise InputError(f"{file}: its records have no {name}: they are not pre-training examples")
     ids = features[GOOGLE_NAMES[WORD_IDS]].int64_list.value
     predictions = len(features[GOOGLE_NAMES[MLM_IDS]].int64_list.value)
     for name, asked, stored in (

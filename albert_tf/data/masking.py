@@ -16,8 +16,8 @@ from albert_tf.text.vocabulary import ALBERT_IDS
 MASKED, KEPT = 0.8, 0.1  # of the chosen tokens become [MASK], stay as they are; the rest is replaced
 
 _DRAWS = 96  # tiles drawn at a time; a budget of 77 tokens takes fewer
-_BLOCK = 32
-_TRIANGLE = np.triu(np.ones([_BLOCK, _BLOCK], np.float32))
+_STRIP = 32
+_TRIANGLE = np.triu(np.ones([_STRIP, _STRIP], np.float32))
 
 
 def ngram_length_probabilities(max_ngram: int) -> np.ndarray:
@@ -46,12 +46,12 @@ def running_sums(numbers: tf.Tensor) -> tf.Tensor:
       int32 [B, N].
     """
     rows, columns = tf.unstack(tf.shape(numbers))
-    blocks = -(-columns // _BLOCK)
-    padded = tf.pad(tf.cast(numbers, tf.float32), [[0, 0], [0, blocks * _BLOCK - columns]])
-    # One small matrix product sums up within blocks, so that the slow loop runs over blocks alone.
-    within = tf.reshape(tf.reshape(padded, [-1, _BLOCK]) @ _TRIANGLE, [rows, blocks, _BLOCK])
-    before = tf.cumsum(within[..., -1], axis=1, exclusive=True)  # [B, blocks]
-    sums = tf.reshape(within + before[..., tf.newaxis], [rows, blocks * _BLOCK])
+    strips = -(-columns // _STRIP)
+    padded = tf.pad(tf.cast(numbers, tf.float32), [[0, 0], [0, strips * _STRIP - columns]])
+    # One small matrix product sums up within strips, so that the slow loop runs over strips alone.
+    within = tf.reshape(tf.reshape(padded, [-1, _STRIP]) @ _TRIANGLE, [rows, strips, _STRIP])
+    before = tf.cumsum(within[..., -1], axis=1, exclusive=True)  # [B, strips]
+    sums = tf.reshape(within + before[..., tf.newaxis], [rows, strips * _STRIP])
     return tf.cast(sums[:, :columns], tf.int32)
 
 

@@ -213,7 +213,7 @@ def _check_service(data_service: str, seconds: float = 10) -> None:
     address = urllib.parse.urlsplit(data_service)
     try:
         if address.scheme != "grpc" or address.port is None:
-            raise InputError("it is no grpc://host:port")
+            raise InputError("it is not grpc://host:port")
         socket.create_connection((address.hostname or "", address.port), timeout=seconds).close()
     except (OSError, ValueError) as error:
         raise ConnectionError(

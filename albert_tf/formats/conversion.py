@@ -78,8 +78,8 @@ def convert(
     Raises:
       FileNotFoundError: the checkpoint, its config or the vocabulary is missing.
       FileExistsError: there is something at `output`.
-      ValueError: there is no such conversion, the checkpoint is damaged, holds NaN or does not fit its config
-        or its vocabulary, or the target has no such network.
+      ValueError: the conversion is unknown, the checkpoint is damaged, holds NaN or does not fit its config
+        or its vocabulary, or the target has no form for this network.
     """
     to_run = source in READERS and target == "run"
     if not to_run and not (source == "run" and target in WRITERS):
@@ -90,7 +90,7 @@ def convert(
         raise FileExistsError(f"{Path(output).absolute()} exists already: name another place")
     for what, path in (("vocabulary", vocabulary), ("config", config)):
         if path is not None and not Path(path).is_file():
-            raise FileNotFoundError(f"{path} is no file: the {what} is missing")
+            raise FileNotFoundError(f"{path} is not a file: the {what} is missing")
     if not to_run:
         if partial or config is not None:
             raise InputError("a run has a config and is converted whole: leave out config and partial")
@@ -153,7 +153,7 @@ def _from_hugging_face(path: Path, config: Path | None, partial: bool) -> Source
 def _from_hub(path: Path, config: Path | None, partial: bool) -> Source:
     modules = ", ".join(sorted(str(file.parent) for file in path.glob("*/saved_model.pb")))
     if modules and not (path / "saved_model.pb").exists():
-        raise FileNotFoundError(f"{path} is no module but holds some: name one of {modules}")
+        raise FileNotFoundError(f"{path} is not a module but holds some: name one of {modules}")
     beside = sorted((path / "assets").glob("albert_config*.json"))
     config = config or (beside[0] if beside else None)
     tensors = open_bundle(path / "variables" / "variables")

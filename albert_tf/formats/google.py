@@ -104,7 +104,7 @@ def google_config(config: AlbertConfig) -> dict[str, Any]:
     """What albert_config.json says of a network.
 
     Raises:
-      ValueError: google-research/albert has no such network; the message says all that is the matter.
+      ValueError: google-research/albert cannot express this network; the message says all that is the matter.
     """
     problems = []
     if config.sharing in ("attention", "ffn"):
@@ -120,7 +120,7 @@ def google_config(config: AlbertConfig) -> dict[str, Any]:
             "project_embeddings=True: it projects only where embedding_size and hidden_size differ"
         )
     if problems:
-        raise InputError(f"google-research/albert has no such network: {'; '.join(problems)}")
+        raise InputError(f"google-research/albert cannot express this network: {'; '.join(problems)}")
     values = {**whole_layers(config).to_dict(), **_HISTORICAL}
     return {key: value for key, value in values.items() if key not in _UNKNOWN}
 
@@ -133,7 +133,7 @@ def write_google(model: Any, folder: Path, step: int) -> None:
       folder: where to; it exists.
       step: training step, which Estimators look for.
     Raises:
-      ValueError: that code has no such network.
+      ValueError: that code cannot express this network.
       OSError, tf.errors.OpError: a file cannot be written.
     """
     write_json(folder / GOOGLE_FILE, google_config(model.config))

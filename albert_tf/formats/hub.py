@@ -135,7 +135,7 @@ def _read_graph(path: Path) -> Graph:
     try:
         module.ParseFromString(path.read_bytes())
     except DecodeError as error:
-        raise InputError(f"{path} is no SavedModel, or damaged: {error}") from error
+        raise InputError(f"{path} is not a SavedModel, or damaged: {error}") from error
     depths, operations = set(), set()
     for meta_graph in module.meta_graphs:
         for function in meta_graph.object_graph_def.concrete_functions.values():

@@ -166,14 +166,14 @@ def hugging_face_config(config: AlbertConfig, task: Mapping[str, Any]) -> dict[s
       config: the network's shape.
       task: what task.json says.
     Raises:
-      ValueError: transformers has no such network.
+      ValueError: transformers cannot express this network.
     """
     grouped = whole_layers(config)
     problems = grouping_problems(grouped, _group)
     if task.get("answerability"):
         problems.append("its AlbertForQuestionAnswering has no answer class")
     if problems:
-        raise InputError(f"transformers has no such network: {'; '.join(problems)}")
+        raise InputError(f"transformers cannot express this network: {'; '.join(problems)}")
     values = grouped.to_dict()
     for key in ("sharing", "project_embeddings"):
         del values[key]
@@ -211,7 +211,7 @@ def write_hugging_face(
       task: what task.json says.
       tokenizer: how text is normalised; None where there is no vocabulary.
     Raises:
-      ValueError: transformers has no such network.
+      ValueError: transformers cannot express this network.
       OSError: a file cannot be written.
     """
     write_json(folder / CONFIG, hugging_face_config(model.config, task))

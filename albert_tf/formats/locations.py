@@ -30,7 +30,7 @@ def unpacked(path: Path) -> Iterator[Path]:
     Yields:
       A folder, or a path that is none.
     Raises:
-      FileNotFoundError: there is no such archive.
+      FileNotFoundError: the archive does not exist.
       ValueError: the archive is damaged.
     """
     if not path.name.endswith((".tar.gz", ".tgz", ".tar")):
@@ -45,7 +45,7 @@ def unpacked(path: Path) -> Iterator[Path]:
                 while archive.fileobj is not None and archive.fileobj.read(1 << 20):
                     pass
         except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueError) as error:
-            raise InputError(f"{path} is no archive, or damaged: {error}") from error
+            raise InputError(f"{path} is not an archive, or damaged: {error}") from error
         yield _inner(Path(folder))
 
 

@@ -154,7 +154,9 @@ def _types(scores: np.ndarray, pieces: list[str], added: Iterable[Mapping[str, A
     types = [_USER_DEFINED if score == 0 else _NORMAL for score in scores.tolist()]
     for token in added:
         if token["id"] >= len(pieces) or pieces[token["id"]] != token["content"]:
-            raise InputError(f"{token['content']!r} was added to its pieces, and SentencePiece has no such")
+            raise InputError(
+                f"{token['content']!r} was added beside its pieces, as SentencePiece allows none"
+            )
         if token["special"]:
             types[token["id"]] = _CONTROL
         elif types[token["id"]] != _USER_DEFINED:

@@ -22,7 +22,7 @@ def open_bundle(prefix: Path) -> Tensors:
     Returns:
       Its tensors, under the names that they have there.
     Raises:
-      FileNotFoundError: there is no such checkpoint.
+      FileNotFoundError: the checkpoint does not exist.
       ValueError: it is damaged.
     """
     if not prefix.with_name(f"{prefix.name}.index").is_file():

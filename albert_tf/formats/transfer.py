@@ -97,7 +97,7 @@ def read_value(source: Source, name: str | None) -> np.ndarray | None:
       source: the checkpoint.
       name: of the variable.
     Raises:
-      ValueError: the checkpoint is damaged, or holds what is no number.
+      ValueError: the checkpoint is damaged, or holds non-finite values.
     """
     wanted = source.wanted.get(name or "")
     if wanted is None or wanted.name not in source.tensors.shapes:

@@ -43,7 +43,7 @@ def large_parts(config: AlbertConfig) -> dict[tuple[str, ...], int]:
     11671808
     """
     plan = sharing_plan(config)
-    attention, feed_forward = ({step[i] for step in plan} for i in (0, 1))
+    attention, feed_forward = ({pair[i] for pair in plan} for i in (0, 1))
     # Where blocks are not shared by all layers, there may be too many of them.
     depth = ("num_hidden_layers",) if config.sharing != "all" or config.num_hidden_groups > 1 else ()
     width, inner, embedding = config.hidden_size, config.intermediate_size, config.embedding_size

@@ -24,7 +24,7 @@ class TaskModel(keras.Model):
 
     Args:
       config: the network's shape.
-      remat: of the encoder, whether training computes each layer again in the backward pass.
+      remat: gradient checkpointing: training computes each layer of the encoder again in the backward pass.
       **kwargs: of keras.Model, such as `name` and `dtype`.
     """
 

@@ -37,7 +37,7 @@ def pretrain(settings: Pretraining, report: Callable[[str], None] = logging.info
     Raises:
       ValueError: settings contradict each other, or those of the run that is there; a file is damaged.
       FileNotFoundError: an input is missing.
-      TrainingFailed: a loss or a weight is not finite.
+      TrainingFailed: a loss or a weight is non-finite.
       Preempted: SIGTERM came, and the state is saved; or another host is lost.
       KeyboardInterrupt: Ctrl-C came; once training has begun, the state is saved.
     """

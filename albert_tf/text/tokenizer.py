@@ -95,8 +95,8 @@ class Tokenizer(keras.layers.Layer):
       lowercase: whether case is folded; False for cased vocabularies.
       strip_accents: whether accents are dropped; False for languages that distinguish by them.
     Raises:
-      FileNotFoundError: there is no such file.
-      ValueError: it is no SentencePiece model, lacks a special piece at its id, or remembers that its text
+      FileNotFoundError: the file does not exist.
+      ValueError: it is not a SentencePiece model, lacks a special piece at its id, or remembers that its text
         was normalised otherwise.
     """
 

@@ -67,8 +67,8 @@ class Vocabulary:
         Args:
           path: a SentencePiece model with 0 `<pad>`, 1 `<unk>`, 2 `[CLS]`, 3 `[SEP]`, 4 `[MASK]`.
         Raises:
-          FileNotFoundError: there is no such file.
-          ValueError: it is no SentencePiece model, or has another piece at one of the five ids.
+          FileNotFoundError: the file does not exist.
+          ValueError: it is not a SentencePiece model, or has another piece at one of the five ids.
         """
         path = Path(path)
         if not path.is_file():

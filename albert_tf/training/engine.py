@@ -101,7 +101,7 @@ def train_run(
       report: what is told of the start.
     Raises:
       ValueError: the execution is impossible here, or no checkpoint can be read.
-      TrainingFailed: a loss or a weight is not finite.
+      TrainingFailed: a loss or a weight is non-finite.
       Preempted: SIGTERM came, and the state is saved; or another host is lost.
       KeyboardInterrupt: Ctrl-C came; once training has begun, the state is saved.
     """
@@ -150,7 +150,9 @@ def _train(
     with sole_use(run) if hosts.is_chief else contextlib.nullcontext():
         if hosts.is_chief:
             for lost in clean_up(run):
-                report(f"ckpt-{lost} has no .index any more: its data is renamed to damaged-ckpt-{lost}")
+                report(
+                    f"ckpt-{lost} has lost its .index: its orphaned data is renamed to damaged-ckpt-{lost}"
+                )
         is_exact = keeps_iterator(strategy, execution.data_service)
         state, feed, iterator, damaged = restore(run, state, job.steps, draw, is_exact, report)
         every_host = over_hosts(strategy)

@@ -20,7 +20,7 @@ class Execution:
       precision: of the computation.
       accumulate: microbatches an update.
       xla: compile forward and backward with XLA.
-      remat: compute layers anew in the backward pass, for less memory (gradient checkpointing).
+      remat: gradient checkpointing: compute layers again in the backward pass, for less memory.
       data_service: address of a tf.data service, grpc://host:port, that makes the batches.
     Raises:
       ValueError: a setting is impossible.

@@ -22,7 +22,7 @@ from albert_tf.training.preemption import PreemptionNotice
 from albert_tf.training.profiler import Profiler
 from albert_tf.training.updates import Batch, Totals
 
-# Updates of float16 in a row whose gradients may be no numbers. Each halves the loss scale, which starts at
+# Updates of float16 in a row whose gradients may be non-finite. Each halves the loss scale, which starts at
 # 2^15: what more than these does not help, another will not.
 FLOAT16_PATIENCE = 30
 
@@ -74,7 +74,7 @@ class Work:
       figures: those of summed terms.
       examples_per_step: rows of the global batch.
       seq_length: positions of a row.
-      patience: updates in a row whose gradients may be no numbers: 0, or float16's.
+      patience: updates in a row whose gradients may be non-finite: 0, or float16's.
       is_chief: whether this host writes the run directory.
       any_host: whether any host says so; all of them call it at the same steps.
     """
@@ -101,10 +101,10 @@ def train(
       iterator: of the batches, whether or not it is a part of the state.
       settings: when to log, save and evaluate. What is evaluated is saved before: where memory or time does
         not suffice for an evaluation, no update is lost, and a resumed run makes up for it. It stays unless
-        the loss is not a number.
+        the loss is non-finite.
       work: what to do then.
     Raises:
-      TrainingFailed: a loss or a gradient is not finite.
+      TrainingFailed: a loss or a gradient is non-finite.
       Preempted: SIGTERM came; the state is saved.
       KeyboardInterrupt: Ctrl-C came; the state is saved.
     """
@@ -173,7 +173,7 @@ def delete_old_checkpoints(run: Path, keep: int) -> None:
 
 
 def all_finite(variables: Iterable[tf.Variable]) -> bool:
-    """Whether all values are numbers."""
+    """Whether all values are finite."""
     return all(bool(tf.reduce_all(tf.math.is_finite(tf.convert_to_tensor(x)))) for x in variables)
 
 
@@ -187,7 +187,7 @@ def _advice(what: str, first: int, last: int, failed: int, run: Path) -> str:
         good = f"the checkpoints there hold no better weights (of steps {', '.join(map(str, steps))})"
     else:
         good = "no checkpoint was written before"
-    what += " is not a number any more"
+    what += " became non-finite (NaN or infinity)"
     if failed > 1:
         what += f", in {failed} updates in a row,"
     return (

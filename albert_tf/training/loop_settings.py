@@ -25,7 +25,7 @@ class LoopSettings:
       profile: START:STOP, the updates between which TensorFlow's profiler writes a trace for TensorBoard.
 
     Raises:
-      ValueError: a number is below what it may be, or `profile` is no range.
+      ValueError: a number is below what it may be, or `profile` is not a range.
     """
 
     log_every: int = 100
@@ -49,7 +49,7 @@ class LoopSettings:
         match = re.fullmatch(r"(\d+):(\d+)", self.profile)
         if not match or not int(match[1]) < int(match[2]):
             raise InputError(
-                f"profile={self.profile!r} is no START:STOP with START before STOP, such as 10:20"
+                f"profile={self.profile!r} is not START:STOP with START before STOP, such as 10:20"
             )
         return range(int(match[1]), int(match[2]))
 

@@ -16,7 +16,7 @@ class Term(NamedTuple):
     """
 
     loss: tf.Tensor  # Σ weight · loss, in nats of a classification
-    correct: tf.Tensor  # Σ weight · (argmax = label); not a number of what is not a classification
+    correct: tf.Tensor  # Σ weight · (argmax = label); NaN where it is not a classification
     weight: tf.Tensor  # Σ weight
 
 

@@ -17,7 +17,7 @@ Gradients = dict[int, tf.Tensor]  # by the position of the variable in model.tra
 
 
 class Totals(NamedTuple):
-    """What several updates amount to; one has failed if its loss or gradient is not finite."""
+    """What several updates amount to; one has failed if its loss or gradient is non-finite."""
 
     terms: dict[str, Term]  # summed over the updates that did not fail
     gradient_norm: tf.Tensor  # of the last update, before clipping
@@ -153,7 +153,8 @@ def sum_over(function: Callable[[tf.Tensor], Any], count: int) -> Any:
     """function(0) + … + function(count - 1), any nested structure of tensors, one at a time in memory."""
     if count == 1:
         return function(tf.constant(0))
-    # From zeros: a loop that started with function(0) would run beside it, up to its first addition.
+    # The carry starts at zero: with function(0) in it, that one would be computed beside the loop, and two
+    # results would be in memory at once.
     traced = tf.function(function, autograph=False).get_concrete_function(tf.TensorSpec([], tf.int32))
     zeros = tf.nest.map_structure(lambda spec: tf.zeros(spec.shape, spec.dtype), traced.structured_outputs)
     _, total = tf.while_loop(
@@ -212,7 +213,7 @@ def _where(condition: tf.Tensor, values: Any) -> Any:
 
 
 def _is_finite(update: Update) -> tf.Tensor:
-    """Whether the losses and the gradient of an update are numbers."""
+    """Whether the losses and the gradient of an update are finite."""
     losses = [term.loss for term in update.terms.values()]
     return tf.reduce_all(tf.math.is_finite(tf.stack([*losses, update.gradient_norm])))
 

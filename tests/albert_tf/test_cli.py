@@ -201,7 +201,7 @@ def test_the_program_ends_with_its_status_and_nothing_but_its_line():
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr == (
-        "albert-tf evaluate: nowhere/config.json is missing: nowhere is no run directory\n"
+        "albert-tf evaluate: nowhere/config.json is missing: nowhere is not a run directory\n"
     )
 
 

@@ -52,7 +52,7 @@ def squad_scores(
       probabilities also `best_exact` and `best_f1`, had every question above a threshold no answer, and the
       best thresholds, `best_exact_thresh` and `best_f1_thresh`.
     Raises:
-      FileNotFoundError: there is no such file.
+      FileNotFoundError: the file does not exist.
       ValueError: a file is damaged or of another kind, or in 2.0 a question is missing in one.
     Source: evaluate-v1.1.py and evaluate-v2.0.py of rajpurkar.github.io/SQuAD-explorer.
     """

@@ -16,7 +16,7 @@ def term_metrics(terms: Mapping[str, Term]) -> dict[str, float]:
       terms: the summed terms by name, as numbers or scalar tensors.
     Returns:
       `loss`, the sum of the means, and `<term>_loss` (nats) and `<term>_accuracy` for each term, but for
-      regression only the loss. A term without any weight is not a number.
+      regression only the loss. A term without any weight is NaN.
     """
     means = {name: Term(*(float(part) for part in term)) for name, term in terms.items()}
     figures = {}

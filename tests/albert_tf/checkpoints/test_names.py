@@ -132,5 +132,5 @@ def test_whole_layers():
     assert variable_names(grouped, {"model": "encoder"}) == variable_names(unshared, {"model": "encoder"})
     assert whole_layers(CONFIGS["groups"]) == CONFIGS["groups"]
     for sharing in ("attention", "ffn"):
-        with pytest.raises(ValueError, match=f'sharing="{sharing}" has no such form'):
+        with pytest.raises(ValueError, match=f'sharing="{sharing}" has no form there'):
             whole_layers(CONFIGS[sharing])

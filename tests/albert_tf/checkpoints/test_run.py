@@ -119,7 +119,7 @@ def test_nothing_half_written(model, tmp_path, tiny_vocabulary):
     with pytest.raises(ValueError, match="lowercase='yes' must be true or false"):
         albert_tf.save(model, tmp_path / "run", tokenizer={"lowercase": "yes"})
     (tmp_path / "no.model").write_text("pieces")
-    with pytest.raises(ValueError, match=r"no\.model is no SentencePiece model"):
+    with pytest.raises(ValueError, match=r"no\.model is not a SentencePiece model"):
         albert_tf.save(model, tmp_path / "run", tmp_path / "no.model")
     with pytest.raises(ValueError, match=r"has 200 pieces, but the model has vocab_size=199"):
         small = albert_tf.AlbertEncoder(SMALL.replace(vocab_size=199))
@@ -149,7 +149,7 @@ def test_no_model_of_ours(tmp_path):
 @pytest.mark.parametrize("name", ["config.json", "task.json"])
 def test_missing_file(run, name):
     (run / name).unlink()
-    with pytest.raises(FileNotFoundError, match=rf"{name} is missing: .* is no run directory"):
+    with pytest.raises(FileNotFoundError, match=rf"{name} is missing: .* is not a run directory"):
         albert_tf.load(run)
 
 
@@ -158,7 +158,7 @@ def test_missing_file(run, name):
     [
         ("config.json", "{", "config.json"),
         ("config.json", '{"hidden_sise": 3}', "config.json: unknown config key 'hidden_sise'"),
-        ("task.json", "{", "task.json is no JSON file"),
+        ("task.json", "{", "task.json is not a JSON file"),
         ("task.json", "[]", "task.json must hold a JSON object"),
         ("task.json", '{"model": "oracle"}', "task.json: model='oracle' is none of encoder, pretrainer"),
         ("task.json", '{"model": "pretrainer"}', "task.json: sentence_objective is missing"),

@@ -18,8 +18,7 @@ from absl import logging
 import albert_tf
 from albert_tf import cli
 from albert_tf.corpus import prepare as corpus
-from albert_tf.corpus import reading
-from albert_tf.corpus import spills as runs
+from albert_tf.corpus import reading, spills
 from albert_tf.corpus.plan import PreparationFailed
 from albert_tf.corpus.prepare import prepare
 from albert_tf.data import Share, held_out_shards
@@ -107,7 +106,7 @@ def test_progress_is_told(tiny_corpus, tiny_vocabulary, tmp_path, monkeypatch):
     lines = []
     prepare(tiny_corpus, tmp_path / "out", tiny_vocabulary, shards=2, report=lines.append)
     told = [
-        re.fullmatch(r"(\d) of 1 pieces read, (\d) of 2 shards written: (.*)", line) for line in lines[:-1]
+        re.fullmatch(r"(\d) of 1 slices read, (\d) of 2 shards written: (.*)", line) for line in lines[:-1]
     ]
     assert told and all(told)
     counts = [(int(line[1]), int(line[2])) for line in told]
@@ -154,7 +153,7 @@ def test_saved_iterator_goes_on(prepared, tiny_vocabulary, tmp_path):
 
 
 def test_content_does_not_depend_on_the_pieces(prepared, tiny_corpus, tiny_vocabulary, tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "PIECE_BYTES", 700)
+    monkeypatch.setattr(reading, "SLICE_BYTES", 700)
     prepare(tiny_corpus, tmp_path / "out", tiny_vocabulary, shards=2, report=quiet)
     assert content(tmp_path / "out") == content(prepared)
 
@@ -244,7 +243,7 @@ def test_interrupted_and_started_again(prepared, tiny_corpus, tiny_vocabulary, t
         if written:
             raise KeyError("the power went off")
         written.append(name)
-        runs.write_shard(name, *arguments)
+        spills.write_shard(name, *arguments)
 
     def start(lines):
         prepare(tiny_corpus, tmp_path / "out", tiny_vocabulary, shards=2, report=lines.append)
@@ -257,8 +256,8 @@ def test_interrupted_and_started_again(prepared, tiny_corpus, tiny_vocabulary, t
     with pytest.raises(FileNotFoundError, match=r"out has no stats\.json.*run the same command again"):
         albert_tf.pretraining_dataset(tmp_path / "out", tiny_vocabulary)
 
-    monkeypatch.setattr(corpus, "write_shard", runs.write_shard)
-    monkeypatch.setattr(corpus, "write_run", None)  # the runs are there
+    monkeypatch.setattr(corpus, "write_shard", spills.write_shard)
+    monkeypatch.setattr(corpus, "write_spill", None)  # the spills are there
     before = (tmp_path / "out" / written[0]).stat()
     start([])
     assert (tmp_path / "out" / written[0]).stat() == before
@@ -274,13 +273,13 @@ def test_unfinished_with_other_settings_starts_over(
     prepared, tiny_corpus, tiny_vocabulary, tmp_path, monkeypatch
 ):
     def fails(name, *arguments):
-        runs.write_shard(name, *arguments)
+        spills.write_shard(name, *arguments)
         raise KeyError
 
     monkeypatch.setattr(corpus, "write_shard", fails)
     with pytest.raises(PreparationFailed):
         prepare(tiny_corpus, tmp_path / "out", tiny_vocabulary, shards=3, report=quiet)
-    monkeypatch.setattr(corpus, "write_shard", runs.write_shard)
+    monkeypatch.setattr(corpus, "write_shard", spills.write_shard)
     lines = []
     prepare(tiny_corpus, tmp_path / "out", tiny_vocabulary, shards=2, report=lines.append)
     assert lines[0] == f"{tmp_path / 'out'} was begun with other settings: starts over"
@@ -565,7 +564,7 @@ def test_a_failure_is_one_line(mode, tiny_vocabulary, tmp_path):
     )
     assert done.returncode == 1
     assert done.stdout == ""
-    (line,) = [line for line in done.stderr.splitlines() if " pieces read, " not in line]
+    (line,) = [line for line in done.stderr.splitlines() if " slices read, " not in line]
     assert line.startswith("albert-tf prepare: text.gz is damaged or cut off (CRC check failed")
     assert line.endswith("rename it if it is not compressed")
     assert {path.name for path in tmp_path.iterdir()} == {"text.gz"}
@@ -583,7 +582,7 @@ def test_a_failure_is_one_line(mode, tiny_vocabulary, tmp_path):
         (
             '{"title": "x"}\n[1]\nA sentence.\n{"text": " "}\n',
             "jsonl",
-            r"input_format=jsonl, text_field=text: dropped_invalid_json 1 .lines that are no JSON., "
+            r"input_format=jsonl, text_field=text: dropped_invalid_json 1 .lines that are not JSON., "
             r"dropped_without_text_field 2 .*, dropped_empty 1 .*; name other files or another format",
         ),
     ],

@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert_tf.corpus import reading
-from albert_tf.corpus.reading import FORMATS, Piece, check_beginning, pieces, read_piece
+from albert_tf.corpus.reading import FORMATS, FileSlice, check_beginning, file_slices, read_slice
 from albert_tf.data.documents import LONGEST_DOCUMENT
 from albert_tf.text.raw.long_lines import PART
 
 
 def read(content, input_format="lines", begin=0, end=None, name="text.txt"):
     counts = collections.Counter()
-    piece = Piece(0, name, begin, len(content) if end is None else end)
-    parts = list(read_piece(piece, io.BytesIO(content), input_format, "text", counts))
+    file_slice = FileSlice(0, name, begin, len(content) if end is None else end)
+    parts = list(read_slice(file_slice, io.BytesIO(content), input_format, "text", counts))
     return [part.sentences for part in parts], counts
 
 
@@ -88,16 +88,16 @@ def test_what_is_not_text():
 
 @pytest.mark.parametrize("input_format", FORMATS)
 def test_each_piece_counts_what_is_not_utf8(input_format):
-    """And names the line as it is in the file, whether the piece begins with it or in the line before."""
+    """And names the line as it is in the file, whether the slice begins with it or in the line before."""
     lines = [b"one", b"", b"two", b"l'\xe9t\xe9 a cess\xe9 d\xe9j\xe0, et la neige vient", b"", b"three"]
     content = b"\n".join(lines)
     begin = content.index(b"l'")
     for first in range(begin + 1):
-        piece = Piece(0, "text.txt", first, len(content))
+        file_slice = FileSlice(0, "text.txt", first, len(content))
         with pytest.raises(ValueError, match=r"text\.txt is not .* in line 4: .*iconv -f WINDOWS-1252 "):
-            list(read_piece(piece, io.BytesIO(content), input_format, "text", collections.Counter()))
-    behind = Piece(0, "text.txt", begin + 1, len(content))
-    list(read_piece(behind, io.BytesIO(content), input_format, "text", collections.Counter()))
+            list(read_slice(file_slice, io.BytesIO(content), input_format, "text", collections.Counter()))
+    behind = FileSlice(0, "text.txt", begin + 1, len(content))
+    list(read_slice(behind, io.BytesIO(content), input_format, "text", collections.Counter()))
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,9 @@ def test_a_long_document_comes_in_parts_with_one_head():
     lines = [b"%d " % i + b"x" * 1000 for i in range(400)]
     counts = collections.Counter()
     content = b"\n".join(lines) + b"\n\nshort"
-    *parts, last = read_piece(Piece(0, "text.txt", 0, len(content)), io.BytesIO(content), "lines", "", counts)
+    *parts, last = read_slice(
+        FileSlice(0, "text.txt", 0, len(content)), io.BytesIO(content), "lines", "", counts
+    )
     assert len(parts) == 4
     assert [line for part in parts for line in part.sentences] == lines
     assert {part.head for part in parts} == {b"\n".join(lines)[:4096]}
@@ -171,7 +173,7 @@ def test_pieces_hold_each_document_once(lines, size, last_newline, input_format)
 
 
 def test_pieces_cover_files():
-    found = pieces([("a.txt", (64 << 20) + 5), ("b.gz", 1 << 30), ("empty.txt", 0), ("c.txt", 1)])
+    found = file_slices([("a.txt", (64 << 20) + 5), ("b.gz", 1 << 30), ("empty.txt", 0), ("c.txt", 1)])
     assert [(p.file, p.end - p.begin) for p in found] == [
         ("a.txt", 32 << 20),
         ("a.txt", 32 << 20),

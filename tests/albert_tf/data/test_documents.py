@@ -5,7 +5,7 @@ import io
 import pytest
 import tensorflow as tf
 
-from albert_tf.corpus.reading import Piece, read_piece
+from albert_tf.corpus.reading import FileSlice, read_slice
 from albert_tf.data import documents
 from albert_tf.data.documents import (
     corpus_documents,
@@ -74,8 +74,8 @@ def test_an_over_long_line_is_many_sentences(tmp_path):
     content = b"one\ntwo\n" + b"word " * 600_000 + b"\n\n" + b"x" * 5000 + b"\n"
     (tmp_path / "text.txt").write_bytes(content)
     parts = as_lines(text_documents(str(tmp_path / "text.txt")))
-    piece = Piece(0, "text.txt", 0, len(content))
-    prepared = read_piece(piece, io.BytesIO(content), "lines", "", collections.Counter())
+    file_slice = FileSlice(0, "text.txt", 0, len(content))
+    prepared = read_slice(file_slice, io.BytesIO(content), "lines", "", collections.Counter())
     sentences = [line for part in parts for line in part]
     assert sentences == [line.decode() for part in prepared for line in part.sentences]
     assert " ".join(sentences[:-5]).encode() == content[:8].replace(b"\n", b" ") + content[8:3_000_007]

@@ -128,7 +128,7 @@ def test_vocabulary_of_another_size(golden, tmp_path, tiny_vocabulary, source):
     with pytest.raises(ValueError, match=r"spiece\.model has 200 pieces, the config says vocab_size="):
         convert(source, "run", folder, tmp_path / "run", vocabulary=tiny_vocabulary)
     (tmp_path / "no.model").write_bytes(b"nothing of the kind")
-    with pytest.raises(ValueError, match=r"no\.model is no SentencePiece model"):
+    with pytest.raises(ValueError, match=r"no\.model is not a SentencePiece model"):
         convert(source, "run", folder, tmp_path / "run", vocabulary=tmp_path / "no.model")
     assert [path.name for path in tmp_path.iterdir()] == ["no.model"]
 
@@ -170,7 +170,7 @@ def test_files_that_are_missing_or_in_the_way(folder, tmp_path):
         ):
             convert(source, target, folder, tmp_path / "run")
     for what in ("vocabulary", "config"):
-        with pytest.raises(FileNotFoundError, match=rf"nothing is no file: the {what} is missing"):
+        with pytest.raises(FileNotFoundError, match=rf"nothing is not a file: the {what} is missing"):
             convert("google", "run", folder, tmp_path / "run", **{what: tmp_path / "nothing"})
     for source in ("google", "huggingface", "hub", "run"):
         with pytest.raises(FileNotFoundError, match="nowhere"):
@@ -209,7 +209,7 @@ def test_sizes_are_compared_before_memory_is_taken(folder, tmp_path):
 def test_archives_that_lead_out_of_their_folder(folder, tmp_path):
     with tarfile.open(tmp_path / "evil.tar.gz", "w:gz") as archive:
         archive.add(folder / "albert_config.json", "../../escaped.json")
-    with pytest.raises(ValueError, match=r"evil\.tar\.gz is no archive, or damaged"):
+    with pytest.raises(ValueError, match=r"evil\.tar\.gz is not an archive, or damaged"):
         convert("google", "run", tmp_path / "evil.tar.gz", tmp_path / "run")
 
 

@@ -68,7 +68,7 @@ def test_damaged(module, tmp_path):
     graph = module / "saved_model.pb"
     content = graph.read_bytes()
     for damaged, message in (
-        (content[:-100], r"saved_model\.pb is no SavedModel, or damaged"),
+        (content[:-100], r"saved_model\.pb is not a SavedModel, or damaged"),
         (b"", r"saved_model\.pb does not tell num_hidden_layers: name a config"),
     ):
         graph.write_bytes(damaged)
@@ -84,7 +84,9 @@ def test_folder_of_modules(tmp_path):
     for name in ("encoder", "preprocessor"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "saved_model.pb").touch()
-    with pytest.raises(FileNotFoundError, match=r"no module but holds some: name one of .*/encoder, .*/prep"):
+    with pytest.raises(
+        FileNotFoundError, match=r"is not a module but holds some: name one of .*/encoder, .*/prep"
+    ):
         convert("hub", "run", tmp_path, tmp_path / "run")
 
 

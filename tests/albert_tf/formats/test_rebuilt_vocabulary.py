@@ -160,7 +160,7 @@ WRONG = {
     "damaged": (["normalizer", "normalizers", -1], {"precompiled_charsmap": "AA"}, "charsmap is damaged"),
     "no space": (["pre_tokenizer", "pretokenizers", 1], {"prepend_scheme": "never"}, "must be 'always'"),
     "words": (["pre_tokenizer", "pretokenizers", 0], {"type": "Digits"}, "Digits and Metaspace, is not an A"),
-    "more": (["added_tokens", 12], {"id": 200, "content": "<new>"}, "'<new>' was added to its pieces"),
+    "more": (["added_tokens", 12], {"id": 200, "content": "<new>"}, "'<new>' was added beside its pieces"),
     "split off": (["added_tokens", 12], {"id": 99, "content": None}, "was made a token of its own"),
     "not its form": (["normalizer"], {"normalizers": None}, "is not as transformers writes it"),
 }

@@ -13,7 +13,7 @@ def test_impossible_intervals_are_refused(changes):
 
 @pytest.mark.parametrize("profile", ["10", "3:3", "7:2", "a:b", "-1:4"])
 def test_impossible_profiles_are_refused(profile):
-    with pytest.raises(ValueError, match="is no START:STOP"):
+    with pytest.raises(ValueError, match="is not START:STOP"):
         LoopSettings(profile=profile)
 
 

@@ -19,8 +19,8 @@ from albert_tf.errors import InputError, is_tensorflows
 def writing(path: Path, temporary: Path) -> Iterator[None]:
     """Has errors of the system name what is written: errno and filename say which disk is full.
 
-    Python names no file in what `write` raises; TensorFlow's errors are none of the system's, though their
-    text ends as those do.
+    Python names no file in what `write` raises; TensorFlow's errors are not OSErrors, though their text ends
+    as those do.
 
     Args:
       path: the name that the user knows.

@@ -1,4 +1,4 @@
-"""What the ways of running an update cost in time and memory: recomputation, microbatches, two devices.
+"""What ways to run an update cost in time and memory: gradient checkpointing, microbatches, two devices.
 
     python benchmarks/update.py
 

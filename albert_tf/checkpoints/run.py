@@ -207,8 +207,8 @@ def save(
       task: of a new run: further entries of task.json, such as `labels`.
     Raises:
       FileExistsError: the run has a checkpoint of this step, or the directory holds something else.
-      ValueError: the run is of another model, the model is none of ours, or the vocabulary none of the
-        model's or of another tokenizer.
+      ValueError: the run is of another model, the model is not one of this package, or the vocabulary does
+        not fit the model, or has another tokenizer.
       OSError: a file cannot be read or written.
     """
     run, entries = Path(run_dir), {**(task or {}), **task_of(model)}
@@ -251,7 +251,7 @@ class StoredModel(NamedTuple):
     config: AlbertConfig
     task: dict[str, Any]
     shapes: dict[str, tuple[int, ...]]  # of its variables by name
-    read: Callable[[str], np.ndarray | None]  # the value of one of them; None for what is none
+    read: Callable[[str], np.ndarray | None]  # the value of one of them; None for what is not a variable
 
 
 def stored_model(run_dir: PathLike, step: int | None = None) -> StoredModel:

@@ -95,7 +95,7 @@ def delete_checkpoint(run: PathLike, step: int) -> None:
 
 
 def set_aside(run: PathLike, step: int) -> None:
-    """Renames the files of a checkpoint to `damaged-ckpt-<step>.*`: the run has none of it any more."""
+    """Renames the files of a checkpoint to `damaged-ckpt-<step>.*`: it is no longer one of the run's."""
     prefix = checkpoint_prefix(run, step)
     for file in sorted(prefix.parent.glob(f"{prefix.name}.*"), key=lambda file: file.suffix != ".index"):
         file.replace(file.with_name(f"damaged-{file.name}"))

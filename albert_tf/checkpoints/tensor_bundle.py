@@ -61,7 +61,7 @@ class OtherPipeline(InputError):
     """A checkpoint's iterator is of another input pipeline, as an older version made it."""
 
 
-# What says nothing of the files themselves.
+# Errors that do not mean that the files are damaged.
 _SOUND = {
     AssertionError: "is of another model, or of other training",
     tf.errors.PermissionDeniedError: "cannot be read",

@@ -55,11 +55,11 @@ def _complete_documents(
     """The documents that these lines complete.
 
     Args:
-      begun: what the lines before have begun and not given out, or "", and the bucket of what they have given
-        out of the same document, or -1.
+      begun: the carry of the scan: the text of a document that the lines before have begun, or "", and the
+        bucket of the part of it that they have already given out, or -1.
       lines: string [n], without whitespace around them.
     Returns:
-      The same for the lines that follow, and the complete documents with their buckets, string and int64
+      The carry for the lines that follow, and the complete documents with their buckets, string and int64
       [documents].
     """
     begun_text, begun_bucket = begun

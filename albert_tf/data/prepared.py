@@ -84,7 +84,7 @@ def prepared_files(folder: str, split: str) -> list[str]:
 def check_sizes(folder: str, files: Iterable[str]) -> None:
     """ValueError unless the shards among these files have the sizes that the folder's stats.json names.
 
-    A file that is cut off between two records can be told from a whole one by nothing else.
+    Nothing else tells a file that is cut off between two records from a whole one.
     """
     shards = read_stats(folder)["shards"]
     for file in files:
@@ -101,7 +101,7 @@ def read_stats(folder: str) -> dict[str, Any]:
     """What stats.json of a prepared corpus says.
 
     Raises:
-      FileNotFoundError: there is none: the folder is none of `prepare`, or the command was interrupted.
+      FileNotFoundError: there is none: the folder is not from `prepare`, or the command was interrupted.
       ValueError: it is not what `prepare` writes.
     """
     path = stats_path(folder)

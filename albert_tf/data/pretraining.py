@@ -98,7 +98,7 @@ def pretraining_dataset(
     Raises:
       FileNotFoundError: an input or the vocabulary does not exist.
       ConnectionError: the tf.data service does not answer.
-      ValueError: an argument is impossible, the vocabulary is none of ALBERT's, remembers that its text was
+      ValueError: an argument is impossible, the vocabulary is not one for ALBERT, remembers that its text was
         normalised otherwise, or is not the one that the data was prepared with, a file is not text or a
         damaged .gz, or there is no text.
     """

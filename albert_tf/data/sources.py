@@ -121,7 +121,7 @@ def to_evaluate_on(inputs: str | os.PathLike | Iterable[str | os.PathLike]) -> l
     """The files of the inputs, each folder of `prepare` replaced by the shards that it holds out.
 
     Raises:
-      FileNotFoundError: a folder is none of `prepare`.
+      FileNotFoundError: a folder is not from `prepare`.
       ValueError: nothing is held out in a folder.
     """
     found: list[str] = []

@@ -32,7 +32,7 @@ _TRAINING = re.compile(
 )
 _SLOT = re.compile(r".*/((adam|lamb)_[mv]|Adam(_1)?|Momentum|ExponentialMovingAverage)(_\d+)?")
 
-# Scopes of networks that are none of these, and whose they are.
+# Scopes that tell networks of other kinds, and whose they are.
 _OTHERS = {"/layer_shared/": "brightmart/albert_zh", "/encoder/layer_0/": "BERT"}
 
 # What its configs say beside the fields that they share with ours.

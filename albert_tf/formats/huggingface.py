@@ -65,7 +65,7 @@ def hugging_face_source(
       What to compare and to read. The pooler may be missing, since AlbertForQuestionAnswering,
       AlbertForTokenClassification and AlbertForMaskedLM have none.
     Raises:
-      ValueError: the config describes another network, or one that is none of ours.
+      ValueError: the config describes another network, or one that this package does not have.
     """
     values, shape = read_json(config), AlbertConfig.from_json_file(config)
     prefix = find_prefix(tensors, HUGGING_FACE_SCOPE, "embeddings.word_embeddings.weight")

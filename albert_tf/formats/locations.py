@@ -28,7 +28,7 @@ def unpacked(path: Path) -> Iterator[Path]:
     Args:
       path: a .tar.gz, .tgz or .tar file, or anything else.
     Yields:
-      A folder, or a path that is none.
+      A folder, or the path itself where it is not an archive.
     Raises:
       FileNotFoundError: the archive does not exist.
       ValueError: the archive is damaged.

@@ -62,5 +62,5 @@ def sentence_weights(labels: tf.Tensor) -> tf.Tensor:
 def pretraining_figures(terms: Mapping[str, Term]) -> dict[str, float]:
     """Mean losses and accuracies of summed terms, and the masked tokens' perplexity."""
     figures = term_metrics(terms)
-    # Beyond e^88 there are no float32 numbers, which TensorBoard takes.
+    # TensorBoard takes float32, which ends at about e^88.
     return {**figures, "mlm_perplexity": float(np.exp(np.minimum(figures["mlm_loss"], 88)))}

@@ -66,7 +66,7 @@ class Logbook:
 
     def record(self, step: int, figures: Mapping[str, float]) -> None:
         """Writes a line of figures everywhere; the names of an evaluation begin with `eval_`."""
-        # JSON has no infinity, which a gradient of float16 may be that was left out.
+        # JSON has no infinity; a gradient norm of float16 may be infinite, of an update that was skipped.
         numbers = {name: value if math.isfinite(value) else None for name, value in figures.items()}
         self._jsonl.write(json.dumps({"step": step, **numbers}) + "\n")
         self._jsonl.flush()

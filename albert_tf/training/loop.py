@@ -100,8 +100,8 @@ def train(
       state: where training starts, and what checkpoints hold.
       iterator: of the batches, whether or not it is a part of the state.
       settings: when to log, save and evaluate. What is evaluated is saved before: where memory or time does
-        not suffice for an evaluation, no update is lost, and a resumed run makes up for it. It stays unless
-        the loss is non-finite.
+        not suffice for an evaluation, no update is lost, and a resumed run makes up for it. A checkpoint
+        whose evaluation has a non-finite loss is deleted.
       work: what to do then.
     Raises:
       TrainingFailed: a loss or a gradient is non-finite.

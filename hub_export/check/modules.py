@@ -33,7 +33,7 @@ TEXT_OPS = {
     "SentencepieceTokenizeWithOffsetsOp",
 }
 
-# A TPU's host does not run the first, a server none of the others.
+# A TPU's host does not run Assert, and a server cannot run the others, which call Python.
 FORBIDDEN_OPS = {"Assert", "PyFunc", "EagerPyFunc", "PyFuncStateless"}
 
 # Of two components at least: a piece of a vocabulary may begin with a slash.

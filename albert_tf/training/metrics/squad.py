@@ -116,7 +116,7 @@ def _first_figures(
 
 
 def _second_score(question: _Question, predicted: str) -> Score:
-    # An annotation of which normalisation leaves nothing is none.
+    # An annotation that normalisation leaves empty does not count.
     answers = [answer for answer in question.answers if normalized_answer(answer)] or [""]
     if answers == [""] or not normalized_answer(predicted):
         return Score(*[float(normalized_answer(predicted) == answers[0])] * 2)

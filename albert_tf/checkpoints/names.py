@@ -18,9 +18,6 @@ from albert_tf.model.sharing import BlockPath, sharing_plan
 # Before the names of the encoder, not of the heads.
 GOOGLE_SCOPE, HUGGING_FACE_SCOPE = "bert/", "albert."
 
-# More than any network has.
-_MAX_BLOCKS = 10_000
-
 
 class VariableEntry(NamedTuple):
     """One variable of a layer: its name in Hugging Face's models, its shapes in letters of `sizes`."""
@@ -204,15 +201,11 @@ def variable_names(config: AlbertConfig, task: Mapping[str, Any]) -> list[Names]
       task: what `task_of` says of the model.
     Returns:
       One entry a variable.
-    Raises:
-      ValueError: the config is damaged, not that of a network.
 
     >>> names = variable_names(AlbertConfig(), {"model": "encoder"})
     >>> names[-2].google, names[-2].hugging_face, names[-2].shape
     ('bert/pooler/dense/kernel', 'albert.pooler.weight', (768, 768))
     """
-    if config.num_hidden_layers * config.inner_group_num > _MAX_BLOCKS:
-        raise InputError(f"num_hidden_layers={config.num_hidden_layers} is more than any network has")
     plan = sharing_plan(config)
     layers = [*EMBEDDINGS, *(PROJECTION if config.has_projection else ())]
     for path in dict.fromkeys(pair.attention for pair in plan):

@@ -195,7 +195,9 @@ def test_a_run_is_converted_whole(run, tmp_path):
 def test_config_deeper_than_any_network(folder, tmp_path):
     config = json.loads((folder / "albert_config.json").read_text())
     (folder / "albert_config.json").write_text(json.dumps({**config, "num_hidden_layers": 10**9}))
-    with pytest.raises(ValueError, match=r"albert_config\.json: num_hidden_layers=1000000000 times .* must be at most 10000"):
+    with pytest.raises(
+        ValueError, match=r"albert_config\.json: num_hidden_layers=1000000000 times .* must be at most 10000"
+    ):
         convert("google", "run", folder, tmp_path / "run")
 
 

@@ -19,8 +19,9 @@ _LARGEST = float(np.finfo(np.float32).max)
 _NOT_NEGATIVE = (lambda x: 0 <= x <= _LARGEST, "a number of float32 that is not negative")
 _POSITIVE = (lambda x: 0 < x <= _LARGEST, "a positive number of float32")
 _BELOW_1 = (lambda x: 0 <= x < 1, "at least 0 and below 1")
+_COUNT = (lambda x: 1 <= x < 2**31, "at least 1 and below 2^31")
 
-# What the numbers must be of some fields must be; None where a field may be that.
+# What the numbers of all recipes must be, by their fields' names; None where a field may be that.
 _NUMBERS: dict[str, tuple[Callable[[float], bool], str]] = {
     "learning_rate": _NOT_NEGATIVE,
     "weight_decay": _NOT_NEGATIVE,
@@ -30,13 +31,17 @@ _NUMBERS: dict[str, tuple[Callable[[float], bool], str]] = {
     "clip_norm": (_POSITIVE[0], f"{_POSITIVE[1]}; none turns clipping off"),
     "short_seq_prob": (lambda x: 0 <= x <= 1, "between 0 and 1"),
     "masked_lm_prob": (lambda x: 0 < x < 1, "above 0 and below 1"),
-    "max_ngram": (lambda x: x >= 1, "at least 1"),
+    "dropout": _BELOW_1,
+    "classifier_dropout": _BELOW_1,
+    "epochs": _POSITIVE,
+    **dict.fromkeys(("batch_size", "steps", "seq_length", "max_ngram"), _COUNT),
+    **dict.fromkeys(("doc_stride", "max_query_length", "max_answer_length", "n_best"), _COUNT),
 }
 _ANY = (lambda x: True, "")
 
 
-def _check_types_and_numbers(record: Any) -> None:
-    """ValueError, with its name, for a value of another type than its field's, or outside of _NUMBERS."""
+def check_fields(record: Any) -> None:
+    """ValueError, with its name, for a value of another type than its field's or an impossible number."""
     for field in dataclasses.fields(record):
         value = getattr(record, field.name)
         if dataclasses.is_dataclass(value):
@@ -74,7 +79,7 @@ class ExampleSettings:
     whole_word: bool = True
 
     def __post_init__(self) -> None:
-        _check_types_and_numbers(self)
+        check_fields(self)
         check_sentence_objective(self.sentence_objective)
         specials = self.segments + 1
         if self.seq_length < specials + 2:
@@ -134,10 +139,7 @@ class PretrainingRecipe:
     examples: ExampleSettings = ExampleSettings()
 
     def __post_init__(self) -> None:
-        _check_types_and_numbers(self)
-        for name in ("batch_size", "steps"):
-            if not 1 <= getattr(self, name) < 2**31:
-                raise InputError(f"{name}={getattr(self, name)} must be at least 1 and below 2^31")
+        check_fields(self)
         if not 0 <= self.warmup_steps <= self.steps:
             raise InputError(
                 f"warmup_steps={self.warmup_steps} must lie between 0 and steps={self.steps}: set both "

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import math
 from typing import Any
 
-from albert_tf.config import AlbertConfig, check_type
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.recipes import check_fields
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,9 +32,7 @@ class QuestionSettings:
     n_best: int = 20
 
     def __post_init__(self) -> None:
-        _check_types(self)
-        for field in dataclasses.fields(self):
-            _check_count(field.name, getattr(self, field.name))
+        check_fields(self)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -75,19 +74,12 @@ class FinetuningRecipe:
     clip_norm: float | None = 1.0
 
     def __post_init__(self) -> None:
-        _check_types(self)
-        for name, (fits, what) in _NUMBERS.items():
-            value = getattr(self, name)
-            if value is not None and not fits(value):
-                raise InputError(f"{name}={value} must be {what}")
-        for name in ("batch_size", "seq_length", "steps"):
-            if (count := getattr(self, name)) is not None:
-                _check_count(name, count)
+        check_fields(self)
         if (self.steps is None) == (self.epochs is None):
             raise InputError(
                 f"steps={self.steps} and epochs={self.epochs}: one of them says when to stop, not both"
             )
-        if self.warmup_steps is not None and not 0 <= self.warmup_steps <= (self.steps or _MOST):
+        if self.warmup_steps is not None and not 0 <= self.warmup_steps <= (self.steps or math.inf):
             raise InputError(
                 f"warmup_steps={self.warmup_steps} must lie between 0 and steps={self.steps}: set both (what "
                 "is not set is the recipe's)"
@@ -119,35 +111,6 @@ class FinetuningRecipe:
             attention_probs_dropout_prob=self.dropout,
             classifier_dropout_prob=self.classifier_dropout,
         )
-
-
-_MOST = 2**31 - 1
-_NOT_NEGATIVE = (lambda x: 0 <= x < float("inf"), "a finite number that is not negative")
-_POSITIVE = (lambda x: 0 < x < float("inf"), "a positive number")
-_BELOW_1 = (lambda x: 0 <= x < 1, "at least 0 and below 1")
-
-# What the numbers must be that are not counts; None where a field may be that.
-_NUMBERS: dict[str, tuple[Callable[[float], bool], str]] = {
-    "learning_rate": _NOT_NEGATIVE,
-    "epochs": _POSITIVE,
-    "dropout": _BELOW_1,
-    "classifier_dropout": _BELOW_1,
-    "weight_decay": _NOT_NEGATIVE,
-    "beta_1": _BELOW_1,
-    "beta_2": _BELOW_1,
-    "epsilon": _POSITIVE,
-    "clip_norm": (_POSITIVE[0], f"{_POSITIVE[1]}; none turns clipping off"),
-}
-
-
-def _check_types(record: Any) -> None:
-    for field in dataclasses.fields(record):
-        check_type(field.name, field.type, getattr(record, field.name))
-
-
-def _check_count(name: str, value: int) -> None:
-    if not 1 <= value <= _MOST:
-        raise InputError(f"{name}={value} must be at least 1 and below 2^31")
 
 
 def _paper(

@@ -74,7 +74,10 @@ def test_the_network_gets_the_dropouts():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"learning_rate": float("nan")}, "learning_rate=nan must be a finite number that is not negative"),
+        (
+            {"learning_rate": float("nan")},
+            "learning_rate=nan must be a number of float32 that is not negative",
+        ),
         ({"learning_rate": "1e-5"}, "learning_rate='1e-5' must be of type float"),
         ({"batch_size": 0}, "batch_size=0 must be at least 1"),
         ({"seq_length": 2**31}, r"seq_length=2147483648 must be at least 1 and below 2\^31"),
@@ -86,7 +89,7 @@ def test_the_network_gets_the_dropouts():
         ({"warmup_steps": -1}, "warmup_steps=-1 must lie between"),
         ({"dropout": 1.0}, r"dropout=1\.0 must be at least 0 and below 1"),
         ({"classifier_dropout": -0.1}, r"classifier_dropout=-0\.1 must be at least 0"),
-        ({"clip_norm": 0.0}, r"clip_norm=0\.0 must be a positive number; none turns clipping off"),
+        ({"clip_norm": 0.0}, r"clip_norm=0\.0 must be a positive number of float32; none turns"),
         ({"epsilon": float("inf")}, "epsilon=inf must be a positive number"),
     ],
 )

@@ -140,6 +140,13 @@ def test_call_training_is_the_call_in_training(encoder, tensors, expected):
     assert np.abs(first - expected["pooled_output"]).max() < 2
 
 
+def test_dropout_is_live_in_the_heads_in_training_only(encoder, inputs, tensors):
+    for head, logits, fed in ((encoder.mlm, "mlm_logits", inputs), (encoder.sop, "sop_logits", tensors)):
+        for training, least, most in ((True, 1e-3, np.inf), (False, 0, 1e-6)):
+            first, second = (head(fed, training=training)[logits] for _ in range(2))
+            assert least <= np.abs(first - second).max() <= most
+
+
 def test_encoder_6_fit_in_a_keras_model(exported, tensors):
     ids = {name: keras.Input([None], dtype=tf.int32, name=name) for name in tensors}
     pooled = hub.KerasLayer(str(exported.encoder), trainable=True)(ids)["pooled_output"]

@@ -158,6 +158,12 @@ def test_hash_ranges_divide_the_corpus():
     assert (in_hash_range(buckets, (0.1, 1.0)).numpy() == ~held_out).all()
 
 
+def test_a_hash_at_the_edge_of_two_ranges_lies_in_the_second_alone():
+    buckets = tf.constant([0, 2**28 - 1, 2**28, 2**30 - 1], tf.int64)
+    assert in_hash_range(buckets, (0.0, 0.25)).numpy().tolist() == [True, True, False, False]
+    assert in_hash_range(buckets, (0.25, 1.0)).numpy().tolist() == [False, False, True, True]
+
+
 def test_hash_is_that_of_the_first_4096_bytes():
     texts = ["x" * 4096 + "a", "x" * 4096 + "b", "x" * 4095 + "a", "x" * 4095 + "b"]
     one, same, first, other = hash_bucket(tf.constant(texts)).numpy()

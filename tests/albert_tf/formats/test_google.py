@@ -12,6 +12,7 @@ import albert_tf
 from albert_tf.checkpoints import read_task, task_of
 from albert_tf.checkpoints.names import variable_names
 from albert_tf.formats import convert
+from albert_tf.formats.google import _layer_normalization
 from tests.albert_tf.formats import tf1
 from tests.tiny import TINY
 
@@ -170,6 +171,12 @@ def test_layer_norms_that_keras_named(folder, tmp_path, golden):
     assert sum("layer_normalization" in name for name in tf1.read(folder / "model.ckpt-best")) == 8
     convert("google", "run", folder, tmp_path / "run")
     check_weights(tmp_path / "run", golden / "tf1" / "shared")
+
+
+def test_layer_norms_that_keras_named_are_in_the_order_of_their_numbers():
+    names = [f"group_0/layer_normalization_{number}/gamma" for number in (10, 9)]
+    expected = {"group_0/LayerNorm_1/gamma": names[0], "group_0/LayerNorm/gamma": names[1]}
+    assert _layer_normalization(names) == expected
 
 
 @pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16, tf.float64])

@@ -6,6 +6,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf import AlbertClassifier, AlbertMultipleChoice, AlbertSpanLabeler, AlbertTokenClassifier
+from albert_tf.model.tasks import head_seeds
 from tests.tiny import TINY
 
 SMALL = TINY.replace(num_hidden_layers=1)
@@ -120,6 +121,12 @@ def test_dropout_before_the_logits_in_training_only(kind):
     np.testing.assert_array_equal(
         without(batch, training=True, seed=seed)["logits"], without(batch)["logits"]
     )
+
+
+def test_the_head_drops_by_a_seed_that_the_encoder_does_not_have():
+    pairs = [head_seeds(True, tf.constant([number, 0])) for number in range(10)]
+    seeds = [(number, 0) for number in range(10)] + [tuple(x.numpy()) for pair in pairs for x in pair]
+    assert len(set(seeds)) == 30
 
 
 def test_bad_input():

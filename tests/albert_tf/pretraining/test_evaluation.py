@@ -55,6 +55,12 @@ def test_the_batch_size_decides_about_no_figure(run, stored):
             assert other == pytest.approx(same[0], rel=1e-5)
 
 
+def test_each_pass_masks_the_text_anew(run, tiny_corpus):
+    one, two = (evaluate_run(run, [str(tiny_corpus)], batch_size=4, passes=passes) for passes in (1, 2))
+    assert 1.8 < two["examples"] / one["examples"] < 2.2
+    assert abs(two["eval_mlm_loss"] - one["eval_mlm_loss"]) > 1e-4
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

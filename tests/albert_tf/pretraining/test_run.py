@@ -13,9 +13,11 @@ from albert_tf.checkpoints import checkpoint_parts, checkpoint_steps
 from albert_tf.data.prepared import encode_document
 from albert_tf.errors import InputError
 from albert_tf.files import sole_use
+from albert_tf.optimization import AdamW
 from albert_tf.pretraining.batches import held_out_batches
 from albert_tf.pretraining.evaluation import evaluate_run
 from albert_tf.pretraining.run import pretrain
+from albert_tf.training import engine
 from albert_tf.training.strategies import STRATEGIES
 from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, metrics, weights
 from tests.tiny import CORPUS, TINY
@@ -214,3 +216,45 @@ def test_how_an_update_runs_is_as_asked(settings, monkeypatch, changes, expected
     with pytest.raises(Seen) as seen:
         pretrain(settings(**changes))
     assert seen.value.args == expected
+
+
+@pytest.fixture
+def begun(monkeypatch):
+    """Begins a run and stops before its first update: the model, the optimizer, the seed of dropout."""
+
+    class Seen(Exception):
+        pass
+
+    def begin(settings):
+        with pytest.raises(Seen) as seen:
+            pretrain(settings)
+        return seen.value.args
+
+    def training_steps(update, names, step, *, seed):
+        raise Seen(*update, seed)
+
+    monkeypatch.setattr(engine, "replica_update", lambda model, optimizer, *_, **__: (model, optimizer))
+    monkeypatch.setattr(engine, "training_steps", training_steps)
+    return begin
+
+
+def test_the_seed_decides_the_first_weights_and_what_is_dropped(settings, begun):
+    kernels = []
+    for seed in (0, 0, 5):
+        model, _, of_dropout = begun(settings(seed=seed))
+        kernels.append(model.encoder.pooler.kernel.numpy())
+        assert of_dropout == seed
+    np.testing.assert_array_equal(kernels[0], kernels[1])
+    assert np.abs(kernels[0] - kernels[2]).max() > 0.01
+
+
+def test_the_optimizer_of_the_recipe_is_the_runs(settings, begun):
+    numbers = {"weight_decay": 0.3, "beta_1": 0.7, "beta_2": 0.8, "epsilon": 1e-3}
+    recipe = RECIPE.replace(optimizer="adamw", learning_rate=0.5, clip_norm=2.0, warmup_steps=3, **numbers)
+    _, optimizer, _ = begun(settings(recipe=recipe))
+    config = optimizer.get_config()
+    assert type(optimizer) is AdamW
+    assert {name: config[name] for name in numbers} == numbers
+    assert config["global_clipnorm"] == 2.0
+    rates = [float(optimizer._learning_rate(step)) for step in range(7)]
+    np.testing.assert_allclose(rates, [0, 1 / 6, 1 / 3, 1 / 4, 1 / 6, 1 / 12, 0], rtol=1e-6, atol=0)

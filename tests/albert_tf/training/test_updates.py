@@ -159,6 +159,11 @@ def test_float16_trains():
     assert any(not np.array_equal(a, b) for a, b in zip(variables, initial(), strict=True))
 
 
+def test_the_gradient_norm_of_float16_is_without_the_loss_scale():
+    half, plain = (trained(policy=policy, updates=1)[1] for policy in ("mixed_float16", "float32"))
+    np.testing.assert_allclose(half.gradient_norm, plain.gradient_norm, rtol=0.02)
+
+
 def test_float16_skips_updates_whose_gradients_are_not_finite():
     variables, _ = trained(policy="mixed_float16", updates=3, loss_scale=2.0**120)
     assert_close(variables, initial(), 0)
@@ -170,6 +175,17 @@ def test_dropout_is_decided_by_the_seed():
     assert_close(first, again, 0)
     plain = trained(updates=2)[0]
     assert any(np.abs(a - b).max() > 1e-4 for a, b in zip(first, plain, strict=True))
+
+
+def test_each_update_drops_units_of_its_own():
+    """The first rate is 0: the second update of the same batch differs in nothing but what is dropped."""
+    for rate, differs in ((0.0, False), (0.5, True)):
+        config = TINY.replace(hidden_dropout_prob=rate, attention_probs_dropout_prob=rate)
+        first, second = (
+            float(trained(config=config, updates=count, feed=Feed(batches(count=1), None))[1].gradient_norm)
+            for count in (1, 2)
+        )
+        assert abs(second / first - 1) > 0.02 if differs else abs(second / first - 1) < 1e-4
 
 
 @pytest.mark.parametrize(("parts", "accumulate"), [("two_replicas", 1), (None, 2)])

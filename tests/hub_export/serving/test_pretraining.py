@@ -129,6 +129,7 @@ def test_tokens_with_masks(tokenizer):
     assert pieces("the [MASK] wall") == [*map(spell, the), "[MASK]", *map(spell, wall)]
     assert pieces("the [MASK].")[len(the) :] == ["[MASK]", "."]
     assert pieces("the [MASK] .")[len(the) :] == ["[MASK]", "▁", "."]
+    assert pieces(". [MASK]") == ["▁", ".", "[MASK]"]  # nothing was glued to a mask here
     assert pieces("[MASK][MASK]") == ["[MASK]", "[MASK]"]
     assert pieces("") == []
     assert pieces("[mask]") != ["[MASK]"]

@@ -55,6 +55,17 @@ def test_the_batch_size_decides_about_no_figure(run, stored):
             assert other == pytest.approx(same[0], rel=1e-5)
 
 
+def test_text_is_normalised_as_the_run_says(run, tiny_corpus, tmp_path):
+    """A cased run sees what an uncased one does, if the text has no capitals."""
+    cased, small = shutil.copytree(run, tmp_path / "run"), tmp_path / "small.txt"
+    (cased / "tokenizer.json").write_text('{"lowercase": false, "strip_accents": true}')
+    small.write_text(tiny_corpus.read_text("utf-8").lower(), "utf-8")
+    pairs = ((run, tiny_corpus), (cased, small), (cased, tiny_corpus))
+    losses = [evaluate_run(of, [str(text)], max_examples=4)["eval_mlm_loss"] for of, text in pairs]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+    assert abs(losses[0] - losses[2]) > 1e-4
+
+
 def test_each_pass_masks_the_text_anew(run, tiny_corpus):
     one, two = (evaluate_run(run, [str(tiny_corpus)], batch_size=4, passes=passes) for passes in (1, 2))
     assert 1.8 < two["examples"] / one["examples"] < 2.2

@@ -62,7 +62,7 @@ def test_the_vocabulary_of_a_run_and_of_a_folder_of_transformers(tmp_path):
 def test_damaged_files_are_named(content, message, tmp_path):
     path = tmp_path / "m.tokenizer.json"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(ValueError, match=rf"m\.tokenizer\.json: .*{message}"):
+    with pytest.raises(ValueError, match=rf"m\.tokenizer\.json.*{message}"):
         read_settings(path)
-    with pytest.raises(ValueError, match=rf"m\.tokenizer\.json: .*{message}"):
+    with pytest.raises(ValueError, match=rf"m\.tokenizer\.json.*{message}"):
         resolved_settings(tmp_path / "m.model")

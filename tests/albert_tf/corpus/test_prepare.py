@@ -308,7 +308,7 @@ def test_json_lines_on_the_command_line(tiny_vocabulary, tiny_tokenizer, tmp_pat
     handler = python_logging.StreamHandler(told)
     logging.get_absl_logger().addHandler(handler)
     try:
-        assert cli.run([*command, "--runner=DirectRunner"]) == 0
+        assert cli.run([*command, "--runner=DirectRunner", "--verbosity=0"]) == 0
     finally:
         logging.get_absl_logger().removeHandler(handler)
     # One line ends in a semicolon's second half; all others are sentences for the rules as well.

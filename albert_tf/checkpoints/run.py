@@ -30,7 +30,14 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.checkpoints.names import variable_names
-from albert_tf.checkpoints.steps import PathLike, model_reader, newest_checkpoint, write_checkpoint
+from albert_tf.checkpoints.steps import (
+    PathLike,
+    checkpoint_steps,
+    model_reader,
+    newest_checkpoint,
+    write_checkpoint,
+)
+from albert_tf.checkpoints.tensor_bundle import DamagedCheckpoint
 from albert_tf.checkpoints.vocabulary import check_vocabulary, fingerprint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
@@ -266,7 +273,13 @@ def stored_model(run_dir: PathLike, step: int | None = None) -> StoredModel:
         shapes = {names.ours: names.shape for names in variable_names(config, task)}
     except ValueError as error:
         raise InputError(f"{Path(run_dir) / TASK}: {error}") from error
-    return StoredModel(config, task, shapes, model_reader(run_dir, step, shapes))
+    try:
+        read = model_reader(run_dir, step, shapes)
+    except DamagedCheckpoint as error:
+        others = [str(other) for other in checkpoint_steps(run_dir) if other != step]
+        remedy = f"--step takes another, of {', '.join(others)}" if others else "copy the run again"
+        raise DamagedCheckpoint(f"{error}: {remedy}") from error
+    return StoredModel(config, task, shapes, read)
 
 
 def check_finite(model: Any, origin: str) -> None:

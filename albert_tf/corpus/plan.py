@@ -115,6 +115,11 @@ class Preparation:
         """The files to make."""
         return [shard_name(split, i, n) for split, n in self.shard_counts.items() for i in range(n)]
 
+    @property
+    def eval_shards(self) -> list[str]:
+        """Those of them with held-out documents."""
+        return [name for name in self.shard_names if name.startswith(f"{EVAL}-")]
+
     def settings(self) -> dict[str, Any]:
         """All that decides about the content, for stats.json."""
         values = dataclasses.asdict(self)

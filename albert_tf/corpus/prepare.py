@@ -137,6 +137,11 @@ def _prepare(
         raise PreparationFailed(_reason(error) + goes_on) from error
     stats = finish(plan)
     report(shown(stats["counts"]))
+    if plan.eval_share and not any(stats["shards"][name]["documents"] for name in plan.eval_shards):
+        report(
+            f"--eval_share {plan.eval_share} of {stats['counts']['documents']:,} documents, by their hashes, "
+            "is none: `pretrain` will hold out a part of this text itself"
+        )
     return stats
 
 

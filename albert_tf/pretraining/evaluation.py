@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from albert_tf.checkpoints.run import (
     VOCABULARY,
+    check_finite,
     load,
     read_tokenizer,
     vocabulary_path,
@@ -65,6 +66,7 @@ def evaluate_run(
     model = load(run, step)
     if not isinstance(model, AlbertPretrainer):
         raise InputError(f"{run} holds no pre-training heads, it is of an {type(model).__name__}")
+    check_finite(model, os.fspath(run))
     vocabulary = vocabulary_path(run)
     if vocabulary is None:
         raise FileNotFoundError(f"{run} has no {VOCABULARY}: copy its vocabulary there")

@@ -636,3 +636,12 @@ def test_portable_runner_writes_the_same(job_service, prepared, tiny_corpus, tin
     ]
     prepare(tiny_corpus, tmp_path / "out", tiny_vocabulary, options, shards=2, report=quiet)
     assert content(tmp_path / "out") == content(prepared)
+
+
+def test_a_share_that_no_document_comes_into_is_told(tiny_vocabulary, tmp_path):
+    (tmp_path / "one.txt").write_text("Bread needs only four things.\nSalt slows the yeast down.\n")
+    lines = []
+    options = {"eval_share": 1e-6, "shards": 1, "report": lines.append}
+    stats = prepare(tmp_path / "one.txt", tmp_path / "out", tiny_vocabulary, **options)
+    assert stats["shards"]["eval-00000-of-00001.tfrecord"]["documents"] == 0
+    assert lines[-1].startswith("--eval_share 1e-06 of 1 documents, by their hashes, is none")

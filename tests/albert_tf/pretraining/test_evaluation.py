@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import albert_tf
 from albert_tf.data.google_examples import encode_examples
 from albert_tf.errors import InputError
 from albert_tf.pretraining.batches import held_out_batches
@@ -107,3 +108,19 @@ def test_unigram_entropy_of_two_equal_tokens_is_log_two():
     examples = counted([batch, batch])
     assert examples.number == 2
     np.testing.assert_allclose(examples.unigram_entropy, np.log(2))
+
+
+def test_weights_that_are_not_finite_are_named(run, tiny_corpus, tmp_path):
+    model = albert_tf.load(run)
+    model.encoder.variables[0].assign(model.encoder.variables[0] * np.nan)
+    albert_tf.save(model, tmp_path / "run", vocabulary=run / "spiece.model")
+    with pytest.raises(InputError, match="NaN or infinity in embeddings/word_embeddings"):
+        evaluate_run(tmp_path / "run", [str(tiny_corpus)])
+
+
+def test_a_damaged_checkpoint_is_named_with_the_others(run, tiny_corpus, tmp_path):
+    shutil.copytree(run, tmp_path / "run")
+    (tmp_path / "run" / "checkpoints" / "ckpt-6.index").write_bytes(b"")
+    with pytest.raises(InputError, match=r"ckpt-6\.index .*damaged.*: --step takes another, of 3"):
+        evaluate_run(tmp_path / "run", [str(tiny_corpus)])
+    assert evaluate_run(tmp_path / "run", [str(tiny_corpus)], step=3)["step"] == 3

@@ -31,7 +31,9 @@ with quiet_start():
 
     import hub_export.__main__
     from albert_tf import AlbertConfig, cli
+    from albert_tf.errors import InputError
     from albert_tf.text import Vocabulary
+    from albert_tf.text.raw.checks import check_text_files
 
 OUTPUT = Path("demo-output")
 VOCAB_SIZE = 2000
@@ -91,8 +93,13 @@ def documents(text: Path | None) -> list[list[str]]:
     """The documents of a text file, or of Python's documentation: lists of paragraphs, none of them twice."""
     if text is not None:
         if not text.is_file():
-            sys.exit(f"{text} is no file: TEXT names a text file to learn from")
-        pages = [block.splitlines() for block in re.split(r"\n\s*\n", text.read_text(encoding="utf-8"))]
+            sys.exit(f"{text} is not a file: TEXT names a text file to learn from")
+        try:
+            check_text_files([str(text)])
+        except InputError as error:
+            sys.exit(str(error))
+        content = text.read_text(encoding="utf-8", errors="replace")
+        pages = [block.splitlines() for block in re.split(r"\n\s*\n", content)]
     else:
         from pydoc_data.topics import topics
 

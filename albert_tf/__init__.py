@@ -3,12 +3,31 @@
 Dimension letters, the same everywhere:
 B batch, S sequence, P predictions, V vocabulary, E embedding, H hidden, N heads, D head size, L layers,
 G groups. A line that changes a tensor's shape ends with the new shape.
+
+Words, the same everywhere:
+block         the attention or feed-forward half of a layer, which layers share (a block of documents: some
+              that become rows together)
+widths        V, E, H, N and the inner width of a feed-forward block: the same in a run and in the one that
+              its weights come from (`--init_from`), while depth may differ
+run           a training and its run directory: config, vocabulary, checkpoints, logged figures
+step          an update of the weights, of one global batch; also the number of updates done so far
+row           an example in a tensor of several; the rows that fill up a batch have mask and weights of 0
+term          one of a model's losses over a batch: a sum, and the sum of weights to divide it by
+piece         an entry of the vocabulary; an ordinary one is not a control piece, `<unk>` or unused
+part          of a document or a line: one too long to be read whole comes in several
+chunk         consecutive sentences of a document that an example is made of, as one segment or a pair
+tile          a span of whole words, 1 to max_ngram, that is masked whole or not at all
+share         of a corpus: what a run trains on, or holds out, by documents' hashes or by place in each
+slice         of a file: what one task of `prepare` reads
+spill         the file that `prepare` makes of a slice, not finished yet; all spills are merged into shards
+shard         one of the TFRecord files of a prepared corpus
 """
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from albert_tf.lazy import lazy_names
 
 if TYPE_CHECKING:
     from albert_tf import optimization, training
@@ -22,6 +41,7 @@ if TYPE_CHECKING:
         AlbertMultipleChoice,
         AlbertPretrainer,
         AlbertSpanLabeler,
+        AlbertTokenClassifier,
     )
     from albert_tf.text import Tokenizer
 
@@ -33,6 +53,7 @@ __all__ = [
     "AlbertMultipleChoice",
     "AlbertPretrainer",
     "AlbertSpanLabeler",
+    "AlbertTokenClassifier",
     "Tokenizer",
     "load",
     "optimization",
@@ -42,8 +63,8 @@ __all__ = [
     "training",
 ]
 
-# The module that each public name is in, in reading order. They are imported at their first use: whoever
-# reads a config need not wait for TensorFlow, and a command can hold back what it says when it starts.
+# The module that each public name is in, in reading order. Whoever reads a config need not wait for
+# TensorFlow, and a command can hold back what it says when it starts.
 _MODULES = {
     "PRESETS": "albert_tf.config",
     "AlbertConfig": "albert_tf.config",
@@ -52,21 +73,16 @@ _MODULES = {
     "AlbertEncoder": "albert_tf.model",
     "AlbertPretrainer": "albert_tf.model",
     "AlbertClassifier": "albert_tf.model",
+    "AlbertTokenClassifier": "albert_tf.model",
     "AlbertSpanLabeler": "albert_tf.model",
     "AlbertMultipleChoice": "albert_tf.model",
     "load": "albert_tf.checkpoints",
     "save": "albert_tf.checkpoints",
     "parameter_count": "albert_tf.analysis.parameters",
+    "optimization": "albert_tf.optimization",
+    "training": "albert_tf.training",
 }
-_PACKAGES = ("optimization", "training")
-
-
-def __getattr__(name: str) -> Any:
-    if name in _PACKAGES:
-        return importlib.import_module(f"albert_tf.{name}")
-    if name in _MODULES:
-        return getattr(importlib.import_module(_MODULES[name]), name)
-    raise AttributeError(f"module 'albert_tf' has no attribute {name!r}")
+__getattr__ = lazy_names(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:

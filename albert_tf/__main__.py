@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import sys
 
-from albert_tf.startup import quiet_start, stopped_by_sigterm
+from albert_tf.cli import COMMANDS, run
+from albert_tf.startup.exits import RESUME, TERMINATED
+from albert_tf.startup.signals import end_in_order
 
 
 def main() -> None:
     """Runs the command that the command line names, and exits with its status."""
-    if sys.argv[1:2] == ["pretrain"]:
-        stopped_by_sigterm()
-    with quiet_start():
-        from albert_tf.cli import run
+    command = next(
+        (word for word in sys.argv[1:] if word in COMMANDS), None
+    )  # flags of absl's may precede it
+    end_in_order(RESUME if command == "pretrain" else TERMINATED)
     sys.exit(run(sys.argv[1:]))
 
 

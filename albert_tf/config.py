@@ -14,6 +14,11 @@ from albert_tf.errors import InputError
 ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
 SHARINGS = ("all", "attention", "ffn", "none")
 
+GOOGLE_FILE = "albert_config.json"  # what google-research/albert calls the file of a config
+
+# Far beyond what trains: a graph of so many takes about a minute to build, and a gigabyte.
+MOST_BLOCKS = 10_000
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AlbertConfig:
@@ -68,7 +73,7 @@ class AlbertConfig:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            _check_type(field.name, field.type, getattr(self, field.name))
+            check_type(field.name, field.type, getattr(self, field.name))
         for name in _SIZES:
             if getattr(self, name) < 1:
                 raise InputError(f"{name}={getattr(self, name)} must be at least 1")
@@ -88,6 +93,11 @@ class AlbertConfig:
             raise InputError(
                 f"hidden_size={self.hidden_size} is not a multiple of "
                 f"num_attention_heads={self.num_attention_heads}"
+            )
+        if self.num_hidden_layers * self.inner_group_num > MOST_BLOCKS:
+            raise InputError(
+                f"num_hidden_layers={self.num_hidden_layers} times inner_group_num={self.inner_group_num} "
+                f"must be at most {MOST_BLOCKS}: every layer is a part of the graph, shared or not"
             )
         if self.num_hidden_groups > self.num_hidden_layers:
             raise InputError(
@@ -151,7 +161,7 @@ class AlbertConfig:
         Returns:
           The config.
         Raises:
-          ValueError: the file is no JSON or `from_dict` refuses it; the message names the file.
+          ValueError: the file is not JSON or `from_dict` refuses it; the message names the file.
           OSError: the file cannot be read.
         """
         try:
@@ -255,14 +265,10 @@ def _from_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
     return ours
 
 
-def _check_type(name: str, kind: Any, value: Any) -> None:
-    """Raises ValueError unless `value` is of the annotated kind; an int may stand for a float."""
-    accepted = {
-        "int": (int,),
-        "float": (int, float),
-        "str": (str,),
-        "bool | None": (bool, type(None)),
-    }[kind]
+def check_type(name: str, kind: Any, value: Any) -> None:
+    """Raises ValueError unless a field's value is of the annotated kind; an int may stand for a float."""
+    types = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,), "None": (type(None),)}
+    accepted = tuple(accepted for part in kind.split(" | ") for accepted in types[part])
     if not isinstance(value, accepted) or (isinstance(value, bool) and bool not in accepted):
         raise InputError(f"{name}={value!r} must be of type {kind}")
 

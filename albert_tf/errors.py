@@ -1,6 +1,8 @@
-"""What a user can mend, told apart from what only the code's author can."""
+"""How a command may end other than well: what the user can mend, what went wrong, what can go on later."""
 
 from __future__ import annotations
+
+import sys
 
 
 class InputError(ValueError):
@@ -8,3 +10,20 @@ class InputError(ValueError):
 
     Commands show it as one line. Any other ValueError is a bug and keeps its traceback.
     """
+
+
+class WorkFailed(RuntimeError):
+    """The work went wrong on its way, though nothing was wrong with what was asked for; as one line, too."""
+
+
+class Preempted(BaseException):
+    """The work was asked to stop, or lost another host; the same command goes on from what is saved.
+
+    Like KeyboardInterrupt it is not an Exception, so that no library's handler takes it for one of its own.
+    """
+
+
+def is_tensorflows(error: BaseException) -> bool:
+    """Whether this is an error of TensorFlow's runtime, which is not imported to find out."""
+    tensorflow = sys.modules.get("tensorflow")
+    return tensorflow is not None and isinstance(error, tensorflow.errors.OpError)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import tensorflow as tf
+from typing import TYPE_CHECKING
 
 from albert_tf.errors import InputError
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 WORD_IDS = "input_word_ids"  # int32 [B, S]
 MASK = "input_mask"  # int32 [B, S], 1 for tokens and 0 for padding
@@ -15,6 +18,13 @@ MLM_IDS = "masked_lm_ids"  # int32 [B, P], what stood there
 MLM_WEIGHTS = "masked_lm_weights"  # float32 [B, P], 0 for padding
 
 ENCODER_INPUTS = (WORD_IDS, MASK, TYPE_IDS)
+
+# Of fine-tuning. A row that fills up a batch is one of zero mask.
+LABELS = "labels"  # int32 [B], tagging [B, S]; below 0 where there is none; regression float32 [B]
+START_POSITIONS = "start_positions"  # int32 [B], the token that the answer starts with, 0 where there is none
+END_POSITIONS = "end_positions"  # int32 [B], the token that it ends with, 0 where there is none
+IS_IMPOSSIBLE = "is_impossible"  # int32 [B], 1 where there is no answer in these tokens
+ROWS = "rows"  # int32 [B], the number of the example in its data; -1 where there is none
 
 # Each sentence objective and the name of its labels, int32 [B]: 0 in order (or the true next segment),
 # 1 swapped (or a segment of another document), -1 for a row that fills up a last batch.
@@ -42,6 +52,8 @@ def pretraining_spec(
     Returns:
       The TensorSpec of each tensor by name.
     """
+    import tensorflow as tf  # not before: the names are of use to those who do without
+
     tokens, predictions = [batch_size, seq_length], [batch_size, max_predictions]
     spec = {name: tf.TensorSpec(tokens, tf.int32, name) for name in ENCODER_INPUTS}
     spec[MLM_POSITIONS] = tf.TensorSpec(predictions, tf.int32, MLM_POSITIONS)

@@ -3,10 +3,105 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from albert_tf.config import check_type
 from albert_tf.errors import InputError
 from albert_tf.features import check_sentence_objective
+from albert_tf.records import changed
+
+# Updates are computed in float32.
+_LARGEST = float(np.finfo(np.float32).max)
+_NOT_NEGATIVE = (lambda x: 0 <= x <= _LARGEST, "a number of float32 that is not negative")
+_POSITIVE = (lambda x: 0 < x <= _LARGEST, "a positive number of float32")
+_BELOW_1 = (lambda x: 0 <= x < 1, "at least 0 and below 1")
+_COUNT = (lambda x: 1 <= x < 2**31, "at least 1 and below 2^31")
+
+# What the numbers of all recipes must be, by their fields' names; None where a field may be that.
+_NUMBERS: dict[str, tuple[Callable[[float], bool], str]] = {
+    "learning_rate": _NOT_NEGATIVE,
+    "weight_decay": _NOT_NEGATIVE,
+    "beta_1": _BELOW_1,
+    "beta_2": _BELOW_1,
+    "epsilon": _POSITIVE,
+    "clip_norm": (_POSITIVE[0], f"{_POSITIVE[1]}; none turns clipping off"),
+    "short_seq_prob": (lambda x: 0 <= x <= 1, "between 0 and 1"),
+    "masked_lm_prob": (lambda x: 0 < x < 1, "above 0 and below 1"),
+    "dropout": _BELOW_1,
+    "classifier_dropout": _BELOW_1,
+    "epochs": _POSITIVE,
+    **dict.fromkeys(("batch_size", "steps", "seq_length", "max_ngram"), _COUNT),
+    **dict.fromkeys(("doc_stride", "max_query_length", "max_answer_length", "n_best"), _COUNT),
+}
+_ANY = (lambda x: True, "")
+
+
+def check_fields(record: Any) -> None:
+    """ValueError, with its name, for a value of another type than its field's or an impossible number."""
+    for field in dataclasses.fields(record):
+        value = getattr(record, field.name)
+        if dataclasses.is_dataclass(value):
+            continue
+        check_type(field.name, str(field.type), value)
+        fits, what = _NUMBERS.get(field.name, _ANY)
+        if value is not None and not fits(value):
+            raise InputError(f"{field.name}={value} must be {what}")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExampleSettings:
+    """How text becomes examples to pre-train on; the defaults are the paper's.
+
+    Args:
+      seq_length: tokens an example, S.
+      max_predictions: masked tokens an example at most, P; None: ceil(masked_lm_prob · seq_length).
+      sentence_objective: "sop", "nsp" or "none".
+      short_seq_prob: share of the examples that are shorter at random.
+      masked_lm_prob: share of the tokens that are masked.
+      max_ngram: longest masked span, in words.
+      whole_word: whether words are masked whole.
+
+    Raises:
+      ValueError: a value is impossible; the message names it.
+    Source: Lan et al. 2020, §4.1.
+    """
+
+    seq_length: int = 512
+    max_predictions: int | None = None
+    sentence_objective: str = "sop"
+    short_seq_prob: float = 0.1
+    masked_lm_prob: float = 0.15
+    max_ngram: int = 3
+    whole_word: bool = True
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        check_sentence_objective(self.sentence_objective)
+        specials = self.segments + 1
+        if self.seq_length < specials + 2:
+            raise InputError(
+                f"seq_length={self.seq_length} is too short: {specials} special tokens and at least 2 of text"
+            )
+        if not 1 <= self.predictions <= self.seq_length:
+            raise InputError(
+                f"max_predictions={self.max_predictions} must be at least 1 and at most "
+                f"seq_length={self.seq_length}"
+            )
+
+    @property
+    def segments(self) -> int:
+        """Segments of an example."""
+        return 1 if self.sentence_objective == "none" else 2
+
+    @property
+    def predictions(self) -> int:
+        """P: max_predictions or, where it is not said, the masked share of a whole example."""
+        share = math.ceil(self.masked_lm_prob * self.seq_length)
+        return share if self.max_predictions is None else self.max_predictions
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -24,13 +119,7 @@ class PretrainingRecipe:
       beta_2: decay rate of the squared gradient's running mean.
       epsilon: the optimizer's.
       clip_norm: largest global norm of the gradients; None leaves them as they are.
-      seq_length: tokens an example, S.
-      max_predictions: masked tokens an example at most, P; None: ceil(masked_lm_prob · seq_length).
-      sentence_objective: "sop", "nsp" or "none".
-      short_seq_prob: share of the examples that are shorter at random.
-      masked_lm_prob: share of the tokens that are masked.
-      max_ngram: longest masked span, in words.
-      whole_word: whether words are masked whole.
+      examples: how they are made.
 
     Raises:
       ValueError: a value is impossible; the message names it.
@@ -47,19 +136,10 @@ class PretrainingRecipe:
     beta_2: float = 0.999
     epsilon: float = 1e-6
     clip_norm: float | None = 1.0
-    seq_length: int = 512
-    max_predictions: int | None = None
-    sentence_objective: str = "sop"
-    short_seq_prob: float = 0.1
-    masked_lm_prob: float = 0.15
-    max_ngram: int = 3
-    whole_word: bool = True
+    examples: ExampleSettings = ExampleSettings()
 
     def __post_init__(self) -> None:
-        check_sentence_objective(self.sentence_objective)
-        for name in ("batch_size", "steps"):
-            if not 1 <= getattr(self, name) < 2**31:
-                raise InputError(f"{name}={getattr(self, name)} must be at least 1 and below 2^31")
+        check_fields(self)
         if not 0 <= self.warmup_steps <= self.steps:
             raise InputError(
                 f"warmup_steps={self.warmup_steps} must lie between 0 and steps={self.steps}: set both "
@@ -67,14 +147,14 @@ class PretrainingRecipe:
             )
 
     def replace(self, **changes: Any) -> PretrainingRecipe:
-        """A new recipe with some fields changed."""
-        return dataclasses.replace(self, **changes)
+        """A new recipe with some fields changed, those of its examples included."""
+        return changed(self, **changes)
 
 
 _PAPER = PretrainingRecipe()
 
 # Single pieces are masked, and the second segment is that of another document half the time.
-_BERT = PretrainingRecipe(
+_BERT = _PAPER.replace(
     optimizer="adamw",
     learning_rate=1e-4,
     batch_size=256,
@@ -86,7 +166,7 @@ _BERT = PretrainingRecipe(
 )
 
 # Full-length documents without a sentence objective; no clipping.
-_ROBERTA = PretrainingRecipe(
+_ROBERTA = _PAPER.replace(
     optimizer="adamw",
     learning_rate=6e-4,
     batch_size=8192,
@@ -115,5 +195,5 @@ RECIPES: dict[str, PretrainingRecipe] = {
     "roberta_large": _ROBERTA.replace(learning_rate=4e-4, warmup_steps=30_000),
 }
 
-# The recipe of a network that is no preset: the paper's.
+# The recipe of a network that is not a preset: the paper's.
 DEFAULT_RECIPE = "albert_base_v1"

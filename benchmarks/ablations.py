@@ -19,8 +19,8 @@ import learning
 
 import albert_tf
 from albert_tf.checkpoints.run import build_model, stored_model
-from albert_tf.training.evaluation import evaluator
-from albert_tf.training.losses import pretraining_objective
+from albert_tf.pretraining.objective import pretraining_objective
+from albert_tf.training.evaluator import evaluator
 from albert_tf.training.metrics import term_metrics
 
 # Lan et al. 2020, Table 5: accuracies in per cent of masked tokens, of next sentences, of sentence order.

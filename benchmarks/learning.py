@@ -24,8 +24,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import albert_tf
 from albert_tf import cli
+from albert_tf.pretraining.evaluation import evaluate_run
 from albert_tf.training import loop
-from albert_tf.training.evaluate import evaluate_run
 from albert_tf.training.logbook import Logbook
 
 VOCABULARY_SIZE = 4000

@@ -1,4 +1,4 @@
-"""What the ways of running an update cost in time and memory: recomputation, microbatches, two devices.
+"""What ways to run an update cost in time and memory: gradient checkpointing, microbatches, two devices.
 
     python benchmarks/update.py
 
@@ -99,8 +99,8 @@ def train(
 
     import albert_tf
     from albert_tf.optimization import create_optimizer
-    from albert_tf.training.losses import pretraining_objective
-    from albert_tf.training.step import replica_update, training_steps
+    from albert_tf.pretraining.objective import pretraining_objective
+    from albert_tf.training.updates import replica_update, training_steps
 
     keras.utils.set_random_seed(1)
     strategy = tf.distribute.get_strategy()

@@ -32,6 +32,7 @@ class Network(Module):
         spec = {name: tf.TensorSpec([None, None], tf.int32, name) for name in inputs}
         for training in (False, True):
             self.__call__.get_concrete_function(spec, training=training)
+        self.serve.get_concrete_function(spec)
         self.call_training.get_concrete_function(spec)
 
     @tf.function
@@ -39,6 +40,11 @@ class Network(Module):
         """The outputs by name; `training` turns dropout on."""
         outputs = self._forward(inputs, training)
         return tf.nest.map_structure(lambda tensor: tf.cast(tensor, tf.float32), outputs)
+
+    @tf.function
+    def serve(self, inputs: Tensors) -> dict[str, Any]:
+        """The call by the name that Keras 3's TFSMLayer looks for, which can call no signature of three."""
+        return self(inputs)
 
     @tf.function
     def call_training(self, inputs: Tensors) -> dict[str, Any]:

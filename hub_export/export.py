@@ -13,28 +13,38 @@ from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
-import tf_keras as keras
 
-from albert_tf.checkpoints import load, read_config, read_tokenizer, vocabulary_path
-from albert_tf.checkpoints.google import CONFIG as GOOGLE_CONFIG
-from albert_tf.checkpoints.run import CONFIG, TOKENIZER
+from albert_tf.checkpoints import load, read_config, read_task, read_tokenizer, vocabulary_path
+from albert_tf.checkpoints.run import CONFIG, check_finite
 from albert_tf.checkpoints.vocabulary import check_vocabulary
-from albert_tf.config import AlbertConfig
+from albert_tf.config import GOOGLE_FILE, AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.files import writing
 from albert_tf.text import PieceTokenizer, Vocabulary
-from hub_export.check import Answers, CheckFailed, call_answers, signature_answers, write_expected
+from albert_tf.tokenizer_settings import TOKENIZER
+from hub_export.answers import (
+    Answers,
+    CheckFailed,
+    call_answers,
+    example_ids,
+    signature_answers,
+    write_expected,
+)
 from hub_export.encoder import encoder_module
 from hub_export.module import Module
 from hub_export.precision import in_dtype
 from hub_export.preprocessor import Preprocessor
-from hub_export.serving import example_requests, serving_signatures
+from hub_export.serving import Served, serving_signatures
+from hub_export.serving.signature import DEFAULT
+from hub_export.serving.tokens import ids_signature
 from hub_export.warmup import write_requests
 
 ENCODER, PREPROCESSOR, SERVING = "encoder", "preprocessor", "serving"
 
 # Files of a run, and what they are called among the assets: the config as in Google's TF 1 modules.
-DESCRIPTION = {CONFIG: GOOGLE_CONFIG, TOKENIZER: TOKENIZER}
+DESCRIPTION = {CONFIG: GOOGLE_FILE, TOKENIZER: TOKENIZER}
 
+SEQ_LENGTH = 128  # where neither caller nor run says
 SHORTEST = 3  # [CLS], a token, [SEP]
 NEWEST = 2**63 - 1  # TF Serving counts versions in int64
 
@@ -42,7 +52,7 @@ NEWEST = 2**63 - 1  # TF Serving counts versions in int64
 def export(
     run: str | os.PathLike[str],
     output: str | os.PathLike[str],
-    seq_length: int = 128,
+    seq_length: int | None = None,
     encoder_only: bool = False,
     version: int = 1,
     dtype: str = "float32",
@@ -57,7 +67,7 @@ def export(
       run: a run directory.
       output: folder of the modules; made where it does not exist.
       seq_length: the preprocessor's length where its caller names none, and the longest input of the serving
-        model, in tokens.
+        model, in tokens. None: what task.json has, as that of a fine-tuned run does, and else 128.
       encoder_only: whether to write the encoder alone; a run without a vocabulary needs it.
       version: of the serving model; a new one.
       dtype: in which the modules hold their variables and compute: "float32" or "bfloat16".
@@ -66,17 +76,22 @@ def export(
     Returns:
       The folders written.
     Raises:
-      ValueError: the run is damaged or does not fit the arguments.
+      ValueError: the run is damaged, its weights are non-finite, or it does not fit the arguments.
       FileExistsError: the version exists.
       OSError: a file cannot be read or written.
       CheckFailed: the check found a fault; nothing was written.
     """
     output, vocabulary = Path(output), vocabulary_path(run)
+    _check_folder(output)
     tokenizer = None if encoder_only else _tokenizer(run)
+    task = read_task(run)
+    if seq_length is None:
+        seq_length = task.get("seq_length", SEQ_LENGTH)
     if tokenizer is not None:
         _check_seq_length(seq_length, read_config(run))
         _check_version(version, output)
     model = in_dtype(load(run, step), dtype)
+    check_finite(model, os.fspath(run))
     for name in (PREPROCESSOR, ENCODER):
         _check_replaceable(output / name)
     with _staging(output) as stage:
@@ -84,11 +99,18 @@ def export(
         if tokenizer is not None:
             preprocessor = Preprocessor(tokenizer, seq_length)
             expected[PREPROCESSOR] = _save_module(preprocessor, stage / PREPROCESSOR)
-        expected[ENCODER] = _save_module(encoder_module(model, vocabulary), stage / ENCODER)
+        encoder = encoder_module(model, vocabulary)
+        expected[ENCODER] = _save_module(
+            encoder,
+            stage / ENCODER,
+            # Concrete: traced while it is saved, it would trace the encoder's call again.
+            {DEFAULT: ids_signature(encoder).get_concrete_function()},
+            {DEFAULT: example_ids()},
+        )
         _describe(Path(run), stage / ENCODER)
         if tokenizer is not None:
             served = f"{SERVING}/{version}"
-            expected[served] = _save_serving(model, tokenizer, seq_length, stage / served)
+            expected[served] = _save_serving(Served(model, tokenizer, seq_length, task), stage / served)
         if check:
             _check_in_fresh_process(stage, expected)
         if tokenizer is not None:  # the first to appear, for it alone may find its name taken by now
@@ -124,18 +146,28 @@ def _check_version(version: int, output: Path) -> None:
     folder = output / SERVING / str(version)
     if os.path.lexists(folder):
         raise _version_exists(folder)
-    if os.path.lexists(folder.parent) and not folder.parent.is_dir():
-        raise FileExistsError(f"{folder.parent} is no folder: remove it, or name another --output")
+    _check_folder(folder.parent)
+
+
+def _check_folder(path: Path) -> None:
+    """FileExistsError where something stands where a folder is to be."""
+    if os.path.lexists(path) and not path.is_dir():
+        raise FileExistsError(f"{path} is not a folder: name another --output")
 
 
 def _version_exists(folder: Path) -> FileExistsError:
     return FileExistsError(f"{folder} exists already: a server may hold it; choose another --version")
 
 
-def _save_module(module: Module, folder: Path) -> Answers:
-    """Writes a module; returns what it answers in memory."""
-    _save(module, folder)
-    return call_answers(module)
+def _save_module(
+    module: Module,
+    folder: Path,
+    signatures: Mapping[str, Any] | None = None,
+    requests: Mapping[str, Mapping[str, tf.Tensor]] | None = None,
+) -> Answers:
+    """Writes a module; returns what it answers in memory when called, and its signatures to requests."""
+    tf.saved_model.save(module, str(folder), signatures=signatures)
+    return call_answers(module) | signature_answers(signatures or {}, list((requests or {}).items()))
 
 
 def _describe(run: Path, encoder: Path) -> None:
@@ -146,22 +178,19 @@ def _describe(run: Path, encoder: Path) -> None:
         shutil.copyfile(run / file, assets / name)
 
 
-def _save_serving(model: keras.Model, tokenizer: PieceTokenizer, seq_length: int, folder: Path) -> Answers:
+def _save_serving(served: Served, folder: Path) -> Answers:
     """Writes a model for TF Serving with its warm-up requests; returns what it answers in memory."""
-    signatures = serving_signatures(model, tokenizer, seq_length)
-    root = Module(model.variables)
-    root.tokenizer = tokenizer
-    _save(root, folder, signatures)
-    requests = example_requests(signatures)
+    signatures = serving_signatures(served)
+    root = Module(served.model.variables)
+    root.tokenizer = served.tokenizer
+    requests = {
+        name: {key: tf.constant(value) for key, value in signature.example.items()}
+        for name, signature in signatures.items()
+    }
+    functions = {name: signature.function.get_concrete_function() for name, signature in signatures.items()}
+    answers = _save_module(root, folder, functions, requests)
     write_requests(folder, requests)
-    return signature_answers(signatures, requests.items())
-
-
-def _save(module: Module, folder: Path, signatures: Mapping[str, Any] | None = None) -> None:
-    try:
-        tf.saved_model.save(module, str(folder), signatures=signatures)
-    except tf.errors.OpError as error:
-        raise OSError(f"cannot write {folder}: {error.message}") from error
+    return answers
 
 
 def _check_in_fresh_process(stage: Path, expected: Mapping[str, Answers]) -> None:
@@ -184,7 +213,8 @@ def _staging(output: Path) -> Iterator[Path]:
     output.mkdir(parents=True, exist_ok=True)
     stage = Path(tempfile.mkdtemp(prefix=".export-", dir=output))
     try:
-        yield stage
+        with writing(output, stage):
+            yield stage
     finally:
         shutil.rmtree(stage)
 
@@ -192,7 +222,7 @@ def _staging(output: Path) -> Iterator[Path]:
 def _check_replaceable(target: Path) -> None:
     """FileExistsError if there is something that no export has written."""
     if target.exists() and not (target / "saved_model.pb").exists():
-        raise FileExistsError(f"{target} is no exported module: remove it, or name another --output")
+        raise FileExistsError(f"{target} is not an exported module: name another --output")
 
 
 def _add(new: Path, target: Path) -> None:

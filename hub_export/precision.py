@@ -8,9 +8,8 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.checkpoints import build_model, task_of
+from albert_tf.choices import EXPORTED_DTYPES
 from albert_tf.errors import InputError
-
-DTYPES = ("float32", "bfloat16")
 
 
 def in_dtype(model: keras.Model, dtype: str) -> keras.Model:
@@ -18,14 +17,14 @@ def in_dtype(model: keras.Model, dtype: str) -> keras.Model:
 
     Args:
       model: float32, any that a run can hold.
-      dtype: one of DTYPES.
+      dtype: one of EXPORTED_DTYPES.
     Returns:
       The model itself for float32, else a copy whose variables are rounded to the type.
     Raises:
       ValueError: another type.
     """
-    if dtype not in DTYPES:
-        raise InputError(f"dtype={dtype!r} is none of {', '.join(DTYPES)}")
+    if dtype not in EXPORTED_DTYPES:
+        raise InputError(f"dtype={dtype!r} is none of {', '.join(EXPORTED_DTYPES)}")
     if dtype == "float32":
         return model
     narrow = tf.as_dtype(dtype)

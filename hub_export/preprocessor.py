@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from albert_tf.text import PieceTokenizer, pack
-from albert_tf.text.vocabulary import CLS_ID, MASK_ID, PAD_ID, SEP_ID
 from hub_export.module import Module
 
 
@@ -58,12 +57,13 @@ class Tokenize(Module):
     @tf.function(input_signature=[])
     def get_special_tokens_dict(self) -> dict[str, tf.Tensor]:
         """The size of the vocabulary and the ids of its special tokens, int32 scalars."""
+        special = self._tokenizer.vocabulary.special_ids
         ids = {
             "vocab_size": len(self._tokenizer.vocabulary),
-            "padding_id": PAD_ID,
-            "start_of_sequence_id": CLS_ID,
-            "end_of_segment_id": SEP_ID,
-            "mask_id": MASK_ID,
+            "padding_id": special.padding,
+            "start_of_sequence_id": special.start,
+            "end_of_segment_id": special.separator,
+            "mask_id": special.mask,
         }
         return {name: tf.constant(value, tf.int32) for name, value in ids.items()}
 

@@ -65,12 +65,17 @@ def tiny_corpus(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def tiny_vocabulary(tiny_corpus, tmp_path_factory) -> Path:
-    """A vocabulary of the tiny corpus with as many pieces as TINY has rows of embeddings."""
+    """A vocabulary of the tiny corpus with as many pieces as TINY has rows of embeddings.
+
+    Of how its text was normalised it remembers nothing, so that tests may say what they like.
+    """
     from albert_tf.text import train_vocabulary
+    from albert_tf.tokenizer_settings import settings_beside
     from tests.tiny import TINY
 
     path = tmp_path_factory.mktemp("vocabulary") / "spiece.model"
     train_vocabulary(tiny_corpus, path, vocab_size=TINY.vocab_size)
+    settings_beside(path).unlink()
     return path
 
 

@@ -5,10 +5,10 @@ import tensorflow_hub as hub
 import tf_keras as keras
 
 import albert_tf
+from albert_tf.pretraining.run import pretrain
+from albert_tf.pretraining.settings import Pretraining
 from albert_tf.recipes import PretrainingRecipe
 from albert_tf.text import train_vocabulary
-from albert_tf.training.pretrain import pretrain
-from albert_tf.training.settings import Pretraining
 from hub_export.export import export
 from tests.tiny import TINY
 
@@ -19,7 +19,7 @@ def test_text_to_a_fine_tuned_classifier(tiny_corpus, tmp_path):
     train_vocabulary(tiny_corpus, vocabulary, vocab_size=180)
 
     # Text and vocabulary to a pre-trained run.
-    recipe = PretrainingRecipe(
+    recipe = PretrainingRecipe().replace(
         optimizer="adamw", learning_rate=1e-3, batch_size=8, steps=4, warmup_steps=1, seq_length=32
     )
     run = tmp_path / "run"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
-from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
 
+from albert_tf.checkpoints.figures import METRICS, read_figures
 from albert_tf.errors import InputError
+from albert_tf.files import whole_file
 
 FORMATS = (".png", ".svg", ".pdf")
 
@@ -37,37 +37,13 @@ def read_metrics(run: str | os.PathLike[str]) -> dict[str, list[tuple[int, float
       FileNotFoundError: the run has no metrics.jsonl.
       ValueError: a line of it holds something else than figures; a last line that is cut off is passed over.
     """
-    path = Path(run) / "metrics.jsonl"
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such file; is {run} the directory of a training run?")
     series: dict[str, list[tuple[int, float]]] = {}
-    for number, line in enumerate(path.read_bytes().splitlines(keepends=True), start=1):
-        if not line.endswith(b"\n"):
-            break  # the process was killed while it wrote this one
-        try:
-            figures = json.loads(line)
-        except ValueError:
-            figures = None
-        if not _is_figures(figures):
-            raise InputError(
-                f"{path}, line {number}: not an object of numbers with a step, as a run writes it: "
-                "remove the line, or copy the file again"
-            )
+    for figures in read_figures(run):
         step = figures.pop("step")
         for name, value in figures.items():
-            if value is None:  # an infinite gradient of float16
-                continue
-            series.setdefault(name, []).append((step, value))
+            if value is not None:
+                series.setdefault(name, []).append((step, value))
     return series
-
-
-def _is_figures(value: Any) -> bool:
-    """Whether a line says numbers by name, or null for what is infinite, and the step among them."""
-    return (
-        isinstance(value, dict)
-        and type(value.get("step")) is int
-        and all(x is None or type(x) in (int, float) for x in value.values())
-    )
 
 
 def draw_curve(run: str | os.PathLike[str], output: str | os.PathLike[str]) -> None:
@@ -90,7 +66,7 @@ def draw_curve(run: str | os.PathLike[str], output: str | os.PathLike[str]) -> N
     panels = {title: [name for name in names if name in series] for title, names in PANELS.items()}
     panels = {title: names for title, names in panels.items() if names}
     if not panels:
-        raise InputError(f"{Path(run) / 'metrics.jsonl'} holds no losses yet: train for some steps first")
+        raise InputError(f"{Path(run) / METRICS} holds no losses yet: train for some steps first")
     figure = Figure(figsize=(5 * len(panels), 3.6), layout="constrained")
     for axes, (title, names) in zip(
         figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True
@@ -104,10 +80,5 @@ def draw_curve(run: str | os.PathLike[str], output: str | os.PathLike[str]) -> N
         axes.grid(alpha=0.3)
         axes.legend(frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        with matplotlib.rc_context({"svg.hashsalt": "albert_tf"}):
-            figure.savefig(temporary, dpi=120, format=path.suffix[1:].lower())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with whole_file(path) as temporary, matplotlib.rc_context({"svg.hashsalt": "albert_tf"}):
+        figure.savefig(temporary, dpi=120, format=path.suffix[1:].lower())

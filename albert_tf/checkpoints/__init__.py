@@ -1,6 +1,5 @@
-"""Weights in and out of files: our run directory and the formats of other implementations."""
+"""The run directory: its files, its checkpoints, and how one run's weights start another."""
 
-from albert_tf.checkpoints.conversion import Conversion, convert
 from albert_tf.checkpoints.run import (
     build_model,
     create_run,
@@ -23,12 +22,10 @@ from albert_tf.checkpoints.steps import (
 )
 
 __all__ = [
-    "Conversion",
     "build_model",
     "checkpoint_parts",
     "checkpoint_prefix",
     "checkpoint_steps",
-    "convert",
     "create_run",
     "delete_checkpoint",
     "load",

@@ -184,12 +184,12 @@ def _scopes(source: AlbertConfig, config: AlbertConfig) -> dict[str, str]:
     """The scope of every block of a network, and of the block of the source that it is copied from."""
     plan, source_plan, inner = sharing_plan(config), sharing_plan(source), config.inner_group_num
     scopes: dict[str, str] = {}
-    for index, step in enumerate(plan):
+    for index, pair in enumerate(plan):
         layer = index // inner * source.num_hidden_layers // config.num_hidden_layers
         origin = source_plan[layer * inner + index % inner]
         for kind, parts in _BLOCKS.items():
             for part in parts:
-                scope = f"{getattr(step, kind).scope()}/{part}"
+                scope = f"{getattr(pair, kind).scope()}/{part}"
                 scopes.setdefault(scope, f"{getattr(origin, kind).scope()}/{part}")
     return scopes
 

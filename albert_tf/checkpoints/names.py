@@ -18,57 +18,58 @@ from albert_tf.model.sharing import BlockPath, sharing_plan
 # Before the names of the encoder, not of the heads.
 GOOGLE_SCOPE, HUGGING_FACE_SCOPE = "bert/", "albert."
 
-# More than any network has.
-_MAX_BLOCKS = 10_000
 
-
-class Part(NamedTuple):
-    """One variable of a layer, its shapes in the letters of `sizes`."""
+class VariableEntry(NamedTuple):
+    """One variable of a layer: its name in Hugging Face's models, its shapes in letters of `sizes`."""
 
     hugging_face: str
     shape: str
     hub_shape: str  # the same elements in the same order
 
 
-class Layer(NamedTuple):
+class LayerEntry(NamedTuple):
     """A layer: its scope here, in Google's, Hugging Face's and Model Garden's models, and its variables."""
 
     ours: str
     google: str
     hugging_face: str
     hub: str | None
-    parts: dict[str, Part]
+    variables: dict[str, VariableEntry]
 
 
-def _dense(inputs: str, outputs: str, hub_inputs: str = "", hub_outputs: str = "") -> dict[str, Part]:
+def _dense(
+    inputs: str, outputs: str, hub_inputs: str = "", hub_outputs: str = ""
+) -> dict[str, VariableEntry]:
     hub_inputs, hub_outputs = hub_inputs or inputs, hub_outputs or outputs
     return {
-        "kernel": Part("weight", f"{inputs} {outputs}", f"{hub_inputs} {hub_outputs}"),
-        "bias": Part("bias", outputs, hub_outputs),
+        "kernel": VariableEntry("weight", f"{inputs} {outputs}", f"{hub_inputs} {hub_outputs}"),
+        "bias": VariableEntry("bias", outputs, hub_outputs),
     }
 
 
-def _norm(width: str) -> dict[str, Part]:
-    return {"gamma": Part("weight", width, width), "beta": Part("bias", width, width)}
+def _norm(width: str) -> dict[str, VariableEntry]:
+    return {"gamma": VariableEntry("weight", width, width), "beta": VariableEntry("bias", width, width)}
 
 
-def _table(shape: str) -> dict[str, Part]:
-    return {"": Part("weight", shape, shape)}
+def _table(shape: str) -> dict[str, VariableEntry]:
+    return {"": VariableEntry("weight", shape, shape)}
 
 
-def _output(units: str) -> dict[str, Part]:
+def _output(units: str) -> dict[str, VariableEntry]:
     return {
-        "output_weights": Part("weight", f"{units} H", f"{units} H"),
-        "output_bias": Part("bias", units, units),
+        "output_weights": VariableEntry("weight", f"{units} H", f"{units} H"),
+        "output_bias": VariableEntry("bias", units, units),
     }
 
 
-def _encoder(scope: str, hugging_face: str, hub: str, parts: dict[str, Part]) -> Layer:
-    return Layer(scope, GOOGLE_SCOPE + scope, HUGGING_FACE_SCOPE + hugging_face, hub, parts)
+def _encoder(scope: str, hugging_face: str, hub: str, variables: dict[str, VariableEntry]) -> LayerEntry:
+    return LayerEntry(scope, GOOGLE_SCOPE + scope, HUGGING_FACE_SCOPE + hugging_face, hub, variables)
 
 
-def _head(scope: str, hugging_face: str, parts: dict[str, Part], google: str | None = None) -> Layer:
-    return Layer(scope, scope if google is None else google, hugging_face, None, parts)
+def _head(
+    scope: str, hugging_face: str, variables: dict[str, VariableEntry], google: str | None = None
+) -> LayerEntry:
+    return LayerEntry(scope, scope if google is None else google, hugging_face, None, variables)
 
 
 _GROUP = "encoder/transformer/group_{group}/inner_group_{inner}"
@@ -147,13 +148,24 @@ POOLER = (_encoder("pooler/dense", "pooler", "pooler_transform", _dense("H", "H"
 MLM = (
     _head("cls/predictions/transform/dense", "predictions.dense", _dense("H", "E")),
     _head("cls/predictions/transform/LayerNorm", "predictions.LayerNorm", _norm("E")),
-    _head("cls/predictions", "predictions", {"output_bias": Part("bias", "V", "V")}),
+    _head("cls/predictions", "predictions", {"output_bias": VariableEntry("bias", "V", "V")}),
 )
 SENTENCE = (_head("cls/seq_relationship", "sop_classifier.classifier", _output("2")),)
 SPAN = (_head("cls/squad", "qa_outputs", _output("2")),)
+# run_squad_v2's. In transformers XLNet has such a head, ALBERT does not.
+ANSWERABLE_SPAN = (
+    _head("start_logits/dense", "start_logits.dense", _dense("H", "1")),
+    _head("end_logits/dense_0", "end_logits.dense_0", _dense("2H", "H")),
+    _head("end_logits/LayerNorm", "end_logits.LayerNorm", _norm("H")),
+    _head("end_logits/dense_1", "end_logits.dense_1", _dense("H", "1")),
+    _head("answer_class/dense_0", "answer_class.dense_0", _dense("2H", "H")),
+    _head("answer_class/dense_1", "answer_class.dense_1", {"kernel": VariableEntry("weight", "H 1", "H 1")}),
+)
 # google-research/albert's run_classifier and run_race give this one no scope.
 CLASSIFIER = (_head("classifier", "classifier", _output("K"), google=""),)
 CHOICE = (_head("classifier", "classifier", _output("1"), google=""),)
+# It classifies no tokens: the scope is ours, and tells this one from that of run_classifier.
+TOKENS = (_head("classifier", "classifier", _output("K")),)
 
 
 class Names(NamedTuple):
@@ -189,33 +201,30 @@ def variable_names(config: AlbertConfig, task: Mapping[str, Any]) -> list[Names]
       task: what `task_of` says of the model.
     Returns:
       One entry a variable.
-    Raises:
-      ValueError: the config is of no network, but damaged.
 
     >>> names = variable_names(AlbertConfig(), {"model": "encoder"})
     >>> names[-2].google, names[-2].hugging_face, names[-2].shape
     ('bert/pooler/dense/kernel', 'albert.pooler.weight', (768, 768))
     """
-    if config.num_hidden_layers * config.inner_group_num > _MAX_BLOCKS:
-        raise InputError(f"num_hidden_layers={config.num_hidden_layers} is more than any network has")
     plan = sharing_plan(config)
     layers = [*EMBEDDINGS, *(PROJECTION if config.has_projection else ())]
-    for path in dict.fromkeys(step.attention for step in plan):
+    for path in dict.fromkeys(pair.attention for pair in plan):
         layers += [_at(path, layer) for layer in ATTENTION]
-    for path in dict.fromkeys(step.feed_forward for step in plan):
+    for path in dict.fromkeys(pair.feed_forward for pair in plan):
         layers += [_at(path, layer) for layer in FEED_FORWARD]
     layers += [*POOLER, *heads(task)]
     size = sizes(config, task)
     return [names for layer in layers for names in _names(layer, size)]
 
 
-def heads(task: Mapping[str, Any]) -> tuple[Layer, ...]:
+def heads(task: Mapping[str, Any]) -> tuple[LayerEntry, ...]:
     """The layers that a task.json says are on top of the encoder."""
     return {
         "encoder": (),
         "pretrainer": MLM + (() if task.get("sentence_objective") == "none" else SENTENCE),
         "classifier": CLASSIFIER,
-        "span_labeler": SPAN,
+        "token_classifier": TOKENS,
+        "span_labeler": ANSWERABLE_SPAN if task.get("answerability") else SPAN,
         "multiple_choice": CHOICE,
     }[task["model"]]
 
@@ -233,9 +242,7 @@ def whole_layers(config: AlbertConfig) -> AlbertConfig:
       ValueError: layers share one of the two blocks.
     """
     if config.sharing in ("attention", "ffn"):
-        raise InputError(
-            f'sharing="{config.sharing}" has no such form: there layers share both blocks or none'
-        )
+        raise InputError(f'sharing="{config.sharing}" has no form there: layers share both blocks or none')
     if config.sharing == "all":
         return config
     return config.replace(sharing="all", num_hidden_groups=config.num_hidden_layers)
@@ -271,6 +278,7 @@ def sizes(config: AlbertConfig, task: Mapping[str, Any]) -> dict[str, int]:
         "K": task.get("num_labels", 0),
         "1": 1,
         "2": 2,
+        "2H": 2 * config.hidden_size,
     }
 
 
@@ -278,13 +286,13 @@ def hub_letters() -> dict[str, tuple[str, ...]]:
     """The shape, in letters, of every variable of a TF Hub encoder, by its name there."""
     layers = (*EMBEDDINGS, *PROJECTION, *ATTENTION, *FEED_FORWARD, *POOLER)
     return {
-        f"{layer.hub}/{variable}".removesuffix("/"): tuple(part.hub_shape.split())
+        f"{layer.hub}/{variable}".removesuffix("/"): tuple(entry.hub_shape.split())
         for layer in layers
-        for variable, part in layer.parts.items()
+        for variable, entry in layer.variables.items()
     }
 
 
-def _at(path: BlockPath, layer: Layer) -> Layer:
+def _at(path: BlockPath, layer: LayerEntry) -> LayerEntry:
     place = path._asdict()
     return layer._replace(
         ours=layer.ours.format(**place),
@@ -293,17 +301,17 @@ def _at(path: BlockPath, layer: Layer) -> Layer:
     )
 
 
-def _names(layer: Layer, size: Mapping[str, int]) -> list[Names]:
+def _names(layer: LayerEntry, size: Mapping[str, int]) -> list[Names]:
     found = []
-    for variable, part in layer.parts.items():
+    for variable, entry in layer.variables.items():
         shape, hub_shape = (
-            tuple(size[letter] for letter in letters.split()) for letters in (part.shape, part.hub_shape)
+            tuple(size[letter] for letter in letters.split()) for letters in (entry.shape, entry.hub_shape)
         )
         found.append(
             Names(
                 f"{layer.ours}/{variable}".removesuffix("/"),
                 f"{layer.google}/{variable}".strip("/"),
-                f"{layer.hugging_face}.{part.hugging_face}",
+                f"{layer.hugging_face}.{entry.hugging_face}",
                 None if layer.hub is None else f"{layer.hub}/{variable}".removesuffix("/"),
                 shape,
                 hub_shape,

@@ -20,7 +20,7 @@ The last two lines are in checkpoints/steps.py.
 
 from __future__ import annotations
 
-import json
+import inspect
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -29,30 +29,33 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.checkpoints.files import new_directory, write_file
 from albert_tf.checkpoints.names import variable_names
-from albert_tf.checkpoints.steps import PathLike, model_reader, newest_checkpoint, write_checkpoint
-from albert_tf.checkpoints.vocabulary import check_vocabulary
+from albert_tf.checkpoints.steps import (
+    PathLike,
+    checkpoint_steps,
+    model_reader,
+    newest_checkpoint,
+    write_checkpoint,
+)
+from albert_tf.checkpoints.tensor_bundle import DamagedCheckpoint
+from albert_tf.checkpoints.vocabulary import check_vocabulary, fingerprint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.files import new_directory, read_json, write_file, write_json
 from albert_tf.model import (
     AlbertClassifier,
     AlbertEncoder,
     AlbertMultipleChoice,
     AlbertPretrainer,
     AlbertSpanLabeler,
+    AlbertTokenClassifier,
 )
+from albert_tf.tokenizer_settings import TOKENIZER, read_settings, resolved_settings
 
-CONFIG, TASK, VOCABULARY, TOKENIZER, RECIPE = (
-    "config.json",
-    "task.json",
-    "spiece.model",
-    "tokenizer.json",
-    "recipe.json",
-)
+CONFIG, TASK, VOCABULARY, RECIPE = "config.json", "task.json", "spiece.model", "recipe.json"
 
-# How text was normalised before it met the vocabulary, unless a run says otherwise.
-TOKENIZER_DEFAULTS = {"lowercase": True, "strip_accents": True}
+# What recipe.json has the SHA-256 of the vocabulary under.
+VOCABULARY_KEY = "vocabulary"
 
 
 class ModelKind(NamedTuple):
@@ -60,13 +63,20 @@ class ModelKind(NamedTuple):
 
     model: type
     arguments: tuple[str, ...]
+    options: tuple[str, ...] = ()  # those with defaults, which task.json leaves out
+
+    def defaults(self) -> dict[str, Any]:
+        """What an option is where task.json does not say."""
+        parameters = inspect.signature(self.model).parameters
+        return {name: parameters[name].default for name in self.options}
 
 
 MODELS = {
     "encoder": ModelKind(AlbertEncoder, ()),
     "pretrainer": ModelKind(AlbertPretrainer, ("sentence_objective",)),
     "classifier": ModelKind(AlbertClassifier, ("num_labels",)),
-    "span_labeler": ModelKind(AlbertSpanLabeler, ()),
+    "token_classifier": ModelKind(AlbertTokenClassifier, ("num_labels",)),
+    "span_labeler": ModelKind(AlbertSpanLabeler, (), ("answerability", "start_n_top", "end_n_top")),
     "multiple_choice": ModelKind(AlbertMultipleChoice, ("num_choices",)),
 }
 
@@ -75,11 +85,14 @@ def task_of(model: Any) -> dict[str, Any]:
     """What task.json says of a model: its kind and the arguments it was made with.
 
     Raises:
-      ValueError: it is no model of ours.
+      ValueError: it is not a model of this package.
     """
-    for kind, (cls, arguments) in MODELS.items():
-        if isinstance(model, cls):
-            return {"model": kind, **{name: getattr(model, name) for name in arguments}}
+    for name, kind in MODELS.items():
+        if isinstance(model, kind.model):
+            arguments = {argument: getattr(model, argument) for argument in kind.arguments}
+            options = {option: getattr(model, option) for option in kind.options}
+            chosen = {key: value for key, value in options.items() if value != kind.defaults()[key]}
+            return {"model": name, **arguments, **chosen}
     known = ", ".join(kind.model.__name__ for kind in MODELS.values())
     raise InputError(f"a {type(model).__name__} cannot be saved as a run: it is none of {known}")
 
@@ -101,27 +114,35 @@ def build_model(
     Returns:
       The model.
     Raises:
-      ValueError: task.json names no model of ours, or not all that it is made with.
+      ValueError: task.json does not name a model of this package, or not all that it is made with.
     """
     check_task(task)
-    cls, arguments = MODELS[task["model"]]
 
     def create(next_creator: Callable[..., tf.Variable], **variable: Any) -> tf.Variable:
         value = None if read is None else read(variable["name"])
         return next_creator(**(variable if value is None else {**variable, "initial_value": value}))
 
     with tf.variable_creator_scope(create):
-        return cls(config, **{name: task[name] for name in arguments}, **kwargs)
+        return MODELS[task["model"]].model(config, **_arguments(task), **kwargs)
 
 
 def check_task(task: Mapping[str, Any]) -> None:
-    """ValueError where a task.json names no model of ours, or not all that it is made with."""
+    """ValueError where a task.json does not name a model of this package, or not all that it is made with."""
     kind = task.get("model")
     if kind not in MODELS:
         raise InputError(f"model={kind!r} is none of {', '.join(MODELS)}")
     missing = [name for name in MODELS[kind].arguments if name not in task]
     if missing:
         raise InputError(f"{', '.join(missing)} is missing: a {kind} needs it")
+
+
+def _arguments(task: Mapping[str, Any]) -> dict[str, Any]:
+    """What the model of a task.json is made with, the options that it leaves out included."""
+    kind = MODELS[task["model"]]
+    return {
+        **kind.defaults(),
+        **{name: task[name] for name in (*kind.arguments, *kind.options) if name in task},
+    }
 
 
 def create_run(
@@ -139,10 +160,12 @@ def create_run(
       config: the network's shape.
       task: what `task_of` returned, and further entries such as `labels`.
       vocabulary: SentencePiece model, copied; None where there is none.
-      tokenizer: `lowercase` and `strip_accents`; what is left out is True.
-      recipe: how the weights came about; None writes no recipe.json.
+      tokenizer: `lowercase` and `strip_accents`; what is left out is as the vocabulary remembers it, or True.
+      recipe: how the weights came about, to which the vocabulary's SHA-256 is added; None writes no
+        recipe.json.
     Raises:
       FileExistsError: the directory exists.
+      ValueError: the vocabulary remembers another tokenizer.
       OSError: the vocabulary cannot be read, or the directory cannot be written.
     """
     with new_directory(Path(run)) as folder:
@@ -161,9 +184,10 @@ def _write_files(
     write_json(folder / TASK, task)
     if vocabulary is not None:
         shutil.copyfile(vocabulary, folder / VOCABULARY)
-    write_json(folder / TOKENIZER, _tokenizer(tokenizer or {}))
+    write_json(folder / TOKENIZER, resolved_settings(vocabulary, tokenizer))
     if recipe is not None:
-        write_json(folder / RECIPE, recipe)
+        text = {} if vocabulary is None else {VOCABULARY_KEY: fingerprint(folder / VOCABULARY)}
+        write_json(folder / RECIPE, {**recipe, **text})
 
 
 def save(
@@ -177,24 +201,30 @@ def save(
 ) -> None:
     """Writes a model as a run directory, or as one more step of a run of the same model.
 
+    Weights are kept as they are, NaN too: what went wrong can be looked at. Nothing is exported of them.
+
     Args:
       model: an AlbertPretrainer, AlbertEncoder, …
       run_dir: the run directory; made unless it exists.
       vocabulary: SentencePiece model to copy into a new run.
       step: training step that the weights are of.
-      tokenizer: of a new run: `lowercase` and `strip_accents`, both True where left out.
-      recipe: of a new run: how the weights came about.
+      tokenizer: of a new run: `lowercase` and `strip_accents`; what is left out is as the vocabulary
+        remembers it, or True.
+      recipe: of a new run: how the weights came about; see `create_run`.
       task: of a new run: further entries of task.json, such as `labels`.
     Raises:
       FileExistsError: the run has a checkpoint of this step, or the directory holds something else.
-      ValueError: the run is of another model, the model is none of ours, or the vocabulary none of the
-        model's.
+      ValueError: the run is of another model, the model is not one of this package, or the vocabulary does
+        not fit the model, or has another tokenizer.
       OSError: a file cannot be read or written.
     """
     run, entries = Path(run_dir), {**(task or {}), **task_of(model)}
     if (run / CONFIG).exists():
         task_there = read_task(run)
-        same = all(task_there.get(name) == value for name, value in task_of(model).items())
+        task_here = task_of(model)
+        same = task_there.get("model") == task_here["model"] and _arguments(task_there) == _arguments(
+            task_here
+        )
         if not same or read_config(run) != model.config:
             raise InputError(f"{run} is the run of another model: its {CONFIG} or {TASK} differs")
         write_checkpoint(run, step, model=model)
@@ -215,7 +245,7 @@ def load(run_dir: PathLike, step: int | None = None) -> Any:
     Returns:
       A model of the class that task.json names.
     Raises:
-      FileNotFoundError: there is no run, or no such checkpoint in it.
+      FileNotFoundError: the run, or its checkpoint, does not exist.
       ValueError: a file of the run is damaged; the message names it.
     """
     stored = stored_model(run_dir, step)
@@ -228,7 +258,7 @@ class StoredModel(NamedTuple):
     config: AlbertConfig
     task: dict[str, Any]
     shapes: dict[str, tuple[int, ...]]  # of its variables by name
-    read: Callable[[str], np.ndarray | None]  # the value of one of them; None for what is none
+    read: Callable[[str], np.ndarray | None]  # the value of one of them; None for what is not a variable
 
 
 def stored_model(run_dir: PathLike, step: int | None = None) -> StoredModel:
@@ -243,7 +273,31 @@ def stored_model(run_dir: PathLike, step: int | None = None) -> StoredModel:
         shapes = {names.ours: names.shape for names in variable_names(config, task)}
     except ValueError as error:
         raise InputError(f"{Path(run_dir) / TASK}: {error}") from error
-    return StoredModel(config, task, shapes, model_reader(run_dir, step, shapes))
+    try:
+        read = model_reader(run_dir, step, shapes)
+    except DamagedCheckpoint as error:
+        others = [str(other) for other in checkpoint_steps(run_dir) if other != step]
+        remedy = f"--step takes another, of {', '.join(others)}" if others else "copy the run again"
+        raise DamagedCheckpoint(f"{error}: {remedy}") from error
+    return StoredModel(config, task, shapes, read)
+
+
+def check_finite(model: Any, origin: str) -> None:
+    """Refuses a model that answers nothing: what is handed on is used by people who do not see its training.
+
+    Args:
+      model: any with `variables`.
+      origin: where it is from, for the message.
+    Raises:
+      ValueError: variables hold NaN or infinity; the message names all of them.
+    """
+    names = [
+        variable.name.partition(":")[0]
+        for variable in model.variables
+        if not np.isfinite(np.asarray(variable.read_value(), np.float32)).all()
+    ]
+    if names:
+        raise InputError(f"{origin}: NaN or infinity in {', '.join(names)}: --step takes an earlier step")
 
 
 def read_config(run: PathLike) -> AlbertConfig:
@@ -258,49 +312,42 @@ def read_task(run: PathLike) -> dict[str, Any]:
 
 def read_tokenizer(run: PathLike) -> dict[str, bool]:
     """`lowercase` and `strip_accents` of a run; FileNotFoundError or ValueError where it does not say."""
-    path = _file(run, TOKENIZER)
-    try:
-        return _tokenizer(read_json(path))
-    except ValueError as error:
-        raise InputError(f"{path}: {error}") from error
+    return read_settings(_file(run, TOKENIZER))
 
 
 def vocabulary_path(run: PathLike) -> Path | None:
-    """The SentencePiece model of a run; None where it was made without one."""
+    """The SentencePiece model of a run; None where it was made without one.
+
+    Raises:
+      ValueError: it is another than the run was made with.
+    """
     path = Path(run) / VOCABULARY
-    return path if path.exists() else None
+    if not path.exists():
+        return None
+    check_run_vocabulary(run, path)
+    return path
 
 
-def _tokenizer(values: Mapping[str, bool]) -> dict[str, bool]:
-    unknown = sorted(values.keys() - TOKENIZER_DEFAULTS.keys())
-    if unknown:
+def check_run_vocabulary(run: PathLike, vocabulary: PathLike) -> None:
+    """Refuses a vocabulary that a run was not made with: its ids mean other pieces, whatever its size.
+
+    Args:
+      run: the run directory. One whose recipe.json names no vocabulary is compared with nothing.
+      vocabulary: SentencePiece model.
+    Raises:
+      ValueError: its SHA-256 is not that of recipe.json.
+    """
+    recipe = Path(run) / RECIPE
+    expected = read_json(recipe).get(VOCABULARY_KEY) if recipe.exists() else None
+    if expected is not None and (found := fingerprint(Path(vocabulary))) != expected:
         raise InputError(
-            f"unknown tokenizer setting {', '.join(unknown)}: there are {', '.join(TOKENIZER_DEFAULTS)}"
+            f"{vocabulary} is not the vocabulary of {run}: its SHA-256 is {found[:12]}…, that in {RECIPE} "
+            f"{str(expected)[:12]}…: bring back the file that the run was made with"
         )
-    for name, value in values.items():
-        if not isinstance(value, bool):
-            raise InputError(f"{name}={value!r} must be true or false")
-    return {**TOKENIZER_DEFAULTS, **values}
 
 
 def _file(run: PathLike, name: str) -> Path:
     path = Path(run) / name
     if not path.exists():
-        raise FileNotFoundError(f"{path} is missing: {run} is no run directory")
+        raise FileNotFoundError(f"{path} is missing: {run} is not a run directory")
     return path
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file; ValueError, with the file's name, where it holds none."""
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(f"{path} is no JSON file: {error}") from error
-    if not isinstance(values, dict):
-        raise InputError(f"{path} must hold a JSON object, not a {type(values).__name__}")
-    return values
-
-
-def write_json(path: Path, values: Mapping[str, Any]) -> None:
-    """Writes an object as JSON, a key a line, atomically."""
-    write_file(path, json.dumps(dict(values), indent=2, ensure_ascii=False) + "\n")

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.checkpoints.files import sync
 from albert_tf.checkpoints.tensor_bundle import READ_ERRORS, checkpoint_shapes, unreadable
 from albert_tf.errors import InputError
+from albert_tf.files import sync, writing
 
 PathLike = str | os.PathLike[str]
 
@@ -34,8 +34,14 @@ def checkpoint_prefix(run: PathLike, step: int) -> Path:
 
 def checkpoint_steps(run: PathLike) -> list[int]:
     """The steps that a run has checkpoints of, ascending; empty where there are none."""
-    found = (re.fullmatch(r"ckpt-(\d+)\.index", path.name) for path in Path(run).glob("checkpoints/*.index"))
-    return sorted(int(match[1]) for match in found if match)
+    found = (_step_of(path) for path in Path(run).glob("checkpoints/*.index"))
+    return sorted(step for step in found if step is not None)
+
+
+def _step_of(file: Path) -> int | None:
+    """The step whose checkpoint a file is a part of; None where somebody has named it otherwise."""
+    match = re.fullmatch(r"ckpt-(0|[1-9][0-9]*)\.(index|data-\d+-of-\d+)", file.name)
+    return int(match[1]) if match else None
 
 
 def newest_checkpoint(run: PathLike) -> int | None:
@@ -53,7 +59,7 @@ def write_checkpoint(run: PathLike, step: int, /, **parts: Any) -> Path:
     Returns:
       The checkpoint's prefix.
     Raises:
-      ValueError: the step is no whole number, or negative.
+      ValueError: the step is not a whole number, or negative.
       FileExistsError: the run has a checkpoint of this step.
       OSError: it cannot be written.
     """
@@ -67,15 +73,14 @@ def write_checkpoint(run: PathLike, step: int, /, **parts: Any) -> Path:
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
     try:
-        tf.train.Checkpoint(**parts).write(str(temporary / prefix.name))
-        files = sorted(temporary.iterdir(), key=lambda file: file.suffix == ".index")
-        for file in files:
-            sync(file)
-        for file in files:
-            file.replace(prefix.with_name(file.name))
-        sync(prefix.parent)  # an older checkpoint may be deleted next
-    except tf.errors.OpError as error:
-        raise OSError(f"cannot write {prefix}: {error.message}") from error
+        with writing(prefix, temporary):
+            tf.train.Checkpoint(**parts).write(str(temporary / prefix.name))
+            files = sorted(temporary.iterdir(), key=lambda file: file.suffix == ".index")
+            for file in files:
+                sync(file)
+            for file in files:
+                file.replace(prefix.with_name(file.name))
+            sync(prefix.parent)  # an older checkpoint may be deleted next
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return prefix
@@ -90,7 +95,7 @@ def delete_checkpoint(run: PathLike, step: int) -> None:
 
 
 def set_aside(run: PathLike, step: int) -> None:
-    """Renames the files of a checkpoint to `damaged-ckpt-<step>.*`: the run has none of it any more."""
+    """Renames the files of a checkpoint to `damaged-ckpt-<step>.*`: it is no longer one of the run's."""
     prefix = checkpoint_prefix(run, step)
     for file in sorted(prefix.parent.glob(f"{prefix.name}.*"), key=lambda file: file.suffix != ".index"):
         file.replace(file.with_name(f"damaged-{file.name}"))
@@ -100,14 +105,14 @@ def clean_up(run: PathLike) -> list[int]:
     """Deletes what a process that was killed in the middle of writing or deleting a checkpoint has left.
 
     Returns:
-      The steps, ascending, of newer checkpoints than those that the run has: without an index, though nobody
-      was writing them. Somebody may have lost it, so that their data stays, set aside.
+      The steps, ascending, of orphaned data files: newer than the checkpoints that the run has, and without
+      an index, though nobody was writing them. It may have been lost: they stay, set aside.
     Raises:
       ValueError: there are such data, and no checkpoint.
     """
     folder, steps = Path(run) / "checkpoints", checkpoint_steps(run)
-    data = {file: int(file.stem.removeprefix("ckpt-")) for file in folder.glob("ckpt-*.data-*")}
-    loose = {file: step for file, step in data.items() if step not in steps}
+    data = {file: _step_of(file) for file in folder.glob("ckpt-*.data-*")}
+    loose = {file: step for file, step in data.items() if step is not None and step not in steps}
     lost = {
         step
         for step in loose.values()
@@ -151,7 +156,7 @@ def read_checkpoint(run: PathLike, step: int, /, **parts: Any) -> None:
       **parts: objects like those that were saved under these names. Of each, every variable must be in the
         checkpoint; of `model`, every variable in the checkpoint must be in the model, too.
     Raises:
-      FileNotFoundError: the run has no such checkpoint; the message says which it has.
+      FileNotFoundError: the run lacks this checkpoint; the message says which it has.
       DamagedCheckpoint: its files cannot be read; the message names them.
       ValueError: the checkpoint is of another model, the message names file and variables, or it lacks one of
         the parts.
@@ -193,10 +198,10 @@ def model_reader(
       step: training step.
       variables: the shapes of all of the model's variables, by name.
     Returns:
-      What reads the value of a variable by its name; None for what is no variable of the model. It raises
+      What reads the value of a variable by its name; None for what is not a variable of the model. It raises
       ValueError where the checkpoint is damaged.
     Raises:
-      FileNotFoundError: the run has no such checkpoint; the message says which it has.
+      FileNotFoundError: the run lacks this checkpoint; the message says which it has.
       ValueError: the checkpoint is damaged or of another model; the message names file and variables.
     """
     prefix = _existing(run, step)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import glob
-import math
 from pathlib import Path
 
-import numpy as np
 import tensorflow as tf
 
-from albert_tf.checkpoints.transfer import Tensors
 from albert_tf.errors import InputError
 
 # What TensorFlow raises where a checkpoint is damaged, unreadable, or does not fit what is to be restored.
@@ -18,38 +14,6 @@ READ_ERRORS = (tf.errors.OpError, ValueError, RuntimeError, LookupError, Asserti
 # The index is a table of LevelDB's format. It ends with a footer: two handles, each the offset and the size
 # of a block, and a magic number. Every block has a checksum, the footer has none.
 _FOOTER, _MAGIC, _BLOCK_TRAILER = 48, bytes.fromhex("57fb808b247547db"), 5
-
-
-def open_bundle(prefix: Path) -> Tensors:
-    """What a TensorFlow checkpoint holds.
-
-    Args:
-      prefix: the checkpoint's path without `.index` and `.data-…`.
-    Returns:
-      Its tensors, under the names that they have there.
-    Raises:
-      FileNotFoundError: there is no such checkpoint.
-      ValueError: it is damaged.
-    """
-    if not prefix.with_name(f"{prefix.name}.index").is_file():
-        raise FileNotFoundError(f"{prefix}.index is missing: no checkpoint there")
-    shapes = {name: tuple(shape) for name, shape in checkpoint_shapes(prefix).items()}
-    reader = tf.train.load_checkpoint(str(prefix))
-    types = reader.get_variable_to_dtype_map()
-    files = list(prefix.parent.glob(f"{glob.escape(prefix.name)}.data-*"))
-    needed = sum(types[name].size * math.prod(shape) for name, shape in shapes.items() if types[name].size)
-    # Without data names and shapes can still be compared.
-    if files and needed > sum(file.stat().st_size for file in files):
-        raise InputError(f"{prefix}: its .data file is cut off, the index lists {needed} bytes")
-    dtypes = {name: dtype.name for name, dtype in types.items()}
-
-    def read(name: str) -> np.ndarray:
-        try:
-            return reader.get_tensor(name)
-        except READ_ERRORS as error:
-            raise unreadable(prefix, error) from error
-
-    return Tensors(str(prefix), shapes, dtypes, read)
 
 
 def checkpoint_shapes(prefix: Path) -> dict[str, list[int]]:
@@ -93,7 +57,11 @@ class DamagedCheckpoint(InputError):
     """A checkpoint's files are not what was written."""
 
 
-# What says nothing of the files themselves.
+class OtherPipeline(InputError):
+    """A checkpoint's iterator is of another input pipeline, as an older version made it."""
+
+
+# Errors that do not mean that the files are damaged.
 _SOUND = {
     AssertionError: "is of another model, or of other training",
     tf.errors.PermissionDeniedError: "cannot be read",
@@ -101,10 +69,12 @@ _SOUND = {
 }
 
 
-def unreadable(prefix: Path, error: Exception) -> ValueError:
+def unreadable(prefix: Path, error: Exception) -> InputError:
     """One line for what TensorFlow raises while it reads a checkpoint: damage, unless the files are sound."""
     reason = str(getattr(error, "message", error)).partition("\n")[0]
+    if "restore dataset iterator" in reason:
+        return OtherPipeline(f"{prefix}.index: {reason}")
     for kind, what in _SOUND.items():
         if isinstance(error, kind):
-            return ValueError(f"{prefix}.index {what}: {reason}")
+            return InputError(f"{prefix}.index {what}: {reason}")
     return DamagedCheckpoint(f"{prefix}.index or its .data file is damaged: {reason}")

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
 import sentencepiece
 
 from albert_tf.errors import InputError
+
+
+def fingerprint(path: Path) -> str:
+    """SHA-256 of a vocabulary's file, in hexadecimal; what recipe.json knows it by."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def vocabulary_problems(path: Path, vocab_size: int) -> list[str]:
@@ -25,8 +31,8 @@ def check_vocabulary(path: str | os.PathLike[str], vocab_size: int) -> None:
     """Refuses a vocabulary that has more pieces than a network has embeddings; it may use fewer.
 
     Raises:
-      FileNotFoundError: there is no such file.
-      ValueError: it is no SentencePiece model, or has too many pieces.
+      FileNotFoundError: the file does not exist.
+      ValueError: it is not a SentencePiece model, or has too many pieces.
     """
     pieces = _piece_count(Path(path))
     if pieces > vocab_size:
@@ -35,8 +41,8 @@ def check_vocabulary(path: str | os.PathLike[str], vocab_size: int) -> None:
 
 def _piece_count(path: Path) -> int:
     if not path.is_file():
-        raise FileNotFoundError(f"{path} is no file: the vocabulary is missing")
+        raise FileNotFoundError(f"{path} is not a file: the vocabulary is missing")
     try:
         return sentencepiece.SentencePieceProcessor(model_file=str(path)).get_piece_size()
     except (RuntimeError, OSError):
-        raise InputError(f"{path} is no SentencePiece model, or damaged") from None
+        raise InputError(f"{path} is not a SentencePiece model, or damaged") from None

@@ -7,13 +7,16 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from albert_tf.text.raw.long_lines import bounded_lines
+
 # Text of a document beyond this is read as a further document, so that a file without blank lines needs no
 # more memory than others. In bytes.
 LONGEST_DOCUMENT = 1 << 17
 DOCUMENTS_SHUFFLED = 1024
 _LINES_AT_ONCE = 256
-_BUCKETS = 1 << 30
+HASHES = 1 << 30  # numbers that a document's hash can be
 BYTES_HASHED = 4096
+_ALL_PIPELINES = -1  # in a seed, where else the number of a pipeline stands
 
 
 class Documents(NamedTuple):
@@ -27,8 +30,9 @@ class Documents(NamedTuple):
 def text_documents(file: tf.Tensor | str) -> tf.data.Dataset:
     """The documents of a text file, a sentence a line, and the hash bucket of each.
 
-    Blank lines end documents; lines lose the whitespace around them. Compressed files end in `.gz`. A
-    document of more than LONGEST_DOCUMENT bytes comes in several parts, all with the bucket of the first.
+    Blank lines end documents; lines lose the whitespace around them, and over-long ones become several.
+    Compressed files end in `.gz`. A document of more than LONGEST_DOCUMENT bytes comes in several parts, all
+    with the bucket of the first.
 
     Args:
       file: its path.
@@ -39,7 +43,8 @@ def text_documents(file: tf.Tensor | str) -> tf.data.Dataset:
     compressed = tf.strings.regex_full_match(file, r"(?s).*\.gz")
     lines = tf.data.TextLineDataset(file, tf.where(compressed, "GZIP", ""))
     end_of_file = tf.data.Dataset.from_tensors(tf.constant([""]))
-    parts = lines.batch(_LINES_AT_ONCE).concatenate(end_of_file)
+    sentences = lines.batch(_LINES_AT_ONCE).map(lambda x: bounded_lines(tf.strings.strip(x)))
+    parts = sentences.rebatch(_LINES_AT_ONCE).concatenate(end_of_file)
     nothing = (tf.constant(""), tf.constant(-1, tf.int64))
     return parts.scan(nothing, _complete_documents).unbatch()
 
@@ -50,15 +55,14 @@ def _complete_documents(
     """The documents that these lines complete.
 
     Args:
-      begun: what the lines before have begun and not given out, or "", and the bucket of what they have given
-        out of the same document, or -1.
-      lines: string [n].
+      begun: the carry of the scan: the text of a document that the lines before have begun, or "", and the
+        bucket of the part of it that they have already given out, or -1.
+      lines: string [n], without whitespace around them.
     Returns:
-      The same for the lines that follow, and the complete documents with their buckets, string and int64
+      The carry for the lines that follow, and the complete documents with their buckets, string and int64
       [documents].
     """
     begun_text, begun_bucket = begun
-    lines = tf.strings.strip(lines)
     blank = lines == ""
     numbers = tf.cumsum(tf.cast(blank, tf.int32))  # [n], which document a line belongs to
     count = numbers[-1] + 1
@@ -79,7 +83,7 @@ def hash_bucket(texts: tf.Tensor) -> tf.Tensor:
 
     The beginning, so that all parts of a long document lie in one part of a corpus.
     """
-    return tf.strings.to_hash_bucket_fast(tf.strings.substr(texts, 0, BYTES_HASHED), _BUCKETS)
+    return tf.strings.to_hash_bucket_fast(tf.strings.substr(texts, 0, BYTES_HASHED), HASHES)
 
 
 def in_hash_range(buckets: tf.Tensor, share: tuple[float, float]) -> tf.Tensor:
@@ -91,7 +95,7 @@ def in_hash_range(buckets: tf.Tensor, share: tuple[float, float]) -> tf.Tensor:
     Returns:
       bool of the same shape.
     """
-    first, last = (round(edge * _BUCKETS) for edge in share)
+    first, last = (round(edge * HASHES) for edge in share)
     return (buckets >= first) & (buckets < last)
 
 
@@ -118,7 +122,8 @@ def corpus_documents(
     files: Sequence[str],
     read: Callable[[tf.Tensor], tf.data.Dataset],
     part: tf.distribute.InputContext,
-    shuffle_seed: tf.Tensor | None,
+    seed: int | None = None,
+    epoch: tf.Tensor | int = 0,
 ) -> tf.data.Dataset:
     """The documents that one input pipeline reads of a corpus in one epoch.
 
@@ -127,24 +132,25 @@ def corpus_documents(
       read: the documents of a file.
       part: which pipeline this is. With at least as many files as pipelines each reads whole files, else each
         reads all of them and takes every n-th document.
-      shuffle_seed: int64 [2]: files in random order, four at a time, and DOCUMENTS_SHUFFLED documents mixed;
-        None keeps the order of the files.
+      seed: of all pipelines, for they divide documents in an order that they have to agree on: files in
+        random order, four at a time, and DOCUMENTS_SHUFFLED documents mixed. None keeps the order of the
+        files.
+      epoch: int64 scalar; each has an order of its own.
     Returns:
       A dataset of what `read` gives.
     """
     paths = tf.constant(files_of_part(files, part))
-    if shuffle_seed is None:
+    if seed is None:
         documents = tf.data.Dataset.from_tensor_slices(paths).flat_map(read)
     else:
-        paths = tf.random.experimental.stateless_shuffle(paths, shuffle_seed)
+        order = tf.random.fold_in(tf.constant([seed, _ALL_PIPELINES], tf.int64), epoch)
+        paths = tf.random.experimental.stateless_shuffle(paths, order)
         documents = tf.data.Dataset.from_tensor_slices(paths).interleave(
-            read, cycle_length=4, block_length=16, num_parallel_calls=4
+            read, cycle_length=4, block_length=16, num_parallel_calls=4, deterministic=True
         )
     if len(files) < part.num_input_pipelines:
         documents = documents.shard(part.num_input_pipelines, part.input_pipeline_id)
-    if shuffle_seed is not None:
-        documents = shuffled(documents, DOCUMENTS_SHUFFLED, shuffle_seed)
-    return documents
+    return documents if seed is None else shuffled(documents, DOCUMENTS_SHUFFLED, order)
 
 
 def files_of_part(files: Sequence[str], part: tf.distribute.InputContext) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""From blocks of documents to packed rows, and from rows to masked batches."""
+"""From blocks of documents to packed and masked rows, and from rows to batches."""
 
 from __future__ import annotations
 
@@ -7,119 +7,118 @@ import dataclasses
 import tensorflow as tf
 
 from albert_tf.data.documents import Documents
-from albert_tf.data.masking import mask_tokens, ngram_length_probabilities
-from albert_tf.data.segments import random_next_pairs, segment_pairs, single_segments
+from albert_tf.data.masking import mask_tokens
+from albert_tf.data.segments import Segments, random_next_pairs, segment_pairs, single_segments
 from albert_tf.errors import InputError
-from albert_tf.features import MASK, SENTENCE_LABELS, TYPE_IDS, check_sentence_objective, pretraining_spec
+from albert_tf.features import (
+    MASK,
+    MLM_IDS,
+    MLM_POSITIONS,
+    MLM_WEIGHTS,
+    SENTENCE_LABELS,
+    TYPE_IDS,
+    WORD_IDS,
+    pretraining_spec,
+)
+from albert_tf.recipes import ExampleSettings
 from albert_tf.text.packing import mask_and_type_ids, pack_spans, segment_numbers
 from albert_tf.text.vocabulary import Vocabulary
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True)
 class ExampleMaker:
-    """How examples are made; the arguments are those of `pretraining_dataset`.
+    """How examples are made of a vocabulary's tokens, and how many of them make a batch.
 
     Raises:
-      ValueError: a value is impossible; the message names it.
+      ValueError: the batch size is impossible.
     """
 
     vocabulary: Vocabulary
+    settings: ExampleSettings
     batch_size: int
-    seq_length: int
-    max_predictions: int
-    sentence_objective: str
-    short_seq_prob: float
-    masked_lm_prob: float
-    max_ngram: int
-    whole_word: bool
 
     def __post_init__(self) -> None:
-        check_sentence_objective(self.sentence_objective)
-        specials = self.segments + 1
-        if self.seq_length < specials + 2:
-            raise InputError(
-                f"seq_length={self.seq_length} is too short: {specials} special tokens and at least 2 of text"
-            )
         if not 1 <= self.batch_size < 2**31:
             raise InputError(f"batch_size={self.batch_size} must be at least 1 and below 2^31")
-        if not 0 <= self.short_seq_prob <= 1:
-            raise InputError(f"short_seq_prob={self.short_seq_prob} must be between 0 and 1")
-        if not 0 < self.masked_lm_prob < 1:
-            raise InputError(f"masked_lm_prob={self.masked_lm_prob} must be above 0 and below 1")
-        if not 1 <= self.max_predictions <= self.seq_length:
-            raise InputError(
-                f"max_predictions={self.max_predictions} must be at least 1 and at most "
-                f"seq_length={self.seq_length}"
-            )
-        ngram_length_probabilities(self.max_ngram)
-
-    @property
-    def segments(self) -> int:
-        """Segments of an example."""
-        return 1 if self.sentence_objective == "none" else 2
 
     def rows(self, documents: Documents, seed: tf.Tensor) -> tf.Tensor:
-        """All examples of a block of documents, packed and without masks.
+        """All examples of a block of documents, packed and masked.
+
+        They get their masks here and not in their batches, so that these do not depend on the batch size.
 
         Args:
           documents: what to make examples of.
           seed: int [2].
         Returns:
-          int32 [C, S + segments + 1]: the token ids, the length of each segment, the label. They are one
-          tensor since moving several through the shuffle costs as much as making them.
+          int32 [C, S + 2 P + segments + 1]: the masked token ids, the masked positions and what stood there,
+          the length of each segment, the label. They are one tensor since moving several through the shuffle
+          costs as much as making them.
         """
-        if self.sentence_objective == "none":
-            segments = single_segments(documents, self.seq_length, self.short_seq_prob, seed)
-        else:
-            pairs = {"sop": segment_pairs, "nsp": random_next_pairs}[self.sentence_objective]
-            starts_word = tf.constant(self.vocabulary.starts_word)
-            segments = pairs(documents, starts_word, self.seq_length, self.short_seq_prob, seed)
-        word_ids = pack_spans(documents.tokens, segments.starts, segments.lengths, self.seq_length)
-        columns = tf.stack([*segments.lengths, segments.labels], axis=1)
-        return tf.ensure_shape(
-            tf.concat([word_ids, columns], axis=1), [None, self.seq_length + self.segments + 1]
-        )
-
-    def batch(self, rows: tf.Tensor, seed: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Rows with masks, by name; what is missing of batch_size are rows of nothing; seed is int [2]."""
-        word_ids, columns = rows[:, : self.seq_length], rows[:, self.seq_length :]
-        *lengths, labels = tf.unstack(columns, self.segments + 1, axis=1)
-        mask, type_ids = mask_and_type_ids(lengths, self.seq_length)
-        features = mask_tokens(
-            word_ids,
-            segment_numbers(lengths, self.seq_length),
-            seed,
+        settings, ids = self.settings, self.vocabulary.special_ids
+        pair_seed, mask_seed = tf.unstack(tf.random.split(seed))
+        segments = self._segments_of(documents, pair_seed)
+        masked = mask_tokens(
+            pack_spans(documents.tokens, segments.starts, segments.lengths, settings.seq_length, ids),
+            segment_numbers(segments.lengths, settings.seq_length),
+            mask_seed,
             starts_word=tf.constant(self.vocabulary.starts_word),
             ordinary_ids=tf.constant(self.vocabulary.ordinary_ids),
-            max_predictions=self.max_predictions,
-            masked_lm_prob=self.masked_lm_prob,
-            max_ngram=self.max_ngram,
-            whole_word=self.whole_word,
+            max_predictions=settings.predictions,
+            masked_lm_prob=settings.masked_lm_prob,
+            max_ngram=settings.max_ngram,
+            whole_word=settings.whole_word,
+            mask_id=ids.mask,
         )
-        features |= {MASK: mask, TYPE_IDS: type_ids}
-        if name := SENTENCE_LABELS.get(self.sentence_objective):
+        columns = tf.stack([*segments.lengths, segments.labels], axis=1)
+        rows = [masked[WORD_IDS], masked[MLM_POSITIONS], masked[MLM_IDS], columns]
+        return tf.ensure_shape(tf.concat(rows, axis=1), [None, sum(self._column_counts)])
+
+    def batch(self, rows: tf.Tensor) -> dict[str, tf.Tensor]:
+        """At most batch_size of the rows by name; what is missing are rows of nothing."""
+        word_ids, positions, ids, columns = tf.split(rows, self._column_counts, axis=1)
+        *lengths, labels = tf.unstack(columns, self.settings.segments + 1, axis=1)
+        mask, type_ids = mask_and_type_ids(lengths, self.settings.seq_length)
+        features = {
+            WORD_IDS: word_ids,
+            MASK: mask,
+            TYPE_IDS: type_ids,
+            MLM_POSITIONS: positions,
+            MLM_IDS: ids,
+            MLM_WEIGHTS: tf.cast(positions > 0, tf.float32),  # at 0 stands [CLS], which is never masked
+        }
+        if name := SENTENCE_LABELS.get(self.settings.sentence_objective):
             features[name] = labels
-        size = self.seq_length, self.max_predictions, self.sentence_objective
-        return filled_batch(features, self.batch_size, *size)
+        return filled_batch(features, self.batch_size, self.settings)
+
+    @property
+    def _column_counts(self) -> tuple[int, ...]:
+        """Columns of a row: token ids, masked positions, what stood there, the rest."""
+        predictions = self.settings.predictions
+        return self.settings.seq_length, predictions, predictions, self.settings.segments + 1
+
+    def _segments_of(self, documents: Documents, seed: tf.Tensor) -> Segments:
+        """The examples of a block of documents as spans of its tokens."""
+        settings = self.settings
+        if settings.sentence_objective == "none":
+            return single_segments(documents, settings.seq_length, settings.short_seq_prob, seed)
+        pairs = {"sop": segment_pairs, "nsp": random_next_pairs}[settings.sentence_objective]
+        starts_word = tf.constant(self.vocabulary.starts_word)
+        return pairs(documents, starts_word, settings.seq_length, settings.short_seq_prob, seed)
 
 
 def filled_batch(
-    features: dict[str, tf.Tensor],
-    batch_size: int,
-    seq_length: int,
-    max_predictions: int,
-    sentence_objective: str,
+    features: dict[str, tf.Tensor], batch_size: int, settings: ExampleSettings
 ) -> dict[str, tf.Tensor]:
     """A batch of static shape: what is missing are rows of zero mask and weights, and label -1.
 
     Args:
       features: at most batch_size rows, as `pretraining_spec` names them.
       batch_size: B.
-      seq_length: S.
-      max_predictions: P.
-      sentence_objective: which labels there are.
+      settings: say S, P, and which labels there are.
     """
-    spec = pretraining_spec(batch_size, seq_length, max_predictions, sentence_objective)
+    spec = pretraining_spec(
+        batch_size, settings.seq_length, settings.predictions, settings.sentence_objective
+    )
     batch = {}
     for name in spec:
         tensor = features[name]

@@ -18,7 +18,8 @@ from albert_tf.features import (
     WORD_IDS,
     check_sentence_objective,
 )
-from albert_tf.text.vocabulary import CLS_ID, SEP_ID, Vocabulary
+from albert_tf.recipes import ExampleSettings
+from albert_tf.text.vocabulary import Vocabulary
 
 # Google's names of our features. Its sentence labels are called so whatever the objective.
 GOOGLE_NAMES = {
@@ -46,7 +47,8 @@ def encode_examples(
     original = np.array(batch[WORD_IDS])
     rows, columns = np.nonzero(batch[MLM_WEIGHTS])
     original[rows, batch[MLM_POSITIONS][rows, columns]] = batch[MLM_IDS][rows, columns]
-    special = (original == CLS_ID) | (original == SEP_ID)
+    ids = vocabulary.special_ids
+    special = (original == ids.start) | (original == ids.separator)
     boundary = (special | vocabulary.starts_word[original]) & (batch[MASK] == 1)
     labels = batch[label_name] if label_name else np.zeros(len(original), np.int32)
     columns_by_name = {google: batch[name] for name, google in GOOGLE_NAMES.items()}
@@ -79,7 +81,7 @@ def check_example(
     features = example.features.feature
     for name in (*GOOGLE_NAMES.values(), LABELS):
         if name not in features:
-            raise InputError(f"{file}: its records have no {name}: they are no pre-training examples")
+            raise InputError(f"{file}: its records have no {name}: they are not pre-training examples")
     ids = features[GOOGLE_NAMES[WORD_IDS]].int64_list.value
     predictions = len(features[GOOGLE_NAMES[MLM_IDS]].int64_list.value)
     for name, asked, stored in (
@@ -95,25 +97,21 @@ def check_example(
     return predictions
 
 
-def decode_examples(
-    records: tf.Tensor, seq_length: int, max_predictions: int, sentence_objective: str
-) -> dict[str, tf.Tensor]:
+def decode_examples(records: tf.Tensor, settings: ExampleSettings) -> dict[str, tf.Tensor]:
     """A batch of stored examples under our names.
 
     Args:
       records: string [B].
-      seq_length: S.
-      max_predictions: P.
-      sentence_objective: whose name the labels get; "none" leaves them out.
+      settings: say S, P, and whose name the labels get; "none" leaves them out.
     """
-    sizes = dict.fromkeys((WORD_IDS, MASK, TYPE_IDS), seq_length)
-    sizes |= dict.fromkeys((MLM_POSITIONS, MLM_IDS, MLM_WEIGHTS), max_predictions)
+    sizes = dict.fromkeys((WORD_IDS, MASK, TYPE_IDS), settings.seq_length)
+    sizes |= dict.fromkeys((MLM_POSITIONS, MLM_IDS, MLM_WEIGHTS), settings.predictions)
     specs = {
         GOOGLE_NAMES[name]: tf.io.FixedLenFeature([size], tf.float32 if name == MLM_WEIGHTS else tf.int64)
         for name, size in sizes.items()
     }
     parsed = tf.io.parse_example(records, specs | {LABELS: tf.io.FixedLenFeature([], tf.int64)})
     batch = {name: parsed[google] for name, google in GOOGLE_NAMES.items()}
-    if check_sentence_objective(sentence_objective) != "none":
-        batch[SENTENCE_LABELS[sentence_objective]] = parsed[LABELS]
+    if check_sentence_objective(settings.sentence_objective) != "none":
+        batch[SENTENCE_LABELS[settings.sentence_objective]] = parsed[LABELS]
     return {name: x if x.dtype == tf.float32 else tf.cast(x, tf.int32) for name, x in batch.items()}

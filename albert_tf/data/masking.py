@@ -11,13 +11,13 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.features import MLM_IDS, MLM_POSITIONS, MLM_WEIGHTS, WORD_IDS
-from albert_tf.text.vocabulary import MASK_ID
+from albert_tf.text.vocabulary import ALBERT_IDS
 
 MASKED, KEPT = 0.8, 0.1  # of the chosen tokens become [MASK], stay as they are; the rest is replaced
 
 _DRAWS = 96  # tiles drawn at a time; a budget of 77 tokens takes fewer
-_BLOCK = 32
-_TRIANGLE = np.triu(np.ones([_BLOCK, _BLOCK], np.float32))
+_STRIP = 32
+_TRIANGLE = np.triu(np.ones([_STRIP, _STRIP], np.float32))
 
 
 def ngram_length_probabilities(max_ngram: int) -> np.ndarray:
@@ -46,11 +46,12 @@ def running_sums(numbers: tf.Tensor) -> tf.Tensor:
       int32 [B, N].
     """
     rows, columns = tf.unstack(tf.shape(numbers))
-    padded = tf.pad(tf.cast(numbers, tf.float32), [[0, 0], [0, -columns % _BLOCK]])
-    # One small matrix product sums up within blocks, so that the slow loop runs over blocks alone.
-    within = tf.reshape(tf.reshape(padded, [-1, _BLOCK]) @ _TRIANGLE, [rows, -1, _BLOCK])
-    before = tf.cumsum(within[..., -1], axis=1, exclusive=True)  # [B, blocks]
-    sums = tf.reshape(within + before[..., tf.newaxis], [rows, -1])
+    strips = -(-columns // _STRIP)
+    padded = tf.pad(tf.cast(numbers, tf.float32), [[0, 0], [0, strips * _STRIP - columns]])
+    # One small matrix product sums up within strips, so that the slow loop runs over strips alone.
+    within = tf.reshape(tf.reshape(padded, [-1, _STRIP]) @ _TRIANGLE, [rows, strips, _STRIP])
+    before = tf.cumsum(within[..., -1], axis=1, exclusive=True)  # [B, strips]
+    sums = tf.reshape(within + before[..., tf.newaxis], [rows, strips * _STRIP])
     return tf.cast(sums[:, :columns], tf.int32)
 
 
@@ -199,8 +200,9 @@ def mask_tokens(
     masked_lm_prob: float,
     max_ngram: int,
     whole_word: bool,
+    mask_id: int = ALBERT_IDS.mask,
 ) -> dict[str, tf.Tensor]:
-    """A batch with masks: of the chosen tokens 80 % `[MASK]`, 10 % kept, 10 % replaced by ordinary pieces.
+    """Rows with masks: of the chosen tokens 80 % `[MASK]`, 10 % kept, 10 % replaced by ordinary pieces.
 
     Args:
       word_ids: int32 [B, S].
@@ -212,6 +214,7 @@ def mask_tokens(
       masked_lm_prob: share of the tokens in segments to choose.
       max_ngram: longest span, in words.
       whole_word: whether complete words are masked, not pieces.
+      mask_id: of `[MASK]`.
     Returns:
       input_word_ids int32 [B, S], masked_lm_positions and masked_lm_ids int32 [B, P], masked_lm_weights
       float32 [B, P].
@@ -221,7 +224,8 @@ def mask_tokens(
     tile = tiles(words, words_before, segments, max_ngram, tile_seed)  # [B, S]
     inside = segments > 0
     tile = tf.where(inside, tile, 0)
-    sizes = _row_counts(tile, inside, tf.reduce_max(tile) + 1)  # [B, K]
+    width = tf.maximum(tf.reduce_max(tile), 0) + 1  # without rows there is no largest one
+    sizes = _row_counts(tile, inside, width)  # [B, K]
     budget = mask_budget(tf.reduce_sum(tf.cast(inside, tf.int32), axis=1), masked_lm_prob, max_predictions)
     taken = chosen_tiles(sizes, budget, choice_seed)
     chosen = inside & tf.gather(taken, tile, batch_dims=1)  # [B, S]
@@ -232,7 +236,7 @@ def mask_tokens(
     draw = tf.random.stateless_uniform(
         tf.shape(positions), replacement_seed, 0, tf.size(ordinary_ids), tf.int32
     )
-    shown = tf.where(kind < MASKED, MASK_ID, tf.gather(ordinary_ids, draw))
+    shown = tf.where(kind < MASKED, mask_id, tf.gather(ordinary_ids, draw))
     kept = (kind >= MASKED) & (kind < MASKED + KEPT)
     shown = tf.where(real & ~kept, shown, original)
     rows = tf.broadcast_to(tf.range(tf.shape(word_ids)[0])[:, tf.newaxis], tf.shape(positions))

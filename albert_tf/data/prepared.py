@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.data.documents import Documents, in_hash_range
+from albert_tf.data.documents import Documents
 from albert_tf.errors import InputError
 from albert_tf.text.vocabulary import Vocabulary
 
@@ -17,6 +17,9 @@ STATS = "stats.json"
 BYTES = "bytes"  # of a shard, in stats.json
 TRAIN, EVAL = "train", "eval"  # how the names of the shards begin
 MOST_SHARDS = 99_999  # of a split: their names have five digits
+
+# What of stats.json is read.
+_FIELDS = {"vocabulary": str, "lowercase": bool, "strip_accents": bool, "shards": dict, "settings": dict}
 
 # A document as tf.train.Example: its tokens, the tokens of each sentence, and its `hash_bucket`.
 TOKENS, SENTENCE_LENGTHS, BUCKET = "tokens", "sentence_lengths", "hash_bucket"
@@ -45,21 +48,18 @@ def encode_document(tokens: Sequence[int], sentence_lengths: Sequence[int], buck
     )
 
 
-def decode_documents(records: tf.Tensor, hash_range: tuple[float, float] | None = None) -> Documents:
-    """Documents from their records, the inverse of `encode_document`.
-
-    Args:
-      records: string [D].
-      hash_range: of `in_hash_range`; None takes all.
-    """
+def decode_documents(records: tf.Tensor) -> Documents:
+    """Documents from their records, string [D]: the inverse of `encode_document`."""
     features = {name: tf.io.RaggedFeature(tf.int64) for name in (TOKENS, SENTENCE_LENGTHS)}
-    parsed = tf.io.parse_example(records, features | {BUCKET: tf.io.FixedLenFeature([], tf.int64)})
+    parsed = tf.io.parse_example(records, features)
     tokens, lengths = parsed[TOKENS], parsed[SENTENCE_LENGTHS]
-    if hash_range is not None:
-        inside = tf.where(in_hash_range(parsed[BUCKET], hash_range))[:, 0]
-        tokens, lengths = tf.gather(tokens, inside), tf.gather(lengths, inside)
     parts = (tokens.flat_values, lengths.flat_values, lengths.row_lengths())
     return Documents(*(tf.cast(part, tf.int32) for part in parts))
+
+
+def document_hashes(records: tf.Tensor) -> tf.Tensor:
+    """The `hash_bucket` of each document from its record: string [D] → int64 [D]."""
+    return tf.io.parse_example(records, {BUCKET: tf.io.FixedLenFeature([], tf.int64)})[BUCKET]
 
 
 def prepared_files(folder: str, split: str) -> list[str]:
@@ -84,7 +84,7 @@ def prepared_files(folder: str, split: str) -> list[str]:
 def check_sizes(folder: str, files: Iterable[str]) -> None:
     """ValueError unless the shards among these files have the sizes that the folder's stats.json names.
 
-    A file that is cut off between two records can be told from a whole one by nothing else.
+    Nothing else tells a file that is cut off between two records from a whole one.
     """
     shards = read_stats(folder)["shards"]
     for file in files:
@@ -101,7 +101,8 @@ def read_stats(folder: str) -> dict[str, Any]:
     """What stats.json of a prepared corpus says.
 
     Raises:
-      FileNotFoundError: there is none: the folder is none of `prepare`, or the command was interrupted.
+      FileNotFoundError: there is none: the folder is not from `prepare`, or the command was interrupted.
+      ValueError: it is not what `prepare` writes.
     """
     path = stats_path(folder)
     if not tf.io.gfile.exists(path):
@@ -109,8 +110,19 @@ def read_stats(folder: str) -> dict[str, Any]:
             f"{folder} has no {STATS}: it is not a prepared corpus, or `albert-tf prepare` has not finished: "
             "run the same command again"
         )
-    with tf.io.gfile.GFile(path) as file:
-        return json.loads(file.read())
+    with tf.io.gfile.GFile(path, "rb") as file:
+        content = file.read()
+    try:
+        stats = json.loads(content)
+    except ValueError:
+        stats = None
+    is_whole = isinstance(stats, dict) and all(isinstance(stats.get(x), kind) for x, kind in _FIELDS.items())
+    if not (is_whole and stats["shards"] and all(isinstance(x, dict) for x in stats["shards"].values())):
+        raise InputError(
+            f"{path} is damaged, or not of `albert-tf prepare`: copy it again, or delete it and type the "
+            "command of `albert-tf prepare` again"
+        )
+    return stats
 
 
 def stats_path(folder: str) -> str:

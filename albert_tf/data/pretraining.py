@@ -1,15 +1,14 @@
 """Pre-training batches: nothing is held, nothing is duplicated, one seed means the same bytes.
 
 Files become documents (strings), blocks of documents become flat tokens with sentence lengths, and a block
-becomes all of its examples at once, packed rows of one chunk each. The rows are shuffled and batched, and
-only then does a batch get its masks, so that every epoch sees other pairs and other masks. Each stage is a
-function of tensors and of a seed made of (seed, epoch, block) or (seed, batch): no state but the iterator's
-own, which `tf.train.Checkpoint` saves.
+becomes all of its examples at once, packed rows of one chunk each, with their masks. The rows are shuffled
+and batched. Each stage is a function of tensors and of a seed made of (seed, epoch, block), so that every
+epoch sees other pairs and other masks, whatever the batch size: no state but the iterator's own, which
+`tf.train.Checkpoint` saves.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import socket
 import urllib.parse
@@ -20,35 +19,44 @@ import tensorflow as tf
 from albert_tf.data.documents import corpus_documents, files_of_part, shuffled
 from albert_tf.data.examples import ExampleMaker, filled_batch
 from albert_tf.data.google_examples import check_example, decode_examples
-from albert_tf.data.sources import DocumentSource, HashRange, Inputs, document_source, find_inputs
+from albert_tf.data.shares import Share
+from albert_tf.data.sources import DocumentSource, Inputs, check_divisible, document_source, find_inputs
 from albert_tf.data.tfrecords import first_example, tfrecord_reader
 from albert_tf.errors import InputError
+from albert_tf.recipes import ExampleSettings
+from albert_tf.records import changed
 from albert_tf.text.fast_tokenizer import FastPieceTokenizer
-from albert_tf.text.file_checks import check_text_files
+from albert_tf.text.raw.checks import check_text_files
 from albert_tf.text.vocabulary import Vocabulary
+from albert_tf.tokenizer_settings import resolved_settings
 
 EXAMPLES_SHUFFLED = 4096
 DOCUMENTS_AT_ONCE = 16
+
+
+class NothingFound(InputError):
+    """Inputs, or a share of them, that no example comes of."""
 
 
 def pretraining_dataset(
     inputs: str | os.PathLike | Iterable[str | os.PathLike],
     vocabulary: str | os.PathLike,
     batch_size: int = 32,
-    seq_length: int = 512,
-    max_predictions: int | None = None,
-    sentence_objective: str = "sop",
-    short_seq_prob: float = 0.1,
-    masked_lm_prob: float = 0.15,
-    max_ngram: int = 3,
-    whole_word: bool = True,
+    seq_length: int = ExampleSettings.seq_length,
+    max_predictions: int | None = ExampleSettings.max_predictions,
+    sentence_objective: str = ExampleSettings.sentence_objective,
+    short_seq_prob: float = ExampleSettings.short_seq_prob,
+    masked_lm_prob: float = ExampleSettings.masked_lm_prob,
+    max_ngram: int = ExampleSettings.max_ngram,
+    whole_word: bool = ExampleSettings.whole_word,
     lowercase: bool = True,
     strip_accents: bool = True,
     seed: int = 0,
     shuffle: bool = True,
     repeat: bool = True,
     input_context: tf.distribute.InputContext | None = None,
-    hash_range: HashRange = None,
+    share: Share | None = None,
+    cache: bool = False,
     data_service: str | None = None,
 ) -> tf.data.Dataset:
     """Masked batches of static shape, as `albert_tf.features.pretraining_spec` describes them.
@@ -81,31 +89,23 @@ def pretraining_dataset(
       repeat: False ends after one epoch, its last batch filled with rows of zero mask and weights, label -1.
       input_context: which of several input pipelines this is; each reads whole files where there are enough
         of them, else every n-th document.
-      hash_range: only documents whose hash lies in this part of the unit interval; (0.0, 0.01) and
-        (0.01, 1.0) divide a corpus into a hundredth and the rest. None takes all.
+      share: only this part of the documents; None takes all.
+      cache: keeps the documents in memory once they have been read to their end, for a small share of a large
+        corpus that is gone over many times; they come in the order of the text.
       data_service: address of a tf.data service's dispatcher, `grpc://host:port`: its workers make the
         batches, each those of other epochs; their order depends on who is faster. Such iterators cannot be
         saved.
     Raises:
       FileNotFoundError: an input or the vocabulary does not exist.
       ConnectionError: the tf.data service does not answer.
-      ValueError: an argument is impossible, the vocabulary is none of ALBERT's or not the one that the data
-        was prepared with, a file is not text or a damaged .gz, or there is no text.
+      ValueError: an argument is impossible, the vocabulary is not one for ALBERT, remembers that its text was
+        normalised otherwise, or is not the one that the data was prepared with, a file is not text or a
+        damaged .gz, or there is no text.
     """
     pieces = Vocabulary.from_file(vocabulary)
+    resolved_settings(vocabulary, {"lowercase": lowercase, "strip_accents": strip_accents})
     found = find_inputs(inputs, pieces, lowercase, strip_accents)
-    if found.kind == "examples":
-        if hash_range is not None:
-            raise InputError(
-                f"{found.files[0]} holds finished examples, which no share of documents can be held back of"
-            )
-        example = first_example(found.files)
-        max_predictions = check_example(example, found.files[0], seq_length, max_predictions, len(pieces))
-    elif max_predictions is None:
-        max_predictions = math.ceil(masked_lm_prob * seq_length)
-    maker = ExampleMaker(
-        vocabulary=pieces,
-        batch_size=batch_size,
+    settings = ExampleSettings(
         seq_length=seq_length,
         max_predictions=max_predictions,
         sentence_objective=sentence_objective,
@@ -114,6 +114,13 @@ def pretraining_dataset(
         max_ngram=max_ngram,
         whole_word=whole_word,
     )
+    if found.kind == "examples":
+        if share is not None:
+            check_divisible(found)
+        example = first_example(found.files)
+        stored = check_example(example, found.files[0], seq_length, max_predictions, len(pieces))
+        settings = changed(settings, max_predictions=stored)
+    maker = ExampleMaker(pieces, settings, batch_size)
     part = input_context or tf.distribute.InputContext()
     epochs = tf.int64.max if repeat else 1
     if found.kind == "examples":
@@ -121,11 +128,11 @@ def pretraining_dataset(
     else:
         if found.kind == "text":
             check_text_files(files_of_part(found.files, part))
-        source = document_source(found, FastPieceTokenizer(pieces, lowercase, strip_accents), hash_range)
+        source = document_source(found, FastPieceTokenizer(pieces, lowercase, strip_accents), share)
         # Without a look at the first of them an endless dataset would search for its first example for ever.
-        if not _has_examples(corpus_documents(found.files, source.read, part, None), source, maker):
-            raise InputError(_nothing_found(found, part, hash_range))
-        batches = example_batches(found.files, source, maker, part, epochs, seed, shuffle)
+        if not _has_examples(corpus_documents(found.files, source.read, part), source, maker):
+            raise NothingFound(_nothing_found(found, part, share))
+        batches = example_batches(found.files, source, maker, part, epochs, seed, shuffle, cache)
     if data_service is not None:
         _check_service(data_service)
         dynamic = tf.data.experimental.service.ShardingPolicy.DYNAMIC  # of the epochs, the outermost dataset
@@ -141,6 +148,7 @@ def example_batches(
     epochs: int,
     seed: int,
     shuffle: bool,
+    cache: bool = False,
 ) -> tf.data.Dataset:
     """Documents to masked batches.
 
@@ -152,17 +160,21 @@ def example_batches(
       epochs: how often the files are read, each time for other examples.
       seed: of everything random.
       shuffle: False keeps the order of the documents.
+      cache: keeps the documents in memory, in their order.
     """
-    row_seed, mask_seed = tf.unstack(tf.random.split([seed, part.input_pipeline_id]))
+    pipeline_seed = tf.constant([seed, part.input_pipeline_id], tf.int64)
+
+    def blocks(order_seed: int | None, epoch: tf.Tensor | int = 0) -> tf.data.Dataset:
+        documents = corpus_documents(files, source.read, part, order_seed, epoch)
+        return documents.batch(DOCUMENTS_AT_ONCE).map(source.decode, tf.data.AUTOTUNE)
+
+    # Made here and not in each epoch, so that all epochs and iterators have it in common.
+    cached = blocks(None).cache() if cache else None
 
     def rows(epoch: tf.Tensor) -> tf.data.Dataset:
-        block_seed, file_seed, example_seed = tf.unstack(
-            tf.random.split(tf.random.fold_in(row_seed, epoch), 3)
-        )
-        documents = corpus_documents(files, source.read, part, file_seed if shuffle else None)
+        block_seed, example_seed = tf.unstack(tf.random.split(tf.random.fold_in(pipeline_seed, epoch)))
         rows = (
-            documents.batch(DOCUMENTS_AT_ONCE)
-            .map(source.decode, tf.data.AUTOTUNE)
+            (blocks(seed if shuffle else None, epoch) if cached is None else cached)
             .enumerate()
             .map(lambda i, block: maker.rows(block, tf.random.fold_in(block_seed, i)), tf.data.AUTOTUNE)
             .unbatch()
@@ -173,8 +185,7 @@ def example_batches(
         tf.data.Dataset.range(epochs)
         .flat_map(rows)
         .batch(maker.batch_size)
-        .enumerate()
-        .map(lambda i, rows: maker.batch(rows, tf.random.fold_in(mask_seed, i)), tf.data.AUTOTUNE)
+        .map(maker.batch, tf.data.AUTOTUNE)
         .prefetch(tf.data.AUTOTUNE)
     )
 
@@ -183,20 +194,16 @@ def stored_batches(
     files: list[str], maker: ExampleMaker, part: tf.distribute.InputContext, epochs: int, seed: int | None
 ) -> tf.data.Dataset:
     """Stored examples to batches, in a random order of the seed or, with None, in their own."""
-    size = maker.seq_length, maker.max_predictions, maker.sentence_objective
     read = tfrecord_reader(files)
 
-    def records(epoch: tf.Tensor) -> tf.data.Dataset:
-        if seed is None:
-            return corpus_documents(files, read, part, None)
-        epoch_seed = tf.random.fold_in(tf.constant([seed, part.input_pipeline_id]), epoch)
-        return corpus_documents(files, read, part, epoch_seed)
+    def batch(records: tf.Tensor) -> dict[str, tf.Tensor]:
+        return filled_batch(decode_examples(records, maker.settings), maker.batch_size, maker.settings)
 
     return _restorable(
         tf.data.Dataset.range(epochs)
-        .flat_map(records)
+        .flat_map(lambda epoch: corpus_documents(files, read, part, seed, epoch))
         .batch(maker.batch_size)
-        .map(lambda x: filled_batch(decode_examples(x, *size), maker.batch_size, *size), tf.data.AUTOTUNE)
+        .map(batch, tf.data.AUTOTUNE)
         .prefetch(tf.data.AUTOTUNE)
     )
 
@@ -206,7 +213,7 @@ def _check_service(data_service: str, seconds: float = 10) -> None:
     address = urllib.parse.urlsplit(data_service)
     try:
         if address.scheme != "grpc" or address.port is None:
-            raise InputError("it is no grpc://host:port")
+            raise InputError("it is not grpc://host:port")
         socket.create_connection((address.hostname or "", address.port), timeout=seconds).close()
     except (OSError, ValueError) as error:
         raise ConnectionError(
@@ -229,12 +236,12 @@ def _has_examples(documents: tf.data.Dataset, source: DocumentSource, maker: Exa
     return any(tf.size(maker.rows(block, tf.constant([0, 0]))) > 0 for block in blocks)
 
 
-def _nothing_found(inputs: Inputs, part: tf.distribute.InputContext, hash_range: HashRange) -> str:
+def _nothing_found(inputs: Inputs, part: tf.distribute.InputContext, share: Share | None) -> str:
     """The error for an epoch without examples."""
     files = inputs.files
     where = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} other files"
     if part.num_input_pipelines > 1:
         where += f", part {part.input_pipeline_id} of {part.num_input_pipelines}"
-    if hash_range is not None:
-        where += f" in hash_range={hash_range}"
+    if share is not None:
+        where += f", from {share.begin:.4g} to {share.end:.4g} of {share.of}"
     return f"{where}: no text to make examples of; documents need at least two words"

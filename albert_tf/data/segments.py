@@ -1,9 +1,9 @@
 """Chunks of documents as pairs of segments, for sentence-order or next-sentence prediction.
 
-A chunk is a run of a document's sentences that reaches a target length. Where the next one starts depends on
-all the targets before it, and yet no loop runs over chunks: every sentence draws the target of a chunk that
-would start there, a search finds where each of these ends, and following them from the documents' first
-sentences, in steps that double, finds those that do start somewhere.
+A chunk is as many consecutive sentences of a document as reach a target length. Where the next one starts
+depends on all the targets before it, and yet no loop runs over chunks: every sentence draws the target of a
+chunk that would start there, and a search finds where each of these ends. Following them from the documents'
+first sentences, in steps that double, finds the chunks that are used.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def segment_pairs(
 
     A chunk is divided at a random sentence end, one of a single sentence at a random start of a word; one of
     a single word is dropped. Both segments are trimmed to fit, each token at the front or at the back.
-    Note: google-research/albert pairs a chunk of one sentence with a piece of another document and labels it
+    Note: google-research/albert pairs a chunk of one sentence with a part of another document and labels it
     as swapped; here both segments are always of one document.
 
     Args:

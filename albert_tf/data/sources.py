@@ -17,16 +17,18 @@ from albert_tf.data.prepared import (
     check_sizes,
     check_tokenizer,
     decode_documents,
+    document_hashes,
     prepared_files,
     stats_path,
 )
+from albert_tf.data.shares import BY_POSITION, Share, between
 from albert_tf.data.tfrecords import first_example, tfrecord_reader
 from albert_tf.errors import InputError
 from albert_tf.text.fast_tokenizer import FastPieceTokenizer
-from albert_tf.text.files import input_files
+from albert_tf.text.raw.paths import matched_paths
 from albert_tf.text.vocabulary import Vocabulary
 
-HashRange = tuple[float, float] | None
+_RECORDS_AT_ONCE = 256
 
 
 class Inputs(NamedTuple):
@@ -60,10 +62,7 @@ def find_inputs(
       FileNotFoundError: a path does not exist or a glob matches nothing.
       ValueError: several kinds, another vocabulary, or a damaged file.
     """
-    files: list[str] = []
-    for path in _paths(inputs):
-        files += prepared_files(path, TRAIN) if tf.io.gfile.isdir(path) else input_files(path)
-    files = input_files(files)  # which drops repetitions and refuses an empty list
+    files = corpus_files(inputs)
     kinds = {is_tfrecord(file): file for file in files}
     if len(kinds) > 1:
         raise InputError(
@@ -86,20 +85,47 @@ def find_inputs(
     return Inputs(files, *found)
 
 
+def corpus_files(inputs: str | os.PathLike | Iterable[str | os.PathLike]) -> list[str]:
+    """The files of the inputs, each folder of `prepare` replaced by its training shards."""
+    files: list[str] = []
+    for path in matched_paths(inputs):
+        files += prepared_files(path, TRAIN) if tf.io.gfile.isdir(path) else [path]
+    return list(dict.fromkeys(files))
+
+
+def corpus_bytes(files: Iterable[str]) -> int:
+    """The bytes of files, as they are stored."""
+    return sum(tf.io.gfile.stat(file).length for file in files)
+
+
+def check_divisible(inputs: Inputs) -> None:
+    """ValueError where inputs are finished examples, which do not say what documents they are of."""
+    if inputs.kind == "examples":
+        raise InputError(
+            f"{inputs.files[0]} holds finished examples, which no share of documents can be held back of: "
+            "name other text by --eval"
+        )
+
+
 def held_out_shards(inputs: str | os.PathLike | Iterable[str | os.PathLike]) -> list[str]:
-    """The shards that `prepare` has held out in the folders among the inputs; without any, an empty list."""
-    return [file for path in _paths(inputs) if tf.io.gfile.isdir(path) for file in prepared_files(path, EVAL)]
+    """The shards that `prepare` has held out in the folders among the inputs; without any, an empty list.
+
+    Those that no document has come into, as happens with a small corpus, are left out.
+    """
+    folders = [path for path in matched_paths(inputs) if tf.io.gfile.isdir(path)]
+    files = [file for folder in folders for file in prepared_files(folder, EVAL)]
+    return [file for file in files if tf.io.gfile.stat(file).length > 0]
 
 
 def to_evaluate_on(inputs: str | os.PathLike | Iterable[str | os.PathLike]) -> list[str]:
-    """The inputs, each folder of `prepare` replaced by the shards that it holds out.
+    """The files of the inputs, each folder of `prepare` replaced by the shards that it holds out.
 
     Raises:
-      FileNotFoundError: a folder is none of `prepare`.
+      FileNotFoundError: a folder is not from `prepare`.
       ValueError: nothing is held out in a folder.
     """
     found: list[str] = []
-    for path in _paths(inputs):
+    for path in matched_paths(inputs):
         shards = held_out_shards(path) or [path]
         if shards == [path] and tf.io.gfile.isdir(path):
             raise InputError(
@@ -108,10 +134,6 @@ def to_evaluate_on(inputs: str | os.PathLike | Iterable[str | os.PathLike]) -> l
             )
         found += shards
     return found
-
-
-def _paths(inputs: str | os.PathLike | Iterable[str | os.PathLike]) -> list[str]:
-    return [os.fspath(x) for x in ([inputs] if isinstance(inputs, str | os.PathLike) else inputs)]
 
 
 def is_tfrecord(file: str) -> bool:
@@ -123,20 +145,41 @@ def is_tfrecord(file: str) -> bool:
     return len(head) == 8 and struct.unpack("<Q", head)[0] + 16 <= tf.io.gfile.stat(file).length
 
 
-def prepared_source(files: list[str], hash_range: HashRange = None) -> DocumentSource:
-    """How the documents in a part of the unit interval are read of a prepared corpus' files."""
-    return DocumentSource(tfrecord_reader(files), lambda records: decode_documents(records, hash_range))
+def prepared_source(files: list[str]) -> DocumentSource:
+    """How the documents of a prepared corpus' files are read."""
+    return DocumentSource(tfrecord_reader(files), decode_documents)
 
 
-def document_source(inputs: Inputs, tokenizer: FastPieceTokenizer, hash_range: HashRange) -> DocumentSource:
-    """How the documents in a part of the unit interval are read of text or of prepared files."""
+def document_source(inputs: Inputs, tokenizer: FastPieceTokenizer, share: Share | None) -> DocumentSource:
+    """How the documents of text or of prepared files are read, or a share of them."""
     if inputs.kind == "documents":
-        return prepared_source(inputs.files, hash_range)
+        whole = prepared_source(inputs.files)
+    else:
+        whole = DocumentSource(
+            lambda file: text_documents(file).map(lambda text, _: text),
+            lambda texts: tokenized(texts, tokenizer),
+        )
+    if share is None:
+        return whole
+    if share.of == BY_POSITION:
+        return whole._replace(decode=lambda texts: between(whole.decode(texts), share.begin, share.end))
+    hashed = hashed_documents(inputs)
 
     def read(file: tf.Tensor) -> tf.data.Dataset:
-        documents = text_documents(file)
-        if hash_range is not None:
-            documents = documents.filter(lambda _, bucket: in_hash_range(bucket, hash_range))
-        return documents.map(lambda text, _: text)
+        inside = hashed(file).filter(lambda _, number: in_hash_range(number, (share.begin, share.end)))
+        return inside.map(lambda document, _: document)
 
-    return DocumentSource(read, lambda texts: tokenized(texts, tokenizer))
+    return whole._replace(read=read)
+
+
+def hashed_documents(inputs: Inputs) -> Callable[[tf.Tensor], tf.data.Dataset]:
+    """A function from a file of text or prepared documents to these, and the `hash_bucket` of each."""
+    if inputs.kind == "text":
+        return text_documents
+    records = tfrecord_reader(inputs.files)
+
+    def read(file: tf.Tensor) -> tf.data.Dataset:
+        blocks = records(file).batch(_RECORDS_AT_ONCE)
+        return blocks.map(lambda records: (records, document_hashes(records))).unbatch()
+
+    return read

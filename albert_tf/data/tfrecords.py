@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import tensorflow as tf
 
@@ -41,6 +43,20 @@ def tfrecord_reader(files: Sequence[str]) -> Callable[[tf.Tensor], tf.data.Datas
         return records.scan(tf.constant(0, tf.int64), count).filter(lambda record: record != "")
 
     return read
+
+
+@contextmanager
+def naming_damaged_files() -> Iterator[None]:
+    """Raises what the block's pipelines say of a damaged file as a ValueError that names it.
+
+    TensorFlow hands it on inside of other text ("Graph execution error"), as far as from other hosts.
+    """
+    try:
+        yield
+    except tf.errors.InvalidArgumentError as error:
+        if found := re.search(rf"\[([^\n]*)\] \[{re.escape(_REMEDY)}\]", error.message):
+            raise InputError(f"{found[1]} {_REMEDY}") from error
+        raise
 
 
 def first_example(files: Sequence[str]) -> tf.train.Example:

@@ -9,10 +9,19 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import tensorflow as tf
-import tf_keras as keras
 
 from albert_tf.config import AlbertConfig
-from albert_tf.model.layer import ACTIVATIONS, Dense, LayerNorm, Pair, attention, dense, dropout, layer_norm
+from albert_tf.model.layer import (
+    ACTIVATIONS,
+    Dense,
+    Layer,
+    LayerNorm,
+    Pair,
+    attention,
+    dense,
+    dropout,
+    layer_norm,
+)
 
 
 class AttentionParameters(NamedTuple):
@@ -31,7 +40,7 @@ class FeedForwardParameters(NamedTuple):
     layer_norm: Pair  # gamma [H], beta [H]
 
 
-class AttentionBlock(keras.layers.Layer):
+class AttentionBlock(Layer):
     """Self-attention, a dense layer, dropout, and the LayerNorm that closes the block.
 
     Args:
@@ -40,7 +49,7 @@ class AttentionBlock(keras.layers.Layer):
     """
 
     def __init__(self, scope: str, config: AlbertConfig, **kwargs: Any):
-        super().__init__(autocast=False, **kwargs)
+        super().__init__(**kwargs)
         self.config = config
         width = config.hidden_size
         self.query = Dense(f"{scope}/attention_1/self/query", width, width, config)
@@ -88,7 +97,7 @@ class AttentionBlock(keras.layers.Layer):
         return layer_norm(output + x, *parameters.layer_norm, config.layer_norm_eps)
 
 
-class FeedForwardBlock(keras.layers.Layer):
+class FeedForwardBlock(Layer):
     """Two dense layers with an activation between them, dropout, and the LayerNorm that closes the block.
 
     Args:
@@ -97,7 +106,7 @@ class FeedForwardBlock(keras.layers.Layer):
     """
 
     def __init__(self, scope: str, config: AlbertConfig, **kwargs: Any):
-        super().__init__(autocast=False, **kwargs)
+        super().__init__(**kwargs)
         self.config = config
         self.activation = ACTIVATIONS[config.hidden_act]
         width, inner = config.hidden_size, config.intermediate_size

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import tensorflow as tf
-import tf_keras as keras
 
 from albert_tf.config import AlbertConfig
-from albert_tf.model.layer import FLOAT32_VARIABLE, LayerNorm, dropout, kernel_initializer
+from albert_tf.model.layer import FLOAT32_VARIABLE, Layer, LayerNorm, dropout, kernel_initializer
 
 
-class Embeddings(keras.layers.Layer):
+class Embeddings(Layer):
     """The sum of word, position and type embeddings, LayerNorm, dropout.
 
     Args:
@@ -19,7 +18,7 @@ class Embeddings(keras.layers.Layer):
     """
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
-        super().__init__(autocast=False, **kwargs)
+        super().__init__(**kwargs)
         self.dropout_rate = config.hidden_dropout_prob
         width = config.embedding_size
         self.word_embeddings = self._table("word_embeddings", config.vocab_size, config)
@@ -46,11 +45,14 @@ class Embeddings(keras.layers.Layer):
           [B, S, E].
         Raises:
           tf.errors.InvalidArgumentError: an id is outside its table (on CPU, uncompiled: see
-            `AlbertEncoder.call`), or S is more than max_position_embeddings.
+            `AlbertEncoder.call`), or S is more than max_position_embeddings, which the message names in a
+            graph.
         """
         length = tf.shape(word_ids)[1]
-        # A slice, not [:length]: strided slices are cut silently at the end of the table.
-        positions = tf.slice(self.position_embeddings, [0, 0], [length, -1])  # [S, E]
+        # A slice, not [:length]: strided slices are cut silently at the end of the table. What it raises in a
+        # graph says its name, and only that can name the maximum: TPUs and TF Serving take no Assert.
+        name = f"max_position_embeddings_is_{self.position_embeddings.shape[0]}"
+        positions = tf.slice(self.position_embeddings, [0, 0], [length, -1], name)  # [S, E]
         total = (
             tf.gather(self.word_embeddings, word_ids)
             + tf.gather(self.token_type_embeddings, type_ids)

@@ -20,8 +20,9 @@ from albert_tf.model.blocks import (
 )
 from albert_tf.model.embeddings import Embeddings
 from albert_tf.model.layer import Dense, attention_bias
+from albert_tf.model.memory import check_memory
 from albert_tf.model.recompute import recomputed
-from albert_tf.model.sharing import BlockPath, Step, sharing_plan
+from albert_tf.model.sharing import BlockPair, BlockPath, sharing_plan
 
 
 @keras.saving.register_keras_serializable("albert_tf")
@@ -34,10 +35,13 @@ class AlbertEncoder(keras.Model):
 
     Args:
       config: the network's shape.
-      remat: whether training computes each layer again in the backward pass instead of keeping its
-        activations: memory for one layer's instead of all, for the time of a second forward pass. The
-        gradients are the same, but have no derivatives of their own.
+      remat: gradient checkpointing: training computes each layer again in the backward pass and keeps the
+        activations of one layer, not of all, for the time of a second forward pass. The gradients are the
+        same, but have no derivatives of their own.
       **kwargs: of keras.Model, such as `name` and `dtype`.
+
+    Raises:
+      ValueError: the parameters exceed this machine's memory.
 
     >>> encoder = AlbertEncoder(AlbertConfig(hidden_size=24, num_hidden_layers=2, vocab_size=9))
     >>> encoder({"input_word_ids": tf.constant([[2, 7, 3]])})["sequence_output"].shape
@@ -45,6 +49,7 @@ class AlbertEncoder(keras.Model):
     """
 
     def __init__(self, config: AlbertConfig, remat: bool = False, **kwargs: Any):
+        check_memory(config)
         super().__init__(autocast=False, **kwargs)
         self.config = config
         self.remat = remat
@@ -57,11 +62,11 @@ class AlbertEncoder(keras.Model):
         )
         self.attention_blocks = {
             _key(path): AttentionBlock(path.scope(), config)
-            for path in dict.fromkeys(step.attention for step in plan)
+            for path in dict.fromkeys(pair.attention for pair in plan)
         }
         self.feed_forward_blocks = {
             _key(path): FeedForwardBlock(path.scope(), config)
-            for path in dict.fromkeys(step.feed_forward for step in plan)
+            for path in dict.fromkeys(pair.feed_forward for pair in plan)
         }
         self.pooler = Dense("pooler/dense", config.hidden_size, config.hidden_size, config)
         self.built = True  # every variable exists: counting, summary and loading need no first call
@@ -111,14 +116,14 @@ class AlbertEncoder(keras.Model):
     def _hidden_states(
         self, x: tf.Tensor, bias: tf.Tensor, seeds: list[tf.Tensor] | None, recompute: bool
     ) -> list[tf.Tensor]:
-        """The hidden states [B·S, H] behind each step of the plan, from those before the first."""
+        """The hidden states [B·S, H] behind each pair of the plan, from those before the first."""
         attention = {key: block.parameters() for key, block in self.attention_blocks.items()}
         feed_forward = {key: block.parameters() for key, block in self.feed_forward_blocks.items()}
         states = []
-        for index, step in enumerate(sharing_plan(self.config)):
-            layer = functools.partial(self._layer, step, bias)
+        for index, pair in enumerate(sharing_plan(self.config)):
+            layer = functools.partial(self._layer, pair, bias)
             drops = tuple(seeds[3 * index : 3 * index + 3]) if seeds else ()
-            first, second = map(_key, step)
+            first, second = map(_key, pair)
             parameters = attention[first], feed_forward[second]
             if recompute:
                 x, (attention[first], feed_forward[second]) = recomputed(layer, x, drops, parameters)
@@ -129,20 +134,20 @@ class AlbertEncoder(keras.Model):
 
     def _layer(
         self,
-        step: Step,
+        pair: BlockPair,
         bias: tf.Tensor,
         x: tf.Tensor,
         seeds: tuple[tf.Tensor, ...],
         parameters: tuple[AttentionParameters, FeedForwardParameters],
     ) -> tf.Tensor:
-        """One step of the plan on hidden states [B·S, H]; three seeds turn dropout on, none off."""
+        """One pair of the plan on hidden states [B·S, H]; three seeds turn dropout on, none off."""
         probabilities, output, inner = seeds or (None, None, None)
         attention, feed_forward = parameters
-        x = self.attention_blocks[_key(step.attention)](x, attention, bias, (probabilities, output))
-        return self.feed_forward_blocks[_key(step.feed_forward)](x, feed_forward, inner)
+        x = self.attention_blocks[_key(pair.attention)](x, attention, bias, (probabilities, output))
+        return self.feed_forward_blocks[_key(pair.feed_forward)](x, feed_forward, inner)
 
     def _dropout_seeds(self, seed: tf.Tensor | None) -> list[tf.Tensor] | None:
-        """One seed for the embeddings and three for each step of the plan; None where no dropout is."""
+        """One seed for the embeddings and three for each pair of the plan; None where no dropout is."""
         if self.config.hidden_dropout_prob == self.config.attention_probs_dropout_prob == 0:
             return None
         if seed is None:
@@ -177,7 +182,7 @@ def encoder_inputs(inputs: Mapping[str, tf.Tensor], max_length: int) -> list[tf.
     Returns:
       The three tensors.
     Raises:
-      ValueError: no dict, no word ids, a type that is no integer, static shapes that disagree, too long a
+      ValueError: no dict, no word ids, a type that is not an integer, static shapes that disagree, too long a
         sequence.
       tf.errors.InvalidArgumentError: other shapes that disagree.
     """

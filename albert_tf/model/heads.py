@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import tensorflow as tf
-import tf_keras as keras
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.features import MLM_POSITIONS
-from albert_tf.model.layer import ACTIVATIONS, FLOAT32_VARIABLE, Dense, LayerNorm, kernel_initializer
+from albert_tf.model.layer import ACTIVATIONS, FLOAT32_VARIABLE, Dense, Layer, LayerNorm, kernel_initializer
 
 
-class MaskedLanguageModel(keras.layers.Layer):
+class MaskedLanguageModel(Layer):
     """Masked positions to logits over the vocabulary, tied to the word embeddings.
 
     Args:
@@ -22,7 +21,7 @@ class MaskedLanguageModel(keras.layers.Layer):
     """
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
-        super().__init__(autocast=False, **kwargs)
+        super().__init__(**kwargs)
         self.activation = ACTIVATIONS[config.hidden_act]
         width = config.embedding_size
         self.transform = Dense("cls/predictions/transform/dense", config.hidden_size, width, config)
@@ -61,7 +60,7 @@ class MaskedLanguageModel(keras.layers.Layer):
         return tf.reshape(logits, [*shape, self.output_bias.shape[0]])  # [B, P, V]
 
 
-class OutputLayer(keras.layers.Layer):
+class OutputLayer(Layer):
     """Hidden states to logits, with google-research/albert's `output_weights` [K, H] and `output_bias` [K].
 
     Args:
@@ -71,7 +70,7 @@ class OutputLayer(keras.layers.Layer):
     """
 
     def __init__(self, scope: str, units: int, config: AlbertConfig, **kwargs: Any):
-        super().__init__(autocast=False, **kwargs)
+        super().__init__(name=scope.rpartition("/")[2], **kwargs)
         self.output_weights = self.add_weight(
             f"{scope}/output_weights",
             [units, config.hidden_size],

@@ -109,11 +109,19 @@ def attention(
     return tf.matmul(probabilities, value)  # [B, N, S, D]
 
 
-class Dense(keras.layers.Layer):
+class Layer(keras.layers.Layer):
+    """What all layers here have in common: their variables exist after construction, in their own types."""
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(autocast=False, **kwargs)
+        self.built = True  # counting and summary need no first call
+
+
+class Dense(Layer):
     """A dense layer whose variables are `<scope>/kernel` [I, O] and `<scope>/bias` [O]."""
 
     def __init__(self, scope: str, inputs: int, outputs: int, config: AlbertConfig, **kwargs: Any):
-        super().__init__(name=scope.rpartition("/")[2], autocast=False, **kwargs)
+        super().__init__(name=scope.rpartition("/")[2], **kwargs)
         self.kernel = self.add_weight(
             f"{scope}/kernel", [inputs, outputs], initializer=kernel_initializer(config), **FLOAT32_VARIABLE
         )
@@ -128,11 +136,11 @@ class Dense(keras.layers.Layer):
         return dense(x, self.kernel, self.bias)
 
 
-class LayerNorm(keras.layers.Layer):
+class LayerNorm(Layer):
     """A LayerNorm whose variables are `<scope>/gamma` [W] and `<scope>/beta` [W]."""
 
     def __init__(self, scope: str, width: int, config: AlbertConfig, **kwargs: Any):
-        super().__init__(name=scope.rpartition("/")[2], autocast=False, **kwargs)
+        super().__init__(name=scope.rpartition("/")[2], **kwargs)
         self.epsilon = config.layer_norm_eps
         self.gamma = self.add_weight(f"{scope}/gamma", [width], initializer="ones", **FLOAT32_VARIABLE)
         self.beta = self.add_weight(f"{scope}/beta", [width], initializer="zeros", **FLOAT32_VARIABLE)

@@ -1,4 +1,4 @@
-"""Recomputation: a layer whose activations are not kept for the backward pass, but computed again there."""
+"""Gradient checkpointing: a layer's activations are computed again in the backward pass, not kept for it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import tensorflow as tf
 
 # Hidden states [B·S, H], seeds and parameters to hidden states [B·S, H].
-Layer = Callable[[tf.Tensor, tuple[tf.Tensor, ...], Any], tf.Tensor]
+Computation = Callable[[tf.Tensor, tuple[tf.Tensor, ...], Any], tf.Tensor]
 
 
 def recomputed(
-    layer: Layer, x: tf.Tensor, seeds: tuple[tf.Tensor, ...], parameters: Any
+    layer: Computation, x: tf.Tensor, seeds: tuple[tf.Tensor, ...], parameters: Any
 ) -> tuple[tf.Tensor, Any]:
     """layer(x, seeds, parameters), of which only the arguments are kept for the backward pass.
 
@@ -66,5 +66,5 @@ def _after(done: tuple[tf.Tensor, ...], tensors: tuple[tf.Tensor, ...]) -> list[
     optimizer turn a chain of additions, each of which is looked at here, into one that waits for all.
     """
     look = tf.add_n([tf.reduce_sum(tf.cast(tf.reshape(t, [-1])[:1], tf.float32)) for t in done])
-    never = tf.math.is_nan(look) & tf.math.is_inf(look)  # no number is both, and no compiler knows it
+    never = tf.math.is_nan(look) & tf.math.is_inf(look)  # never true, which no compiler finds out
     return [tensor + tf.cast(never, tensor.dtype) for tensor in tensors]

@@ -22,26 +22,26 @@ class BlockPath(NamedTuple):
         return f"encoder/transformer/group_{self.group}/inner_group_{self.inner}"
 
 
-class Step(NamedTuple):
+class BlockPair(NamedTuple):
     """One application of an attention block and of the feed-forward block behind it."""
 
     attention: BlockPath
     feed_forward: BlockPath
 
 
-def sharing_plan(config: AlbertConfig) -> list[Step]:
+def sharing_plan(config: AlbertConfig) -> list[BlockPair]:
     """Which parameters each layer uses, from the first layer to the last.
 
     Args:
       config: depth L, groups G, blocks a layer, and what is shared.
     Returns:
-      L · inner_group_num steps; equal paths share their parameters.
+      L · inner_group_num pairs; equal paths share their parameters.
     Source: Lan et al. 2020, §3.1 and Table 4. A layer's group is Google's `int(layer / L * G)`.
     Note: Computed in whole numbers, since Google's floats are truncated: L=44, G=22, layer 30 gives 14
       there, not 15.
 
     >>> config = AlbertConfig(num_hidden_layers=6, num_hidden_groups=3)
-    >>> [step.attention.group for step in sharing_plan(config)]
+    >>> [pair.attention.group for pair in sharing_plan(config)]
     [0, 0, 1, 1, 2, 2]
     """
     layers, groups = config.num_hidden_layers, config.num_hidden_groups
@@ -54,7 +54,7 @@ def sharing_plan(config: AlbertConfig) -> list[Step]:
         "none": (own, own),
     }[config.sharing]
     return [
-        Step(BlockPath(attention[layer], inner), BlockPath(feed_forward[layer], inner))
+        BlockPair(BlockPath(attention[layer], inner), BlockPath(feed_forward[layer], inner))
         for layer in range(layers)
         for inner in range(config.inner_group_num)
     ]

@@ -24,7 +24,7 @@ class TaskModel(keras.Model):
 
     Args:
       config: the network's shape.
-      remat: of the encoder, whether training computes each layer again in the backward pass.
+      remat: gradient checkpointing: training computes each layer of the encoder again in the backward pass.
       **kwargs: of keras.Model, such as `name` and `dtype`.
     """
 
@@ -112,64 +112,66 @@ class AlbertClassifier(TaskModel):
 
     def __init__(self, config: AlbertConfig, num_labels: int, **kwargs: Any):
         super().__init__(config, **kwargs)
-        self.num_labels = _positive("num_labels", num_labels)
+        self.num_labels = positive("num_labels", num_labels)
         self.classifier = OutputLayer("classifier", num_labels, config)
 
     def call(
         self, inputs: Inputs, training: bool | None = None, seed: tf.Tensor | None = None
-    ) -> dict[str, Any]:
-        """The encoder's outputs and the logits.
+    ) -> dict[str, tf.Tensor]:
+        """The logits alone: hidden states come from `self.encoder`.
 
         Args:
           inputs: the encoder's inputs.
           training: whether dropout is on, that of the classifier (`classifier_dropout_prob`) included.
           seed: int32 [2] of the dropout; None draws one a call.
         Returns:
-          The encoder's dict and `logits` float32 [B, K].
+          `logits` float32 [B, K].
         Raises:
           ValueError, tf.errors.InvalidArgumentError: as the encoder.
         """
-        encoder_seed, head_seed = _dropout_seeds(training, seed)
-        outputs = dict(self.encoder(inputs, training=training, seed=encoder_seed))
-        pooled = dropout(outputs["pooled_output"], self.config.classifier_dropout_prob, head_seed)
-        outputs["logits"] = self.classifier(pooled)  # [B, K]
-        return outputs
+        encoder_seed, head_seed = head_seeds(training, seed)
+        pooled = self.encoder(inputs, training=training, seed=encoder_seed)["pooled_output"]
+        pooled = dropout(pooled, self.config.classifier_dropout_prob, head_seed)
+        return {"logits": self.classifier(pooled)}  # [B, K]
 
 
 @keras.saving.register_keras_serializable("albert_tf")
-class AlbertSpanLabeler(TaskModel):
-    """The encoder with two logits a token: an answer starts here, an answer ends here.
+class AlbertTokenClassifier(TaskModel):
+    """The encoder with logits over labels for every token.
 
     Args:
       config: the network's shape.
+      num_labels: number of labels, K.
       **kwargs: of TaskModel and keras.Model: `remat`, `name`, `dtype` and others.
     """
 
-    def __init__(self, config: AlbertConfig, **kwargs: Any):
+    arguments = ("num_labels",)
+
+    def __init__(self, config: AlbertConfig, num_labels: int, **kwargs: Any):
         super().__init__(config, **kwargs)
-        self.span = OutputLayer("cls/squad", 2, config)
+        self.num_labels = positive("num_labels", num_labels)
+        self.classifier = OutputLayer("classifier", num_labels, config)
 
     def call(
         self, inputs: Inputs, training: bool | None = None, seed: tf.Tensor | None = None
-    ) -> dict[str, Any]:
-        """The encoder's outputs and the logits of every token, padding included.
+    ) -> dict[str, tf.Tensor]:
+        """The logits of every token, [CLS], [SEP] and padding included.
 
         Args:
           inputs: the encoder's inputs.
-          training: whether dropout is on; the head has none, as in google-research/albert's run_squad_v1.
+          training: whether dropout is on, that of the classifier (`classifier_dropout_prob`) included.
           seed: int32 [2] of the dropout; None draws one a call.
         Returns:
-          The encoder's dict, `start_logits` and `end_logits` float32 [B, S].
+          `logits` float32 [B, S, K].
         Raises:
           ValueError, tf.errors.InvalidArgumentError: as the encoder.
         """
-        outputs = dict(self.encoder(inputs, training=training, seed=seed))
-        sequence = outputs["sequence_output"]
-        logits = self.span(tf.reshape(sequence, [-1, self.config.hidden_size]))  # [B·S, 2]
+        encoder_seed, head_seed = head_seeds(training, seed)
+        sequence = self.encoder(inputs, training=training, seed=encoder_seed)["sequence_output"]
+        sequence = dropout(sequence, self.config.classifier_dropout_prob, head_seed)
+        logits = self.classifier(tf.reshape(sequence, [-1, self.config.hidden_size]))  # [B·S, K]
         length = sequence.shape[1] or tf.shape(sequence)[1]
-        for index, name in enumerate(("start_logits", "end_logits")):
-            outputs[name] = tf.reshape(logits[:, index], [-1, length])  # [B, S]
-        return outputs
+        return {"logits": tf.reshape(logits, [-1, length, self.num_labels])}  # [B, S, K]
 
 
 @keras.saving.register_keras_serializable("albert_tf")
@@ -186,30 +188,29 @@ class AlbertMultipleChoice(TaskModel):
 
     def __init__(self, config: AlbertConfig, num_choices: int, **kwargs: Any):
         super().__init__(config, **kwargs)
-        self.num_choices = _positive("num_choices", num_choices)
+        self.num_choices = positive("num_choices", num_choices)
         self.classifier = OutputLayer("classifier", 1, config)
 
     def call(
         self, inputs: Inputs, training: bool | None = None, seed: tf.Tensor | None = None
-    ) -> dict[str, Any]:
-        """The encoder's outputs for every choice, and the logits.
+    ) -> dict[str, tf.Tensor]:
+        """The logits of the choices.
 
         Args:
           inputs: the encoder's inputs, each [B, C, S].
           training: whether dropout is on, that of the classifier (`classifier_dropout_prob`) included.
           seed: int32 [2] of the dropout; None draws one a call.
         Returns:
-          The encoder's dict, of the choices one after another ([B·C, …]), and `logits` float32 [B, C].
+          `logits` float32 [B, C].
         Raises:
           ValueError: an input is not [B, C, S].
           ValueError, tf.errors.InvalidArgumentError: as the encoder.
         """
         flat = {name: self._flatten(name, inputs[name]) for name in ENCODER_INPUTS if name in inputs}
-        encoder_seed, head_seed = _dropout_seeds(training, seed)
-        outputs = dict(self.encoder(flat, training=training, seed=encoder_seed))
-        pooled = dropout(outputs["pooled_output"], self.config.classifier_dropout_prob, head_seed)
-        outputs["logits"] = tf.reshape(self.classifier(pooled), [-1, self.num_choices])  # [B, C]
-        return outputs
+        encoder_seed, head_seed = head_seeds(training, seed)
+        pooled = self.encoder(flat, training=training, seed=encoder_seed)["pooled_output"]  # [B·C, H]
+        pooled = dropout(pooled, self.config.classifier_dropout_prob, head_seed)
+        return {"logits": tf.reshape(self.classifier(pooled), [-1, self.num_choices])}  # [B, C]
 
     def _flatten(self, name: str, values: tf.Tensor) -> tf.Tensor:
         tensor = tf.convert_to_tensor(values)
@@ -222,15 +223,14 @@ class AlbertMultipleChoice(TaskModel):
         return tf.reshape(tensor, [-1, tensor.shape[2] or tf.shape(tensor)[2]])  # [B·C, S]
 
 
-def _positive(name: str, value: int) -> int:
+def positive(name: str, value: int) -> int:
+    """The value itself, or a ValueError unless it is a whole number of at least 1."""
     if not isinstance(value, int) or value < 1:
         raise InputError(f"{name}={value!r} must be a whole number of at least 1")
     return value
 
 
-def _dropout_seeds(
-    training: bool | None, seed: tf.Tensor | None
-) -> tuple[tf.Tensor | None, tf.Tensor | None]:
+def head_seeds(training: bool | None, seed: tf.Tensor | None) -> tuple[tf.Tensor | None, tf.Tensor | None]:
     """The encoder's seed and the head's, independent of each other; None where there is no dropout."""
     if not training:
         return None, None

@@ -111,6 +111,8 @@ class AdamW(keras.optimizers.Optimizer):
         name: str = "AdamW",
         **kwargs: Any,
     ):
+        if isinstance(learning_rate, int | float) and not 0 <= learning_rate < float("inf"):
+            raise InputError(f"learning_rate={learning_rate} must be a number that is not negative")
         _check_hyperparameters(weight_decay, beta_1, beta_2, epsilon, global_clipnorm)
         # A jit around the update fails under MirroredStrategy, and Keras turns it on where there is a GPU.
         kwargs.setdefault("jit_compile", False)

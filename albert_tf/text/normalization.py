@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import unicodedata
+from collections.abc import Mapping
+from typing import NamedTuple
+
 import tensorflow as tf
 import tensorflow_text as tf_text
+
+_EXAMPLES = 3
 
 
 def normalize(text: tf.Tensor, lowercase: bool = True, strip_accents: bool = True) -> tf.Tensor:
@@ -28,3 +34,36 @@ def normalize(text: tf.Tensor, lowercase: bool = True, strip_accents: bool = Tru
     if lowercase:
         text = tf_text.case_fold_utf8(text)
     return text
+
+
+class LostMarks(NamedTuple):
+    """What dropping accents does to a text."""
+
+    share: float  # of its letters and marks that would lose a mark or be dropped
+    examples: list[str]  # of such characters the most frequent ones, and what becomes of them
+
+
+def lost_marks(counts: Mapping[str, int]) -> LostMarks:
+    """What `normalize` with strip_accents does to the letters of a text.
+
+    Args:
+      counts: how often each character is in it.
+
+    >>> lost_marks({"e": 2, "é": 1, " ": 5, "й": 1})
+    LostMarks(share=0.5, examples=['é to e', 'й to и'])
+    """
+    letters = {c: n for c, n in counts.items() if c.isalpha() or unicodedata.category(c) == "Mn"}
+    bare = {c: _without_marks(c) for c in letters}
+    losing = {c: n for c, n in letters.items() if bare[c] != c}
+    frequent = sorted(losing, key=lambda c: (-losing[c], c))[:_EXAMPLES]
+    return LostMarks(
+        sum(losing.values()) / max(sum(letters.values()), 1),
+        [f"{c} to {bare[c] or 'nothing'}" for c in frequent],
+    )
+
+
+def _without_marks(character: str) -> str:
+    """A character without its marks; as it was where it has none."""
+    apart = unicodedata.normalize("NFD", character)
+    bare = "".join(c for c in apart if unicodedata.category(c) != "Mn")
+    return character if bare == apart else bare

@@ -144,11 +144,19 @@ def split_units(text: tf.Tensor) -> Units:
     closes = tf.concat([other_row, [True]], axis=0)[: tf.size(rows)]
     heads = tf.where(opens | ~_attached(codes))[:, 0]  # [U]
     rows, starts, is_end = (tf.gather(values, heads) for values in (rows, starts, closes))  # [U]
-    return Units(_cut(text, rows, starts), rows, starts, is_end)
+    return Units(cut(text, rows, starts), rows, starts, is_end)
 
 
-def _cut(text: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor) -> tf.Tensor:
-    """The bytes of the units, string [U], of texts [B] that are not empty."""
+def cut(text: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor) -> tf.Tensor:
+    """Texts cut into parts, without a copy of the text for each of them.
+
+    Args:
+      text: string [B], none empty.
+      rows: the text of each part, int32 [U], ascending.
+      starts: its first byte there, int64 [U], ascending; each text has a part that starts with it.
+    Returns:
+      string [U].
+    """
     characters = tf.strings.bytes_split(text)  # [B, (bytes)]
     heads = tf.gather(characters.row_splits, rows) + starts  # [U]
     units = rows_of(tf.concat([heads, characters.row_splits[-1:]], axis=0))  # [bytes]

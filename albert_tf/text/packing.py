@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.features import MASK, TYPE_IDS, WORD_IDS
-from albert_tf.text.vocabulary import CLS_ID, PAD_ID, SEP_ID
+from albert_tf.text.vocabulary import ALBERT_IDS, SpecialIds
 
 
 def trimmed_lengths(a: tf.Tensor, b: tf.Tensor, budget: tf.Tensor | int) -> tuple[tf.Tensor, tf.Tensor]:
@@ -30,7 +30,11 @@ def trimmed_lengths(a: tf.Tensor, b: tf.Tensor, budget: tf.Tensor | int) -> tupl
 
 
 def pack_spans(
-    tokens: tf.Tensor, starts: Sequence[tf.Tensor], lengths: Sequence[tf.Tensor], seq_length: tf.Tensor | int
+    tokens: tf.Tensor,
+    starts: Sequence[tf.Tensor],
+    lengths: Sequence[tf.Tensor],
+    seq_length: tf.Tensor | int,
+    ids: SpecialIds = ALBERT_IDS,
 ) -> tf.Tensor:
     """Rows of `[CLS] a [SEP] (b [SEP])` from spans of one long run of tokens.
 
@@ -39,20 +43,21 @@ def pack_spans(
       starts: one or two segments' first positions in tokens, int32 [B] each.
       lengths: their lengths, int32 [B] each, trimmed already: they fit with the special tokens.
       seq_length: S.
+      ids: of the special tokens.
     Returns:
       input_word_ids, int32 [B, S].
     """
     columns = tf.range(seq_length)[tf.newaxis]  # [1, S]
     # Whatever lies outside the segments reads this last [PAD]; it also keeps the gather off an empty tensor.
-    tokens = tf.concat([tokens, [PAD_ID]], axis=0)  # [T + 1]
+    tokens = tf.concat([tokens, [ids.padding]], axis=0)  # [T + 1]
     source = tf.fill([tf.size(starts[0]), seq_length], tf.size(tokens) - 1)  # [B, S]
     begins, ends = _segment_bounds(lengths)
     for start, begin, end in zip(starts, begins, ends, strict=True):
         inside = (columns >= begin) & (columns < end)
         source = tf.where(inside, start[:, tf.newaxis] + columns - begin, source)
-    word_ids = tf.where(columns == 0, CLS_ID, tf.gather(tokens, source))
+    word_ids = tf.where(columns == 0, ids.start, tf.gather(tokens, source))
     for separator in ends:
-        word_ids = tf.where(columns == separator, SEP_ID, word_ids)
+        word_ids = tf.where(columns == separator, ids.separator, word_ids)
     return word_ids
 
 
@@ -92,12 +97,15 @@ def _segment_bounds(lengths: Sequence[tf.Tensor]) -> tuple[list[tf.Tensor], list
     return begins, ends
 
 
-def pack(segments: Sequence[tf.RaggedTensor], seq_length: tf.Tensor | int) -> dict[str, tf.Tensor]:
+def pack(
+    segments: Sequence[tf.RaggedTensor], seq_length: tf.Tensor | int, ids: SpecialIds = ALBERT_IDS
+) -> dict[str, tf.Tensor]:
     """The inputs of the encoder from one or two tokenised segments, trimmed to fit.
 
     Args:
       segments: one or two of int32 [B, (tokens)] or [B, (words), (tokens)], without special tokens.
       seq_length: S, the special tokens included; a Python int or an int32 scalar.
+      ids: of the special tokens.
     Returns:
       input_word_ids, input_mask, input_type_ids, int32 [B, S]. Segments that are too long are cut to prefixes
       of about equal length that fill seq_length exactly.
@@ -120,7 +128,7 @@ def pack(segments: Sequence[tf.RaggedTensor], seq_length: tf.Tensor | int) -> di
         starts[1] += tf.size(flat[0])
         lengths = list(trimmed_lengths(lengths[0], lengths[1], budget))
     mask, type_ids = mask_and_type_ids(lengths, seq_length)
-    word_ids = pack_spans(tf.concat(flat, axis=0), starts, lengths, seq_length)
+    word_ids = pack_spans(tf.concat(flat, axis=0), starts, lengths, seq_length, ids)
     return {WORD_IDS: word_ids, MASK: mask, TYPE_IDS: type_ids}
 
 

@@ -13,6 +13,7 @@ from tensorflow_text.python.ops import sentencepiece_tokenizer
 from albert_tf.text.normalization import normalize
 from albert_tf.text.offsets import normalize_with_offsets, rows_of
 from albert_tf.text.vocabulary import Vocabulary
+from albert_tf.tokenizer_settings import resolved_settings
 
 
 class PieceTokenizer(tf.Module):
@@ -94,8 +95,9 @@ class Tokenizer(keras.layers.Layer):
       lowercase: whether case is folded; False for cased vocabularies.
       strip_accents: whether accents are dropped; False for languages that distinguish by them.
     Raises:
-      FileNotFoundError: there is no such file.
-      ValueError: it is no SentencePiece model, or lacks a special piece at its id.
+      FileNotFoundError: the file does not exist.
+      ValueError: it is not a SentencePiece model, lacks a special piece at its id, or remembers that its text
+        was normalised otherwise.
     """
 
     def __init__(
@@ -107,7 +109,9 @@ class Tokenizer(keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         self.model_file = os.fspath(model_file)
-        self.tokenize = PieceTokenizer(Vocabulary.from_file(model_file), lowercase, strip_accents)
+        vocabulary = Vocabulary.from_file(model_file)
+        resolved_settings(model_file, {"lowercase": lowercase, "strip_accents": strip_accents})
+        self.tokenize = PieceTokenizer(vocabulary, lowercase, strip_accents)
 
     @property
     def vocabulary(self) -> Vocabulary:

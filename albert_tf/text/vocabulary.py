@@ -7,6 +7,7 @@ import functools
 import hashlib
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import sentencepiece
@@ -14,7 +15,19 @@ import sentencepiece
 from albert_tf.errors import InputError
 
 PAD, UNKNOWN, CLS, SEP, MASK = SPECIAL_PIECES = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
-PAD_ID, UNKNOWN_ID, CLS_ID, SEP_ID, MASK_ID = range(5)
+
+
+class SpecialIds(NamedTuple):
+    """The ids of the pieces that no text consists of."""
+
+    padding: int
+    unknown: int
+    start: int  # [CLS]
+    separator: int  # [SEP]
+    mask: int
+
+
+ALBERT_IDS = SpecialIds(*range(len(SPECIAL_PIECES)))
 
 _MARKS = frozenset('!"#$%&()*+,-./:;?@[\\]^_`{|}~€£')
 _LETTERS_AND_MARKS = _MARKS | frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
@@ -54,8 +67,8 @@ class Vocabulary:
         Args:
           path: a SentencePiece model with 0 `<pad>`, 1 `<unk>`, 2 `[CLS]`, 3 `[SEP]`, 4 `[MASK]`.
         Raises:
-          FileNotFoundError: there is no such file.
-          ValueError: it is no SentencePiece model, or has another piece at one of the five ids.
+          FileNotFoundError: the file does not exist.
+          ValueError: it is not a SentencePiece model, or has another piece at one of the five ids.
         """
         path = Path(path)
         if not path.is_file():
@@ -72,7 +85,7 @@ class Vocabulary:
             raise InputError(f"{name} is not a SentencePiece model") from None
         ids = range(processor.get_piece_size())
         pieces = tuple(processor.id_to_piece(i) for i in ids)
-        for expected, piece in enumerate(SPECIAL_PIECES):
+        for expected, piece in zip(ALBERT_IDS, SPECIAL_PIECES, strict=True):
             if pieces[expected : expected + 1] != (piece,):
                 found = f"stands at id {pieces.index(piece)}" if piece in pieces else "is missing"
                 raise InputError(
@@ -85,6 +98,11 @@ class Vocabulary:
     def __len__(self) -> int:
         """The number of pieces, V."""
         return len(self.pieces)
+
+    @functools.cached_property
+    def special_ids(self) -> SpecialIds:
+        """The ids of its special pieces."""
+        return SpecialIds(*map(self.pieces.index, SPECIAL_PIECES))
 
     @functools.cached_property
     def fingerprint(self) -> str:

@@ -5,21 +5,30 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import sentencepiece
 import tensorflow as tf
+from absl import logging
 
 from albert_tf.errors import InputError
-from albert_tf.text.file_checks import GZIP_SUFFIX, check_text_files
-from albert_tf.text.files import input_files
-from albert_tf.text.normalization import normalize
-from albert_tf.text.vocabulary import CLS, MASK, PAD_ID, SEP, UNKNOWN_ID, Vocabulary
+from albert_tf.files import whole_file
+from albert_tf.text.normalization import lost_marks, normalize
+from albert_tf.text.raw.checks import check_text_files
+from albert_tf.text.raw.long_lines import LONGEST_SENTENCE, bounded_lines
+from albert_tf.text.raw.paths import input_files
+from albert_tf.text.raw.utf8 import GZIP_SUFFIX
+from albert_tf.text.vocabulary import ALBERT_IDS, CLS, MASK, SEP, Vocabulary
+from albert_tf.tokenizer_settings import read_settings, remember_settings, settings_beside
 
 USER_DEFINED = ("(", ")", '"', "-", ".", "–", "£", "€")
-_LONGEST_SENTENCE = 4192  # bytes; SentencePiece skips what is longer
 _MOST = 10**9  # SentencePiece counts in 32 bits; of 2**31 - 1 pieces it computes without end
+
+_LINES_AT_ONCE = 1024
+_BATCHES_A_LOOK = 8  # one in so many is looked at for marks
+_SHARE_OF_MARKS = 0.01  # of the letters, above which dropping them is worth a word
 
 
 def train_vocabulary(
@@ -29,10 +38,12 @@ def train_vocabulary(
     lowercase: bool = True,
     strip_accents: bool = True,
     max_sentences: int = 10_000_000,
+    report: Callable[[str], None] = logging.warning,
 ) -> Vocabulary:
     """Trains a vocabulary by SentencePiece's unigram model and writes it.
 
-    The text is normalised as the tokenizer will do it. Memory grows with max_sentences, not with the corpus.
+    The text is normalised as the tokenizer will do it, and how is remembered in a file beside the vocabulary,
+    `FILE.tokenizer.json` beside `FILE.model`. Memory grows with max_sentences, not with the corpus.
 
     Args:
       inputs: text files (also .gz), a path, a glob or a list of them.
@@ -42,6 +53,7 @@ def train_vocabulary(
       strip_accents: whether accents are dropped.
       max_sentences: of a larger corpus a random sample of this many lines is used,
         the same one every time.
+      report: what is told where more than a hundredth of the letters would lose marks.
     Returns:
       The vocabulary.
     Raises:
@@ -65,55 +77,55 @@ def train_vocabulary(
     output = Path(output)
     if output.is_dir():
         raise IsADirectoryError(f"{output} is a folder; the vocabulary needs a file name")
-    if output.exists():
-        _check_replaceable(output)
-    temporary = output.with_name(f"{output.name}.{os.getpid()}.tmp")
-    try:  # an unwritable place shows now, not after an hour of training
-        output.parent.mkdir(parents=True, exist_ok=True)
-        temporary.touch()
-    except OSError as error:
-        raise type(error)(f"{output} cannot be written ({error.strerror}): name another place") from None
+    _check_replaceable(output)
     try:
-        model = _train(_sentences(files, lowercase, strip_accents), vocab_size, max_sentences)
+        output.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = f"cannot be written ({error.strerror}): name another place"
+        raise OSError(error.errno, reason, os.fspath(output)) from None
+    with whole_file(output) as temporary:
+        temporary.touch()  # an unwritable place shows now, not after an hour of training
+        sentences = _sentences(files, lowercase, strip_accents, report)
+        model = _train(sentences, vocab_size, max_sentences)
         vocabulary = Vocabulary.from_bytes(model, name=os.fspath(output))
         temporary.write_bytes(model)
-        temporary.replace(output)
-    finally:
-        temporary.unlink(missing_ok=True)
+        remember_settings(output, {"lowercase": lowercase, "strip_accents": strip_accents})
     return vocabulary
 
 
-def _check_replaceable(path: Path) -> None:
-    """FileExistsError if a file is something else than a vocabulary, such as the text itself."""
-    try:
-        Vocabulary.from_file(path)
-    except ValueError:
-        raise FileExistsError(f"{path} exists and is no vocabulary: name another file") from None
+def _check_replaceable(output: Path) -> None:
+    """FileExistsError if something else than a vocabulary and its settings is there, such as the text."""
+    for path, what, read in (
+        (output, "vocabulary", Vocabulary.from_file),
+        (settings_beside(output), "file of tokenizer settings", read_settings),
+    ):
+        try:
+            _ = path.exists() and read(path)
+        except ValueError:
+            raise FileExistsError(f"{path} exists and is not a {what}: name another file") from None
 
 
-def _sentences(files: list[str], lowercase: bool, strip_accents: bool) -> Iterator[bytes]:
-    """The normalised lines of text files, over-long ones cut at spaces."""
+def _sentences(
+    files: list[str], lowercase: bool, strip_accents: bool, report: Callable[[str], None]
+) -> Iterator[bytes]:
+    """The normalised lines of text files, over-long ones cut at spaces; tells what they lose."""
+    characters: Counter[str] = Counter()
     for file in files:
         lines = tf.data.TextLineDataset(file, "GZIP" if file.endswith(GZIP_SUFFIX) else None)
-        texts = lines.batch(1024).map(lambda text: normalize(text, lowercase, strip_accents))
-        for batch in texts.prefetch(2).as_numpy_iterator():
-            for text in batch:
-                yield from _cut(text.strip())
-
-
-def _cut(text: bytes) -> Iterator[bytes]:
-    """A text in parts that SentencePiece accepts, cut at spaces where there are any."""
-    start = 0
-    while len(text) - start > _LONGEST_SENTENCE:
-        end = text.rfind(b" ", start + 1, start + _LONGEST_SENTENCE)
-        if end < 0:
-            end = start + _LONGEST_SENTENCE
-            while text[end] & 0xC0 == 0x80:  # within a character of UTF-8
-                end -= 1
-        yield text[start:end]
-        start = end
-    if len(text) > start:
-        yield text[start:]
+        texts = lines.batch(_LINES_AT_ONCE).map(
+            lambda text: (text, normalize(text, lowercase, strip_accents))
+        )
+        parts = texts.map(lambda text, normal: (text, bounded_lines(tf.strings.strip(normal))))
+        for number, (raw, batch) in enumerate(parts.prefetch(2).as_numpy_iterator()):
+            if strip_accents and number % _BATCHES_A_LOOK == 0:
+                characters.update(b"".join(raw.tolist()).decode("utf-8", "ignore"))
+            yield from filter(None, batch)
+    lost = lost_marks(characters)
+    if lost.share > _SHARE_OF_MARKS:
+        report(
+            f"{lost.share:.1%} of the letters lose their marks ({', '.join(lost.examples)}): where these "
+            "tell words apart, train again with strip_accents=False (--nostrip_accents)"
+        )
 
 
 def _train(sentences: Iterator[bytes], vocab_size: int, max_sentences: int) -> bytes:
@@ -133,15 +145,15 @@ def _train(sentences: Iterator[bytes], vocab_size: int, max_sentences: int) -> b
             model_type="unigram",
             vocab_size=vocab_size,
             character_coverage=0.99995,
-            pad_id=PAD_ID,
-            unk_id=UNKNOWN_ID,
+            pad_id=ALBERT_IDS.padding,
+            unk_id=ALBERT_IDS.unknown,
             bos_id=-1,
             eos_id=-1,
             control_symbols=[CLS, SEP, MASK],
             user_defined_symbols=list(USER_DEFINED),
             input_sentence_size=max_sentences,
             shuffle_input_sentence=True,
-            max_sentence_length=_LONGEST_SENTENCE,
+            max_sentence_length=LONGEST_SENTENCE,
             minloglevel=2,
         )
     except RuntimeError as error:

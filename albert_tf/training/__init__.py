@@ -1,5 +1,14 @@
-"""Losses, metrics and the one training loop."""
+"""The engine: updates, the one loop, evaluation, resuming; callers say what is trained, and on what."""
 
-from albert_tf.training import metrics
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from albert_tf.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from albert_tf.training import metrics
 
 __all__ = ["metrics"]
+
+__getattr__ = lazy_names(__name__, {"metrics": "albert_tf.training.metrics"})

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
 from albert_tf.training.losses import Term
 from albert_tf.training.metrics import term_metrics
-from albert_tf.training.step import Totals
+from albert_tf.training.updates import Totals
 
 
 class Interval:
-    """What the updates since the last line of the log amount to."""
+    """What the updates since the last line of the log amount to.
 
-    def __init__(self) -> None:
+    Args:
+      figures: those of summed terms.
+    """
+
+    def __init__(self, figures: Callable[[Mapping[str, Term]], dict[str, float]] = term_metrics) -> None:
+        self._figures_of = figures
         self._terms: dict[str, Term] | None = None
         self._gradient_norm = math.nan
         self._examples = 0
@@ -40,7 +46,7 @@ class Interval:
         """
         rate = self._examples / self._seconds
         return {
-            **term_metrics(self._terms or {}),
+            **self._figures_of(self._terms or {}),
             "gradient_norm": self._gradient_norm,
             "examples_per_second": rate,
             "tokens_per_second": rate * seq_length,

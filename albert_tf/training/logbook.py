@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TextIO
 
 import tensorflow as tf
+from absl import logging
 from tqdm import tqdm
 
-from albert_tf.errors import InputError
-
-METRICS = "metrics.jsonl"
+from albert_tf.checkpoints.figures import METRICS, read_figures
+from albert_tf.files import write_file
 
 FIGURES = {
     # How the figures that are shown are written; the others go to the files only.
@@ -44,13 +44,13 @@ class Logbook:
         process that died before its next checkpoint, and will be written again.
       first_step: updates done so far.
       last_step: updates when the run is done.
-      stream: where the progress bar or the lines go; a bar only if it is a terminal.
+      stream: where a progress bar goes, if it is a terminal. Lines are logged, above the bar.
     """
 
     def __init__(self, run: Path, first_step: int, last_step: int, stream: TextIO = sys.stderr):
         self._last_step = last_step
         self._started = (time.monotonic(), first_step)
-        self._jsonl = _open_jsonl(run / METRICS, first_step)
+        self._jsonl = _open_jsonl(run, first_step)
         self._tensorboard = tf.summary.create_file_writer(str(run / "tensorboard"))
         self._stream = stream
         self._bar = (
@@ -66,7 +66,7 @@ class Logbook:
 
     def record(self, step: int, figures: Mapping[str, float]) -> None:
         """Writes a line of figures everywhere; the names of an evaluation begin with `eval_`."""
-        # JSON has no infinity, which a gradient of float16 may be that was left out.
+        # JSON has no infinity; a gradient norm of float16 may be infinite, of an update that was skipped.
         numbers = {name: value if math.isfinite(value) else None for name, value in figures.items()}
         self._jsonl.write(json.dumps({"step": step, **numbers}) + "\n")
         self._jsonl.flush()
@@ -77,11 +77,9 @@ class Logbook:
         self.say(self._line(step, figures))
 
     def say(self, text: str) -> None:
-        """Shows a line, above the bar if there is one."""
-        if self._bar is not None:
-            self._bar.write(text, file=self._stream)
-        else:
-            print(text, file=self._stream, flush=True)
+        """Logs a line, above the bar if there is one."""
+        with tqdm.external_write_mode(file=self._stream):
+            logging.info(text)
 
     def _line(self, step: int, figures: Mapping[str, float]) -> str:
         shown = [
@@ -124,22 +122,14 @@ class NoLogbook(contextlib.nullcontext["NoLogbook"]):
 
 def evaluations(run: Path) -> dict[int, float]:
     """The losses of a run's evaluations by step."""
-    lines = (json.loads(line) for line in (run / METRICS).read_bytes().splitlines())
+    lines = read_figures(run)
     return {line["step"]: line["eval_loss"] for line in lines if line.get("eval_loss") is not None}
 
 
-def _open_jsonl(path: Path, first_step: int) -> TextIO:
+def _open_jsonl(run: Path, first_step: int) -> TextIO:
     """The file, opened to append, without lines of later steps than `first_step`."""
-    kept, lines = b"", path.read_bytes().splitlines(keepends=True) if path.exists() else []
-    for number, line in enumerate(lines, start=1):
-        if not line.endswith(b"\n"):
-            break  # the process was killed while it wrote this one
-        try:
-            if json.loads(line)["step"] <= first_step:
-                kept += line
-        except (ValueError, TypeError, LookupError):
-            raise InputError(f"{path}: line {number} is damaged: mend it, or move the file away") from None
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_bytes(kept)
-    temporary.replace(path)
+    path = run / METRICS
+    if path.exists():
+        kept = [line for line in read_figures(run) if line["step"] <= first_step]
+        write_file(path, "".join(json.dumps(line) + "\n" for line in kept))
     return path.open("a", encoding="utf-8")

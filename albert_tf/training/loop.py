@@ -1,11 +1,11 @@
-"""The one training loop: steps → log → evaluate → checkpoint."""
+"""The one training loop: steps → log → checkpoint → evaluate."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +13,21 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.checkpoints.steps import checkpoint_steps, delete_checkpoint, write_checkpoint
+from albert_tf.errors import WorkFailed
 from albert_tf.training.interval import Interval
 from albert_tf.training.logbook import Logbook, NoLogbook, evaluations
-from albert_tf.training.loop_settings import LoopSettings
+from albert_tf.training.loop_settings import LoopSettings, is_due
 from albert_tf.training.losses import Term
-from albert_tf.training.metrics import term_metrics
 from albert_tf.training.preemption import PreemptionNotice
 from albert_tf.training.profiler import Profiler
-from albert_tf.training.step import Batch, Totals
+from albert_tf.training.updates import Batch, Totals
 
-# Updates of float16 in a row whose gradients may be no numbers. Each halves the loss scale, which starts at
+# Updates of float16 in a row whose gradients may be non-finite. Each halves the loss scale, which starts at
 # 2^15: what more than these does not help, another will not.
 FLOAT16_PATIENCE = 30
 
 
-class TrainingFailed(RuntimeError):
+class TrainingFailed(WorkFailed):
     """Training cannot go on; the message says what to do."""
 
 
@@ -39,13 +39,15 @@ class TrainingState:
       model: the model.
       optimizer: its optimizer, in float16 a LossScaleOptimizer around it.
       step: int64 scalar, the updates done so far.
-      iterator: of the batches; None where it cannot be saved.
+      drawn_at: int64 scalar, the step whose seed the batches are drawn with: 0, until they are drawn anew.
+      iterator: of the batches; None where it cannot be saved, or is not there yet.
     """
 
     model: keras.Model
     optimizer: keras.optimizers.Optimizer
     step: tf.Variable
-    iterator: Iterator[Batch] | None
+    drawn_at: tf.Variable
+    iterator: Iterator[Batch] | None = None
 
     def parts(self) -> dict[str, Any]:
         """The parts by the names that they have in a checkpoint, the same in all precisions."""
@@ -55,7 +57,10 @@ class TrainingState:
             optimizer = optimizer.inner_optimizer
         # Its variables alone: Keras hangs the loss scale on the inner optimizer, too.
         parts["optimizer"] = tf.train.Checkpoint(variables=list(optimizer.variables))
-        return parts if self.iterator is None else {**parts, "iterator": self.iterator}
+        if self.iterator is None:
+            return parts
+        # An iterator's state does not say with which seed its batches are drawn.
+        return {**parts, "iterator": self.iterator, "drawn_at": self.drawn_at}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,17 +68,21 @@ class Work:
     """What the loop calls.
 
     Args:
+      steps: updates when the run is done.
       train_steps: as `training_steps` makes it.
-      evaluate: the summed terms of the held-out data.
+      evaluate: figures of the held-out data by name, `loss` among them.
+      figures: those of summed terms.
       examples_per_step: rows of the global batch.
       seq_length: positions of a row.
-      patience: updates in a row whose gradients may be no numbers: 0, or float16's.
+      patience: updates in a row whose gradients may be non-finite: 0, or float16's.
       is_chief: whether this host writes the run directory.
       any_host: whether any host says so; all of them call it at the same steps.
     """
 
+    steps: int
     train_steps: Callable[[Iterator[Batch], tf.Tensor], Totals]
-    evaluate: Callable[[], dict[str, Term]]
+    evaluate: Callable[[], Mapping[str, float]]
+    figures: Callable[[Mapping[str, Term]], dict[str, float]]
     examples_per_step: int
     seq_length: int
     patience: int = 0
@@ -84,30 +93,48 @@ class Work:
 def train(
     run: Path, state: TrainingState, iterator: Iterator[Batch], settings: LoopSettings, work: Work
 ) -> None:
-    """Trains until `settings.steps` and leaves checkpoints and figures in the run directory.
+    """Trains until the last step and leaves checkpoints and figures in the run directory.
 
     Args:
       run: the run directory.
       state: where training starts, and what checkpoints hold.
       iterator: of the batches, whether or not it is a part of the state.
-      settings: when to log, evaluate and save.
+      settings: when to log, save and evaluate. What is evaluated is saved before: where memory or time does
+        not suffice for an evaluation, no update is lost, and a resumed run makes up for it. A checkpoint
+        whose evaluation has a non-finite loss is deleted.
       work: what to do then.
     Raises:
-      TrainingFailed: a loss or a gradient is not finite.
+      TrainingFailed: a loss or a gradient is non-finite.
       Preempted: SIGTERM came; the state is saved.
       KeyboardInterrupt: Ctrl-C came; the state is saved.
     """
     step = int(tf.convert_to_tensor(state.step))
-    failed = 0  # updates in a row
+    count = failed = 0  # updates of the last call, and those that have failed in a row
     with (
-        Logbook(run, step, settings.steps) if work.is_chief else NoLogbook() as logbook,
+        Logbook(run, step, work.steps) if work.is_chief else NoLogbook() as logbook,
         PreemptionNotice() as notice,
         Profiler(run / "tensorboard", settings.profiled if work.is_chief else range(0)) as profiler,
     ):
-        interval = Interval()
-        while step < settings.steps:
+        interval = Interval(work.figures)
+        is_owed = step > 0 and is_due(settings.eval_every, step, work.steps)
+        # A process that died may have saved these weights and not evaluated them; who writes knows.
+        is_owed = work.any_host(work.is_chief and is_owed and step not in evaluations(run))
+        while True:
+            if is_owed:
+                figures = {f"eval_{name}": value for name, value in work.evaluate().items()}
+                if not math.isfinite(figures["eval_loss"]):
+                    if work.is_chief:
+                        delete_checkpoint(run, step)
+                    raise TrainingFailed(
+                        _advice("the loss on held-out text", step - count, step, failed, run)
+                    )
+                logbook.record(step, figures)
+                if work.is_chief and not failed:
+                    delete_old_checkpoints(run, settings.keep)
+            if step >= work.steps:
+                break
             profiler.at(step)
-            count = settings.updates_until_next(step)
+            count = settings.updates_until_next(step, work.steps)
             started = time.monotonic()
             totals = tf.nest.map_structure(float, work.train_steps(iterator, tf.constant(count)))
             interval.add(totals, count * work.examples_per_step, time.monotonic() - started)
@@ -116,27 +143,23 @@ def train(
             if failed > work.patience:
                 raise TrainingFailed(_advice("the loss or its gradient", step - failed, step, failed, run))
             logbook.progress(step)
-            if settings.is_due(settings.log_every, step):
+            if is_due(settings.log_every, step, work.steps):
                 rate = {"learning_rate": float(tf.convert_to_tensor(state.optimizer.learning_rate))}
                 logbook.record(step, {**interval.figures(work.seq_length), **rate})
-                interval = Interval()
-            if settings.is_due(settings.eval_every, step):
-                figures = term_metrics(work.evaluate(), prefix="eval_")
-                if not math.isfinite(figures["eval_loss"]):
-                    raise TrainingFailed(
-                        _advice("the loss on held-out text", step - count, step, failed, run)
-                    )
-                logbook.record(step, figures)
+                interval = Interval(work.figures)
+            is_owed = is_due(settings.eval_every, step, work.steps)
             stopping = work.any_host(notice.given)
-            if stopping or settings.is_due(settings.checkpoint_every, step):
+            if stopping or is_owed or is_due(settings.checkpoint_every, step, work.steps):
                 # No loss has been computed with the weights of the last update yet.
                 if not all_finite(state.model.trainable_variables):
                     raise TrainingFailed(_advice("a weight", step - count, step, failed, run))
                 if work.is_chief:
                     write_checkpoint(run, step, **state.parts())
-                    if not failed:  # else the good ones may be older than those that are kept
+                    # While updates fail, the good ones may be older than those that are kept; whether this is
+                    # a good one, its evaluation tells.
+                    if not failed and not is_owed:
                         delete_old_checkpoints(run, settings.keep)
-            if stopping and step < settings.steps:
+            if stopping and step < work.steps:
                 raise notice.stopped(f"after step {step}, which is saved in {run}")
 
 
@@ -150,7 +173,7 @@ def delete_old_checkpoints(run: Path, keep: int) -> None:
 
 
 def all_finite(variables: Iterable[tf.Variable]) -> bool:
-    """Whether all values are numbers."""
+    """Whether all values are finite."""
     return all(bool(tf.reduce_all(tf.math.is_finite(tf.convert_to_tensor(x)))) for x in variables)
 
 
@@ -164,7 +187,7 @@ def _advice(what: str, first: int, last: int, failed: int, run: Path) -> str:
         good = f"the checkpoints there hold no better weights (of steps {', '.join(map(str, steps))})"
     else:
         good = "no checkpoint was written before"
-    what += " is not a number any more"
+    what += " became non-finite (NaN or infinity)"
     if failed > 1:
         what += f", in {failed} updates in a row,"
     return (

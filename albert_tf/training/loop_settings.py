@@ -17,19 +17,17 @@ class LoopSettings:
     """When the loop does what.
 
     Args:
-      steps: updates when the run is done.
       log_every: updates between two lines of figures, 0: one at the end.
       eval_every: updates between two evaluations, 0: one at the end.
-      checkpoint_every: updates between two checkpoints, 0: one at the end.
+      checkpoint_every: updates between two checkpoints, 0: one at the end. What is evaluated is saved, too.
       keep: checkpoints that stay on disk: so many of the newest, and the one with the lowest loss in an
         evaluation.
       profile: START:STOP, the updates between which TensorFlow's profiler writes a trace for TensorBoard.
 
     Raises:
-      ValueError: a number is below what it may be, or `profile` is no range.
+      ValueError: a number is below what it may be, or `profile` is not a range.
     """
 
-    steps: int
     log_every: int = 100
     eval_every: int = 1000
     checkpoint_every: int = 1000
@@ -37,8 +35,8 @@ class LoopSettings:
     profile: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("steps", "log_every", "eval_every", "checkpoint_every", "keep"):
-            least = 1 if name in ("steps", "keep") else 0
+        for name in ("log_every", "eval_every", "checkpoint_every", "keep"):
+            least = 1 if name == "keep" else 0
             if getattr(self, name) < least:
                 raise InputError(f"{name}={getattr(self, name)} must be at least {least}")
         _ = self.profiled  # which checks itself
@@ -51,17 +49,18 @@ class LoopSettings:
         match = re.fullmatch(r"(\d+):(\d+)", self.profile)
         if not match or not int(match[1]) < int(match[2]):
             raise InputError(
-                f"profile={self.profile!r} is no START:STOP with START before STOP, such as 10:20"
+                f"profile={self.profile!r} is not START:STOP with START before STOP, such as 10:20"
             )
         return range(int(match[1]), int(match[2]))
 
-    def is_due(self, every: int, step: int) -> bool:
-        """Whether what happens `every` so many updates happens after `step` updates."""
-        return step == self.steps or (every > 0 and step % every == 0)
-
-    def updates_until_next(self, step: int) -> int:
-        """Updates from `step` until something is due, at most STEPS_PER_CALL."""
+    def updates_until_next(self, step: int, last: int) -> int:
+        """Updates from `step` until something is due, at most STEPS_PER_CALL; `last` ends the run."""
         intervals = (self.log_every, self.eval_every, self.checkpoint_every)
         to_events = [every - step % every for every in intervals if every]
         to_events += [end - step for end in (self.profiled.start, self.profiled.stop) if end > step]
-        return min(*to_events, self.steps - step, STEPS_PER_CALL)
+        return min(*to_events, last - step, STEPS_PER_CALL)
+
+
+def is_due(every: int, step: int, last: int) -> bool:
+    """Whether what happens `every` so many updates, and after the last, happens after `step` updates."""
+    return step == last or (every > 0 and step % every == 0)

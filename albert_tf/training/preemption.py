@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
-Handler = Callable[[int, FrameType | None], None]
-
-
-class Preempted(Exception):
-    """The run was asked to stop, or lost another host; the same command goes on from what is saved."""
+from albert_tf.errors import Preempted
+from albert_tf.startup.signals import first_signal
 
 
 @contextlib.contextmanager
@@ -29,12 +25,12 @@ def stop_at_once(run: Path) -> Iterator[None]:
     def stop(signum: int, frame: FrameType | None) -> None:
         raise Preempted(f"stopped by SIGTERM; the same command goes on from what is saved in {run}")
 
-    with _handled({signal.SIGTERM: stop}):
+    with first_signal({signal.SIGTERM: stop}):
         yield
 
 
 class PreemptionNotice:
-    """While entered, SIGTERM and Ctrl-C only set `given`; the second Ctrl-C interrupts.
+    """While entered, the first SIGTERM or Ctrl-C only sets `given`; the second is as without this.
 
     Outside the main thread, where Python allows no signal handlers, it does nothing.
     """
@@ -56,29 +52,13 @@ class PreemptionNotice:
 
     def __enter__(self) -> PreemptionNotice:
         self._handlers.enter_context(
-            _handled({signal.SIGTERM: self._notice, signal.SIGINT: self._notice_of_a_person})
+            first_signal({signal.SIGTERM: self._notice, signal.SIGINT: self._notice})
         )
         return self
 
     def _notice(self, signum: int, frame: FrameType | None) -> None:
         self.given = True
-
-    def _notice_of_a_person(self, signum: int, frame: FrameType | None) -> None:
-        if self._is_interrupt:
-            raise KeyboardInterrupt
-        self.given = self._is_interrupt = True
+        self._is_interrupt = signum == signal.SIGINT
 
     def __exit__(self, *_: object) -> None:
         self._handlers.close()
-
-
-@contextlib.contextmanager
-def _handled(handlers: dict[signal.Signals, Handler]) -> Iterator[None]:
-    """Handlers by signal, for a while; none outside the main thread."""
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    previous = {number: signal.signal(number, handlers[number]) for number in handlers if in_main_thread}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

@@ -2,34 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
 
 from albert_tf.checkpoints.steps import checkpoint_parts, checkpoint_steps, read_checkpoint, set_aside
-from albert_tf.checkpoints.tensor_bundle import DamagedCheckpoint
+from albert_tf.checkpoints.tensor_bundle import DamagedCheckpoint, OtherPipeline
 from albert_tf.errors import InputError
 from albert_tf.training.loop import TrainingState
+from albert_tf.training.strategies import Feed
+from albert_tf.training.updates import Batch
+
+
+class Start(NamedTuple):
+    """Where training begins, or goes on."""
+
+    state: TrainingState
+    feed: Feed
+    iterator: Iterator[Batch]  # of the feed, whether or not it is a part of the state
+    damaged: list[int]  # steps of newer checkpoints, which could not be read
 
 
 def restore(
-    run: Path, state: TrainingState, last_step: int, is_chief: bool, report: Callable[[str], None]
-) -> None:
+    run: Path,
+    state: TrainingState,
+    last_step: int,
+    draw: Callable[[int], Feed],
+    keeps_iterator: bool,
+    report: Callable[[str], None],
+) -> Start:
     """Sets the state to that of the newest checkpoint that can be read, if there is any.
 
-    Damaged ones that are newer are renamed, so that training can write them again.
+    Args:
+      run: the run directory.
+      state: model, optimizer and step, which are set; it has no iterator yet.
+      last_step: updates when the run is done.
+      draw: the batches that are drawn with the seed of a step.
+      keeps_iterator: whether checkpoints hold the iterator. Training goes on with the very next batch only
+        where the checkpoint holds it, too; else batches are drawn anew, with the seed of the step restored.
+      report: is told of damaged checkpoints.
+    Returns:
+      Where training starts. Damaged checkpoints are as they were: another host may still be reading them.
+    Raises:
+      ValueError: no checkpoint can be read, or training cannot go on from the newest that can.
     """
     steps = checkpoint_steps(run)
     if steps and steps[-1] > last_step:
         raise InputError(f"{run} is at step {steps[-1]} already: --steps {last_step} is less than that")
-    damaged = []
+    damaged: list[int] = []
     for step in reversed(steps):
         try:
-            there = checkpoint_parts(run, step)
-            # A loss scale is there in float16 only; an iterator only where it can be saved.
-            optional = {"loss_scale", "iterator"} - there
-            read_checkpoint(
-                run, step, **{name: part for name, part in state.parts().items() if name not in optional}
-            )
+            feed, iterator = _restored(run, step, state, draw, keeps_iterator, report)
             break
         except DamagedCheckpoint as error:
             damaged.append(step)
@@ -41,10 +68,53 @@ def restore(
     else:
         if damaged:
             raise InputError(f"none of the checkpoints in {run} can be read: name another --output")
-    for step in damaged:
-        report(f"ckpt-{step} is renamed to damaged-ckpt-{step}; going on from step {int(state.step)}")
-        if is_chief:
-            set_aside(run, step)
+        feed = draw(0)
+        iterator = iter(feed.dataset)
+    state = dataclasses.replace(state, iterator=iterator if keeps_iterator else None)
+    return Start(state, feed, iterator, damaged)
+
+
+def _restored(
+    run: Path,
+    step: int,
+    state: TrainingState,
+    draw: Callable[[int], Feed],
+    keeps_iterator: bool,
+    report: Callable[[str], None],
+) -> tuple[Feed, Iterator[Batch]]:
+    """Sets the state to that of one checkpoint, and gives the batches that follow."""
+    there = checkpoint_parts(run, step)
+    # A loss scale is there in float16 only.
+    optional = {"loss_scale"} - there
+    read_checkpoint(run, step, **{name: part for name, part in state.parts().items() if name not in optional})
+    if keeps_iterator and "iterator" in there:
+        state.drawn_at.assign(0)  # as in older checkpoints, which do not say
+        if "drawn_at" in there:
+            read_checkpoint(run, step, drawn_at=state.drawn_at)
+        feed = draw(int(tf.convert_to_tensor(state.drawn_at)))
+        iterator = iter(feed.dataset)
+        try:
+            read_checkpoint(run, step, iterator=iterator)
+            return feed, iterator
+        except OtherPipeline:
+            report(f"ckpt-{step} is of a version that made other batches: they are drawn anew from there")
+    state.drawn_at.assign(step)
+    feed = draw(step)
+    return feed, iter(feed.dataset)
+
+
+def set_damaged_aside(run: Path, damaged: Sequence[int], step: int, report: Callable[[str], None]) -> None:
+    """Renames damaged checkpoints, so that training can write them again; all hosts have read by then.
+
+    Args:
+      run: the run directory.
+      damaged: their steps.
+      step: that training goes on from.
+      report: is told what they are called now.
+    """
+    for number in damaged:
+        set_aside(run, number)
+        report(f"ckpt-{number} is renamed to damaged-ckpt-{number}; going on from step {step}")
 
 
 def check_same_start(steps: Sequence[float], run: Path) -> None:
@@ -54,3 +124,8 @@ def check_same_start(steps: Sequence[float], run: Path) -> None:
             f"the hosts resume from different steps, {', '.join(f'{step:.0f}' for step in steps)}: --output "
             f"{run} must name one folder that all of them see"
         )
+
+
+def seed_of(seed: int, step: int) -> int:
+    """The seed of the batches from a step on, where no iterator can be restored; at step 0 the run's."""
+    return seed if step == 0 else int(np.random.SeedSequence([seed, step]).generate_state(1)[0]) >> 1

@@ -10,10 +10,9 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from albert_tf.choices import AUTO
 from albert_tf.errors import InputError
-from albert_tf.training.step import Batch
-
-AUTO = "auto"
+from albert_tf.training.updates import Batch
 
 # What TensorFlow raises on a host when another one has died or cannot be reached.
 HOST_LOST = (
@@ -71,7 +70,7 @@ def make_strategy(
     Returns:
       The strategy.
     Raises:
-      ValueError: there is no such strategy, TF_CONFIG is no cluster's, or the TPU cannot be used.
+      ValueError: the strategy is unknown, TF_CONFIG does not describe a cluster, or the TPU cannot be used.
     """
     if name == AUTO:
         several_gpus = len(tf.config.list_physical_devices("GPU")) > 1
@@ -197,7 +196,7 @@ def keeps_iterator(strategy: tf.distribute.Strategy, data_service: str | None) -
 
 
 def over_hosts(strategy: tf.distribute.Strategy) -> Callable[[float], list[float]]:
-    """A function that gives what each replica's host has called it with; every host has to call it.
+    """An all-gather of a number: from each replica its host's. Every host has to call the function.
 
     With one host it runs nothing on a device.
     """

@@ -1,6 +1,7 @@
-"""Asks TF Serving over gRPC: embeddings of texts, and what a [MASK] stands for.
+"""Asks TF Serving over gRPC: what a model answers to texts, and what a [MASK] stands for.
 
 python examples/serving/grpc_client.py --address localhost:8500 "The water is [MASK]."
+python examples/serving/grpc_client.py --signature pair --inputs '{"text": ["One."], "text_pair": ["Two."]}'
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Mapping, Sequence
 import grpc
 import numpy as np
 import tensorflow as tf
+from absl import app
+from printing import lines, parser, requests_of
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 
@@ -32,7 +35,7 @@ def predict(
 
     Args:
       channel: to the server, as `connect` makes it.
-      signature: "serving_default", "pair", "tokens" or "fill_mask".
+      signature: "serving_default", "pair", "answer" or another that the model has.
       inputs: its inputs by name, a row an example: texts, or token ids.
       model: as models.config names it.
       version: None asks the newest.
@@ -48,42 +51,34 @@ def predict(
     if version is not None:
         request.model_spec.version.value = version
     for name, rows in inputs.items():
-        dtype = tf.string if name.startswith("text") else tf.int32
+        dtype = tf.int32 if np.asarray(rows).dtype.kind == "i" else tf.string
         request.inputs[name].CopyFrom(tf.make_tensor_proto(rows, dtype))
     stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
     response = stub.Predict(request, timeout=seconds)
     return {name: tf.make_ndarray(tensor) for name, tensor in response.outputs.items()}
 
 
-def main() -> None:
-    """Prints what the server answers about the texts of the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--address", default="localhost:8500", help="host:port (localhost:8500)")
-    parser.add_argument("text", nargs="+")
-    options = parser.parse_args()
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """What the command line asks for."""
+    return parser(__doc__, "localhost:8500").parse_args(arguments[1:])
+
+
+def main(options: argparse.Namespace) -> None:
+    """Prints what the server answers to the command line."""
     with connect(options.address) as channel:
         try:
-            show(channel, options.text)
+            for signature, inputs in requests_of(options):
+                outputs = predict(channel, signature, inputs)
+                for line in lines(inputs, {name: listed(array) for name, array in outputs.items()}):
+                    print(line)
         except grpc.RpcError as error:
             sys.exit(f"{options.address}: {error.details()}")
 
 
-def show(channel: grpc.Channel, texts: Sequence[str]) -> None:
-    """Prints the embeddings of texts, and what fills their masks."""
-    embeddings = predict(channel, "serving_default", {"text": texts})["pooled_output"]
-    for text, embedding in zip(texts, embeddings, strict=True):
-        print(f"{text}\n  {embedding.size} numbers: {np.round(embedding[:4], 3)} …")
-    masked = [text for text in texts if "[MASK]" in text]
-    if not masked:
-        return
-    filled = predict(channel, "fill_mask", {"text": masked})
-    for text, masks, scores in zip(masked, filled["tokens"], filled["scores"], strict=True):
-        print(text)
-        for words, shares in zip(masks, scores, strict=True):
-            if shares[0] > 0:  # else another text of the batch has more masks
-                answers = zip(words, shares, strict=True)
-                print("  " + ", ".join(f"{word.decode()} {share:.1%}" for word, share in answers))
+def listed(array: np.ndarray) -> list:
+    """An array as nested lists, its bytes as texts."""
+    return (np.char.decode(array.astype("S"), "utf-8") if array.dtype == object else array).tolist()
 
 
 if __name__ == "__main__":
-    main()
+    app.run(main, flags_parser=parse)

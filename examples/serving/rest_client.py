@@ -1,6 +1,7 @@
-"""Asks TF Serving over REST: embeddings of texts, and what a [MASK] stands for.
+"""Asks TF Serving over REST: what a model answers to texts, and what a [MASK] stands for.
 
 python examples/serving/rest_client.py --address http://localhost:8501 "The water is [MASK]."
+python examples/serving/rest_client.py --signature pair --inputs '{"text": ["One."], "text_pair": ["Two."]}'
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import requests
+from absl import app
+from printing import lines, parser, requests_of
 
 
 def predict(
@@ -25,7 +28,7 @@ def predict(
 
     Args:
       address: `http://host:port`.
-      signature: "serving_default", "pair", "tokens" or "fill_mask".
+      signature: "serving_default", "pair", "answer" or another that the model has.
       inputs: its inputs by name, a row an example: texts, or token ids.
       model: as models.config names it.
       version: None asks the newest.
@@ -45,34 +48,22 @@ def predict(
     return content["outputs"]
 
 
-def main() -> None:
-    """Prints what the server answers about the texts of the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--address", default="http://localhost:8501", help="(http://localhost:8501)")
-    parser.add_argument("text", nargs="+")
-    options = parser.parse_args()
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """What the command line asks for."""
+    return parser(__doc__, "http://localhost:8501").parse_args(arguments[1:])
+
+
+def main(options: argparse.Namespace) -> None:
+    """Prints what the server answers to the command line."""
     try:
-        show(options.address, options.text)
+        for signature, inputs in requests_of(options):
+            outputs = predict(options.address, signature, inputs)
+            # Of a signature with one output REST gives it without its name.
+            for line in lines(inputs, outputs if isinstance(outputs, dict) else {"": outputs}):
+                print(line)
     except (requests.RequestException, ValueError) as error:
         sys.exit(f"{options.address}: {error}")
 
 
-def show(address: str, texts: Sequence[str]) -> None:
-    """Prints the embeddings of texts, and what fills their masks."""
-    embeddings = predict(address, "serving_default", {"text": texts})
-    for text, embedding in zip(texts, embeddings, strict=True):
-        print(f"{text}\n  {len(embedding)} numbers: {[round(x, 3) for x in embedding[:4]]} …")
-    masked = [text for text in texts if "[MASK]" in text]
-    if not masked:
-        return
-    filled = predict(address, "fill_mask", {"text": masked})
-    for text, masks, scores in zip(masked, filled["tokens"], filled["scores"], strict=True):
-        print(text)
-        for words, shares in zip(masks, scores, strict=True):
-            if shares[0] > 0:  # else another text of the batch has more masks
-                answers = zip(words, shares, strict=True)
-                print("  " + ", ".join(f"{word} {share:.1%}" for word, share in answers))
-
-
 if __name__ == "__main__":
-    main()
+    app.run(main, flags_parser=parse)

@@ -11,6 +11,7 @@ import pytest
 
 from albert_tf import PRESETS, cli
 from albert_tf.text import Vocabulary
+from albert_tf.tokenizer_settings import resolved_settings
 from tests.tiny import TINY
 
 
@@ -58,6 +59,29 @@ def test_vocab_writes_a_model(tiny_corpus, tmp_path, capsys):
     )
     assert output.stat().st_size > 0
     assert capsys.readouterr().out == f"{output}: 150 pieces\n"
+
+
+def test_a_vocabulary_remembers_how_text_was_normalised(tiny_corpus, config_file, tmp_path, capsys):
+    """Flags of `vocab` need not be typed again, and others are refused."""
+    vocabulary, run, prepared = tmp_path / "v.model", tmp_path / "run", tmp_path / "prepared"
+    sizes = ["--vocab_size", str(TINY.vocab_size)]
+    train = ["vocab", "--input", str(tiny_corpus), "--output", str(vocabulary), *sizes, "--nolowercase"]
+    assert cli.run(train) == 0
+    kept = {"lowercase": False, "strip_accents": True}
+    pretrain = [*map(str, pretraining(tiny_corpus, vocabulary, config_file, run))]
+    prepare = ["prepare", "--input", str(tiny_corpus), "--vocabulary", str(vocabulary)]
+    prepare += ["--output", str(prepared)]
+    capsys.readouterr()
+    for words in (pretrain, prepare):
+        line = mistake(capsys, *words, "--nolowercase", "--nostrip_accents")
+        assert "strip_accents=False contradicts strip_accents=True in" in line
+        assert "v.tokenizer.json" in line
+    assert not run.exists() and not prepared.exists()
+    assert cli.run(pretrain) == cli.run([*prepare, "--shards", "1"]) == 0
+    assert json.loads((run / "tokenizer.json").read_text()) == kept
+    stats = json.loads((prepared / "stats.json").read_text())
+    assert {name: stats[name] for name in kept} == kept
+    assert resolved_settings(run / "spiece.model") == kept  # where it lies now
 
 
 def test_inputs_add_up(tiny_corpus, tmp_path, capsys):
@@ -112,6 +136,8 @@ def test_mistakes_are_one_line(tiny_corpus, tiny_vocabulary, config_file, tmp_pa
     no_vocabulary = tmp_path / "no.model"
     no_vocabulary.write_bytes(b"nothing of SentencePiece")
     output = tmp_path / "run"
+    wide = tmp_path / "wide.json"
+    wide.write_text('{"hidden_size": 1200000, "num_hidden_layers": 1}')
 
     text = tmp_path / "text.txt"
     text.write_text("The only copy of a corpus.\n")
@@ -124,13 +150,14 @@ def test_mistakes_are_one_line(tiny_corpus, tiny_vocabulary, config_file, tmp_pa
         ("fly",): "invalid choice: 'fly'",
         ("vocab", "--input", tiny_corpus): "--output",
         ("vocab", "--input", "nowhere*.txt", "--output", tmp_path / "x.model"): "nowhere*.txt",
-        ("vocab", "--input", tiny_corpus, "--output", text / "x.model"): "x.model cannot be written (",
+        ("vocab", "--input", tiny_corpus, "--output", text / "x.model"): "x.model: cannot be written (",
         (*vocab, "--vocab_size", 3 * 10**9): "vocab_size=3000000000 must be at most 1000000000",
         (*vocab, "--max_sentences", 10**18): f"max_sentences={10**18} must be at most 1000000000",
         ("vocab", "--input", empty, "--output", tmp_path / "x.model"): "no text",
-        ("vocab", "--input", text, "--output", text): "text.txt exists and is no vocabulary",
+        ("vocab", "--input", text, "--output", text): "text.txt exists and is not a vocabulary",
         tuple(pretrain(config="albert_huge")): "albert_huge is neither a file nor one of albert_base_v1",
         tuple(pretrain(config=wrong_key)): "'hidden_sizes'",
+        tuple(pretrain(config=wide)): "hidden_size=1200000 make 7,200,000,000,000 of ",
         tuple(pretrain(train="missing.txt")): "missing.txt",
         tuple(pretrain(train=empty)): "empty.txt",
         tuple(pretrain(vocabulary=no_vocabulary)): "no.model is not a SentencePiece model",
@@ -143,7 +170,8 @@ def test_mistakes_are_one_line(tiny_corpus, tiny_vocabulary, config_file, tmp_pa
         tuple(pretrain(seq_length=99)): "seq_length=99 is more than max_position_embeddings=64",
         tuple(pretrain(log_every=-1)): "log_every=-1",
         tuple(pretrain(seed=-1)): "seed=-1",
-        tuple(pretrain(learning_rate=-1)): "init_lr=-1.0",
+        tuple(pretrain(learning_rate=-1)): "learning_rate=-1.0",
+        tuple(pretrain(clip_norm="nan")): "clip_norm=nan must be a positive number",
         tuple(pretrain(batch_size=10**12)): "batch_size=1000000000000 must be",
         ("evaluate", "--run", tmp_path, "--input", tiny_corpus): "config.json is missing",
         ("analyse", "curve", "--run", tmp_path, "--output", "x.png"): "metrics.jsonl",
@@ -173,8 +201,44 @@ def test_the_program_ends_with_its_status_and_nothing_but_its_line():
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr == (
-        "albert-tf evaluate: nowhere/config.json is missing: nowhere is no run directory\n"
+        "albert-tf evaluate: nowhere/config.json is missing: nowhere is not a run directory\n"
     )
+
+
+@pytest.mark.parametrize(("words", "status"), [(["-v", "0", "pretrain"], 75), (["vocab"], 143)])
+def test_sigterm_ends_a_command_with_its_status_from_the_start(words, status):
+    code = f"""
+import signal, sys
+from albert_tf import __main__, cli
+sys.argv = ["albert-tf", *{words}]
+__main__.run = lambda arguments: signal.raise_signal(signal.SIGTERM)
+__main__.main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (status, "")
+
+
+def test_help_and_mistakes_do_not_wait_for_tensorflow():
+    lines = [[], ["--help"], ["fly"], ["vocab", "--output", "x"], ["analyse", "parameters"]]
+    lines += [[command, "--help"] for command in ("vocab", "prepare", "pretrain", "evaluate", "convert")]
+    code = f"""
+import contextlib, sys, time
+import albert_tf.__main__, albert_tf.cli, hub_export.__main__, hub_export.check.__main__
+for main, lines in (
+    (lambda line: sys.exit(albert_tf.cli.run(line)), {lines}),
+    (hub_export.__main__.main, [["--help"], []]),
+    (hub_export.check.__main__.main, [["--help"], []]),
+):
+    for line in lines:
+        with contextlib.suppress(SystemExit):
+            main(line)
+heavy = {{"tensorflow", "tf_keras", "apache_beam", "matplotlib"}} & set(sys.modules)
+assert not heavy, heavy
+assert time.process_time() < 1, time.process_time()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("usage: ") == 8
 
 
 def test_the_commands_of_the_readme_are_understood():

@@ -244,6 +244,16 @@ NAN, INFINITY = float("nan"), float("inf")
         ({"project_embeddings": 1}, "project_embeddings=1 must be of type bool | None"),
         ({"hidden_size": 770}, "hidden_size=770 is not a multiple of num_attention_heads=12"),
         (
+            {"num_hidden_layers": 100_000},
+            "num_hidden_layers=100000 times inner_group_num=1 must be at most 10000: every layer is a part "
+            "of the graph, shared or not",
+        ),
+        (
+            {"num_hidden_layers": 101, "inner_group_num": 100},
+            "num_hidden_layers=101 times inner_group_num=100 must be at most 10000: every layer is a part "
+            "of the graph, shared or not",
+        ),
+        (
             {"num_hidden_layers": 3, "num_hidden_groups": 4},
             "num_hidden_groups=4 is more than num_hidden_layers=3: some groups would have no layer",
         ),

@@ -30,12 +30,12 @@ def test_published_values(name):
         recipe.warmup_steps,
         recipe.beta_2,
         recipe.clip_norm,
-        recipe.sentence_objective,
-        recipe.max_ngram,
-        recipe.whole_word,
+        recipe.examples.sentence_objective,
+        recipe.examples.max_ngram,
+        recipe.examples.whole_word,
     )
     assert (recipe.weight_decay, recipe.epsilon, recipe.beta_1) == (0.01, 1e-6, 0.9)
-    assert (recipe.seq_length, recipe.masked_lm_prob) == (512, 0.15)
+    assert (recipe.examples.seq_length, recipe.examples.masked_lm_prob) == (512, 0.15)
 
 
 def test_every_preset_has_a_recipe():
@@ -58,8 +58,22 @@ def test_recipes_cannot_be_changed_but_replaced():
         ({"batch_size": 0}, "batch_size=0 must be at least 1 and"),
         ({"steps": 10, "warmup_steps": 11}, "warmup_steps=11 must lie between 0 and steps=10"),
         ({"sentence_objective": "mlm"}, "sentence_objective='mlm' is none of sop, nsp, none"),
+        ({"learning_rate": float("nan")}, "learning_rate=nan must be a number of float32 that is not negat"),
+        ({"learning_rate": 1e39}, r"learning_rate=1e\+39 must be a number of float32"),
+        ({"weight_decay": float("inf")}, "weight_decay=inf must be a number of float32 that is not negative"),
+        ({"clip_norm": float("nan")}, "clip_norm=nan must be a positive number of float32; none turns"),
+        ({"clip_norm": 0.0}, r"clip_norm=0\.0 must be a positive number of float32; none turns clipping off"),
+        ({"epsilon": 0.0}, r"epsilon=0\.0 must be a positive number"),
+        ({"beta_1": float("nan")}, "beta_1=nan must be at least 0 and below 1"),
+        ({"beta_2": 1.0}, r"beta_2=1\.0 must be at least 0 and below 1"),
+        ({"masked_lm_prob": float("nan")}, "masked_lm_prob=nan must be above 0 and below 1"),
+        ({"short_seq_prob": float("nan")}, "short_seq_prob=nan must be between 0 and 1"),
+        ({"seq_length": "512"}, "seq_length='512' must be of type int"),
+        ({"batch_size": True}, "batch_size=True must be of type int"),
+        ({"clip_norm": "1"}, r"clip_norm='1' must be of type float \| None"),
+        ({"whole_word": 1}, "whole_word=1 must be of type bool"),
     ],
 )
 def test_impossible_values_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
-        PretrainingRecipe(**changes)
+        PretrainingRecipe().replace(**changes)

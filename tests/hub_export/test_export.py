@@ -1,3 +1,4 @@
+import errno
 import re
 import shutil
 import signal
@@ -7,10 +8,13 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.checkpoints import convert, read_config, read_tokenizer, vocabulary_path
+from albert_tf.checkpoints import read_config, read_tokenizer, vocabulary_path
+from albert_tf.formats import convert
+from albert_tf.startup import signals
 from hub_export import export as export_module
 from hub_export.__main__ import main
 from hub_export.export import export
+from tests.full_disk import no_file_beyond
 from tests.tiny import TINY
 
 SMALL = TINY.replace(num_hidden_layers=1)
@@ -39,7 +43,7 @@ def test_export_replaces_whole_folders_and_keeps_the_vocabularys_case(small_run,
     for folder in ("encoder", "preprocessor"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "stale").touch()
-    with pytest.raises(FileExistsError, match="preprocessor is no exported module"):
+    with pytest.raises(FileExistsError, match="preprocessor is not an exported module: name another"):
         export(small_run, tmp_path, seq_length=16, version=3)
     for folder in ("encoder", "preprocessor"):
         (tmp_path / folder / "saved_model.pb").touch()
@@ -79,6 +83,16 @@ def test_a_run_without_vocabulary_gives_an_encoder_only(bare_run, tmp_path):
     assert names(tmp_path / "out") == ["encoder"]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_weights_that_are_not_finite_are_named(small_run, tmp_path, dtype):
+    model = albert_tf.load(small_run)
+    model.variables[-1].assign(np.full(model.variables[-1].shape, np.nan))
+    albert_tf.save(model, tmp_path / "run")
+    with pytest.raises(ValueError, match="run: NaN or infinity in pooler/dense/bias: --step"):
+        export(tmp_path / "run", tmp_path / "out", encoder_only=True, dtype=dtype)
+    assert names(tmp_path) == ["run"]
+
+
 def test_a_version_that_appears_meanwhile_stays(small_run, tmp_path, monkeypatch):
     def another_exports(folder, requests):
         (tmp_path / "serving/1").mkdir(parents=True)
@@ -93,8 +107,10 @@ def test_a_version_that_appears_meanwhile_stays(small_run, tmp_path, monkeypatch
 
 def test_what_stands_where_versions_go_is_refused_at_once(small_run, tmp_path):
     (tmp_path / "serving").touch()
-    with pytest.raises(FileExistsError, match="serving is no folder: remove it"):
+    with pytest.raises(FileExistsError, match="serving is not a folder: name another --output"):
         export(small_run, tmp_path, seq_length=16)
+    with pytest.raises(FileExistsError, match="serving is not a folder: name another --output"):
+        export(small_run, tmp_path / "serving", encoder_only=True)
     (tmp_path / "serving").unlink()
     (tmp_path / "serving").mkdir()
     (tmp_path / "serving/7").symlink_to(tmp_path / "nowhere")
@@ -121,11 +137,13 @@ def test_a_failed_export_leaves_the_last_one_alone(small_run, tmp_path, monkeypa
     def fail_at_the_encoder(module, folder, signatures=None):
         save(module, folder, signatures)
         if folder.endswith("encoder"):
-            raise tf.errors.ResourceExhaustedError(None, None, "no space left on device")
+            text = f"{folder}/variables/variables.data-00000-of-00001; No space left on device"
+            raise tf.errors.ResourceExhaustedError(None, None, text)
 
     monkeypatch.setattr(tf.saved_model, "save", fail_at_the_encoder)
-    with pytest.raises(OSError, match=r"cannot write .*: no space left on device"):
+    with pytest.raises(OSError) as caught:
         export(small_run, tmp_path, seq_length=16)
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(tmp_path))
     assert names(tmp_path) == ["encoder"]
     assert names(tmp_path / "encoder") == ["last", "saved_model.pb"]
 
@@ -173,7 +191,17 @@ def test_a_fault_that_the_check_finds_leaves_nothing(small_run, tmp_path, monkey
         main(["--run", str(small_run), "--output", str(tmp_path / "out"), "--seq_length", "16"])
     assert stopped.value.code == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert re.search(r"serving/1, against the model in memory: pair/pooled_output/0 differs by 1", line)
+    assert re.search(
+        r"encoder, against the model in memory: serving_default/pooled_output/0 differs by 1", line
+    )
+    assert names(tmp_path / "out") == []
+
+
+@pytest.mark.parametrize("size", [5_000, 200_000])  # nothing fits; the vocabulary alone does not
+def test_a_full_disk_leaves_nothing_and_is_told_with_the_folder(small_run, tmp_path, size):
+    with pytest.raises(OSError) as caught, no_file_beyond(size):
+        export(small_run, tmp_path / "out", seq_length=16, encoder_only=True)
+    assert (caught.value.errno, caught.value.filename) == (errno.EFBIG, str(tmp_path / "out"))
     assert names(tmp_path / "out") == []
 
 
@@ -182,11 +210,14 @@ def test_sigterm_leaves_nothing(small_run, tmp_path, monkeypatch):
         signal.raise_signal(signal.SIGTERM)
 
     monkeypatch.setattr(export_module, "write_requests", terminated)
-    previous = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(signals, "_ends", [])  # for this process goes on
+    previous = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
+        signals.end_in_order(143)
         with pytest.raises(SystemExit) as stopped:
             main(["--run", str(small_run), "--output", str(tmp_path / "out"), "--seq_length", "16"])
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
     assert stopped.value.code == 143
     assert names(tmp_path / "out") == []

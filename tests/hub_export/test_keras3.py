@@ -65,3 +65,11 @@ def test_signatures_of_the_serving_model_are_endpoints(exported, preprocessor, e
     layer = keras3.layers.TFSMLayer(str(exported.serving), call_endpoint="serving_default")
     pooled = encoder(preprocessor(TEXTS))["pooled_output"]
     np.testing.assert_allclose(layer(TEXTS)["pooled_output"], pooled, rtol=0, atol=1e-5)
+
+
+def test_the_encoder_is_found_without_asking(exported, encoder, tensors):
+    layer = keras3.layers.TFSMLayer(str(exported.encoder))
+    ids = {name: keras3.Input([None], dtype="int32", name=name) for name in tensors}
+    outputs = keras3.Model(ids, layer(ids)).predict(tensors, verbose=0)
+    for name in ("pooled_output", "sequence_output"):
+        np.testing.assert_allclose(outputs[name], encoder(tensors)[name], rtol=0, atol=1e-5)

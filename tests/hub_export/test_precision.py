@@ -22,6 +22,10 @@ def test_every_variable_is_rounded_and_in_order(model, narrow):
         np.testing.assert_array_equal(ours.numpy(), tf.cast(theirs, tf.bfloat16).numpy())
 
 
+def test_it_computes_in_the_type(narrow, inputs):
+    assert narrow.encoder(inputs)["sequence_output"].dtype == tf.bfloat16
+
+
 def test_module_halves_the_variables_and_agrees(model, narrow, inputs, exported, tmp_path):
     tf.saved_model.save(encoder_module(narrow), str(tmp_path))
     size, wide = (

@@ -6,6 +6,8 @@ The servers do what TF Serving's documentation says of its interfaces; TF Servin
 import importlib.util
 import json
 import socket
+import subprocess
+import sys
 import threading
 from concurrent import futures
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -23,6 +25,9 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples/serving"
 TEXTS = ["The old clock", "A stone [MASK]", "[MASK] and [MASK]"]
 
 
+sys.path.append(str(EXAMPLES))  # as a script has its own folder there
+
+
 def load_script(name):
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
@@ -31,6 +36,7 @@ def load_script(name):
 
 
 grpc_client, rest_client = load_script("grpc_client"), load_script("rest_client")
+printing = load_script("printing")
 
 
 class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
@@ -139,14 +145,17 @@ def test_serving_answers_of_more_than_4_mb_over_grpc(channel):
     assert grpc_client.predict(channel, "tokens", ones)["sequence_output"].nbytes > 4 << 20
 
 
-def test_clients_without_a_server_end_in_one_line(monkeypatch):
+def run(client, *words):
+    client.main(client.parse(["client", *words]))
+
+
+def test_clients_without_a_server_end_in_one_line():
     with socket.socket() as closed:  # bound, so that nothing else listens there
         closed.bind(("localhost", 0))
         where = f"localhost:{closed.getsockname()[1]}"
         for client, address in ((grpc_client, where), (rest_client, f"http://{where}")):
-            monkeypatch.setattr("sys.argv", ["client", "--address", address, "text"])
             with pytest.raises(SystemExit, match=f"^{address}: .*(refused|connect)"):
-                client.main()
+                run(client, "--address", address, "text")
 
 
 def test_serving_wrong_requests_over_grpc(channel):
@@ -185,11 +194,19 @@ def test_serving_rest_client(url, serving):
         rest_client.predict(url, "serving_default", {"texts": ["a"]})
 
 
-def test_serving_clients_print_what_fills_a_mask(address, url, monkeypatch, capsys):
+def test_a_client_is_an_absl_app():
+    with socket.socket() as closed:
+        closed.bind(("localhost", 0))
+        words = ["--address", f"http://localhost:{closed.getsockname()[1]}", "--verbosity=-1", "text"]
+        command = [sys.executable, EXAMPLES / "rest_client.py", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1), done.stderr
+
+
+def test_serving_clients_print_what_fills_a_mask(address, url, capsys):
     printed = []
     for client, where in ((grpc_client, address), (rest_client, url)):
-        monkeypatch.setattr("sys.argv", ["client", "--address", where, *TEXTS])
-        client.main()
+        run(client, "--address", where, *TEXTS)
         printed.append(capsys.readouterr().out.splitlines())
     for lines in printed:
         assert lines[0] == "The old clock"
@@ -198,3 +215,96 @@ def test_serving_clients_print_what_fills_a_mask(address, url, monkeypatch, caps
         assert lines[7].count("%") == 5
         assert len(lines) == 6 + 2 + 3
     assert printed[0][6:] == printed[1][6:]
+
+
+def test_serving_clients_ask_any_signature(address, url, capsys):
+    pair = json.dumps({"text": TEXTS[:2], "text_pair": TEXTS[1:]})
+    for client, where in ((grpc_client, address), (rest_client, url)):
+        run(client, "--address", where, "--signature", "pair", "--inputs", pair)
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[::2] == ["The old clock | A stone [MASK]", "A stone [MASK] | [MASK] and [MASK]"]
+        assert [line[:14] for line in lines[1::2]] == ["  32 numbers: "] * 2
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "expected"),
+    [
+        (
+            {"text": ["Good.", "Bad."]},
+            {
+                "label": ["yes", "no"],
+                "score": [0.9, 0.6],
+                "labels": ["no", "yes"],
+                "scores": [[0.1, 0.9], [0.6, 0.4]],
+            },
+            [
+                "Good.",
+                "  label: yes",
+                "  score: 0.900",
+                "  no 10.0%, yes 90.0%",
+                "Bad.",
+                "  label: no",
+                "  score: 0.600",
+                "  no 60.0%, yes 40.0%",
+            ],
+        ),
+        ({"text": ["Good."]}, {"": [4.25]}, ["Good.", "  4.250"]),
+        (
+            {"question": ["Who?"], "context": ["Ada."]},
+            {"answer": ["Ada"], "score": [0.5], "start": [0], "end": [3], "no_answer_score": [-1.5]},
+            [
+                "Who? | Ada.",
+                "  answer: Ada",
+                "  score: 0.500",
+                "  start: 0",
+                "  end: 3",
+                "  no_answer_score: -1.500",
+            ],
+        ),
+        (
+            {"text": ["in Rome", ""]},
+            {
+                "labels": [["O", "B"], ["", ""]],
+                "scores": [[0.5, 0.75], [0.0, 0.0]],
+                "start": [[0, 3], [0, 0]],
+                "end": [[2, 7], [0, 0]],
+            },
+            [
+                "in Rome",
+                "  start: [0, 3]",
+                "  end: [2, 7]",
+                "  O 50.0%, B 75.0%",
+                "",
+                "  start: [0, 0]",
+                "  end: [0, 0]",
+            ],
+        ),
+        (
+            {"context": ["c"], "question": ["q"], "options": [["a", "b"]]},
+            {"choice": [1], "scores": [[0.25, 0.75]]},
+            ["c | q | ['a', 'b']", "  choice: 1", "  scores: [0.250, 0.750]"],
+        ),
+    ],
+)
+def test_clients_print_a_row_and_its_answers(inputs, outputs, expected):
+    assert list(printing.lines(inputs, outputs)) == expected
+
+
+def test_texts_and_numbers_are_told_apart_whatever_their_name(monkeypatch):
+    asked = {}
+
+    class Stub:
+        def __init__(self, channel):
+            pass
+
+        def Predict(self, request, timeout):
+            asked.update({name: tf.make_ndarray(tensor) for name, tensor in request.inputs.items()})
+            return predict_pb2.PredictResponse()
+
+    monkeypatch.setattr(prediction_service_pb2_grpc, "PredictionServiceStub", Stub)
+    grpc_client.predict(None, "choose", {"context": ["é"], "options": [["a", "bc"]], "ids": [[1, 2]]})
+    assert {name: (array.dtype, array.tolist()) for name, array in asked.items()} == {
+        "context": (object, ["é".encode()]),
+        "options": (object, [[b"a", b"bc"]]),
+        "ids": (np.int32, [[1, 2]]),
+    }

@@ -72,20 +72,6 @@ def test_a_picture_that_cannot_be_finished_leaves_the_old_one(run, monkeypatch):
     assert len(list(run.iterdir())) == 2
 
 
-@pytest.mark.parametrize(
-    "line", [b"5", b'{"loss": 1}', b'{"step": 2, "loss": "x"}', b'{"step": null}', b"[1]", b"\xff\xfe{", b"{"]
-)
-def test_a_line_that_holds_no_figures(run, line):
-    path = run / "metrics.jsonl"
-    first, rest = path.read_bytes().split(b"\n", 1)
-    path.write_bytes(b"\n".join([first, line, rest]))
-    with pytest.raises(ValueError, match=r"metrics\.jsonl, line 2: not an object of numbers with a step"):
-        read_metrics(run)
-    path.write_bytes(line + b"\n")
-    with pytest.raises(ValueError, match=r"metrics\.jsonl, line 1: not an object of numbers with a step"):
-        read_metrics(run)
-
-
 def test_what_is_infinite_is_passed_over(run):
     with (run / "metrics.jsonl").open("ab") as file:
         file.write(b'{"step": 3, "mlm_loss": 5.0, "gradient_norm": null}\n')

@@ -198,7 +198,7 @@ def test_other_widths_are_refused(shared_run, changes, message):
 
 
 def test_no_run_and_no_checkpoint(shared_run, tmp_path):
-    with pytest.raises(FileNotFoundError, match="is no run directory"):
+    with pytest.raises(FileNotFoundError, match="is not a run directory"):
         grown_from(tmp_path, TINY, {"model": "encoder"})
 
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 import albert_tf
 from albert_tf.checkpoints import task_of
 from albert_tf.checkpoints.names import hub_letters, variable_names, whole_layers
-from albert_tf.checkpoints.safetensors import read_header
+from albert_tf.formats.safetensors import open_safetensors
 from tests.tiny import TINY
 
 SMALL = TINY.replace(num_hidden_layers=1)
@@ -27,6 +27,8 @@ MODELS = {
     "nsp": lambda: albert_tf.AlbertPretrainer(SMALL, sentence_objective="nsp"),
     "mlm": lambda: albert_tf.AlbertPretrainer(SMALL, sentence_objective="none"),
     "classifier": lambda: albert_tf.AlbertClassifier(SMALL, num_labels=3),
+    "token_classifier": lambda: albert_tf.AlbertTokenClassifier(SMALL, num_labels=3),
+    "answerability": lambda: albert_tf.AlbertSpanLabeler(SMALL, answerability=True),
     "span_labeler": lambda: albert_tf.AlbertSpanLabeler(SMALL),
     "multiple_choice": lambda: albert_tf.AlbertMultipleChoice(SMALL, num_choices=4),
 }
@@ -104,7 +106,7 @@ def test_hugging_face_names_and_shapes(golden, case, task):
     ours = {name.hugging_face: name.hugging_face_shape for name in variable_names(config, task)}
     if case == "question_answering":
         ours = {name: shape for name, shape in ours.items() if "pooler" not in name}
-    assert ours == {name: entry.shape for name, entry in read_header(folder / "model.safetensors").items()}
+    assert ours == open_safetensors(folder / "model.safetensors").shapes
 
 
 def test_hub_letters_are_the_hub_names():
@@ -130,5 +132,5 @@ def test_whole_layers():
     assert variable_names(grouped, {"model": "encoder"}) == variable_names(unshared, {"model": "encoder"})
     assert whole_layers(CONFIGS["groups"]) == CONFIGS["groups"]
     for sharing in ("attention", "ffn"):
-        with pytest.raises(ValueError, match=f'sharing="{sharing}" has no such form'):
+        with pytest.raises(ValueError, match=f'sharing="{sharing}" has no form there'):
             whole_layers(CONFIGS[sharing])

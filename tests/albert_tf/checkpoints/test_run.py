@@ -1,3 +1,4 @@
+import hashlib
 import json
 
 import numpy as np
@@ -32,7 +33,9 @@ def weights(model):
         lambda: albert_tf.AlbertPretrainer(SMALL, sentence_objective="nsp"),
         lambda: albert_tf.AlbertPretrainer(SMALL.replace(sharing="ffn"), sentence_objective="none"),
         lambda: albert_tf.AlbertClassifier(SMALL, num_labels=3),
+        lambda: albert_tf.AlbertTokenClassifier(SMALL, num_labels=3),
         lambda: albert_tf.AlbertSpanLabeler(SMALL),
+        lambda: albert_tf.AlbertSpanLabeler(SMALL, answerability=True, end_n_top=3),
         lambda: albert_tf.AlbertMultipleChoice(SMALL, num_choices=4),
     ],
 )
@@ -43,6 +46,7 @@ def test_load_is_the_inverse_of_save(model, tmp_path):
     assert type(loaded) is type(model)
     assert loaded.config == model.config
     assert task_of(loaded) == task_of(model)
+    assert loaded.get_config() == {**model.get_config(), "name": loaded.name}
     np.testing.assert_equal(weights(loaded), weights(model))
 
 
@@ -60,7 +64,8 @@ def test_files(model, tmp_path, tiny_vocabulary):
     assert read_config(run) == SMALL
     assert read_task(run) == {"model": "pretrainer", "sentence_objective": "sop", "labels": ["a", "b"]}
     assert read_tokenizer(run) == {"lowercase": False, "strip_accents": True}
-    assert json.loads((run / "recipe.json").read_text()) == {"seed": 1}
+    sha256 = hashlib.sha256(tiny_vocabulary.read_bytes()).hexdigest()
+    assert json.loads((run / "recipe.json").read_text()) == {"seed": 1, "vocabulary": sha256}
     assert vocabulary_path(run).read_bytes() == tiny_vocabulary.read_bytes()
     assert sorted(path.name for path in (run / "checkpoints").iterdir()) == [
         "ckpt-7.data-00000-of-00001",
@@ -91,6 +96,19 @@ def test_another_model_does_not_get_into_a_run(run):
             albert_tf.save(other, run, step=1)
 
 
+def test_options_are_in_the_task_where_they_are_no_defaults(tmp_path):
+    plain = albert_tf.AlbertSpanLabeler(SMALL)
+    beam = albert_tf.AlbertSpanLabeler(SMALL, answerability=True)
+    wide = albert_tf.AlbertSpanLabeler(SMALL, answerability=True, start_n_top=7)
+    for model, options in ((plain, {}), (beam, {"answerability": True}), (wide, {"start_n_top": 7})):
+        task = {"model": "span_labeler", **({} if model is plain else {"answerability": True}), **options}
+        assert task_of(model) == task
+    albert_tf.save(beam, tmp_path / "run")
+    for other in (plain, wide):
+        with pytest.raises(ValueError, match="is the run of another model"):
+            albert_tf.save(other, tmp_path / "run", step=1)
+
+
 def test_nothing_half_written(model, tmp_path, tiny_vocabulary):
     with pytest.raises(FileNotFoundError, match=r"absent\.model"):
         albert_tf.save(model, tmp_path / "run", tmp_path / "absent.model")
@@ -101,7 +119,7 @@ def test_nothing_half_written(model, tmp_path, tiny_vocabulary):
     with pytest.raises(ValueError, match="lowercase='yes' must be true or false"):
         albert_tf.save(model, tmp_path / "run", tokenizer={"lowercase": "yes"})
     (tmp_path / "no.model").write_text("pieces")
-    with pytest.raises(ValueError, match=r"no\.model is no SentencePiece model"):
+    with pytest.raises(ValueError, match=r"no\.model is not a SentencePiece model"):
         albert_tf.save(model, tmp_path / "run", tmp_path / "no.model")
     with pytest.raises(ValueError, match=r"has 200 pieces, but the model has vocab_size=199"):
         small = albert_tf.AlbertEncoder(SMALL.replace(vocab_size=199))
@@ -131,7 +149,7 @@ def test_no_model_of_ours(tmp_path):
 @pytest.mark.parametrize("name", ["config.json", "task.json"])
 def test_missing_file(run, name):
     (run / name).unlink()
-    with pytest.raises(FileNotFoundError, match=rf"{name} is missing: .* is no run directory"):
+    with pytest.raises(FileNotFoundError, match=rf"{name} is missing: .* is not a run directory"):
         albert_tf.load(run)
 
 
@@ -140,7 +158,7 @@ def test_missing_file(run, name):
     [
         ("config.json", "{", "config.json"),
         ("config.json", '{"hidden_sise": 3}', "config.json: unknown config key 'hidden_sise'"),
-        ("task.json", "{", "task.json is no JSON file"),
+        ("task.json", "{", "task.json is not a JSON file"),
         ("task.json", "[]", "task.json must hold a JSON object"),
         ("task.json", '{"model": "oracle"}', "task.json: model='oracle' is none of encoder, pretrainer"),
         ("task.json", '{"model": "pretrainer"}', "task.json: sentence_objective is missing"),

@@ -1,4 +1,4 @@
-import resource
+import errno
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,8 @@ from albert_tf.checkpoints import (
 )
 from albert_tf.checkpoints.steps import clean_up
 from albert_tf.checkpoints.tensor_bundle import DamagedCheckpoint
+from albert_tf.errors import InputError
+from tests.full_disk import no_file_beyond
 from tests.tiny import TINY
 
 SMALL = TINY.replace(num_hidden_layers=1)
@@ -61,13 +63,10 @@ def test_a_full_disk_leaves_the_last_good_checkpoint(tmp_path):
     saved = parts()
     write_checkpoint(tmp_path, 1, **saved)
     before = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))  # no file can grow beyond
-    try:
-        with pytest.raises(OSError, match=r"cannot write .*ckpt-2: "):
-            write_checkpoint(tmp_path, 2, **saved)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    with no_file_beyond(10_000), pytest.raises(OSError) as caught:
+        write_checkpoint(tmp_path, 2, **saved)
+    assert caught.value.errno == errno.EFBIG
+    assert caught.value.filename == str(tmp_path / "checkpoints" / "ckpt-2")
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == before
     read_checkpoint(tmp_path, 1, **parts())
 
@@ -151,7 +150,7 @@ def test_a_failed_write_leaves_nothing(tmp_path):
 
 def test_what_does_not_fit_is_no_damage(tmp_path):
     write_checkpoint(tmp_path, 0, state=tf.train.Checkpoint(a=tf.Variable(0)))
-    with pytest.raises(ValueError, match=r"ckpt-0\.index is of another model") as caught:
+    with pytest.raises(InputError, match=r"ckpt-0\.index is of another model") as caught:
         read_checkpoint(tmp_path, 0, state=tf.train.Checkpoint(a=tf.Variable(0), b=tf.Variable(1.0)))
     assert not isinstance(caught.value, DamagedCheckpoint)
 
@@ -174,6 +173,21 @@ def test_data_that_has_lost_its_index(tmp_path):
     with pytest.raises(ValueError, match=r"no ckpt-2\.index, without which .*: bring it back"):
         clean_up(tmp_path)
     assert (folder / f"ckpt-2.{data}").exists()
+
+
+def test_files_that_somebody_has_named_otherwise_stay(tmp_path):
+    folder = tmp_path / "checkpoints"
+    write_checkpoint(tmp_path, 7, step=tf.Variable(7))
+    names = [
+        f"{name}.{ending}"
+        for name in ("ckpt-best", "ckpt-007")
+        for ending in ("data-00000-of-00001", "index")
+    ]
+    for name in names:
+        (folder / name).touch()
+    assert checkpoint_steps(tmp_path) == [7]
+    assert clean_up(tmp_path) == []
+    assert {path.name for path in folder.iterdir()} > set(names)
 
 
 @pytest.mark.parametrize("step", [-1, 1.5, True])

@@ -1,8 +1,11 @@
+import collections
 import gzip
+import io
 
 import pytest
 import tensorflow as tf
 
+from albert_tf.corpus.reading import FileSlice, read_slice
 from albert_tf.data import documents
 from albert_tf.data.documents import (
     corpus_documents,
@@ -11,6 +14,7 @@ from albert_tf.data.documents import (
     text_documents,
     tokenized,
 )
+from albert_tf.text.raw.long_lines import PART
 from tests.tiny import DOCUMENTS
 
 
@@ -65,6 +69,21 @@ def test_a_file_without_blank_lines_comes_in_parts(tmp_path):
     assert max(sum(map(len, part)) for part in parts) < most
 
 
+def test_an_over_long_line_is_many_sentences(tmp_path):
+    """As `prepare` reads it, too; in parts like any long document, so that no step takes long."""
+    content = b"one\ntwo\n" + b"word " * 600_000 + b"\n\n" + b"x" * 5000 + b"\n"
+    (tmp_path / "text.txt").write_bytes(content)
+    parts = as_lines(text_documents(str(tmp_path / "text.txt")))
+    file_slice = FileSlice(0, "text.txt", 0, len(content))
+    prepared = read_slice(file_slice, io.BytesIO(content), "lines", "", collections.Counter())
+    sentences = [line for part in parts for line in part]
+    assert sentences == [line.decode() for part in prepared for line in part.sentences]
+    assert " ".join(sentences[:-5]).encode() == content[:8].replace(b"\n", b" ") + content[8:3_000_007]
+    assert max(map(len, sentences)) <= PART
+    assert [len(line) for line in parts[-1]] == [PART] * 4 + [5000 - 4 * PART]
+    assert max(sum(map(len, part)) for part in parts) <= 2 * 256 * PART
+
+
 def test_parts_of_a_document_have_one_bucket(tmp_path):
     """Neither the documents around it nor where it is cut decide about a document's bucket."""
     document = "\n".join(f"{i} " + "x" * 90 for i in range(4000))
@@ -88,21 +107,48 @@ def many_files(tmp_path):
     return sorted(map(str, tmp_path.glob("*.txt"))), expected
 
 
-def read(files, part, seed=None):
+def read(files, part, seed=None, epoch=0):
     """What corpus_documents gives inside a function of tf.data, where it belongs."""
-    seed = None if seed is None else tf.constant(seed, tf.int64)
-    dataset = tf.data.Dataset.range(1).flat_map(lambda _: corpus_documents(files, text_documents, part, seed))
+    epochs = tf.data.Dataset.range(epoch, epoch + 1)
+    dataset = epochs.flat_map(lambda epoch: corpus_documents(files, text_documents, part, seed, epoch))
     return [text for (text,) in as_lines(dataset)]
 
 
-@pytest.mark.parametrize("pipelines", [1, 3, 10])
-@pytest.mark.parametrize("seed", [None, [0, 1]])
-def test_parts_divide_the_corpus(many_files, pipelines, seed):
-    files, expected = many_files
-    parts = [read(files, alone(pipelines, i), seed) for i in range(pipelines)]
-    assert sorted(text for part in parts for text in part) == sorted(expected)
-    if pipelines == 1:
-        assert (parts[0] == expected) is (seed is None)
+def numbers(file):
+    """What stands for the documents of a file that is called by their number, 1 … 9."""
+    count = tf.strings.to_number(file, tf.int64)
+    return tf.data.Dataset.range(10 * count, 11 * count)
+
+
+@pytest.mark.parametrize("pipelines", range(1, 9))
+def test_pipelines_divide_an_epoch_among_themselves(pipelines):
+    """Whatever the number of files, shuffled or not: together they read every document once."""
+    for files in range(1, 10):
+        names = [str(n) for n in range(1, files + 1)]
+        expected = sorted(10 * n + i for n in range(1, files + 1) for i in range(n))
+        for seed in (None, 7):
+            epoch = tf.data.Dataset.range(files, files + 1)  # another one each time
+            parts = [
+                list(
+                    epoch.flat_map(
+                        lambda epoch, i=i, seed=seed, names=names: corpus_documents(
+                            names, numbers, alone(pipelines, i), seed, epoch
+                        )
+                    ).as_numpy_iterator()
+                )
+                for i in range(pipelines)
+            ]
+            assert sorted(number for part in parts for number in part) == expected, (files, seed)
+            sizes = [len(part) for part in parts]
+            assert files >= pipelines or max(sizes) - min(sizes) <= 1
+
+
+def test_order_of_the_files(many_files):
+    files, texts = many_files
+    assert read(files, alone()) == texts
+    first, again, other = (read(files, alone(), seed=3, epoch=epoch) for epoch in (0, 0, 1))
+    assert first == again != other
+    assert first != texts
 
 
 def test_hash_ranges_divide_the_corpus():
@@ -110,6 +156,12 @@ def test_hash_ranges_divide_the_corpus():
     held_out = in_hash_range(buckets, (0.0, 0.1)).numpy()
     assert abs(held_out.mean() - 0.1) < 0.01
     assert (in_hash_range(buckets, (0.1, 1.0)).numpy() == ~held_out).all()
+
+
+def test_a_hash_at_the_edge_of_two_ranges_lies_in_the_second_alone():
+    buckets = tf.constant([0, 2**28 - 1, 2**28, 2**30 - 1], tf.int64)
+    assert in_hash_range(buckets, (0.0, 0.25)).numpy().tolist() == [True, True, False, False]
+    assert in_hash_range(buckets, (0.25, 1.0)).numpy().tolist() == [False, False, True, True]
 
 
 def test_hash_is_that_of_the_first_4096_bytes():
@@ -123,10 +175,10 @@ def test_order_comes_from_the_seed_alone(many_files):
     files, _ = many_files
     try:
         tf.random.set_seed(1)
-        first = read(files, alone(), seed=[0, 1])
+        first = read(files, alone(), seed=1)
         tf.random.set_seed(2)
-        again = read(files, alone(), seed=[0, 1])
-        other = read(files, alone(), seed=[0, 2])
+        again = read(files, alone(), seed=1)
+        other = read(files, alone(), seed=2)
     finally:
         tf.random.set_seed(None)
     assert first == again != other

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
+from albert_tf.data import Share
 from albert_tf.data.google_examples import encode_examples
 from albert_tf.text.vocabulary import Vocabulary
 from tests.tiny import CORPUS
@@ -86,12 +87,20 @@ def test_objective_names_the_labels(stored, tiny_vocabulary):
     assert not any("labels" in name for name in read(stored, tiny_vocabulary, sentence_objective="none")[0])
 
 
-def test_parts_are_disjoint_and_complete(stored, batches, tiny_vocabulary):
+def test_parts_are_disjoint_and_complete(stored, tiny_vocabulary, tmp_path):
+    """Where there are fewer files than pipelines."""
+    records = list(tf.data.TFRecordDataset(stored).as_numpy_iterator())
+    files = [str(tmp_path / f"{n}.tfrecord") for n in range(3)]
+    for n, file in enumerate(files):
+        with tf.io.TFRecordWriter(file) as writer:
+            for record in records[n::3]:
+                writer.write(record)
+
     def rows(context):
-        found = read(stored, tiny_vocabulary, input_context=context)
+        found = read(files, tiny_vocabulary, input_context=context)
         return [tuple(row) for batch in found for row in batch["input_word_ids"].tolist() if any(row)]
 
-    parts = [rows(tf.distribute.InputContext(3, i, 3)) for i in range(3)]
+    parts = [rows(tf.distribute.InputContext(4, i, 4)) for i in range(4)]
     assert sorted(row for part in parts for row in part) == sorted(rows(None))
 
 
@@ -100,7 +109,10 @@ def test_parts_are_disjoint_and_complete(stored, batches, tiny_vocabulary):
     [
         ({"seq_length": 64}, r"examples\.tf_record: its examples have seq_length=48, not 64"),
         ({"max_predictions": 20}, "its examples have max_predictions=8, not 20"),
-        ({"hash_range": (0.0, 0.5)}, "finished examples, which no share of documents can be held back of"),
+        (
+            {"share": Share("documents", 0.0, 0.5)},
+            "finished examples, which no share of documents can be held back of",
+        ),
     ],
 )
 def test_what_does_not_fit(stored, tiny_vocabulary, options, message):

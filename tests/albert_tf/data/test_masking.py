@@ -241,6 +241,13 @@ def test_rows_without_words():
     assert result["input_word_ids"].numpy().tolist() == [[2, 3, 3, 0], [0, 0, 0, 0]]
 
 
+def test_no_rows():
+    nothing = tf.zeros([0, 40], tf.int32)
+    result = masked(nothing, nothing)
+    assert result.pop("input_word_ids").shape == [0, 40]
+    assert all(tensor.shape == [0, 20] for tensor in result.values())
+
+
 def test_in_graph_with_unknown_sizes_as_eagerly():
     word_ids, segments = batch(6, 64)
     spec = tf.TensorSpec([None, None], tf.int32)

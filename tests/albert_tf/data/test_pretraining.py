@@ -1,5 +1,6 @@
 import collections
 import gzip
+import math
 import socket
 
 import numpy as np
@@ -7,7 +8,12 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
+from albert_tf.data import Share
+from albert_tf.data.prepared import encode_document
+from albert_tf.errors import InputError
 from albert_tf.features import pretraining_spec
+from albert_tf.text.fast_tokenizer import FastPieceTokenizer
+from albert_tf.text.vocabulary import Vocabulary
 from tests.tiny import DOCUMENTS
 
 SIZE = {"batch_size": 8, "seq_length": 48}
@@ -133,6 +139,59 @@ def test_epochs_differ(dataset):
     assert (labels[:rows] != labels[rows : 2 * rows]).any()
 
 
+def test_every_example_has_masks_of_its_own(dataset, tmp_path):
+    """The same text in every document, block, epoch, pipeline and seed, and other masks in each."""
+    (tmp_path / "same.txt").write_text("\n\n".join(["\n".join(DOCUMENTS[0][:3])] * 40))
+    options = {"sentence_objective": "none", "short_seq_prob": 0, "shuffle": False, "seq_length": 128}
+
+    def rows(batch_size, **others):
+        (batch,) = as_numpy(dataset(tmp_path / "same.txt", batch_size=batch_size, **options, **others), 1)
+        assert batch["input_mask"].any(axis=1).all()
+        return list(map(tuple, batch["input_word_ids"].tolist()))
+
+    found = rows(80)  # two epochs of three blocks
+    found += [
+        row for i in range(2) for row in rows(20, input_context=tf.distribute.InputContext(2, i, 2), seed=1)
+    ]
+    assert len(set(found)) == 120
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_examples_do_not_depend_on_the_batch_size(dataset, shuffle):
+    def rows(batch_size):
+        batches = as_numpy(dataset(repeat=False, shuffle=shuffle, batch_size=batch_size))
+        columns = {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
+        real = columns["input_mask"].any(axis=1)
+        return {name: column[real] for name, column in columns.items()}
+
+    assert same([rows(3)], [rows(50)])
+
+
+def test_a_cache_is_filled_once(dataset, tiny_corpus, tmp_path):
+    """And gives the same bytes as the text, which is not read any more."""
+    text = tmp_path / "text.txt"
+    text.write_text(tiny_corpus.read_text())
+    options = {"repeat": False, "shuffle": False, "share": Share("documents", 0.0, 0.7)}
+    cached = dataset(text, cache=True, **options)
+    first = as_numpy(cached)
+    text.unlink()
+    assert same(first, as_numpy(cached))
+    assert same(first, as_numpy(dataset(**options)))
+
+
+@pytest.mark.parametrize("of", ["documents", "each document"])
+def test_shares_divide_the_text(dataset, of):
+    def tokens(share):
+        batches = as_numpy(
+            dataset(share=share, seq_length=1500, short_seq_prob=0, shuffle=False, repeat=False)
+        )
+        return sorted(token for batch in batches for a, b, _ in unmasked(batch) for token in (*a, *b))
+
+    parts = [tokens(Share(of, 0.0, 0.4)), tokens(Share(of, 0.4, 1.0))]
+    assert sorted(parts[0] + parts[1]) == tokens(None)
+    assert 0.2 < len(parts[0]) / len(tokens(None)) < 0.6
+
+
 def test_restored_iterator_goes_on_with_the_next_batch(dataset, tmp_path):
     iterator = iter(dataset())
     for _ in range(25):
@@ -156,14 +215,29 @@ def test_last_batch_is_filled_up(dataset):
     assert batches[-1]["masked_lm_weights"][real].any(axis=1).all()
 
 
-def test_parts_of_several_pipelines_are_disjoint_and_complete(dataset, tiny_tokenizer):
-    def first_pieces(context):
-        batches = as_numpy(dataset(repeat=False, seq_length=1500, short_seq_prob=0, input_context=context))
+def test_parts_of_several_pipelines_are_disjoint_and_complete(dataset, tiny_vocabulary, tmp_path):
+    """Of text and of prepared documents, where there are fewer files than pipelines."""
+    text, prepared = ([tmp_path / f"{n}.{ending}" for n in range(2)] for ending in ("txt", "tfrecord"))
+    tokenize = FastPieceTokenizer(Vocabulary.from_file(tiny_vocabulary))
+    for n, some in enumerate((DOCUMENTS[:5], DOCUMENTS[5:])):
+        text[n].write_text("\n\n".join(map("\n".join, some)))
+        with tf.io.TFRecordWriter(str(prepared[n])) as writer:
+            for document in some:
+                tokens = tokenize(document)
+                writer.write(encode_document(tokens.flat_values.numpy(), tokens.row_lengths().numpy(), 7))
+
+    def documents(files, context=None):
+        batches = as_numpy(
+            dataset(files, repeat=False, seq_length=1500, short_seq_prob=0, input_context=context)
+        )
         return [tuple(sorted(a + b)) for batch in batches for a, b, _ in unmasked(batch)]
 
-    parts = [first_pieces(tf.distribute.InputContext(3, i, 3)) for i in range(3)]
-    assert [len(part) for part in parts] == [3, 3, 2]
-    assert sorted(text for part in parts for text in part) == sorted(first_pieces(None))
+    expected = sorted(documents(text))
+    assert len(expected) == 8
+    for files in (text, prepared):
+        parts = [documents(files, tf.distribute.InputContext(3, i, 3)) for i in range(3)]
+        assert [len(part) for part in parts] == [3, 3, 2]
+        assert sorted(text for part in parts for text in part) == expected
 
 
 def test_no_python_and_no_state_in_the_graph(dataset):
@@ -181,13 +255,20 @@ def test_no_python_and_no_state_in_the_graph(dataset):
         ({"batch_size": 0}, "batch_size=0 must be at least 1"),
         ({"max_predictions": 0}, "max_predictions=0 must be at least 1"),
         ({"masked_lm_prob": 1.5}, "masked_lm_prob=1.5 must be above 0 and below 1"),
+        ({"masked_lm_prob": math.nan}, "masked_lm_prob=nan must be above 0 and below 1"),
+        ({"masked_lm_prob": math.inf}, "masked_lm_prob=inf must be above 0 and below 1"),
+        (
+            {"masked_lm_prob": math.nan, "max_predictions": 7},
+            "masked_lm_prob=nan must be above 0 and below 1",
+        ),
+        ({"short_seq_prob": math.nan}, "short_seq_prob=nan must be between 0 and 1"),
         ({"short_seq_prob": -0.1}, "short_seq_prob=-0.1 must be between 0 and 1"),
         ({"max_ngram": 0}, "max_ngram=0 must be at least 1"),
         ({"sentence_objective": "soap"}, "sentence_objective='soap' is none of sop, nsp, none"),
     ],
 )
 def test_impossible_arguments(dataset, options, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(InputError, match=message):
         dataset(**options)
 
 
@@ -230,6 +311,9 @@ def test_what_is_not_text(dataset, tmp_path):
     (tmp_path / "text.zip").write_bytes(bytes(range(256)) * 20)
     with pytest.raises(ValueError, match=r"text\.zip is not text in UTF-8"):
         dataset(tmp_path / "text.zip")
+    (tmp_path / "fr.txt").write_bytes("Il a cessé.\nL'été, ça allait.\n".encode("latin-1") * 100)
+    with pytest.raises(ValueError, match=r"fr\.txt is not text .* in line 1: .*iconv -f WINDOWS-1252 -t"):
+        dataset(tmp_path / "fr.txt")
 
 
 def test_more_pipelines_than_documents(dataset):

@@ -14,14 +14,17 @@ from albert_tf.data.documents import (
 )
 from albert_tf.data.examples import ExampleMaker, filled_batch
 from albert_tf.data.google_examples import decode_examples, encode_examples
-from albert_tf.data.prepared import decode_documents, encode_document
+from albert_tf.data.prepared import decode_documents, document_hashes, encode_document
+from albert_tf.data.shares import between
 from albert_tf.data.tfrecords import tfrecord_reader
+from albert_tf.recipes import ExampleSettings
+from albert_tf.records import changed
 from albert_tf.text.fast_tokenizer import FastPieceTokenizer
 from albert_tf.text.vocabulary import Vocabulary
 from tests.tiny import DOCUMENTS
 
 SEED = tf.constant([3, 4], tf.int64)
-SIZE = 32, 5, "sop"  # seq_length, max_predictions, sentence_objective
+SIZE = ExampleSettings(seq_length=32, max_predictions=5)
 TEXTS = tf.constant(["\n".join(document) for document in DOCUMENTS] + ["", "\u00ad", "👍🏽", "a\0b\nc \xff"])
 
 
@@ -31,17 +34,7 @@ def vocabulary(tiny_vocabulary):
 
 
 def maker(vocabulary, objective="sop"):
-    return ExampleMaker(
-        vocabulary=vocabulary,
-        batch_size=64,
-        seq_length=SIZE[0],
-        max_predictions=SIZE[1],
-        sentence_objective=objective,
-        short_seq_prob=0.1,
-        masked_lm_prob=0.15,
-        max_ngram=3,
-        whole_word=True,
-    )
+    return ExampleMaker(vocabulary, changed(SIZE, sentence_objective=objective), batch_size=64)
 
 
 def documents(vocabulary):
@@ -58,7 +51,7 @@ def records(vocabulary):
 
 def batch(vocabulary, objective="sop"):
     made = maker(vocabulary, objective)
-    return made.batch(made.rows(documents(vocabulary), SEED)[:50], SEED)
+    return made.batch(made.rows(documents(vocabulary), SEED)[:50])
 
 
 # Of each stage: what it does, and what it is given.
@@ -66,18 +59,20 @@ TENSOR_STAGES = {
     "hash_bucket": lambda v: (hash_bucket, TEXTS),
     "in_hash_range": lambda v: (lambda x: in_hash_range(x, (0.2, 0.7)), hash_bucket(TEXTS)),
     "tokenized": lambda v: (lambda x: tokenized(x, FastPieceTokenizer(v)), TEXTS),
+    "document_hashes": lambda v: (document_hashes, records(v)),
+    "between": lambda v: (lambda x: between(x, 0.1, 0.8), documents(v)),
     "decode_documents": lambda v: (decode_documents, records(v)),
     "rows": lambda v: (lambda x: maker(v).rows(x, SEED), documents(v)),
     "rows of nsp": lambda v: (lambda x: maker(v, "nsp").rows(x, SEED), documents(v)),
     "rows of none": lambda v: (lambda x: maker(v, "none").rows(x, SEED), documents(v)),
-    "batch": lambda v: (lambda x: maker(v).batch(x, SEED), maker(v).rows(documents(v), SEED)[:50]),
+    "batch": lambda v: (maker(v).batch, maker(v).rows(documents(v), SEED)[:50]),
     "batch of none": lambda v: (
-        lambda x: maker(v, "none").batch(x, SEED),
+        maker(v, "none").batch,
         maker(v, "none").rows(documents(v), SEED)[:50],
     ),
-    "filled_batch": lambda v: (lambda x: filled_batch(x, 70, *SIZE), batch(v)),
+    "filled_batch": lambda v: (lambda x: filled_batch(x, 70, SIZE), batch(v)),
     "decode_examples": lambda v: (
-        lambda x: decode_examples(x, *SIZE),
+        lambda x: decode_examples(x, SIZE),
         tf.constant(
             encode_examples(
                 {name: tensor.numpy() for name, tensor in batch(v).items()}, v, "sentence_order_labels"
@@ -115,7 +110,7 @@ def test_functions_that_make_datasets(tiny_corpus, vocabulary, tmp_path):
     stages = {
         "text_documents": lambda: text_documents(path),
         "tfrecord_reader": lambda: tfrecord_reader([stored])(tf.constant(stored)),
-        "corpus_documents": lambda: corpus_documents([path, stored], text_documents, part, None),
+        "corpus_documents": lambda: corpus_documents([path, stored], text_documents, part),
     }
     for name, make in stages.items():
         eager = list(make().as_numpy_iterator())

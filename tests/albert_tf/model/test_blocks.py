@@ -30,8 +30,13 @@ def test_initial_values():
     np.testing.assert_array_equal(block.layer_norm.gamma, np.ones(256))
 
 
-def test_attention_block(rng):
-    block = AttentionBlock("scope", TINY)
+# The second is so large that it shows.
+EPSILONS = (1e-12, 0.25)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_attention_block(rng, epsilon):
+    block = AttentionBlock("scope", TINY.replace(layer_norm_eps=epsilon))
     values = randomize(block, rng)
     x = rng.normal(size=(B, S, H))
     mask = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 1, 0]])
@@ -43,7 +48,7 @@ def test_attention_block(rng):
     context = numpy_attention(project("self/query"), project("self/key"), project("self/value"), mask)
     context = context.transpose(0, 2, 1, 3).reshape(B, S, H)
     output = context @ values["attention_1/output/dense/kernel"] + values["attention_1/output/dense/bias"]
-    expected = numpy_layer_norm(output + x, values["LayerNorm/gamma"], values["LayerNorm/beta"], 1e-12)
+    expected = numpy_layer_norm(output + x, values["LayerNorm/gamma"], values["LayerNorm/beta"], epsilon)
     result = block(
         tf.constant(x.reshape(-1, H), tf.float32),
         block.parameters(),
@@ -52,13 +57,14 @@ def test_attention_block(rng):
     np.testing.assert_allclose(result, expected.reshape(-1, H), atol=2e-5)
 
 
-def test_feed_forward_block(rng):
-    block = FeedForwardBlock("scope", TINY)
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_feed_forward_block(rng, epsilon):
+    block = FeedForwardBlock("scope", TINY.replace(layer_norm_eps=epsilon))
     values = randomize(block, rng)
     x = rng.normal(size=(B * S, H))
     scope = "ffn_1/intermediate"
     inner = numpy_gelu(x @ values[f"{scope}/dense/kernel"] + values[f"{scope}/dense/bias"])
     assert inner.shape == (B * S, INNER)
     output = inner @ values[f"{scope}/output/dense/kernel"] + values[f"{scope}/output/dense/bias"]
-    expected = numpy_layer_norm(output + x, values["LayerNorm_1/gamma"], values["LayerNorm_1/beta"], 1e-12)
+    expected = numpy_layer_norm(output + x, values["LayerNorm_1/gamma"], values["LayerNorm_1/beta"], epsilon)
     np.testing.assert_allclose(block(*float32(x), block.parameters()), expected, atol=2e-5)

@@ -454,8 +454,9 @@ def test_shapes_that_disagree_when_it_runs(unknown, shapes):
 
 
 def test_a_sequence_too_long_when_it_runs(unknown):
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"\[0, 64\], but got 65"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"\[0, 64\], but got 65") as caught:
         unknown(*[ones(1, 65)] * 3)
+    assert "max_position_embeddings_is_64" in caught.value.message
     assert unknown(*[ones(1, 64)] * 3).shape == (1, 64, H)
 
 

@@ -5,7 +5,8 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf import AlbertClassifier, AlbertMultipleChoice, AlbertSpanLabeler
+from albert_tf import AlbertClassifier, AlbertMultipleChoice, AlbertSpanLabeler, AlbertTokenClassifier
+from albert_tf.model.tasks import head_seeds
 from tests.tiny import TINY
 
 SMALL = TINY.replace(num_hidden_layers=1)
@@ -13,12 +14,14 @@ B, C, S = 2, 3, 6
 MODELS = {
     "classifier": (lambda config: AlbertClassifier(config, num_labels=C), [B, S]),
     "regression": (lambda config: AlbertClassifier(config, num_labels=1), [B, S]),
+    "token_classifier": (lambda config: AlbertTokenClassifier(config, num_labels=C), [B, S]),
     "span_labeler": (AlbertSpanLabeler, [B, S]),
     "multiple_choice": (lambda config: AlbertMultipleChoice(config, num_choices=C), [B, C, S]),
 }
 HEADS = {
     "classifier": ("classifier", [C, 32]),
     "regression": ("classifier", [1, 32]),
+    "token_classifier": ("classifier", [C, 32]),
     "span_labeler": ("cls/squad", [2, 32]),
     "multiple_choice": ("classifier", [1, 32]),
 }
@@ -52,12 +55,15 @@ def test_logits(case):
         logits = model.encoder(batch)["sequence_output"].numpy() @ weights.T + bias  # [B, S, 2]
         np.testing.assert_allclose(outputs["start_logits"], logits[..., 0], atol=1e-5)
         np.testing.assert_allclose(outputs["end_logits"], logits[..., 1], atol=1e-5)
+        assert outputs.keys() == {"start_logits", "end_logits"}
         return
     if kind == "multiple_choice":
         rows = [model.encoder({k: v[:, c] for k, v in batch.items()})["pooled_output"] for c in range(C)]
         expected = np.stack([row.numpy() @ weights[0] + bias[0] for row in rows], axis=1)  # [B, C]
     else:
-        expected = model.encoder(batch)["pooled_output"].numpy() @ weights.T + bias
+        states = "sequence_output" if kind == "token_classifier" else "pooled_output"
+        expected = model.encoder(batch)[states].numpy() @ weights.T + bias
+    assert outputs.keys() == {"logits"}
     np.testing.assert_allclose(outputs["logits"], expected, atol=1e-5)
 
 
@@ -79,7 +85,7 @@ def test_unknown_batch_and_length_in_a_graph(case):
     compiled = tf.function(lambda x: model(x), input_signature=[spec])
     eager, traced = model(batch), compiled(batch)
     assert eager.keys() == traced.keys()
-    for name in eager.keys() - {"encoder_outputs"}:
+    for name in eager:
         np.testing.assert_allclose(traced[name], eager[name], atol=1e-5)
 
 
@@ -91,8 +97,9 @@ def test_from_config_makes_the_same_model(case):
     assert [(v.name, v.shape) for v in other.variables] == [(v.name, v.shape) for v in model.variables]
 
 
-def test_dropout_before_the_logits_in_training_only():
-    model = AlbertClassifier(SMALL.replace(classifier_dropout_prob=0.5), num_labels=1)
+@pytest.mark.parametrize("kind", [AlbertClassifier, AlbertTokenClassifier])
+def test_dropout_before_the_logits_in_training_only(kind):
+    model = kind(SMALL.replace(classifier_dropout_prob=0.5), num_labels=1)
     model.classifier.output_weights.assign(np.ones([1, 32]))
     batch, seed = {"input_word_ids": np.full([200, 1], 7, np.int32)}, tf.constant([1, 2])
 
@@ -106,18 +113,32 @@ def test_dropout_before_the_logits_in_training_only():
     assert np.ptp(dropped) > 0.1  # rows are alike but for what is dropped
     assert np.abs(logits(training=True) - logits(training=True)).max() > 0.1
     # The sum of h_i / (1 - p) over those kept has mean Σh and variance Σh² · p / (1 - p).
-    pooled = model(batch)["pooled_output"].numpy()[0]
-    np.testing.assert_allclose(dropped.mean(), plain.mean(), atol=4 * np.sqrt((pooled**2).sum() / 200))
-    np.testing.assert_allclose(dropped.std(), np.sqrt((pooled**2).sum()), rtol=0.2)
-    without = AlbertClassifier(SMALL.replace(classifier_dropout_prob=0.0), num_labels=1)
+    states = model.encoder(batch)["pooled_output" if kind is AlbertClassifier else "sequence_output"]
+    variance = np.square(states.numpy()[0]).sum()
+    np.testing.assert_allclose(dropped.mean(), plain.mean(), atol=4 * np.sqrt(variance / 200))
+    np.testing.assert_allclose(dropped.std(), np.sqrt(variance), rtol=0.2)
+    without = kind(SMALL.replace(classifier_dropout_prob=0.0), num_labels=1)
     np.testing.assert_array_equal(
         without(batch, training=True, seed=seed)["logits"], without(batch)["logits"]
     )
 
 
+def test_the_head_drops_by_a_seed_that_the_encoder_does_not_have():
+    pairs = [head_seeds(True, tf.constant([number, 0])) for number in range(10)]
+    seeds = [(number, 0) for number in range(10)] + [tuple(x.numpy()) for pair in pairs for x in pair]
+    assert len(set(seeds)) == 30
+
+
 def test_bad_input():
     with pytest.raises(ValueError, match="num_labels=0 must be a whole number"):
         AlbertClassifier(SMALL, num_labels=0)
+    with pytest.raises(ValueError, match=r"num_labels=2\.5 must be a whole number"):
+        AlbertTokenClassifier(SMALL, num_labels=2.5)
+    with pytest.raises(ValueError, match="answerability='yes' must be True or False"):
+        AlbertSpanLabeler(SMALL, answerability="yes")
+    for name in ("start_n_top", "end_n_top"):
+        with pytest.raises(ValueError, match=f"{name}=0 must be a whole number"):
+            AlbertSpanLabeler(SMALL, answerability=True, **{name: 0})
     with pytest.raises(ValueError, match="num_choices=-1 must be a whole number"):
         AlbertMultipleChoice(SMALL, num_choices=-1)
     model = AlbertMultipleChoice(SMALL, num_choices=C)
@@ -126,3 +147,8 @@ def test_bad_input():
             model({"input_word_ids": np.zeros(shape, np.int32)})
     with pytest.raises(ValueError, match="input_word_ids is missing"):
         model({})
+    model = AlbertSpanLabeler(SMALL, answerability=True)
+    with pytest.raises(ValueError, match=r"input_type_ids is missing .* where the context is"):
+        model({"input_word_ids": np.zeros([B, S], np.int32)})
+    with pytest.raises(ValueError, match=r"sequences of 4 tokens are shorter than .* end_n_top=5: pad them"):
+        model(inputs([B, 4]))

@@ -15,6 +15,7 @@ from albert_tf import (
     AlbertMultipleChoice,
     AlbertPretrainer,
     AlbertSpanLabeler,
+    AlbertTokenClassifier,
 )
 from albert_tf.checkpoints import build_model, task_of
 from albert_tf.model.recompute import recomputed
@@ -272,7 +273,9 @@ def test_gradients_that_are_not_finite_change_no_activation(value):
         (AlbertEncoder, {}),
         (AlbertPretrainer, {"sentence_objective": "nsp"}),
         (AlbertClassifier, {"num_labels": 3}),
+        (AlbertTokenClassifier, {"num_labels": 3}),
         (AlbertSpanLabeler, {}),
+        (AlbertSpanLabeler, {"answerability": True}),
         (AlbertMultipleChoice, {"num_choices": 2}),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

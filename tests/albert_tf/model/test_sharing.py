@@ -3,12 +3,12 @@
 import pytest
 
 from albert_tf import AlbertConfig
-from albert_tf.model.sharing import BlockPath, Step, sharing_plan
+from albert_tf.model.sharing import BlockPair, BlockPath, sharing_plan
 
 
 def plan(**changes) -> list[tuple[int, int, int, int]]:
-    """(attention's group, its inner group, feed-forward's group, its inner group) of each step."""
-    return [(*step.attention, *step.feed_forward) for step in sharing_plan(AlbertConfig(**changes))]
+    """(attention's group, its inner group, feed-forward's group, its inner group) of each pair."""
+    return [(*pair.attention, *pair.feed_forward) for pair in sharing_plan(AlbertConfig(**changes))]
 
 
 @pytest.mark.parametrize(
@@ -38,8 +38,8 @@ def test_three_layers(changes, expected):
 
 def test_groups_are_those_of_whole_numbers_where_floats_are_truncated():
     groups = [
-        step.attention.group
-        for step in sharing_plan(AlbertConfig(num_hidden_layers=44, num_hidden_groups=22))
+        pair.attention.group
+        for pair in sharing_plan(AlbertConfig(num_hidden_layers=44, num_hidden_groups=22))
     ]
     assert groups == [layer // 2 for layer in range(44)]
     assert int(30 / 44 * 22) == 14 != groups[30]  # Google's formula
@@ -47,12 +47,12 @@ def test_groups_are_those_of_whole_numbers_where_floats_are_truncated():
 
 @pytest.mark.parametrize(("layers", "groups"), [(12, 1), (12, 4), (7, 3), (24, 24), (44, 22)])
 def test_groups_are_consecutive_complete_and_even(layers, groups):
-    steps = sharing_plan(AlbertConfig(num_hidden_layers=layers, num_hidden_groups=groups))
-    used = [step.attention.group for step in steps]
+    pairs = sharing_plan(AlbertConfig(num_hidden_layers=layers, num_hidden_groups=groups))
+    used = [pair.attention.group for pair in pairs]
     sizes = [used.count(group) for group in range(groups)]
     assert used == sorted(used) and sum(sizes) == layers
     assert max(sizes) - min(sizes) <= 1
-    assert all(step == Step(step.attention, step.attention) for step in steps)
+    assert all(pair == BlockPair(pair.attention, pair.attention) for pair in pairs)
 
 
 def test_scope_is_googles():

@@ -279,3 +279,10 @@ def test_update_stays_outside_xla(name, monkeypatch):
 def test_impossible_values_are_named(change, message):
     with pytest.raises(ValueError, match=message):
         create_optimizer(**{"name": "lamb", "init_lr": 0.1, "num_train_steps": 10, **change})
+
+
+@pytest.mark.parametrize("rate", [float("nan"), float("inf"), -1])
+@pytest.mark.parametrize("optimizer", [AdamW, Lamb])
+def test_a_rate_that_is_none_is_named(optimizer, rate):
+    with pytest.raises(ValueError, match=f"learning_rate={rate} must be a number that is not negative"):
+        optimizer(learning_rate=rate)

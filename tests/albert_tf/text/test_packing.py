@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from albert_tf.features import ENCODER_INPUTS
 from albert_tf.text.packing import pack, trimmed_lengths
+from albert_tf.text.vocabulary import SpecialIds
 
 
 @pytest.fixture(scope="module")
@@ -105,3 +106,14 @@ def test_segments_of_different_batch_sizes_are_refused():
     two, one = (tf.ragged.constant(rows, tf.int32) for rows in ([[7], [8]], [[9]]))
     with pytest.raises(tf.errors.InvalidArgumentError, match="Shapes of all inputs must match"):
         pack([two, one], 8)
+
+
+def test_special_ids_of_another_vocabulary():
+    """BERT's, where [PAD] is 0 and [UNK] 100."""
+    ids = SpecialIds(padding=0, unknown=100, start=101, separator=102, mask=103)
+    segments = [
+        tf.ragged.constant([[7, 8], [9]], dtype=tf.int32),
+        tf.ragged.constant([[5], []], dtype=tf.int32),
+    ]
+    packed = pack(segments, 7, ids)["input_word_ids"].numpy().tolist()
+    assert packed == [[101, 7, 8, 102, 5, 102, 0], [101, 9, 102, 102, 0, 0, 0]]

@@ -44,10 +44,10 @@ def test_special_ids_are_those_of_the_published_preprocessor(real_tokenizer, rec
 
     assert recorded["special_tokens"] == {
         "vocab_size": real_tokenizer.vocab_size,
-        "padding_id": vocabulary.PAD_ID,
-        "start_of_sequence_id": vocabulary.CLS_ID,
-        "end_of_segment_id": vocabulary.SEP_ID,
-        "mask_id": vocabulary.MASK_ID,
+        "padding_id": vocabulary.ALBERT_IDS.padding,
+        "start_of_sequence_id": vocabulary.ALBERT_IDS.start,
+        "end_of_segment_id": vocabulary.ALBERT_IDS.separator,
+        "mask_id": vocabulary.ALBERT_IDS.mask,
     }
 
 

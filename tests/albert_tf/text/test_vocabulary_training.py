@@ -1,8 +1,12 @@
+import errno
 import gzip
+import json
+import resource
 
 import pytest
 
-from albert_tf.text import PieceTokenizer, Vocabulary, train_vocabulary
+from albert_tf.data import pretraining_dataset
+from albert_tf.text import PieceTokenizer, Tokenizer, Vocabulary, train_vocabulary
 from albert_tf.text.vocabulary_training import USER_DEFINED
 from tests.tiny import CORPUS, TINY
 
@@ -35,6 +39,12 @@ def test_damaged_input(tmp_path):
     (tmp_path / "wide.txt").write_bytes(CORPUS.encode("utf-16"))
     with pytest.raises(ValueError, match=r"wide\.txt is not text in UTF-8"):
         train_vocabulary(tmp_path / "wide.txt", tmp_path / "m.model", 200)
+    (tmp_path / "fr.txt").write_bytes(
+        (f"{CORPUS}\n" + "Il a cessé. L'été, ça allait.\n" * 20).encode("latin-1")
+    )
+    line = next(number for number, text in enumerate(CORPUS.splitlines(), start=1) if not text.isascii())
+    with pytest.raises(ValueError, match=rf"fr\.txt is not text .* in line {line}: .*iconv -f WINDOWS-1252"):
+        train_vocabulary(tmp_path / "fr.txt", tmp_path / "m.model", 200)
     assert not list(tmp_path.glob("*.model*"))
 
 
@@ -44,6 +54,63 @@ def test_cased_and_accented(tmp_path):
     assert {"É", "Ü"} <= set("".join(vocabulary.pieces))
     tokenizer = PieceTokenizer(vocabulary, lowercase=False, strip_accents=False)
     assert 1 not in tokenizer(["Élan Über"]).to_list()[0]
+
+
+def test_remembers_how_text_was_normalised(tmp_path):
+    """`Tokenizer` and `pretraining_dataset` refuse what contradicts it instead of giving other tokens."""
+    path, cased = tmp_path / "m.model", {"lowercase": False, "strip_accents": False}
+    (tmp_path / "text.txt").write_text(f"Élan vital\n{CORPUS}")
+    train_vocabulary(tmp_path / "text.txt", path, 200, **cased)
+    assert json.loads((tmp_path / "m.tokenizer.json").read_text()) == cased
+    message = r"lowercase=True contradicts lowercase=False in .*m\.tokenizer\.json"
+    with pytest.raises(ValueError, match=message):
+        Tokenizer(path)
+    with pytest.raises(ValueError, match=message):
+        pretraining_dataset(tmp_path / "text.txt", path, strip_accents=False)
+    pieces = Vocabulary.from_file(path).pieces
+    assert "".join(pieces[token] for token in Tokenizer(path, **cased)(["Élan"]).to_list()[0]) == "▁Élan"
+
+
+def test_settings_are_replaced_and_other_files_are_not(tmp_path):
+    (tmp_path / "text.txt").write_text(CORPUS)
+    train_vocabulary(tmp_path / "text.txt", tmp_path / "m.model", 200, lowercase=False)
+    train_vocabulary(tmp_path / "text.txt", tmp_path / "m.model", 200)
+    assert Tokenizer(tmp_path / "m.model").vocab_size == 200
+    (tmp_path / "m.tokenizer.json").write_text('{"version": "1.0", "model": {}}')
+    with pytest.raises(FileExistsError, match=r"m\.tokenizer\.json exists and is not a file of tokenizer"):
+        train_vocabulary(tmp_path / "text.txt", tmp_path / "m.model", 200)
+
+
+@pytest.mark.parametrize(
+    ("words", "losing", "examples"),
+    [
+        ("йод и ёлка, и ёж", 3, "ё to е, й to и"),
+        ("がぎぐ かきく", 3, "が to か, ぎ to き, ぐ to く"),
+        ("được và nước", 5, "ư to u, à to a, ớ to o"),
+        ("ने", 1, "\u0947 to nothing"),
+    ],
+)
+def test_says_what_marks_would_be_lost(words, losing, examples, tmp_path):
+    (tmp_path / "text.txt").write_text(f"{CORPUS}\n" + f"{words}\n" * 200)
+    lines = []
+    train_vocabulary(tmp_path / "text.txt", tmp_path / "m.model", 200, report=lines.append)
+    letters = sum(c.isalpha() or c == "\u0947" for c in CORPUS + words * 200)
+    assert len(lines) == 1
+    assert lines[0].startswith(f"{losing * 200 / letters:.1%} of the letters lose their marks ({examples})")
+    assert lines[0].endswith("(--nostrip_accents)")
+
+
+def test_says_nothing_where_marks_are_kept_or_few(tmp_path):
+    lines = []
+    (tmp_path / "text.txt").write_text(f"{CORPUS}\n" + "йод и ёлка\n" * 50)
+    train_vocabulary(tmp_path / "text.txt", tmp_path / "m.model", 200, True, False, report=lines.append)
+    letters = sum(character.isalpha() for character in CORPUS)
+    (tmp_path / "text.txt").write_text(f"{CORPUS}\n" + "é" * (letters // 101))  # less than a hundredth
+    train_vocabulary(tmp_path / "text.txt", tmp_path / "m.model", 200, report=lines.append)
+    assert lines == []
+    (tmp_path / "text.txt").write_text(f"{CORPUS}\n" + "é" * (letters // 98))
+    train_vocabulary(tmp_path / "text.txt", tmp_path / "m.model", 200, report=lines.append)
+    assert len(lines) == 1
 
 
 def test_long_lines_are_cut_between_characters(tmp_path):
@@ -85,7 +152,20 @@ def test_impossible_sizes(text, size, message, tmp_path):
 def test_places_that_are_not_there(tiny_corpus, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"absent\.txt"):
         train_vocabulary(tmp_path / "absent.txt", tmp_path / "m.model")
-    with pytest.raises(OSError, match=r"corpus.*m\.model cannot be written \(.*\): name another place"):
+    with pytest.raises(OSError, match=r"cannot be written \(.*\): name another place: .*m\.model'"):
         train_vocabulary(tiny_corpus, tiny_corpus / "m.model")
     with pytest.raises(IsADirectoryError, match="is a folder"):
         train_vocabulary(tiny_corpus, tmp_path)
+
+
+def test_a_full_disk_is_told_with_the_file(tiny_corpus, tmp_path):
+    output = tmp_path / "v.model"
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))  # as if the disk had no more than this
+    try:
+        with pytest.raises(OSError, match="File too large") as raised:
+            train_vocabulary(tiny_corpus, output, vocab_size=150)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (raised.value.errno, raised.value.filename) == (errno.EFBIG, str(output))
+    assert list(tmp_path.iterdir()) == []

@@ -4,25 +4,58 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.checkpoints import checkpoint_steps
+from albert_tf.pretraining.run import pretrain
 from albert_tf.training import loop
 from albert_tf.training.loop import TrainingFailed, all_finite
-from albert_tf.training.pretrain import pretrain
-from tests.albert_tf.training.runs import RECIPE
+from albert_tf.training.losses import Term
+from tests.albert_tf.pretraining.runs import RECIPE, metrics
+
+
+def pretend_losses(monkeypatch, losses):
+    """Has evaluations find these losses, one after the other."""
+    found = iter(losses)
+
+    def evaluator(model, objective):
+        return lambda dataset: {"mlm": Term(next(found), 0.0, 1.0)}
+
+    monkeypatch.setattr("albert_tf.pretraining.run.evaluator", evaluator)
 
 
 def test_the_best_checkpoint_stays(settings, monkeypatch):
-    losses = {1: 5.0, 2: 3.0, 3: 4.0, 4: 4.5, 5: 4.2}
-    original = loop.term_metrics
-
-    def pretended(terms, prefix=""):
-        pretended.step += 1
-        return {**original(terms, prefix), "eval_loss": losses[pretended.step]}
-
-    pretended.step = 0
-    monkeypatch.setattr(loop, "term_metrics", pretended)
+    pretend_losses(monkeypatch, [5.0, 3.0, 4.0, 4.5, 4.2])
     made = settings(recipe=RECIPE.replace(steps=5), log_every=0, eval_every=1, checkpoint_every=1, keep=2)
     pretrain(made)
     assert checkpoint_steps(made.output) == [2, 4, 5]
+
+
+def test_an_evaluation_that_does_not_fit_loses_no_update(run, settings, monkeypatch):
+    """Nor its line: the same command makes up for it, and ends as a run that had memory for it."""
+    made = settings(eval_every=4, checkpoint_every=0)
+
+    def too_large(model, objective):
+        def evaluate(dataset):
+            raise tf.errors.ResourceExhaustedError(None, None, "out of memory")
+
+        return evaluate
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("albert_tf.pretraining.run.evaluator", too_large)
+        with pytest.raises(tf.errors.ResourceExhaustedError):
+            pretrain(made)
+    assert checkpoint_steps(made.output) == [4]
+    pretrain(made)
+    lines = [line for line in metrics(made.output) if "eval_loss" in line]
+    assert [line["step"] for line in lines] == [4, 6]
+    assert lines[1]["eval_loss"] == metrics(run)[-1]["eval_loss"]
+    pretrain(made)  # which is done
+    assert [line for line in metrics(made.output) if "eval_loss" in line] == lines
+
+
+def test_the_last_evaluation_may_show_another_best(settings, monkeypatch):
+    pretend_losses(monkeypatch, [5.0, 3.0])
+    made = settings(recipe=RECIPE.replace(steps=2), eval_every=1, checkpoint_every=1, log_every=0, keep=1)
+    pretrain(made)
+    assert checkpoint_steps(made.output) == [2]
 
 
 def test_a_loss_that_is_no_number_stops_the_run(settings):
@@ -59,7 +92,7 @@ def test_all_finite():
 
 
 def test_float16_that_fails_again_and_again_stops(settings, monkeypatch):
-    monkeypatch.setattr("albert_tf.training.pretrain.FLOAT16_PATIENCE", 3)
+    monkeypatch.setattr("albert_tf.training.engine.FLOAT16_PATIENCE", 3)
     made = settings(
         recipe=RECIPE.replace(learning_rate=1e30, warmup_steps=0),
         precision="float16",
@@ -80,7 +113,7 @@ def test_checkpoints_of_bad_weights_are_named(settings):
 
 
 def test_float16_that_fails_does_not_push_out_good_checkpoints(settings, monkeypatch):
-    monkeypatch.setattr("albert_tf.training.pretrain.FLOAT16_PATIENCE", 3)
+    monkeypatch.setattr("albert_tf.training.engine.FLOAT16_PATIENCE", 3)
     made = settings(
         recipe=RECIPE.replace(learning_rate=1e30, warmup_steps=2, steps=8),
         precision="float16",

@@ -6,7 +6,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.training.losses import Objective, Term
-from albert_tf.training.step import replica_update, training_steps
+from albert_tf.training.updates import replica_update, training_steps
 from tests.albert_tf.optimization.test_optimizers import STEPS, Recording
 
 # What each of the four rows of a batch has of its gradient: the mean of the rows is the recorded one.

@@ -6,9 +6,9 @@ import tf_keras as keras
 
 from albert_tf import AlbertPretrainer
 from albert_tf.optimization import create_optimizer
-from albert_tf.training.losses import pretraining_objective
-from albert_tf.training.step import replica_update, training_steps
+from albert_tf.pretraining.objective import pretraining_objective
 from albert_tf.training.strategies import Feed
+from albert_tf.training.updates import replica_update, training_steps
 from tests.tiny import TINY
 
 BATCH, LENGTH, PREDICTIONS = 8, 16, 4

@@ -1,0 +1,58 @@
+"""What metrics.jsonl of a run says: an object of numbers a line, the step among them."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from albert_tf.errors import InputError
+
+METRICS = "metrics.jsonl"
+
+
+def read_figures(run: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """The lines that a run has logged, in their order.
+
+    Args:
+      run: the run directory.
+    Returns:
+      Numbers by name, `step` among them; None is what was non-finite, such as a gradient of float16.
+    Raises:
+      FileNotFoundError: the run lacks this file.
+      ValueError: a line holds something else; a last one that is cut off is passed over.
+    """
+    path = Path(run) / METRICS
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such file; is {run} the directory of a training run?")
+    found = []
+    for number, line in enumerate(path.read_bytes().splitlines(keepends=True), start=1):
+        if not line.endswith(b"\n"):
+            break  # the process was killed while it wrote this one
+        try:
+            figures = json.loads(line)
+        except (ValueError, RecursionError):
+            figures = None
+        if not _are_figures(figures):
+            raise InputError(
+                f"{path}, line {number}: not an object of numbers with a step, as a run writes it: mend or "
+                "remove the line, or copy the file again"
+            )
+        found.append(figures)
+    return found
+
+
+def _are_figures(value: Any) -> bool:
+    """Whether it is numbers by name, or None, and a step."""
+    return (
+        isinstance(value, dict)
+        and type(value.get("step")) is int
+        and 0 <= value["step"] < 2**63
+        and all(number is None or _is_number(number) for number in value.values())
+    )
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it is a float, or an integer that is as small as one; True is not."""
+    return type(value) is float or (type(value) is int and abs(value) < 2**63)

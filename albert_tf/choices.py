@@ -1,0 +1,22 @@
+"""The words that a setting may have, for flags and for the tables that say what each word means.
+
+They stand here, apart from those tables, so that flags and their help need not wait for TensorFlow.
+"""
+
+from __future__ import annotations
+
+# Of text that `prepare` reads, and of what it writes.
+INPUT_FORMATS = ("lines", "document_per_line", "jsonl")
+OUTPUT_FORMATS = ("documents", "examples")
+
+# Of checkpoints that are converted to a run directory, and from one.
+READ_FORMATS = ("google", "huggingface", "hub")
+WRITTEN_FORMATS = ("google", "huggingface")
+
+# What an update is computed in, with Keras' name for it; and where: "auto" takes what is there.
+POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
+AUTO = "auto"
+STRATEGY_NAMES = ("one", "mirrored", "multi_worker", "tpu")
+
+# What exported modules hold their variables and compute in.
+EXPORTED_DTYPES = ("float32", "bfloat16")

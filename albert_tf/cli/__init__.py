@@ -1,0 +1,52 @@
+"""The command line: a module for each command, its flags and what it runs; errors as one line."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import shlex
+from collections.abc import Sequence
+
+from albert_tf.cli import analyse, convert, evaluate, prepare, pretrain, vocab
+from albert_tf.startup import Command, OneLineParser, run_command
+
+COMMANDS = {
+    "vocab": vocab,
+    "prepare": prepare,
+    "pretrain": pretrain,
+    "evaluate": evaluate,
+    "convert": convert,
+    "analyse": analyse,
+}
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs a command line.
+
+    Args:
+      arguments: the command line without the program's name.
+    Returns:
+      The exit status: 0 when the work is done, 1 when it failed, 2 for a user's mistake, 75 when SIGTERM
+      stopped a run that the same command resumes. All but 0 come with one line on stderr; with
+      ALBERT_TF_TRACEBACK=1 in the environment, with a traceback.
+    """
+    return run_command(_command, arguments)
+
+
+def _command(arguments: Sequence[str]) -> Command:
+    parser = command_line_parser()
+    flags, others = parser.parse_known_args(arguments)
+    flags.others = others
+    if others and flags.command != "prepare":  # whose other flags are Beam's
+        parser.error(f"unrecognized arguments: {shlex.join(others)}")
+    flags.command_line = shlex.join(["albert-tf", *arguments])
+    return f"albert-tf {flags.command}", functools.partial(COMMANDS[flags.command].run, flags)
+
+
+def command_line_parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    parser = OneLineParser(prog="albert-tf", description="ALBERT, from raw text to TF Hub modules.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, command in COMMANDS.items():
+        command.add_flags(commands.add_parser(name, help=command.SUMMARY, description=command.SUMMARY))
+    return parser

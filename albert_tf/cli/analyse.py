@@ -1,0 +1,40 @@
+"""`albert-tf analyse`: what a model is made of and how it learned."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from albert_tf.config import PRESETS
+
+SUMMARY = "what a model is made of and how it learned"
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """The kinds of analysis, and the flags of each."""
+    kinds = parser.add_subparsers(dest="analysis", required=True, metavar="WHAT")
+    kinds.add_parser("parameters", help="a table of the presets' parameters")
+    curve = kinds.add_parser("curve", help="the learning curve of a run")
+    curve.add_argument("--run", required=True, help="run directory")
+    curve.add_argument("--output", help="picture to write, .png, .svg or .pdf (curve.png of the run)")
+
+
+def run(flags: argparse.Namespace) -> None:
+    """Prints a table, or draws a picture and prints its path."""
+    {"parameters": _parameters, "curve": _curve}[flags.analysis](flags)
+
+
+def _parameters(flags: argparse.Namespace) -> None:
+    from albert_tf.analysis.parameters import parameter_count
+
+    for name, config in PRESETS.items():
+        counts = parameter_count(config)
+        print(f"{name:20}" + "".join(f"{part} {count:>13,}  " for part, count in counts.items()).rstrip())
+
+
+def _curve(flags: argparse.Namespace) -> None:
+    from albert_tf.analysis.curve import draw_curve
+
+    output = flags.output or Path(flags.run) / "curve.png"
+    draw_curve(flags.run, output)
+    print(output)

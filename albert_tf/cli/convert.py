@@ -1,0 +1,50 @@
+"""`albert-tf convert`: checkpoints of other implementations to run directories, and back."""
+
+from __future__ import annotations
+
+import argparse
+
+from albert_tf.choices import READ_FORMATS, WRITTEN_FORMATS
+from albert_tf.startup import quiet_start
+
+SUMMARY = "checkpoints of other implementations to run directories, and back"
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of the command."""
+    parser.add_argument(
+        "--from", dest="source", required=True, choices=[*READ_FORMATS, "run"], help="format of the input"
+    )
+    parser.add_argument(
+        "--to", dest="target", required=True, choices=["run", *WRITTEN_FORMATS], help="format of the output"
+    )
+    parser.add_argument(
+        "--input", required=True, help="checkpoint: a folder, a .tar.gz, or the weights' file"
+    )
+    parser.add_argument("--output", required=True, help="directory to write; it must not exist")
+    parser.add_argument("--vocabulary", help="SentencePiece model (the one beside the checkpoint)")
+    parser.add_argument("--config", help="JSON file with the config (the one beside the checkpoint)")
+    parser.add_argument("--partial", action="store_true", help="load the encoder only; say what is fresh")
+    parser.add_argument("--step", type=int, help="of a run's checkpoint (the newest)")
+
+
+def run(flags: argparse.Namespace) -> None:
+    """Writes the checkpoint, and prints what was left out or made up."""
+    with quiet_start():
+        from albert_tf.formats.conversion import convert
+    done = convert(
+        flags.source,
+        flags.target,
+        flags.input,
+        flags.output,
+        vocabulary=flags.vocabulary,
+        config=flags.config,
+        partial=flags.partial,
+        command=flags.command_line,
+        step=flags.step,
+    )
+    for what, names in (("not read", done.unread), ("fresh", done.fresh)):
+        for name in names:
+            print(f"{what}: {name}")
+    if done.vocabulary:
+        print(f"vocabulary: {done.vocabulary}")

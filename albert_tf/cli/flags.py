@@ -1,0 +1,85 @@
+"""Flags that several commands have, and flags made from the fields of a dataclass."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import re
+import typing
+from collections.abc import Callable
+from typing import Any
+
+from albert_tf.records import flat_fields
+from albert_tf.tokenizer_settings import TOKENIZER_DEFAULTS
+
+TEXT = "text files or globs, .gz too, or a folder of prepare"
+
+
+def paths_flag(parser: argparse.ArgumentParser, name: str, text: str, required: bool = True) -> None:
+    """A flag of several paths; given again, of further ones."""
+    parser.add_argument(name, nargs="+", action="extend", required=required, help=text)
+
+
+def tokenizer_flags(parser: argparse.ArgumentParser) -> None:
+    """How text is normalised."""
+    for name, what in (("lowercase", "case"), ("strip_accents", "accents")):
+        parser.add_argument(
+            f"--no{name}",
+            dest=name,
+            action="store_false",
+            default=argparse.SUPPRESS,
+            help=f"keep {what}; a vocabulary remembers how it was trained",
+        )
+
+
+def tokenizer_given(flags: argparse.Namespace) -> dict[str, Any]:
+    """What the command line says of how text is normalised."""
+    return {name: getattr(flags, name) for name in TOKENIZER_DEFAULTS if hasattr(flags, name)}
+
+
+def field_flags(parser: argparse.ArgumentParser, kind: type, default: str | None = None) -> None:
+    """A flag for each field of a record and of the records in it; not given, the namespace lacks it.
+
+    The help is what the docstring says of the field.
+
+    Args:
+      parser: what gets the flags.
+      kind: the dataclass.
+      default: what the help says of values that are not given; None: the fields' own.
+    """
+    for owner, field in flat_fields(kind):
+        hint = typing.get_type_hints(owner)[field.name]
+        text = _argument_texts(owner)[field.name].rstrip(".")
+        shown = default or field.default
+        text = (text if shown is None or shown is False else f"{text} ({shown})").replace("%", "%%")
+        flag: dict[str, Any] = {"help": text, "default": argparse.SUPPRESS}
+        if hint is bool:
+            flag["action"] = argparse.BooleanOptionalAction
+        else:
+            flag["type"] = _optional(hint) if typing.get_args(hint) else hint
+            flag["choices"] = field.metadata.get("choices")
+        parser.add_argument(f"--{field.name}", **flag)
+
+
+def given(flags: argparse.Namespace, kind: type) -> dict[str, Any]:
+    """The fields of a record, and of the records in it, that the command line sets."""
+    names = [field.name for _, field in flat_fields(kind)]
+    return {name: getattr(flags, name) for name in names if hasattr(flags, name)}
+
+
+def _optional(hint: Any) -> Callable[[str], Any]:
+    """The parser of a value of `hint`, some type or None: of a word, which may be "none"."""
+    (value_type,) = (part for part in typing.get_args(hint) if part is not type(None))
+
+    def parse(word: str) -> Any:
+        return None if word.lower() == "none" else value_type(word)
+
+    parse.__name__ = value_type.__name__  # for argparse's errors
+    return parse
+
+
+def _argument_texts(kind: type) -> dict[str, str]:
+    """What the docstring of a dataclass says of each field."""
+    section = (inspect.getdoc(kind) or "").partition("Args:\n")[2].partition("\n\n")[0]
+    entries = re.findall(r"^  (\w+): (.*(?:\n    .*)*)", section, re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in entries}

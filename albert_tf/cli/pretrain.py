@@ -1,0 +1,76 @@
+"""`albert-tf pretrain`: text or prepared documents to a run directory."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from albert_tf.cli.flags import TEXT, field_flags, given, paths_flag, tokenizer_flags, tokenizer_given
+from albert_tf.config import PRESETS, AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.recipes import DEFAULT_RECIPE, RECIPES, PretrainingRecipe
+from albert_tf.startup import quiet_start
+from albert_tf.tokenizer_settings import resolved_settings
+from albert_tf.training.execution import Execution
+from albert_tf.training.loop_settings import LoopSettings
+
+SUMMARY = "train a model, or resume"
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of the command."""
+    parser.add_argument("--config", required=True, help=f"a JSON file, or one of {', '.join(PRESETS)}")
+    paths_flag(parser, "--train", TEXT)
+    held_out = "to evaluate on (what prepare has held out, or else about 1 %% of the text)"
+    paths_flag(parser, "--eval", held_out, required=False)
+    parser.add_argument("--vocabulary", required=True, help="SentencePiece model; it sets vocab_size")
+    parser.add_argument("--output", required=True, help="run directory; resumed where it holds checkpoints")
+    parser.add_argument(
+        "--recipe",
+        choices=RECIPES,
+        metavar="NAME",
+        help=f"hyper-parameters (the preset's, else {DEFAULT_RECIPE}): {', '.join(RECIPES)}",
+    )
+    field_flags(parser, PretrainingRecipe, default="the recipe's")
+    parser.add_argument("--seed", type=int, default=0, help="of everything random (0)")
+    parser.add_argument("--init_from", metavar="RUN", help="run of the same widths to take the weights from")
+    parser.add_argument(
+        "--extend_positions", action="store_true", help="start further positions than RUN has at random"
+    )
+    field_flags(parser, Execution)
+    field_flags(parser, LoopSettings)
+    tokenizer_flags(parser)
+
+
+def run(flags: argparse.Namespace) -> None:
+    """Trains."""
+    with quiet_start():
+        from albert_tf.pretraining.run import pretrain
+        from albert_tf.pretraining.settings import Pretraining
+    name = flags.recipe or (flags.config if flags.config in RECIPES else DEFAULT_RECIPE)
+    pretrain(
+        Pretraining(
+            output=flags.output,
+            config=_config(flags.config),
+            recipe=RECIPES[name].replace(**given(flags, PretrainingRecipe)),
+            train=flags.train,
+            eval=flags.eval,
+            vocabulary=flags.vocabulary,
+            seed=flags.seed,
+            init_from=flags.init_from,
+            extend_positions=flags.extend_positions,
+            execution=Execution(**given(flags, Execution)),
+            loop=LoopSettings(**given(flags, LoopSettings)),
+            command=flags.command_line,
+            **resolved_settings(flags.vocabulary, tokenizer_given(flags)),
+        )
+    )
+
+
+def _config(name: str) -> AlbertConfig:
+    """A preset, or the config in a file."""
+    if name in PRESETS:
+        return PRESETS[name]
+    if not Path(name).exists():
+        raise InputError(f"--config {name} is neither a file nor one of {', '.join(PRESETS)}")
+    return AlbertConfig.from_json_file(name)

@@ -1,0 +1,304 @@
+"""What `prepare` is asked for, and where it keeps what is done: settings, unfinished work, stats.json."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import os
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import tensorflow as tf
+
+from albert_tf.choices import INPUT_FORMATS, OUTPUT_FORMATS
+from albert_tf.data.prepared import BYTES, EVAL, MOST_SHARDS, TRAIN, read_stats, shard_name, stats_path
+from albert_tf.errors import InputError, WorkFailed
+from albert_tf.text.vocabulary import Vocabulary
+
+_UNFINISHED = "unfinished"
+_SETTINGS = "settings.json"
+
+# What the counts of dropped text mean.
+_DROPPED = {
+    "dropped_invalid_json": "lines that are not JSON",
+    "dropped_without_text_field": "lines without the text field",
+    "dropped_empty": "texts that are empty",
+}
+
+# Counts in the order in which text becomes documents. A part of a long document is a document of its own.
+_IN_ORDER = (
+    "documents_read",
+    "further_parts_of_long_documents",
+    *_DROPPED,
+    "dropped_duplicate",
+    "documents",
+    "sentences",
+    "tokens",
+    "examples",
+)
+
+
+class PreparationFailed(WorkFailed):
+    """A task failed: what is finished stays, and the same command goes on from there. Or there is no text."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Preparation:
+    """A corpus to prepare, in a form that travels to other machines.
+
+    Args:
+      files: path and size of each input file.
+      output: the folder to write.
+      model: the SentencePiece vocabulary, the content of its file.
+      input_format: "lines" (a sentence a line, blank lines between documents), "document_per_line" or
+        "jsonl".
+      text_field: of "jsonl", where the text is.
+      shards: number of training shards, at most MOST_SHARDS; a shard's tokens are held in memory.
+      eval_share: share of the documents, by hash, that goes into evaluation shards.
+      dedup: whether repeated documents are dropped.
+      seed: of the documents' order, and of examples.
+      lowercase: as the vocabulary was trained.
+      strip_accents: as the vocabulary was trained.
+      format: "documents", or "examples" with masks and pairs in them.
+      seq_length: of examples, tokens.
+      max_predictions: of examples, masked tokens at most; None for ceil(0.15 · seq_length).
+      dupe_factor: how many examples are made of the same training text; of evaluation text one.
+    Raises:
+      ValueError: a value is impossible.
+    """
+
+    files: tuple[tuple[str, int], ...]
+    output: str
+    model: bytes = dataclasses.field(repr=False)
+    input_format: str = "lines"
+    text_field: str = "text"
+    shards: int = 16
+    eval_share: float = 0.0
+    dedup: bool = False
+    seed: int = 0
+    lowercase: bool = True
+    strip_accents: bool = True
+    format: str = "documents"
+    seq_length: int = 512
+    max_predictions: int | None = None
+    dupe_factor: int = 10
+
+    def __post_init__(self) -> None:
+        for name, choices in (("input_format", INPUT_FORMATS), ("format", OUTPUT_FORMATS)):
+            if getattr(self, name) not in choices:
+                raise InputError(f"{name}={getattr(self, name)!r} is none of {', '.join(choices)}")
+        for name in ("shards", "dupe_factor"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name}={getattr(self, name)} must be at least 1")
+        if self.shards > MOST_SHARDS:
+            raise InputError(f"shards={self.shards} must be at most {MOST_SHARDS}")
+        if not 0 <= self.eval_share < 1:
+            raise InputError(f"eval_share={self.eval_share} must be at least 0 and below 1")
+
+    @functools.cached_property
+    def vocabulary(self) -> Vocabulary:
+        """The vocabulary in model."""
+        return Vocabulary.from_bytes(self.model)
+
+    @property
+    def shard_counts(self) -> dict[str, int]:
+        """How many shards each split has."""
+        held_out = max(1, round(self.shards * self.eval_share)) if self.eval_share else 0
+        return {TRAIN: self.shards, EVAL: held_out}
+
+    @property
+    def shard_names(self) -> list[str]:
+        """The files to make."""
+        return [shard_name(split, i, n) for split, n in self.shard_counts.items() for i in range(n)]
+
+    @property
+    def eval_shards(self) -> list[str]:
+        """Those of them with held-out documents."""
+        return [name for name in self.shard_names if name.startswith(f"{EVAL}-")]
+
+    def settings(self) -> dict[str, Any]:
+        """All that decides about the content, for stats.json."""
+        values = dataclasses.asdict(self)
+        del values["output"], values["model"]
+        if self.format == "documents":
+            for name in ("seq_length", "max_predictions", "dupe_factor"):
+                del values[name]
+        return {
+            **values,
+            "files": [list(file) for file in self.files],
+            "vocabulary": self.vocabulary.fingerprint,
+        }
+
+    def unfinished(self, *names: str) -> str:
+        """A path in the folder of what is not done yet."""
+        return os.path.join(self.output, _UNFINISHED, *names)  # noqa: PTH118, of any filesystem
+
+    def shard_path(self, name: str) -> str:
+        """Where a finished shard lies."""
+        return os.path.join(self.output, name)  # noqa: PTH118
+
+
+def begin(plan: Preparation) -> str:
+    """Makes the output folder ready, and says in a word what is there.
+
+    A setting that an older version did not write down yet has its default.
+
+    Returns:
+      "new", "goes on", "done", "starts over" (other settings) or "has lost shards" (all are made again).
+
+    Raises:
+      ValueError: the folder holds a corpus prepared with other settings, or a damaged stats.json.
+      FileExistsError: it is a file.
+    """
+    if tf.io.gfile.exists(plan.output) and not tf.io.gfile.isdir(plan.output):
+        raise FileExistsError(f"{plan.output} is not a folder: name another --output")
+    settings = plan.settings()
+    fields = {field.name: field.default for field in dataclasses.fields(plan)}
+    defaults = {name: value for name, value in fields.items() if value is not dataclasses.MISSING}
+    if tf.io.gfile.exists(stats_path(plan.output)):
+        stats = read_stats(plan.output)
+        made_with = {**defaults, **stats["settings"]}
+        differing = [
+            f"{name} is {made_with.get(name)!r} there and {value!r} here"
+            for name, value in settings.items()
+            if made_with.get(name) != value
+        ]
+        if differing:
+            raise InputError(
+                f"{plan.output} holds a corpus prepared with other settings: {'; '.join(differing)}. "
+                "Name another --output, or delete that one"
+            )
+        if all(tf.io.gfile.exists(plan.shard_path(name)) for name in stats["shards"]):
+            return "done"
+        tf.io.gfile.remove(stats_path(plan.output))  # what it was made of is there no longer
+        tf.io.gfile.makedirs(plan.unfinished())
+        write_json(plan.unfinished(_SETTINGS), settings)
+        return "has lost shards"
+    path = plan.unfinished(_SETTINGS)
+    there = read_json(path)
+    if there is not None and {**defaults, **there} == {**defaults, **settings}:
+        return "goes on"
+    if there is not None:
+        for name in tf.io.gfile.listdir(plan.output):
+            if name.startswith((f"{TRAIN}-", f"{EVAL}-")):
+                tf.io.gfile.remove(plan.shard_path(name))
+        tf.io.gfile.rmtree(plan.unfinished())
+    tf.io.gfile.makedirs(plan.unfinished())
+    write_json(path, settings)
+    return "new" if there is None else "starts over"
+
+
+def has_finished_tasks(plan: Preparation) -> bool:
+    """Whether a second start would go on from something."""
+    folder = plan.unfinished()
+    names = tf.io.gfile.listdir(folder) if tf.io.gfile.exists(folder) else []
+    return any(name.endswith(".json") and name != _SETTINGS for name in names)
+
+
+@contextmanager
+def nothing_left_of_a_failure(plan: Preparation) -> Iterator[None]:
+    """Removes the folders that the block has made if it fails before any task is finished."""
+    made, folder = [], plan.output
+    while folder and not tf.io.gfile.exists(folder):
+        made.append(folder)
+        folder = os.path.dirname(folder)  # noqa: PTH120
+    try:
+        yield
+    except Exception:
+        if not has_finished_tasks(plan):
+            if tf.io.gfile.exists(plan.unfinished()):
+                tf.io.gfile.rmtree(plan.unfinished())
+            for folder in made:
+                if tf.io.gfile.exists(folder) and not tf.io.gfile.listdir(folder):
+                    tf.io.gfile.rmtree(folder)
+        raise
+
+
+def finish(plan: Preparation) -> dict[str, Any]:
+    """Writes stats.json from what the tasks have counted, and removes what is no longer needed.
+
+    Returns:
+      The content of stats.json.
+    Raises:
+      PreparationFailed: there is not one document; then no shard is left.
+    """
+    counts: Counter[str] = Counter()
+    shards: dict[str, Any] = {}
+    for name in sorted(tf.io.gfile.listdir(plan.unfinished())):
+        if name.startswith("run-") and name.endswith(".json"):
+            counts.update((read_json(plan.unfinished(name)) or {})["counts"])
+    for name in plan.shard_names:
+        shards[name] = read_json(plan.unfinished(f"{name}.json"))
+        counts["dropped_duplicate"] += shards[name].pop("dropped_duplicate")
+        counts.update({what: count for what, count in shards[name].items() if what != BYTES})
+    if not counts["documents"]:
+        for name in plan.shard_names:
+            tf.io.gfile.remove(plan.shard_path(name))
+        tf.io.gfile.rmtree(plan.unfinished())
+        raise PreparationFailed(_without_documents(plan, counts))
+    stats = {
+        "format": plan.format,
+        "vocabulary": plan.vocabulary.fingerprint,
+        "lowercase": plan.lowercase,
+        "strip_accents": plan.strip_accents,
+        "counts": dict(sorted(counts.items())),
+        "shards": shards,
+        "settings": plan.settings(),
+    }
+    write_json(stats_path(plan.output), stats)
+    tf.io.gfile.rmtree(plan.unfinished())
+    return stats
+
+
+def shown(counts: Mapping[str, int]) -> str:
+    """Counts as a line for people: what was read, what was split or dropped, what is left."""
+    return ", ".join(f"{name} {counts[name]:,}" for name in _IN_ORDER if name in counts)
+
+
+def _without_documents(plan: Preparation, counts: Counter[str]) -> str:
+    """Why there may be no documents, and what to do."""
+    files = [file for file, _ in plan.files]
+    named = ", ".join(files[:3]) + (f" and {len(files) - 3} more files" if len(files) > 3 else "")
+    dropped = [f"{name} {counts[name]:,} ({what})" for name, what in _DROPPED.items() if counts[name]]
+    form = f"input_format={plan.input_format}"
+    if plan.input_format == "jsonl":
+        form += f", text_field={plan.text_field}"
+    return (
+        f"no documents in {named}, read with {form}: {', '.join(dropped) or 'no text in it'}; "
+        "name other files or another format"
+    )
+
+
+@contextmanager
+def whole_file(path: str, temporary_folder: str) -> Iterator[str]:
+    """A name to write under; the file gets its final name when the block ends well."""
+    temporary = os.path.join(temporary_folder, f"{uuid.uuid4().hex}.tmp")  # noqa: PTH118
+    try:
+        yield temporary
+        tf.io.gfile.rename(temporary, path, overwrite=True)
+    finally:
+        if tf.io.gfile.exists(temporary):
+            tf.io.gfile.remove(temporary)
+
+
+def write_json(path: str, value: Any) -> None:
+    """Writes a JSON file, whole or not at all."""
+    with whole_file(path, os.path.dirname(path)) as temporary, tf.io.gfile.GFile(temporary, "w") as file:  # noqa: PTH120
+        file.write(json.dumps(value, indent=2) + "\n")
+
+
+def read_json(path: str) -> Any:
+    """What is in a JSON file of unfinished work, None where there is none; ValueError where it is damaged."""
+    if not tf.io.gfile.exists(path):
+        return None
+    with tf.io.gfile.GFile(path, "rb") as file:
+        content = file.read()
+    try:
+        return json.loads(content)
+    except ValueError:
+        folder = os.path.dirname(path)  # noqa: PTH120
+        raise InputError(f"{path} is damaged: delete {folder} and type the same command again") from None

@@ -1,0 +1,92 @@
+"""What could be held out of a corpus, to be evaluated on and not trained on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.data.documents import HASHES
+from albert_tf.data.shares import BY_HASH, BY_POSITION, Share
+from albert_tf.data.sources import (
+    Inputs,
+    check_divisible,
+    corpus_bytes,
+    corpus_files,
+    find_inputs,
+    hashed_documents,
+)
+from albert_tf.text.raw.checks import check_text_files
+from albert_tf.text.vocabulary import Vocabulary
+
+HELD_OUT_SHARE = 0.01
+MOST_HELD_OUT = 0.25  # of the text, where documents are so large that a hundredth cannot be had
+
+# A corpus up to this is looked at as a whole to choose what of it is held out, which takes seconds. In bytes.
+SMALL_CORPUS = 1 << 26
+
+# Text that is evaluated on, in bytes: enough for the third digit of a loss, and little enough for the memory.
+MOST_EVALUATED = 1 << 24
+
+PathLike = str | os.PathLike[str]
+
+
+def held_out_shares(
+    inputs: PathLike | Iterable[PathLike],
+    vocabulary: PathLike,
+    lowercase: bool,
+    strip_accents: bool,
+) -> Iterator[tuple[Share, str]]:
+    """What could be held out of a corpus, the best first: a hundredth of the text, or as little as there is.
+
+    Whole documents, those of the lowest hashes, while they are no more than MOST_HELD_OUT of the text; then
+    the end of each document. A corpus of more than SMALL_CORPUS bytes is not looked at: of that a hundredth
+    of the documents serves.
+
+    Args:
+      inputs: text or prepared documents, as `pretraining_dataset` reads them.
+      vocabulary: what prepared documents must have been made with.
+      lowercase: likewise.
+      strip_accents: likewise.
+    Returns:
+      Shares, each with what it is in words. Whether examples come of a share is yet to be seen.
+    Raises:
+      ValueError: the inputs hold finished examples, or a file is not text or damaged.
+    """
+    found = find_inputs(inputs, Vocabulary.from_file(vocabulary), lowercase, strip_accents)
+    check_divisible(found)
+    if corpus_bytes(found.files) > SMALL_CORPUS:
+        yield Share(BY_HASH, 0.0, HELD_OUT_SHARE), f"{HELD_OUT_SHARE:.0%} of the documents"
+        return
+    if found.kind == "text":
+        check_text_files(found.files)
+    hashes, sizes = _hashes_and_sizes(found)
+    if len(hashes) == 0:
+        return
+    distinct, first = np.unique(hashes, return_index=True)
+    documents = np.append(first[1:], len(hashes))  # up to and with each of the distinct hashes
+    text = np.cumsum(sizes)[documents - 1] / np.sum(sizes)
+    wanted = [HELD_OUT_SHARE * 2**n for n in range(6)]
+    for last in dict.fromkeys(np.searchsorted(text, wanted).tolist()):
+        if text[last] <= MOST_HELD_OUT:
+            what = f"{documents[last]:,} of {len(hashes):,} documents, {text[last]:.1%} of the text"
+            yield Share(BY_HASH, 0.0, (int(distinct[last]) + 1) / HASHES), what
+    for size in wanted:
+        yield Share(BY_POSITION, 1 - size, 1.0), f"the last {size:.0%} of each document"
+
+
+def evaluated_share(held_out: Share, inputs: PathLike | Iterable[PathLike]) -> Share:
+    """What is evaluated on of a corpus' held-out share: all of it, or about MOST_EVALUATED bytes."""
+    return held_out.at_most(MOST_EVALUATED / max(corpus_bytes(corpus_files(inputs)), 1))
+
+
+def _hashes_and_sizes(inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
+    """The hash of each document, ascending, and its bytes."""
+    documents = tf.data.Dataset.from_tensor_slices(inputs.files).flat_map(hashed_documents(inputs))
+    hashes, sizes = np.zeros([0], np.int64), np.zeros([0], np.int64)
+    for some, texts in documents.map(lambda text, number: (number, tf.strings.length(text))).batch(1024):
+        hashes, sizes = np.append(hashes, some.numpy()), np.append(sizes, texts.numpy())
+    order = np.argsort(hashes, kind="stable")
+    return hashes[order], sizes[order]

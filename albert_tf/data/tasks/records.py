@@ -1,0 +1,152 @@
+"""What the readers give: one record an example, each with the place in its file that errors name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from albert_tf.errors import InputError
+
+
+class TextRecord(NamedTuple):
+    """A text or a pair of texts, and perhaps a label."""
+
+    file: str
+    line: int  # where the row begins, from 1
+    id: str  # of the file's id column, or the row's number from 0
+    text: str
+    text_pair: str | None
+    label: str | None  # as the file spells it
+
+    @property
+    def where(self) -> str:
+        """The place in the file."""
+        return f"{self.file}:{self.line}"
+
+
+class TaggedRecord(NamedTuple):
+    """A sentence of words, and perhaps a tag for each."""
+
+    file: str
+    line: int  # of the first word, from 1
+    words: tuple[str, ...]
+    tags: tuple[str, ...] | None
+
+    @property
+    def where(self) -> str:
+        """The place in the file."""
+        return f"{self.file}:{self.line}"
+
+
+class ChoiceRecord(NamedTuple):
+    """A question on a context with options to choose from."""
+
+    where: str  # the place in the file
+    id: str
+    group: str  # "middle" or "high" of RACE, else ""
+    context: str
+    question: str
+    options: tuple[str, ...]
+    label: int | None  # the right option, from 0
+
+
+class Answer(NamedTuple):
+    """A span of a context."""
+
+    text: str
+    start: int  # its first character
+
+
+class QuestionRecord(NamedTuple):
+    """A question on a context that perhaps holds its answer."""
+
+    where: str  # the place in the file
+    id: str
+    question: str
+    context: str
+    answers: tuple[Answer, ...]  # none where the question is impossible or the file has no answers
+    is_impossible: bool
+
+
+def label_names(records: Sequence[TextRecord]) -> tuple[str, ...]:
+    """The labels there are, sorted, whole numbers by their value.
+
+    Raises:
+      InputError: a row has none, or all have the same.
+    """
+    names = {label_of(record) for record in records}
+    if len(names) == 1:
+        raise InputError(f"{records[0].file}: the only label is {min(names)!r}: there is nothing to learn")
+    numbers = all(name.removeprefix("-").isdecimal() for name in names)
+    return tuple(sorted(names, key=(lambda name: (int(name), name)) if numbers else None))
+
+
+def label_ids(records: Sequence[TextRecord], labels: Sequence[str]) -> list[int]:
+    """The number of each record's label.
+
+    Args:
+      records: what to look up.
+      labels: in the order of the logits.
+    Raises:
+      InputError: a label is missing or none of these.
+    """
+    numbers = {label: number for number, label in enumerate(labels)}
+    return [lookup(numbers, label_of(record), record.where) for record in records]
+
+
+def lookup(numbers: dict[str, int], label: str, where: str) -> int:
+    """The number of a label; an InputError names the place of one that there is not."""
+    if label not in numbers:
+        raise InputError(f"{where}: label {shown(label)} is none of {', '.join(map(repr, numbers))}")
+    return numbers[label]
+
+
+def scores(records: Sequence[TextRecord]) -> list[float]:
+    """The labels of regression.
+
+    Raises:
+      InputError: a label is missing or not a finite number.
+    """
+    return list(_scores(records))
+
+
+def _scores(records: Sequence[TextRecord]) -> Iterator[float]:
+    for record in records:
+        label = label_of(record)
+        try:
+            score = float(label)
+        except ValueError:
+            score = float("nan")
+        if not abs(score) < float("inf"):
+            raise InputError(f"{record.where}: label {shown(label)} is not a finite number")
+        yield score
+
+
+def tag_names(records: Sequence[TaggedRecord]) -> tuple[str, ...]:
+    """The tags there are, sorted, but "O" (no entity) first.
+
+    Raises:
+      InputError: a sentence has none.
+    """
+    names = {tag for record in records for tag in tags_of(record)}
+    return tuple(sorted(names, key=lambda name: (name != "O", name)))
+
+
+def tags_of(record: TaggedRecord) -> tuple[str, ...]:
+    """The tags of a sentence; an InputError names the place of one without."""
+    if record.tags is None:
+        raise InputError(f"{record.where}: words without tags: a column of tags must be the last")
+    return record.tags
+
+
+def label_of(record: TextRecord) -> str:
+    """The label of a row; an InputError names the place of one without."""
+    if not record.label:
+        raise InputError(f"{record.where}: the row has no label")
+    return record.label
+
+
+def shown(value: object) -> str:
+    """A value in an error's one line, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"

@@ -1,0 +1,105 @@
+"""Tokenised examples in memory: spans of one run of tokens, with what is to be learnt of each."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+
+TEXTS_AT_ONCE = 1024
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TokenRows:
+    """N examples, each a sequence (or C of them, one a choice) of one or two segments (G).
+
+    Texts are stored once, however many examples have them: a passage for all of its questions.
+
+    Args:
+      tokens: all texts one after the other, int32 [T].
+      starts: the first token of each segment, int64 [N, G] or [N, C, G].
+      lengths: the tokens of each segment, int32 of the same shape.
+      features: further tensors of a batch by name, [N] each.
+      token_labels: label of each token, int32 [T], -1 for none; None where labels are not of tokens.
+    """
+
+    tokens: np.ndarray
+    starts: np.ndarray
+    lengths: np.ndarray
+    features: Mapping[str, np.ndarray]
+    token_labels: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        """The number of examples, N."""
+        return len(self.starts)
+
+    @property
+    def packed_lengths(self) -> np.ndarray:
+        """The longest sequence of each example with its special tokens, int64 [N]; not trimmed."""
+        lengths = self.lengths.sum(axis=-1, dtype=np.int64) + self.lengths.shape[-1] + 1
+        return lengths.reshape(len(self), -1).max(axis=1)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Tokenised:
+    """Texts as tokens, one text after the other.
+
+    Args:
+      tokens: int32 [T].
+      splits: where each text begins and the last one ends, int64 [texts + 1].
+    """
+
+    tokens: np.ndarray
+    splits: np.ndarray
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each text, int32 [texts]."""
+        return np.diff(self.splits).astype(np.int32)
+
+
+def tokenised(
+    tokenize: Callable[..., tf.RaggedTensor], *texts: Sequence[str], at_once: int = TEXTS_AT_ONCE
+) -> Tokenised:
+    """Texts as the graph of a model's inputs tokenises them, many at a time.
+
+    Args:
+      tokenize: string [B] (or several of them) → int32 [B, (tokens)].
+      *texts: one sequence for each argument of `tokenize`.
+      at_once: texts of a block, B.
+    """
+    blocks = [np.zeros(0, np.int32)]
+    lengths = [np.zeros(0, np.int64)]
+    for block in tokenised_blocks(tokenize, *texts, at_once=at_once):
+        blocks.append(block.flat_values.numpy())
+        lengths.append(block.row_lengths().numpy())
+    return Tokenised(np.concatenate(blocks), splits_of(np.concatenate(lengths)))
+
+
+def tokenised_blocks(tokenize: Callable[..., object], *texts: Sequence[str], at_once: int) -> tf.data.Dataset:
+    """What a function of blocks of texts gives, in order; texts as in `tokenised`."""
+    with tf.device("CPU:0"):
+        columns = tuple(tf.constant([utf8(text) for text in column], tf.string) for column in texts)
+        dataset = tf.data.Dataset.from_tensor_slices(columns).batch(at_once)
+        return dataset.map(tokenize, tf.data.AUTOTUNE).prefetch(1)
+
+
+def utf8(text: str) -> bytes:
+    """The bytes of a text; what UTF-8 has none for (JSON's lone surrogates) becomes ?."""
+    return text.encode("utf-8", "replace")
+
+
+def splits_of(lengths: np.ndarray) -> np.ndarray:
+    """Where rows of these lengths begin and the last one ends, int64 [rows + 1]."""
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+
+
+def check_length(name: str, value: int, least: int) -> int:
+    """A length in tokens; an InputError where it is below the least that it can be."""
+    if value < least:
+        raise InputError(f"{name}={value} is too short: at least {least} tokens are needed here")
+    return value

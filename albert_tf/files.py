@@ -1,0 +1,150 @@
+"""Files that appear whole under their name or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from albert_tf.errors import InputError, is_tensorflows
+
+
+@contextlib.contextmanager
+def writing(path: Path, temporary: Path) -> Iterator[None]:
+    """Has errors of the system name what is written: errno and filename say which disk is full.
+
+    Python names no file in what `write` raises; TensorFlow's errors are not OSErrors, though their text ends
+    as those do.
+
+    Args:
+      path: the name that the user knows.
+      temporary: what is written meanwhile, a file or a folder.
+    """
+    try:
+        yield
+    except OSError as error:
+        names = [Path(os.fsdecode(name)) for name in (error.filename, error.filename2) if name is not None]
+        if error.errno is None or not (names == [] or any(name.is_relative_to(temporary) for name in names)):
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    except Exception as error:
+        message = str(getattr(error, "message", "")) if is_tensorflows(error) else ""
+        number = next((number for number in errno.errorcode if f"; {os.strerror(number)}" in message), None)
+        if number is None or str(temporary) not in message:
+            raise
+        raise OSError(number, os.strerror(number), str(path)) from error
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A name to write a file under; it gets its own when the block ends, and vanishes when it raises.
+
+    Args:
+      path: the file; its folder exists. One that is there is replaced.
+    Raises:
+      OSError: it cannot be written; it names `path`.
+    """
+    temporary = path.with_name(f".{path.name}.writing-{os.getpid()}")
+    try:
+        with writing(path, temporary):
+            yield temporary
+            temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_file(path: Path, content: str) -> None:
+    """Writes a text file, whole or not at all; its folder exists, and a file that is there is replaced."""
+    with whole_file(path) as temporary:
+        temporary.write_text(content, encoding="utf-8")
+
+
+def write_json(path: Path, values: Mapping[str, Any]) -> None:
+    """Writes an object as JSON, a key a line, whole or not at all."""
+    write_file(path, json.dumps(dict(values), indent=2, ensure_ascii=False) + "\n")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; ValueError, with the file's name, where it holds none."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not a JSON file: {error}") from error
+    if not isinstance(values, dict):
+        raise InputError(f"{path} must hold a JSON object, not a {type(values).__name__}")
+    return values
+
+
+def sync(path: Path) -> None:
+    """Returns once the disk has a file's content, or a folder's names, as a power cut leaves them."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def new_directory(path: Path) -> Iterator[Path]:
+    """A temporary folder whose content appears at `path` when the block ends, and vanishes when it raises.
+
+    A folder that is there already stays, since it may be a mount or a link; the temporary one is then in it.
+
+    Args:
+      path: the folder to be; it does not exist yet, or is empty.
+    Yields:
+      The folder to write into.
+    Raises:
+      FileExistsError: there is something at `path`.
+      OSError: something cannot be written; it names `path`.
+    """
+    path = path.absolute()  # "." has no name to derive another from
+    unfinished = f".{path.name}.writing-"
+    is_there = os.path.lexists(path)
+    if is_there and not (
+        path.is_dir() and all(entry.name.startswith(unfinished) for entry in path.iterdir())
+    ):
+        raise FileExistsError(f"{path} exists already: name another place")
+    place = path if is_there else path.parent
+    place.mkdir(parents=True, exist_ok=True)
+    temporary = place / f"{unfinished}{os.getpid()}"
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir()
+    try:
+        with writing(path, temporary):
+            yield temporary
+            if is_there:
+                for entry in temporary.iterdir():
+                    entry.rename(path / entry.name)
+            else:
+                temporary.rename(path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def sole_use(folder: Path) -> Iterator[None]:
+    """Keeps other processes that ask for the same folder out while the block runs.
+
+    Args:
+      folder: the folder; it exists.
+    Raises:
+      BlockingIOError: another process is using it.
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BlockingIOError(
+                f"{folder} is in use by another process: wait for its end, or name another place"
+            ) from None
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,162 @@
+"""Hyper-parameters of fine-tuning: those of the paper by task, and those for one's own data."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.recipes import check_fields
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class QuestionSettings:
+    """How long contexts become windows, and spans of them answers; the defaults are the paper's.
+
+    Args:
+      doc_stride: tokens from one window to the next.
+      max_query_length: tokens of a question, of which the first ones stay.
+      max_answer_length: of an answer, in tokens.
+      n_best: answers that are kept of each question.
+
+    Raises:
+      InputError: a value is impossible; the message names it.
+    Source: Lan et al. 2020, A.4; google-research/albert, run_squad_v1.py.
+    """
+
+    doc_stride: int = 128
+    max_query_length: int = 64
+    max_answer_length: int = 30
+    n_best: int = 20
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FinetuningRecipe:
+    """Everything but the network's shape that decides how a model is fine-tuned, by AdamW.
+
+    Args:
+      learning_rate: rate that the warm-up climbs to, and that then falls to 0 along a line.
+      batch_size: examples an update, over all devices.
+      steps: updates; None: as many as `epochs` makes.
+      epochs: times to go over the examples; None where steps are given.
+      warmup_steps: updates of linear warm-up; None: a tenth of the steps.
+      seq_length: longest sequence in tokens, S.
+      dropout: of hidden states and attention.
+      classifier_dropout: before the classifier.
+      weight_decay: of all but LayerNorms and biases.
+      beta_1: decay rate of the gradient's running mean.
+      beta_2: decay rate of the squared gradient's running mean.
+      epsilon: the optimizer's.
+      clip_norm: largest global norm of the gradients; None leaves them as they are.
+
+    Raises:
+      InputError: a value is impossible; the message names it.
+    Source: of the defaults google-research/albert, optimization.py.
+    """
+
+    learning_rate: float
+    batch_size: int
+    seq_length: int
+    steps: int | None = None
+    epochs: float | None = None
+    warmup_steps: int | None = None
+    dropout: float = 0.0
+    classifier_dropout: float = 0.1
+    weight_decay: float = 0.01
+    beta_1: float = 0.9
+    beta_2: float = 0.999
+    epsilon: float = 1e-6
+    clip_norm: float | None = 1.0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if (self.steps is None) == (self.epochs is None):
+            raise InputError(
+                f"steps={self.steps} and epochs={self.epochs}: one of them says when to stop, not both"
+            )
+        if self.warmup_steps is not None and not 0 <= self.warmup_steps <= (self.steps or math.inf):
+            raise InputError(
+                f"warmup_steps={self.warmup_steps} must lie between 0 and steps={self.steps}: set both (what "
+                "is not set is the recipe's)"
+            )
+
+    def replace(self, **changes: Any) -> FinetuningRecipe:
+        """A new recipe with some fields changed; steps take the place of epochs and these of steps."""
+        for name, other in (("steps", "epochs"), ("epochs", "steps")):
+            if changes.get(name) is not None:
+                changes = {other: None, **changes}
+        return dataclasses.replace(self, **changes)
+
+    def in_steps(self, examples: int) -> FinetuningRecipe:
+        """The same for so many examples, with numbers for the steps and those of the warm-up.
+
+        Args:
+          examples: of the training data, at least 1.
+        Raises:
+          InputError: the warm-up is longer than the training.
+        """
+        steps = self.steps or max(1, round((self.epochs or 0) * examples / self.batch_size))
+        warmup_steps = round(steps / 10) if self.warmup_steps is None else self.warmup_steps
+        return self.replace(steps=steps, warmup_steps=warmup_steps)
+
+    def network(self, config: AlbertConfig) -> AlbertConfig:
+        """The network with the recipe's dropouts."""
+        return config.replace(
+            hidden_dropout_prob=self.dropout,
+            attention_probs_dropout_prob=self.dropout,
+            classifier_dropout_prob=self.classifier_dropout,
+        )
+
+
+def _paper(
+    learning_rate: float,
+    batch_size: int,
+    dropout: float,
+    classifier_dropout: float,
+    steps: int,
+    warmup_steps: int,
+    seq_length: int,
+) -> FinetuningRecipe:
+    """A line of the paper's table, in the order of its columns."""
+    return FinetuningRecipe(
+        learning_rate=learning_rate,
+        batch_size=batch_size,
+        dropout=dropout,
+        classifier_dropout=classifier_dropout,
+        steps=steps,
+        warmup_steps=warmup_steps,
+        seq_length=seq_length,
+    )
+
+
+# Devlin et al. 2019, A.3, has these rates and batches, with up to four epochs; small sets want more of
+# them (Zhang et al. 2021, "Revisiting few-sample BERT fine-tuning").
+_OWN = FinetuningRecipe(learning_rate=3e-5, batch_size=16, epochs=5.0, seq_length=256)
+
+# By task. Lan et al. 2020, A.4: learning rate, batch size, ALBERT dropout, classifier dropout,
+# steps, warm-up steps, length.
+RECIPES: dict[str, FinetuningRecipe] = {
+    "cola": _paper(1e-5, 16, 0.0, 0.1, 5336, 320, 512),
+    "sts-b": _paper(2e-5, 16, 0.0, 0.1, 3598, 214, 512),
+    "sst-2": _paper(1e-5, 32, 0.0, 0.1, 20935, 1256, 512),
+    "mnli": _paper(3e-5, 128, 0.0, 0.1, 10000, 1000, 512),
+    "qnli": _paper(1e-5, 32, 0.0, 0.1, 33112, 1986, 512),
+    "qqp": _paper(5e-5, 128, 0.1, 0.1, 14000, 1000, 512),
+    "rte": _paper(3e-5, 32, 0.1, 0.1, 800, 200, 512),
+    "mrpc": _paper(2e-5, 32, 0.0, 0.1, 800, 200, 512),
+    "wnli": _paper(2e-5, 16, 0.1, 0.1, 2000, 250, 512),
+    "squad-v1.1": _paper(5e-5, 48, 0.0, 0.1, 3649, 365, 384),
+    "squad-v2.0": _paper(3e-5, 48, 0.0, 0.1, 8144, 814, 512),
+    "race": _paper(2e-5, 32, 0.1, 0.1, 12000, 1000, 512),
+    # google-research/albert, README: RACE with the models of version 2.
+    "race-v2": _paper(1e-5, 32, 0.0, 0.1, 12000, 1000, 512),
+    "classification": _OWN,
+    "regression": _OWN,
+    "tagging": _OWN,
+    "multiple_choice": _OWN.replace(seq_length=512),
+}

@@ -1,0 +1,208 @@
+"""`convert`: checkpoints of other implementations to run directories, and back."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import tempfile
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from albert_tf.checkpoints.run import (
+    VOCABULARY,
+    build_model,
+    check_finite,
+    check_run_vocabulary,
+    load,
+    read_task,
+    read_tokenizer,
+    save,
+    vocabulary_path,
+)
+from albert_tf.checkpoints.steps import PathLike, newest_checkpoint
+from albert_tf.checkpoints.vocabulary import vocabulary_problems
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.files import new_directory
+from albert_tf.formats import google, huggingface
+from albert_tf.formats.hub import hub_source
+from albert_tf.formats.locations import (
+    find_vocabulary,
+    google_files,
+    only,
+    safetensors_file,
+    unpacked,
+)
+from albert_tf.formats.rebuilt_vocabulary import FAST_TOKENIZER, with_rebuilt_vocabulary
+from albert_tf.formats.safetensors import open_safetensors
+from albert_tf.formats.tensor_bundle import open_bundle
+from albert_tf.formats.transfer import Source, compare, read_value
+from albert_tf.tokenizer_settings import TOKENIZER, remember_settings, resolved_settings
+
+
+class Conversion(NamedTuple):
+    """What a conversion left out and made up, by name, and what became of the vocabulary."""
+
+    unread: list[str]  # tensors of the source that nothing here needs
+    fresh: list[str]  # variables that the source did not have, initialised at random
+    vocabulary: str = ""  # of a run, where it came from, or why it has none
+
+
+def convert(
+    source: str,
+    target: str,
+    input: PathLike,
+    output: PathLike,
+    vocabulary: PathLike | None = None,
+    config: PathLike | None = None,
+    partial: bool = False,
+    command: str = "",
+    step: int | None = None,
+) -> Conversion:
+    """Writes a checkpoint of one format in another; nothing is written where it fails.
+
+    Args:
+      source: "google", "huggingface", "hub" or "run".
+      target: "run"; or, from a run, "google" or "huggingface".
+      input: the folder or the .tar.gz that the checkpoint was published in, or the file with its weights.
+      output: the folder to make.
+      vocabulary: SentencePiece model; None takes the one beside the checkpoint, if there is one.
+      config: JSON file with the config; None takes the one beside the checkpoint.
+      partial: whether to take the encoder only, and start what it misses afresh.
+      command: the command line, for recipe.json.
+      step: of a run's checkpoint; None: the newest.
+    Returns:
+      What was left out and made up, and where the vocabulary comes from.
+    Raises:
+      FileNotFoundError: the checkpoint, its config or the vocabulary is missing.
+      FileExistsError: there is something at `output`.
+      ValueError: the conversion is unknown, the checkpoint is damaged, holds NaN or does not fit its config
+        or its vocabulary, or the target has no form for this network.
+    """
+    to_run = source in READERS and target == "run"
+    if not to_run and not (source == "run" and target in WRITERS):
+        known = ", ".join([f"{name} to run" for name in READERS] + [f"run to {name}" for name in WRITERS])
+        raise InputError(f"no conversion from {source} to {target}: there are {known}")
+    # Also found when it comes to writing, but reading a large checkpoint takes a while.
+    if Path(output).exists():
+        raise FileExistsError(f"{Path(output).absolute()} exists already: name another place")
+    for what, path in (("vocabulary", vocabulary), ("config", config)):
+        if path is not None and not Path(path).is_file():
+            raise FileNotFoundError(f"{path} is not a file: the {what} is missing")
+    if not to_run:
+        if partial or config is not None:
+            raise InputError("a run has a config and is converted whole: leave out config and partial")
+        _write(WRITERS[target], Path(input), Path(output), vocabulary, step)
+        return Conversion([], [])
+    if step is not None:
+        raise InputError(f"step={step} is of a run's checkpoint: leave it out")
+    with unpacked(Path(input)) as path, tempfile.TemporaryDirectory() as scratch:
+        found = READERS[source](path, Path(config) if config else None, partial)
+        found, told = _with_vocabulary(found, vocabulary, Path(scratch))
+        model, done = _read(found, partial)
+        recipe: dict[str, Any] = {"converted_from": source, "input": str(input), "command": command}
+        recipe |= {"unread": done.unread, "fresh": done.fresh}
+        done = done._replace(vocabulary=told)
+        recipe["versions"] = {name: metadata.version(name) for name in ("tensorflow", "tf_keras", "numpy")}
+        save(model, output, found.vocabulary, tokenizer=found.tokenizer, recipe=recipe, task=found.task)
+    return done
+
+
+def _with_vocabulary(source: Source, given: PathLike | None, scratch: Path) -> tuple[Source, str]:
+    """A source with its vocabulary as a file, and what to tell of it."""
+    if given is not None:
+        return source._replace(vocabulary=Path(given)), str(given)
+    if source.vocabulary is not None:
+        return source, source.vocabulary.name
+    if source.rebuilt is None:
+        return source, f"none: {source.no_vocabulary}; --vocabulary names one"
+    path = scratch / VOCABULARY
+    path.write_bytes(source.rebuilt)
+    return source._replace(vocabulary=path), f"rebuilt from {FAST_TOKENIZER}"
+
+
+def _read(source: Source, partial: bool) -> tuple[Any, Conversion]:
+    """The model in a checkpoint; one error that names all that does not fit."""
+    problems, unread, fresh = compare(source, partial)
+    if source.vocabulary is not None:
+        problems += vocabulary_problems(source.vocabulary, source.config.vocab_size)
+    if problems:
+        raise InputError(f"{source.tensors.origin}: {'; '.join(problems)}")
+    model = build_model(source.config, source.task, functools.partial(read_value, source))
+    return model, Conversion(unread, fresh)
+
+
+def _from_google(path: Path, config: Path | None, partial: bool) -> Source:
+    prefix, folder = google_files(path)
+    tensors = open_bundle(prefix)
+    config = config or only(folder, "albert_config*.json", "assets/albert_config*.json")
+    shape = AlbertConfig.from_json_file(config)
+    return google.google_source(tensors, shape, partial, find_vocabulary(folder))
+
+
+def _from_hugging_face(path: Path, config: Path | None, partial: bool) -> Source:
+    file, folder = safetensors_file(path)
+    config = config or only(folder, huggingface.CONFIG)
+    tensors = open_safetensors(file)
+    source = huggingface.hugging_face_source(tensors, config, partial, find_vocabulary(folder), folder)
+    return with_rebuilt_vocabulary(source, folder)
+
+
+def _from_hub(path: Path, config: Path | None, partial: bool) -> Source:
+    modules = ", ".join(sorted(str(file.parent) for file in path.glob("*/saved_model.pb")))
+    if modules and not (path / "saved_model.pb").exists():
+        raise FileNotFoundError(f"{path} is not a module but holds some: name one of {modules}")
+    beside = sorted((path / "assets").glob("albert_config*.json"))
+    config = config or (beside[0] if beside else None)
+    tensors = open_bundle(path / "variables" / "variables")
+    shape = AlbertConfig.from_json_file(config) if config else None
+    source = hub_source(tensors, only(path, "saved_model.pb"), shape, partial, find_vocabulary(path))
+    has_tokenizer = (path / "assets" / TOKENIZER).exists()  # what hub_export has written
+    return source._replace(tokenizer=read_tokenizer(path / "assets")) if has_tokenizer else source
+
+
+def _to_google(model: Any, run: Path, folder: Path, step: int) -> None:
+    google.write_google(model, folder, step)
+
+
+def _to_hugging_face(model: Any, run: Path, folder: Path, step: int) -> None:
+    huggingface.write_hugging_face(model, folder, read_task(run), read_tokenizer(run))
+
+
+class Writer(NamedTuple):
+    """How a format is written, from a model, its run and its step, and what it calls the vocabulary."""
+
+    write: Callable[[Any, Path, Path, int], None]
+    vocabulary: str
+
+
+READERS: dict[str, Callable[[Path, Path | None, bool], Source]] = {
+    "google": _from_google,
+    "huggingface": _from_hugging_face,
+    "hub": _from_hub,
+}
+WRITERS = {
+    "google": Writer(_to_google, google.VOCABULARY),
+    "huggingface": Writer(_to_hugging_face, huggingface.VOCABULARY),
+}
+
+
+def _write(writer: Writer, run: Path, output: Path, vocabulary: PathLike | None, step: int | None) -> None:
+    """Writes a run in the format of another implementation."""
+    step = newest_checkpoint(run) if step is None else step
+    model = load(run, step)
+    check_finite(model, str(run))
+    pieces = Path(vocabulary) if vocabulary else vocabulary_path(run)
+    if pieces is not None:
+        check_run_vocabulary(run, pieces)
+    problems = vocabulary_problems(pieces, model.config.vocab_size) if pieces else []
+    if problems:
+        raise InputError("; ".join(problems))
+    tokenizer = resolved_settings(pieces, read_tokenizer(run))
+    with new_directory(output) as folder:
+        writer.write(model, run, folder, step or 0)
+        if pieces is not None:
+            shutil.copyfile(pieces, folder / writer.vocabulary)
+            remember_settings(folder / writer.vocabulary, tokenizer)

@@ -1,0 +1,142 @@
+"""How well a pre-trained run does on text that it has not seen."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.checkpoints.run import (
+    VOCABULARY,
+    check_finite,
+    load,
+    read_tokenizer,
+    vocabulary_path,
+)
+from albert_tf.checkpoints.steps import newest_checkpoint
+from albert_tf.data import naming_damaged_files, pretraining_dataset, to_evaluate_on
+from albert_tf.data.examples import filled_batch
+from albert_tf.errors import InputError
+from albert_tf.features import MASK, MLM_IDS, MLM_WEIGHTS
+from albert_tf.model import AlbertPretrainer
+from albert_tf.pretraining.objective import pretraining_figures, pretraining_objective
+from albert_tf.pretraining.settings import read_recipe
+from albert_tf.recipes import ExampleSettings
+from albert_tf.records import changed, flat
+from albert_tf.training.evaluator import evaluator
+from albert_tf.training.updates import Batch
+
+
+@naming_damaged_files()
+def evaluate_run(
+    run: str | os.PathLike[str],
+    inputs: Sequence[str],
+    batch_size: int = 32,
+    max_examples: int | None = None,
+    passes: int = 1,
+    step: int | None = None,
+    seq_length: int | None = None,
+) -> dict[str, Any]:
+    """Losses and accuracies of a run; the same examples each time.
+
+    Args:
+      run: the directory of a pre-trained run, with its vocabulary.
+      inputs: what `pretraining_dataset` reads; a folder of `prepare` stands for what it holds out.
+      batch_size: examples at a time; it decides about memory, not about the figures.
+      max_examples: stop after so many; None: all.
+      passes: times to go over the text, with other pairs and masks each time: a short text has few masks.
+      step: of the checkpoint; None: the newest.
+      seq_length: tokens of an example; None: as the run was trained or, where it does not say (a converted
+        run), the paper's 512.
+    Returns:
+      `step`, `examples` and `seq_length`: what was evaluated; `eval_loss`, `eval_mlm_loss` (nats),
+      `eval_mlm_accuracy`, the same of the sentence objective, `eval_mlm_perplexity`, and
+      `eval_mlm_unigram_entropy`: the loss (nats) of always predicting the masked tokens' own frequencies,
+      which a model has to get below to know anything of context.
+    Raises:
+      FileNotFoundError: the run, its vocabulary or an input is missing.
+      ValueError: the run is not pre-trained, there is nothing to evaluate on, or a file is damaged.
+    """
+    step = newest_checkpoint(run) if step is None else step
+    model = load(run, step)
+    if not isinstance(model, AlbertPretrainer):
+        raise InputError(f"{run} holds no pre-training heads, it is of an {type(model).__name__}")
+    check_finite(model, os.fspath(run))
+    vocabulary = vocabulary_path(run)
+    if vocabulary is None:
+        raise FileNotFoundError(f"{run} has no {VOCABULARY}: copy its vocabulary there")
+    for name, number in (("passes", passes), ("max_examples", max_examples)):
+        if number is not None and number < 1:
+            raise InputError(f"{name}={number} must be at least 1")
+    settings = changed(read_recipe(Path(run)).examples, sentence_objective=model.sentence_objective)
+    if seq_length is not None:
+        settings = changed(settings, seq_length=seq_length, max_predictions=None)
+    longest = model.config.max_position_embeddings
+    if settings.seq_length > longest:
+        raise InputError(f"seq_length={settings.seq_length} is more than the {longest} positions of {run}")
+    made_with: dict[str, Any] = {**flat(settings), **read_tokenizer(run)}
+    parts = [
+        pretraining_dataset(
+            to_evaluate_on(inputs),
+            vocabulary=vocabulary,
+            batch_size=batch_size,
+            seed=seed,
+            shuffle=False,
+            repeat=False,
+            **made_with,
+        )
+        for seed in range(passes)
+    ]
+    dataset = functools.reduce(tf.data.Dataset.concatenate, parts)
+    if max_examples is not None:
+        dataset = first_examples(dataset, max_examples, batch_size, settings)
+    terms = evaluator(model, pretraining_objective(model.sentence_objective))(dataset)
+    examples = counted(dataset)
+    return {
+        "step": step,
+        "examples": examples.number,
+        "seq_length": settings.seq_length,
+        **{f"eval_{name}": value for name, value in pretraining_figures(terms).items()},
+        "eval_mlm_unigram_entropy": examples.unigram_entropy,
+    }
+
+
+def first_examples(
+    dataset: tf.data.Dataset, count: int, batch_size: int, settings: ExampleSettings
+) -> tf.data.Dataset:
+    """The batches of a data set's first examples; rows that fill a batch count for none.
+
+    Args:
+      dataset: of `pretraining_dataset`.
+      count: examples.
+      batch_size: rows of a batch; the last one is filled.
+      settings: how the examples were made; P is that of the data set.
+    """
+    settings = changed(settings, max_predictions=dataset.element_spec[MLM_IDS].shape[1])
+    rows = dataset.unbatch().filter(lambda row: row[MASK][0] > 0).take(count).batch(batch_size)
+    return rows.map(lambda rows: filled_batch(rows, batch_size, settings))
+
+
+class Examples(NamedTuple):
+    """What was evaluated on."""
+
+    number: int  # without the rows that fill the last batch
+    unigram_entropy: float  # of the masked tokens' own distribution, in nats
+
+
+def counted(dataset: Iterable[Batch]) -> Examples:
+    """Goes over the batches once more."""
+    examples, tokens = 0, np.zeros([0], np.int64)
+    for batch in dataset:
+        examples += int(np.asarray(batch[MASK])[:, 0].sum())
+        masked = np.asarray(batch[MLM_IDS])[np.asarray(batch[MLM_WEIGHTS]) > 0]
+        found = np.bincount(masked, minlength=len(tokens))
+        found[: len(tokens)] += tokens
+        tokens = found
+    shares = tokens[tokens > 0] / tokens.sum()
+    return Examples(examples, float(-(shares * np.log(shares)).sum()))

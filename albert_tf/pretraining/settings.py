@@ -1,0 +1,141 @@
+"""What a pre-training run is asked to do, and what recipe.json says of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from albert_tf.checkpoints.run import (
+    RECIPE,
+    VOCABULARY,
+    read_config,
+    read_task,
+    read_tokenizer,
+    vocabulary_path,
+)
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.files import read_json
+from albert_tf.recipes import PretrainingRecipe
+from albert_tf.records import defaults, flat, from_flat
+from albert_tf.text import Vocabulary
+from albert_tf.training.execution import Execution
+from albert_tf.training.loop_settings import LoopSettings
+
+PathLike = str | os.PathLike[str]
+
+# What a resumed run may do differently, besides how its updates are computed.
+_CHANGEABLE = ("steps", "eval", "command")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Pretraining:
+    """One pre-training run: what it reads, what it makes, and how.
+
+    Args:
+      output: the run directory; if it holds checkpoints, training goes on from the newest.
+      config: the network's shape; its vocab_size becomes the vocabulary's.
+      recipe: the hyper-parameters.
+      train: text files, a prepared directory or TFRecords to train on.
+      eval: the same for evaluation; None holds a part of the training text back, about 1 %.
+      vocabulary: SentencePiece model.
+      lowercase: whether the tokenizer folds case.
+      strip_accents: whether the tokenizer drops accents.
+      seed: of everything random.
+      init_from: run of the same widths to take the weights from; None: random ones.
+      extend_positions: start further positions than the run has at random.
+      execution: how updates are computed.
+      loop: when the loop logs, evaluates and saves.
+      command: the command line, for the record.
+    Raises:
+      ValueError: a setting is impossible.
+    """
+
+    output: PathLike
+    config: AlbertConfig
+    recipe: PretrainingRecipe
+    train: Sequence[str]
+    vocabulary: PathLike
+    eval: Sequence[str] | None = None
+    lowercase: bool = True
+    strip_accents: bool = True
+    seed: int = 0
+    init_from: PathLike | None = None
+    extend_positions: bool = False
+    execution: Execution = dataclasses.field(default_factory=Execution)
+    loop: LoopSettings = dataclasses.field(default_factory=LoopSettings)
+    command: str = ""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.seed < 2**31:
+            raise InputError(f"seed={self.seed} must be at least 0 and below 2^31")
+        if self.extend_positions and self.init_from is None:
+            raise InputError("extend_positions is about the run to start from: name it by init_from")
+
+    @property
+    def task(self) -> dict[str, Any]:
+        """What task.json says."""
+        return {"model": "pretrainer", "sentence_objective": self.recipe.examples.sentence_objective}
+
+    @property
+    def tokenizer(self) -> dict[str, Any]:
+        """What tokenizer.json says."""
+        return {"lowercase": self.lowercase, "strip_accents": self.strip_accents}
+
+    def record(self) -> dict[str, Any]:
+        """What recipe.json says of all that decides the weights."""
+        return {
+            **flat(self.recipe),
+            "seed": self.seed,
+            "train": list(self.train),
+            "eval": None if self.eval is None else list(self.eval),
+            "vocabulary": Vocabulary.from_file(self.vocabulary).fingerprint,
+            "init_from": None if self.init_from is None else os.fspath(self.init_from),
+            "extend_positions": self.extend_positions,
+            "command": self.command,
+        }
+
+
+def check_same_run(run: Path, config: AlbertConfig, settings: Pretraining) -> None:
+    """ValueError, with the fields that differ, unless a run directory is of these settings, and whole.
+
+    What an older version did not write down yet has its default.
+    """
+    there = {
+        **defaults(Pretraining),
+        **read_config(run).to_dict(),
+        **read_task(run),
+        **read_tokenizer(run),
+        **read_json(run / RECIPE),
+        **flat(read_recipe(run)),
+    }
+    asked = {**config.to_dict(), **settings.task, **settings.tokenizer, **settings.record()}
+    differing = [
+        f"{name} is {there.get(name, 'missing')!r} there and {value!r} here"
+        for name, value in asked.items()
+        if name not in _CHANGEABLE and there.get(name) != value
+    ]
+    if differing:
+        raise InputError(
+            f"{run} is a run with other settings: {'; '.join(differing)}. Name another --output, or "
+            "resume with the settings that are there"
+        )
+    if vocabulary_path(run) is None:
+        raise InputError(f"{run / VOCABULARY} is missing: copy {settings.vocabulary} there")
+
+
+def read_recipe(run: Path) -> PretrainingRecipe:
+    """The hyper-parameters of a run; the paper's where its recipe.json, if it has one, does not say.
+
+    Raises:
+      ValueError: it holds a value of another type, or an impossible one; the message names file and value.
+    """
+    path = run / RECIPE
+    values = read_json(path) if path.exists() else {}
+    try:
+        return from_flat(PretrainingRecipe, values)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error

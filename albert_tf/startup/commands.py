@@ -1,0 +1,101 @@
+"""How every command starts: its flags under absl.app, and TensorFlow without its messages."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NoReturn
+
+from absl import app, flags
+from absl.flags import argparse_flags
+
+from albert_tf.startup.exits import outcome
+from albert_tf.startup.log import start_log
+
+# What a command line asks for: the command, as the line of an error names it, and its work.
+Command = tuple[str, Callable[[], None]]
+
+
+def run_command(parsed: Callable[[Sequence[str]], Command], arguments: Sequence[str]) -> int:
+    """Runs a command as absl.app runs programs, so that absl's flags (--verbosity, --pdb, …) are understood.
+
+    Args:
+      parsed: what a command line asks for; it parses it by a OneLineParser.
+      arguments: the command line without the program's name.
+    Returns:
+      The exit status, as `exits.outcome` has it; 2 where the flags are wrong.
+    """
+
+    def main(command: Command) -> int:
+        prog, work = command
+
+        def logged_work() -> None:
+            start_log()
+            work()
+
+        return outcome(prog, logged_work)
+
+    try:
+        app.run(main, argv=sys.argv[:1] + list(arguments), flags_parser=lambda argv: parsed(argv[1:]))
+    except SystemExit as end:
+        return int(end.code or 0)
+
+
+class OneLineParser(argparse_flags.ArgumentParser):
+    """A parser whose errors are one line, without the usage above it; absl's flags are not among its help.
+
+    It takes no abbreviations: one of a command's flag could be one of absl's, too. Nor an empty value: an
+    empty path is the current folder, which whoever types an unset variable of the shell does not mean.
+    """
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(allow_abbrev=False, **kwargs)
+        for action in self._actions:
+            if "--helpfull" in action.option_strings:  # which lists them
+                action.help = argparse.SUPPRESS
+
+    def parse_known_args(self, *args: Any, **kwargs: Any) -> Any:
+        """What argparse makes of a command line; a wrong flag of absl's or an empty value is an error."""
+        try:
+            found, others = super().parse_known_args(*args, **kwargs)
+        except flags.Error as error:
+            self.error(" ".join(str(error).split()))
+        for action in self._actions:
+            value = getattr(found, action.dest, None)
+            if value == "" or (isinstance(value, list) and "" in value):
+                self.error(f"{'/'.join(action.option_strings) or action.dest} is empty: give it a value")
+        return found, others
+
+    def error(self, message: str) -> NoReturn:
+        """Ends the program with status 2."""
+        self.exit(2, f"{self.prog}: {message} (--help lists the flags)\n")
+
+
+@contextlib.contextmanager
+def quiet_start() -> Iterator[None]:
+    """Keeps what is written to stderr while TensorFlow is imported and finds its devices.
+
+    No setting silences what it says before its log is configured: lines about oneDNN and CUDA, on every
+    machine. They are shown only if the block raises.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # for what comes after
+    sys.stderr.flush()
+    stderr = os.dup(2)
+    with tempfile.TemporaryFile() as held_back:
+        os.dup2(held_back.fileno(), 2)
+        try:
+            yield
+            import tensorflow as tf
+
+            tf.config.list_physical_devices()
+        except Exception:
+            held_back.seek(0)
+            os.write(stderr, held_back.read())
+            raise
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)

@@ -1,0 +1,91 @@
+"""What a command ends with: its exit status, and the one line on stderr that says why it is not 0."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import sys
+from collections.abc import Callable
+
+from albert_tf.errors import InputError, Preempted, WorkFailed, is_tensorflows
+from albert_tf.startup.signals import told_to_end
+
+DONE = 0
+FAILED = 1
+MISTAKE = 2  # the user's
+RESUME = 75  # EX_TEMPFAIL of sysexits.h: try again
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+TERMINATED = 143  # 128 + SIGTERM
+
+# What is wrong with the files that were named. Of all else that systems report (a full disk, a fault of one),
+# the same command may go well elsewhere, or later.
+_MISTAKES = (
+    FileNotFoundError,
+    FileExistsError,
+    IsADirectoryError,
+    NotADirectoryError,
+    PermissionError,
+    BlockingIOError,  # of a folder that another process uses
+)
+_MISTAKEN = (errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTEMPTY)
+
+# What TensorFlow's runtime puts around the line that says what is wrong.
+_AROUND = re.compile(
+    r"\s*(Graph execution error|Detected at node|File \"|<stack traces|\d+ root error|\[\[)|\s*$"
+)
+_IN_LINE = re.compile(
+    r"{{.*?}}|\[Op:[^]]*\]( name:)?|\[\[.*|^\s*\(0\) \w+: |"
+    r"Error in user-defined function passed to .* with iterator: Iterator::\S+: "
+)
+
+
+def outcome(prog: str, work: Callable[[], None]) -> int:
+    """Does the work of a command; its exit status, and a line on stderr unless all is well.
+
+    What nobody has foreseen is raised; with ALBERT_TF_TRACEBACK=1 in the environment, whatever goes wrong.
+
+    Args:
+      prog: the command, as the line names it.
+      work: what it does.
+    """
+    try:
+        work()
+    except BaseException as error:
+        status, reason = told_to_end() or (status_of(error), one_line(error))
+        if status is None or os.environ.get("ALBERT_TF_TRACEBACK") == "1":
+            raise
+        print(f"{prog}: {reason}", file=sys.stderr)
+        return status
+    return DONE
+
+
+def status_of(error: BaseException) -> int | None:
+    """The exit status for what went wrong; None for what nobody has foreseen."""
+    if isinstance(error, InputError):
+        return MISTAKE
+    if isinstance(error, OSError):
+        return MISTAKE if isinstance(error, _MISTAKES) or error.errno in _MISTAKEN else FAILED
+    if isinstance(error, WorkFailed) or is_tensorflows(error):
+        return FAILED
+    if isinstance(error, Preempted):
+        return RESUME
+    return INTERRUPTED if isinstance(error, KeyboardInterrupt) else None
+
+
+def one_line(error: BaseException) -> str:
+    """What an exception says, without line breaks."""
+    if isinstance(error, KeyboardInterrupt):
+        return str(error) or "interrupted"
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{os.fsdecode(error.filename)}: {error.strerror}"
+    text = _innermost(str(getattr(error, "message", ""))) if is_tensorflows(error) else str(error)
+    return " ".join(text.split()) or type(error).__name__
+
+
+def _innermost(message: str) -> str:
+    """The line of a message of TensorFlow's runtime that says what is wrong, without the nodes of a graph."""
+    lines = (_IN_LINE.sub("", line) for line in message.splitlines() if not _AROUND.match(line))
+    said = next(lines, "")
+    asserted = re.match(r"\s*assertion failed: \[(.*)\]\s*$", said)  # a list of what the Assert was given
+    return asserted[1].replace("] [", " ") if asserted else said

@@ -1,0 +1,74 @@
+"""Lines that are too long for a sentence, cut at spaces inside the graph."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+LONGEST_SENTENCE = 4192  # bytes; SentencePiece, when it is trained, skips what is longer
+PART = 1024  # bytes of a longer one that become a sentence: half of what fills an example of 512 tokens
+
+
+# A function of TensorFlow's: it is traced once, not in every pipeline.
+@tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+def bounded_lines(lines: tf.Tensor) -> tf.Tensor:
+    """Lines of at most LONGEST_SENTENCE bytes, so that none holds its pipeline up for minutes.
+
+    A longer one comes in parts of at most PART bytes, each up to the last space that fits or, where there is
+    none, to the end of a character.
+
+    Args:
+      lines: string [n], without whitespace around them.
+    Returns:
+      string [m], all parts in order, without whitespace around them; of a blank line the line itself.
+    """
+    too_long = tf.strings.length(lines) > LONGEST_SENTENCE
+    return tf.cond(tf.reduce_any(too_long), lambda: _with_parts(lines, too_long), lambda: lines)
+
+
+def _with_parts(lines: tf.Tensor, too_long: tf.Tensor) -> tf.Tensor:
+    """Lines, those that are too long replaced by their parts."""
+    parts = _parts(tf.boolean_mask(lines, too_long))  # [K, l]
+    real = tf.where(parts != "")  # [parts, 2]
+    numbers = tf.gather(tf.where(too_long)[:, 0], real[:, 1])  # [parts], the line of each
+    numbers = tf.concat([tf.where(~too_long)[:, 0], numbers], axis=0)  # [m]
+    texts = tf.concat([tf.boolean_mask(lines, ~too_long), tf.gather_nd(parts, real)], axis=0)
+    return tf.gather(texts, tf.argsort(numbers, stable=True))
+
+
+def _parts(lines: tf.Tensor) -> tf.Tensor:
+    """The parts of lines, string [l] to [K, l], filled up with "".
+
+    The loop runs once for each part of the longest line.
+    """
+    lengths = tf.strings.length(lines)
+    sizes = tf.fill(tf.shape(lines), PART + 1)
+
+    def next_parts(
+        number: tf.Tensor, begins: tf.Tensor, parts: tf.TensorArray
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.TensorArray]:
+        heads = _heads(tf.strings.substr(lines, begins, sizes))
+        begins += tf.strings.length(heads)
+        return number + 1, begins, parts.write(number, tf.strings.strip(heads))
+
+    _, _, parts = tf.while_loop(
+        lambda number, begins, parts: tf.reduce_any(begins < lengths),
+        next_parts,
+        [
+            tf.constant(0),
+            tf.zeros_like(lengths),
+            tf.TensorArray(tf.string, 0, dynamic_size=True, element_shape=[None]),
+        ],
+    )
+    return parts.stack()
+
+
+def _heads(texts: tf.Tensor) -> tf.Tensor:
+    """How texts of at most PART + 1 bytes begin, in a byte less: what ends before a space."""
+    before_space = tf.strings.regex_replace(texts, r"^(\C+) \C*$", r"\1")
+    whole_characters = tf.strings.length(texts, unit="UTF8_CHAR") - 1  # the last one may be cut in two
+    first = tf.zeros_like(whole_characters)
+    characters = tf.strings.substr(texts, first, tf.maximum(whole_characters, 0), unit="UTF8_CHAR")
+    fits = (characters != "") & (tf.strings.length(characters) <= PART)
+    bytes_ = tf.strings.substr(texts, 0, PART)  # of what is not UTF-8
+    heads = tf.where(before_space != texts, before_space, tf.where(fits, characters, bytes_))
+    return tf.where(tf.strings.length(texts) <= PART, texts, heads)

@@ -1,0 +1,105 @@
+"""How text is normalised before it meets a vocabulary, and the small file beside it that remembers it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from albert_tf.errors import InputError
+from albert_tf.files import read_json, write_json
+
+PathLike = str | os.PathLike[str]
+
+# Of a run directory, and of exported modules.
+TOKENIZER = "tokenizer.json"
+
+# What holds where nobody says otherwise: how the published English vocabulary was trained.
+TOKENIZER_DEFAULTS = {"lowercase": True, "strip_accents": True}
+
+_MODEL = ".model"
+
+
+def settings_beside(vocabulary: PathLike) -> Path:
+    """The file that remembers how the text of a vocabulary was normalised.
+
+    >>> settings_beside("folder/ru.model").as_posix()
+    'folder/ru.tokenizer.json'
+    """
+    path = Path(vocabulary)
+    return path.with_name(f"{path.name.removesuffix(_MODEL)}.{TOKENIZER}")
+
+
+def checked_settings(values: Mapping[str, Any]) -> dict[str, bool]:
+    """Tokenizer settings with the defaults of what is left out.
+
+    Raises:
+      ValueError: a name is unknown, or a value is neither true nor false.
+    """
+    unknown = sorted(values.keys() - TOKENIZER_DEFAULTS.keys())
+    if unknown:
+        raise InputError(
+            f"unknown tokenizer setting {', '.join(unknown)}: there are {', '.join(TOKENIZER_DEFAULTS)}"
+        )
+    for name, value in values.items():
+        if not isinstance(value, bool):
+            raise InputError(f"{name}={value!r} must be true or false")
+    return {**TOKENIZER_DEFAULTS, **values}
+
+
+def remember_settings(vocabulary: PathLike, values: Mapping[str, bool]) -> None:
+    """Writes the file beside a vocabulary, whole or not at all; an existing one is replaced."""
+    write_json(settings_beside(vocabulary), checked_settings(values))
+
+
+def resolved_settings(vocabulary: PathLike | None, asked: Mapping[str, Any] | None = None) -> dict[str, bool]:
+    """How text is normalised for a vocabulary: as was asked for, else as it remembers, else by default.
+
+    Args:
+      vocabulary: SentencePiece model; None where there is none.
+      asked: `lowercase` and `strip_accents`, as far as somebody says.
+    Returns:
+      Both.
+    Raises:
+      ValueError: what was asked for contradicts what the vocabulary remembers, or a file of settings is
+        damaged.
+    """
+    asked = asked or {}
+    wanted = checked_settings(asked)
+    path = None if vocabulary is None else _remembering(Path(vocabulary))
+    if path is None:
+        return wanted
+    remembered = read_settings(path)
+    for name, value in asked.items():
+        if value != remembered[name]:
+            raise InputError(
+                f"{name}={value} contradicts {name}={remembered[name]} in {path}, which says how the text of "
+                f"{vocabulary} was normalised: say the same or nothing, or train another vocabulary"
+            )
+    return remembered
+
+
+def read_settings(path: Path) -> dict[str, bool]:
+    """The settings in a file; ValueError, with the file's name, where it holds none."""
+    values = read_json(path)
+    try:
+        return checked_settings(values)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def _remembering(vocabulary: Path) -> Path | None:
+    """The file with the settings of a vocabulary: its own, or that of the run or module which it lies in."""
+    own, folders = settings_beside(vocabulary), vocabulary.with_name(TOKENIZER)
+    if own.is_file():
+        return own
+    return folders if folders.is_file() and not _is_hugging_face(folders) else None
+
+
+def _is_hugging_face(path: Path) -> bool:
+    """Whether a tokenizer.json is what transformers writes under that name."""
+    try:
+        return "model" in read_json(path)
+    except InputError:
+        return False  # read_settings says what is wrong with it

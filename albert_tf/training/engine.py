@@ -1,0 +1,216 @@
+"""From what is to be trained to a run directory: pre-training and fine-tuning differ in their Job."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import importlib.metadata
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+import tf_keras as keras
+from absl import logging
+
+from albert_tf.checkpoints.run import RECIPE, create_run
+from albert_tf.checkpoints.steps import checkpoint_steps, clean_up
+from albert_tf.config import AlbertConfig
+from albert_tf.files import sole_use, write_json
+from albert_tf.training.execution import Execution
+from albert_tf.training.loop import FLOAT16_PATIENCE, TrainingState, Work, train
+from albert_tf.training.loop_settings import LoopSettings
+from albert_tf.training.losses import Objective, Term
+from albert_tf.training.metrics import term_metrics
+from albert_tf.training.preemption import Preempted, stop_at_once
+from albert_tf.training.resume import check_same_start, restore, seed_of, set_damaged_aside
+from albert_tf.training.strategies import (
+    HOST_LOST,
+    Feed,
+    device_kind,
+    hosts_of,
+    keeps_iterator,
+    make_strategy,
+    over_hosts,
+)
+from albert_tf.training.updates import replica_update, training_steps
+
+Evaluate = Callable[[], Mapping[str, float]]
+
+_LIBRARIES = ("tensorflow", "tensorflow-text", "tf_keras")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Job:
+    """What is trained, on what, and how; made for a strategy, whose scope it is made and used in.
+
+    Args:
+      config: the network's shape.
+      task: what task.json says.
+      vocabulary: SentencePiece model.
+      tokenizer: what tokenizer.json says.
+      record: what recipe.json says of it; the engine adds the machine and the versions.
+      model: makes the model; True where a checkpoint is about to be restored, so that its first weights do
+        not matter.
+      optimizer: makes its optimizer.
+      objective: the losses.
+      feed: the batches of a seed, without end.
+      evaluation: makes, of the model, the function that evaluates it.
+      figures: the figures of an objective's summed terms.
+      seed: of everything random.
+      steps: updates when the run is done.
+      batch_size: rows of the global batch.
+      seq_length: positions of a row.
+      note: what else the line says that a run begins with.
+    """
+
+    config: AlbertConfig
+    task: Mapping[str, Any]
+    vocabulary: Path
+    tokenizer: Mapping[str, bool]
+    record: Mapping[str, Any]
+    model: Callable[[bool], keras.Model]
+    optimizer: Callable[[], keras.optimizers.Optimizer]
+    objective: Objective
+    feed: Callable[[int], Feed]
+    evaluation: Callable[[keras.Model], Evaluate]
+    figures: Callable[[Mapping[str, Term]], dict[str, float]] = term_metrics
+    seed: int
+    steps: int
+    batch_size: int
+    seq_length: int
+    note: str = ""
+
+
+def train_run(
+    run: Path,
+    job: Callable[[tf.distribute.Strategy], Job],
+    execution: Execution,
+    loop: LoopSettings,
+    report: Callable[[str], None] = logging.info,
+) -> None:
+    """Trains, or goes on where a former call stopped.
+
+    Args:
+      run: the run directory; made unless it is there.
+      job: what to train. It checks what it can, and that a run that is there is of the same settings.
+      execution: how updates are computed.
+      loop: when to log, evaluate and save.
+      report: what is told of the start.
+    Raises:
+      ValueError: the execution is impossible here, or no checkpoint can be read.
+      TrainingFailed: a loss or a weight is non-finite.
+      Preempted: SIGTERM came, and the state is saved; or another host is lost.
+      KeyboardInterrupt: Ctrl-C came; once training has begun, the state is saved.
+    """
+    with stop_at_once(run):
+        strategy = make_strategy(execution.strategy, execution.tpu, report)
+        try:
+            with strategy.scope():
+                _train(run, job(strategy), execution, loop, report)
+        except HOST_LOST as error:
+            if hosts_of(strategy).count == 1:
+                raise
+            raise Preempted(
+                f"another host of TF_CONFIG does not answer any more ({type(error).__name__}): type the same "
+                f"command again on all of them, it goes on from the newest checkpoint in {run}"
+            ) from error
+
+
+def _train(
+    run: Path, job: Job, execution: Execution, loop: LoopSettings, report: Callable[[str], None]
+) -> None:
+    strategy = tf.distribute.get_strategy()
+    hosts, replicas = hosts_of(strategy), strategy.num_replicas_in_sync
+    execution.check_divides(job.batch_size, replicas)
+    resumed = (run / RECIPE).exists()
+    going_on = resumed and bool(checkpoint_steps(run))
+
+    @functools.cache
+    def draw(at: int) -> Feed:
+        return job.feed(seed_of(job.seed, at))
+
+    if not going_on:
+        draw(0)  # whatever is wrong with the text of a new run shows here, before anything is written
+    keras.utils.set_random_seed(job.seed)
+    model, optimizer = job.model(going_on), job.optimizer()
+    if execution.precision == "float16":  # whose smallest gradients would be 0 without a scale
+        optimizer = keras.mixed_precision.LossScaleOptimizer(optimizer)
+    optimizer.build(model.trainable_variables)
+    step, drawn_at = (
+        tf.Variable(0, dtype=tf.int64, trainable=False, name=name) for name in ("step", "drawn_at")
+    )
+    state = TrainingState(model=model, optimizer=optimizer, step=step, drawn_at=drawn_at)
+    record = {**job.record, **dataclasses.asdict(execution), "replicas": replicas, "versions": _versions()}
+    del record["tpu"]  # an address, of no meaning elsewhere
+    if hosts.is_chief and not resumed:
+        _create(run, job, record)
+    with sole_use(run) if hosts.is_chief else contextlib.nullcontext():
+        if hosts.is_chief:
+            for lost in clean_up(run):
+                report(
+                    f"ckpt-{lost} has lost its .index: its orphaned data is renamed to damaged-ckpt-{lost}"
+                )
+        is_exact = keeps_iterator(strategy, execution.data_service)
+        state, feed, iterator, damaged = restore(run, state, job.steps, draw, is_exact, report)
+        every_host = over_hosts(strategy)
+        start = int(tf.convert_to_tensor(step))
+        check_same_start(every_host(start), run)  # which waits until all of them have read
+        if hosts.is_chief:
+            set_damaged_aside(run, damaged, start, report)
+            write_json(run / RECIPE, record)
+            report(_plan(run, job, execution, model.trainable_variables, start))
+        update = replica_update(
+            model,
+            optimizer,
+            job.objective,
+            replicas_per_batch=feed.replicas_per_batch,
+            accumulate=execution.accumulate,
+            xla=execution.xla,
+        )
+        work = Work(
+            steps=job.steps,
+            train_steps=training_steps(update, job.objective.names, step, seed=job.seed),
+            evaluate=job.evaluation(model),
+            figures=job.figures,
+            examples_per_step=job.batch_size,
+            seq_length=job.seq_length,
+            patience=FLOAT16_PATIENCE if execution.precision == "float16" else 0,
+            is_chief=hosts.is_chief,
+            any_host=lambda flag: any(every_host(float(flag))),
+        )
+        train(run, state, iterator, loop, work)
+
+
+def _create(run: Path, job: Job, record: Mapping[str, Any]) -> None:
+    """Makes the run directory; BlockingIOError where another process has just made it."""
+    try:
+        create_run(run, job.config, job.task, job.vocabulary, job.tokenizer, record)
+    except FileExistsError as error:
+        if not (run / RECIPE).exists():  # it was there before
+            raise
+        raise BlockingIOError(
+            f"{run} is in use by another process, which has just begun it: wait for its end, or name "
+            "another --output"
+        ) from error
+
+
+def _plan(run: Path, job: Job, execution: Execution, variables: Iterable[tf.Variable], start: int) -> str:
+    """The line that a run begins with."""
+    if start == job.steps:
+        return f"{run} is at its last step, {start}: no update is left, unless with more --steps"
+    strategy = tf.distribute.get_strategy()
+    parameters = sum(variable.shape.num_elements() for variable in variables)
+    return (
+        f"{parameters:,} parameters, {execution.precision}, {strategy.num_replicas_in_sync} × "
+        f"{device_kind(strategy)}: {'going on' if start else 'training'} from step {start}, to {job.steps}"
+        f"{job.note}"
+    )
+
+
+def _versions() -> dict[str, str]:
+    """What computes the updates, by name."""
+    versions = {name: importlib.metadata.version(name) for name in _LIBRARIES}
+    return {**versions, "python": sys.version.split()[0]}

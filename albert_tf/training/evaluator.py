@@ -1,0 +1,47 @@
+"""The losses of a model over a data set, without training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.errors import InputError
+from albert_tf.training.losses import Objective, Term
+from albert_tf.training.updates import Batch, replica_rows
+
+
+def evaluator(model: keras.Model, objective: Objective) -> Callable[[Iterable[Batch]], dict[str, Term]]:
+    """A function that sums an objective's terms over a data set; it traces the model once.
+
+    Args:
+      model: called with a batch and training=False.
+      objective: the losses.
+    Returns:
+      A function of a finite data set, whose batches have static shapes and whose rows are divided among
+      the replicas of the strategy that is current now. It returns the summed terms by name, as numbers,
+      and raises a ValueError if the data set has no batch.
+    """
+    strategy = tf.distribute.get_strategy()
+
+    def replica_terms(batch: Batch) -> dict[str, Term]:
+        replica = tf.distribute.get_replica_context()
+        rows = {name: tensor[0] for name, tensor in replica_rows(batch, replica).items()}
+        return replica.all_reduce("SUM", objective.terms(model(rows, training=False), rows))
+
+    @tf.function
+    def batch_terms(batch: Batch) -> dict[str, Term]:
+        replicas = strategy.run(replica_terms, (batch,))
+        return tf.nest.map_structure(lambda part: strategy.experimental_local_results(part)[0], replicas)
+
+    def evaluate(dataset: Iterable[Batch]) -> dict[str, Term]:
+        totals = None
+        for batch in dataset:
+            terms = tf.nest.map_structure(float, batch_terms(batch))
+            totals = terms if totals is None else tf.nest.map_structure(lambda a, b: a + b, totals, terms)
+        if totals is None:
+            raise InputError("there is nothing to evaluate on: give more documents")
+        return totals
+
+    return evaluate

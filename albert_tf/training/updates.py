@@ -1,0 +1,226 @@
+"""One update: forward, backward, sum over the replicas, optimizer; and several of them in one call."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.optimization import global_norm
+from albert_tf.training.losses import Objective, Term
+
+Batch = Mapping[str, tf.Tensor]
+Gradients = dict[int, tf.Tensor]  # by the position of the variable in model.trainable_variables
+
+
+class Totals(NamedTuple):
+    """What several updates amount to; one has failed if its loss or gradient is non-finite."""
+
+    terms: dict[str, Term]  # summed over the updates that did not fail
+    gradient_norm: tf.Tensor  # of the last update, before clipping
+    failed: tf.Tensor  # the updates at the end that have, one after the other
+    input_wait: tf.Tensor  # seconds that updates had to wait for their batches
+
+
+def training_steps(
+    update: Callable[[Batch, tf.Tensor], Update], names: Iterable[str], step: tf.Variable, *, seed: int
+) -> Callable[[Iterator[Batch], tf.Tensor], Totals]:
+    """The function that trains: it takes an iterator of batches and a number of updates.
+
+    Args:
+      update: as `replica_update` makes it.
+      names: of the objective's terms.
+      step: int64 scalar, the updates done so far; every update moves it on.
+      seed: of all dropout of the run.
+    Returns:
+      A tf.function, to be called under the strategy that is current now.
+    """
+    strategy = tf.distribute.get_strategy()
+    names = tuple(names)
+
+    def first_replica(parts: Any) -> Any:
+        """What the strategy has run, of one replica: every one holds the same sums."""
+        return tf.nest.map_structure(lambda part: strategy.experimental_local_results(part)[0], parts)
+
+    @tf.function
+    def train_steps(iterator: Iterator[Batch], count: tf.Tensor) -> Totals:
+        zero = tf.zeros([])
+        totals = Totals({name: Term(zero, zero, zero) for name in names}, zero, tf.constant(0), zero)
+        finished = tf.timestamp()
+        for _ in tf.range(count):
+            batch = next(iterator)
+            waited = tf.cast(tf.maximum(_time_after(batch) - finished, 0), tf.float32)
+            step_seed = tf.random.fold_in(tf.constant([seed, 0]), step)
+            done = first_replica(strategy.run(update, (batch, step_seed)))
+            good = _is_finite(done)
+            totals = Totals(
+                tf.nest.map_structure(operator.add, totals.terms, _where(good, done.terms)),
+                done.gradient_norm,
+                tf.where(good, 0, totals.failed + 1),
+                totals.input_wait + waited,
+            )
+            step.assign_add(1)
+            finished = _time_after(done)
+        return totals
+
+    return train_steps
+
+
+class Update(NamedTuple):
+    """What one update has seen."""
+
+    terms: dict[str, Term]  # of the global batch
+    gradient_norm: tf.Tensor  # before clipping
+
+
+def replica_update(
+    model: keras.Model,
+    optimizer: keras.optimizers.Optimizer,
+    objective: Objective,
+    *,
+    replicas_per_batch: int | None = None,
+    accumulate: int = 1,
+    xla: bool = False,
+) -> Callable[[Batch, tf.Tensor], Update]:
+    """The part of one replica in an update, to be run by a strategy on all of them.
+
+    Losses are divided by the weights of the whole global batch: neither the number of replicas nor that of
+    microbatches changes an update.
+
+    Args:
+      model: called with a batch, `training` and `seed`.
+      optimizer: built under the same strategy as the model.
+      objective: the losses.
+      replicas_per_batch: replicas that divide a batch among themselves: those of a host, or 1 where every
+        replica is given a batch of its own; None: all.
+      accumulate: microbatches an update; their gradients are added up in float32.
+      xla: whether XLA compiles forward and backward. The update stays outside: a compiled
+        `apply_gradients` fails under MirroredStrategy.
+    Returns:
+      A function of a batch and of the update's seed, int [2].
+    """
+    gradients_of = _gradient_function(model, objective, xla)
+
+    def update(batch: Batch, step_seed: tf.Tensor) -> Update:
+        replica = tf.distribute.get_replica_context()
+        replica_seed = tf.random.fold_in(step_seed, replica.replica_id_in_sync_group)
+        rows = replica_rows(batch, replica, accumulate, replicas_per_batch)
+        weights = replica.all_reduce("SUM", objective.weights(rows))
+        scale = _loss_scale(optimizer)
+
+        def microbatch(index: tf.Tensor) -> tuple[dict[str, Term], Gradients]:
+            part = {name: tensor[index] for name, tensor in rows.items()}
+            return gradients_of(part, weights, tf.random.fold_in(replica_seed, index), scale)
+
+        sums = replica.all_reduce("SUM", sum_over(microbatch, accumulate))
+        terms, gradients = _unscaled(sums, optimizer)
+        pairs = [(gradient, model.trainable_variables[index]) for index, gradient in gradients.items()]
+        optimizer.apply_gradients(pairs, skip_gradients_aggregation=True)
+        return Update(terms, global_norm(gradients.values()))
+
+    return update
+
+
+def replica_rows(
+    batch: Batch,
+    replica: tf.distribute.ReplicaContext,
+    accumulate: int = 1,
+    replicas_per_batch: int | None = None,
+) -> Batch:
+    """The rows of a batch that one replica works on, a microbatch after another.
+
+    Args:
+      batch: tensors [rows, …] of static shape.
+      replica: the replica's context.
+      accumulate: microbatches, A.
+      replicas_per_batch: replicas that divide a batch, R; None: all.
+    Returns:
+      Tensors [A, rows / (R · A), …].
+    """
+    replicas = replicas_per_batch or replica.num_replicas_in_sync
+
+    def rows(tensor: tf.Tensor) -> tf.Tensor:
+        shape = [replicas, accumulate, tensor.shape[0] // (replicas * accumulate), *tensor.shape[1:]]
+        return tf.reshape(tensor, shape)[replica.replica_id_in_sync_group % replicas]
+
+    return {name: rows(tensor) for name, tensor in batch.items()}
+
+
+def sum_over(function: Callable[[tf.Tensor], Any], count: int) -> Any:
+    """function(0) + … + function(count - 1), any nested structure of tensors, one at a time in memory."""
+    if count == 1:
+        return function(tf.constant(0))
+    # The carry starts at zero: with function(0) in it, that one would be computed beside the loop, and two
+    # results would be in memory at once.
+    traced = tf.function(function, autograph=False).get_concrete_function(tf.TensorSpec([], tf.int32))
+    zeros = tf.nest.map_structure(lambda spec: tf.zeros(spec.shape, spec.dtype), traced.structured_outputs)
+    _, total = tf.while_loop(
+        lambda index, _: index < count,
+        lambda index, total: (index + 1, tf.nest.map_structure(tf.add, total, function(index))),
+        (tf.constant(0), zeros),
+        parallel_iterations=1,
+    )
+    return total
+
+
+def _gradient_function(
+    model: keras.Model, objective: Objective, xla: bool
+) -> Callable[[Batch, Mapping[str, tf.Tensor], tf.Tensor, tf.Tensor], tuple[dict[str, Term], Gradients]]:
+    """The terms of a microbatch and the gradients of its share of the scaled loss, as one graph."""
+    variables = model.trainable_variables
+
+    def gradients_of(
+        batch: Batch, weights: Mapping[str, tf.Tensor], seed: tf.Tensor, scale: tf.Tensor
+    ) -> tuple[dict[str, Term], Gradients]:
+        with tf.GradientTape() as tape:
+            terms = objective.terms(model(batch, training=True, seed=seed), batch)
+            losses = [tf.math.divide_no_nan(term.loss, weights[name]) for name, term in terms.items()]
+            loss = tf.add_n(losses) * scale
+        gradients = tape.gradient(loss, variables)
+        # A variable that no loss depends on has none (the pooler, where there is no sentence loss).
+        return terms, {
+            index: tf.convert_to_tensor(gradient)
+            for index, gradient in enumerate(gradients)
+            if gradient is not None
+        }
+
+    return tf.function(gradients_of, autograph=False, jit_compile=xla or None)
+
+
+def _loss_scale(optimizer: keras.optimizers.Optimizer) -> tf.Tensor:
+    """What float16's losses are multiplied with; 1 without a LossScaleOptimizer."""
+    one = tf.ones([])
+    scaled = isinstance(optimizer, keras.mixed_precision.LossScaleOptimizer)
+    return optimizer.get_scaled_loss(one) if scaled else one
+
+
+def _unscaled(
+    sums: tuple[dict[str, Term], Gradients], optimizer: keras.optimizers.Optimizer
+) -> tuple[dict[str, Term], Gradients]:
+    terms, gradients = sums
+    if isinstance(optimizer, keras.mixed_precision.LossScaleOptimizer):
+        values = optimizer.get_unscaled_gradients(list(gradients.values()))
+        gradients = dict(zip(gradients, values, strict=True))
+    return terms, gradients
+
+
+def _where(condition: tf.Tensor, values: Any) -> Any:
+    """These values, or zeros."""
+    return tf.nest.map_structure(lambda value: tf.where(condition, value, tf.zeros_like(value)), values)
+
+
+def _is_finite(update: Update) -> tf.Tensor:
+    """Whether the losses and the gradient of an update are finite."""
+    losses = [term.loss for term in update.terms.values()]
+    return tf.reduce_all(tf.math.is_finite(tf.stack([*losses, update.gradient_norm])))
+
+
+def _time_after(values: Any) -> tf.Tensor:
+    """The time, in seconds, when all of these tensors are there."""
+    strategy = tf.distribute.get_strategy()
+    parts = [strategy.experimental_local_results(part) for part in tf.nest.flatten(values)]
+    with tf.control_dependencies(tf.nest.flatten(parts)):
+        return tf.timestamp()

@@ -1,0 +1,118 @@
+"""What modules answer to a few inputs: in memory, loaded by TensorFlow 2, and loaded as TF Serving does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.errors import WorkFailed
+from albert_tf.features import ENCODER_INPUTS, MLM_POSITIONS
+from hub_export.warmup import read_requests
+
+Answers = dict[str, np.ndarray]
+Requests = Sequence[tuple[str, Mapping[str, tf.Tensor]]]  # the name of a signature and its inputs, each
+
+TEXT = ["Warm words before the first visitor.", ""]
+
+
+class CheckFailed(WorkFailed):
+    """An exported module is not what it should be; the message says which one and why."""
+
+
+def is_encoder(module: Any) -> bool:
+    """Whether a module is to be called with token ids."""
+    return callable(module) and not hasattr(module, "bert_pack_inputs")
+
+
+def example_ids() -> dict[str, tf.Tensor]:
+    """What encoders are asked, in a call and by a signature: int32 [2, 3] by name."""
+    return {name: tf.ones([2, 3], tf.int32) for name in ENCODER_INPUTS}
+
+
+def requests_of(folder: Path, module: Any) -> Requests:
+    """What the signatures of a module are asked: its warm-up requests, an encoder's the same as its call."""
+    if is_encoder(module):
+        return [(name, example_ids()) for name in module.signatures]
+    return list(read_requests(folder))
+
+
+def call_answers(module: Any) -> Answers:
+    """What a preprocessor or an encoder, and the encoder's heads, answer when called; else nothing."""
+    if hasattr(module, "bert_pack_inputs"):
+        return _arrays("call", module(tf.constant(TEXT)))
+    if not is_encoder(module):
+        return {}
+    ids = example_ids()
+    found = _arrays("call", module(ids))
+    for head in ("mlm", "sop", "nsp"):
+        if hasattr(module, head):
+            positions = {MLM_POSITIONS: tf.ones([2, 1], tf.int32)} if head == "mlm" else {}
+            found |= _arrays(head, getattr(module, head)({**ids, **positions}))
+    return found
+
+
+def signature_answers(signatures: Mapping[str, Any], requests: Requests) -> Answers:
+    """What signatures answer to requests."""
+    found: Answers = {}
+    for name, inputs in requests:
+        found |= _arrays(name, signatures[name](**inputs))
+    return found
+
+
+def session_answers(folder: Path, requests: Requests) -> Answers:
+    """What signatures answer to requests in a session of TensorFlow 1, as in TF Serving."""
+    found: Answers = {}
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        signatures = tf.compat.v1.saved_model.load(session, ["serve"], str(folder)).signature_def
+        for name, inputs in requests:
+            fed = {signatures[name].inputs[key].name: value.numpy() for key, value in inputs.items()}
+            fetched = {key: info.name for key, info in signatures[name].outputs.items()}
+            found |= _arrays(name, session.run(fetched, fed))
+    return found
+
+
+def _arrays(name: str, outputs: Mapping[str, Any]) -> Answers:
+    """Outputs as arrays, named `<name>/<output>/<place in it>`; strings as bytes of a fixed width."""
+    found = {}
+    for key, output in outputs.items():
+        for place, tensor in enumerate(tf.nest.flatten(output)):
+            array = np.asarray(tensor)
+            found[f"{name}/{key}/{place}"] = array.astype("S") if array.dtype == object else array
+    return found
+
+
+def compare(what: str, actual: Answers, expected: Mapping[str, np.ndarray], tolerance: float) -> None:
+    """Raises CheckFailed where two sets of answers have different names, shapes or numbers.
+
+    Strings may differ: fillings of nearly the same score may change places.
+    """
+    for name in sorted(expected.keys() | actual.keys()):
+        if name not in actual or name not in expected:
+            raise CheckFailed(f"{what}: only one of the two answers {name}")
+        a, b = actual[name], expected[name]
+        if a.shape != b.shape:
+            raise CheckFailed(f"{what}: {name} has the shapes {a.shape} and {b.shape}")
+        if a.dtype.kind != "S" and not np.allclose(a, b, rtol=0, atol=tolerance):
+            raise CheckFailed(f"{what}: {name} differs by {np.abs(a - b).max():.3g}")
+
+
+def write_expected(path: Path, expected: Mapping[str, Answers]) -> None:
+    """Writes the answers of models in memory, by the folder of the module, relative to what is checked."""
+    arrays = {
+        f"{folder}|{name}": array for folder, found in expected.items() for name, array in found.items()
+    }
+    np.savez(path, allow_pickle=False, **arrays)
+
+
+def read_expected(path: Path) -> dict[str, Answers]:
+    """What `write_expected` wrote."""
+    expected: dict[str, Answers] = {}
+    with np.load(path) as arrays:
+        for key, array in arrays.items():
+            folder, _, name = key.partition("|")
+            expected.setdefault(folder, {})[name] = array
+    return expected

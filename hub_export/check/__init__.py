@@ -1,0 +1,1 @@
+"""`python -m hub_export.check DIR`: whether exported modules are what they should be."""

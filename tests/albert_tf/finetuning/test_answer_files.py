@@ -1,0 +1,173 @@
+"""Prediction files against their text by hand, and read again by the readers and the official figures."""
+
+import json
+
+import numpy as np
+import pytest
+
+from albert_tf.data.tasks.choices import read_choices, read_race
+from albert_tf.data.tasks.conll import read_conll
+from albert_tf.data.tasks.records import Answer, QuestionRecord
+from albert_tf.errors import InputError
+from albert_tf.finetuning.answer_files import (
+    answer_files,
+    choice_files,
+    passage_files,
+    table_files,
+    tagged_files,
+    write_predictions,
+)
+from albert_tf.finetuning.predictions import (
+    AnswerPrediction,
+    ChoicePrediction,
+    FoundAnswer,
+    LabelPrediction,
+    ScorePrediction,
+    TagPrediction,
+)
+
+
+def label(name, *scores):
+    return LabelPrediction(name, np.array(scores, np.float32))
+
+
+def choice(*scores):
+    return ChoicePrediction(int(np.argmax(scores)), np.array(scores, np.float32))
+
+
+def answered(text, odds):
+    answers = (FoundAnswer(text, 3, 5, -1.0, -0.5, 0.75), FoundAnswer("é", 0, 2, -3.0, -0.5, 0.25))
+    return AnswerPrediction(answers, odds)
+
+
+def test_files_of_squad():
+    records = [QuestionRecord("", f"q{n}", "?", "é ab", (Answer("ab", 2),), False) for n in range(2)]
+    files = answer_files(records, [answered("ab", None)] * 2)
+    assert set(files) == {"predictions.json", "nbest.json"}
+    assert json.loads(files["predictions.json"]) == {"q0": "ab", "q1": "ab"}
+    assert json.loads(files["nbest.json"])["q1"] == [
+        {
+            "text": "ab",
+            "start": 3,
+            "end": 5,
+            "start_log_prob": -1.0,
+            "end_log_prob": -0.5,
+            "probability": 0.75,
+        },
+        {
+            "text": "é",
+            "start": 0,
+            "end": 2,
+            "start_log_prob": -3.0,
+            "end_log_prob": -0.5,
+            "probability": 0.25,
+        },
+    ]
+    predictions = [answered("ab", -1.5), answered("ab", 2.5)]
+    files = answer_files(records, predictions)
+    assert json.loads(files["null_odds.json"]) == {"q0": -1.5, "q1": 2.5}
+    assert json.loads(files["predictions.json"]) == {"q0": "ab", "q1": ""}
+    assert json.loads(answer_files(records, predictions, threshold=3.0)["predictions.json"])["q1"] == "ab"
+    assert "é" in files["nbest.json"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("a.csv", 'n,text\n1,"a, b"\n2,c\n', 'n,text,prediction,score\n1,"a, b",yes,0.9\n2,c,no,0.6\n'),
+        ("a.tsv", 'n\ttext\n1\t"a\n2\tc\n', 'n\ttext\tprediction\tscore\n1\t"a\tyes\t0.9\n2\tc\tno\t0.6\n'),
+        (
+            "a.jsonl",
+            '{"n": 1, "score": 7}\n{"text": ["é"]}\n',
+            '{"n": 1, "prediction": "yes", "score": 0.9}\n'
+            '{"text": ["é"], "prediction": "no", "score": 0.6}\n',
+        ),
+    ],
+)
+def test_rows_of_tables(tmp_path, name, content, expected):
+    (tmp_path / name).write_text(content)
+    files = table_files(tmp_path / name, [label("yes", 0.1, 0.9), label("no", 0.6, 0.4)])
+    assert files == {name: expected}
+
+
+def test_rows_of_regression(tmp_path):
+    (tmp_path / "a.csv").write_text("text\na\nb\n")
+    files = table_files(tmp_path / "a.csv", [ScorePrediction(np.float32(x)) for x in (0.1, -3)])
+    assert files == {"a.csv": "text,prediction,score\na,0.1,0.1\nb,-3.0,-3.0\n"}
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (
+            "-DOCSTART- -X- O\n\nEU NNP B-ORG\nrejects VBZ O \n\n\nPeter NNP B-PER",
+            "-DOCSTART- -X- O\n\nEU NNP B-ORG B-X 0.5\nrejects VBZ O O 0.25\n\n\nPeter NNP B-PER O 1.0\n",
+        ),
+        (
+            "New York\tB-ORG\nis\tO\n\nit\tO\n",
+            "New York\tB-ORG\tB-X\t0.5\nis\tO\tO\t0.25\n\nit\tO\tO\t1.0\n",
+        ),
+        ("EU\nrejects\n\nPeter\n", "EU B-X 0.5\nrejects O 0.25\n\nPeter O 1.0\n"),
+    ],
+)
+def test_words_of_sentences(tmp_path, content, expected):
+    file = tmp_path / "a.conll"
+    file.write_text(content)
+    predictions = [
+        TagPrediction(("B-X", "O"), np.array([0.5, 0.25], np.float32)),
+        TagPrediction(("O",), np.array([1], np.float32)),
+    ]
+    assert [len(record.words) for record in read_conll(file)] == [2, 1]
+    assert tagged_files(file, predictions) == {"a.conll": expected}
+
+
+@pytest.mark.parametrize(
+    ("labels", "predicted"), [(("0", "1"), (1, 0)), (('"A"', '"B"'), ("B", "A")), ((None, None), (1, 0))]
+)
+def test_own_questions(tmp_path, labels, predicted):
+    file = tmp_path / "a.jsonl"
+    parts = [f', "label": {value}' if value else "" for value in labels]
+    lines = [f'{{"context": "c", "question": "q", "options": ["a", "b"]{part}}}\n' for part in parts]
+    file.write_text("".join(lines))
+    files = choice_files(file, [choice(0.25, 0.75), choice(0.75, 0.25)])
+    found = [json.loads(line) for line in files["a.jsonl"].splitlines()]
+    for line, value, row in zip(lines, predicted, found, strict=True):
+        assert row == {**json.loads(line), "prediction": value, "score": 0.75}
+    assert len(read_choices(file, needs_labels=False)) == 2
+
+
+def test_passages_of_race(shared, tmp_path):
+    for source, count in ((shared / "data/race/test", 200), (shared / "data/race/test/high", 100)):
+        records = read_race(source)
+        predictions = [choice(*np.eye(4)[record.label]) for record in records]
+        files = passage_files(source, records, predictions)
+        assert len(files) == count
+        output = tmp_path / str(count)
+        write_predictions(output, files)
+        for name in files:
+            passage = json.loads((output / name).read_text("utf-8"))
+            assert passage["prediction"] == passage["answers"]
+            assert passage["score"] == [1.0] * len(passage["questions"])
+            assert passage["article"] == json.loads((source / name).read_text("utf-8"))["article"]
+
+
+def test_one_file_or_a_folder(tmp_path):
+    write_predictions(tmp_path / "out.csv", {"in.csv": "a\n"})
+    assert (tmp_path / "out.csv").read_text() == "a\n"
+    write_predictions(tmp_path / "out.csv", {"in.csv": "b\n"})
+    assert (tmp_path / "out.csv").read_text() == "b\n"
+    write_predictions(tmp_path / "out", {"CoLA.tsv": "a\n"})
+    assert (tmp_path / "out/CoLA.tsv").read_text() == "a\n"
+    write_predictions(tmp_path / "v1.0", {"a": "1", "b/c": "2"})
+    assert (tmp_path / "v1.0/b/c").read_text() == "2"
+    with pytest.raises(FileExistsError, match="out exists already: name another place"):
+        write_predictions(tmp_path / "out", {"CoLA.tsv": "b\n"})
+    with pytest.raises(InputError, match=r"nowhere/out\.csv: there is no folder .*nowhere: make it"):
+        write_predictions(tmp_path / "nowhere/out.csv", {"in.csv": "a\n"})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "out.csv", "v1.0"]
+
+
+def test_all_files_or_none(tmp_path):
+    with pytest.raises(OSError, match="File name too long"):
+        write_predictions(tmp_path / "out", {"a": "1", "b" * 300: "2"})
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,101 @@
+"""Figures of records and predictions against counts by hand and the recorded scores of SQuAD's scripts."""
+
+import json
+
+import numpy as np
+import pytest
+
+from albert_tf.data.tasks.records import ChoiceRecord, TaggedRecord, TextRecord
+from albert_tf.data.tasks.squad import read_squad
+from albert_tf.errors import InputError
+from albert_tf.finetuning.figures import (
+    answer_figures,
+    choice_figures,
+    label_figures,
+    score_figures,
+    tag_figures,
+)
+from albert_tf.finetuning.predictions import (
+    AnswerPrediction,
+    ChoicePrediction,
+    FoundAnswer,
+    LabelPrediction,
+    ScorePrediction,
+    TagPrediction,
+)
+from albert_tf.training.metrics import squad_scores
+from albert_tf.training.metrics.labels import accuracy
+
+NONE = np.zeros(2, np.float32)
+
+
+def texts(*labels):
+    return [TextRecord("f.tsv", n + 2, str(n), "", None, label) for n, label in enumerate(labels)]
+
+
+def test_labels():
+    figures = label_figures(accuracy=accuracy, zero=lambda right, predicted: 0.0)
+    predictions = [LabelPrediction(label, NONE) for label in "aab"]
+    assert figures(texts("a", "b", "b"), predictions) == {"accuracy": 2 / 3, "zero": 0.0}
+    with pytest.raises(InputError, match=r"f\.tsv:3: the row has no label"):
+        figures(texts("a", None, "b"), predictions)
+
+
+def test_scores():
+    predictions = [ScorePrediction(np.float32(score)) for score in (1, 2, 4)]
+    figures = score_figures(texts("1", "2", "3"), predictions)
+    assert figures == {"pearson": pytest.approx(0.98198, abs=1e-5), "spearman": pytest.approx(1)}
+
+
+def test_tags():
+    records = [TaggedRecord("f", 1, ("a", "b"), ("B-X", "I-X")), TaggedRecord("f", 4, ("c",), ("B-Y",))]
+    predictions = [TagPrediction(("B-X", "O"), NONE), TagPrediction(("B-Y",), NONE[:1])]
+    assert tag_figures(records, predictions) == {
+        "precision": 0.5,
+        "recall": 0.5,
+        "f1": 0.5,
+        "accuracy": pytest.approx(2 / 3),
+    }
+
+
+def test_choices_by_group():
+    groups = [("middle", 0), ("middle", 1), ("high", 0), ("high", 2), ("high", 1)]
+    records = [ChoiceRecord("f", "", group, "", "", ("a", "b", "c"), right) for group, right in groups]
+    predictions = [ChoicePrediction(0, NONE)] * 5
+    assert choice_figures(records, predictions, ("middle", "high")) == {
+        "accuracy": 2 / 5,
+        "accuracy_middle": 1 / 2,
+        "accuracy_high": pytest.approx(1 / 3),
+    }
+    assert choice_figures(records[:2], predictions[:2], ("middle", "high")).keys() == {
+        "accuracy",
+        "accuracy_middle",
+    }
+    assert choice_figures(records, predictions) == {"accuracy": 2 / 5}
+    with pytest.raises(InputError, match="f: the question has no answer to compare with"):
+        choice_figures([records[0]._replace(label=None)], predictions[:1])
+
+
+@pytest.mark.parametrize("version", ["1.1", "2.0"])
+def test_answers_are_scored_as_by_the_scripts(shared, version):
+    folder = shared / "golden/squad_metrics"
+    is_second = version == "2.0"
+    answers = json.loads((folder / f"predictions-v{version}.json").read_text("utf-8"))
+    records = [
+        record
+        for record in read_squad(folder / f"dev-v{version}.json", is_second, needs_answers=True)
+        if record.id in answers
+    ]
+    # Odds that agree with the answers: above 0 where the answer is empty.
+    odds = {record.id: 0.5 if not answers[record.id] else -0.5 for record in records}
+    predictions = [
+        AnswerPrediction(
+            (FoundAnswer(answers[record.id], 0, 0, 0.0, 0.0, 1.0),), odds[record.id] if is_second else None
+        )
+        for record in records
+    ]
+    figures = answer_figures(records, predictions)
+    dataset = folder / f"dev-v{version}.json"
+    assert figures == pytest.approx(squad_scores(dataset, answers, odds if is_second else None), abs=1e-9)
+    assert set(figures) >= ({"exact", "f1", "best_f1"} if is_second else {"exact_match", "f1"})
+    assert len(records) > 20

@@ -1,0 +1,106 @@
+"""The paper's hyper-parameters against its table, typed once more; steps of epochs by hand."""
+
+import dataclasses
+
+import pytest
+
+from albert_tf import PRESETS
+from albert_tf.errors import InputError
+from albert_tf.finetuning.recipes import RECIPES, FinetuningRecipe, QuestionSettings
+
+# Learning rate / batch / ALBERT dropout / classifier dropout / steps / warm-up / length.
+PUBLISHED = """
+cola 1e-5/16/0/.1/5336/320/512
+sts-b 2e-5/16/0/.1/3598/214/512
+sst-2 1e-5/32/0/.1/20935/1256/512
+mnli 3e-5/128/0/.1/10000/1000/512
+qnli 1e-5/32/0/.1/33112/1986/512
+qqp 5e-5/128/.1/.1/14000/1000/512
+rte 3e-5/32/.1/.1/800/200/512
+mrpc 2e-5/32/0/.1/800/200/512
+wnli 2e-5/16/.1/.1/2000/250/512
+squad-v1.1 5e-5/48/0/.1/3649/365/384
+squad-v2.0 3e-5/48/0/.1/8144/814/512
+race 2e-5/32/.1/.1/12000/1000/512
+race-v2 1e-5/32/0/.1/12000/1000/512
+"""
+COLUMNS = (
+    "learning_rate",
+    "batch_size",
+    "dropout",
+    "classifier_dropout",
+    "steps",
+    "warmup_steps",
+    "seq_length",
+)
+
+
+@pytest.mark.parametrize("line", PUBLISHED.split("\n")[1:-1])
+def test_published_values(line):
+    name, _, values = line.partition(" ")
+    recipe = RECIPES[name]
+    assert [getattr(recipe, column) for column in COLUMNS] == [float(value) for value in values.split("/")]
+    assert (recipe.weight_decay, recipe.epsilon, recipe.clip_norm) == (0.01, 1e-6, 1.0)
+    assert recipe.in_steps(100) == recipe
+
+
+def test_questions_are_read_as_in_the_paper():
+    assert dataclasses.astuple(QuestionSettings()) == (128, 64, 30, 20)
+
+
+def test_epochs_become_steps():
+    recipe = FinetuningRecipe(learning_rate=1e-5, batch_size=16, seq_length=64, epochs=2.5)
+    found = recipe.in_steps(1000)
+    assert (found.steps, found.epochs, found.warmup_steps) == (156, None, 16)
+    assert recipe.replace(warmup_steps=7).in_steps(1000).warmup_steps == 7
+    assert recipe.in_steps(3).steps == 1
+    assert recipe.replace(steps=9).epochs is None
+    assert RECIPES["rte"].replace(epochs=3.0).in_steps(2490).steps == 233
+    with pytest.raises(InputError, match="warmup_steps=200 must lie between 0 and steps=23"):
+        RECIPES["rte"].replace(epochs=3.0).in_steps(249)
+
+
+def test_the_network_gets_the_dropouts():
+    for name, dropouts in (("rte", (0.1, 0.1, 0.1)), ("cola", (0.0, 0.0, 0.1))):
+        config = RECIPES[name].network(PRESETS["albert_base_v1"])
+        found = (
+            config.hidden_dropout_prob,
+            config.attention_probs_dropout_prob,
+            config.classifier_dropout_prob,
+        )
+        assert found == dropouts
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"learning_rate": float("nan")},
+            "learning_rate=nan must be a number of float32 that is not negative",
+        ),
+        ({"learning_rate": "1e-5"}, "learning_rate='1e-5' must be of type float"),
+        ({"batch_size": 0}, "batch_size=0 must be at least 1"),
+        ({"seq_length": 2**31}, r"seq_length=2147483648 must be at least 1 and below 2\^31"),
+        ({"steps": 0}, "steps=0 must be at least 1"),
+        ({"epochs": 0.0}, r"epochs=0\.0 must be a positive number"),
+        ({"epochs": 1.0, "steps": 1}, r"steps=1 and epochs=1\.0: one of them"),
+        ({"steps": None}, "steps=None and epochs=None: one of them"),
+        ({"warmup_steps": 801}, "warmup_steps=801 must lie between 0 and steps=800"),
+        ({"warmup_steps": -1}, "warmup_steps=-1 must lie between"),
+        ({"dropout": 1.0}, r"dropout=1\.0 must be at least 0 and below 1"),
+        ({"classifier_dropout": -0.1}, r"classifier_dropout=-0\.1 must be at least 0"),
+        ({"clip_norm": 0.0}, r"clip_norm=0\.0 must be a positive number of float32; none turns"),
+        ({"epsilon": float("inf")}, "epsilon=inf must be a positive number"),
+    ],
+)
+def test_impossible_values_are_refused(changes, message):
+    with pytest.raises(InputError, match=message):
+        RECIPES["rte"].replace(**changes)
+
+
+@pytest.mark.parametrize("name", ["doc_stride", "max_query_length", "max_answer_length", "n_best"])
+def test_impossible_question_settings_are_refused(name):
+    with pytest.raises(InputError, match=f"{name}=0 must be at least 1"):
+        QuestionSettings(**{name: 0})
+    with pytest.raises(InputError, match=f"{name}='1' must be of type int"):
+        QuestionSettings(**{name: "1"})

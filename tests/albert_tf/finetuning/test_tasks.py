@@ -1,0 +1,186 @@
+"""The table of tasks: complete, and each entry reads, learns and scores what it should."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from albert_tf.checkpoints.run import MODELS
+from albert_tf.data.tasks.columns import Columns
+from albert_tf.data.tasks.glue import GLUE
+from albert_tf.errors import InputError
+from albert_tf.finetuning.losses import finetuning_objective
+from albert_tf.finetuning.predictions import (
+    AnswerPrediction,
+    ChoicePrediction,
+    FoundAnswer,
+    LabelPrediction,
+    ScorePrediction,
+    TagPrediction,
+)
+from albert_tf.finetuning.recipes import RECIPES
+from albert_tf.finetuning.tasks import TASKS, find_task, set_figures
+
+OWN = {
+    "classification": ("own.csv", "a,b,y\none,two,yes\ntwo,one,no\n"),
+    "regression": ("own.tsv", "a\tb\ty\none\ttwo\t1.5\ntwo\tone\t-2\n"),
+    "tagging": ("own.conll", "one B-X\ntwo O\n\nthree O\n"),
+    "multiple_choice": (
+        "own.jsonl",
+        '{"context": "c", "question": "q", "options": ["a", "b"], "label": 1}\n'
+        '{"context": "c", "question": "q", "options": ["a", "b"], "label": "A"}\n',
+    ),
+}
+COLUMNS = Columns("a", "b", "y")
+
+
+@pytest.fixture
+def labelled(shared, tmp_path):
+    """Records with labels of any task, by its name."""
+
+    def read(name):
+        task = TASKS[name]
+        if name in OWN:
+            file = tmp_path / OWN[name][0]
+            file.write_text(OWN[name][1])
+            return task.read(file, True, COLUMNS)
+        if name.startswith("squad"):
+            file = "dev-v1.1.json" if name.endswith("1.1") else "dev-v2.0.rebuilt.json"
+            return task.read(shared / "data/squad" / file, True, None)[:40]
+        folder = shared / "data/race" if name == "race" else shared / "data/glue" / GLUE[name].name
+        return task.read_sets(folder, task.sets.dev)[task.sets.dev[0]]
+
+    return read
+
+
+def right(name, records):
+    """Predictions that are all right."""
+    scores = np.ones(4, np.float32)
+    if name == "tagging":
+        return [TagPrediction(record.tags, scores[: len(record.tags)]) for record in records]
+    if name in ("race", "multiple_choice"):
+        return [ChoicePrediction(record.label, scores) for record in records]
+    if name.startswith("squad"):
+        found = [record.answers[0].text if record.answers else "" for record in records]
+        odds = [None if name.endswith("1.1") else 1.0 if not text else -1.0 for text in found]
+        return [
+            AnswerPrediction((FoundAnswer(text, 0, 0, 0.0, 0.0, 1.0),), odd)
+            for text, odd in zip(found, odds, strict=True)
+        ]
+    if name in ("sts-b", "regression"):
+        return [ScorePrediction(np.float32(record.label)) for record in records]
+    return [LabelPrediction(record.label, scores) for record in records]
+
+
+@pytest.mark.parametrize("name", [name for name in TASKS if name != "ax"])
+def test_every_task_has_what_it_needs(name, labelled):
+    task = TASKS[name]
+    records = labelled(name)
+    entries = task.kind.entries(records)
+    kind = MODELS[entries["model"]]
+    assert set(kind.arguments) <= set(entries)
+    assert finetuning_objective(entries).names
+    assert task.recipe == RECIPES[name]
+    figures = set_figures(task, {task.sets.dev[0] if task.sets else "eval": (records, right(name, records))})
+    assert figures[task.best] == pytest.approx(100 if name.startswith("squad") else 1)
+
+
+def test_the_table_is_complete():
+    fixed = "cola sst-2 mrpc sts-b qqp mnli qnli rte wnli ax squad-v1.1 squad-v2.0 race"
+    assert list(TASKS) == [*fixed.split(), "classification", "regression", "tagging", "multiple_choice"]
+    assert {name for name, task in TASKS.items() if task.recipe is None} == {"ax"}
+    assert set(RECIPES) - set(TASKS) == {"race-v2"}
+    with pytest.raises(InputError, match="task='sst2' is none of cola, sst-2, "):
+        find_task("sst2")
+
+
+FIGURES = {
+    "cola": {"matthews_correlation", "accuracy"},
+    "mrpc": {"accuracy", "f1"},
+    "sts-b": {"pearson", "spearman"},
+    "mnli": {"accuracy_matched"},
+    "race": {"accuracy", "accuracy_middle", "accuracy_high"},
+    "squad-v1.1": {"exact_match", "f1"},
+    "classification": {"accuracy", "f1"},
+    "tagging": {"accuracy", "precision", "recall", "f1"},
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_names_of_figures(name, labelled):
+    task = TASKS[name]
+    records = labelled(name)
+    found = set_figures(task, {task.sets.dev[0] if task.sets else "eval": (records, right(name, records))})
+    assert set(found) == FIGURES[name]
+
+
+def test_mnli_matched_and_mismatched(shared, tmp_path):
+    task = TASKS["mnli"]
+    lines = (shared / "data/glue/MNLI/dev_matched.tsv").read_text("utf-8").splitlines(keepends=True)
+    (tmp_path / "dev_matched.tsv").write_text("".join(lines[:5]))
+    (tmp_path / "dev_mismatched.tsv").write_text("".join([lines[0], *lines[5:7]]))
+    sets = task.read_sets(tmp_path, task.sets.dev)
+    assert {name: len(records) for name, records in sets.items()} == {"dev_matched": 4, "dev_mismatched": 2}
+    wrong = {name: (records, right("mnli", records)) for name, records in sets.items()}
+    label, *_ = wrong["dev_mismatched"][1]
+    other = "neutral" if label.label != "neutral" else "entailment"
+    wrong["dev_mismatched"][1][0] = label._replace(label=other)
+    assert set_figures(task, wrong) == {"accuracy_matched": 1.0, "accuracy_mismatched": 0.5}
+    (tmp_path / "dev_matched.tsv").unlink()
+    with pytest.raises(FileNotFoundError, match=r"dev_matched\.tsv: no such file"):
+        task.read_sets(tmp_path, task.sets.dev)
+
+
+def test_ax_has_no_set_to_evaluate_on(shared):
+    with pytest.raises(InputError, match="the task has no set with labels, only one to predict for"):
+        TASKS["ax"].read_sets(shared / "data/glue/AX", TASKS["ax"].sets.dev)
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "message"),
+    [
+        ("classification", None, r"own\.csv: --text names the column of the texts"),
+        ("classification", Columns("a"), r"own\.csv: --label names the column of the labels"),
+        (
+            "classification",
+            Columns("c", None, "y"),
+            r"own\.csv: there is no column 'c'; the columns are a, b",
+        ),
+        ("classification", Columns("a", None, "z"), r"own\.csv: there is no column 'z'"),
+    ],
+)
+def test_columns_that_are_not_there(tmp_path, name, columns, message):
+    file = tmp_path / OWN[name][0]
+    file.write_text(OWN[name][1])
+    with pytest.raises(InputError, match=message):
+        TASKS[name].read(file, True, columns)
+    if columns and columns.text == "a":
+        assert [record.label for record in TASKS[name].read(file, False, columns)] == [None, None]
+
+
+def test_the_wrong_data_for_a_task(shared):
+    data = shared / "data"
+    with pytest.raises(InputError, match=r"which is SQuAD 2\.0's"):
+        TASKS["squad-v1.1"].read(data / "squad/dev-v2.0.rebuilt.json", True, None)
+    with pytest.raises(InputError, match="is it a file of another task than RTE"):
+        TASKS["rte"].read(data / "glue/SST-2/dev.tsv", True, None)
+    with pytest.raises(FileNotFoundError, match=r"no \.txt files in its folders middle and high"):
+        TASKS["race"].read_sets(data / "glue", ("dev",))
+
+
+def test_figures_wait_for_their_libraries():
+    """The table of tasks is read without scikit-learn and SciPy."""
+    heavy = ("sklearn", "scipy", "seqeval")
+    code = f"import sys; sys.modules.update(dict.fromkeys({heavy})); import albert_tf.finetuning.tasks"
+    root = Path(__file__).resolve().parents[3]
+    result = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+
+
+def test_entries_are_json(labelled):
+    for name in ("tagging", "classification", "squad-v2.0"):
+        entries = TASKS[name].kind.entries(labelled(name))
+        assert json.loads(json.dumps(entries)) == entries

@@ -1,0 +1,95 @@
+"""Fine-tuned runs that are saved and asked, and runs that cannot answer."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from albert_tf.checkpoints import build_model, save
+from albert_tf.data.tasks.columns import Columns
+from albert_tf.errors import InputError
+from albert_tf.finetuning.entries import read_columns, run_task, task_entries
+from albert_tf.finetuning.recipes import QuestionSettings
+from albert_tf.finetuning.tasks import TASKS
+from albert_tf.finetuning.trained import read_trained
+from tests.tiny import DOCUMENTS, TINY
+
+SENTENCES = [sentence for document in DOCUMENTS for sentence in document]
+COLUMNS = Columns("text", label="kind")
+
+
+@pytest.fixture
+def table(tmp_path):
+    file = tmp_path / "own.jsonl"
+    rows = [{"text": text, "kind": "ab"[n % 2]} for n, text in enumerate(SENTENCES)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+@pytest.fixture
+def run(table, tiny_vocabulary, tmp_path):
+    records = TASKS["classification"].read(table, True, COLUMNS)
+    entries = task_entries("classification", records, 32, COLUMNS)
+    recipe = {"made_by": "a test"}
+    folder = tmp_path / "run"
+    save(build_model(TINY, entries), folder, tiny_vocabulary, task=entries, recipe=recipe)
+    return folder
+
+
+def test_what_task_json_says(run):
+    assert json.loads((run / "task.json").read_text()) == {
+        "model": "classifier",
+        "num_labels": 2,
+        "labels": ["a", "b"],
+        "task": "classification",
+        "seq_length": 32,
+        "columns": {"text": "text", "label": "kind"},
+    }
+    assert read_columns(json.loads((run / "task.json").read_text())) == COLUMNS
+    assert task_entries("squad-v2.0", [], 384, questions=QuestionSettings(n_best=5)) == {
+        "model": "span_labeler",
+        "answerability": True,
+        "task": "squad-v2.0",
+        "seq_length": 384,
+        "doc_stride": 128,
+        "max_query_length": 64,
+        "max_answer_length": 30,
+        "n_best": 5,
+    }
+    assert read_columns({"task": "cola"}) is None
+
+
+def test_a_run_answers_as_its_model(run, table, piece_tokenizer):
+    trained = read_trained(run)
+    records = trained.task.read(table, False, read_columns(trained.entries))
+    found = trained.predictions(records, batch_size=7)
+    examples = trained.task.kind.encode(records, piece_tokenizer, trained.entries, False)
+    again = trained.task.kind.predictor(trained.model, trained.entries, 50)(examples)
+    for one, other in zip(found, again, strict=True):
+        assert one.label == other.label
+        np.testing.assert_allclose(one.scores, other.scores, atol=1e-6)
+    lines = trained.task.files(table, records, found)["own.jsonl"].splitlines()
+    assert [json.loads(line)["prediction"] for line in lines] == [one.label for one in found]
+
+
+def test_another_vocabulary_than_the_run_s(run, shared):
+    shutil.copyfile(shared / "data/vocabulary/30k-clean.model", run / "spiece.model")
+    with pytest.raises(InputError, match=r"spiece\.model is not the vocabulary of .*run: its SHA-256 is"):
+        read_trained(run)
+    (run / "spiece.model").unlink()
+    with pytest.raises(FileNotFoundError, match=r"run has no spiece\.model: copy its vocabulary there"):
+        read_trained(run)
+
+
+def test_tasks_of_runs(run):
+    with pytest.raises(InputError, match="fine-tuned for classification and not for ax: name a run that is"):
+        read_trained(run, asked="ax")
+    with pytest.raises(InputError, match="task='axe' is none of cola"):
+        read_trained(run, asked="axe")
+    with pytest.raises(InputError, match="the run is of a pretrainer that is not fine-tuned for one of cola"):
+        run_task({"model": "pretrainer", "sentence_objective": "sop"})
+    assert run_task({"task": "mnli"}, "ax") == "ax"
+    assert run_task({"task": "mnli"}) == run_task({"task": "mnli"}, "mnli") == "mnli"
+    with pytest.raises(InputError, match="'ax' has no training data: a run of mnli predicts for it"):
+        task_entries("ax", [], 128)

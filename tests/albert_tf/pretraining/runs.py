@@ -1,0 +1,21 @@
+"""The runs that the tests of training make, and what they look at."""
+
+import json
+
+import albert_tf
+from albert_tf.recipes import PretrainingRecipe
+from tests.tiny import TINY
+
+RECIPE = PretrainingRecipe().replace(
+    learning_rate=0.01, batch_size=4, steps=6, warmup_steps=2, seq_length=32, max_predictions=5
+)
+# Dropout too must go on where it stopped.
+CONFIG = TINY.replace(vocab_size=1, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
+
+
+def weights(run, step=None):
+    return {variable.name: variable.numpy() for variable in albert_tf.load(run, step).variables}
+
+
+def metrics(run):
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]

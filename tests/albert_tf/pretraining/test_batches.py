@@ -1,0 +1,116 @@
+"""What is trained on and what is evaluated on."""
+
+import json
+
+import pytest
+import tensorflow as tf
+
+from albert_tf.data import Share
+from albert_tf.pretraining import batches
+
+HUNDREDTH = Share("documents", 0.0, 0.01)
+
+
+@pytest.fixture
+def read(monkeypatch, tmp_path):
+    """What is read of which files, of those in a folder, as a list that grows."""
+    calls = []
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.txt", "b.txt", "c.txt", "other.txt"):
+        (tmp_path / name).touch()
+
+    def record(inputs, *, share=None, cache=False, **_):
+        calls.append((list(inputs), share, cache))
+        return tf.data.Dataset.range(1)
+
+    monkeypatch.setattr(batches, "pretraining_dataset", record)
+    return calls
+
+
+def folder_of_prepare(path, *shards):
+    path.mkdir()
+    stats = {"shards": {shard: {} for shard in shards}, "settings": {}, "vocabulary": "", "lowercase": True}
+    (path / "stats.json").write_text(json.dumps({**stats, "strip_accents": True}))
+    for shard in shards:
+        (path / shard).write_bytes(b"" if "empty" in shard else b"a document")
+    return str(path)
+
+
+def made(settings, recipe=None):
+    held_out = batches.hold_out(settings, recipe)
+    batches.training_feed(settings, tf.distribute.get_strategy(), 0, held_out)
+    batches.held_out_batches(settings, held_out)
+    return held_out
+
+
+def test_what_prepare_holds_out_is_evaluated_on_and_not_trained_on(settings, tmp_path, read):
+    folder = folder_of_prepare(tmp_path / "a", "train-0", "eval-0", "eval-1")
+    made(settings(train=[folder], eval=None))
+    assert read == [([folder], None, False), ([f"{folder}/eval-0", f"{folder}/eval-1"], None, False)]
+
+
+def test_a_share_is_held_out_of_other_text(settings, tmp_path, read, monkeypatch):
+    """Also where `prepare` was to hold out documents and none of a small corpus came into that share."""
+    folder = folder_of_prepare(tmp_path / "a", "train-0", "eval-empty")
+    monkeypatch.setattr(batches, "held_out_shares", lambda *_, **__: iter([(HUNDREDTH, "1%")]))
+    monkeypatch.setattr(batches, "evaluated_share", lambda share, _: share.at_most(0.001))
+    made(settings(train=[folder, "b.txt"], eval=None))
+    rest, evaluated = Share("documents", 0.01, 1.0), Share("documents", 0.0, 0.001)
+    assert read[2:] == [([folder, "b.txt"], rest, False), ([folder, "b.txt"], evaluated, True)]
+
+
+def test_the_first_share_that_leaves_examples_on_both_sides(settings, monkeypatch):
+    def examples(inputs, *, share, **_):
+        if share.begin == 0.75 or share.end == 0.25:
+            raise batches.NothingFound("no text")
+
+    shares = [Share("each document", begin, 1.0) for begin in (0.75, 0.25, 0.5, 0.1)]
+    monkeypatch.setattr(batches, "pretraining_dataset", examples)
+    monkeypatch.setattr(batches, "held_out_shares", lambda *_, **__: ((s, f"{s.begin}") for s in shares))
+    assert batches.hold_out(settings(eval=None), None) == (shares[2], "0.5")
+    shares[2:] = []
+    with pytest.raises(ValueError, match=r"no text to hold out of .*corpus\.txt.*name other text by --eval"):
+        batches.hold_out(settings(eval=None), None)
+
+
+@pytest.mark.parametrize("now", [None, ["other.txt"]])
+def test_a_resumed_run_holds_out_what_it_did(settings, read, now):
+    """Whatever it is evaluated on now: what was held out would else be trained on."""
+    held_out = batches.HeldOut(Share("documents", 0.0, 0.25), "2 of 8 documents")
+    recipe = json.loads(json.dumps({"eval": None, "held_out": held_out.record()}))
+    assert made(settings(eval=now), recipe) == held_out
+    (_, trained, _), (inputs, evaluated, cached) = read
+    assert trained == Share("documents", 0.25, 1.0)
+    assert (evaluated, cached) == ((None, False) if now else (held_out.share, True))
+    assert inputs == (now or settings().train)
+
+
+def test_a_run_that_holds_nothing_out_needs_other_text(settings, read, tmp_path):
+    recipe = {"eval": ["a b.txt"], "held_out": None}
+    assert made(settings(eval=["c.txt"]), recipe) is None
+    assert [share for _, share, _ in read] == [None, None]
+    with pytest.raises(ValueError, match=r"training on all of its text .*--eval 'a b\.txt', or another"):
+        made(settings(eval=None), recipe)
+    folder = folder_of_prepare(tmp_path / "a", "train-0", "eval-0")
+    assert made(settings(train=[folder], eval=None), recipe) is None
+
+
+def test_runs_from_before_it_was_recorded(settings, read):
+    assert made(settings(eval=["a.txt"]), {"eval": None}).share == HUNDREDTH
+    assert made(settings(eval=["a.txt"]), {"eval": ["b.txt"]}) is None
+
+
+def test_a_folder_to_evaluate_on_stands_for_what_it_holds_out(settings, tmp_path, read):
+    folder = folder_of_prepare(tmp_path / "a", "train-0", "eval-0")
+    made(settings(train=["b.txt"], eval=["c.txt", folder]))
+    assert read == [(["b.txt"], None, False), (["c.txt", f"{folder}/eval-0"], None, False)]
+    whole = folder_of_prepare(tmp_path / "b", "train-0")
+    with pytest.raises(ValueError, match=r"b holds no documents to evaluate on: .*--eval_share"):
+        made(settings(train=["b.txt"], eval=[whole]))
+
+
+def test_what_is_evaluated_at_once_is_a_microbatch(settings):
+    """So that devices that can train can evaluate, too."""
+    for accumulate, rows in ((1, 4), (2, 2)):
+        dataset = batches.held_out_batches(settings(accumulate=accumulate))
+        assert dataset.element_spec["input_mask"].shape[0] == rows

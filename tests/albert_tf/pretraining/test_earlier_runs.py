@@ -1,0 +1,100 @@
+"""A run, a prepared folder and a vocabulary that an earlier version made: tests/earlier."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import albert_tf
+from albert_tf import cli
+from albert_tf.config import AlbertConfig
+from albert_tf.corpus.prepare import prepare
+from albert_tf.pretraining.evaluation import evaluate_run
+from albert_tf.pretraining.run import pretrain
+from albert_tf.pretraining.settings import Pretraining
+from albert_tf.recipes import PretrainingRecipe
+from hub_export.export import export
+from tests.albert_tf.pretraining.runs import metrics
+
+EARLIER = Path(__file__).parents[2] / "earlier"
+# As that run's recipe.json has them.
+RECIPE = PretrainingRecipe().replace(
+    optimizer="adamw", learning_rate=0.01, batch_size=4, steps=4, warmup_steps=1, seq_length=16
+)
+
+
+@pytest.fixture
+def earlier(tmp_path, monkeypatch):
+    """A copy, which is the current folder."""
+    shutil.copytree(EARLIER, tmp_path / "earlier")
+    monkeypatch.chdir(tmp_path / "earlier")
+
+
+def settings(**changes):
+    return Pretraining(
+        output="run",
+        config=AlbertConfig.from_json_file("config.json"),
+        recipe=RECIPE.replace(**changes),
+        train=["prepared"],
+        vocabulary="run/spiece.model",
+    )
+
+
+def test_a_run_loads_evaluates_and_exports(earlier):
+    stored = tf.train.load_checkpoint("run/checkpoints/ckpt-4")
+    key = "model/encoder/pooler/pooler.Sdense.Skernel/.ATTRIBUTES/VARIABLE_VALUE"
+    model = albert_tf.load("run")
+    (kernel,) = (x for x in model.variables if x.name.startswith("pooler/dense/kernel"))
+    np.testing.assert_array_equal(kernel, stored.get_tensor(key))
+    recorded = metrics(Path("run"))[-1]["eval_mlm_loss"]
+    # On the same held-out document; pairs and masks are drawn otherwise now.
+    assert evaluate_run("run", ["prepared"], batch_size=4)["eval_mlm_loss"] == pytest.approx(
+        recorded, rel=0.05
+    )
+    assert export("run", "hub", seq_length=16)
+
+
+def test_a_run_goes_on_where_it_stopped(earlier):
+    told = []
+    pretrain(settings(steps=6), told.append)
+    assert "ckpt-4 is of a version that made other batches: they are drawn anew from there" in told
+    assert "going on from step 4, to 6" in told[-1]
+    assert [line["step"] for line in metrics(Path("run"))] == [2, 4, 4, 6, 6]
+    before = len(told)
+    pretrain(settings(steps=8), told.append)  # from what this version has saved
+    assert not any("drawn anew" in line for line in told[before:])
+
+
+def test_other_settings_are_still_refused(earlier):
+    with pytest.raises(ValueError, match="warmup_steps is 1 there and 2 here"):
+        pretrain(settings(steps=6, warmup_steps=2))
+
+
+def test_a_recipe_without_what_is_new_has_its_default(earlier):
+    path = Path("run/recipe.json")
+    recipe = json.loads(path.read_text())
+    for name in ("whole_word", "extend_positions", "beta_1"):
+        del recipe[name]
+    path.write_text(json.dumps(recipe))
+    pretrain(settings(steps=5), lambda line: None)
+    with pytest.raises(ValueError, match="whole_word is True there and False here"):
+        pretrain(settings(steps=5, whole_word=False))
+
+
+def test_a_prepared_folder_is_done_and_read(earlier):
+    told = []
+    prepare("corpus.txt", "prepared", "run/spiece.model", shards=2, eval_share=0.4, report=told.append)
+    assert told == ["prepared is finished already, with these settings: nothing to do"]
+    batches = albert_tf.pretraining_dataset(
+        "prepared", "run/spiece.model", batch_size=4, seq_length=16, repeat=False
+    )
+    assert sum(int(batch["input_mask"][:, 0].numpy().sum()) for batch in batches) > 20
+
+
+def test_its_command_goes_on_as_it_was_typed(earlier):
+    words = json.loads(Path("run/recipe.json").read_text())["command"].split()[1:]
+    shutil.copy("run/spiece.model", "spiece.model")
+    assert cli.run(words) == 0

@@ -1,0 +1,126 @@
+"""Held-out losses of a run."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import albert_tf
+from albert_tf.data.google_examples import encode_examples
+from albert_tf.errors import InputError
+from albert_tf.pretraining.batches import held_out_batches
+from albert_tf.pretraining.evaluation import counted, evaluate_run
+from albert_tf.text import Vocabulary
+from tests.albert_tf.pretraining.runs import metrics
+
+
+def test_evaluate_run(run, settings, tiny_corpus):
+    figures = evaluate_run(run, [str(tiny_corpus)], batch_size=4)
+    last = metrics(run)[-1]
+    for name in ("eval_mlm_loss", "eval_sop_loss", "eval_mlm_accuracy"):
+        np.testing.assert_allclose(figures[name], last[name], rtol=1e-5)
+    np.testing.assert_allclose(figures["eval_mlm_perplexity"], np.exp(figures["eval_mlm_loss"]), rtol=1e-6)
+    masked = np.concatenate(
+        [
+            batch["masked_lm_ids"].numpy()[batch["masked_lm_weights"].numpy() > 0]
+            for batch in held_out_batches(settings())
+        ]
+    )
+    shares = np.unique(masked, return_counts=True)[1] / len(masked)
+    entropy = -(shares * np.log(shares)).sum()
+    np.testing.assert_allclose(figures["eval_mlm_unigram_entropy"], entropy, rtol=1e-6)
+    rows = [batch["input_mask"].numpy()[:, 0].sum() for batch in held_out_batches(settings())]
+    assert (figures["step"], figures["examples"], figures["seq_length"]) == (6, sum(rows), 32)
+
+
+@pytest.fixture
+def stored(settings, tiny_vocabulary, tmp_path):
+    """Examples that keep their masks in any batch."""
+    path, vocabulary = tmp_path / "examples.tfrecord", Vocabulary.from_file(tiny_vocabulary)
+    with tf.io.TFRecordWriter(str(path)) as file:
+        for batch in held_out_batches(settings()).as_numpy_iterator():
+            for record in encode_examples(batch, vocabulary, "sentence_order_labels"):
+                file.write(record)
+    return [str(path)]
+
+
+def test_the_batch_size_decides_about_no_figure(run, stored):
+    figures = [evaluate_run(run, stored, batch_size=size) for size in (1, 4, 32)]
+    some = [evaluate_run(run, stored, batch_size=size, max_examples=5) for size in (2, 5)]
+    assert some[0]["examples"] == 5 < figures[0]["examples"]
+    assert some[0]["eval_mlm_loss"] != figures[0]["eval_mlm_loss"]
+    for same in (figures, some):
+        for other in same[1:]:
+            assert other == pytest.approx(same[0], rel=1e-5)
+
+
+def test_text_is_normalised_as_the_run_says(run, tiny_corpus, tmp_path):
+    """A cased run sees what an uncased one does, if the text has no capitals."""
+    cased, small = shutil.copytree(run, tmp_path / "run"), tmp_path / "small.txt"
+    (cased / "tokenizer.json").write_text('{"lowercase": false, "strip_accents": true}')
+    small.write_text(tiny_corpus.read_text("utf-8").lower(), "utf-8")
+    pairs = ((run, tiny_corpus), (cased, small), (cased, tiny_corpus))
+    losses = [evaluate_run(of, [str(text)], max_examples=4)["eval_mlm_loss"] for of, text in pairs]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+    assert abs(losses[0] - losses[2]) > 1e-4
+
+
+def test_each_pass_masks_the_text_anew(run, tiny_corpus):
+    one, two = (evaluate_run(run, [str(tiny_corpus)], batch_size=4, passes=passes) for passes in (1, 2))
+    assert 1.8 < two["examples"] / one["examples"] < 2.2
+    assert abs(two["eval_mlm_loss"] - one["eval_mlm_loss"]) > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"seq_length": "32"}, "seq_length='32' must be of type int"),
+        ({"whole_word": 1}, "whole_word=1 must be of type bool"),
+        ({"masked_lm_prob": float("nan")}, "masked_lm_prob=nan must be above 0 and below 1"),
+    ],
+)
+def test_a_recipe_that_says_nonsense_is_named(run, tiny_corpus, tmp_path, changes, message):
+    copy = tmp_path / "run"
+    shutil.copytree(run, copy)
+    recipe = json.loads((run / "recipe.json").read_text())
+    (copy / "recipe.json").write_text(json.dumps({**recipe, **changes}))
+    with pytest.raises(InputError, match=f"recipe.json: {message}"):
+        evaluate_run(copy, [str(tiny_corpus)])
+
+
+def test_another_step_and_length(run, tiny_corpus):
+    earlier = evaluate_run(run, [str(tiny_corpus)], batch_size=4, step=3, seq_length=64)
+    assert (earlier["step"], earlier["seq_length"]) == (3, 64)
+    with pytest.raises(ValueError, match="seq_length=65 is more than the 64 positions"):
+        evaluate_run(run, [str(tiny_corpus)], seq_length=65)
+    with pytest.raises(FileNotFoundError, match=r"ckpt-4\.index is missing: .*those of steps 3, 6"):
+        evaluate_run(run, [str(tiny_corpus)], step=4)
+
+
+def test_unigram_entropy_of_two_equal_tokens_is_log_two():
+    batch = {
+        "input_mask": np.array([[1, 1, 1], [0, 0, 0]]),
+        "masked_lm_ids": np.array([[7, 9, 0], [0, 0, 0]]),
+        "masked_lm_weights": np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]),
+    }
+    examples = counted([batch, batch])
+    assert examples.number == 2
+    np.testing.assert_allclose(examples.unigram_entropy, np.log(2))
+
+
+def test_weights_that_are_not_finite_are_named(run, tiny_corpus, tmp_path):
+    model = albert_tf.load(run)
+    model.encoder.variables[0].assign(model.encoder.variables[0] * np.nan)
+    albert_tf.save(model, tmp_path / "run", vocabulary=run / "spiece.model")
+    with pytest.raises(InputError, match="NaN or infinity in embeddings/word_embeddings"):
+        evaluate_run(tmp_path / "run", [str(tiny_corpus)])
+
+
+def test_a_damaged_checkpoint_is_named_with_the_others(run, tiny_corpus, tmp_path):
+    shutil.copytree(run, tmp_path / "run")
+    (tmp_path / "run" / "checkpoints" / "ckpt-6.index").write_bytes(b"")
+    with pytest.raises(InputError, match=r"ckpt-6\.index .*damaged.*: --step takes another, of 3"):
+        evaluate_run(tmp_path / "run", [str(tiny_corpus)])
+    assert evaluate_run(tmp_path / "run", [str(tiny_corpus)], step=3)["step"] == 3

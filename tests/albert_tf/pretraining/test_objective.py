@@ -1,0 +1,76 @@
+"""Losses and their sums against NumPy by hand."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.pretraining.objective import (
+    pretraining_figures,
+    pretraining_objective,
+    pretraining_terms,
+    pretraining_weights,
+)
+from albert_tf.training.losses import Term, classification_term
+
+
+def by_hand(logits: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> Term:
+    loss = correct = 0.0
+    for row, label, weight in zip(
+        logits.reshape(-1, logits.shape[-1]), labels.ravel(), weights.ravel(), strict=True
+    ):
+        if weight:
+            loss += weight * (np.log(np.exp(row.astype(np.float64)).sum()) - row[label])
+            correct += weight * (row.argmax() == label)
+    return Term(loss, correct, weights.sum())
+
+
+@pytest.mark.parametrize("shape", [(5,), (3, 4)])
+def test_classification_term_is_the_weighted_sum(shape):
+    rng = np.random.default_rng(1)
+    logits = rng.normal(size=(*shape, 7)).astype(np.float32)
+    labels = rng.integers(7, size=shape).astype(np.int32)
+    weights = rng.integers(3, size=shape).astype(np.float32)
+    labels.flat[0] = logits.reshape(-1, 7)[0].argmax()
+    weights.flat[0] = 2.0
+    term = classification_term(tf.constant(logits), tf.constant(labels), tf.constant(weights))
+    np.testing.assert_allclose(term, by_hand(logits, labels, weights), rtol=1e-5)
+    assert term.correct >= 2
+
+
+def test_rows_that_fill_up_a_batch_count_nothing():
+    logits = np.array([[2.0, 1.0], [0.0, 3.0]], np.float32)
+    mlm_logits = np.zeros([2, 3, 5], np.float32)
+    batch = {
+        "masked_lm_ids": np.array([[1, 2, 0], [0, 0, 0]], np.int32),
+        "masked_lm_weights": np.array([[1, 1, 0], [0, 0, 0]], np.float32),
+        "sentence_order_labels": np.array([1, -1], np.int32),
+    }
+    batch = {name: tf.constant(value) for name, value in batch.items()}
+    terms = pretraining_terms({"mlm_logits": mlm_logits, "sop_logits": logits}, batch, "sop")
+    np.testing.assert_allclose(terms["mlm"], [2 * np.log(5), 0, 2], rtol=1e-6)
+    np.testing.assert_allclose(terms["sop"], [np.log(1 + np.exp(-1)) + 1, 0, 1], rtol=1e-6)
+    weights = pretraining_weights(batch, "sop")
+    assert {name: float(weight) for name, weight in weights.items()} == {"mlm": 2, "sop": 1}
+
+
+@pytest.mark.parametrize(
+    ("objective", "names"), [("sop", ("mlm", "sop")), ("nsp", ("mlm", "nsp")), ("none", ("mlm",))]
+)
+def test_objective_names_its_terms(objective, names):
+    assert pretraining_objective(objective).names == names
+
+
+def test_metrics_are_means_and_their_sum():
+    terms = {"mlm": Term(6.0, 1.0, 4.0), "sop": Term(1.0, 1.0, 2.0)}
+    assert pretraining_figures(terms) == {
+        "loss": 2.0,
+        "mlm_loss": 1.5,
+        "mlm_accuracy": 0.25,
+        "mlm_perplexity": np.exp(1.5),
+        "sop_loss": 0.5,
+        "sop_accuracy": 0.5,
+    }
+    assert np.isnan(pretraining_figures({"mlm": Term(0.0, 0.0, 0.0)})["mlm_loss"])
+    for loss in (89.0, 1e38):  # of a run that diverges: TensorBoard takes float32
+        perplexity = pretraining_figures({"mlm": Term(loss, 0.0, 1.0)})["mlm_perplexity"]
+        assert 1e38 < perplexity < np.finfo(np.float32).max

@@ -1,0 +1,260 @@
+"""Pre-training from text to a run directory; resuming; refusing what would spoil a run."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+import albert_tf
+from albert_tf.checkpoints import checkpoint_parts, checkpoint_steps
+from albert_tf.data.prepared import encode_document
+from albert_tf.errors import InputError
+from albert_tf.files import sole_use
+from albert_tf.optimization import AdamW
+from albert_tf.pretraining.batches import held_out_batches
+from albert_tf.pretraining.evaluation import evaluate_run
+from albert_tf.pretraining.run import pretrain
+from albert_tf.training import engine
+from albert_tf.training.strategies import STRATEGIES
+from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, metrics, weights
+from tests.tiny import CORPUS, TINY
+
+
+def test_run_directory_holds_what_others_read(run, tiny_vocabulary):
+    assert {path.name for path in run.iterdir()} == {
+        "config.json",
+        "task.json",
+        "spiece.model",
+        "tokenizer.json",
+        "recipe.json",
+        "checkpoints",
+        "metrics.jsonl",
+        "tensorboard",
+    }
+    model = albert_tf.load(run)
+    assert model.config == CONFIG.replace(vocab_size=TINY.vocab_size)
+    assert model.sentence_objective == "sop"
+    assert (run / "spiece.model").read_bytes() == tiny_vocabulary.read_bytes()
+    recipe = json.loads((run / "recipe.json").read_text())
+    assert recipe["learning_rate"] == 0.01
+    assert recipe["seed"] == 0
+    assert set(recipe["versions"]) == {"python", "tensorflow", "tensorflow-text", "tf_keras"}
+    assert checkpoint_steps(run) == [3, 6]
+    assert list((run / "tensorboard").iterdir())
+
+
+def test_metrics_have_their_names(run):
+    training = [line for line in metrics(run) if "loss" in line]
+    evaluation = [line for line in metrics(run) if "eval_loss" in line]
+    assert [line["step"] for line in training] == [2, 4, 6]
+    assert [line["step"] for line in evaluation] == [3, 6]
+    assert set(training[0]) == {
+        "step", "loss", "mlm_loss", "mlm_accuracy", "sop_loss", "sop_accuracy", "learning_rate",
+        "gradient_norm", "examples_per_second", "tokens_per_second", "input_wait", "mlm_perplexity",
+    }  # fmt: skip
+    assert set(evaluation[0]) == {
+        "step", "eval_loss", "eval_mlm_loss", "eval_mlm_accuracy", "eval_mlm_perplexity", "eval_sop_loss",
+        "eval_sop_accuracy",
+    }  # fmt: skip
+    np.testing.assert_allclose(
+        [line["learning_rate"] for line in training], [0.005, 0.01 * 3 / 6, 0.01 * 1 / 6], rtol=1e-6
+    )
+    for line in training:
+        np.testing.assert_allclose(line["loss"], line["mlm_loss"] + line["sop_loss"], rtol=1e-6)
+
+
+def test_a_run_in_use_is_left_alone(run, settings):
+    with sole_use(run), pytest.raises(BlockingIOError, match="in use by another process"):
+        pretrain(settings(run))
+
+
+def test_batches_that_no_replicas_can_share_are_refused(settings):
+    with pytest.raises(
+        ValueError, match=r"batch_size=4 cannot be divided among 1 replicas times accumulate=3"
+    ):
+        pretrain(settings(accumulate=3))
+
+
+def test_nothing_is_written_where_there_is_nothing_to_learn_from(settings, tmp_path):
+    empty = tmp_path / "empty.txt"
+    empty.write_text("\n\n")
+    single = tmp_path / "single.txt"
+    single.write_text("Two words\n")
+    with pytest.raises(ValueError, match=r"no text to hold out of .*single\.txt.*name other text by --eval"):
+        pretrain(settings(tmp_path / "run", eval=None, train=[str(single)]))
+    with pytest.raises(ValueError, match="optimizer='sgd' is none of"):
+        pretrain(settings(tmp_path / "run", recipe=RECIPE.replace(optimizer="sgd")))
+    for changes in ({"train": [str(empty)]}, {"eval": [str(empty)]}, {"eval": None, "train": [str(empty)]}):
+        with pytest.raises(ValueError, match="no text"):
+            pretrain(settings(tmp_path / "run", **changes))
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        pretrain(settings(tmp_path / "run", train=["nowhere.txt"]))
+    with pytest.raises(ValueError, match=r"seq_length=128 is more than max_position_embeddings=64"):
+        pretrain(settings(tmp_path / "run", recipe=RECIPE.replace(seq_length=128)))
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "held_out"),
+    [
+        (CORPUS, r"1 of 8 documents, 1[0-9]\.\d% of the text"),
+        ("Two sentences are all there is.\nThe second one is held out.\n", "the last 1% of each document"),
+    ],
+)
+def test_a_small_corpus_is_evaluated_on_a_part_of_it(settings, tmp_path, text, held_out):
+    """Which the run says, and keeps out of its training when it is resumed."""
+    (tmp_path / "text.txt").write_text(text)
+    recipe, lines = RECIPE.replace(steps=2, warmup_steps=0), []
+    made = settings(train=[str(tmp_path / "text.txt")], eval=None, recipe=recipe)
+    pretrain(made, lines.append)
+    assert re.search(rf"from step 0, to 2; held out: {held_out}$", lines[-1])
+    pretrain(settings(made.output, train=made.train, eval=None, recipe=recipe.replace(steps=3)), lines.append)
+    assert re.search(rf"from step 2, to 3; held out: {held_out}$", lines[-1])
+    assert [line["step"] for line in metrics(made.output) if "eval_loss" in line] == [2, 3]
+
+
+def test_a_damaged_shard_is_named(run, settings, tmp_path):
+    shard = tmp_path / "train-00000-of-00001.tfrecord"
+    with tf.io.TFRecordWriter(str(shard)) as file:
+        for number in range(40):
+            file.write(encode_document([5 + number] * 60, [30, 30], number))
+    content = bytearray(shard.read_bytes())
+    content[-20] ^= 1  # behind what is looked at before training begins
+    shard.write_bytes(content)
+    message = rf"^{shard} is damaged or cut off and cannot be read to its end: make or copy it again"
+    with pytest.raises(InputError, match=message):
+        pretrain(settings(tmp_path / "run", train=[str(shard)]))
+    with pytest.raises(InputError, match=message):
+        evaluate_run(run, [str(shard)])
+
+
+def test_held_out_examples_are_the_same_whatever_the_seed(settings):
+    first, second = (list(held_out_batches(settings(seed=seed))) for seed in (0, 5))
+    for a, b in zip(first, second, strict=True):
+        for name in a:
+            np.testing.assert_array_equal(a[name], b[name])
+
+
+def test_a_deeper_network_starts_from_a_run(run, settings):
+    lines = []
+    deeper = CONFIG.replace(num_hidden_layers=5, num_hidden_groups=2, max_position_embeddings=40)
+    made = settings(
+        init_from=run, config=deeper, recipe=RECIPE.replace(learning_rate=0.0), checkpoint_every=3
+    )
+    pretrain(made, report=lines.append)
+    assert lines[1:-1] == [
+        "copied: group_0 to group_0, group_1",
+        "cut: embeddings/position_embeddings, 40 of 64 rows",
+    ]
+    before, after = weights(run), weights(made.output)
+    for name, value in after.items():
+        origin = before[name.replace("/group_1/", "/group_0/")]
+        np.testing.assert_array_equal(value, origin[: len(value)], err_msg=name)
+    recipe = json.loads((made.output / "recipe.json").read_text())
+    assert recipe["init_from"] == str(run)
+    lines.clear()
+    pretrain(made, report=lines.append)  # which is done, and starts from its own checkpoint
+    (line,) = lines
+    assert line.endswith("run is at its last step, 6: no update is left, unless with more --steps")
+    with pytest.raises(ValueError, match=r"init_from is .* there and None here"):
+        pretrain(settings(made.output, config=deeper, recipe=RECIPE.replace(learning_rate=0.0)))
+    with pytest.raises(ValueError, match=r"lowercase.*: use the former"):
+        pretrain(settings(init_from=run, lowercase=False))
+    with pytest.raises(ValueError, match="extend_positions is about the run to start from"):
+        settings(extend_positions=True)
+
+
+def test_two_devices_train_as_one_does(settings, two_replicas, monkeypatch):
+    plain = CONFIG.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    alone = settings(config=plain)
+    pretrain(alone)
+    # A second strategy of these devices would mix its collective ops up with those of the first.
+    monkeypatch.setitem(STRATEGIES, "mirrored", lambda tpu: two_replicas)
+    both = settings(config=plain, strategy="mirrored", accumulate=2, remat=True)
+    pretrain(both)
+    assert json.loads((both.output / "recipe.json").read_text())["replicas"] == 2
+    expected, found = weights(alone.output), weights(both.output)
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.slow
+def test_batches_of_a_data_service(settings, data_service):
+    """Its iterator cannot be saved: a resumed run draws other batches, and says no different."""
+    made = settings(recipe=RECIPE.replace(steps=3), data_service=data_service, eval_every=0)
+    pretrain(made)
+    assert checkpoint_parts(made.output, 3) == {"model", "optimizer", "step"}
+    pretrain(settings(made.output, data_service=data_service, eval_every=0))
+    assert checkpoint_steps(made.output) == [3, 6]
+    pretrain(settings(made.output, recipe=RECIPE.replace(steps=8), eval_every=0))  # and without it
+    assert "iterator" in checkpoint_parts(made.output, 8)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, ("float32", False, 1, False)),
+        ({"precision": "bfloat16", "remat": True}, ("mixed_bfloat16", True, 1, False)),
+        ({"precision": "float16", "accumulate": 2, "xla": True}, ("mixed_float16", False, 2, True)),
+    ],
+)
+def test_how_an_update_runs_is_as_asked(settings, monkeypatch, changes, expected):
+    """They change no figure of a run to speak of: one that went unheeded would not show."""
+
+    class Seen(Exception):
+        pass
+
+    def replica_update(model, optimizer, objective, *, accumulate, xla, **others):
+        scaled = isinstance(optimizer, keras.mixed_precision.LossScaleOptimizer)
+        assert scaled == (changes.get("precision") == "float16")
+        raise Seen(model.dtype_policy.name, model.encoder.remat, accumulate, xla)
+
+    monkeypatch.setattr("albert_tf.training.engine.replica_update", replica_update)
+    with pytest.raises(Seen) as seen:
+        pretrain(settings(**changes))
+    assert seen.value.args == expected
+
+
+@pytest.fixture
+def begun(monkeypatch):
+    """Begins a run and stops before its first update: the model, the optimizer, the seed of dropout."""
+
+    class Seen(Exception):
+        pass
+
+    def begin(settings):
+        with pytest.raises(Seen) as seen:
+            pretrain(settings)
+        return seen.value.args
+
+    def training_steps(update, names, step, *, seed):
+        raise Seen(*update, seed)
+
+    monkeypatch.setattr(engine, "replica_update", lambda model, optimizer, *_, **__: (model, optimizer))
+    monkeypatch.setattr(engine, "training_steps", training_steps)
+    return begin
+
+
+def test_the_seed_decides_the_first_weights_and_what_is_dropped(settings, begun):
+    kernels = []
+    for seed in (0, 0, 5):
+        model, _, of_dropout = begun(settings(seed=seed))
+        kernels.append(model.encoder.pooler.kernel.numpy())
+        assert of_dropout == seed
+    np.testing.assert_array_equal(kernels[0], kernels[1])
+    assert np.abs(kernels[0] - kernels[2]).max() > 0.01
+
+
+def test_the_optimizer_of_the_recipe_is_the_runs(settings, begun):
+    numbers = {"weight_decay": 0.3, "beta_1": 0.7, "beta_2": 0.8, "epsilon": 1e-3}
+    recipe = RECIPE.replace(optimizer="adamw", learning_rate=0.5, clip_norm=2.0, warmup_steps=3, **numbers)
+    _, optimizer, _ = begun(settings(recipe=recipe))
+    config = optimizer.get_config()
+    assert type(optimizer) is AdamW
+    assert {name: config[name] for name in numbers} == numbers
+    assert config["global_clipnorm"] == 2.0
+    rates = [float(optimizer._learning_rate(step)) for step in range(7)]
+    np.testing.assert_allclose(rates, [0, 1 / 6, 1 / 3, 1 / 4, 1 / 6, 1 / 12, 0], rtol=1e-6, atol=0)

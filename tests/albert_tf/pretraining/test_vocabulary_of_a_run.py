@@ -1,0 +1,92 @@
+"""Wherever a run's vocabulary is read it is the one that the run was made with."""
+
+import hashlib
+import json
+import shutil
+
+import pytest
+
+from albert_tf.checkpoints import vocabulary_path
+from albert_tf.formats import convert
+from albert_tf.pretraining.evaluation import evaluate_run
+from albert_tf.pretraining.run import pretrain
+from albert_tf.text import Vocabulary, train_vocabulary
+from hub_export.export import export
+
+ANOTHER = r"spiece\.model is not the vocabulary of .*run: its SHA-256 is .*bring back the file"
+
+
+@pytest.fixture(scope="module")
+def other_vocabulary(tiny_corpus, tiny_vocabulary, tmp_path_factory):
+    """As many pieces, some of them others."""
+    path = tmp_path_factory.mktemp("other") / "spiece.model"
+    other = train_vocabulary(tiny_corpus, path, vocab_size=200, lowercase=False)
+    assert len(other) == len(Vocabulary.from_file(tiny_vocabulary))
+    return path
+
+
+@pytest.fixture
+def changed_run(run, other_vocabulary, tmp_path):
+    """A run whose vocabulary somebody has replaced."""
+    copy = shutil.copytree(run, tmp_path / "run")
+    shutil.copyfile(other_vocabulary, copy / "spiece.model")
+    return copy
+
+
+def init_from(run, settings, corpus, tmp_path):
+    # Even with the same vocabulary on the command line: the weights were not made with it.
+    pretrain(settings(tmp_path / "out", init_from=run, vocabulary=run / "spiece.model"))
+
+
+READERS = {
+    "evaluate": lambda run, settings, corpus, tmp_path: evaluate_run(run, [str(corpus)]),
+    "export": lambda run, settings, corpus, tmp_path: export(run, tmp_path / "out", seq_length=16),
+    "export of the encoder": lambda run, settings, corpus, tmp_path: export(
+        run, tmp_path / "out", encoder_only=True
+    ),
+    "to google": lambda run, settings, corpus, tmp_path: convert("run", "google", run, tmp_path / "out"),
+    "to huggingface": lambda run, settings, corpus, tmp_path: convert(
+        "run", "huggingface", run, tmp_path / "out"
+    ),
+    "init_from": init_from,
+    "resume": lambda run, settings, corpus, tmp_path: pretrain(settings(run)),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_another_vocabulary_of_the_same_size_is_refused(reader, changed_run, settings, tiny_corpus, tmp_path):
+    with pytest.raises(ValueError, match=ANOTHER):
+        READERS[reader](changed_run, settings, tiny_corpus, tmp_path)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_vocabulary_given_for_the_runs_is_compared_with_it(
+    run, tiny_vocabulary, other_vocabulary, tmp_path
+):
+    with pytest.raises(ValueError, match=ANOTHER):
+        convert("run", "google", run, tmp_path / "google", vocabulary=other_vocabulary)
+    convert("run", "google", run, tmp_path / "google", vocabulary=tiny_vocabulary)
+    assert (tmp_path / "google" / "30k-clean.model").read_bytes() == tiny_vocabulary.read_bytes()
+
+
+def test_a_run_that_does_not_name_its_vocabulary_is_not_compared(changed_run):
+    recipe = json.loads((changed_run / "recipe.json").read_text())
+    del recipe["vocabulary"]
+    (changed_run / "recipe.json").write_text(json.dumps(recipe))
+    assert vocabulary_path(changed_run) == changed_run / "spiece.model"
+    (changed_run / "recipe.json").unlink()
+    assert vocabulary_path(changed_run) == changed_run / "spiece.model"
+
+
+def test_a_converted_run_names_its_vocabulary(run, other_vocabulary, tmp_path):
+    convert("run", "huggingface", run, tmp_path / "there")
+    back = tmp_path / "back"
+    convert("huggingface", "run", tmp_path / "there", back)
+    recipe = json.loads((back / "recipe.json").read_text())
+    assert recipe["vocabulary"] == hashlib.sha256((run / "spiece.model").read_bytes()).hexdigest()
+    shutil.copyfile(other_vocabulary, back / "spiece.model")
+    with pytest.raises(ValueError, match=r"is not the vocabulary of .*back"):
+        vocabulary_path(back)
+    (tmp_path / "there" / "spiece.model").unlink()
+    convert("huggingface", "run", tmp_path / "there", tmp_path / "bare")
+    assert "vocabulary" not in json.loads((tmp_path / "bare" / "recipe.json").read_text())

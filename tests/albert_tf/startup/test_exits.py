@@ -1,0 +1,124 @@
+"""What commands end with: the same status and one line for the same mistake, whichever command it is."""
+
+import errno
+import os
+import re
+
+import pytest
+import tensorflow as tf
+
+from albert_tf.corpus.plan import PreparationFailed
+from albert_tf.errors import InputError, Preempted
+from albert_tf.startup.exits import one_line, outcome, status_of
+from albert_tf.training.loop import TrainingFailed
+from hub_export.check.modules import CheckFailed
+
+
+def of_system(number, *names):
+    return OSError(number, os.strerror(number), *names)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "line"),
+    [
+        (InputError("steps=0 must be\nat least 1"), 2, "steps=0 must be at least 1"),
+        (FileNotFoundError("nowhere: no such file"), 2, "nowhere: no such file"),
+        (of_system(errno.ENOENT, "nowhere"), 2, "nowhere: No such file or directory"),
+        (of_system(errno.EEXIST, b"bytes"), 2, "bytes: File exists"),
+        (of_system(errno.EACCES, "secret"), 2, "secret: Permission denied"),
+        (of_system(errno.ENOTDIR, "file/x"), 2, "file/x: Not a directory"),
+        (of_system(errno.EISDIR, "x"), 2, "x: Is a directory"),
+        (of_system(errno.EROFS, "x"), 2, "x: Read-only file system"),
+        (BlockingIOError("run is in use"), 2, "run is in use"),
+        (of_system(errno.ENOSPC, "v.model"), 1, "v.model: No space left on device"),
+        (of_system(errno.EIO, "v.model"), 1, "v.model: Input/output error"),
+        (OSError("cannot write x: no space left"), 1, "cannot write x: no space left"),
+        (TrainingFailed("NaN"), 1, "NaN"),
+        (PreparationFailed("a task failed"), 1, "a task failed"),
+        (CheckFailed("encoder differs"), 1, "encoder differs"),
+        (Preempted("stopped by SIGTERM"), 75, "stopped by SIGTERM"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (KeyboardInterrupt("after step 3"), 130, "after step 3"),
+    ],
+)
+def test_statuses_and_lines(error, status, line, capsys, monkeypatch):
+    def work():
+        raise error
+
+    assert outcome("it", work) == status
+    output = capsys.readouterr()
+    assert (output.out, output.err) == ("", f"it: {line}\n")
+    monkeypatch.setenv("ALBERT_TF_TRACEBACK", "1")
+    with pytest.raises(type(error)):
+        outcome("it", work)
+
+
+@pytest.mark.parametrize("bug", [ValueError("x"), RuntimeError("x"), KeyError("x"), AssertionError("x")])
+def test_what_nobody_has_foreseen_is_raised(bug):
+    def work():
+        raise bug
+
+    assert status_of(bug) is None
+    with pytest.raises(type(bug)):
+        outcome("it", work)
+
+
+def test_work_that_is_done(capsys):
+    assert outcome("it", lambda: print("a result")) == 0
+    assert capsys.readouterr() == ("a result\n", "")
+
+
+def in_a_loop():
+    @tf.function
+    def divide(n):
+        total = tf.zeros([], tf.int32)
+        for i in tf.range(n):
+            total += 10 // (i - 3)
+        return total
+
+    divide(tf.constant(6))
+
+
+def in_a_pipeline():
+    message = ["fr[1].tfrecord", "is damaged: copy it again"]
+
+    def refuse(x):
+        with tf.control_dependencies([tf.debugging.Assert(x < 0, message)]):
+            return tf.identity(x)
+
+    iterator = iter(tf.data.Dataset.range(3).map(refuse))
+    tf.function(lambda: next(iterator))()
+
+
+def in_two_places():
+    raise tf.errors.InvalidArgumentError(
+        None,
+        None,
+        "2 root error(s) found.\n  (0) INVALID_ARGUMENT: Integer division by zero\n"
+        "\t [[{{node a/floordiv}}]]\n\t [[b/_3]]\n  (1) CANCELLED: something else\n0 successful operations.",
+    )
+
+
+def without_memory():
+    tf.function(lambda n: tf.reduce_sum(tf.random.normal([n, n, n])))(tf.constant(60000))
+
+
+@pytest.mark.parametrize(
+    ("fail", "expected"),
+    [
+        (in_a_loop, r"Integer division by zero"),
+        (in_a_pipeline, r"fr\[1\]\.tfrecord is damaged: copy it again"),
+        (in_two_places, r"Integer division by zero"),
+        (without_memory, r"OOM when allocating tensor with shape\[60000,60000,60000\] .* by allocator \w+"),
+        (lambda: tf.reshape(tf.range(3), [2]), r"Input to reshape is a tensor with 3 values, but .* has 2"),
+        (lambda: tf.io.write_file("/dev/full", "x" * 10**5), r"/dev/full; No space left on device"),
+        (lambda: tf.io.gfile.GFile("nowhere").read(), r"nowhere; No such file or directory"),
+    ],
+)
+def test_of_tensorflows_messages_the_line_that_says_what_is_wrong(fail, expected):
+    with pytest.raises(tf.errors.OpError) as raised:
+        fail()
+    assert status_of(raised.value) == 1
+    line = one_line(raised.value)
+    assert line == line.strip()
+    assert re.fullmatch(expected, line), line

@@ -1,0 +1,89 @@
+"""What stands where a command is to write stays, and nobody is told to remove it."""
+
+import pytest
+
+import albert_tf
+from albert_tf import cli
+from hub_export.__main__ import main as hub_export
+from tests.tiny import TINY
+
+
+@pytest.fixture
+def commands(tiny_corpus, tiny_vocabulary, tmp_path):
+    """The command lines, but for the output; the current folder's content beside them."""
+    config, run = tmp_path / "tiny.json", tmp_path / "run"
+    config.write_text(TINY.to_json_string())
+    albert_tf.save(albert_tf.AlbertPretrainer(TINY), run, vocabulary=tiny_vocabulary)
+    (run / "metrics.jsonl").write_text('{"step": 1, "loss": 2.0}\n')
+    text = ["--vocabulary", tiny_vocabulary]
+    pretrain = ["--config", config, "--train", tiny_corpus, "--eval", tiny_corpus, *text]
+    sizes = ["--seq_length", 32, "--steps", 2, "--warmup_steps", 1, "--batch_size", 2]
+    return {
+        "vocab": ["vocab", "--input", tiny_corpus, "--vocab_size", 200],
+        "prepare": ["prepare", "--input", tiny_corpus, *text],
+        "pretrain": ["pretrain", *pretrain, *sizes],
+        "convert to google": ["convert", "--from", "run", "--to", "google", "--input", run],
+        "convert to huggingface": ["convert", "--from", "run", "--to", "huggingface", "--input", run],
+        "convert to run": ["convert", "--from", "google", "--to", "run", "--input", run],
+        "analyse": ["analyse", "curve", "--run", run],
+        "hub_export": ["--run", run, "--seq_length", 32],
+    }
+
+
+def refused(command, words, capsys) -> str:
+    """The line that a command ends in."""
+    words = [str(word) for word in words]
+    try:
+        if command == "hub_export":
+            hub_export(words)
+        status = cli.run(words)
+    except SystemExit as stopped:
+        status = stopped.code
+    (line,) = capsys.readouterr().err.splitlines()
+    assert status == 2
+    assert "Errno" not in line
+    assert "remove" not in line and "delete" not in line
+    return line
+
+
+def content(folder):
+    return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+
+
+COMMANDS = (
+    "vocab",
+    "prepare",
+    "pretrain",
+    "convert to google",
+    "convert to huggingface",
+    "convert to run",
+    "analyse",
+    "hub_export",
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_empty_output_is_refused(command, commands, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    before = content(tmp_path)
+    assert "--output is empty" in refused(command, [*commands[command], "--output", ""], capsys)
+    assert content(tmp_path) == before
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_file_that_is_there_stays(command, commands, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "corpus.txt").write_text("The only copy of a corpus.\n")
+    before = content(tmp_path)
+    line = refused(command, [*commands[command], "--output", "corpus.txt"], capsys)
+    assert "corpus.txt" in line
+    assert content(tmp_path) == before
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name.startswith(("pretrain", "convert"))])
+def test_a_folder_that_is_there_stays(command, commands, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    before = content(tmp_path)
+    line = refused(command, [*commands[command], "--output", "."], capsys)
+    assert f"{tmp_path} exists already: name another place" in line
+    assert content(tmp_path) == before

@@ -1,0 +1,242 @@
+"""Updates: against a plain training step, and independent of replicas and microbatches."""
+
+import functools
+import re
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf import AlbertPretrainer
+from albert_tf.optimization import create_optimizer
+from albert_tf.pretraining.objective import pretraining_objective
+from albert_tf.training.strategies import Feed, distributed_feed
+from albert_tf.training.updates import replica_update, sum_over
+from tests.albert_tf.training.updates import BATCH, assert_close, batches, initial, trained
+from tests.tiny import TINY
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return trained()
+
+
+def test_updates_equal_a_training_loop_written_by_hand(reference):
+    keras.utils.set_random_seed(1)
+    model = AlbertPretrainer(TINY)
+    optimizer = create_optimizer("lamb", init_lr=0.01, num_train_steps=20, num_warmup_steps=2)
+    total = 0.0
+    for batch in batches().take(4):
+        with tf.GradientTape() as tape:
+            outputs = model(batch)
+            mlm = tf.nn.sparse_softmax_cross_entropy_with_logits(
+                batch["masked_lm_ids"], outputs["mlm_logits"]
+            )
+            mlm = tf.reduce_sum(mlm * batch["masked_lm_weights"]) / tf.reduce_sum(batch["masked_lm_weights"])
+            labelled = tf.where(batch["sentence_order_labels"] >= 0)[:, 0]
+            sop = tf.reduce_mean(
+                tf.nn.sparse_softmax_cross_entropy_with_logits(
+                    tf.gather(batch["sentence_order_labels"], labelled),
+                    tf.gather(outputs["sop_logits"], labelled),
+                )
+            )
+            loss = mlm + sop
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+        total += float(mlm) * float(tf.reduce_sum(batch["masked_lm_weights"]))
+    variables, totals = reference
+    assert_close([variable.numpy() for variable in model.trainable_variables], variables, 1e-6)
+    np.testing.assert_allclose(totals.terms["mlm"].loss, total, rtol=1e-5)
+    norm = np.sqrt(sum(np.square(tf.convert_to_tensor(gradient)).sum() for gradient in gradients))
+    np.testing.assert_allclose(totals.gradient_norm, norm, rtol=1e-4)
+
+
+@pytest.mark.parametrize("replicas", ["two_replicas", pytest.param("four_replicas", marks=pytest.mark.slow)])
+def test_replicas_change_nothing(replicas, request):
+    """Ten updates of a global batch whose rows have different numbers of masked tokens."""
+    alone, alone_totals = trained(updates=10)
+    variables, totals = trained(request.getfixturevalue(replicas), updates=10)
+    assert_close(variables, alone)
+    for ours, theirs in (
+        (totals.terms, alone_totals.terms),
+        (totals.gradient_norm, alone_totals.gradient_norm),
+    ):
+        tf.nest.map_structure(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4), ours, theirs)
+
+
+def test_a_feed_of_the_strategy_changes_nothing(reference, two_replicas):
+    """A TPU's way: every replica is given its own batches."""
+    feed = distributed_feed(two_replicas, lambda rows, part: batches(rows=rows), BATCH)
+    assert feed.replicas_per_batch == 1
+    variables, _ = trained(two_replicas, feed=feed)
+    assert_close(variables, reference[0])
+
+
+def test_accumulation_over_replicas_changes_nothing(reference, two_replicas):
+    assert_close(trained(two_replicas, accumulate=2)[0], reference[0])
+
+
+def test_an_update_compiles_as_a_tpu_needs_it():
+    """XLA takes it as one program, optimizer and all: static shapes, and nothing that the host would do."""
+    keras.utils.set_random_seed(1)
+    config = TINY.replace(hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
+    model = AlbertPretrainer(config, dtype="mixed_bfloat16")
+    optimizer = create_optimizer("lamb", init_lr=0.01, num_train_steps=20, num_warmup_steps=2)
+    optimizer.build(model.trainable_variables)
+    update = replica_update(model, optimizer, pretraining_objective("sop"), accumulate=2)
+    batch, seed = next(iter(batches())), tf.constant([1, 2])
+    compiled = tf.function(update, autograph=False, jit_compile=True)
+    program = compiled.experimental_get_compiler_ir(batch, seed)(stage="hlo")
+    shapes = set(re.findall(r"(?:f32|bf16|s32|u32|s64|u64|pred)\[([^\]]*)\]", program))
+    assert len(shapes) > 10
+    assert all(re.fullmatch(r"[\d,]*", shape) for shape in shapes)  # a dynamic one has a "<="
+    opcodes = set(re.findall(r"[\]})] ([a-z][a-z-]*)\(", program))
+    assert {"dot", "while", "rng-bit-generator"} <= opcodes
+    host = ("custom-call", "infeed", "outfeed", "send", "recv", "set-dimension-size", "dynamic-reshape")
+    assert not opcodes & set(host)
+
+
+def test_input_wait_is_what_a_slow_input_takes():
+    slow = batches().map(lambda batch: _delayed(batch, 0.05))
+    totals = trained(updates=6, feed=Feed(slow, None))[1]
+    assert 0.05 < float(totals.input_wait) < 60
+    assert float(trained(updates=6)[1].input_wait) < 0.05
+
+
+def _delayed(batch, seconds):
+    """The batch, after a time in which it is looked at again and again."""
+    end = tf.timestamp() + seconds
+    _, value = tf.while_loop(
+        lambda now, _: now < end, lambda now, x: (tf.timestamp(), x), (tf.timestamp(), batch["input_mask"])
+    )
+    return {**batch, "input_mask": value}
+
+
+def test_failed_updates_are_counted_and_left_out():
+    totals = trained(policy="mixed_float16", updates=3, loss_scale=2.0**120)[1]
+    assert int(totals.failed) == 3
+    assert not np.isfinite(totals.gradient_norm)
+    assert float(totals.terms["mlm"].weight) == 0
+    assert int(trained(policy="mixed_float16", updates=3)[1].failed) == 0
+
+
+@pytest.mark.parametrize("accumulate", [2, 8])
+def test_microbatches_change_nothing(reference, accumulate):
+    assert_close(trained(accumulate=accumulate)[0], reference[0])
+
+
+@pytest.mark.slow
+def test_recomputation_changes_nothing(two_replicas):
+    """Not with dropout either, in microbatches on two replicas."""
+    config = TINY.replace(hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.2)
+    options = {"config": config, "accumulate": 2}
+    assert_close(trained(two_replicas, remat=True, **options)[0], trained(two_replicas, **options)[0], 1e-6)
+
+
+def test_xla_changes_nothing(reference):
+    assert_close(trained(xla=True)[0], reference[0])
+
+
+@pytest.mark.slow
+def test_all_at_once_stays_near(reference, two_replicas):
+    """What the README types for several GPUs: XLA, recomputation, microbatches, bfloat16."""
+    options = {"xla": True, "remat": True, "accumulate": 2, "policy": "mixed_bfloat16"}
+    _, totals = trained(two_replicas, **options)
+    np.testing.assert_allclose(totals.terms["mlm"].loss, reference[1].terms["mlm"].loss, rtol=0.02)
+    assert int(totals.failed) == 0
+
+
+def test_bfloat16_stays_near(reference):
+    _, totals = trained(policy="mixed_bfloat16")
+    np.testing.assert_allclose(totals.terms["mlm"].loss, reference[1].terms["mlm"].loss, rtol=0.02)
+
+
+def test_float16_trains():
+    variables, _ = trained(policy="mixed_float16", updates=3)
+    assert all(np.isfinite(values).all() for values in variables)
+    assert any(not np.array_equal(a, b) for a, b in zip(variables, initial(), strict=True))
+
+
+def test_the_gradient_norm_of_float16_is_without_the_loss_scale():
+    half, plain = (trained(policy=policy, updates=1)[1] for policy in ("mixed_float16", "float32"))
+    np.testing.assert_allclose(half.gradient_norm, plain.gradient_norm, rtol=0.02)
+
+
+def test_float16_skips_updates_whose_gradients_are_not_finite():
+    variables, _ = trained(policy="mixed_float16", updates=3, loss_scale=2.0**120)
+    assert_close(variables, initial(), 0)
+
+
+def test_dropout_is_decided_by_the_seed():
+    config = TINY.replace(hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.2)
+    first, again = trained(config=config, updates=2)[0], trained(config=config, updates=2)[0]
+    assert_close(first, again, 0)
+    plain = trained(updates=2)[0]
+    assert any(np.abs(a - b).max() > 1e-4 for a, b in zip(first, plain, strict=True))
+
+
+def test_each_update_drops_units_of_its_own():
+    """The first rate is 0: the second update of the same batch differs in nothing but what is dropped."""
+    for rate, differs in ((0.0, False), (0.5, True)):
+        config = TINY.replace(hidden_dropout_prob=rate, attention_probs_dropout_prob=rate)
+        first, second = (
+            float(trained(config=config, updates=count, feed=Feed(batches(count=1), None))[1].gradient_norm)
+            for count in (1, 2)
+        )
+        assert abs(second / first - 1) > 0.02 if differs else abs(second / first - 1) < 1e-4
+
+
+@pytest.mark.parametrize(("parts", "accumulate"), [("two_replicas", 1), (None, 2)])
+def test_replicas_and_microbatches_drop_units_of_their_own(parts, accumulate, request):
+    """Of the same rows: would they drop the same units, both would have the gradient of one."""
+    strategy = request.getfixturevalue(parts) if parts else None
+    rows = batches().map(lambda batch: {name: x[: BATCH // 2] for name, x in batch.items()})
+    twice = rows.map(lambda batch: {name: tf.concat([x, x], axis=0) for name, x in batch.items()})
+    for rate, differs in ((0.0, False), (0.5, True)):
+        config = TINY.replace(hidden_dropout_prob=rate, attention_probs_dropout_prob=rate)
+        one = trained(config=config, updates=1, feed=Feed(rows, None))[1]
+        both = trained(strategy, config=config, updates=1, feed=Feed(twice, None), accumulate=accumulate)[1]
+        ratio = float(both.gradient_norm / one.gradient_norm)
+        assert abs(ratio - 1) > 0.02 if differs else abs(ratio - 1) < 1e-4, ratio
+
+
+def test_a_model_without_sentence_loss_leaves_the_pooler_alone():
+    variables, totals = trained(objective="none", updates=3)
+    assert set(totals.terms) == {"mlm"}
+    keras.utils.set_random_seed(1)
+    model = AlbertPretrainer(TINY, sentence_objective="none")
+    moved = {
+        variable.name.split(":")[0]: not np.array_equal(variable, after)
+        for variable, after in zip(model.trainable_variables, variables, strict=True)
+    }
+    assert [name for name, changed in moved.items() if not changed] == [
+        "pooler/dense/kernel",
+        "pooler/dense/bias",
+    ]
+
+
+def test_sum_over_adds_structures():
+    total = sum_over(lambda index: {"a": tf.cast(index, tf.float32), "b": tf.ones([2])}, 4)
+    assert float(total["a"]) == 0 + 1 + 2 + 3
+    assert total["b"].numpy().tolist() == [4, 4]
+
+
+def test_sum_over_holds_one_at_a_time():
+    events = []
+
+    def note(what, index):
+        events.append((what, int(index)))
+        time.sleep(0.02)  # whatever may run beside it, does
+        return index
+
+    def function(index, start):
+        index += start  # which no optimizer knows
+        for what in ("begins", "ends"):
+            index = tf.numpy_function(functools.partial(note, what), [index], tf.int32, stateful=False)
+        return tf.ensure_shape(index, [])
+
+    total = tf.function(lambda start: sum_over(functools.partial(function, start=start), 4))
+    assert total(tf.constant(1)) == 1 + 2 + 3 + 4
+    assert events == [(what, index) for index in range(1, 5) for what in ("begins", "ends")]

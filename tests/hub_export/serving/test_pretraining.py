@@ -1,0 +1,222 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import albert_tf
+from albert_tf.text import PieceTokenizer, Vocabulary
+from hub_export.serving import Served, serving_signatures
+from hub_export.serving.pretraining import answer_table, mask_positions, tokens_with_masks
+from hub_export.warmup import read_requests
+from tests.hub_export.conftest import CONFIG
+from tests.hub_export.graphs import saved_ops
+
+TEXTS = ["The old clock", "", "A stone wall, and nobody had lived in it for years. Snow fell for three days."]
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tiny_vocabulary):
+    return PieceTokenizer(Vocabulary.from_file(tiny_vocabulary))
+
+
+@pytest.fixture(scope="module")
+def answer(serving):
+    """Calls a signature of the loaded model."""
+    return lambda signature, **inputs: serving.signatures[signature](**inputs)
+
+
+def served(model, tokenizer):
+    return serving_signatures(Served(model, tokenizer, 16, {}))
+
+
+def ids(tensor):
+    return {
+        "input_word_ids": tensor,
+        "input_mask": tf.ones_like(tensor),
+        "input_type_ids": tf.zeros_like(tensor),
+    }
+
+
+def test_serving_signatures_are_dense_and_of_any_batch(serving):
+    expected = {
+        "serving_default": ({"text": [None]}, {"pooled_output"}),
+        "pair": ({"text": [None], "text_pair": [None]}, {"pooled_output"}),
+        "tokens": (
+            {name: [None, None] for name in ("input_word_ids", "input_mask", "input_type_ids")},
+            {"pooled_output", "sequence_output"},
+        ),
+        "fill_mask": ({"text": [None]}, {"tokens", "scores"}),
+    }
+    assert sorted(serving.signatures) == sorted(expected)
+    for name, (inputs, outputs) in expected.items():
+        signature = serving.signatures[name]
+        _, specs = signature.structured_input_signature
+        assert {key: spec.shape.as_list() for key, spec in specs.items()} == inputs
+        assert set(signature.structured_outputs) == outputs
+        for spec in (*specs.values(), *signature.structured_outputs.values()):
+            assert isinstance(spec, tf.TensorSpec)
+            assert spec.shape[0] is None
+
+
+def test_text_is_what_the_modules_make_of_it(answer, preprocessor, encoder):
+    text = tf.constant(TEXTS)
+    expected = encoder(preprocessor(text))["pooled_output"]
+    actual = answer("serving_default", text=text)["pooled_output"]
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5)
+    for row, alone in enumerate(TEXTS):
+        single = answer("serving_default", text=tf.constant([alone]))["pooled_output"]
+        np.testing.assert_allclose(single, expected[row : row + 1], rtol=0, atol=1e-5)
+
+
+def test_pair_is_what_the_modules_make_of_it(answer, preprocessor, encoder):
+    first, second = tf.constant(TEXTS), tf.constant(TEXTS[::-1])
+    segments = [preprocessor.tokenize(text) for text in (first, second)]
+    expected = encoder(preprocessor.bert_pack_inputs(segments))["pooled_output"]
+    actual = answer("pair", text=first, text_pair=second)["pooled_output"]
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5)
+
+
+def test_tokens_are_what_the_encoder_makes_of_them(answer, encoder, tensors):
+    actual, expected = answer("tokens", **tensors), encoder(tensors)
+    for name in ("pooled_output", "sequence_output"):
+        np.testing.assert_allclose(actual[name], expected[name], rtol=0, atol=1e-5)
+
+
+def test_masks_are_filled_as_the_head_says(answer, preprocessor, encoder, tiny_vocabulary):
+    pieces = Vocabulary.from_file(tiny_vocabulary).pieces
+    filled = answer("fill_mask", text=tf.constant(["the [MASK]", "[MASK] stone [MASK]", "no mask"]))
+    assert filled["tokens"].shape == filled["scores"].shape == [3, 2, 5]
+    stone = preprocessor.tokenize(tf.constant(["stone"])).to_list()[0]
+    row = [2, 4, *stone, 4, 3]
+    positions = [1, 2 + len(stone)]
+    inputs = {**ids(tf.constant([row])), "masked_lm_positions": tf.constant([positions])}
+    probabilities = tf.nn.softmax(encoder.mlm(inputs)["mlm_logits"])[0].numpy()
+    probabilities[:, :5] = 0  # special pieces are no answers
+    for place in range(2):
+        best = np.argsort(-probabilities[place])[:5]
+        np.testing.assert_allclose(filled["scores"][1, place], probabilities[place, best], rtol=1e-4)
+        expected = [pieces[i].replace("▁", "") for i in best]
+        assert [token.decode() for token in filled["tokens"][1, place].numpy()] == expected
+    assert np.all(filled["tokens"].numpy()[[0, 2, 2], [1, 0, 1]] == b"")
+    assert np.all(filled["scores"].numpy()[[0, 2, 2], [1, 0, 1]] == 0)
+    assert answer("fill_mask", text=tf.constant(["none"]))["tokens"].shape == [1, 0, 5]
+    trimmed = answer("fill_mask", text=tf.constant(["the old clock " * 30 + "[MASK]", "[MASK]"]))
+    assert np.all(trimmed["tokens"][0] == b"")
+
+
+def test_special_pieces_are_no_answers_however_likely(tokenizer):
+    unused = 3  # rows of embeddings beyond the vocabulary
+    pieces = len(tokenizer.vocabulary)
+    model = albert_tf.AlbertPretrainer(CONFIG.replace(num_hidden_layers=1, vocab_size=pieces + unused))
+    (bias,) = (variable for variable in model.mlm.weights if "output_bias" in variable.name)
+    values = np.zeros(pieces + unused, np.float32)
+    values[:5], values[-unused:], values[7] = 30, 30, 20
+    bias.assign(values)
+    filled = served(model, tokenizer)["fill_mask"].function(tf.constant(["the [MASK]"]))
+    answers = [token.decode() for token in filled["tokens"][0, 0].numpy()]
+    assert answers[0] == tokenizer.vocabulary.pieces[7].replace("▁", "")
+    assert not {"", "<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"} & set(answers)
+    # The probabilities are those of the model, which are small: nothing is scaled up to a sum of 1.
+    assert 0 < filled["scores"][0, 0, 0] < 1e-3
+
+
+def test_tokens_with_masks(tokenizer):
+    def pieces(text):
+        (row,) = tokens_with_masks(tf.constant([text]), tokenizer).to_list()
+        return [tokenizer.vocabulary.pieces[i] for i in row]
+
+    the, wall = (tokenizer(tf.constant([text])).to_list()[0] for text in ("the", "wall"))
+    spell = tokenizer.vocabulary.pieces.__getitem__
+    assert pieces("the [MASK] wall") == [*map(spell, the), "[MASK]", *map(spell, wall)]
+    assert pieces("the [MASK].")[len(the) :] == ["[MASK]", "."]
+    assert pieces("the [MASK] .")[len(the) :] == ["[MASK]", "▁", "."]
+    assert pieces(". [MASK]") == ["▁", ".", "[MASK]"]  # nothing was glued to a mask here
+    assert pieces("[MASK][MASK]") == ["[MASK]", "[MASK]"]
+    assert pieces("") == []
+    assert pieces("[mask]") != ["[MASK]"]
+    assert tokens_with_masks(tf.constant([], tf.string), tokenizer).to_list() == []
+
+
+def test_mask_positions():
+    word_ids = tf.constant([[2, 4, 7, 4, 3], [2, 7, 7, 7, 3], [4, 7, 7, 7, 7]])
+    positions, is_mask = mask_positions(word_ids)
+    assert positions.numpy().tolist() == [[1, 3], [0, 0], [0, 0]]
+    assert is_mask.numpy().tolist() == [[True, True], [False, False], [True, False]]
+
+
+def test_answers_are_words_of_the_vocabulary(tiny_vocabulary):
+    vocabulary = Vocabulary.from_file(tiny_vocabulary)
+    texts, may_answer = answer_table(vocabulary, len(vocabulary) + 2)
+    assert texts.shape == may_answer.shape == (len(vocabulary) + 2,)
+    assert not may_answer[[0, 1, 2, 3, 4, -1, -2]].any()
+    assert may_answer[5:-2].all()
+    assert "the" in texts
+    # An empty answer means that there is no mask, so a space alone has to be something else.
+    assert texts[vocabulary.pieces.index("▁")] == "▁"
+    assert [text for text in texts if "▁" in text] == ["▁"]
+    assert [i for i, text in enumerate(texts) if not text] == [len(vocabulary), len(vocabulary) + 1]
+
+
+def test_signatures_of_a_model_without_heads(tokenizer):
+    model = albert_tf.AlbertEncoder(CONFIG.replace(num_hidden_layers=1))
+    signatures = served(model, tokenizer)
+    assert sorted(signatures) == ["pair", "serving_default", "tokens"]
+
+
+def test_warm_up_requests_are_answered(serving, exported):
+    requests = dict(read_requests(exported.serving))
+    assert sorted(requests) == sorted(serving.signatures)
+    for name, inputs in requests.items():
+        outputs = serving.signatures[name](**inputs)
+        assert all(len(output) == 1 for output in outputs.values())
+    assert requests["fill_mask"]["text"].numpy() == [b"The water is [MASK]."]
+    assert list(read_requests(exported.encoder)) == []
+
+
+@pytest.mark.parametrize(
+    ("signature", "inputs", "message"),
+    [
+        ("serving_default", {"text": tf.constant([1])}, "was expected to be a string tensor"),
+        ("serving_default", {"text": tf.constant("a")}, r"tensor text \[\] is not compatible .* \[\?\]"),
+        ("serving_default", {"text": tf.constant([["a"]])}, r"text \[1,1\] is not compatible .* \[\?\]"),
+        (
+            "serving_default",
+            {"txt": tf.constant(["a"])},
+            "missing a required (keyword-only )?argument: 'text'",
+        ),
+        (
+            "pair",
+            {"text": tf.constant(["a", "b"]), "text_pair": tf.constant(["a"])},
+            "Shapes of all inputs must match",
+        ),
+        ("fill_mask", {"text": tf.constant("[MASK]")}, r"text \[\] is not compatible"),
+        ("tokens", ids(tf.constant([2, 3])), r"tensor input_\w+ \[2\] is not compatible .* \[\?,\?\]"),
+        ("tokens", ids(tf.constant([[[2, 3]]])), r"tensor input_\w+ \[1,1,2\] is not compatible"),
+        ("tokens", ids(tf.constant([[200]])), r"\[0,0\] = 200 is not in \[0, 200\)"),
+        ("tokens", ids(tf.constant([[-1]])), r"\[0,0\] = -1 is not in \[0, 200\)"),
+        (
+            "tokens",
+            ids(tf.ones([1, 65], tf.int32)),
+            r"(?s)max_position_embeddings_is_64.*\[0, 64\], but got 65",
+        ),
+        ("tokens", ids(tf.constant([[1, 2]], tf.int64)), "was expected to be a int32 tensor"),
+        (
+            "tokens",
+            {**ids(tf.constant([[1, 2]])), "input_mask": tf.constant([[1]])},
+            "Shapes of all inputs must match",
+        ),
+    ],
+)
+def test_wrong_requests_are_refused_and_the_next_is_answered(signature, inputs, message, answer, encoder):
+    with pytest.raises((TypeError, tf.errors.InvalidArgumentError), match=message):
+        answer(signature, **inputs)
+    good = ids(tf.constant([[2, 7, 3]]))
+    np.testing.assert_allclose(
+        answer("tokens", **good)["pooled_output"], encoder(good)["pooled_output"], rtol=0, atol=1e-5
+    )
+
+
+def test_ops_are_of_tensorflow_or_of_serving(exported):
+    ops = saved_ops(exported.serving)
+    assert not {"Assert", "PyFunc", "EagerPyFunc", "PyFuncStateless"} & ops
+    text_ops = {op for op in ops if not hasattr(tf.raw_ops, op)}
+    assert text_ops == {"NormalizeUTF8", "CaseFoldUTF8", "SentencepieceOp", "SentencepieceTokenizeOp"}

@@ -1,0 +1,71 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import albert_tf
+from albert_tf.data.tasks.encoding import tagged_rows
+from albert_tf.data.tasks.records import TaggedRecord
+from hub_export.serving.tagging import word_tokens
+from tests.hub_export.conftest import CONFIG
+from tests.hub_export.serving.fine_tuned import exported, outputs_of, softmax
+from tests.tiny import DOCUMENTS
+
+TAGS = ["O", "B-Ort", "I-Ort", "B-Wer"]
+LENGTH = 12
+TEXTS = [
+    DOCUMENTS[0][0],
+    "  Ada   Löwe, in\u00a0Zürich .\n",
+    "\u200b \u0301 seen",  # words of which normalisation leaves nothing
+    "one " + "verylongword" * 6 + " end",
+    *DOCUMENTS[1],
+]
+
+
+@pytest.fixture(scope="module")
+def tagger(tiny_vocabulary, tmp_path_factory):
+    model = albert_tf.AlbertTokenClassifier(CONFIG, num_labels=4)
+    folder = tmp_path_factory.mktemp("tagger")
+    return exported(model, tiny_vocabulary, folder, {"labels": TAGS, "seq_length": LENGTH})
+
+
+def expected_tags(tagger, texts):
+    """Of each text's words the likeliest tags and their probabilities, through the reader."""
+    sentences = [TaggedRecord("f", 1, tuple(text.split()), None) for text in texts]
+    tagged = tagged_rows(sentences, tagger.tokenizer, LENGTH, TAGS, is_labelled=False)
+    _, outputs = outputs_of(tagger.model, tagged.rows, LENGTH)
+    scores = softmax(outputs["logits"])
+    of_words = tagged.of_words(scores.argmax(axis=-1)), tagged.of_words(scores.max(axis=-1))
+    ends = np.cumsum([len(sentence.words) for sentence in sentences])[:-1]
+    return [np.split(values, ends) for values in of_words]
+
+
+def test_tags_are_those_of_the_reader_and_the_model(tagger):
+    found = tagger.ask("tag", text=TEXTS)
+    widest = max(len(text.split()) for text in TEXTS)
+    assert {array.shape for array in found.values()} == {(len(TEXTS), widest)}
+    for row, (text, numbers, scores) in enumerate(zip(TEXTS, *expected_tags(tagger, TEXTS), strict=True)):
+        count = len(text.split())
+        labels = [label.decode() for label in found["labels"][row]]
+        assert labels == [TAGS[number] for number in numbers] + [""] * (widest - count)
+        np.testing.assert_allclose(found["scores"][row, :count], scores, rtol=0, atol=1e-5)
+        assert not found["scores"][row, count:].any()
+        spans = zip(found["start"][row], found["end"][row], strict=True)
+        assert [text.encode()[start:end].decode() for start, end in spans][:count] == text.split()
+    assert len(set(found["labels"].ravel())) > 2
+
+
+def test_texts_without_words(tagger):
+    assert tagger.ask("tag", text=["", " "])["labels"].shape == (2, 0)
+    assert tagger.ask("tag", text=tf.zeros([0], tf.string))["labels"].shape == (0, 0)
+    among_others = tagger.ask("serving_default", text=["", TEXTS[0], " "])
+    alone = tagger.ask("tag", text=TEXTS[:1])
+    assert not among_others["scores"][[0, 2]].any()
+    np.testing.assert_array_equal(among_others["labels"][1], alone["labels"][0])
+    np.testing.assert_allclose(among_others["scores"][1], alone["scores"][0], rtol=0, atol=1e-5)
+
+
+def test_a_word_without_tokens_is_an_unknown_one():
+    pieces = tf.ragged.constant([[], [7, 8], [], [], [9], []], dtype=tf.int32)
+    tokens, splits = word_tokens(pieces)
+    assert tokens.numpy().tolist() == [1, 7, 8, 1, 1, 9, 1]
+    assert splits.numpy().tolist() == [0, 1, 3, 4, 5, 6, 7]

@@ -115,13 +115,10 @@ def test_the_request_in_it_is_one_that_the_model_answers(card, modules):
     assert set(re.findall(r"`(\w+)`", listed)) == set(signatures)
 
 
-@pytest.mark.parametrize("has_card", [True, False])
-def test_a_check_does_not_mind_the_card(modules, tmp_path, has_card, capsys):
-    (tmp_path / "encoder").symlink_to(modules / "encoder")
-    if has_card:
-        (tmp_path / CARD).symlink_to(modules / CARD)
-    check([str(modules / "encoder") if not has_card else str(modules)])
-    assert "encoder: passed" in capsys.readouterr().out
+def test_a_check_does_not_mind_the_card(modules, capsys):
+    for folder in (modules, modules / "encoder"):  # with the card, and without
+        check([str(folder)])
+        assert "encoder: passed" in capsys.readouterr().out
 
 
 def test_a_run_that_says_nothing(tmp_path):

@@ -4,13 +4,14 @@ import json
 import os
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import tensorflow as tf
 import yaml
 
 import albert_tf
-from albert_tf.checkpoints.run import MODELS
+from albert_tf.checkpoints.run import MODELS, task_of
 from hub_export.__main__ import main
 from hub_export.card import CARD, PIPELINES, model_card
 from hub_export.check.__main__ import main as check
@@ -178,6 +179,27 @@ def test_a_fine_tuned_model_tells_its_task_and_labels(tmp_path, tiny_tokenizer):
     assert "inputs have 24 tokens" in card
     total = sum(variable.numpy().size for variable in model.variables)
     assert rows(card, "Network")["parameters, all"] == f"{total:,}"
+
+
+@pytest.mark.parametrize(
+    ("make", "entries", "answer"),
+    [
+        (lambda: albert_tf.AlbertClassifier(SMALL, num_labels=1), {"columns": {"text": "a"}}, "score"),
+        (lambda: albert_tf.AlbertTokenClassifier(SMALL, num_labels=2), {"labels": ["O", "B"]}, "labels"),
+        (lambda: albert_tf.AlbertSpanLabeler(SMALL), {"max_query_length": 16}, "answer"),
+        (lambda: albert_tf.AlbertMultipleChoice(SMALL, num_choices=2), {}, "choice"),
+    ],
+)
+def test_each_kind_is_asked_in_python_as_its_signature_is(make, entries, answer, tmp_path, tiny_tokenizer):
+    model = make()
+    task = {**task_of(model), **entries}
+    served = Served(model, tiny_tokenizer.tokenize, 64, task)
+    signatures = serving_signatures(served)
+    card = model_card(facts(model, tmp_path, task=task, served=served, signatures=signatures))
+    functions = {name: signature.function for name, signature in signatures.items()}
+    known = {"tf": tf, "served": SimpleNamespace(signatures=functions)}
+    exec(re.search(r"^answers = .*$", card, re.MULTILINE)[0], known)
+    assert answer in known["answers"]
 
 
 def test_every_kind_of_model_has_a_pipeline():

@@ -15,13 +15,14 @@ from albert_tf.checkpoints.run import (
     build_model,
     check_finite,
     check_run_vocabulary,
+    default_step,
     load,
     read_task,
     read_tokenizer,
     save,
     vocabulary_path,
 )
-from albert_tf.checkpoints.steps import PathLike, newest_checkpoint
+from albert_tf.checkpoints.steps import PathLike
 from albert_tf.checkpoints.vocabulary import vocabulary_problems
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
@@ -72,7 +73,7 @@ def convert(
       config: JSON file with the config; None takes the one beside the checkpoint.
       partial: whether to take the encoder only, and start what it misses afresh.
       command: the command line, for recipe.json.
-      step: of a run's checkpoint; None: the newest.
+      step: of a run's checkpoint; None: that which `load` takes.
     Returns:
       What was left out and made up, and where the vocabulary comes from.
     Raises:
@@ -191,7 +192,7 @@ WRITERS = {
 
 def _write(writer: Writer, run: Path, output: Path, vocabulary: PathLike | None, step: int | None) -> None:
     """Writes a run in the format of another implementation."""
-    step = newest_checkpoint(run) if step is None else step
+    step = default_step(run) if step is None else step
     model = load(run, step)
     check_finite(model, str(run))
     pieces = Path(vocabulary) if vocabulary else vocabulary_path(run)

@@ -72,7 +72,7 @@ def export(
       version: of the serving model; a new one.
       dtype: in which the modules hold their variables and compute: "float32" or "bfloat16".
       check: whether a fresh process checks what was written, see hub_export.check.
-      step: of the checkpoint to export; None: the newest.
+      step: of the checkpoint to export; None: that which `load` takes.
     Returns:
       The folders written.
     Raises:

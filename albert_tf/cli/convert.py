@@ -25,7 +25,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--vocabulary", help="SentencePiece model (the one beside the checkpoint)")
     parser.add_argument("--config", help="JSON file with the config (the one beside the checkpoint)")
     parser.add_argument("--partial", action="store_true", help="load the encoder only; say what is fresh")
-    parser.add_argument("--step", type=int, help="of a run's checkpoint (the newest)")
+    parser.add_argument(
+        "--step", type=int, help="of a run's checkpoint (the newest; of a fine-tuned run the best)"
+    )
 
 
 def run(flags: argparse.Namespace) -> None:

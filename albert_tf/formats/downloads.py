@@ -52,21 +52,22 @@ def download(address: str, path: Path) -> None:
     with whole_file(path) as temporary, temporary.open("w+b") as file:
         with _opened(address, remedy) as response:
             headers = response.headers
-            length = headers["Content-Length"]
-            if length is None:
+            if headers["Content-Length"] is None:
                 raise WorkFailed(f"{address} does not say how long it is (Content-Length): {remedy}")
-            with _bar(path.name, int(length)) as bar:
-                _receive(response, file, bar)
+            size = int(headers["Content-Length"])
+            bar = tqdm(total=size, desc=path.name, unit="B", unit_scale=True, file=sys.stderr, disable=None)
+            _receive(response, file, bar)
         for _ in range(_BREAKS):
-            if file.tell() == int(length):
+            if file.tell() == size:
                 break
             time.sleep(_PAUSE)
             with _opened(address, remedy, file.tell(), headers["ETag"]) as response:
                 if response.status != http.HTTPStatus.PARTIAL_CONTENT:
                     file.seek(0)
                     file.truncate()
-                _receive(response, file)
-        problem = _problem(file, int(length), headers)
+                _receive(response, file, bar)
+        bar.close()
+        problem = _problem(file, size, headers)
         if problem:
             raise WorkFailed(f"{address} did not arrive whole: {problem}. Try again, or {remedy}")
 
@@ -101,7 +102,7 @@ def _opened(address: str, remedy: str, start: int = 0, etag: str | None = None) 
         return urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=TIMEOUT)
 
 
-def _receive(response: http.client.HTTPResponse, file: BinaryIO, bar: tqdm | None = None) -> None:
+def _receive(response: http.client.HTTPResponse, file: BinaryIO, bar: tqdm) -> None:
     """Writes what arrives until it ends or breaks off."""
     while True:
         try:
@@ -111,13 +112,7 @@ def _receive(response: http.client.HTTPResponse, file: BinaryIO, bar: tqdm | Non
         if not chunk:
             return
         file.write(chunk)
-        if bar is not None:
-            bar.update(len(chunk))
-
-
-def _bar(name: str, size: int) -> tqdm:
-    """A progress bar, on a terminal only."""
-    return tqdm(total=size, desc=name, unit="B", unit_scale=True, file=sys.stderr, disable=None)
+        bar.update(file.tell() - bar.n)
 
 
 def _problem(file: BinaryIO, size: int, headers: Message) -> str:

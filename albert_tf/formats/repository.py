@@ -95,7 +95,9 @@ class _Files:
         except errors.LocalEntryNotFoundError as error:  # the server has vanished meanwhile
             reason = _line(error.__cause__ or error)
             raise WorkFailed(_unreachable(self._name, self._revision, reason)) from error
-        except errors.HTTPError as error:
+        except (errors.HTTPError, OSError, RuntimeError) as error:  # the last is of storage that it calls Xet
+            if getattr(error, "errno", None) is not None:  # a disk that is full, perhaps
+                raise
             raise _refusal(self._name, self._revision, error) from error
         self._revision = path.parent.name
         return path
@@ -116,7 +118,10 @@ def _refusal(name: str, revision: str, error: Exception) -> InputError | WorkFai
     if isinstance(error, errors.HfHubHTTPError) and error.response.status_code in (401, 403):
         status = error.response.status_code
         return InputError(f"{where} refuses the token (status {status}): give another by {_TOKEN}")
-    return WorkFailed(f"{where} cannot be downloaded now ({_line(error)}): try again")
+    remedy = (
+        "try again, perhaps with HF_HUB_DISABLE_XET=1" if isinstance(error, RuntimeError) else "try again"
+    )
+    return WorkFailed(f"{where} cannot be downloaded now ({_line(error)}): {remedy}")
 
 
 def _unreachable(name: str, revision: str, reason: str) -> str:

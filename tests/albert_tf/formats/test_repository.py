@@ -1,5 +1,6 @@
 """Repositories of Hugging Face, from a server on loopback that answers as its Hub does."""
 
+import errno
 import json
 import shutil
 import time
@@ -18,6 +19,7 @@ from tests.albert_tf.formats.loopback import (
     put_repository,
     serve,
 )
+from tests.full_disk import no_file_beyond
 
 NAME = "tiny/albert"
 
@@ -110,6 +112,14 @@ def test_large_files_are_elsewhere_and_the_token_does_not_go_there(hub, folder, 
     assert set(tokens.values()) == {"Bearer hf_secret"}
 
 
+def test_weights_of_another_size_than_told(hub, folder):
+    put_repository(hub, NAME, folder)
+    answer = hub.answers[f"/{NAME}/resolve/{COMMIT}/model.safetensors"]
+    answer.headers = {**answer.headers, "X-Linked-Size": str(len(answer.content) + 1)}
+    message = refused(WorkFailed, f"/{NAME} cannot be downloaded now .*try again")
+    assert f"size {len(answer.content) + 1} but has size {len(answer.content)}" in message
+
+
 def test_weights_in_parts(hub, folder):
     (folder / "model.safetensors").rename(folder / "model-00001-of-00001.safetensors")
     index = {"weight_map": {"albert.pooler.bias": "model-00001-of-00001.safetensors"}}
@@ -164,6 +174,26 @@ def test_weights_that_break_off_for_good(hub, folder, monkeypatch):
     refused(WorkFailed, f"/{NAME} cannot be downloaded now .*try again")
     answer.cuts = []
     assert "model.safetensors" in complete_in(repository(NAME))
+
+
+def test_storage_that_fails(hub, folder, monkeypatch):
+    """Xet's library waits for two minutes before it says so; it raises what it does in reality."""
+
+    def fail(**arguments):
+        raise RuntimeError("Task error: CAS Client Error: Request middleware error")
+
+    monkeypatch.setattr("huggingface_hub.file_download.xet_get", fail)
+    put_repository(hub, NAME, folder)
+    answer = hub.answers[f"/{NAME}/resolve/{COMMIT}/model.safetensors"]
+    answer.headers = {**answer.headers, "X-Xet-Hash": "a" * 64, "X-Xet-Refresh-Route": hub.address}
+    refused(WorkFailed, r"cannot be downloaded now \(Task error: CAS.*\): try again, .*HF_HUB_DISABLE_XET=1$")
+
+
+def test_a_full_disk(hub, folder):
+    put_repository(hub, NAME, folder)
+    with pytest.raises(OSError) as caught, no_file_beyond(20_000):
+        repository(NAME)
+    assert caught.value.errno == errno.EFBIG
 
 
 @pytest.mark.parametrize(

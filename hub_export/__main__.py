@@ -55,7 +55,9 @@ def _parser() -> OneLineParser:
         "OUTPUT/serving/VERSION, a model for TF Serving, and OUTPUT/README.md, a model card.",
     )
     parser.add_argument("--run", required=True, help="run directory")
-    parser.add_argument("--step", type=int, help="of the checkpoint to export (the newest)")
+    parser.add_argument(
+        "--step", type=int, help="of the checkpoint to export (the newest; of a fine-tuned run the best)"
+    )
     parser.add_argument("--output", required=True, help="folder of the modules, each replaced as a whole")
     parser.add_argument(
         "--seq_length",

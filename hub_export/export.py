@@ -15,13 +15,12 @@ import tf_keras as keras
 
 from albert_tf.checkpoints import (
     load,
-    newest_checkpoint,
     read_config,
     read_task,
     read_tokenizer,
     vocabulary_path,
 )
-from albert_tf.checkpoints.run import CONFIG, check_finite
+from albert_tf.checkpoints.run import CONFIG, check_finite, default_step
 from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import GOOGLE_FILE, AlbertConfig
 from albert_tf.errors import InputError
@@ -82,7 +81,7 @@ def export(
       version: of the serving model; a new one.
       dtype: in which the modules hold their variables and compute: "float32" or "bfloat16".
       check: whether a fresh process checks what was written, see hub_export.check.
-      step: of the checkpoint to export; None: the newest.
+      step: of the checkpoint to export; None: that which `load` takes.
       license: of the weights, by name, for the card; None: it says that none is named.
     Returns:
       The folders written.
@@ -103,7 +102,7 @@ def export(
         _check_seq_length(seq_length, read_config(run))
         _check_version(version, output)
     if step is None:
-        step = newest_checkpoint(run)
+        step = default_step(run)
     model = in_dtype(load(run, step), dtype)
     check_finite(model, os.fspath(run))
     assert step is not None  # without a checkpoint there is no model

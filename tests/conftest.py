@@ -1,6 +1,7 @@
 """Fixtures of the whole session: TensorFlow is slow to import and vocabularies are slow to train."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,11 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 def pytest_configure() -> None:
-    """Four virtual CPUs for the tests of tf.distribute, while TensorFlow has not started yet."""
+    """Four virtual CPUs for the tests of tf.distribute, while TensorFlow has not started yet.
+
+    Who runs the tests in the background may have them ignore Ctrl-C, which some of them send.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     four = [tf.config.LogicalDeviceConfiguration()] * 4
     tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], four)
 

@@ -1,15 +1,17 @@
-"""What metrics.jsonl of a run says: an object of numbers a line, the step among them."""
+"""What metrics.jsonl of a run says, an object of numbers a line, and which of its steps is the best."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from albert_tf.errors import InputError
 
 METRICS = "metrics.jsonl"
+_EVALUATION = "eval_"
 
 
 def read_figures(run: str | os.PathLike[str]) -> list[dict[str, Any]]:
@@ -56,3 +58,39 @@ def _are_figures(value: Any) -> bool:
 def _is_number(value: Any) -> bool:
     """Whether it is a float, or an integer that is as small as one; True is not."""
     return type(value) is float or (type(value) is int and abs(value) < 2**63)
+
+
+def evaluated_steps(run: str | os.PathLike[str]) -> set[int]:
+    """The steps that a run has figures of an evaluation of."""
+    return {line["step"] for line in read_figures(run) if any(name.startswith(_EVALUATION) for name in line)}
+
+
+class Best(NamedTuple):
+    """What tells the best of a run's steps.
+
+    Attributes:
+      figure: of an evaluation, as metrics.jsonl calls it.
+      is_highest: whether more of it is better.
+    """
+
+    figure: str
+    is_highest: bool
+
+    def step(self, run: str | os.PathLike[str], steps: Collection[int]) -> int | None:
+        """The best of these steps, of several the first; None where the figure is known of none."""
+        known = {step: value for step, value in self._values(run).items() if step in steps}
+        return (max if self.is_highest else min)(known, key=known.__getitem__, default=None)
+
+    def evaluations_since(self, run: str | os.PathLike[str]) -> int:
+        """How many evaluations there have been since the best."""
+        values = self._values(run)
+        best = self.step(run, values)
+        return sum(step > best for step in evaluated_steps(run)) if best is not None else 0
+
+    def _values(self, run: str | os.PathLike[str]) -> dict[int, float]:
+        """The figure by step, ascending; a non-finite one is not a figure."""
+        found = ((line["step"], line.get(self.figure)) for line in read_figures(run))
+        return {step: value for step, value in found if value is not None}
+
+
+LOWEST_LOSS = Best("eval_loss", is_highest=False)

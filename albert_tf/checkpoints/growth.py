@@ -43,7 +43,7 @@ _BLOCKS = {"attention": ("attention_1", "LayerNorm"), "feed_forward": ("ffn_1", 
 
 _LAYERS = "encoder/transformer/"
 _POSITIONS = "embeddings/position_embeddings"
-_SENTENCE_HEAD = "cls/seq_relationship/"
+_SENTENCE_HEAD, _MASKED_HEAD = "cls/seq_relationship/", "cls/predictions/"
 
 
 class Growth(NamedTuple):
@@ -94,7 +94,7 @@ def grown_from(
     extend_positions: bool = False,
     seed: int = 0,
 ) -> Growth:
-    """The weights of a run's newest checkpoint for a network of the same widths.
+    """The weights of the checkpoint that `load` takes of a run, for a network of the same widths.
 
     Layer l of L takes its blocks from layer l · M // L of the run's M layers: the blocks that its own plan of
     sharing gives it, from those that the run's plan gives that layer. A block that several layers share is
@@ -103,8 +103,8 @@ def grown_from(
     Args:
       run: the run directory.
       config: of the network to be.
-      task: of the network to be, as task.json has it. The run's sentence head is copied only if it has
-        learned the same objective.
+      task: of the network to be, as task.json has it. A head of the run, but that for masked tokens, is
+        copied only if it has learned the same: the same sentence objective, or task and labels.
       extend_positions: whether the network may have more positions than the run; the others start at random.
       seed: of those.
     Returns:
@@ -122,12 +122,12 @@ def grown_from(
             "others at random"
         )
     wanted = [names.ours for names in variable_names(config, task)]
-    same_objective = source.task.get("sentence_objective") == task.get("sentence_objective")
+    encoder = {names.ours for names in variable_names(config, {"model": "encoder"})}
     scopes = _scopes(source.config, config)
     origins = {}
     for name in wanted:
         origin = _origin(name, scopes)
-        if origin in source.shapes and (same_objective or not origin.startswith(_SENTENCE_HEAD)):
+        if origin in source.shapes and (name in encoder or _is_same_head(name, source.task, task)):
             origins[name] = origin
 
     def read(name: str) -> np.ndarray | None:
@@ -178,6 +178,14 @@ def _check_same(run: PathLike, source: AlbertConfig, config: AlbertConfig) -> No
             f"{run} is of another network: {'; '.join(differing)}. Only depth, groups, sharing, "
             "positions and dropout may differ"
         )
+
+
+def _is_same_head(name: str, source: Mapping[str, Any], task: Mapping[str, Any]) -> bool:
+    """Whether the head that has a variable has learned what it is to learn."""
+    if name.startswith(_MASKED_HEAD):
+        return True
+    decisive = ("sentence_objective",) if name.startswith(_SENTENCE_HEAD) else ("model", "task", "labels")
+    return all(source.get(key) == task.get(key) for key in decisive)
 
 
 def _scopes(source: AlbertConfig, config: AlbertConfig) -> dict[str, str]:

@@ -29,12 +29,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.checkpoints.figures import METRICS, Best
 from albert_tf.checkpoints.names import variable_names
 from albert_tf.checkpoints.steps import (
     PathLike,
     checkpoint_steps,
     model_reader,
-    newest_checkpoint,
     write_checkpoint,
 )
 from albert_tf.checkpoints.tensor_bundle import DamagedCheckpoint
@@ -56,6 +56,9 @@ CONFIG, TASK, VOCABULARY, RECIPE = "config.json", "task.json", "spiece.model", "
 
 # What recipe.json has the SHA-256 of the vocabulary under.
 VOCABULARY_KEY = "vocabulary"
+
+# What task.json of a fine-tuned run has the figure under whose highest value tells the best step.
+BEST_KEY = "best_by"
 
 
 class ModelKind(NamedTuple):
@@ -241,7 +244,7 @@ def load(run_dir: PathLike, step: int | None = None) -> Any:
 
     Args:
       run_dir: the run directory.
-      step: training step; None takes the newest.
+      step: training step; None takes that of `default_step`.
     Returns:
       A model of the class that task.json names.
     Raises:
@@ -265,7 +268,7 @@ def stored_model(run_dir: PathLike, step: int | None = None) -> StoredModel:
     """What `load` makes a model of; arguments and errors are the same."""
     config, task = read_config(run_dir), read_task(run_dir)
     if step is None:
-        step = newest_checkpoint(run_dir)
+        step = default_step(run_dir)
         if step is None:
             raise FileNotFoundError(f"{Path(run_dir) / 'checkpoints'} holds no checkpoint: nothing to load")
     try:
@@ -280,6 +283,18 @@ def stored_model(run_dir: PathLike, step: int | None = None) -> StoredModel:
         remedy = f"--step takes another, of {', '.join(others)}" if others else "copy the run again"
         raise DamagedCheckpoint(f"{error}: {remedy}") from error
     return StoredModel(config, task, shapes, read)
+
+
+def default_step(run: PathLike) -> int | None:
+    """The step that is taken of a run where nobody names one; None where there is no checkpoint.
+
+    Of a fine-tuned run it is the one that did best in an evaluation, of others the newest.
+    """
+    steps, figure = checkpoint_steps(run), read_task(run).get(BEST_KEY)
+    best = None
+    if figure is not None and (Path(run) / METRICS).exists():
+        best = Best(figure, is_highest=True).step(run, steps)
+    return max(steps, default=None) if best is None else best
 
 
 def check_finite(model: Any, origin: str) -> None:

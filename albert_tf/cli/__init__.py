@@ -7,14 +7,16 @@ import functools
 import shlex
 from collections.abc import Sequence
 
-from albert_tf.cli import analyse, convert, evaluate, prepare, pretrain, vocab
+from albert_tf.cli import analyse, convert, evaluate, finetune, predict, prepare, pretrain, vocab
 from albert_tf.startup import Command, OneLineParser, run_command
 
 COMMANDS = {
     "vocab": vocab,
     "prepare": prepare,
     "pretrain": pretrain,
+    "finetune": finetune,
     "evaluate": evaluate,
+    "predict": predict,
     "convert": convert,
     "analyse": analyse,
 }

@@ -1,38 +1,80 @@
-"""`albert-tf evaluate`: the losses and accuracies of a run on other text."""
+"""`albert-tf evaluate`: the figures of a run on data that it has not seen."""
 
 from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 
-from albert_tf.cli.flags import TEXT, paths_flag
+from albert_tf.cli.flags import TEXT, column_flags, columns_given, paths_flag
+from albert_tf.errors import InputError
 from albert_tf.startup import quiet_start
 
-SUMMARY = "losses and accuracies on held-out text"
+SUMMARY = "losses and accuracies on held-out text, or a task's figures"
+
+_OF_PRETRAINED = ("input", "seq_length", "max_examples", "passes")
+_OF_FINETUNED = ("data", "eval", "text", "text_pair", "label")
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
     parser.add_argument("--run", required=True, help="run directory")
-    paths_flag(parser, "--input", TEXT + ", for what is held out")
-    parser.add_argument("--step", type=int, help="of the checkpoint (the newest)")
-    parser.add_argument("--seq_length", type=int, help="tokens of an example (as the run was trained)")
+    parser.add_argument(
+        "--step", type=int, help="of the checkpoint (the newest; of a fine-tuned run the best)"
+    )
     parser.add_argument("--batch_size", type=int, default=32, help="examples at a time, for the memory (32)")
-    parser.add_argument("--max_examples", type=int, help="stop after so many, in whole batches")
-    parser.add_argument("--passes", type=int, default=1, help="times over the text, with other masks (1)")
+    pretrained = parser.add_argument_group("of a pre-trained run")
+    paths_flag(pretrained, "--input", TEXT + ", for what is held out", required=False)
+    pretrained.add_argument("--seq_length", type=int, help="tokens of an example (as the run was trained)")
+    pretrained.add_argument("--max_examples", type=int, help="stop after so many, in whole batches")
+    pretrained.add_argument("--passes", type=int, help="times over the text, with other masks (1)")
+    finetuned = parser.add_argument_group("of a fine-tuned run")
+    finetuned.add_argument("--data", metavar="DIR", help="folder of the task's original files (GLUE, race)")
+    finetuned.add_argument("--eval", metavar="FILE", help="a file with labels (of all tasks)")
+    column_flags(finetuned, " (as the run was trained)")
 
 
 def run(flags: argparse.Namespace) -> None:
     """Prints the figures as JSON."""
     with quiet_start():
-        from albert_tf.pretraining.evaluation import evaluate_run
-    figures = evaluate_run(
+        from albert_tf.checkpoints import read_task
+
+    is_finetuned = "task" in read_task(flags.run)
+    useless = _OF_PRETRAINED if is_finetuned else _OF_FINETUNED
+    unused = [f"--{name}" for name in useless if getattr(flags, name) is not None]
+    if unused:
+        kind = "fine-tuned" if is_finetuned else "pre-trained"
+        raise InputError(
+            f"{', '.join(unused)}: of no use to {Path(flags.run)}, which is {kind}: leave it out"
+        )
+    figures = _task_figures(flags) if is_finetuned else _losses(flags)
+    print(json.dumps(figures, indent=2))
+
+
+def _losses(flags: argparse.Namespace) -> dict[str, float]:
+    from albert_tf.pretraining.evaluation import evaluate_run
+
+    if flags.input is None:
+        raise InputError("what is to be evaluated on is missing: name it by --input")
+    return evaluate_run(
         flags.run,
         flags.input,
         flags.batch_size,
         flags.max_examples,
-        flags.passes,
+        1 if flags.passes is None else flags.passes,
         step=flags.step,
         seq_length=flags.seq_length,
     )
-    print(json.dumps(figures, indent=2))
+
+
+def _task_figures(flags: argparse.Namespace) -> dict[str, float]:
+    from albert_tf.finetuning.trained import evaluate_trained
+
+    return evaluate_trained(
+        flags.run,
+        flags.data,
+        flags.eval,
+        columns=columns_given(flags),
+        step=flags.step,
+        batch_size=flags.batch_size,
+    )

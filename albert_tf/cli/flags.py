@@ -6,16 +6,25 @@ import argparse
 import inspect
 import re
 import typing
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from albert_tf.config import PRESETS, AlbertConfig
+from albert_tf.errors import InputError
 from albert_tf.records import flat_fields
 from albert_tf.tokenizer_settings import TOKENIZER_DEFAULTS
+
+if TYPE_CHECKING:
+    from albert_tf.data.tasks.columns import Columns
+
+# What flags are added to.
+Flags = argparse.ArgumentParser | argparse._ArgumentGroup
 
 TEXT = "text files or globs, .gz too, or a folder of prepare"
 
 
-def paths_flag(parser: argparse.ArgumentParser, name: str, text: str, required: bool = True) -> None:
+def paths_flag(parser: Flags, name: str, text: str, required: bool = True) -> None:
     """A flag of several paths; given again, of further ones."""
     parser.add_argument(name, nargs="+", action="extend", required=required, help=text)
 
@@ -37,7 +46,33 @@ def tokenizer_given(flags: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(flags, name) for name in TOKENIZER_DEFAULTS if hasattr(flags, name)}
 
 
-def field_flags(parser: argparse.ArgumentParser, kind: type, default: str | None = None) -> None:
+def config_named(name: str) -> AlbertConfig:
+    """A preset, or the config in a file."""
+    if name in PRESETS:
+        return PRESETS[name]
+    if not Path(name).exists():
+        raise InputError(f"--config {name} is neither a file nor one of {', '.join(PRESETS)}")
+    return AlbertConfig.from_json_file(name)
+
+
+def column_flags(parser: Flags, default: str = "") -> None:
+    """The columns of one's own table."""
+    for name, what in (("text", "texts"), ("text_pair", "second texts"), ("label", "labels")):
+        parser.add_argument(f"--{name}", metavar="COLUMN", help=f"column of the {what}{default}")
+
+
+def columns_given(flags: argparse.Namespace) -> Columns | None:
+    """The columns that the command line names; None where it names none."""
+    if flags.text is None and (flags.text_pair or flags.label):
+        raise InputError("--text_pair and --label name further columns: name that of the texts by --text")
+    from albert_tf.data.tasks.columns import Columns
+
+    return None if flags.text is None else Columns(flags.text, flags.text_pair, flags.label)
+
+
+def field_flags(
+    parser: argparse.ArgumentParser, kind: type, default: str | Mapping[str, str] | None = None
+) -> None:
     """A flag for each field of a record and of the records in it; not given, the namespace lacks it.
 
     The help is what the docstring says of the field.
@@ -45,12 +80,12 @@ def field_flags(parser: argparse.ArgumentParser, kind: type, default: str | None
     Args:
       parser: what gets the flags.
       kind: the dataclass.
-      default: what the help says of values that are not given; None: the fields' own.
+      default: what the help says of values that are not given, of all or by name; else the fields' own.
     """
     for owner, field in flat_fields(kind):
         hint = typing.get_type_hints(owner)[field.name]
         text = _argument_texts(owner)[field.name].rstrip(".")
-        shown = default or field.default
+        shown = default if isinstance(default, str) else (default or {}).get(field.name, field.default)
         text = (text if shown is None or shown is False else f"{text} ({shown})").replace("%", "%%")
         flag: dict[str, Any] = {"help": text, "default": argparse.SUPPRESS}
         if hint is bool:

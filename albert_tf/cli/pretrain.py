@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from albert_tf.cli.flags import TEXT, field_flags, given, paths_flag, tokenizer_flags, tokenizer_given
-from albert_tf.config import PRESETS, AlbertConfig
-from albert_tf.errors import InputError
+from albert_tf.cli.flags import (
+    TEXT,
+    config_named,
+    field_flags,
+    given,
+    paths_flag,
+    tokenizer_flags,
+    tokenizer_given,
+)
+from albert_tf.config import PRESETS
 from albert_tf.recipes import DEFAULT_RECIPE, RECIPES, PretrainingRecipe
 from albert_tf.startup import quiet_start
 from albert_tf.tokenizer_settings import resolved_settings
@@ -51,7 +57,7 @@ def run(flags: argparse.Namespace) -> None:
     pretrain(
         Pretraining(
             output=flags.output,
-            config=_config(flags.config),
+            config=config_named(flags.config),
             recipe=RECIPES[name].replace(**given(flags, PretrainingRecipe)),
             train=flags.train,
             eval=flags.eval,
@@ -65,12 +71,3 @@ def run(flags: argparse.Namespace) -> None:
             **resolved_settings(flags.vocabulary, tokenizer_given(flags)),
         )
     )
-
-
-def _config(name: str) -> AlbertConfig:
-    """A preset, or the config in a file."""
-    if name in PRESETS:
-        return PRESETS[name]
-    if not Path(name).exists():
-        raise InputError(f"--config {name} is neither a file nor one of {', '.join(PRESETS)}")
-    return AlbertConfig.from_json_file(name)

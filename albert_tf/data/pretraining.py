@@ -10,8 +10,6 @@ epoch sees other pairs and other masks, whatever the batch size: no state but th
 from __future__ import annotations
 
 import os
-import socket
-import urllib.parse
 from collections.abc import Iterable
 
 import tensorflow as tf
@@ -19,6 +17,7 @@ import tensorflow as tf
 from albert_tf.data.documents import corpus_documents, files_of_part, shuffled
 from albert_tf.data.examples import ExampleMaker, filled_batch
 from albert_tf.data.google_examples import check_example, decode_examples
+from albert_tf.data.service import served
 from albert_tf.data.shares import Share
 from albert_tf.data.sources import DocumentSource, Inputs, check_divisible, document_source, find_inputs
 from albert_tf.data.tfrecords import first_example, tfrecord_reader
@@ -133,11 +132,7 @@ def pretraining_dataset(
         if not _has_examples(corpus_documents(found.files, source.read, part), source, maker):
             raise NothingFound(_nothing_found(found, part, share))
         batches = example_batches(found.files, source, maker, part, epochs, seed, shuffle, cache)
-    if data_service is not None:
-        _check_service(data_service)
-        dynamic = tf.data.experimental.service.ShardingPolicy.DYNAMIC  # of the epochs, the outermost dataset
-        batches = batches.apply(tf.data.experimental.service.distribute(dynamic, data_service))
-    return batches
+    return served(batches, data_service)
 
 
 def example_batches(
@@ -206,20 +201,6 @@ def stored_batches(
         .map(batch, tf.data.AUTOTUNE)
         .prefetch(tf.data.AUTOTUNE)
     )
-
-
-def _check_service(data_service: str, seconds: float = 10) -> None:
-    """ConnectionError if nobody listens at a tf.data service's address: TensorFlow would try for ever."""
-    address = urllib.parse.urlsplit(data_service)
-    try:
-        if address.scheme != "grpc" or address.port is None:
-            raise InputError("it is not grpc://host:port")
-        socket.create_connection((address.hostname or "", address.port), timeout=seconds).close()
-    except (OSError, ValueError) as error:
-        raise ConnectionError(
-            f"data_service={data_service!r} does not answer ({error}): start its dispatcher, or correct the "
-            "address"
-        ) from error
 
 
 def _restorable(dataset: tf.data.Dataset) -> tf.data.Dataset:

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from albert_tf.checkpoints.run import BEST_KEY
 from albert_tf.data.tasks.columns import Columns
 from albert_tf.errors import InputError
 from albert_tf.finetuning.recipes import QuestionSettings
@@ -33,7 +34,12 @@ def task_entries(
     task = find_task(name)
     if task.trained_as:
         raise InputError(f"task={name!r} has no training data: a run of {task.trained_as} predicts for it")
-    entries = {**task.kind.entries(records), "task": name, "seq_length": seq_length}
+    entries = {
+        **task.kind.entries(records),
+        "task": name,
+        "seq_length": seq_length,
+        BEST_KEY: f"eval_{task.best}",
+    }
     if task.has_windows:
         entries |= dataclasses.asdict(questions or QuestionSettings())
     if columns is not None:

@@ -14,7 +14,7 @@ from albert_tf.data.tasks.records import (
     tags_of,
 )
 from albert_tf.errors import InputError
-from albert_tf.finetuning.predictions import (
+from albert_tf.finetuning.predictions.records import (
     AnswerPrediction,
     ChoicePrediction,
     LabelPrediction,

@@ -15,18 +15,16 @@ from albert_tf.data.tasks.questions import QuestionRows, question_rows
 from albert_tf.data.tasks.records import label_names, tag_names
 from albert_tf.data.tasks.rows import TokenRows, splits_of
 from albert_tf.errors import InputError
-from albert_tf.finetuning.answers import question_answerer
-from albert_tf.finetuning.predictions import (
-    AnswerPrediction,
+from albert_tf.finetuning.predictions.answers import question_answerer
+from albert_tf.finetuning.predictions.outputs import Predicted, Tensors, padded, row_outputs
+from albert_tf.finetuning.predictions.records import (
     ChoicePrediction,
     LabelPrediction,
     ScorePrediction,
     TagPrediction,
-    Tensors,
-    padded,
-    row_outputs,
 )
 from albert_tf.text.tokenizer import PieceTokenizer
+from albert_tf.training.losses import Objective
 
 # What task.json says: `model` and its arguments, `labels`, `seq_length`, settings of questions.
 Entries = Mapping[str, Any]
@@ -47,7 +45,7 @@ class Examples:
     places: TaggedRows | QuestionRows | None = None
 
 
-Predictor = Callable[[Examples], list[Any]]
+Predictor = Callable[[Examples], Predicted]
 
 
 class Kind(NamedTuple):
@@ -58,13 +56,14 @@ class Kind(NamedTuple):
         InputError where a record has no label, or there is nothing to learn.
       encode: records to examples, given the tokenizer, what task.json says, and whether the labels are
         wanted. An InputError where a record does not fit the model, such as by a label that it does not know.
-      predictor: from a model, what task.json says and the examples of a batch (B) to a function of examples
-        that gives a prediction of each record, in their order; it may be called many times.
+      predictor: from a model, what task.json says, the examples of a batch (B) and losses to sum up on the
+        way, or None, to a function of examples that gives a prediction of each record, in their order; it may
+        be called many times.
     """
 
     entries: Callable[[Sequence[Any]], dict[str, Any]]
     encode: Callable[[Sequence[Any], PieceTokenizer, Entries, bool], Examples]
-    predictor: Callable[[Any, Entries, int], Predictor]
+    predictor: Callable[[Any, Entries, int, Objective | None], Predictor]
 
 
 def classification(labels: Sequence[str] | None = None) -> Kind:
@@ -87,13 +86,14 @@ def _encode_labelled(
     return Examples(records, text_rows(records, tokenizer, entries.get("labels"), is_labelled))
 
 
-def _label_predictor(model: Any, entries: Entries, batch_size: int) -> Predictor:
-    outputs = row_outputs(model, entries["seq_length"], batch_size, _probabilities)
+def _label_predictor(model: Any, entries: Entries, batch_size: int, objective: Objective | None) -> Predictor:
+    outputs = row_outputs(model, entries["seq_length"], batch_size, _probabilities, objective)
     labels = entries["labels"]
 
-    def predict(examples: Examples) -> list[LabelPrediction]:
-        found = outputs(examples.rows)["probabilities"]  # [N, K]
-        return [LabelPrediction(labels[scores.argmax()], scores) for scores in found]
+    def predict(examples: Examples) -> Predicted:
+        found, terms = outputs(examples.rows)
+        rows = found["probabilities"]  # [N, K]
+        return Predicted([LabelPrediction(labels[scores.argmax()], scores) for scores in rows], terms)
 
     return predict
 
@@ -102,12 +102,17 @@ def _probabilities(outputs: Tensors, _: Tensors) -> Tensors:
     return {"probabilities": tf.nn.softmax(outputs["logits"])}
 
 
-def _score_predictor(model: Any, entries: Entries, batch_size: int) -> Predictor:
+def _score_predictor(model: Any, entries: Entries, batch_size: int, objective: Objective | None) -> Predictor:
     def keep(outputs: Tensors, _: Tensors) -> Tensors:
         return {"scores": outputs["logits"][:, 0]}
 
-    outputs = row_outputs(model, entries["seq_length"], batch_size, keep)
-    return lambda examples: [ScorePrediction(score) for score in outputs(examples.rows)["scores"]]
+    outputs = row_outputs(model, entries["seq_length"], batch_size, keep, objective)
+
+    def predict(examples: Examples) -> Predicted:
+        found, terms = outputs(examples.rows)
+        return Predicted([ScorePrediction(score) for score in found["scores"]], terms)
+
+    return predict
 
 
 def _choice_entries(records: Sequence[Any]) -> dict[str, Any]:
@@ -123,12 +128,15 @@ def _encode_choices(
     return Examples(records, choice_rows(records, tokenizer, entries["seq_length"], is_labelled))
 
 
-def _choice_predictor(model: Any, entries: Entries, batch_size: int) -> Predictor:
-    outputs = row_outputs(model, entries["seq_length"], batch_size, _probabilities)
+def _choice_predictor(
+    model: Any, entries: Entries, batch_size: int, objective: Objective | None
+) -> Predictor:
+    outputs = row_outputs(model, entries["seq_length"], batch_size, _probabilities, objective)
 
-    def predict(examples: Examples) -> list[ChoicePrediction]:
-        found = outputs(examples.rows)["probabilities"]  # [N, C]
-        return [ChoicePrediction(int(scores.argmax()), scores) for scores in found]
+    def predict(examples: Examples) -> Predicted:
+        found, terms = outputs(examples.rows)
+        rows = found["probabilities"]  # [N, C]
+        return Predicted([ChoicePrediction(int(scores.argmax()), scores) for scores in rows], terms)
 
     return predict
 
@@ -145,7 +153,7 @@ def _encode_tagged(
     return Examples(records, found.rows, found)
 
 
-def _tag_predictor(model: Any, entries: Entries, batch_size: int) -> Predictor:
+def _tag_predictor(model: Any, entries: Entries, batch_size: int, objective: Objective | None) -> Predictor:
     seq_length, labels = entries["seq_length"], entries["labels"]
 
     def keep(outputs: Tensors, _: Tensors) -> Tensors:
@@ -154,17 +162,18 @@ def _tag_predictor(model: Any, entries: Entries, batch_size: int) -> Predictor:
         scores = tf.reduce_max(probabilities, axis=-1)
         return {"tags": padded(likeliest, seq_length, 0), "scores": padded(scores, seq_length, 0)}
 
-    outputs = row_outputs(model, seq_length, batch_size, keep)
+    outputs = row_outputs(model, seq_length, batch_size, keep, objective)
 
-    def predict(examples: Examples) -> list[TagPrediction]:
+    def predict(examples: Examples) -> Predicted:
         assert isinstance(examples.places, TaggedRows)
-        found = outputs(examples.rows)
+        found, terms = outputs(examples.rows)
         tags, scores = (examples.places.of_words(found[name]) for name in ("tags", "scores"))  # [words]
         splits = splits_of(np.array([len(record.words) for record in examples.records]))
-        return [
+        predictions = [
             TagPrediction(tuple(labels[tag] for tag in tags[first:behind]), scores[first:behind])
             for first, behind in itertools.pairwise(splits)
         ]
+        return Predicted(predictions, terms)
 
     return predict
 
@@ -190,11 +199,13 @@ def _encode_questions(
     return Examples(records, found.rows, found)
 
 
-def _answer_predictor(model: Any, entries: Entries, batch_size: int) -> Predictor:
+def _answer_predictor(
+    model: Any, entries: Entries, batch_size: int, objective: Objective | None
+) -> Predictor:
     settings = {name: entries[name] for name in ("seq_length", "max_answer_length", "n_best")}
-    answers = question_answerer(model, batch_size, **settings)
+    answers = question_answerer(model, batch_size, **settings, objective=objective)
 
-    def predict(examples: Examples) -> list[AnswerPrediction]:
+    def predict(examples: Examples) -> Predicted:
         assert isinstance(examples.places, QuestionRows)
         return answers(examples.places)
 

@@ -53,6 +53,15 @@ def finetuning_objective(task: Mapping[str, Any]) -> Objective:
     return Objective(tuple(parts), terms, weights)
 
 
+def evaluation_objective(task: Mapping[str, Any]) -> Objective | None:
+    """The losses of the outputs that predictions are made of; None where training has others.
+
+    A span labeler with answerability learns the end of an answer given its true start, and predicts it given
+    the likeliest ones.
+    """
+    return None if task.get("answerability") else finetuning_objective(task)
+
+
 def _parts(task: Mapping[str, Any]) -> dict[str, Part]:
     kind = task["model"]
     if kind == "classifier" and task["num_labels"] == 1:

@@ -86,10 +86,14 @@ class FinetuningRecipe:
             )
 
     def replace(self, **changes: Any) -> FinetuningRecipe:
-        """A new recipe with some fields changed; steps take the place of epochs and these of steps."""
+        """A new recipe with some fields changed.
+
+        Steps take the place of epochs, and these of steps; where they are said and the warm-up is not, it is
+        a tenth of them.
+        """
         for name, other in (("steps", "epochs"), ("epochs", "steps")):
             if changes.get(name) is not None:
-                changes = {other: None, **changes}
+                changes = {other: None, "warmup_steps": None, **changes}
         return dataclasses.replace(self, **changes)
 
     def in_steps(self, examples: int) -> FinetuningRecipe:

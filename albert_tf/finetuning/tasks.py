@@ -11,20 +11,13 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from albert_tf.data.tasks.choices import RACE_GROUPS, read_choices, read_race
+from albert_tf.data.tasks.choices import RACE_GROUPS, is_race_set, read_choices, read_race
 from albert_tf.data.tasks.columns import Columns, text_records
 from albert_tf.data.tasks.conll import read_conll
 from albert_tf.data.tasks.glue import DEV, GLUE, TEST, read_glue_file, read_glue_split
 from albert_tf.data.tasks.squad import read_squad
 from albert_tf.data.tasks.tables import read_table
 from albert_tf.errors import InputError
-from albert_tf.finetuning.answer_files import (
-    answer_files,
-    choice_files,
-    passage_files,
-    table_files,
-    tagged_files,
-)
 from albert_tf.finetuning.figures import (
     answer_figures,
     choice_figures,
@@ -33,8 +26,15 @@ from albert_tf.finetuning.figures import (
     tag_figures,
 )
 from albert_tf.finetuning.kinds import MULTIPLE_CHOICE, REGRESSION, TAGGING, Kind, classification, spans
+from albert_tf.finetuning.predictions.files import (
+    answer_files,
+    choice_files,
+    passage_files,
+    table_files,
+    tagged_files,
+)
+from albert_tf.finetuning.predictions.submissions import submission_name, submission_text
 from albert_tf.finetuning.recipes import RECIPES, FinetuningRecipe
-from albert_tf.finetuning.submissions import submission_name, submission_text
 from albert_tf.training.metrics.labels import accuracy, f1, macro_f1, matthews_correlation
 
 PathLike = str | os.PathLike[str]
@@ -49,12 +49,14 @@ class Sets(NamedTuple):
       train: what it is trained on.
       dev: what it is evaluated on; the first is always there.
       test: what predictions are wanted for; the first is always there.
+      is_set: whether a folder is a set by itself.
     """
 
     read: Callable[[str, str], Records]
     train: str = "train"
     dev: tuple[str, ...] = ("dev",)
     test: tuple[str, ...] = ("test",)
+    is_set: Callable[[str], bool] = lambda folder: False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +74,7 @@ class Task:
       sets: where the data is a folder.
       trained_as: the task of the runs that predict for this one; None: the same.
       has_windows: whether `QuestionSettings` say how long texts are read.
+      needs_columns: whether its data are tables whose columns one has to name.
     """
 
     kind: Kind
@@ -83,6 +86,7 @@ class Task:
     sets: Sets | None = None
     trained_as: str | None = None
     has_windows: bool = False
+    needs_columns: bool = False
 
     def read_sets(self, folder: PathLike, names: Sequence[str]) -> dict[str, Records]:
         """The records of sets by name; of the names but the first, of those that are there.
@@ -202,7 +206,7 @@ TASKS: dict[str, Task] = {
         best="accuracy",
         files=passage_files,
         recipe=RECIPES["race"],
-        sets=Sets(lambda folder, name: read_race(f"{folder}/{name}")),
+        sets=Sets(lambda folder, name: read_race(f"{folder}/{name}"), is_set=is_race_set),
     ),
     "classification": Task(
         kind=classification(),
@@ -211,6 +215,7 @@ TASKS: dict[str, Task] = {
         best="accuracy",
         files=_table_files,
         recipe=RECIPES["classification"],
+        needs_columns=True,
     ),
     "regression": Task(
         kind=REGRESSION,
@@ -219,6 +224,7 @@ TASKS: dict[str, Task] = {
         best="pearson",
         files=_table_files,
         recipe=RECIPES["regression"],
+        needs_columns=True,
     ),
     "tagging": Task(
         kind=TAGGING,

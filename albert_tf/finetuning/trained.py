@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from albert_tf.checkpoints.run import VOCABULARY, load, read_task, read_tokenizer, vocabulary_path
-from albert_tf.finetuning.entries import run_task
-from albert_tf.finetuning.tasks import Task, find_task
+from albert_tf.checkpoints.run import (
+    VOCABULARY,
+    check_finite,
+    default_step,
+    load,
+    read_task,
+    read_tokenizer,
+    vocabulary_path,
+)
+from albert_tf.data.tasks.columns import Columns
+from albert_tf.finetuning.data import dev_sets
+from albert_tf.finetuning.entries import read_columns, run_task
+from albert_tf.finetuning.tasks import Task, find_task, set_figures
 from albert_tf.text import PieceTokenizer, Vocabulary
+
+PathLike = str | os.PathLike[str]
 
 
 class Trained(NamedTuple):
@@ -21,12 +33,14 @@ class Trained(NamedTuple):
       model: with its weights.
       tokenizer: of the texts that it learnt from.
       entries: what task.json says.
+      step: that the weights are of.
     """
 
     task: Task
     model: Any
     tokenizer: PieceTokenizer
     entries: dict[str, Any]
+    step: int
 
     def predictions(self, records: Sequence[Any], batch_size: int = 32) -> list[Any]:
         """A prediction for each record, in their order.
@@ -39,10 +53,20 @@ class Trained(NamedTuple):
         """
         kind = self.task.kind
         examples = kind.encode(records, self.tokenizer, self.entries, False)
-        return kind.predictor(self.model, self.entries, batch_size)(examples)
+        return kind.predictor(self.model, self.entries, batch_size, None)(examples).predictions
+
+    def figures(self, sets: Mapping[str, Sequence[Any]], batch_size: int = 32) -> dict[str, float]:
+        """The task's figures.
+
+        Args:
+          sets: labelled records by the name of their set.
+          batch_size: examples at a time; it decides about memory and speed.
+        """
+        found = {name: (records, self.predictions(records, batch_size)) for name, records in sets.items()}
+        return set_figures(self.task, found)
 
 
-def read_trained(run: str | os.PathLike[str], step: int | None = None, asked: str | None = None) -> Trained:
+def read_trained(run: PathLike, step: int | None = None, asked: str | None = None) -> Trained:
     """What predictions are made with, of a fine-tuned run.
 
     Args:
@@ -52,7 +76,7 @@ def read_trained(run: str | os.PathLike[str], step: int | None = None, asked: st
     Raises:
       FileNotFoundError: there is no run, no vocabulary in it, or no such checkpoint.
       InputError: the run is not fine-tuned, or for another task; the vocabulary is not what it was made with;
-        a file is damaged.
+        a file is damaged; weights are non-finite.
     """
     entries = read_task(run)
     task = find_task(run_task(entries, asked))
@@ -60,4 +84,40 @@ def read_trained(run: str | os.PathLike[str], step: int | None = None, asked: st
     if vocabulary is None:
         raise FileNotFoundError(f"{Path(run)} has no {VOCABULARY}: copy its vocabulary there")
     tokenizer = PieceTokenizer(Vocabulary.from_file(vocabulary), **read_tokenizer(run))
-    return Trained(task, load(run, step), tokenizer, entries)
+    step = default_step(run) if step is None else step
+    model = load(run, step)
+    check_finite(model, os.fspath(run))
+    return Trained(task, model, tokenizer, entries, step or 0)
+
+
+def evaluate_trained(
+    run: PathLike,
+    folder: PathLike | None = None,
+    file: PathLike | None = None,
+    *,
+    columns: Columns | None = None,
+    step: int | None = None,
+    batch_size: int = 32,
+) -> dict[str, float]:
+    """The figures of a fine-tuned run on labelled data of its task.
+
+    Args:
+      run: its directory.
+      folder: of a task whose original files are in one.
+      file: any other; one of the two is given.
+      columns: of one's own table; None: those that the run was trained with.
+      step: of the checkpoint; None: that which `load` takes.
+      batch_size: examples at a time; it decides about memory and speed.
+    Returns:
+      `step` and `examples`, what was evaluated, and the task's figures.
+    Raises:
+      FileNotFoundError: the run or its data is missing.
+      InputError: the run is not fine-tuned, or the data is not of its task.
+    """
+    task = find_task(run_task(read_task(run)))
+    if task.needs_columns:
+        columns = columns or read_columns(read_task(run))
+    sets = dev_sets(task, folder, file, columns)
+    trained = read_trained(run, step)
+    count = sum(len(records) for records in sets.values())
+    return {"step": trained.step, "examples": count, **trained.figures(sets, batch_size)}

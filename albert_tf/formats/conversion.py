@@ -15,13 +15,14 @@ from albert_tf.checkpoints.run import (
     build_model,
     check_finite,
     check_run_vocabulary,
+    default_step,
     load,
     read_task,
     read_tokenizer,
     save,
     vocabulary_path,
 )
-from albert_tf.checkpoints.steps import PathLike, newest_checkpoint
+from albert_tf.checkpoints.steps import PathLike
 from albert_tf.checkpoints.vocabulary import vocabulary_problems
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
@@ -35,6 +36,7 @@ from albert_tf.formats.locations import (
     safetensors_file,
     unpacked,
 )
+from albert_tf.formats.published import local_checkpoint
 from albert_tf.formats.rebuilt_vocabulary import FAST_TOKENIZER, with_rebuilt_vocabulary
 from albert_tf.formats.safetensors import open_safetensors
 from albert_tf.formats.tensor_bundle import open_bundle
@@ -60,19 +62,22 @@ def convert(
     partial: bool = False,
     command: str = "",
     step: int | None = None,
+    revision: str | None = None,
 ) -> Conversion:
     """Writes a checkpoint of one format in another; nothing is written where it fails.
 
     Args:
       source: "google", "huggingface", "hub" or "run".
       target: "run"; or, from a run, "google" or "huggingface".
-      input: the folder or the .tar.gz that the checkpoint was published in, or the file with its weights.
+      input: the folder or the .tar.gz that the checkpoint was published in, or the file with its weights; or
+        its published name, as `local_checkpoint` has it.
       output: the folder to make.
       vocabulary: SentencePiece model; None takes the one beside the checkpoint, if there is one.
       config: JSON file with the config; None takes the one beside the checkpoint.
       partial: whether to take the encoder only, and start what it misses afresh.
       command: the command line, for recipe.json.
-      step: of a run's checkpoint; None: the newest.
+      step: of a run's checkpoint; None: that which `load` takes.
+      revision: of a repository of Hugging Face: branch, tag or commit; None: main.
     Returns:
       What was left out and made up, and where the vocabulary comes from.
     Raises:
@@ -80,6 +85,7 @@ def convert(
       FileExistsError: there is something at `output`.
       ValueError: the conversion is unknown, the checkpoint is damaged, holds NaN or does not fit its config
         or its vocabulary, or the target has no form for this network.
+      InputError, WorkFailed: as `local_checkpoint` does.
     """
     to_run = source in READERS and target == "run"
     if not to_run and not (source == "run" and target in WRITERS):
@@ -92,18 +98,23 @@ def convert(
         if path is not None and not Path(path).is_file():
             raise FileNotFoundError(f"{path} is not a file: the {what} is missing")
     if not to_run:
-        if partial or config is not None:
-            raise InputError("a run has a config and is converted whole: leave out config and partial")
+        if partial or config is not None or revision is not None:
+            raise InputError(
+                "a run has a config and is converted whole: leave out config, partial and revision"
+            )
         _write(WRITERS[target], Path(input), Path(output), vocabulary, step)
         return Conversion([], [])
     if step is not None:
         raise InputError(f"step={step} is of a run's checkpoint: leave it out")
-    with unpacked(Path(input)) as path, tempfile.TemporaryDirectory() as scratch:
+    checkpoint = local_checkpoint(input, source, revision)
+    with unpacked(checkpoint.path) as path, tempfile.TemporaryDirectory() as scratch:
         found = READERS[source](path, Path(config) if config else None, partial)
         found, told = _with_vocabulary(found, vocabulary, Path(scratch))
         model, done = _read(found, partial)
         recipe: dict[str, Any] = {"converted_from": source, "input": str(input), "command": command}
         recipe |= {"unread": done.unread, "fresh": done.fresh}
+        if checkpoint.commit:
+            recipe["commit"] = checkpoint.commit
         done = done._replace(vocabulary=told)
         recipe["versions"] = {name: metadata.version(name) for name in ("tensorflow", "tf_keras", "numpy")}
         save(model, output, found.vocabulary, tokenizer=found.tokenizer, recipe=recipe, task=found.task)
@@ -191,7 +202,7 @@ WRITERS = {
 
 def _write(writer: Writer, run: Path, output: Path, vocabulary: PathLike | None, step: int | None) -> None:
     """Writes a run in the format of another implementation."""
-    step = newest_checkpoint(run) if step is None else step
+    step = default_step(run) if step is None else step
     model = load(run, step)
     check_finite(model, str(run))
     pieces = Path(vocabulary) if vocabulary else vocabulary_path(run)

@@ -45,7 +45,6 @@ def pretrain(settings: Pretraining, report: Callable[[str], None] = logging.info
         Path(settings.output),
         lambda strategy: _job(settings, strategy, report),
         settings.execution,
-        settings.loop,
         report,
     )
 
@@ -87,6 +86,7 @@ def _job(settings: Pretraining, strategy: tf.distribute.Strategy, report: Callab
         steps=recipe.steps,
         batch_size=recipe.batch_size,
         seq_length=recipe.examples.seq_length,
+        loop=settings.loop,
         note=f"; held out: {held_out.what}" if held_out else "",
     )
 

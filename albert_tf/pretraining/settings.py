@@ -8,14 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from albert_tf.checkpoints.run import (
-    RECIPE,
-    VOCABULARY,
-    read_config,
-    read_task,
-    read_tokenizer,
-    vocabulary_path,
-)
+from albert_tf.checkpoints.run import RECIPE
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import read_json
@@ -24,6 +17,7 @@ from albert_tf.records import defaults, flat, from_flat
 from albert_tf.text import Vocabulary
 from albert_tf.training.execution import Execution
 from albert_tf.training.loop_settings import LoopSettings
+from albert_tf.training.resume import check_same_settings
 
 PathLike = str | os.PathLike[str]
 
@@ -100,31 +94,10 @@ class Pretraining:
 
 
 def check_same_run(run: Path, config: AlbertConfig, settings: Pretraining) -> None:
-    """ValueError, with the fields that differ, unless a run directory is of these settings, and whole.
-
-    What an older version did not write down yet has its default.
-    """
-    there = {
-        **defaults(Pretraining),
-        **read_config(run).to_dict(),
-        **read_task(run),
-        **read_tokenizer(run),
-        **read_json(run / RECIPE),
-        **flat(read_recipe(run)),
-    }
+    """ValueError, with the fields that differ, unless a run directory is of these settings, and whole."""
+    unsaid = {**defaults(Pretraining), **flat(read_recipe(run))}
     asked = {**config.to_dict(), **settings.task, **settings.tokenizer, **settings.record()}
-    differing = [
-        f"{name} is {there.get(name, 'missing')!r} there and {value!r} here"
-        for name, value in asked.items()
-        if name not in _CHANGEABLE and there.get(name) != value
-    ]
-    if differing:
-        raise InputError(
-            f"{run} is a run with other settings: {'; '.join(differing)}. Name another --output, or "
-            "resume with the settings that are there"
-        )
-    if vocabulary_path(run) is None:
-        raise InputError(f"{run / VOCABULARY} is missing: copy {settings.vocabulary} there")
+    check_same_settings(run, asked, unsaid, _CHANGEABLE)
 
 
 def read_recipe(run: Path) -> PretrainingRecipe:

@@ -83,6 +83,7 @@ def quiet_start() -> Iterator[None]:
     machine. They are shown only if the block raises.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # for what comes after
+    os.environ.setdefault("HF_HUB_VERBOSITY", "error")  # the same; its warnings surround the line of an error
     sys.stderr.flush()
     stderr = os.dup(2)
     with tempfile.TemporaryFile() as held_back:

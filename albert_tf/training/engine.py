@@ -15,6 +15,7 @@ import tensorflow as tf
 import tf_keras as keras
 from absl import logging
 
+from albert_tf.checkpoints.figures import LOWEST_LOSS, Best
 from albert_tf.checkpoints.run import RECIPE, create_run
 from albert_tf.checkpoints.steps import checkpoint_steps, clean_up
 from albert_tf.config import AlbertConfig
@@ -62,7 +63,9 @@ class Job:
       seed: of everything random.
       steps: updates when the run is done.
       batch_size: rows of the global batch.
-      seq_length: positions of a row.
+      seq_length: positions of a row; None where they are not all as long.
+      loop: when to log, evaluate and save.
+      best: the figure of an evaluation that tells the best step.
       note: what else the line says that a run begins with.
     """
 
@@ -80,7 +83,9 @@ class Job:
     seed: int
     steps: int
     batch_size: int
-    seq_length: int
+    seq_length: int | None
+    loop: LoopSettings
+    best: Best = LOWEST_LOSS
     note: str = ""
 
 
@@ -88,7 +93,6 @@ def train_run(
     run: Path,
     job: Callable[[tf.distribute.Strategy], Job],
     execution: Execution,
-    loop: LoopSettings,
     report: Callable[[str], None] = logging.info,
 ) -> None:
     """Trains, or goes on where a former call stopped.
@@ -97,7 +101,6 @@ def train_run(
       run: the run directory; made unless it is there.
       job: what to train. It checks what it can, and that a run that is there is of the same settings.
       execution: how updates are computed.
-      loop: when to log, evaluate and save.
       report: what is told of the start.
     Raises:
       ValueError: the execution is impossible here, or no checkpoint can be read.
@@ -109,7 +112,7 @@ def train_run(
         strategy = make_strategy(execution.strategy, execution.tpu, report)
         try:
             with strategy.scope():
-                _train(run, job(strategy), execution, loop, report)
+                _train(run, job(strategy), execution, report)
         except HOST_LOST as error:
             if hosts_of(strategy).count == 1:
                 raise
@@ -119,9 +122,7 @@ def train_run(
             ) from error
 
 
-def _train(
-    run: Path, job: Job, execution: Execution, loop: LoopSettings, report: Callable[[str], None]
-) -> None:
+def _train(run: Path, job: Job, execution: Execution, report: Callable[[str], None]) -> None:
     strategy = tf.distribute.get_strategy()
     hosts, replicas = hosts_of(strategy), strategy.num_replicas_in_sync
     execution.check_divides(job.batch_size, replicas)
@@ -177,11 +178,12 @@ def _train(
             figures=job.figures,
             examples_per_step=job.batch_size,
             seq_length=job.seq_length,
+            best=job.best,
             patience=FLOAT16_PATIENCE if execution.precision == "float16" else 0,
             is_chief=hosts.is_chief,
             any_host=lambda flag: any(every_host(float(flag))),
         )
-        train(run, state, iterator, loop, work)
+        train(run, state, iterator, job.loop, work)
 
 
 def _create(run: Path, job: Job, record: Mapping[str, Any]) -> None:

@@ -38,17 +38,18 @@ class Interval:
         self._seconds += seconds
         self._waited += totals.input_wait
 
-    def figures(self, seq_length: int) -> dict[str, float]:
+    def figures(self, seq_length: int | None) -> dict[str, float]:
         """Mean losses and accuracies, the last update's gradient norm, and the speed.
 
         Args:
-          seq_length: positions of an example, which `tokens_per_second` counts, padding included.
+          seq_length: positions of an example, which `tokens_per_second` counts, padding included; None where
+            they are not all as long.
         """
         rate = self._examples / self._seconds
         return {
             **self._figures_of(self._terms or {}),
             "gradient_norm": self._gradient_norm,
             "examples_per_second": rate,
-            "tokens_per_second": rate * seq_length,
+            **({} if seq_length is None else {"tokens_per_second": rate * seq_length}),
             "input_wait": self._waited / self._seconds,
         }

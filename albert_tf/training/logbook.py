@@ -21,6 +21,8 @@ from albert_tf.files import write_file
 FIGURES = {
     # How the figures that are shown are written; the others go to the files only.
     "loss": "{:.4f}",
+    **dict.fromkeys(("accuracy", "accuracy_matched", "accuracy_mismatched", "label_accuracy"), "{:.3f}"),
+    **dict.fromkeys(("f1", "matthews_correlation", "pearson", "spearman", "exact_match", "exact"), "{:.3f}"),
     "mlm_loss": "{:.4f}",
     "mlm_accuracy": "{:.3f}",
     "mlm_perplexity": "{:.1f}",
@@ -119,11 +121,8 @@ class NoLogbook(contextlib.nullcontext["NoLogbook"]):
     def record(self, step: int, figures: Mapping[str, float]) -> None:
         """Nothing."""
 
-
-def evaluations(run: Path) -> dict[int, float]:
-    """The losses of a run's evaluations by step."""
-    lines = read_figures(run)
-    return {line["step"]: line["eval_loss"] for line in lines if line.get("eval_loss") is not None}
+    def say(self, text: str) -> None:
+        """Nothing."""
 
 
 def _open_jsonl(run: Path, first_step: int) -> TextIO:

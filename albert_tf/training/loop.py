@@ -12,10 +12,11 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
+from albert_tf.checkpoints.figures import LOWEST_LOSS, Best, evaluated_steps
 from albert_tf.checkpoints.steps import checkpoint_steps, delete_checkpoint, write_checkpoint
 from albert_tf.errors import WorkFailed
 from albert_tf.training.interval import Interval
-from albert_tf.training.logbook import Logbook, NoLogbook, evaluations
+from albert_tf.training.logbook import Logbook, NoLogbook
 from albert_tf.training.loop_settings import LoopSettings, is_due
 from albert_tf.training.losses import Term
 from albert_tf.training.preemption import PreemptionNotice
@@ -70,10 +71,11 @@ class Work:
     Args:
       steps: updates when the run is done.
       train_steps: as `training_steps` makes it.
-      evaluate: figures of the held-out data by name, `loss` among them.
+      evaluate: figures of the held-out data by name; a `loss` among them must be finite.
+      best: which of them, with `eval_` before it, tells the best step.
       figures: those of summed terms.
       examples_per_step: rows of the global batch.
-      seq_length: positions of a row.
+      seq_length: positions of a row; None where they are not all as long.
       patience: updates in a row whose gradients may be non-finite: 0, or float16's.
       is_chief: whether this host writes the run directory.
       any_host: whether any host says so; all of them call it at the same steps.
@@ -84,7 +86,8 @@ class Work:
     evaluate: Callable[[], Mapping[str, float]]
     figures: Callable[[Mapping[str, Term]], dict[str, float]]
     examples_per_step: int
-    seq_length: int
+    seq_length: int | None
+    best: Best = LOWEST_LOSS
     patience: int = 0
     is_chief: bool = True
     any_host: Callable[[bool], bool] = bool
@@ -118,11 +121,12 @@ def train(
         interval = Interval(work.figures)
         is_owed = step > 0 and is_due(settings.eval_every, step, work.steps)
         # A process that died may have saved these weights and not evaluated them; who writes knows.
-        is_owed = work.any_host(work.is_chief and is_owed and step not in evaluations(run))
+        is_owed = work.any_host(work.is_chief and is_owed and step not in evaluated_steps(run))
+        is_over = _stops_early(run, settings, work)
         while True:
             if is_owed:
                 figures = {f"eval_{name}": value for name, value in work.evaluate().items()}
-                if not math.isfinite(figures["eval_loss"]):
+                if not math.isfinite(figures.get("eval_loss", 0.0)):
                     if work.is_chief:
                         delete_checkpoint(run, step)
                     raise TrainingFailed(
@@ -130,8 +134,14 @@ def train(
                     )
                 logbook.record(step, figures)
                 if work.is_chief and not failed:
-                    delete_old_checkpoints(run, settings.keep)
-            if step >= work.steps:
+                    delete_old_checkpoints(run, settings.keep, work.best)
+                is_over = _stops_early(run, settings, work)
+            if is_over and step < work.steps:
+                count = settings.early_stop
+                logbook.say(
+                    f"stopped at step {step}: {count} evaluations without a better {work.best.figure}"
+                )
+            if is_over or step >= work.steps:
                 break
             profiler.at(step)
             count = settings.updates_until_next(step, work.steps)
@@ -158,18 +168,25 @@ def train(
                     # While updates fail, the good ones may be older than those that are kept; whether this is
                     # a good one, its evaluation tells.
                     if not failed and not is_owed:
-                        delete_old_checkpoints(run, settings.keep)
+                        delete_old_checkpoints(run, settings.keep, work.best)
             if stopping and step < work.steps:
                 raise notice.stopped(f"after step {step}, which is saved in {run}")
 
 
-def delete_old_checkpoints(run: Path, keep: int) -> None:
+def delete_old_checkpoints(run: Path, keep: int, best: Best) -> None:
     """Deletes all checkpoints but the newest and the one that did best in an evaluation."""
-    steps, losses = checkpoint_steps(run), evaluations(run)
-    best = min((step for step in steps if step in losses), key=losses.__getitem__, default=None)
-    for step in steps[:-keep]:
-        if step != best:
+    steps = checkpoint_steps(run)
+    kept = {*steps[-keep:], best.step(run, steps)}
+    for step in steps:
+        if step not in kept:
             delete_checkpoint(run, step)
+
+
+def _stops_early(run: Path, settings: LoopSettings, work: Work) -> bool:
+    """Whether too many evaluations have been no better than the best; all hosts ask at the same steps."""
+    if settings.early_stop == 0:
+        return False
+    return work.any_host(work.is_chief and work.best.evaluations_since(run) >= settings.early_stop)
 
 
 def all_finite(variables: Iterable[tf.Variable]) -> bool:

@@ -20,8 +20,9 @@ class LoopSettings:
       log_every: updates between two lines of figures, 0: one at the end.
       eval_every: updates between two evaluations, 0: one at the end.
       checkpoint_every: updates between two checkpoints, 0: one at the end. What is evaluated is saved, too.
-      keep: checkpoints that stay on disk: so many of the newest, and the one with the lowest loss in an
-        evaluation.
+      keep: checkpoints that stay on disk: so many of the newest, and the one that did best in an evaluation.
+      early_stop: evaluations in a row, none of them better than the best before, that end the run; 0: it goes
+        on to its last step.
       profile: START:STOP, the updates between which TensorFlow's profiler writes a trace for TensorBoard.
 
     Raises:
@@ -32,10 +33,11 @@ class LoopSettings:
     eval_every: int = 1000
     checkpoint_every: int = 1000
     keep: int = 5
+    early_stop: int = 0
     profile: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("log_every", "eval_every", "checkpoint_every", "keep"):
+        for name in ("log_every", "eval_every", "checkpoint_every", "keep", "early_stop"):
             least = 1 if name == "keep" else 0
             if getattr(self, name) < least:
                 raise InputError(f"{name}={getattr(self, name)} must be at least {least}")

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.checkpoints.run import (
+    RECIPE,
+    VOCABULARY,
+    read_config,
+    read_task,
+    read_tokenizer,
+    vocabulary_path,
+)
 from albert_tf.checkpoints.steps import checkpoint_parts, checkpoint_steps, read_checkpoint, set_aside
 from albert_tf.checkpoints.tensor_bundle import DamagedCheckpoint, OtherPipeline
 from albert_tf.errors import InputError
+from albert_tf.files import read_json
 from albert_tf.training.loop import TrainingState
 from albert_tf.training.strategies import Feed
 from albert_tf.training.updates import Batch
@@ -115,6 +124,38 @@ def set_damaged_aside(run: Path, damaged: Sequence[int], step: int, report: Call
     for number in damaged:
         set_aside(run, number)
         report(f"ckpt-{number} is renamed to damaged-ckpt-{number}; going on from step {step}")
+
+
+def check_same_settings(
+    run: Path, asked: Mapping[str, Any], unsaid: Mapping[str, Any], changeable: Collection[str]
+) -> None:
+    """ValueError, with the fields that differ, unless a run directory is of these settings, and whole.
+
+    Args:
+      run: the run directory.
+      asked: what config.json, task.json, tokenizer.json and recipe.json are to say, all by name.
+      unsaid: what values are that an older version did not write down yet.
+      changeable: names of what may differ.
+    """
+    there = {
+        **unsaid,
+        **read_config(run).to_dict(),
+        **read_task(run),
+        **read_tokenizer(run),
+        **read_json(run / RECIPE),
+    }
+    differing = [
+        f"{name} is {there.get(name, 'missing')!r} there and {value!r} here"
+        for name, value in asked.items()
+        if name not in changeable and there.get(name) != value
+    ]
+    if differing:
+        raise InputError(
+            f"{run} is a run with other settings: {'; '.join(differing)}. Name another --output, or "
+            "resume with the settings that are there"
+        )
+    if vocabulary_path(run) is None:
+        raise InputError(f"{run / VOCABULARY} is missing: copy the vocabulary there")
 
 
 def check_same_start(steps: Sequence[float], run: Path) -> None:

@@ -133,7 +133,7 @@ def replica_rows(
     """The rows of a batch that one replica works on, a microbatch after another.
 
     Args:
-      batch: tensors [rows, …] of static shape.
+      batch: tensors [rows, …]; rows are static, and of the other dimensions all but one.
       replica: the replica's context.
       accumulate: microbatches, A.
       replicas_per_batch: replicas that divide a batch, R; None: all.
@@ -143,7 +143,8 @@ def replica_rows(
     replicas = replicas_per_batch or replica.num_replicas_in_sync
 
     def rows(tensor: tf.Tensor) -> tf.Tensor:
-        shape = [replicas, accumulate, tensor.shape[0] // (replicas * accumulate), *tensor.shape[1:]]
+        others = [-1 if size is None else size for size in tensor.shape[1:]]
+        shape = [replicas, accumulate, tensor.shape[0] // (replicas * accumulate), *others]
         return tf.reshape(tensor, shape)[replica.replica_id_in_sync_group % replicas]
 
     return {name: rows(tensor) for name, tensor in batch.items()}

@@ -146,6 +146,20 @@ def test_figures_are_those_of_the_exported_step(tmp_path):
     assert facts(model, tmp_path, step=6).figures() == {}
 
 
+def test_of_a_fine_tuned_run_it_is_the_best_step(tmp_path):
+    model = albert_tf.AlbertClassifier(SMALL, num_labels=2)
+    for step in (1, 2):
+        model.variables[-1].assign([step, 0])
+        albert_tf.save(model, tmp_path / "run", step=step, task={"task": "rte", "best_by": "eval_accuracy"})
+    lines = [{"step": 1, "eval_accuracy": 0.75}, {"step": 2, "eval_accuracy": 0.5}]
+    (tmp_path / "run/metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    for step, accuracy in ((None, "0.75"), (2, "0.5")):
+        export(tmp_path / "run", tmp_path / "out", encoder_only=True, check=False, step=step)
+        card = (tmp_path / "out" / CARD).read_text("utf-8")
+        assert rows(card, "Evaluation")["accuracy"] == accuracy
+        assert f"Of step {step or 1}," in card
+
+
 def test_folders_of_a_machine_are_not_told(tmp_path):
     recipe = {
         "train": ["/home/ada/corpus/*.txt", "more/text.txt"],

@@ -35,6 +35,13 @@ def read_race(folder: str | os.PathLike) -> list[ChoiceRecord]:
     return same_width([record for group, file in passages for record in _passage(file, group)])
 
 
+def is_race_set(folder: str) -> bool:
+    """Whether a folder is one of RACE's sets, or a group of one, and not the folder of all of them."""
+    folder = folder.rstrip("/")
+    is_group = os.path.basename(folder) in RACE_GROUPS  # noqa: PTH119
+    return is_group or any(tf.io.gfile.isdir(f"{folder}/{group}") for group in RACE_GROUPS)
+
+
 def _text_files(folder: str) -> list[str]:
     """The .txt files of a folder that may not be there, by their numbers."""
     names = tf.io.gfile.listdir(folder) if tf.io.gfile.isdir(folder) else []

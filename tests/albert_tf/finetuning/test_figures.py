@@ -15,7 +15,7 @@ from albert_tf.finetuning.figures import (
     score_figures,
     tag_figures,
 )
-from albert_tf.finetuning.predictions import (
+from albert_tf.finetuning.predictions.records import (
     AnswerPrediction,
     ChoicePrediction,
     FoundAnswer,

@@ -43,7 +43,7 @@ def test_labels(piece_tokenizer, tiny_model, ids, labels):
     assert examples.rows.features["labels"].tolist() == [names.index(record.label) for record in records]
     model = tiny_model(entries)
     for batch_size in (3, 100):
-        found = kind.predictor(model, entries, batch_size)(examples)
+        found = kind.predictor(model, entries, batch_size, None)(examples).predictions
         for record, prediction in zip(records, found, strict=True):
             first, second = ids(record.text), ids(record.text_pair)
             if len(first) + len(second) + 3 > LENGTH:
@@ -60,7 +60,7 @@ def test_scores(piece_tokenizer, tiny_model, ids):
     examples = REGRESSION.encode(records, piece_tokenizer, entries, True)
     assert examples.rows.features["labels"].tolist() == [n / 2 for n in range(len(records))]
     model = tiny_model(entries)
-    found = REGRESSION.predictor(model, entries, 4)(examples)
+    found = REGRESSION.predictor(model, entries, 4, None)(examples).predictions
     for record, prediction in zip(records, found, strict=True):
         if len(tokens := ids(record.text)) + 2 <= LENGTH:
             expected = model(inputs(tokens))["logits"][0, 0].numpy()
@@ -76,7 +76,7 @@ def test_choices(piece_tokenizer, tiny_model, ids):
     assert entries == {"model": "multiple_choice", "num_choices": 3, "seq_length": 64}
     examples = MULTIPLE_CHOICE.encode(records, piece_tokenizer, entries, True)
     model = tiny_model(entries)
-    found = MULTIPLE_CHOICE.predictor(model, entries, 5)(examples)
+    found = MULTIPLE_CHOICE.predictor(model, entries, 5, None)(examples).predictions
     single = tiny_model({"model": "multiple_choice", "num_choices": 1})
     single.set_weights(model.get_weights())
     for record, prediction in zip(records, found, strict=True):
@@ -103,7 +103,7 @@ def test_tags(piece_tokenizer, tiny_model, ids):
     examples = TAGGING.encode(records, piece_tokenizer, entries, True)
     assert len(examples.rows) > len(records)
     model = tiny_model(entries)
-    found = TAGGING.predictor(model, entries, 4)(examples)
+    found = TAGGING.predictor(model, entries, 4, None)(examples).predictions
     assert [len(prediction.tags) for prediction in found] == [len(words) for words in sentences]
     for words, prediction in zip(sentences, found, strict=True):
         pieces = [ids(word) for word in words]

@@ -55,9 +55,12 @@ def test_epochs_become_steps():
     assert recipe.replace(warmup_steps=7).in_steps(1000).warmup_steps == 7
     assert recipe.in_steps(3).steps == 1
     assert recipe.replace(steps=9).epochs is None
-    assert RECIPES["rte"].replace(epochs=3.0).in_steps(2490).steps == 233
+    short = RECIPES["rte"].replace(epochs=3.0).in_steps(2490)
+    assert (short.steps, short.warmup_steps) == (233, 23)
+    assert RECIPES["rte"].replace(steps=70).in_steps(1).warmup_steps == 7
+    assert RECIPES["rte"].replace(learning_rate=1.0).warmup_steps == 200
     with pytest.raises(InputError, match="warmup_steps=200 must lie between 0 and steps=23"):
-        RECIPES["rte"].replace(epochs=3.0).in_steps(249)
+        RECIPES["rte"].replace(epochs=3.0, warmup_steps=200).in_steps(249)
 
 
 def test_the_network_gets_the_dropouts():

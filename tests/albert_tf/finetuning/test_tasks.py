@@ -13,7 +13,7 @@ from albert_tf.data.tasks.columns import Columns
 from albert_tf.data.tasks.glue import GLUE
 from albert_tf.errors import InputError
 from albert_tf.finetuning.losses import finetuning_objective
-from albert_tf.finetuning.predictions import (
+from albert_tf.finetuning.predictions.records import (
     AnswerPrediction,
     ChoicePrediction,
     FoundAnswer,

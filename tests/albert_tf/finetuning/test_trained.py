@@ -44,6 +44,7 @@ def test_what_task_json_says(run):
         "labels": ["a", "b"],
         "task": "classification",
         "seq_length": 32,
+        "best_by": "eval_accuracy",
         "columns": {"text": "text", "label": "kind"},
     }
     assert read_columns(json.loads((run / "task.json").read_text())) == COLUMNS
@@ -52,6 +53,7 @@ def test_what_task_json_says(run):
         "answerability": True,
         "task": "squad-v2.0",
         "seq_length": 384,
+        "best_by": "eval_f1",
         "doc_stride": 128,
         "max_query_length": 64,
         "max_answer_length": 30,
@@ -65,7 +67,7 @@ def test_a_run_answers_as_its_model(run, table, piece_tokenizer):
     records = trained.task.read(table, False, read_columns(trained.entries))
     found = trained.predictions(records, batch_size=7)
     examples = trained.task.kind.encode(records, piece_tokenizer, trained.entries, False)
-    again = trained.task.kind.predictor(trained.model, trained.entries, 50)(examples)
+    again = trained.task.kind.predictor(trained.model, trained.entries, 50, None)(examples).predictions
     for one, other in zip(found, again, strict=True):
         assert one.label == other.label
         np.testing.assert_allclose(one.scores, other.scores, atol=1e-6)

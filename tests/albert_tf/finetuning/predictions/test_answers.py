@@ -9,8 +9,8 @@ import tensorflow as tf
 from albert_tf.data.tasks.questions import question_rows
 from albert_tf.data.tasks.records import QuestionRecord
 from albert_tf.data.tasks.squad import read_squad
-from albert_tf.finetuning.answers import question_answerer
 from albert_tf.finetuning.kinds import spans
+from albert_tf.finetuning.predictions.answers import question_answerer
 from albert_tf.text import PieceTokenizer, Vocabulary
 from tests.tiny import DOCUMENTS
 
@@ -64,7 +64,7 @@ def test_recorded_answers(shared, kind):
         settings["max_answer_length"],
         settings["n_best_size"],
     )
-    found = answers(questions)
+    found = answers(questions).predictions
     expected = recorded[kind]
     compared = 0
     for record, prediction in zip(records, found, strict=True):
@@ -108,13 +108,12 @@ def test_answers_do_not_depend_on_the_batches(piece_tokenizer, tiny_model, answe
     }
     examples = kind.encode(records, piece_tokenizer, entries, False)
     model = tiny_model(entries)
-    several = kind.predictor(model, entries, 7)(examples)
+    several = kind.predictor(model, entries, 7, None)(examples).predictions
     assert len(examples.rows) > len(records)
     for number, (record, prediction) in enumerate(zip(records, several, strict=True)):
         if number % 3 == 0:
-            (alone,) = kind.predictor(model, entries, 1)(
-                kind.encode([record], piece_tokenizer, entries, False)
-            )
+            single = kind.encode([record], piece_tokenizer, entries, False)
+            (alone,) = kind.predictor(model, entries, 1, None)(single).predictions
             assert [answer.text for answer in alone.answers] == [answer.text for answer in prediction.answers]
             np.testing.assert_allclose(
                 [answer.probability for answer in alone.answers],

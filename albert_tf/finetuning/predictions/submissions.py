@@ -11,7 +11,7 @@ from albert_tf.data.tasks.glue import GLUE
 from albert_tf.data.tasks.records import TextRecord
 from albert_tf.errors import InputError
 from albert_tf.files import writing
-from albert_tf.finetuning.predictions import LabelPrediction, ScorePrediction
+from albert_tf.finetuning.predictions.records import LabelPrediction, ScorePrediction
 
 HEADER = "index\tprediction"
 

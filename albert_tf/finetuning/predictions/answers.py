@@ -11,13 +11,8 @@ import tensorflow as tf
 
 from albert_tf.data.tasks.questions import QuestionRows
 from albert_tf.features import MASK
-from albert_tf.finetuning.predictions import (
-    AnswerPrediction,
-    FoundAnswer,
-    Tensors,
-    padded,
-    row_outputs,
-)
+from albert_tf.finetuning.predictions.outputs import Predicted, Tensors, padded, row_outputs
+from albert_tf.finetuning.predictions.records import AnswerPrediction, FoundAnswer
 from albert_tf.model.spans import (
     Answers,
     Candidates,
@@ -27,14 +22,20 @@ from albert_tf.model.spans import (
     possible,
     span_candidates,
 )
+from albert_tf.training.losses import Objective
 
 # In place of the logit of padding.
 _NEVER = -1e30
 
 
 def question_answerer(
-    model: Any, batch_size: int, seq_length: int, max_answer_length: int, n_best: int
-) -> Callable[[QuestionRows], list[AnswerPrediction]]:
+    model: Any,
+    batch_size: int,
+    seq_length: int,
+    max_answer_length: int,
+    n_best: int,
+    objective: Objective | None = None,
+) -> Callable[[QuestionRows], Predicted]:
     """A function from questions to the best answers to each over all windows of its context.
 
     Args:
@@ -44,6 +45,7 @@ def question_answerer(
       max_answer_length: of an answer, in tokens.
       n_best: answers of a question at most; without answerability also the starts and ends of a window that
         are looked at.
+      objective: losses to sum up on the way.
     Note: padding is never among the likeliest starts and ends, as it can be in google-research/albert, so
       that the n best answers do not depend on how much of it there is.
     """
@@ -57,11 +59,11 @@ def question_answerer(
             for name, logits in outputs.items()
         }
 
-    outputs = row_outputs(model, seq_length, batch_size, keep)
+    outputs = row_outputs(model, seq_length, batch_size, keep, objective)
     answer = _answer_function(max_answer_length, n_best)
 
-    def predict(questions: QuestionRows) -> list[AnswerPrediction]:
-        found = outputs(questions.rows)
+    def predict(questions: QuestionRows) -> Predicted:
+        found, terms = outputs(questions.rows)
         odds = found.pop("no_answer_logits", None)
         candidates = span_candidates(**found, n_best=n_best) if odds is None else beam_candidates(**found)
         predictions = []
@@ -74,7 +76,7 @@ def question_answerer(
             )
             null_odds = None if odds is None else float(odds[first:behind].min())
             predictions.append(AnswerPrediction(_found(best), null_odds))
-        return predictions
+        return Predicted(predictions, terms)
 
     return predict
 

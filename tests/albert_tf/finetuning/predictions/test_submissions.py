@@ -9,8 +9,13 @@ from albert_tf.data.tasks.glue import GLUE
 from albert_tf.data.tasks.records import TextRecord
 from albert_tf.errors import InputError
 from albert_tf.finetuning.entries import run_task, task_entries
-from albert_tf.finetuning.predictions import LabelPrediction, ScorePrediction
-from albert_tf.finetuning.submissions import ROWS, submission_name, submission_text, write_submission
+from albert_tf.finetuning.predictions.records import LabelPrediction, ScorePrediction
+from albert_tf.finetuning.predictions.submissions import (
+    ROWS,
+    submission_name,
+    submission_text,
+    write_submission,
+)
 from albert_tf.finetuning.tasks import TASKS
 
 SMALL = {"hidden_size": 8, "embedding_size": 8, "num_attention_heads": 2, "intermediate_size": 8}
@@ -57,7 +62,7 @@ def test_files_of_all_tasks(folders, tiny_model, piece_tokenizer, tmp_path):
             bias.assign([2.5])
         for part, records in task.read_sets(folders[name], task.sets.test).items():
             examples = task.kind.encode(records, piece_tokenizer, entries, False)
-            predictions = task.kind.predictor(model, entries, 512)(examples)
+            predictions = task.kind.predictor(model, entries, 512, None)(examples).predictions
             (made,) = task.files(part, records, predictions).items()
             assert made[0] not in files
             files |= [made]

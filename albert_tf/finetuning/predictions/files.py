@@ -17,7 +17,7 @@ from albert_tf.data.tasks.tables import Table, read_table, table_text
 from albert_tf.data.tasks.text_files import read_json, read_lines
 from albert_tf.errors import InputError
 from albert_tf.files import new_directory, write_file
-from albert_tf.finetuning.predictions import (
+from albert_tf.finetuning.predictions.records import (
     AnswerPrediction,
     ChoicePrediction,
     LabelPrediction,
@@ -139,6 +139,15 @@ def passage_files(
     return files
 
 
+def check_output(output: PathLike) -> None:
+    """Refuses what `write_predictions` cannot write to, before anything is predicted; errors are the same."""
+    output = Path(output)
+    if output.is_dir() and any(output.iterdir()):
+        raise FileExistsError(f"{output} exists already and is not empty: name another place")
+    if output.suffix and not output.absolute().parent.is_dir():
+        raise InputError(f"{output}: there is no folder {output.parent}: make it, or name another")
+
+
 def write_predictions(output: PathLike, files: Mapping[str, str]) -> None:
     """Writes files of predictions, all of them or none.
 
@@ -153,8 +162,7 @@ def write_predictions(output: PathLike, files: Mapping[str, str]) -> None:
     """
     output = Path(output)
     if len(files) == 1 and output.suffix:
-        if not output.absolute().parent.is_dir():
-            raise InputError(f"{output}: there is no folder {output.parent}: make it, or name another")
+        check_output(output)
         write_file(output, *files.values())
         return
     with new_directory(output) as folder:

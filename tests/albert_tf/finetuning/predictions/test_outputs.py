@@ -5,13 +5,12 @@ import tensorflow as tf
 
 from albert_tf.data.tasks.encoding import text_rows
 from albert_tf.data.tasks.records import TextRecord
-from albert_tf.finetuning.predictions import (
+from albert_tf.finetuning.predictions.outputs import padded, row_outputs
+from albert_tf.finetuning.predictions.records import (
     AnswerPrediction,
     ChoicePrediction,
     FoundAnswer,
     LabelPrediction,
-    padded,
-    row_outputs,
 )
 from tests.tiny import DOCUMENTS
 
@@ -42,7 +41,7 @@ def test_every_example_once_and_in_its_place(piece_tokenizer):
         seen.clear()
         outputs(rows)
         assert len(seen) <= 2  # traced for the first length, and for all
-        found = outputs(rows)
+        found = outputs(rows).values
         assert len(seen) <= 2
         assert found["ids"].shape == (len(SENTENCES), 48)
         for number, sentence in enumerate(SENTENCES):

@@ -9,7 +9,7 @@ from albert_tf.data.tasks.choices import read_choices, read_race
 from albert_tf.data.tasks.conll import read_conll
 from albert_tf.data.tasks.records import Answer, QuestionRecord
 from albert_tf.errors import InputError
-from albert_tf.finetuning.answer_files import (
+from albert_tf.finetuning.predictions.files import (
     answer_files,
     choice_files,
     passage_files,
@@ -17,7 +17,7 @@ from albert_tf.finetuning.answer_files import (
     tagged_files,
     write_predictions,
 )
-from albert_tf.finetuning.predictions import (
+from albert_tf.finetuning.predictions.records import (
     AnswerPrediction,
     ChoicePrediction,
     FoundAnswer,

@@ -1,0 +1,84 @@
+"""`albert-tf finetune`: labelled data and a run, a module or a network to a fine-tuned run."""
+
+from __future__ import annotations
+
+import argparse
+
+from albert_tf.cli.flags import (
+    column_flags,
+    columns_given,
+    config_named,
+    field_flags,
+    given,
+    tokenizer_flags,
+    tokenizer_given,
+)
+from albert_tf.config import PRESETS
+from albert_tf.finetuning.recipes import RECIPES, FinetuningRecipe, QuestionSettings
+from albert_tf.startup import quiet_start
+from albert_tf.training.execution import Execution
+from albert_tf.training.loop_settings import LoopSettings
+
+SUMMARY = "train a model of labelled data, or resume"
+
+_EVERY = "once an epoch, at most 1000"
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of the command."""
+    tasks = ", ".join(name for name in RECIPES if name != "race-v2")
+    parser.add_argument("--task", required=True, metavar="TASK", help=f"one of {tasks}")
+    parser.add_argument("--data", metavar="DIR", help="folder of the task's original files (GLUE, race)")
+    parser.add_argument("--train", metavar="FILE", help="file to train on (of all other tasks)")
+    parser.add_argument("--eval", metavar="FILE", help="file to evaluate on (a tenth of --train)")
+    column_flags(parser)
+    parser.add_argument("--output", required=True, help="run directory; resumed where it holds checkpoints")
+    parser.add_argument(
+        "--init_from",
+        metavar="RUN",
+        help="run to take the weights from, or hub:DIR, the folder of a TF 2 encoder",
+    )
+    parser.add_argument(
+        "--config", help=f"a network of random weights: a JSON file, or one of {', '.join(PRESETS)}"
+    )
+    parser.add_argument("--vocabulary", help="SentencePiece model, where the weights come without one")
+    field_flags(parser, FinetuningRecipe, default="the task's")
+    field_flags(parser, QuestionSettings)
+    parser.add_argument("--freeze", choices=["encoder"], help="train the head alone")
+    parser.add_argument("--runs", type=int, help="train so many times, with a seed each, and sum up")
+    parser.add_argument("--seed", type=int, default=0, help="of everything random (0)")
+    field_flags(parser, Execution)
+    every = {"eval_every": _EVERY, "checkpoint_every": _EVERY, "log_every": "once an epoch, at most 100"}
+    field_flags(parser, LoopSettings, default=every)
+    tokenizer_flags(parser)
+
+
+def run(flags: argparse.Namespace) -> None:
+    """Trains."""
+    with quiet_start():
+        from albert_tf.finetuning.run import finetune
+        from albert_tf.finetuning.runs import finetune_runs
+        from albert_tf.finetuning.settings import Finetuning
+    settings = Finetuning(
+        output=flags.output,
+        task=flags.task,
+        data=flags.data,
+        train=flags.train,
+        eval=flags.eval,
+        columns=columns_given(flags),
+        init_from=flags.init_from,
+        config=None if flags.config is None else config_named(flags.config),
+        vocabulary=flags.vocabulary,
+        tokenizer=tokenizer_given(flags),
+        recipe=given(flags, FinetuningRecipe),
+        questions=given(flags, QuestionSettings),
+        freeze=flags.freeze,
+        seed=flags.seed,
+        execution=Execution(**given(flags, Execution)),
+        loop=given(flags, LoopSettings),
+        command=flags.command_line,
+    )
+    if flags.runs is None:
+        finetune(settings)
+    else:
+        finetune_runs(settings, flags.runs)

@@ -1,0 +1,116 @@
+"""What a task is trained and evaluated on: records of its sets, and what is held out where none is given."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from albert_tf.data.tasks.columns import Columns
+from albert_tf.data.tasks.records import ChoiceRecord, QuestionRecord
+from albert_tf.data.tasks.rows import TokenRows
+from albert_tf.errors import InputError
+from albert_tf.finetuning.settings import Finetuning, PathLike
+from albert_tf.finetuning.tasks import Task
+
+Records = Sequence[Any]
+HELD_OUT = 0.1
+
+
+class Sets(NamedTuple):
+    """What is read of a task's data.
+
+    Attributes:
+      train: records to train on.
+      dev: those to evaluate on, by the name of their set.
+      note: what was held out, in words; empty where a set of its own is there.
+    """
+
+    train: Records
+    dev: dict[str, Records]
+    note: str = ""
+
+    @property
+    def labelled(self) -> Records:
+        """All whose labels a model is to know: what is held out has no others than the rest of its file."""
+        return [*self.train, *self.dev["dev"]] if self.note else self.train
+
+
+def read_sets(settings: Finetuning) -> Sets:
+    """The records to train and to evaluate on.
+
+    Raises:
+      FileNotFoundError: a file is missing.
+      InputError: a file is not of the task; the message names file and line.
+    """
+    task = settings.entry
+    if task.sets is not None:
+        assert settings.data is not None
+        train = task.read_sets(settings.data, [task.sets.train])[task.sets.train]
+        return Sets(train, dev_sets(task, settings.data))
+    assert settings.train is not None
+    train = task.read(settings.train, True, settings.columns)
+    if settings.eval is not None:
+        return Sets(train, dev_sets(task, file=settings.eval, columns=settings.columns))
+    rest, held_out = split_off(train, HELD_OUT)
+    if not rest or not held_out:
+        raise InputError(f"{settings.train}: too little to hold any of it out: name other data by --eval")
+    return Sets(rest, {"dev": held_out}, f"{len(held_out)} of {len(train)} examples of {settings.train}")
+
+
+def dev_sets(
+    task: Task, folder: PathLike | None = None, file: PathLike | None = None, columns: Columns | None = None
+) -> dict[str, Records]:
+    """Labelled records to evaluate on, by the name of their set.
+
+    Args:
+      task: its entry.
+      folder: that of a task whose original files are in one.
+      file: any other; one of the two is given.
+      columns: of one's own table.
+    Raises:
+      FileNotFoundError: a file is missing.
+      InputError: none of them is given, or not that of such a task.
+    """
+    if (folder is None) == (file is None) or (folder is not None and task.sets is None):
+        wanted = "--data with its folder, or " if task.sets else ""
+        raise InputError(f"what is to be evaluated on is missing: name it by {wanted}--eval, one of them")
+    if folder is not None:
+        assert task.sets is not None
+        return task.read_sets(folder, task.sets.dev)
+    assert file is not None
+    return {"dev": task.read(file, True, columns)}
+
+
+def split_off(records: Records, share: float) -> tuple[list[Any], list[Any]]:
+    """All but about a share of the records, and these: the same ones each time, whatever a run's seed.
+
+    Questions on one context stay together: who has seen some of them knows something of the others.
+    """
+    units = [_unit(record, number) for number, record in enumerate(records)]
+    names = list(dict.fromkeys(units))
+    count = max(1, round(share * len(names)))
+    chosen = {names[place] for place in np.random.default_rng(0).permutation(len(names))[:count]}
+    parts: tuple[list[Any], list[Any]] = ([], [])
+    for unit, record in zip(units, records, strict=True):
+        parts[unit in chosen].append(record)
+    return parts
+
+
+def _unit(record: Any, number: int) -> Hashable:
+    return record.context if isinstance(record, ChoiceRecord | QuestionRecord) else number
+
+
+def data_record(train: TokenRows, dev: Mapping[str, Records]) -> dict[str, Any]:
+    """What recipe.json says of the data: what a run that is resumed must find again."""
+    digest = hashlib.sha256()
+    labels = [] if train.token_labels is None else [train.token_labels]
+    for array in (train.tokens, train.starts, train.lengths, *train.features.values(), *labels):
+        digest.update(np.ascontiguousarray(array))
+    return {
+        "examples": len(train),
+        "data_sha256": digest.hexdigest(),
+        "eval_examples": {name: len(records) for name, records in dev.items()},
+    }

@@ -1,0 +1,95 @@
+"""A model's outputs of examples, each once and in their order, whatever batches they were in."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.data.tasks.batches import task_batches
+from albert_tf.data.tasks.rows import TokenRows
+from albert_tf.features import ENCODER_INPUTS, ROWS
+from albert_tf.training.losses import Objective, Term
+from albert_tf.training.updates import Batch, replica_rows
+
+Tensors = Mapping[str, tf.Tensor]
+
+
+class Outputs(NamedTuple):
+    """What a model says of N examples."""
+
+    values: dict[str, np.ndarray]  # [N, …] each, in the order of the examples
+    terms: dict[str, Term]  # summed over the examples; empty without an objective
+
+
+class Predicted(NamedTuple):
+    """What is made of them."""
+
+    predictions: list[Any]  # one a record
+    terms: dict[str, Term]
+
+
+def row_outputs(
+    model: Callable[..., Tensors],
+    seq_length: int,
+    batch_size: int,
+    keep: Callable[[Tensors, Tensors], Tensors],
+    objective: Objective | None = None,
+) -> Callable[[TokenRows], Outputs]:
+    """A function that has a model's outputs of each example once and in their order.
+
+    Args:
+      model: called with the encoder's inputs and training=False.
+      seq_length: longest sequence.
+      batch_size: examples at a time, divided among the replicas of the strategy that is current now; it
+        decides about memory and speed, not about the outputs.
+      keep: from the model's outputs and its batch to what is wanted, [B, …] with static shapes but for B; it
+        becomes a graph.
+      objective: losses to sum up on the way; the examples are labelled then.
+    Returns:
+      A function of N examples. Its values have the names that `keep` has, and it traces the model no more
+      often when it is called again.
+    """
+    strategy = tf.distribute.get_strategy()
+
+    def replica_outputs(batch: Batch) -> tuple[Tensors, dict[str, Term]]:
+        replica = tf.distribute.get_replica_context()
+        rows = {name: tensor[0] for name, tensor in replica_rows(batch, replica).items()}
+        outputs = model({name: rows[name] for name in ENCODER_INPUTS}, training=False)
+        kept = keep(outputs, rows)
+        terms = {} if objective is None else objective.terms(outputs, rows)
+        if replica.num_replicas_in_sync == 1:
+            return kept, terms
+        gathered = {name: replica.all_gather(tensor, axis=0) for name, tensor in kept.items()}
+        return gathered, replica.all_reduce("SUM", terms) if terms else {}
+
+    @tf.function(reduce_retracing=True)  # which is traced twice, the second time for any length
+    def forward(batch: Batch) -> tuple[Tensors, dict[str, Term]]:
+        replicas = strategy.run(replica_outputs, (batch,))
+        return tf.nest.map_structure(lambda part: strategy.experimental_local_results(part)[0], replicas)
+
+    def outputs(rows: TokenRows) -> Outputs:
+        found: dict[str, np.ndarray] = {}
+        sums: dict[str, Term] = {}
+        for batch in task_batches(rows, seq_length, batch_size, shuffle=False, repeat=False):
+            numbers = batch[ROWS].numpy()
+            kept, terms = forward(batch)
+            terms = tf.nest.map_structure(float, terms)
+            sums = tf.nest.map_structure(operator.add, sums, terms) if sums else terms
+            for name, tensor in kept.items():
+                values = tensor.numpy()
+                if name not in found:
+                    found[name] = np.empty([len(rows), *values.shape[1:]], values.dtype)
+                found[name][numbers[numbers >= 0]] = values[numbers >= 0]
+        return Outputs(found, sums)
+
+    return outputs
+
+
+def padded(values: tf.Tensor, seq_length: int, filler: Any) -> tf.Tensor:
+    """Values of tokens [B, S] as [B, seq_length], with a filler behind them."""
+    values = tf.pad(values, [[0, 0], [0, seq_length - tf.shape(values)[1]]], constant_values=filler)
+    return tf.ensure_shape(values, [None, seq_length])

@@ -1,0 +1,195 @@
+"""Fine-tuning: labelled data and a network in, a run directory out."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import operator
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import tensorflow as tf
+import tf_keras as keras
+from absl import logging
+
+from albert_tf.checkpoints.figures import Best
+from albert_tf.checkpoints.growth import grown_from
+from albert_tf.checkpoints.run import BEST_KEY, RECIPE, build_model
+from albert_tf.checkpoints.steps import checkpoint_steps
+from albert_tf.config import AlbertConfig
+from albert_tf.data.service import served
+from albert_tf.data.tasks.batches import batches_per_epoch, task_batches
+from albert_tf.finetuning.data import data_record, read_sets
+from albert_tf.finetuning.entries import task_entries
+from albert_tf.finetuning.kinds import Entries, Examples
+from albert_tf.finetuning.losses import evaluation_objective, finetuning_objective
+from albert_tf.finetuning.predictions.outputs import Predicted
+from albert_tf.finetuning.recipes import FinetuningRecipe, QuestionSettings
+from albert_tf.finetuning.settings import ENCODER, Finetuning
+from albert_tf.finetuning.tasks import Task, set_figures
+from albert_tf.formats.start import Start, opened, start_of_run
+from albert_tf.model.memory import TRAINING, check_memory
+from albert_tf.optimization import create_optimizer
+from albert_tf.records import flat
+from albert_tf.text import PieceTokenizer, Vocabulary
+from albert_tf.tokenizer_settings import resolved_settings
+from albert_tf.training.engine import Evaluate, Job, train_run
+from albert_tf.training.metrics import term_metrics
+from albert_tf.training.resume import check_same_settings
+from albert_tf.training.strategies import Feed, feed
+
+# What a resumed run may do differently, besides how its updates are computed.
+_CHANGEABLE = ("steps", "epochs", "command")
+
+
+def finetune(settings: Finetuning, report: Callable[[str], None] = logging.info) -> None:
+    """Trains, or goes on where a former call stopped.
+
+    Args:
+      settings: what to do.
+      report: what is told of the start: where weights come from, what is held out.
+    Raises:
+      ValueError: settings contradict each other, the data, or those of the run that is there.
+      FileNotFoundError: an input is missing.
+      TrainingFailed: a loss or a weight is non-finite.
+      Preempted: SIGTERM came, and the state is saved; or another host is lost.
+      KeyboardInterrupt: Ctrl-C came; once training has begun, the state is saved.
+    """
+    with contextlib.ExitStack() as stack:
+
+        def job(strategy: tf.distribute.Strategy) -> Job:
+            run = Path(settings.output)
+            going_on = (run / RECIPE).exists() and bool(checkpoint_steps(run))
+            if going_on:  # what a run has begun with may be gone by then
+                start = start_of_run(run, settings.vocabulary, settings.tokenizer)
+            elif settings.init_from is None:
+                start = _random_start(settings)
+            else:
+                origin = opened(settings.init_from, settings.vocabulary, settings.tokenizer)
+                start = stack.enter_context(origin)
+            return _job(settings, start, strategy, report)
+
+        train_run(Path(settings.output), job, settings.execution, report)
+
+
+def _random_start(settings: Finetuning) -> Start:
+    """A network that knows nothing yet."""
+    assert settings.config is not None
+    assert settings.vocabulary is not None
+    vocabulary = Path(settings.vocabulary)
+    config = settings.config.replace(vocab_size=len(Vocabulary.from_file(vocabulary)))
+    return Start(config, vocabulary, resolved_settings(vocabulary, settings.tokenizer), run=None)
+
+
+def _job(
+    settings: Finetuning, start: Start, strategy: tf.distribute.Strategy, report: Callable[[str], None]
+) -> Job:
+    run, task = Path(settings.output), settings.entry
+    recipe = settings.hyper_parameters(start.config)
+    config = recipe.network(start.config)
+    check_memory(config, TRAINING)
+    settings.execution.check_divides(recipe.batch_size, strategy.num_replicas_in_sync)
+    sets = read_sets(settings)
+    questions = QuestionSettings(**settings.questions)
+    entries = task_entries(settings.task, sets.labelled, recipe.seq_length, settings.columns, questions)
+    tokenizer = PieceTokenizer(Vocabulary.from_file(start.vocabulary), **start.tokenizer)
+    rows = task.kind.encode(sets.train, tokenizer, entries, True).rows
+    recipe = recipe.in_steps(len(rows))
+    assert recipe.steps is not None
+    record = {**flat(recipe), **settings.record(), **data_record(rows, sets.dev)}
+    if (run / RECIPE).exists():
+        asked = {**config.to_dict(), **entries, **start.tokenizer, **record}
+        check_same_settings(run, asked, {}, _CHANGEABLE)
+    objective = evaluation_objective(entries)
+    dev = {
+        name: task.kind.encode(records, tokenizer, entries, objective is not None)
+        for name, records in sets.dev.items()
+    }
+    lengths = (recipe.seq_length,) if isinstance(strategy, tf.distribute.TPUStrategy) else None
+
+    def training_feed(seed: int) -> Feed:
+        def batches(count: int, part: tf.distribute.InputContext | None) -> tf.data.Dataset:
+            dataset = task_batches(rows, recipe.seq_length, count, lengths, seed, input_context=part)
+            return served(dataset, settings.execution.data_service)
+
+        return feed(strategy, batches, recipe.batch_size)
+
+    def evaluation(model: keras.Model) -> Evaluate:
+        batch_size = settings.execution.rows_at_once(recipe.batch_size)
+        predictor = task.kind.predictor(model, entries, batch_size, objective)
+        return functools.partial(dev_figures, task, predictor, dev)
+
+    return Job(
+        config=config,
+        task=entries,
+        vocabulary=start.vocabulary,
+        tokenizer=start.tokenizer,
+        record=record,
+        model=functools.partial(_model, settings, config, entries, start, report),
+        optimizer=functools.partial(_optimizer, recipe),
+        objective=finetuning_objective(entries),
+        feed=training_feed,
+        evaluation=evaluation,
+        seed=settings.seed,
+        steps=recipe.steps,
+        batch_size=recipe.batch_size,
+        seq_length=None,
+        loop=settings.loop_settings(batches_per_epoch(rows, recipe.batch_size)),
+        best=Best(entries[BEST_KEY], is_highest=True),
+        note=f"; {len(rows)} examples" + (f"; held out: {sets.note}" if sets.note else ""),
+    )
+
+
+def dev_figures(
+    task: Task, predictor: Callable[[Examples], Predicted], dev: Mapping[str, Examples]
+) -> dict[str, float]:
+    """The figures of a task's sets together, and their `loss` where the outputs tell it.
+
+    Args:
+      task: its entry.
+      predictor: of its model.
+      dev: the examples by the name of their set.
+    """
+    found = {name: predictor(examples) for name, examples in dev.items()}
+    figures = set_figures(task, {name: (dev[name].records, said.predictions) for name, said in found.items()})
+    terms = [said.terms for said in found.values() if said.terms]
+    sums = functools.reduce(functools.partial(tf.nest.map_structure, operator.add), terms) if terms else {}
+    return {**({"loss": term_metrics(sums)["loss"]} if sums else {}), **figures}
+
+
+def _model(
+    settings: Finetuning,
+    config: AlbertConfig,
+    entries: Entries,
+    start: Start,
+    report: Callable[[str], None],
+    going_on: bool,
+) -> keras.Model:
+    """The model with its first weights."""
+    execution = settings.execution
+    build = functools.partial(build_model, config, entries, dtype=execution.policy, remat=execution.remat)
+    if going_on or start.run is None:
+        model = build()
+    else:
+        growth = grown_from(start.run, config, entries)
+        model = build(read=growth.read)
+        for line in growth.listing():
+            report(line)
+    model.encoder.trainable = settings.freeze != ENCODER
+    return model
+
+
+def _optimizer(recipe: FinetuningRecipe) -> keras.optimizers.Optimizer:
+    assert recipe.steps is not None
+    assert recipe.warmup_steps is not None
+    return create_optimizer(
+        "adamw",
+        init_lr=recipe.learning_rate,
+        num_train_steps=recipe.steps,
+        num_warmup_steps=recipe.warmup_steps,
+        weight_decay=recipe.weight_decay,
+        clip_norm=recipe.clip_norm,
+        beta_1=recipe.beta_1,
+        beta_2=recipe.beta_2,
+        epsilon=recipe.epsilon,
+    )

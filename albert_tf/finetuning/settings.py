@@ -1,0 +1,148 @@
+"""What a fine-tuning run is asked to do."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from albert_tf.config import AlbertConfig
+from albert_tf.data.tasks.columns import Columns
+from albert_tf.errors import InputError
+from albert_tf.finetuning.recipes import FinetuningRecipe, QuestionSettings
+from albert_tf.finetuning.tasks import Task, find_task
+from albert_tf.training.execution import Execution
+from albert_tf.training.loop_settings import LoopSettings
+
+PathLike = str | os.PathLike[str]
+
+ENCODER = "encoder"  # what can be frozen
+
+# Updates between two evaluations at most, where an epoch has more.
+_LONGEST = 1000
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Finetuning:
+    """One fine-tuning run: what it reads, where its weights begin, and how it goes.
+
+    Args:
+      output: the run directory; if it holds checkpoints, training goes on from the newest.
+      task: a name in TASKS.
+      data: folder of a task whose original files are in one.
+      train: file of any other task.
+      eval: file to evaluate on; None holds a tenth of `train` out.
+      columns: of one's own table.
+      init_from: a run, or "hub:" and the folder of a TF 2 encoder; None: random weights.
+      config: the network, where its weights are random.
+      vocabulary: SentencePiece model, where what the weights are from has none.
+      tokenizer: `lowercase` and `strip_accents`, where neither what the weights are from nor the vocabulary
+        says.
+      recipe: what differs from the task's hyper-parameters, by the fields of FinetuningRecipe.
+      questions: what differs from QuestionSettings, of a task with contexts.
+      freeze: "encoder" trains the head alone; None: everything.
+      seed: of everything random.
+      execution: how updates are computed.
+      loop: what differs from evaluating and saving once an epoch, or every 1,000 updates where it is longer;
+        by the fields of LoopSettings.
+      command: the command line, for the record.
+    Raises:
+      InputError: a setting is impossible, or one too many or missing.
+    """
+
+    output: PathLike
+    task: str
+    data: PathLike | None = None
+    train: PathLike | None = None
+    eval: PathLike | None = None
+    columns: Columns | None = None
+    init_from: PathLike | None = None
+    config: AlbertConfig | None = None
+    vocabulary: PathLike | None = None
+    tokenizer: Mapping[str, bool] = dataclasses.field(default_factory=dict)
+    recipe: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    questions: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    freeze: str | None = None
+    seed: int = 0
+    execution: Execution = dataclasses.field(default_factory=Execution)
+    loop: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    command: str = ""
+
+    def __post_init__(self) -> None:
+        task = self.entry
+        if not 0 <= self.seed < 2**31:
+            raise InputError(f"seed={self.seed} must be at least 0 and below 2^31")
+        if self.freeze not in (None, ENCODER):
+            raise InputError(f"freeze={self.freeze!r} must be {ENCODER!r}, or nothing")
+        self._check_data(task)
+        if self.questions and not task.has_windows:
+            raise InputError(
+                f"{', '.join(self.questions)}: task={self.task!r} has no contexts to cut in windows"
+            )
+        if (self.init_from is None) == (self.config is None):
+            raise InputError(
+                "one of init_from and config says where the weights begin: a run (or hub:DIR), or a network "
+                "with random ones"
+            )
+        if self.config is not None and self.vocabulary is None:
+            raise InputError(
+                "config: a network with random weights needs a vocabulary: name it by --vocabulary"
+            )
+        _ = self.hyper_parameters(self.config), self.loop_settings(1), QuestionSettings(**self.questions)
+
+    def _check_data(self, task: Task) -> None:
+        wanted = "train" if task.sets is None else "data"
+        others = {"data", "train", "eval"} - {wanted} - ({"eval"} if task.sets is None else set())
+        unused = sorted(name for name in others if getattr(self, name) is not None)
+        if task.needs_columns:
+            if self.columns is None or self.columns.label is None:
+                raise InputError(
+                    f"task={self.task!r} needs the columns of texts and labels: --text and --label"
+                )
+        elif self.columns is not None:
+            unused.append("text and label")
+        if getattr(self, wanted) is None:
+            what = "the folder of its files" if wanted == "data" else "the file to train on"
+            raise InputError(f"task={self.task!r} needs {what}: name it by --{wanted}")
+        if unused:
+            raise InputError(f"{' and '.join(unused)}: of no use to task={self.task!r}, leave it out")
+
+    @property
+    def entry(self) -> Task:
+        """The entry of the task in the table of all; an InputError where it is not one to train for."""
+        task = find_task(self.task)
+        if task.trained_as:
+            raise InputError(
+                f"task={self.task!r} has no training data: a run of {task.trained_as} predicts for it"
+            )
+        return task
+
+    def hyper_parameters(self, network: AlbertConfig | None = None) -> FinetuningRecipe:
+        """The task's, with what is asked for; sequences are at most as long as a network has positions.
+
+        Raises:
+          InputError: a length is asked for that the network has not.
+        """
+        assert self.entry.recipe is not None
+        recipe = self.entry.recipe.replace(**self.recipe)
+        longest = recipe.seq_length if network is None else network.max_position_embeddings
+        if recipe.seq_length > longest and "seq_length" in self.recipe:
+            raise InputError(f"seq_length={recipe.seq_length} is more than the network's {longest} positions")
+        return recipe.replace(seq_length=min(recipe.seq_length, longest))
+
+    def loop_settings(self, epoch: int) -> LoopSettings:
+        """When the loop does what, given the updates of an epoch."""
+        every = min(epoch, _LONGEST)
+        defaults = {"log_every": min(every, 100), "eval_every": every, "checkpoint_every": every}
+        return LoopSettings(**{**defaults, **self.loop})
+
+    def record(self) -> dict[str, Any]:
+        """What recipe.json says of it, besides hyper-parameters and data."""
+        paths = {name: getattr(self, name) for name in ("data", "train", "eval", "init_from")}
+        return {
+            **{name: None if path is None else os.fspath(path) for name, path in paths.items()},
+            "freeze": self.freeze,
+            "seed": self.seed,
+            "command": self.command,
+        }

@@ -1,0 +1,98 @@
+"""Where the weights of a new model begin: a run directory, or a module of TF Hub that is made one for it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from albert_tf.checkpoints.run import (
+    VOCABULARY,
+    check_run_vocabulary,
+    read_config,
+    read_tokenizer,
+    vocabulary_path,
+)
+from albert_tf.checkpoints.vocabulary import check_vocabulary
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.formats.conversion import convert
+
+PathLike = str | os.PathLike[str]
+
+HUB = "hub:"
+
+
+class Start(NamedTuple):
+    """What a model begins with.
+
+    Attributes:
+      config: the network.
+      vocabulary: its SentencePiece model.
+      tokenizer: as tokenizer.json says it.
+      run: directory that the weights are in; None: they are random.
+    """
+
+    config: AlbertConfig
+    vocabulary: Path
+    tokenizer: Mapping[str, bool]
+    run: Path | None
+
+
+@contextlib.contextmanager
+def opened(
+    origin: PathLike, vocabulary: PathLike | None = None, tokenizer: Mapping[str, bool] | None = None
+) -> Iterator[Start]:
+    """What is to be begun with; it is there as long as the block runs.
+
+    Args:
+      origin: a run directory, or "hub:" and the folder of a TF 2 encoder.
+      vocabulary: SentencePiece model, where it comes without one.
+      tokenizer: what it must have been trained with, as far as somebody says.
+    Raises:
+      FileNotFoundError: there is no such run or module.
+      InputError: it has no vocabulary and none is named, or another one is.
+    """
+    origin = os.fspath(origin)
+    if not origin.startswith(HUB):
+        yield start_of_run(origin, vocabulary, tokenizer)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder) / "run"
+        convert("hub", "run", origin.removeprefix(HUB), run, vocabulary=vocabulary)
+        yield start_of_run(run, vocabulary, tokenizer, origin)
+
+
+def start_of_run(
+    run: PathLike,
+    vocabulary: PathLike | None = None,
+    tokenizer: Mapping[str, bool] | None = None,
+    origin: str | None = None,
+) -> Start:
+    """The network of a run directory, its vocabulary, and its weights.
+
+    Args:
+      run: the directory.
+      vocabulary: as in `opened`.
+      tokenizer: as in `opened`.
+      origin: what errors call it.
+    Raises: as `opened` does.
+    """
+    origin = origin or os.fspath(run)
+    config, there = read_config(run), read_tokenizer(run)
+    own = vocabulary_path(run)
+    if vocabulary is not None:
+        if own is not None and own.read_bytes() != Path(vocabulary).read_bytes():
+            raise InputError(f"{vocabulary} is not the vocabulary of {origin}: leave --vocabulary out")
+        check_run_vocabulary(run, vocabulary)
+        check_vocabulary(vocabulary, config.vocab_size)
+    found = own if vocabulary is None else Path(vocabulary)
+    if found is None:
+        raise InputError(f"{origin} has no {VOCABULARY}: name its vocabulary by --vocabulary")
+    differing = {name: value for name, value in (tokenizer or {}).items() if there[name] != value}
+    if differing:
+        raise InputError(f"{origin} was trained with {there}, not with {differing}: leave that out")
+    return Start(config, found, there, Path(run))

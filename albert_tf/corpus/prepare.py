@@ -37,12 +37,12 @@ from albert_tf.corpus.plan import (
     finish,
     has_finished_tasks,
     nothing_left_of_a_failure,
-    read_json,
     shown,
 )
 from albert_tf.corpus.reading import FileSlice, check_beginning, file_slices
 from albert_tf.corpus.spills import write_shard, write_spill
 from albert_tf.corpus.stored_examples import example_maker
+from albert_tf.corpus.whole_files import read_json
 from albert_tf.data.prepared import read_stats
 from albert_tf.errors import InputError
 from albert_tf.text.raw.paths import QUESTIONS_AT_ONCE, Paths
@@ -75,9 +75,8 @@ def prepare(
         work is done in this process, and with `--direct_running_mode=multi_processing --direct_num_workers=4`
         in several.
       report: what is told about the progress goes here, a line at a time.
-      **settings: of `Preparation`: input_format, text_field, shards, eval_share, dedup, seed, lowercase,
-        strip_accents, format, seq_length, max_predictions, dupe_factor. How text is normalised is, where not
-        given, as the vocabulary remembers it.
+      **settings: of `PreparationSettings`, and `lowercase` and `strip_accents`: where not given, as the
+        vocabulary remembers them.
     Returns:
       The content of stats.json.
     Raises:

@@ -74,13 +74,12 @@ class AlbertConfig:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            check_type(field.name, field.type, getattr(self, field.name))
-        for name in _SIZES:
-            if getattr(self, name) < 1:
-                raise InputError(f"{name}={getattr(self, name)} must be at least 1")
-        for name in _PROBABILITIES:
-            if not 0 <= getattr(self, name) < 1:
-                raise InputError(f"{name}={getattr(self, name)} must be at least 0 and below 1")
+            value = getattr(self, field.name)
+            check_type(field.name, field.type, value)
+            if field.type == "int" and value < 1:
+                raise InputError(f"{field.name}={value} must be at least 1")
+            if field.name.endswith("_prob") and not 0 <= value < 1:
+                raise InputError(f"{field.name}={value} must be at least 0 and below 1")
         for name in ("initializer_range", "layer_norm_eps"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise InputError(f"{name}={getattr(self, name)} must be a positive number")
@@ -173,21 +172,6 @@ class AlbertConfig:
     def to_json_string(self) -> str:
         """All fields as a JSON object, a line each."""
         return json.dumps(self.to_dict(), indent=2) + "\n"
-
-
-_SIZES = (
-    "vocab_size",
-    "embedding_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_hidden_groups",
-    "num_attention_heads",
-    "intermediate_size",
-    "inner_group_num",
-    "max_position_embeddings",
-    "type_vocab_size",
-)
-_PROBABILITIES = ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob")
 
 
 def check_type(name: str, kind: Any, value: Any) -> None:

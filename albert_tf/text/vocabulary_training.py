@@ -77,11 +77,7 @@ def train_vocabulary(
     _check_replaceable(output)
     files = input_files(inputs)
     check_text_files(files)
-    try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        reason = f"cannot be written ({error.strerror}): name another place"
-        raise OSError(error.errno, reason, os.fspath(output)) from None
+    output.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(output) as temporary:
         temporary.touch()  # an unwritable place shows now, not after an hour of training
         sentences = _sentences(files, lowercase, strip_accents, report)

@@ -135,8 +135,8 @@ def check_is_text(head: bytes, file: str, is_json: bool = False) -> None:
     if not is_json and _begins_like_json_lines(head):
         raise InputError(
             f"{file} holds JSON objects, one a line, not text: `albert-tf prepare --input_format jsonl "
-            "--text_field FIELD` reads them; for `albert-tf vocab` take their text out, "
-            "`jq -r '.FIELD, \"\"'`"
+            "--text_field FIELD` reads them; for `albert-tf vocab`, "
+            "`jq -r '.FIELD, \"\"'` takes their text out"
         )
 
 

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from albert_tf.checkpoints.run import CONFIG, check_finite
 from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import GOOGLE_FILE, AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import writing
+from albert_tf.files import check_place, unfinished, writing
 from albert_tf.text import PieceTokenizer, Vocabulary
 from albert_tf.tokenizer_settings import TOKENIZER
 from hub_export.answers import (
@@ -82,7 +81,7 @@ def export(
       CheckFailed: the check found a fault; nothing was written.
     """
     output, vocabulary = Path(output), vocabulary_path(run)
-    _check_folder(output)
+    check_place(output, is_folder=True)
     tokenizer = None if encoder_only else _tokenizer(run)
     task = read_task(run)
     if seq_length is None:
@@ -91,7 +90,7 @@ def export(
         _check_seq_length(seq_length, read_config(run))
         _check_version(version, output)
     model = in_dtype(load(run, step), dtype)
-    check_finite(model, os.fspath(run))
+    check_finite(model, run, step)
     for name in (PREPROCESSOR, ENCODER):
         _check_replaceable(output / name)
     with _staging(output) as stage:
@@ -146,13 +145,7 @@ def _check_version(version: int, output: Path) -> None:
     folder = output / SERVING / str(version)
     if os.path.lexists(folder):
         raise _version_exists(folder)
-    _check_folder(folder.parent)
-
-
-def _check_folder(path: Path) -> None:
-    """FileExistsError where something stands where a folder is to be."""
-    if os.path.lexists(path) and not path.is_dir():
-        raise FileExistsError(f"{path} is not a folder: name another --output")
+    check_place(folder.parent, is_folder=True)
 
 
 def _version_exists(folder: Path) -> FileExistsError:
@@ -211,7 +204,8 @@ def _check_in_fresh_process(stage: Path, expected: Mapping[str, Answers]) -> Non
 def _staging(output: Path) -> Iterator[Path]:
     """A hidden folder in `output`, which vanishes with all that is left in it."""
     output.mkdir(parents=True, exist_ok=True)
-    stage = Path(tempfile.mkdtemp(prefix=".export-", dir=output))
+    stage = unfinished(output / "export")
+    stage.mkdir()
     try:
         with writing(output, stage):
             yield stage

@@ -6,8 +6,10 @@ import argparse
 import functools
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from albert_tf.choices import EXPORTED_DTYPES
+from albert_tf.files import check_place
 from albert_tf.startup import Command, OneLineParser, quiet_start, run_command
 from albert_tf.startup.exits import TERMINATED
 from albert_tf.startup.signals import end_in_order
@@ -32,6 +34,7 @@ def _command(arguments: Sequence[str]) -> Command:
 
 def run(flags: argparse.Namespace) -> None:
     """Writes the modules, and prints their folders."""
+    check_place(Path(flags.output), is_folder=True)  # before anybody waits for TensorFlow
     with quiet_start():
         from hub_export.export import export
     folders = export(

@@ -24,6 +24,7 @@ from albert_tf.checkpoints.run import CONFIG, check_finite, default_step
 from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import GOOGLE_FILE, AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.files import check_place
 from albert_tf.text import PieceTokenizer, Vocabulary
 from albert_tf.tokenizer_settings import TOKENIZER
 from hub_export.answers import (
@@ -37,7 +38,7 @@ from hub_export.answers import (
 from hub_export.card import CARD, check_card, check_license, model_card
 from hub_export.encoder import encoder_module
 from hub_export.facts import Facts
-from hub_export.folders import add, check_folder, check_replaceable, replace, staging, version_exists
+from hub_export.folders import add, check_replaceable, replace, staging, version_exists
 from hub_export.module import Module
 from hub_export.precision import in_dtype
 from hub_export.preprocessor import Preprocessor
@@ -92,7 +93,7 @@ def export(
       CheckFailed: the check found a fault; nothing was written.
     """
     output, vocabulary = Path(output), vocabulary_path(run)
-    check_folder(output)
+    check_place(output, is_folder=True)
     check_license(license)
     tokenizer = None if encoder_only else _tokenizer(run)
     task = read_task(run)
@@ -104,7 +105,7 @@ def export(
     if step is None:
         step = default_step(run)
     model = in_dtype(load(run, step), dtype)
-    check_finite(model, os.fspath(run))
+    check_finite(model, run, step)
     assert step is not None  # without a checkpoint there is no model
     for name in (PREPROCESSOR, ENCODER):
         check_replaceable(output / name)
@@ -159,7 +160,7 @@ def _check_version(version: int, output: Path) -> None:
     folder = output / SERVING / str(version)
     if os.path.lexists(folder):
         raise version_exists(folder)
-    check_folder(folder.parent)
+    check_place(folder.parent, is_folder=True)
 
 
 def _save_module(

@@ -5,17 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from albert_tf.files import writing
-
-
-def check_folder(path: Path) -> None:
-    """FileExistsError where something stands where a folder is to be."""
-    if os.path.lexists(path) and not path.is_dir():
-        raise FileExistsError(f"{path} is not a folder: name another --output")
+from albert_tf.files import unfinished, writing
 
 
 def version_exists(folder: Path) -> FileExistsError:
@@ -27,7 +20,8 @@ def version_exists(folder: Path) -> FileExistsError:
 def staging(output: Path) -> Iterator[Path]:
     """A hidden folder in `output`, which vanishes with all that is left in it."""
     output.mkdir(parents=True, exist_ok=True)
-    stage = Path(tempfile.mkdtemp(prefix=".export-", dir=output))
+    stage = unfinished(output / "export")
+    stage.mkdir()
     try:
         with writing(output, stage):
             yield stage

@@ -204,7 +204,7 @@ def _write(writer: Writer, run: Path, output: Path, vocabulary: PathLike | None,
     """Writes a run in the format of another implementation."""
     step = default_step(run) if step is None else step
     model = load(run, step)
-    check_finite(model, str(run))
+    check_finite(model, run, step)
     pieces = Path(vocabulary) if vocabulary else vocabulary_path(run)
     if pieces is not None:
         check_run_vocabulary(run, pieces)

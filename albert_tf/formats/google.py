@@ -9,11 +9,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.checkpoints.names import GOOGLE_SCOPE, grouping_problems, variable_names, whole_layers
+from albert_tf.checkpoints.names import GOOGLE_SCOPE, variable_names
 from albert_tf.checkpoints.run import task_of
 from albert_tf.config import GOOGLE_FILE, AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import write_json
+from albert_tf.formats.grouping import grouping_problems, whole_layers
 from albert_tf.formats.transfer import (
     Source,
     Tensors,

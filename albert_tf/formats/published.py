@@ -13,8 +13,8 @@ from typing import NamedTuple
 from absl import logging
 
 from albert_tf.config import PRESETS
+from albert_tf.downloads import TIMEOUT, cache_folder, download, refusals
 from albert_tf.errors import InputError
-from albert_tf.formats.downloads import TIMEOUT, cache_folder, download, refusals
 from albert_tf.formats.repository import is_repository, repository
 
 # google-research/albert's archives, and where they are.

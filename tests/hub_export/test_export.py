@@ -88,8 +88,14 @@ def test_weights_that_are_not_finite_are_named(small_run, tmp_path, dtype):
     model = albert_tf.load(small_run)
     model.variables[-1].assign(np.full(model.variables[-1].shape, np.nan))
     albert_tf.save(model, tmp_path / "run")
-    with pytest.raises(ValueError, match="run: NaN or infinity in pooler/dense/bias: --step"):
+    message = "run: NaN or infinity in pooler/dense/bias: {}$"
+    with pytest.raises(ValueError, match=message.format("there is not another checkpoint: train again")):
         export(tmp_path / "run", tmp_path / "out", encoder_only=True, dtype=dtype)
+    for step in (3, 5):
+        albert_tf.save(model, tmp_path / "run", step=step)
+    for step, others in ((None, "0, 3"), (3, "0, 5")):
+        with pytest.raises(ValueError, match=message.format(f"--step takes another, of {others}")):
+            export(tmp_path / "run", tmp_path / "out", encoder_only=True, dtype=dtype, step=step)
     assert names(tmp_path) == ["run"]
 
 

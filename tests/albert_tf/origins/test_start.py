@@ -8,7 +8,9 @@ import pytest
 
 import albert_tf
 from albert_tf.errors import InputError
-from albert_tf.formats import convert, published, published_run, published_runs
+from albert_tf.formats import convert, published
+from albert_tf.origins import published_run
+from albert_tf.origins import start as origins
 from tests.albert_tf.formats.loopback import (
     COMMIT,
     Answer,
@@ -52,7 +54,7 @@ def test_converted_once(server, golden, tmp_path, monkeypatch, name):
     assert json.loads((run / "recipe.json").read_text()).get("commit") == (COMMIT if "/" in name else None)
     assert [path.name for path in run.parent.iterdir()] == [run.name]
     point_to(nobody(), tmp_path, monkeypatch)
-    monkeypatch.setattr(published_runs, "convert", None)
+    monkeypatch.setattr(origins, "convert", None)
     assert published_run(name) == run
 
 
@@ -84,7 +86,7 @@ def test_another_process_that_is_faster(server, golden, tmp_path, monkeypatch):
         shutil.copytree(tmp_path / "theirs", run)
         return convert(*arguments, **settings)
 
-    monkeypatch.setattr(published_runs, "convert", convert_meanwhile)
+    monkeypatch.setattr(origins, "convert", convert_meanwhile)
     assert published_run("tiny/albert") == run
     assert [path.name for path in run.parent.iterdir()] == [run.name]
 

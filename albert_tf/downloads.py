@@ -49,13 +49,14 @@ def download(address: str, path: Path) -> None:
     remedy = f"download it elsewhere and put it at {path}"
     logging.info("downloading %s", address)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(path) as temporary, temporary.open("w+b") as file:
+    # Not at once, so that there is none above the line that a server refuses.
+    bar = tqdm(desc=path.name, unit="B", unit_scale=True, file=sys.stderr, disable=None, delay=1)
+    with whole_file(path) as temporary, temporary.open("w+b") as file, bar:
         with _opened(address, remedy) as response:
             headers = response.headers
             if headers["Content-Length"] is None:
                 raise WorkFailed(f"{address} does not say how long it is (Content-Length): {remedy}")
-            size = int(headers["Content-Length"])
-            bar = tqdm(total=size, desc=path.name, unit="B", unit_scale=True, file=sys.stderr, disable=None)
+            bar.total = size = int(headers["Content-Length"])
             _receive(response, file, bar)
         for _ in range(_BREAKS):
             if file.tell() == size:
@@ -66,7 +67,6 @@ def download(address: str, path: Path) -> None:
                     file.seek(0)
                     file.truncate()
                 _receive(response, file, bar)
-        bar.close()
         problem = _problem(file, size, headers)
         if problem:
             raise WorkFailed(f"{address} did not arrive whole: {problem}. Try again, or {remedy}")

@@ -151,16 +151,16 @@ def _train(run: Path, job: Job, execution: Execution, report: Callable[[str], No
     with sole_use(run) if hosts.is_chief else contextlib.nullcontext():
         if hosts.is_chief:
             for lost in clean_up(run):
-                report(
-                    f"ckpt-{lost} has lost its .index: its orphaned data is renamed to damaged-ckpt-{lost}"
+                logging.warning(
+                    "ckpt-%s has lost its .index: its orphaned data is renamed to damaged-ckpt-%s", lost, lost
                 )
         is_exact = keeps_iterator(strategy, execution.data_service)
-        state, feed, iterator, damaged = restore(run, state, job.steps, draw, is_exact, report)
+        state, feed, iterator, damaged = restore(run, state, job.steps, draw, is_exact)
         every_host = over_hosts(strategy)
         start = int(tf.convert_to_tensor(step))
         check_same_start(every_host(start), run)  # which waits until all of them have read
         if hosts.is_chief:
-            set_damaged_aside(run, damaged, start, report)
+            set_damaged_aside(run, damaged, start)
             write_json(run / RECIPE, record)
             report(_plan(run, job, execution, model.trainable_variables, start))
         update = replica_update(

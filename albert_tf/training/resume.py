@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
 from albert_tf.checkpoints.run import (
     RECIPE,
@@ -42,7 +43,6 @@ def restore(
     last_step: int,
     draw: Callable[[int], Feed],
     keeps_iterator: bool,
-    report: Callable[[str], None],
 ) -> Start:
     """Sets the state to that of the newest checkpoint that can be read, if there is any.
 
@@ -53,7 +53,6 @@ def restore(
       draw: the batches that are drawn with the seed of a step.
       keeps_iterator: whether checkpoints hold the iterator. Training goes on with the very next batch only
         where the checkpoint holds it, too; else batches are drawn anew, with the seed of the step restored.
-      report: is told of damaged checkpoints.
     Returns:
       Where training starts. Damaged checkpoints are as they were: another host may still be reading them.
     Raises:
@@ -65,11 +64,11 @@ def restore(
     damaged: list[int] = []
     for step in reversed(steps):
         try:
-            feed, iterator = _restored(run, step, state, draw, keeps_iterator, report)
+            feed, iterator = _restored(run, step, state, draw, keeps_iterator)
             break
         except DamagedCheckpoint as error:
             damaged.append(step)
-            report(str(error))
+            logging.warning("%s", error)
         except InputError as error:
             raise InputError(
                 f"{error}: training cannot go on from it. Move it away, or name another --output"
@@ -89,7 +88,6 @@ def _restored(
     state: TrainingState,
     draw: Callable[[int], Feed],
     keeps_iterator: bool,
-    report: Callable[[str], None],
 ) -> tuple[Feed, Iterator[Batch]]:
     """Sets the state to that of one checkpoint, and gives the batches that follow."""
     there = checkpoint_parts(run, step)
@@ -106,24 +104,25 @@ def _restored(
             read_checkpoint(run, step, iterator=iterator)
             return feed, iterator
         except OtherPipeline:
-            report(f"ckpt-{step} is of a version that made other batches: they are drawn anew from there")
+            logging.warning(
+                "ckpt-%s is of a version that made other batches: they are drawn anew from there", step
+            )
     state.drawn_at.assign(step)
     feed = draw(step)
     return feed, iter(feed.dataset)
 
 
-def set_damaged_aside(run: Path, damaged: Sequence[int], step: int, report: Callable[[str], None]) -> None:
+def set_damaged_aside(run: Path, damaged: Sequence[int], step: int) -> None:
     """Renames damaged checkpoints, so that training can write them again; all hosts have read by then.
 
     Args:
       run: the run directory.
       damaged: their steps.
       step: that training goes on from.
-      report: is told what they are called now.
     """
     for number in damaged:
         set_aside(run, number)
-        report(f"ckpt-{number} is renamed to damaged-ckpt-{number}; going on from step {step}")
+        logging.warning("ckpt-%s is renamed to damaged-ckpt-%s; going on from step %s", number, number, step)
 
 
 def check_same_settings(

@@ -1,6 +1,7 @@
 """Stopping and going on: bit for bit where nothing has changed."""
 
 import json
+import logging
 import os
 import re
 import shutil
@@ -146,15 +147,16 @@ def damaged(run, step, keep=1000):
     data.write_bytes(data.read_bytes()[:keep])
 
 
-def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(run, settings, tmp_path):
+def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(run, settings, tmp_path, caplog):
     copy, lines = tmp_path / "run", []
     shutil.copytree(run, copy)
     damaged(copy, 6)
     pretrain(settings(copy), report=lines.append)
-    assert re.search(r"ckpt-6\.index or its \.data file is damaged", lines[0])
-    assert lines[1] == "ckpt-6 is renamed to damaged-ckpt-6; going on from step 3"
-    assert re.fullmatch(r"[\d,]+ parameters, float32, 1 × CPU: going on from step 3, to 6", lines[2])
-    assert len(lines) == 3
+    first, second = (record.getMessage() for record in caplog.records if record.levelno == logging.WARNING)
+    assert re.search(r"ckpt-6\.index or its \.data file is damaged", first)
+    assert second == "ckpt-6 is renamed to damaged-ckpt-6; going on from step 3"
+    (line,) = lines
+    assert re.fullmatch(r"[\d,]+ parameters, float32, 1 × CPU: going on from step 3, to 6", line)
     assert checkpoint_steps(copy) == [3, 6]
     assert {path.name for path in (copy / "checkpoints").glob("damaged-*")} == {
         "damaged-ckpt-6.index", "damaged-ckpt-6.data-00000-of-00001"

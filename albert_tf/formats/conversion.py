@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -61,6 +61,7 @@ def convert(
     partial: bool = False,
     command: str = "",
     step: int | None = None,
+    tokenizer: Mapping[str, bool] | None = None,
 ) -> Conversion:
     """Writes a checkpoint of one format in another; nothing is written where it fails.
 
@@ -74,6 +75,7 @@ def convert(
       partial: whether to take the encoder only, and start what it misses afresh.
       command: the command line, for recipe.json.
       step: of a run's checkpoint; None: that which `load` takes.
+      tokenizer: of a new run: `lowercase` and `strip_accents`, where the checkpoint does not say.
     Returns:
       What was left out and made up, and where the vocabulary comes from.
     Raises:
@@ -107,7 +109,8 @@ def convert(
         recipe |= {"unread": done.unread, "fresh": done.fresh}
         done = done._replace(vocabulary=told)
         recipe["versions"] = {name: metadata.version(name) for name in ("tensorflow", "tf_keras", "numpy")}
-        save(model, output, found.vocabulary, tokenizer=found.tokenizer, recipe=recipe, task=found.task)
+        tokenizer = found.tokenizer or tokenizer
+        save(model, output, found.vocabulary, tokenizer=tokenizer, recipe=recipe, task=found.task)
     return done
 
 

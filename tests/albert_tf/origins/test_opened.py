@@ -9,7 +9,7 @@ import pytest
 import albert_tf
 from albert_tf.checkpoints.run import build_model
 from albert_tf.errors import InputError
-from albert_tf.formats.start import opened
+from albert_tf.origins import opened
 from tests.tiny import TINY
 
 CASED = {"lowercase": False, "strip_accents": True}
@@ -31,7 +31,7 @@ def test_a_run(run, tiny_vocabulary):
             assert start.vocabulary.read_bytes() == tiny_vocabulary.read_bytes()
             assert (start.tokenizer, start.run) == (CASED, run)
     with (
-        pytest.raises(InputError, match="run was trained with .*, not with {'lowercase': True}: leave that"),
+        pytest.raises(InputError, match=r"run was trained with .*, not with {'lowercase': True}: leave that"),
         opened(run, tokenizer=BOTH),
     ):
         pass
@@ -45,7 +45,7 @@ def test_a_module_that_says_how_its_text_is_normalised(shared, tmp_path):
     with opened(f"hub:{module}") as start:
         assert start.tokenizer == CASED
     with (
-        pytest.raises(InputError, match="hub:.*module was trained with .*, not with {'lowercase': True}"),
+        pytest.raises(InputError, match=r"hub:.*module was trained with .*, not with {'lowercase': True}"),
         opened(f"hub:{module}", tokenizer=BOTH),
     ):
         pass
@@ -58,7 +58,7 @@ def test_of_a_module_that_does_not_say_somebody_may(shared, asked, expected):
         assert start.vocabulary.read_bytes() == (shared / "data/vocabulary/30k-clean.model").read_bytes()
         assert start.config.vocab_size == 30000
         folder = start.run
-        assert np.isfinite(albert_tf.load(folder).encoder.pooler.kernel.numpy()).all()
+        assert np.isfinite(albert_tf.load(folder).pooler.kernel.numpy()).all()
     assert not folder.exists()  # it is there as long as the block runs
 
 

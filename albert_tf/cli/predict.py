@@ -35,6 +35,10 @@ def run(flags: argparse.Namespace) -> None:
         raise InputError("where the predictions go: name it by --output or --submission, one of them")
     if flags.submission is None and len(flags.run) > 1:
         raise InputError(f"--run {' '.join(flags.run)}: one run predicts; several do for --submission")
+    heeded = ("task", "step", "text", "text_pair", "label")
+    unused = [f"--{name}" for name in heeded if getattr(flags, name) is not None]
+    if flags.submission is not None and unused:
+        raise InputError(f"{', '.join(unused)}: of no use to --submission, leave it out")
     with quiet_start():
         from albert_tf.finetuning.predict import predict, submit
     if flags.submission is not None:

@@ -75,8 +75,8 @@ def dev_sets(
       InputError: none of them is given, or not that of such a task.
     """
     if (folder is None) == (file is None) or (folder is not None and task.sets is None):
-        wanted = "--data with its folder, or " if task.sets else ""
-        raise InputError(f"what is to be evaluated on is missing: name it by {wanted}--eval, one of them")
+        wanted = "--data with its folder, or --eval, one of them" if task.sets else "--eval"
+        raise InputError(f"what is to be evaluated on is missing: name it by {wanted}")
     if folder is not None:
         assert task.sets is not None
         return task.read_sets(folder, task.sets.dev)

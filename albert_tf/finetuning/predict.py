@@ -9,13 +9,13 @@ from typing import Any
 
 import tensorflow as tf
 
+from albert_tf.checkpoints.run import read_task
 from albert_tf.data.tasks.columns import Columns
 from albert_tf.data.tasks.glue import GLUE
 from albert_tf.errors import InputError
-from albert_tf.finetuning.entries import read_columns
+from albert_tf.finetuning.entries import read_columns, run_task
 from albert_tf.finetuning.predictions.files import check_output, write_predictions
 from albert_tf.finetuning.predictions.submissions import write_submission
-from albert_tf.finetuning.tasks import TASKS
 from albert_tf.finetuning.trained import Trained, read_trained
 
 PathLike = str | os.PathLike[str]
@@ -85,16 +85,21 @@ def submit(runs: Sequence[PathLike], glue: PathLike, output: PathLike, batch_siz
       batch_size: examples at a time.
     Raises: as `predict` does; InputError where a task is missing or there are two runs of one.
     """
-    trained: dict[str, Trained] = {}
+    of_task: dict[str, PathLike] = {}
     for run in runs:
-        found = read_trained(run)
-        name = found.entries["task"]
-        if name not in GLUE or name in trained:
+        name = run_task(read_task(run))
+        if name not in GLUE or name in of_task:
             raise InputError(f"{run} is of task={name!r}: name one run of each of {', '.join(GLUE)} but ax")
-        trained[name] = found
-    if "mnli" in trained:
-        trained["ax"] = trained["mnli"]._replace(task=TASKS["ax"])
+        of_task[name] = run
+    if missing := [name for name in GLUE if name not in of_task and name != "ax"]:
+        raise InputError(
+            f"{output}: the server takes predictions for all tasks at once: name a run of "
+            f"{', '.join(missing)}, too"
+        )
+    check_output(output)
     files: dict[str, str] = {}
-    for name, found in trained.items():
-        files |= predicted_files(found, Path(glue) / GLUE[name].name, None, batch_size)
+    for name, run in {**of_task, "ax": of_task["mnli"]}.items():
+        files |= predicted_files(
+            read_trained(run, asked=name), Path(glue) / GLUE[name].name, None, batch_size
+        )
     write_submission(output, files)

@@ -14,7 +14,7 @@ from absl import logging
 
 from albert_tf.checkpoints.figures import Best
 from albert_tf.checkpoints.growth import grown_from
-from albert_tf.checkpoints.run import BEST_KEY, RECIPE, build_model
+from albert_tf.checkpoints.run import BEST_KEY, RECIPE, VOCABULARY_KEY, build_model
 from albert_tf.checkpoints.steps import checkpoint_steps
 from albert_tf.config import AlbertConfig
 from albert_tf.data.service import served
@@ -62,6 +62,9 @@ def finetune(settings: Finetuning, report: Callable[[str], None] = logging.info)
             going_on = (run / RECIPE).exists() and bool(checkpoint_steps(run))
             if going_on:  # what a run has begun with may be gone by then
                 start = start_of_run(run, settings.vocabulary, settings.tokenizer)
+                if settings.config is not None:  # which is compared with that of the run
+                    asked = settings.config.replace(vocab_size=start.config.vocab_size)
+                    start = start._replace(config=asked)
             elif settings.init_from is None:
                 start = _random_start(settings)
             else:
@@ -92,11 +95,17 @@ def _job(
     sets = read_sets(settings)
     questions = QuestionSettings(**settings.questions)
     entries = task_entries(settings.task, sets.labelled, recipe.seq_length, settings.columns, questions)
-    tokenizer = PieceTokenizer(Vocabulary.from_file(start.vocabulary), **start.tokenizer)
+    vocabulary = Vocabulary.from_file(start.vocabulary)
+    tokenizer = PieceTokenizer(vocabulary, **start.tokenizer)
     rows = task.kind.encode(sets.train, tokenizer, entries, True).rows
     recipe = recipe.in_steps(len(rows))
     assert recipe.steps is not None
-    record = {**flat(recipe), **settings.record(), **data_record(rows, sets.dev)}
+    record = {
+        **flat(recipe),
+        **settings.record(),
+        **data_record(rows, sets.dev),
+        VOCABULARY_KEY: vocabulary.fingerprint,
+    }
     if (run / RECIPE).exists():
         asked = {**config.to_dict(), **entries, **start.tokenizer, **record}
         check_same_settings(run, asked, {}, _CHANGEABLE)

@@ -38,12 +38,13 @@ def finetune_runs(settings: Finetuning, runs: int, report: Callable[[str], None]
         raise InputError(f"runs={runs} must be at least 1")
     if (folder / TASK).exists():
         raise InputError(f"{folder} is a single run: name another --output for several")
-    places = []
-    for seed in range(settings.seed, settings.seed + runs):
-        places.append(folder / f"seed-{seed}")
-        report(f"run {len(places)} of {runs}: {places[-1]}")
-        finetune(dataclasses.replace(settings, output=places[-1], seed=seed), report)
-    write_json(folder / SUMMARY, summary(places))
+    places = {seed: folder / f"seed-{seed}" for seed in range(settings.seed, settings.seed + runs)}
+    # All are made before the first one trains: a seed may be too large.
+    each = [dataclasses.replace(settings, output=run, seed=seed) for seed, run in places.items()]
+    for number, made in enumerate(each, start=1):
+        report(f"run {number} of {runs}: {made.output}")
+        finetune(made, report)
+    write_json(folder / SUMMARY, summary([*places.values()]))
 
 
 def summary(runs: Sequence[Path]) -> dict[str, Any]:

@@ -51,8 +51,11 @@ class Trained(NamedTuple):
         Raises:
           InputError: a record does not fit the model.
         """
+        return self._predictions(records, batch_size, is_labelled=False)
+
+    def _predictions(self, records: Sequence[Any], batch_size: int, is_labelled: bool) -> list[Any]:
         kind = self.task.kind
-        examples = kind.encode(records, self.tokenizer, self.entries, False)
+        examples = kind.encode(records, self.tokenizer, self.entries, is_labelled)
         return kind.predictor(self.model, self.entries, batch_size, None)(examples).predictions
 
     def figures(self, sets: Mapping[str, Sequence[Any]], batch_size: int = 32) -> dict[str, float]:
@@ -61,8 +64,13 @@ class Trained(NamedTuple):
         Args:
           sets: labelled records by the name of their set.
           batch_size: examples at a time; it decides about memory and speed.
+        Raises:
+          InputError: a record does not fit the model, such as by a label that it does not know.
         """
-        found = {name: (records, self.predictions(records, batch_size)) for name, records in sets.items()}
+        found = {
+            name: (records, self._predictions(records, batch_size, is_labelled=True))
+            for name, records in sets.items()
+        }
         return set_figures(self.task, found)
 
 

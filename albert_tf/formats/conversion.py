@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -62,6 +62,7 @@ def convert(
     command: str = "",
     step: int | None = None,
     revision: str | None = None,
+    tokenizer: Mapping[str, bool] | None = None,
 ) -> Conversion:
     """Writes a checkpoint of one format in another; nothing is written where it fails.
 
@@ -77,6 +78,7 @@ def convert(
       command: the command line, for recipe.json.
       step: of a run's checkpoint; None: that which `load` takes.
       revision: of a repository of Hugging Face: branch, tag or commit; None: main.
+      tokenizer: of a new run: `lowercase` and `strip_accents`, where the checkpoint does not say.
     Returns:
       What was left out and made up, and where the vocabulary comes from.
     Raises:
@@ -116,7 +118,8 @@ def convert(
             recipe["commit"] = checkpoint.commit
         done = done._replace(vocabulary=told)
         recipe["versions"] = {name: metadata.version(name) for name in ("tensorflow", "tf_keras", "numpy")}
-        save(model, output, found.vocabulary, tokenizer=found.tokenizer, recipe=recipe, task=found.task)
+        tokenizer = found.tokenizer or tokenizer
+        save(model, output, found.vocabulary, tokenizer=tokenizer, recipe=recipe, task=found.task)
     return done
 
 

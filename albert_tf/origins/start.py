@@ -67,7 +67,7 @@ def opened(
         return
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
-        convert("hub", "run", origin.removeprefix(HUB), run, vocabulary=vocabulary)
+        convert("hub", "run", origin.removeprefix(HUB), run, vocabulary=vocabulary, tokenizer=tokenizer)
         yield start_of_run(run, vocabulary, tokenizer, origin)
 
 

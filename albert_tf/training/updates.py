@@ -181,10 +181,11 @@ def _gradient_function(
             losses = [tf.math.divide_no_nan(term.loss, weights[name]) for name, term in terms.items()]
             loss = tf.add_n(losses) * scale
         gradients = tape.gradient(loss, variables)
-        # A variable that no loss depends on has none (the pooler, where there is no sentence loss).
+        # A variable that no loss depends on has none (the pooler, where there is no sentence loss). Where the
+        # length of sequences is not static, TensorFlow does not know the shape of that of the positions.
         return terms, {
-            index: tf.convert_to_tensor(gradient)
-            for index, gradient in enumerate(gradients)
+            index: tf.ensure_shape(tf.convert_to_tensor(gradient), variable.shape)
+            for index, (gradient, variable) in enumerate(zip(gradients, variables, strict=True))
             if gradient is not None
         }
 

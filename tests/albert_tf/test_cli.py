@@ -12,6 +12,7 @@ import pytest
 from albert_tf import PRESETS, cli
 from albert_tf.text import Vocabulary
 from albert_tf.tokenizer_settings import resolved_settings
+from tests.albert_tf.commands import mistake
 from tests.tiny import TINY
 
 
@@ -20,20 +21,6 @@ def config_file(tmp_path):
     path = tmp_path / "tiny.json"
     path.write_text(TINY.to_json_string())
     return path
-
-
-def mistake(capsys, *words) -> str:
-    """The one line that a wrong command line ends in."""
-    try:
-        status = cli.run([str(word) for word in words])
-    except SystemExit as exit:
-        status = exit.code
-    output = capsys.readouterr()
-    assert status == 2
-    assert output.out == ""
-    assert output.err.count("\n") == 1, output.err
-    assert output.err.startswith("albert-tf")
-    return output.err
 
 
 def pretraining(tiny_corpus, tiny_vocabulary, config_file, output, **changes) -> list:

@@ -142,7 +142,8 @@ def passage_files(
 def check_output(output: PathLike) -> None:
     """Refuses what `write_predictions` cannot write to, before anything is predicted; errors are the same."""
     output = Path(output)
-    if output.is_dir() and any(output.iterdir()):
+    is_file = output.is_file() and not output.suffix  # where the folder is to be
+    if is_file or (output.is_dir() and any(output.iterdir())):
         raise FileExistsError(f"{output} exists already and is not empty: name another place")
     if output.suffix and not output.absolute().parent.is_dir():
         raise InputError(f"{output}: there is no folder {output.parent}: make it, or name another")

@@ -1,9 +1,16 @@
-"""What fine-tuned runs of a tiny network need."""
+"""What fine-tuned runs of a tiny network need, and one of them that many tests look at."""
+
+import json
 
 import pytest
 
 from albert_tf.checkpoints import build_model
+from albert_tf.data.tasks.columns import Columns
+from albert_tf.finetuning.run import finetune
+from albert_tf.finetuning.settings import Finetuning
+from albert_tf.records import changed
 from albert_tf.text import PieceTokenizer, Vocabulary
+from tests.albert_tf.finetuning.runs import CONFIG, LOOP, RECIPE, ROWS
 from tests.tiny import TINY
 
 
@@ -21,3 +28,40 @@ def tiny_model():
         return build_model(config, entries)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def own_table(tmp_path_factory):
+    """A table of sentences with two labels and a number, as JSON lines."""
+    file = tmp_path_factory.mktemp("own") / "own.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    return file
+
+
+@pytest.fixture(scope="session")
+def asked(own_table, tiny_vocabulary, tmp_path_factory):
+    """Settings of a run of six updates, some of them changed."""
+
+    def make(output=None, **changes) -> Finetuning:
+        made = Finetuning(
+            output=output or tmp_path_factory.mktemp("finetune") / "run",
+            task="classification",
+            train=own_table,
+            eval=own_table,
+            columns=Columns("text", None, "kind"),
+            config=CONFIG,
+            vocabulary=tiny_vocabulary,
+            recipe=RECIPE,
+            loop=LOOP,
+        )
+        return changed(made, **changes)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def finetuned(asked):
+    """A run of six updates without interruption."""
+    made = asked()
+    finetune(made)
+    return made.output

@@ -1,0 +1,169 @@
+"""Which step of a fine-tuned run is taken, kept, and waited for."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import albert_tf
+from albert_tf.checkpoints import checkpoint_steps
+from albert_tf.checkpoints.run import build_model, default_step
+from albert_tf.finetuning import run as finetuning
+from albert_tf.finetuning.run import finetune
+from albert_tf.finetuning.trained import read_trained
+from albert_tf.formats.conversion import convert
+from albert_tf.training import loop
+from hub_export.export import export
+from tests.albert_tf.finetuning.runs import RECIPE
+from tests.albert_tf.pretraining.runs import metrics
+from tests.tiny import TINY
+
+NETWORK = TINY.replace(num_hidden_layers=1)
+
+
+def write_figures(run, values, figure="eval_accuracy"):
+    lines = [{"step": step, "eval_loss": 1.0, figure: value} for step, value in values.items()]
+    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+@pytest.fixture(scope="module")
+def steps(tiny_vocabulary, tmp_path_factory):
+    """A fine-tuned run of four steps with weights of their own, without figures."""
+    folder = tmp_path_factory.mktemp("steps") / "run"
+    entries = {"task": "sst-2", "labels": ["0", "1"], "seq_length": 32, "best_by": "eval_accuracy"}
+    model = build_model(NETWORK, {"model": "classifier", "num_labels": 2})
+    for step in (2, 4, 6, 8):
+        for variable in model.variables:
+            variable.assign(tf.fill(variable.shape, step / 100))
+        albert_tf.save(model, folder, tiny_vocabulary, step=step, task=entries)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("values", "best"),
+    [
+        ({2: 0.5, 4: 0.9, 6: 0.7, 8: 0.8}, 4),
+        ({2: 0.5, 4: 0.9, 6: 0.9, 8: 0.9}, 4),  # of equals the first
+        ({2: None, 4: None, 6: 0.1, 8: None}, 6),  # which were NaN
+        ({2: None, 4: None}, 8),  # of none the newest
+        ({}, 8),
+        ({2: 0.5, 3: 0.99, 4: 0.6}, 4),  # whose checkpoint is gone
+        ({2: -0.2, 4: -0.1}, 4),
+    ],
+)
+def test_the_best_evaluation_decides(steps, values, best, tmp_path):
+    shutil.copytree(steps, tmp_path / "run")
+    write_figures(tmp_path / "run", values)
+    assert default_step(tmp_path / "run") == best
+    pooler = albert_tf.load(tmp_path / "run").encoder.pooler.kernel
+    np.testing.assert_allclose(pooler, np.full([32, 32], best / 100), rtol=1e-6)
+
+
+def test_without_figures_the_newest_is_taken(steps):
+    assert default_step(steps) == 8
+
+
+def test_other_figures_do_not_decide(steps, tmp_path):
+    shutil.copytree(steps, tmp_path / "run")
+    write_figures(tmp_path / "run", {2: 0.9, 4: 0.1}, "eval_f1")
+    assert default_step(tmp_path / "run") == 8
+    write_figures(tmp_path / "run", {2: 0.9, 4: 0.1}, "accuracy")  # of training
+    assert default_step(tmp_path / "run") == 8
+
+
+def test_a_pretrained_run_is_taken_at_its_newest(tiny_vocabulary, tmp_path):
+    model = build_model(NETWORK, {"model": "pretrainer", "sentence_objective": "sop"})
+    for step in (1, 2):
+        albert_tf.save(model, tmp_path / "run", tiny_vocabulary, step=step)
+    write_figures(tmp_path / "run", {1: 0.9, 2: 0.1})
+    assert default_step(tmp_path / "run") == 2
+
+
+def test_all_who_read_a_run_take_it_unless_they_are_told(steps, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(steps, run)
+    write_figures(run, {2: 0.5, 4: 0.9, 6: 0.7, 8: 0.8})
+    assert read_trained(run).step == 4
+    assert read_trained(run, 8).step == 8
+    for step, expected in ((None, 4), (2, 2)):
+        export(run, tmp_path / f"hub-{step}", encoder_only=True, check=False, step=step)
+        variables = tf.saved_model.load(str(tmp_path / f"hub-{step}/encoder")).variables
+        np.testing.assert_allclose(variables[0].numpy().ravel()[:5], expected / 100, rtol=1e-6)
+        convert("run", "google", run, tmp_path / f"google-{step}", step=step)
+        (index,) = (tmp_path / f"google-{step}").glob("*.index")
+        found = tf.train.load_checkpoint(str(index.with_suffix(""))).get_tensor("bert/pooler/dense/bias")
+        np.testing.assert_allclose(found, expected / 100, rtol=1e-6)
+
+
+@pytest.fixture
+def pretend(monkeypatch):
+    """Has evaluations find these accuracies, one after the other, and updates change nothing."""
+
+    def make(*accuracies):
+        found = iter(accuracies)
+        monkeypatch.setattr(finetuning, "dev_figures", lambda *_: {"loss": 1.0, "accuracy": next(found)})
+
+    return make
+
+
+LOOP = {"log_every": 0, "eval_every": 1, "checkpoint_every": 0}
+
+
+def test_the_best_checkpoint_stays(asked, pretend):
+    """Of six evaluations the second is the best, and the last two are kept, too."""
+    pretend(0.5, 0.8, float("nan"), 0.8, 0.7, 0.1)
+    made = asked(loop={**LOOP, "keep": 2})
+    finetune(made)
+    assert checkpoint_steps(made.output) == [2, 5, 6]
+    assert default_step(made.output) == 2
+    assert metrics(made.output)[2]["eval_accuracy"] is None
+
+
+def test_a_run_that_gets_no_better_is_stopped(asked, pretend, monkeypatch):
+    """Also when it is typed again, and goes on where it may wait for longer."""
+    pretend(0.5, 0.8, 0.7, 0.8, 0.2, 0.1)
+    lines = []
+    monkeypatch.setattr(loop.Logbook, "say", lambda self, line: lines.append(line))
+    made = asked(loop={**LOOP, "early_stop": 2})
+    finetune(made)
+    assert checkpoint_steps(made.output) == [1, 2, 3, 4]
+    assert lines[-1] == "stopped at step 4: 2 evaluations without a better eval_accuracy"
+    assert "eval_accuracy" in metrics(made.output)[-1]
+    finetune(made)
+    assert [line["step"] for line in metrics(made.output)] == [1, 2, 3, 4]
+    assert default_step(made.output) == 2
+    finetune(asked(made.output, loop={**LOOP, "early_stop": 3}))
+    assert [line["step"] for line in metrics(made.output) if "eval_accuracy" in line] == [1, 2, 3, 4, 5]
+
+
+def test_a_run_that_was_killed_waits_no_longer_than_one_that_was_not(asked, pretend, monkeypatch):
+    pretend(0.5, 0.4, 0.3)
+    made = asked(loop={**LOOP, "early_stop": 2})
+    original = loop.write_checkpoint
+
+    def write_and_die(folder, step, /, **parts):
+        original(folder, step, **parts)
+        if step == 2:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "write_checkpoint", write_and_die)
+        with pytest.raises(KeyboardInterrupt):
+            finetune(made)
+    finetune(made)  # which first makes up for the evaluation of step 2
+    assert [line["step"] for line in metrics(made.output)] == [1, 2, 3]
+
+
+def test_evaluations_without_a_figure_end_no_run(asked, pretend):
+    """Nothing is known of how it does."""
+    pretend(*[float("nan")] * 6)
+    made = asked(recipe={**RECIPE, "steps": 3}, loop={**LOOP, "early_stop": 1})
+    finetune(made)
+    assert default_step(made.output) == 3
+
+
+def test_a_step_that_is_not_there_is_named(finetuned):
+    with pytest.raises(FileNotFoundError, match="no such checkpoint, it has those of steps 3, 6"):
+        read_trained(finetuned, 4)

@@ -1,0 +1,124 @@
+"""Stopping a fine-tuning run and going on: bit for bit where nothing has changed."""
+
+import json
+import os
+import shutil
+import signal
+
+import numpy as np
+import pytest
+
+from albert_tf.checkpoints import checkpoint_steps
+from albert_tf.data.tasks.columns import Columns
+from albert_tf.errors import InputError
+from albert_tf.finetuning.run import finetune
+from albert_tf.training import loop
+from albert_tf.training.preemption import Preempted
+from tests.albert_tf.finetuning.runs import CONFIG, LOOP, RECIPE, ROWS
+from tests.albert_tf.pretraining.runs import metrics, weights
+
+
+def assert_same_weights(found, expected, step=6):
+    found, expected = weights(found, step), weights(expected, step)
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value, err_msg=name)
+
+
+def test_sigterm_saves_and_the_same_settings_resume(finetuned, asked, monkeypatch):
+    """In the middle of an epoch of five batches; nothing but its own folder is needed to go on."""
+    made = asked(loop={"log_every": 1, "eval_every": 3, "checkpoint_every": 100})
+    record = loop.Logbook.record
+
+    def terminate(self, step, figures):
+        record(self, step, figures)
+        if step == 4:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(loop.Logbook, "record", terminate)
+    with pytest.raises(Preempted, match="after step 4"):
+        finetune(made)
+    assert checkpoint_steps(made.output) == [3, 4]
+    monkeypatch.undo()
+    lines = []
+    finetune(made, lines.append)
+    assert lines[-1].endswith("going on from step 4, to 6; 38 examples")
+    assert_same_weights(made.output, finetuned)
+    evaluations = [[x for x in metrics(run) if "eval_loss" in x] for run in (made.output, finetuned)]
+    assert evaluations[0] == evaluations[1]
+
+
+def test_more_steps_go_on(finetuned, asked, tmp_path):
+    copy, lines = tmp_path / "run", []
+    shutil.copytree(finetuned, copy)
+    finetune(asked(copy), lines.append)
+    (line,) = lines
+    assert line.endswith("run is at its last step, 6: no update is left, unless with more --steps")
+    finetune(asked(copy, recipe={**RECIPE, "steps": 8}), lines.append)
+    assert lines[-1].endswith("going on from step 6, to 8; 38 examples")
+    assert json.loads((copy / "recipe.json").read_text())["steps"] == 8
+    assert [line["step"] for line in metrics(copy) if "eval_loss" in line] == [3, 6, 8]
+    with pytest.raises(InputError, match="run is at step 8 already: --steps 6 is less than that"):
+        finetune(asked(copy))
+
+
+def changed_table(folder, change):
+    rows = [dict(row) for row in ROWS]
+    change(rows)
+    (folder / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"recipe": {**RECIPE, "learning_rate": 0.02}}, r"learning_rate is 0\.01 there and 0\.02 here"),
+        ({"recipe": {**RECIPE, "classifier_dropout": 0.2}}, "classifier_dropout is 0.1 there and 0.2 here"),
+        ({"recipe": {**RECIPE, "seq_length": 24}}, "seq_length is 32 there and 24 here"),
+        ({"seed": 7}, "seed is 0 there and 7 here"),
+        ({"freeze": "encoder"}, "freeze is None there and 'encoder' here"),
+        ({"config": CONFIG.replace(num_hidden_layers=2)}, "num_hidden_layers is 1 there and 2 here"),
+        ({"columns": Columns("text", "text", "kind")}, "columns is .* there and .*'text_pair'.* here"),
+        ({"task": "regression", "columns": Columns("text", None, "length")}, "num_labels is 2 there and 1"),
+        ({"eval": None}, "eval is .*own.jsonl' there and None here"),
+        ({"config": None, "init_from": "nowhere"}, "init_from is None there and 'nowhere' here"),
+        ({"tokenizer": {"lowercase": False}}, "was trained with .*'lowercase': True.*, not with"),
+    ],
+)
+def test_other_settings_are_refused(finetuned, asked, changes, message):
+    with pytest.raises(InputError, match=message):
+        finetune(asked(finetuned, **changes))
+    assert checkpoint_steps(finetuned) == [3, 6]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda rows: rows[3].update(text="Another text."), "data_sha256 is '"),
+        (lambda rows: rows[3].update(kind="speech" if rows[3]["kind"] == "tale" else "tale"), "data_sha256"),
+        (lambda rows: rows.pop(), "examples is 38 there and 37 here"),
+        (lambda rows: rows[3].update(kind="verse"), r"labels is \['speech', 'tale'\] there and"),
+    ],
+)
+def test_other_data_is_refused(finetuned, asked, own_table, change, message):
+    before = own_table.read_text()
+    try:
+        changed_table(own_table.parent, change)
+        with pytest.raises(InputError, match=f"is a run with other settings: .*{message}"):
+            finetune(asked(finetuned))
+    finally:
+        own_table.write_text(before)
+
+
+def test_another_vocabulary_is_refused(finetuned, asked, tmp_path, shared):
+    with pytest.raises(InputError, match=r"30k-clean\.model is not the vocabulary of .*run: leave"):
+        finetune(asked(finetuned, vocabulary=shared / "data/vocabulary/30k-clean.model"))
+
+
+def test_a_run_that_never_got_to_a_checkpoint_starts_again(finetuned, asked, tmp_path):
+    copy = tmp_path / "run"
+    shutil.copytree(finetuned, copy)
+    shutil.rmtree(copy / "checkpoints")
+    (copy / "metrics.jsonl").unlink()
+    lines = []
+    finetune(asked(copy, loop={**LOOP, "log_every": 6}), lines.append)
+    assert "training from step 0, to 6" in lines[-1]
+    assert_same_weights(copy, finetuned)

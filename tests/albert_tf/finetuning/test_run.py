@@ -1,0 +1,231 @@
+"""Fine-tuning from labelled examples to a run directory, against its updates computed by hand."""
+
+import hashlib
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+from sklearn.metrics import f1_score
+
+import albert_tf
+from albert_tf.checkpoints import checkpoint_parts, checkpoint_steps
+from albert_tf.data.tasks.batches import task_batches
+from albert_tf.data.tasks.columns import Columns
+from albert_tf.data.tasks.encoding import text_rows
+from albert_tf.errors import InputError
+from albert_tf.files import sole_use
+from albert_tf.finetuning.run import finetune
+from albert_tf.finetuning.tasks import TASKS
+from albert_tf.training import engine
+from albert_tf.training.strategies import STRATEGIES
+from tests.albert_tf.finetuning.runs import CONFIG, LOOP, RECIPE, ROWS
+from tests.albert_tf.pretraining.runs import metrics, weights
+from tests.tiny import TINY
+
+COLUMNS = Columns("text", None, "kind")
+PLAIN = {**RECIPE, "dropout": 0.0, "classifier_dropout": 0.0}
+
+
+def test_run_directory_holds_what_others_read(finetuned, tiny_vocabulary):
+    assert {path.name for path in finetuned.iterdir()} == {
+        "config.json", "task.json", "spiece.model", "tokenizer.json", "recipe.json", "checkpoints",
+        "metrics.jsonl", "tensorboard",
+    }  # fmt: skip
+    model = albert_tf.load(finetuned)
+    assert type(model) is albert_tf.AlbertClassifier
+    assert model.config == CONFIG.replace(
+        vocab_size=TINY.vocab_size, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1
+    )
+    assert (finetuned / "spiece.model").read_bytes() == tiny_vocabulary.read_bytes()
+    assert json.loads((finetuned / "task.json").read_text()) == {
+        "model": "classifier", "num_labels": 2, "labels": ["speech", "tale"], "task": "classification",
+        "seq_length": 32, "best_by": "eval_accuracy", "columns": {"text": "text", "label": "kind"},
+    }  # fmt: skip
+    recipe = json.loads((finetuned / "recipe.json").read_text())
+    expected = {**RECIPE, "epochs": None, "seed": 0, "freeze": None, "examples": 38, "replicas": 1}
+    assert {name: recipe[name] for name in expected} == expected
+    assert recipe["eval_examples"] == {"dev": 38}
+    assert recipe["vocabulary"] == hashlib.sha256(tiny_vocabulary.read_bytes()).hexdigest()
+    assert set(recipe["versions"]) == {"python", "tensorflow", "tensorflow-text", "tf_keras"}
+    assert checkpoint_steps(finetuned) == [3, 6]
+    assert checkpoint_parts(finetuned, 6) == {"model", "optimizer", "step", "iterator", "drawn_at"}
+
+
+def test_metrics_have_their_names(finetuned):
+    training = [line for line in metrics(finetuned) if "loss" in line]
+    evaluation = [line for line in metrics(finetuned) if "eval_accuracy" in line]
+    assert [line["step"] for line in training] == [2, 4, 6]
+    assert [line["step"] for line in evaluation] == [3, 6]
+    assert set(training[0]) == {
+        "step", "loss", "label_loss", "label_accuracy", "learning_rate", "gradient_norm",
+        "examples_per_second", "input_wait",
+    }  # fmt: skip
+    assert all(set(line) == {"step", "eval_loss", "eval_accuracy", "eval_f1"} for line in evaluation)
+    # The warm-up begins at 0; behind it is the line from the peak at step 0 to 0 at the last step.
+    rates = [line["learning_rate"] for line in training]
+    np.testing.assert_allclose(rates, [0.01 / 2, 0.01 * 3 / 6, 0.01 * 1 / 6], rtol=1e-6)
+
+
+@pytest.fixture
+def examples(own_table, piece_tokenizer):
+    """The examples, tokenised, with their labels."""
+    records = TASKS["classification"].read(own_table, True, COLUMNS)
+    return text_rows(records, piece_tokenizer, ["speech", "tale"])
+
+
+@pytest.fixture(scope="module")
+def plain(asked):
+    """A run without dropout, whose updates can be computed elsewhere."""
+    made = asked(recipe=PLAIN, loop={**LOOP, "checkpoint_every": 1, "keep": 6})
+    finetune(made)
+    return made.output
+
+
+def update_by_hand(variables, gradients, moments, rate):
+    """One step of AdamW as google-research/albert takes it, in NumPy."""
+    gradients = [tf.convert_to_tensor(gradient).numpy().astype(np.float64) for gradient in gradients]
+    norm = np.sqrt(sum(np.square(gradient).sum() for gradient in gradients))
+    for place, (variable, gradient) in enumerate(zip(variables, gradients, strict=True)):
+        clipped = gradient / max(norm, 1.0)
+        mean, square = moments.get(place, (0.0, 0.0))
+        mean, square = 0.9 * mean + 0.1 * clipped, 0.999 * square + 0.001 * clipped**2
+        moments[place] = mean, square
+        decay = 0.0 if "LayerNorm" in variable.name or "bias" in variable.name else 0.01
+        value = variable.numpy().astype(np.float64)
+        variable.assign(value - rate * (mean / (np.sqrt(square) + 1e-6) + decay * value))
+
+
+def test_updates_are_those_of_adamw_on_the_same_batches(plain, examples):
+    """The rate of the first one is 0, so that its checkpoint has the first weights."""
+    model, moments = albert_tf.load(plain, step=1), {}
+    rates = [0.0, 0.005, 0.01 * 4 / 6, 0.01 * 3 / 6, 0.01 * 2 / 6, 0.01 * 1 / 6]
+    for rate, batch in zip(rates, task_batches(examples, 32, 8, seed=0), strict=False):
+        inputs = {name: batch[name] for name in ("input_word_ids", "input_mask", "input_type_ids")}
+        with tf.GradientTape() as tape:
+            logits = model(inputs)["logits"]
+            chosen = tf.gather(tf.nn.log_softmax(logits), tf.maximum(batch["labels"], 0), batch_dims=1)
+            counted = tf.cast(batch["labels"] >= 0, tf.float32)  # one batch of an epoch is not full
+            loss = -tf.reduce_sum(counted * chosen) / tf.reduce_sum(counted)
+        gradients = tape.gradient(loss, model.trainable_variables)
+        update_by_hand(model.trainable_variables, gradients, moments, rate)
+    expected, before = {x.name: x.numpy() for x in model.variables}, weights(plain, 1)
+    for name, value in weights(plain, 6).items():
+        np.testing.assert_allclose(value, expected[name], atol=1e-4, err_msg=name)
+        # Of keys a bias changes no attention.
+        assert np.abs(value - before[name]).max() > 1e-4 or "key/bias" in name, name
+
+
+def test_the_figures_are_those_of_the_model(plain, examples):
+    """The loss of an evaluation and its accuracy, of each example by itself."""
+    model, (batch,) = albert_tf.load(plain, 6), task_batches(examples, 32, 38, shuffle=False, repeat=False)
+    logits = model({name: batch[name] for name in ("input_word_ids", "input_mask", "input_type_ids")})
+    shares = tf.nn.softmax(logits["logits"]).numpy()
+    labels = batch["labels"].numpy()
+    line = metrics(plain)[-1]
+    assert line["eval_loss"] == pytest.approx(-np.log(shares[range(38), labels]).mean(), rel=1e-5)
+    predicted = shares.argmax(axis=1)
+    assert line["eval_accuracy"] == pytest.approx((predicted == labels).mean())
+    assert line["eval_f1"] == pytest.approx(f1_score(labels, predicted, average="macro"))
+
+
+def test_two_devices_train_as_one_does(plain, asked, two_replicas, monkeypatch):
+    # A second strategy of these devices would mix its collective ops up with those of the first.
+    monkeypatch.setitem(STRATEGIES, "mirrored", lambda tpu: two_replicas)
+    made = asked(recipe=PLAIN, strategy="mirrored", accumulate=2, remat=True)
+    finetune(made)
+    assert json.loads((made.output / "recipe.json").read_text())["replicas"] == 2
+    expected, found = weights(plain, 6), weights(made.output, 6)
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, atol=1e-4, err_msg=name)
+    alone = [line for line in metrics(plain) if "eval_loss" in line]
+    both = [line for line in metrics(made.output) if "eval_loss" in line]
+    for one, other in zip(alone, both, strict=True):
+        assert other == pytest.approx(one, rel=1e-3)
+
+
+@pytest.mark.parametrize("changes", [{}, {"accumulate": 2, "remat": True}])
+def test_a_frozen_encoder_stays_bit_for_bit(plain, asked, changes):
+    made = asked(freeze="encoder", recipe={**RECIPE, "steps": 2, "warmup_steps": 1}, **changes)
+    finetune(made)
+    first, last = weights(plain, 1), weights(made.output)  # the seed is the same
+    head = {name for name in first if not np.array_equal(first[name], last[name])}
+    assert head == {"classifier/output_weights:0", "classifier/output_bias:0"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("changes", [{"precision": "bfloat16"}, {"precision": "float16"}, {"xla": True}])
+def test_precisions_and_xla_come_near(plain, asked, changes):
+    made = asked(recipe=PLAIN, **changes)
+    finetune(made)
+    expected, found = (metrics(run)[-1]["eval_loss"] for run in (plain, made.output))
+    assert found == pytest.approx(expected, abs=1e-4 if "xla" in changes else 0.05)
+    assert checkpoint_steps(made.output) == [3, 6]
+
+
+@pytest.mark.slow
+def test_batches_of_a_data_service(asked, data_service):
+    """Its iterator cannot be saved: a resumed run draws other batches, and says no different."""
+    short = {**RECIPE, "steps": 3}
+    made = asked(recipe=short, data_service=data_service, loop={"eval_every": 0})
+    finetune(made)
+    assert checkpoint_parts(made.output, 3) == {"model", "optimizer", "step"}
+    finetune(asked(made.output, data_service=data_service))
+    assert checkpoint_steps(made.output) == [3, 6]
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, ("float32", False, 1, False)),
+        ({"precision": "bfloat16", "remat": True}, ("mixed_bfloat16", True, 1, False)),
+        ({"precision": "float16", "accumulate": 2, "xla": True}, ("mixed_float16", False, 2, True)),
+    ],
+)
+def test_how_an_update_runs_is_as_asked(asked, monkeypatch, changes, expected):
+    class Seen(Exception):
+        pass
+
+    def replica_update(model, optimizer, objective, *, accumulate, xla, **others):
+        scaled = isinstance(optimizer, keras.mixed_precision.LossScaleOptimizer)
+        assert scaled == (changes.get("precision") == "float16")
+        raise Seen(model.dtype_policy.name, model.encoder.remat, accumulate, xla)
+
+    monkeypatch.setattr(engine, "replica_update", replica_update)
+    with pytest.raises(Seen) as seen:
+        finetune(asked(**changes))
+    assert seen.value.args == expected
+
+
+def test_a_run_in_use_is_left_alone(finetuned, asked):
+    with sole_use(finetuned), pytest.raises(BlockingIOError, match="in use by another process"):
+        finetune(asked(finetuned))
+
+
+def test_nothing_is_written_where_there_is_nothing_to_learn_from(asked, tmp_path):
+    files = {"empty": "", "single": json.dumps({**ROWS[0], "kind": "tale"}) + "\n"}
+    files["alike"] = 20 * files["single"]
+    for name, text in files.items():
+        files[name] = tmp_path / f"{name}.jsonl"
+        files[name].write_text(text)
+    run = tmp_path / "run"
+    cases = [
+        ({"train": files["empty"]}, r"empty\.jsonl is empty"),
+        ({"eval": files["empty"]}, r"empty\.jsonl is empty"),
+        ({"train": files["single"], "eval": None}, "too little to hold any of it out"),
+        ({"train": files["alike"], "eval": None}, "the only label is 'tale': there is nothing to learn"),
+        ({"eval": files["single"], "train": files["alike"]}, "the only label is 'tale'"),
+        (
+            {"columns": Columns("texts", None, "kind")},
+            "there is no column 'texts'; the columns are text, kind",
+        ),
+        ({"accumulate": 3}, "batch_size=8 cannot be divided among 1 replicas times accumulate=3"),
+        ({"tokenizer": {"lowercases": False}}, "lowercases"),
+    ]
+    for changes, message in cases:
+        with pytest.raises(InputError, match=message):
+            finetune(asked(run, **changes))
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.csv"):
+        finetune(asked(run, train="nowhere.csv"))
+    assert not run.exists()

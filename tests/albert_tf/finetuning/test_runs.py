@@ -1,0 +1,113 @@
+"""Several seeds: what they have in common, and going on where a call stopped."""
+
+import json
+import statistics
+
+import pytest
+
+from albert_tf.checkpoints import checkpoint_steps
+from albert_tf.errors import InputError
+from albert_tf.finetuning import runs
+from albert_tf.finetuning.runs import finetune_runs, summary
+from tests.albert_tf.finetuning.runs import RECIPE
+from tests.albert_tf.pretraining.runs import metrics, weights
+
+SHORT = {**RECIPE, "steps": 2, "warmup_steps": 1}
+
+
+def test_each_seed_is_a_run_and_the_summary_is_of_all(asked, tmp_path, monkeypatch):
+    folder, lines, original = tmp_path / "runs", [], runs.finetune
+    made = asked(folder, seed=4, recipe=SHORT, loop={"log_every": 0, "eval_every": 1})
+
+    def stopped(settings, report):
+        if settings.seed == 5:
+            raise KeyboardInterrupt
+        original(settings, report)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runs, "finetune", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            finetune_runs(made, 2, lines.append)
+    assert not (folder / "summary.json").exists()
+    before = (folder / "seed-4/checkpoints").stat().st_mtime_ns
+    finetune_runs(made, 2, lines.append)
+    assert before == (folder / "seed-4/checkpoints").stat().st_mtime_ns  # it was finished
+    assert [line for line in lines if line.startswith("run ")] == [
+        f"run 1 of 2: {folder / 'seed-4'}", f"run 2 of 2: {folder / 'seed-5'}"
+    ] * 2  # fmt: skip
+    assert {path.name for path in folder.iterdir()} == {"seed-4", "seed-5", "summary.json"}
+    for seed in (4, 5):
+        assert json.loads((folder / f"seed-{seed}" / "recipe.json").read_text())["seed"] == seed
+        assert checkpoint_steps(folder / f"seed-{seed}") == [1, 2]
+    kernels = [weights(folder / name)["pooler/dense/kernel:0"] for name in ("seed-4", "seed-5")]
+    assert abs(kernels[0] - kernels[1]).max() > 0.01
+
+    found = json.loads((folder / "summary.json").read_text())
+    best = {}
+    for name in ("seed-4", "seed-5"):
+        lines = [line for line in metrics(folder / name) if "eval_accuracy" in line]
+        best[name] = max(lines, key=lambda line: (line["eval_accuracy"], -line["step"]))
+        assert found["runs"][name] == {key.removeprefix("eval_"): x for key, x in best[name].items()}
+    assert found["best_by"] == "accuracy"
+    for figure in ("accuracy", "f1", "loss"):
+        values = [line[f"eval_{figure}"] for line in best.values()]
+        assert found["median"][figure] == statistics.median(values)
+        assert found["best"][figure] == (min if figure == "loss" else max)(values)
+        assert found["spread"][figure] == max(values) - min(values)
+    assert found["runs"][found["best_run"]]["accuracy"] == found["best"]["accuracy"]
+
+
+def pretended(folder, name, values):
+    run = folder / name
+    (run / "checkpoints").mkdir(parents=True)
+    (run / "task.json").write_text('{"model": "classifier", "best_by": "eval_pearson"}')
+    for step, (pearson, loss) in values.items():
+        for ending in (".index", ".data-00000-of-00001"):
+            (run / "checkpoints" / f"ckpt-{step}{ending}").write_bytes(b"")
+        with (run / "metrics.jsonl").open("a") as file:
+            file.write(json.dumps({"step": step, "loss": 9.0}) + "\n")
+            file.write(json.dumps({"step": step, "eval_pearson": pearson, "eval_loss": loss}) + "\n")
+    return run
+
+
+def test_median_best_and_spread_by_hand(tmp_path):
+    made = [
+        pretended(tmp_path, "seed-0", {1: (0.5, 1.0), 2: (0.7, 2.0)}),
+        pretended(tmp_path, "seed-1", {1: (0.9, 4.0), 2: (0.8, 0.5)}),
+        pretended(tmp_path, "seed-2", {1: (None, 3.0)}),  # whose predictions are all alike
+        pretended(tmp_path, "seed-3", {1: (0.1, 1.5)}),
+    ]
+    assert summary(made) == {
+        "best_by": "pearson",
+        "best_run": "seed-1",
+        "median": {"pearson": 0.7, "loss": 2.5},
+        "best": {"pearson": 0.9, "loss": 1.5},
+        "spread": {"pearson": 0.8, "loss": 2.5},
+        "runs": {
+            "seed-0": {"step": 2, "pearson": 0.7, "loss": 2.0},
+            "seed-1": {"step": 1, "pearson": 0.9, "loss": 4.0},
+            "seed-2": {"step": 1, "pearson": None, "loss": 3.0},
+            "seed-3": {"step": 1, "pearson": 0.1, "loss": 1.5},
+        },
+    }
+    assert summary(made[2:3])["best_run"] == "seed-2"
+    assert summary(made[2:])["best_run"] == "seed-3"
+    assert summary(made[2:4])["median"] == {"pearson": 0.1, "loss": 2.25}
+    # Of the runs whose figure is unknown in all of them, one is still named.
+    others = [made[2], pretended(tmp_path, "seed-4", {1: (None, 1.0)})]
+    assert summary(others)["best_run"] in ("seed-2", "seed-4")
+
+
+def test_impossible_runs(asked, finetuned, tmp_path):
+    with pytest.raises(InputError, match="runs=0 must be at least 1"):
+        finetune_runs(asked(tmp_path / "runs"), 0)
+    with pytest.raises(InputError, match="run is a single run: name another --output for several"):
+        finetune_runs(asked(finetuned), 2)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_seeds_end_at_the_largest(asked, tmp_path):
+    """Which shows before the first one has trained for hours."""
+    with pytest.raises(InputError, match="seed=2147483648 must be at least 0 and below"):
+        finetune_runs(asked(tmp_path / "runs", seed=2**31 - 1, recipe=SHORT), 2)
+    assert not (tmp_path / "runs").exists()

@@ -1,0 +1,186 @@
+"""Where the weights of a fine-tuned run begin."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+import albert_tf
+from albert_tf.checkpoints.run import build_model
+from albert_tf.errors import InputError
+from albert_tf.features import ENCODER_INPUTS
+from albert_tf.finetuning.run import finetune
+from albert_tf.formats.conversion import convert
+from hub_export.export import export
+from tests.albert_tf.finetuning.runs import RECIPE
+from tests.albert_tf.pretraining.runs import weights
+from tests.tiny import TINY
+
+NETWORK = TINY.replace(num_hidden_layers=1, initializer_range=0.3)
+HEAD = {"classifier/output_weights:0", "classifier/output_bias:0"}
+
+
+@pytest.fixture(scope="module")
+def saved(tiny_vocabulary, tmp_path_factory):
+    """A run of a model, as others left it."""
+
+    def make(model, vocabulary=tiny_vocabulary, **entries):
+        folder = tmp_path_factory.mktemp("saved") / "run"
+        albert_tf.save(build_model(NETWORK, model), folder, vocabulary, task=entries)
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def pretrained(saved):
+    return saved({"model": "pretrainer", "sentence_objective": "sop"})
+
+
+@pytest.fixture
+def begun(asked, monkeypatch):
+    """What a run begins with: its weights by name, and what it tells of them."""
+
+    class Seen(Exception):
+        pass
+
+    def begin(origin, **changes):
+        lines = []
+
+        def replica_update(model, *_, **__):
+            raise Seen({variable.name: variable.numpy() for variable in model.variables})
+
+        monkeypatch.setattr("albert_tf.training.engine.replica_update", replica_update)
+        made = asked(**{"init_from": origin, "config": None, "vocabulary": None, **changes})
+        with pytest.raises(Seen) as seen:
+            finetune(made, lines.append)
+        return seen.value.args[0], lines
+
+    return begin
+
+
+def assert_copied(found, origin, but=()):
+    """Every variable that both have is the same, bit for bit, but those."""
+    there = weights(origin)
+    for name in found.keys() & there.keys():
+        assert np.array_equal(found[name], there[name]) == (name not in but), name
+    assert {name for name in found if name not in there} <= HEAD
+
+
+def test_a_pretrained_run(pretrained, begun):
+    found, lines = begun(pretrained)
+    assert_copied(found, pretrained)
+    assert found.keys() - weights(pretrained).keys() == HEAD
+    assert lines[0] == f"copied: {len(found) - 2} variables"
+    assert {"fresh: classifier/output_weights", "fresh: classifier/output_bias"} <= set(lines)
+    assert "not copied: cls/predictions/output_bias" in lines
+
+
+def test_a_converted_run(pretrained, begun, tmp_path):
+    folder = tmp_path / "google"
+    convert("run", "google", pretrained, folder)
+    convert("google", "run", folder, tmp_path / "converted")
+    found, _ = begun(tmp_path / "converted")
+    assert_copied(found, pretrained)
+
+
+@pytest.mark.parametrize(
+    ("labels", "task", "is_same"),
+    [
+        (["speech", "tale"], "classification", True),
+        (["no", "yes"], "classification", False),
+        (["tale", "speech"], "classification", False),
+        (["speech", "tale"], "rte", False),
+    ],
+)
+def test_a_finetuned_run(saved, begun, labels, task, is_same):
+    """The head goes on only if it has learnt to tell the same apart."""
+    origin = saved({"model": "classifier", "num_labels": 2}, task=task, labels=labels, seq_length=32)
+    found, lines = begun(origin)
+    assert_copied(found, origin, but=() if is_same else HEAD - {"classifier/output_bias:0"})
+    assert ("fresh: classifier/output_weights" in lines) is not is_same
+
+
+def test_more_labels_than_before(saved, begun):
+    entries = {"task": "classification", "labels": ["a", "b", "c"], "seq_length": 32}
+    found, _ = begun(saved({"model": "classifier", "num_labels": 3}, **entries))
+    assert found["classifier/output_weights:0"].shape == (2, 32)
+
+
+def test_the_best_step_of_a_finetuned_run_is_taken(saved, begun):
+    entries = {"task": "rte", "labels": ["a", "b"], "best_by": "eval_accuracy", "seq_length": 32}
+    origin = saved({"model": "classifier", "num_labels": 2}, **entries)
+    albert_tf.save(build_model(NETWORK, {"model": "classifier", "num_labels": 2}), origin, step=5)
+    lines = [{"step": 0, "eval_accuracy": 0.7}, {"step": 5, "eval_accuracy": 0.6}]
+    (origin / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found, _ = begun(origin)
+    for name in found.keys() - HEAD:
+        np.testing.assert_array_equal(found[name], weights(origin, 0)[name], err_msg=name)
+
+
+def test_an_exported_encoder(pretrained, begun, tiny_vocabulary, tmp_path):
+    export(pretrained, tmp_path / "hub", 32, check=False)
+    encoder = f"hub:{tmp_path / 'hub/encoder'}"
+    found, _ = begun(encoder, vocabulary=tiny_vocabulary)
+    assert_copied(found, pretrained)
+    assert found.keys() - weights(pretrained).keys() == HEAD
+
+
+def test_a_published_encoder(shared, begun):
+    """It comes with its vocabulary, and what it begins with answers as was recorded of it."""
+    module = shared / "golden/tfhub"
+    found, _ = begun(f"hub:{module}")
+    config = json.loads((module / "encoder_config.json").read_text())
+    config = TINY.replace(vocab_size=config["vocab_size"], num_hidden_layers=config["num_layers"])
+    model = build_model(config, {"model": "classifier", "num_labels": 2})
+    for variable in model.variables:
+        variable.assign(found[variable.name])
+    recorded = np.load(module / "expected.npz")
+    outputs = model.encoder({name: recorded[name] for name in ENCODER_INPUTS}, training=False)
+    for name in ("sequence_output", "pooled_output"):
+        np.testing.assert_allclose(outputs[name], recorded[name], atol=1e-5)
+
+
+def test_the_run_that_it_began_with_may_go(pretrained, asked, tmp_path):
+    origin = tmp_path / "origin"
+    shutil.copytree(pretrained, origin)
+    changes, lines = {"init_from": origin, "config": None, "vocabulary": None}, []
+    short = {**RECIPE, "steps": 1, "warmup_steps": 0}
+    made = asked(recipe=short, **changes)
+    finetune(made)
+    shutil.rmtree(origin)
+    finetune(asked(made.output, recipe={**short, "steps": 2}, **changes), lines.append)
+    assert "going on from step 1, to 2" in lines[-1]
+    assert not [line for line in lines if line.startswith("copied")]
+
+
+def test_starts_that_are_none(asked, pretrained, saved, tiny_vocabulary, shared, tmp_path):
+    run = tmp_path / "run"
+    without = saved({"model": "encoder"}, vocabulary=None)
+    cases = [
+        (
+            {"init_from": without, "vocabulary": None},
+            r"run has no spiece\.model: name its vocabulary by --voc",
+        ),
+        (
+            {"init_from": pretrained, "vocabulary": shared / "data/vocabulary/30k-clean.model"},
+            r"30k-clean\.model is not the vocabulary of .*run: leave --vocabulary out",
+        ),
+        ({"init_from": without, "vocabulary": shared / "data/vocabulary/30k-clean.model"}, "30000"),
+        (
+            {"init_from": pretrained, "vocabulary": None, "tokenizer": {"lowercase": False}},
+            "was trained with .*, not with {'lowercase': False}: leave that out",
+        ),
+        (
+            {"init_from": pretrained, "vocabulary": None, "recipe": {**RECIPE, "seq_length": 65}},
+            "seq_length=65 is more than the network's 64 positions",
+        ),
+    ]
+    for changes, message in cases:
+        with pytest.raises(InputError, match=message):
+            finetune(asked(run, config=None, **changes))
+    for origin in (tmp_path / "nowhere", f"hub:{tmp_path / 'nowhere'}"):
+        with pytest.raises(FileNotFoundError, match="nowhere"):
+            finetune(asked(run, config=None, init_from=origin))
+    assert not run.exists()

@@ -45,6 +45,7 @@ def run(flags: argparse.Namespace) -> None:
         version=flags.version,
         dtype=flags.dtype,
         step=flags.step,
+        license=flags.license,
     )
     for folder in folders:
         print(folder)
@@ -54,7 +55,7 @@ def _parser() -> OneLineParser:
     parser = OneLineParser(
         prog="python -m hub_export",
         description="Writes OUTPUT/preprocessor and OUTPUT/encoder, modules for hub.KerasLayer, "
-        "and OUTPUT/serving/VERSION, a model for TF Serving.",
+        "OUTPUT/serving/VERSION, a model for TF Serving, and OUTPUT/README.md, a model card.",
     )
     parser.add_argument("--run", required=True, help="run directory")
     parser.add_argument(
@@ -73,6 +74,9 @@ def _parser() -> OneLineParser:
     )
     parser.add_argument(
         "--encoder_only", action="store_true", help="the encoder alone; a run without vocabulary needs it"
+    )
+    parser.add_argument(
+        "--license", metavar="NAME", help="of the weights, for the model card (the card says: none is named)"
     )
     return parser
 

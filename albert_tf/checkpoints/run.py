@@ -308,7 +308,7 @@ def check_finite(model: Any, run: PathLike, step: int | None = None) -> None:
     Args:
       model: any with `variables`.
       run: the run directory that it is from.
-      step: of its checkpoint; None: the newest.
+      step: of its checkpoint, as `load` takes it.
     Raises:
       ValueError: variables hold NaN or infinity; the message names all of them.
     """

@@ -39,7 +39,6 @@ from albert_tf.formats.locations import (
 from albert_tf.formats.published import local_checkpoint
 from albert_tf.formats.rebuilt_vocabulary import FAST_TOKENIZER, with_rebuilt_vocabulary
 from albert_tf.formats.safetensors import open_safetensors
-from albert_tf.formats.tensor_bundle import open_bundle
 from albert_tf.formats.transfer import Source, compare, read_value
 from albert_tf.tokenizer_settings import TOKENIZER, remember_settings, resolved_settings
 
@@ -147,7 +146,7 @@ def _read(source: Source, partial: bool) -> tuple[Any, Conversion]:
 
 def _from_google(path: Path, config: Path | None, partial: bool) -> Source:
     prefix, folder = google_files(path)
-    tensors = open_bundle(prefix)
+    tensors = google.open_bundle(prefix)
     config = config or only(folder, "albert_config*.json", "assets/albert_config*.json")
     shape = AlbertConfig.from_json_file(config)
     return google.google_source(tensors, shape, partial, find_vocabulary(folder))
@@ -167,7 +166,7 @@ def _from_hub(path: Path, config: Path | None, partial: bool) -> Source:
         raise FileNotFoundError(f"{path} is not a module but holds some: name one of {modules}")
     beside = sorted((path / "assets").glob("albert_config*.json"))
     config = config or (beside[0] if beside else None)
-    tensors = open_bundle(path / "variables" / "variables")
+    tensors = google.open_bundle(path / "variables" / "variables")
     shape = AlbertConfig.from_json_file(config) if config else None
     source = hub_source(tensors, only(path, "saved_model.pb"), shape, partial, find_vocabulary(path))
     has_tokenizer = (path / "assets" / TOKENIZER).exists()  # what hub_export has written

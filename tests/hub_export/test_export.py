@@ -48,7 +48,7 @@ def test_export_replaces_whole_folders_and_keeps_the_vocabularys_case(small_run,
     for folder in ("encoder", "preprocessor"):
         (tmp_path / folder / "saved_model.pb").touch()
     main(["--run", str(small_run), "--output", str(tmp_path), "--seq_length", "16", "--version", "3"])
-    assert names(tmp_path) == ["encoder", "preprocessor", "serving"]
+    assert names(tmp_path) == ["README.md", "encoder", "preprocessor", "serving"]
     assert names(tmp_path / "serving") == ["3"]
     assert names(tmp_path / "encoder") == ["assets", "fingerprint.pb", "saved_model.pb", "variables"]
     assert "stale" not in names(tmp_path / "preprocessor")
@@ -80,7 +80,7 @@ def test_a_run_without_vocabulary_gives_an_encoder_only(bare_run, tmp_path):
     assert not (tmp_path / "out").exists()
     written = export(bare_run, tmp_path / "out", encoder_only=True, check=False)
     assert written == [tmp_path / "out/encoder"]
-    assert names(tmp_path / "out") == ["encoder"]
+    assert names(tmp_path / "out") == ["README.md", "encoder"]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

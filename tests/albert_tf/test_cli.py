@@ -1,11 +1,8 @@
 """The command line: what users type, and one line for every mistake."""
 
 import json
-import re
-import shlex
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -242,20 +239,3 @@ assert time.process_time() < 1, time.process_time()
     assert done.stdout.count("usage: ") == 8
     assert done.stderr.count("file is not a folder: name another --output\n") == 4
     assert done.stderr.count("is a folder: name a file\n") == 1
-
-
-def test_the_commands_of_the_readme_are_understood():
-    text = (Path(__file__).parents[2] / "README.md").read_text().replace("\\\n", " ")
-    lines = re.findall(r"^    albert-tf ([^#\n]+)", text, re.MULTILINE)
-    parser = cli.command_line_parser()
-    commands = {parser.parse_args(shlex.split(line)).command for line in lines if "..." not in line}
-    assert commands == set(cli.COMMANDS)
-    strategies = {
-        flags.strategy
-        for flags in (
-            parser.parse_args(shlex.split(line))
-            for line in lines
-            if line.startswith("pretrain --config albert_xx")
-        )
-    }
-    assert strategies == {"tpu", "mirrored", "multi_worker"}

@@ -1,0 +1,244 @@
+"""Every block of README.md and examples/ does what it says: typed in order, in a folder with what it names.
+
+A new block runs as it is, or fails here: name the files that it needs in tests/sandbox.py, what is true after
+a block of Python in AFTERWARDS, why a command cannot run in NOT_HERE. Commands are run as they are typed, in
+this process, with SMALL behind them: flags that make the work small, for the last of two counts.
+"""
+
+import json
+import os
+import re
+import runpy
+import shlex
+import shutil
+import subprocess
+import sys
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+import albert_tf
+import hub_export.__main__ as exporting
+from albert_tf import AlbertConfig, cli
+from albert_tf.formats import convert, published
+from tests.albert_tf.formats.loopback import Answer, instead_of_hugging_face, packed, put_repository, serve
+from tests.pages import ROOT, blocks, blocks_of, commands, pages
+from tests.sandbox import write_sandbox
+
+# Pages whose blocks other tests run: their commands are only understood here.
+ELSEWHERE = {
+    "examples/serving/README.md": "tests/hub_export/test_serving_clients.py",
+    "examples/runtimes/README.md": "tests/examples/test_runtimes.py",
+}
+
+# Beginnings of commands that are not run, each with the reason.
+NOT_HERE = {
+    r"make demo": "minutes of training",
+    r"make test": "this is one of its tests",
+    r"albert-tf pretrain .* --strategy (tpu|mirrored|multi_worker) ": "TPUs, GPUs, other hosts",
+    r"export TF_CONFIG=": "other hosts",
+    r"local_repository\(": "a line of Bazel's WORKSPACE",
+    r"apt-get install": "system packages",
+}
+
+SMALL = {
+    "vocab": "--vocab_size 90",
+    "pretrain": "--config tiny.json --batch_size 4 --seq_length 32 --steps 4 --warmup_steps 1",
+    "finetune": "--epochs 2 --batch_size 8 --seq_length 32",
+    "prepare": "--shards 1",
+}
+
+# What stands for the flags that `...` leaves out.
+OMITTED = ["--train", "corpus/*.txt", "--output", "grown"]
+
+# What is true after a block of Python, by a part of it.
+AFTERWARDS = {
+    "hub.KerasLayer(": """
+import numpy as np
+losses = classifier.history.history["loss"]
+assert len(losses) == 3 and np.isfinite(losses).all()
+""",
+    "class HubLayer(": """
+import numpy as np
+ids = {f"input_{name}": keras.Input([None], dtype="int32") for name in ("word_ids", "mask", "type_ids")}
+model = keras.Model(ids, keras.layers.Dense(2)(encoder(ids)["pooled_output"]))
+model.compile(keras.optimizers.Adam(), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+ones = {name: np.ones([2, 8], "int32") for name in ids}
+before = [weight.numpy() for weight in encoder.trainable_weights]
+assert np.isfinite(model.fit(ones, np.array([0, 1]), verbose=0).history["loss"]).all()
+assert any((weight.numpy() != old).any() for weight, old in zip(encoder.trainable_weights, before))
+assert keras.layers.TFSMLayer("demo-output/hub/encoder")(ones)["pooled_output"].shape == (2, 32)
+""",
+    "AlbertPretrainer(": """
+import numpy as np
+assert outputs["mlm_logits"].shape[::2] == (8, 30000) and outputs["sop_logits"].shape == (8, 2)
+assert outputs["sequence_output"].shape == (8, 128, 768)
+np.testing.assert_equal(albert_tf.load("other_run").get_weights(), model.get_weights())
+""",
+    'answers["label"]': """
+assert answers["label"].numpy()[0] in (b"good", b"bad") and 0.5 <= answers["score"].numpy()[0] <= 1
+""",
+}
+
+SECTIONS = [
+    (page, heading, list(found))
+    for page in pages()
+    if page not in ELSEWHERE
+    for heading, found in groupby(blocks(page), lambda block: block.heading)
+]
+
+
+@pytest.fixture(scope="module")
+def sandbox(tiny_vocabulary, tmp_path_factory) -> Path:
+    """A folder with what the pages name and do not make."""
+    folder = tmp_path_factory.mktemp("readme") / "sandbox"
+    write_sandbox(folder, tiny_vocabulary)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def publishers(sandbox, tmp_path_factory):
+    """Servers on loopback that publish the run of the sandbox by the names of the pages."""
+    scratch = tmp_path_factory.mktemp("published")
+    for target in ("google", "huggingface"):
+        convert("run", target, sandbox / "run", scratch / target)
+    with pytest.MonkeyPatch.context() as patch, serve() as server:
+        server.answers["/albert_base_v2.tar.gz"] = Answer(packed(scratch / "google"))
+        put_repository(server, "albert/albert-base-v2", scratch / "huggingface")
+        patch.setattr(published, "_ARCHIVES_AT", f"{server.address}/")
+        patch.setenv("no_proxy", "127.0.0.1,localhost")
+        patch.setenv("ALBERT_TF_CACHE", str(scratch / "cache"))
+        instead_of_hugging_face(server.address, scratch / "home", patch)
+        yield
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "section",
+    [
+        pytest.param(found, id=f"{Path(page).parent.name or page}-{heading}")
+        for page, heading, found in SECTIONS
+    ],
+)
+def test_the_blocks_of_a_section(section, sandbox, publishers, tmp_path, monkeypatch):
+    folder = shutil.copytree(sandbox, tmp_path / "folder")
+    monkeypatch.chdir(folder)
+    lines = [words for block in section if block.language == "shell" for words in commands(block)]
+    for words in lines:  # what a section makes is not there before
+        if "--output" in words:
+            shutil.rmtree(words[words.index("--output") + 1], ignore_errors=True)
+    for block in section:
+        if block.language == "python":
+            run_python(block.text)
+        elif block.language == "json":
+            Path("network.json").write_text(block.text, "utf-8")
+            expected = albert_tf.PRESETS["albert_base_v2"].replace(**json.loads(block.text))
+            assert AlbertConfig.from_json_file("network.json") == expected
+        else:
+            for words in commands(block):
+                if reason_against(words) is None:
+                    run_command(words)
+
+
+def run_command(words):
+    """Runs a command with SMALL, and looks whether it made what it was told to."""
+    words = completed(words)
+    if words[0] == "albert-tf":
+        assert cli.run([*words[1:], *shlex.split(SMALL.get(words[1], ""))]) == 0, shlex.join(words)
+    else:
+        assert words[:3] == ["python", "-m", "hub_export"], f"{shlex.join(words)}: see the top of this file"
+        exporting.main(words[3:])
+    if "--output" in words:
+        assert Path(words[words.index("--output") + 1]).exists(), shlex.join(words)
+
+
+def run_python(text):
+    """Runs a block in a process of its own, and what is true afterwards."""
+    checks = [check for part, check in AFTERWARDS.items() if part in text]
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    subprocess.run(
+        [sys.executable, "-c", text + "".join(checks)], check=True, env={**os.environ, "PYTHONPATH": path}
+    )
+
+
+def completed(words):
+    """A command with the flags that it leaves out."""
+    return [*words[:-1], *OMITTED] if words[-1] == "..." else words
+
+
+def reason_against(words):
+    """Why a command is not run; None for one that is."""
+    return next((why for what, why in NOT_HERE.items() if re.match(what, " ".join(words))), None)
+
+
+def test_what_a_block_is():
+    text = """\
+# One
+
+A line:
+
+    albert-tf vocab --input 'a b.txt' \\
+        --output v.model    # a comment
+
+    # another
+    make demo
+
+## Two
+
+```python
+if True:
+
+    x = 1
+```
+
+- an item
+  of two lines
+
+    {"hidden_size": 32}
+"""
+    first, second, third = blocks_of("page", text)
+    assert commands(first) == [
+        ["albert-tf", "vocab", "--input", "a b.txt", "--output", "v.model"],
+        ["make", "demo"],
+    ]
+    assert second == ("page", "Two", "python", "if True:\n\n    x = 1\n")
+    assert third == ("page", "Two", "json", '{"hidden_size": 32}')
+
+
+def test_every_block_is_run_or_somebody_says_why_not():
+    of_sections = [block for _, _, found in SECTIONS for block in found]
+    assert len({(page, heading) for page, heading, _ in SECTIONS}) == len(SECTIONS) >= 9
+    for block in of_sections:
+        assert block.language in ("python", "json", "shell"), block
+        if block.language == "python":
+            assert sum(part in block.text for part in AFTERWARDS) == 1, f"what is true after {block.text}"
+    typed = [words for block in of_sections if block.language == "shell" for words in commands(block)]
+    run = [words for words in typed if reason_against(words) is None]
+    for words in run:
+        assert words[0] == "albert-tf" or words[:3] == ["python", "-m", "hub_export"], shlex.join(words)
+    assert {words[1] for words in run if words[0] == "albert-tf"} == set(cli.COMMANDS)
+    for what in NOT_HERE:
+        assert any(re.match(what, " ".join(words)) for words in typed), f"{what} is nowhere"
+    for part in AFTERWARDS:
+        assert sum(part in block.text for block in of_sections) == 1, f"{part} is in one block"
+    for page, test in ELSEWHERE.items():
+        assert (ROOT / test).exists() or page not in pages(), f"{test} runs the blocks of {page}"
+
+
+def test_what_is_not_run_is_understood(monkeypatch):
+    """Commands for other machines, and clients, which need a server."""
+    monkeypatch.syspath_prepend(ROOT / "examples" / "serving")
+    clients = [f"examples/serving/{name}.py" for name in ("rest_client", "grpc_client")]
+    parsers = {client: runpy.run_path(str(ROOT / client))["parse"] for client in clients}
+    understood = set()
+    for block in (block for page in pages() for block in blocks(page) if block.language == "shell"):
+        for program, *words in commands(block):
+            if program == "albert-tf":
+                flags = cli.command_line_parser().parse_args(completed(words))
+                understood.add(getattr(flags, "strategy", None))
+            elif program == "python" and words[0] in clients:
+                options = parsers[words[0]](words)
+                assert options.text or options.inputs
+                understood.add(words[0])
+    assert understood >= {"tpu", "mirrored", "multi_worker", *clients}

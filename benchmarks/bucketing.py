@@ -16,7 +16,6 @@ import os
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -27,11 +26,9 @@ from albert_tf.data.tasks.batches import task_batches
 from albert_tf.data.tasks.encoding import text_rows
 from albert_tf.data.tasks.glue import GLUE, read_glue_split
 from albert_tf.data.tasks.rows import TokenRows
-from albert_tf.features import WORD_IDS
 from albert_tf.finetuning.losses import finetuning_objective
 from albert_tf.finetuning.recipes import RECIPES
 from albert_tf.optimization import create_optimizer
-from albert_tf.text import PieceTokenizer, Vocabulary
 from albert_tf.training.updates import Batch, replica_update
 
 TASK = "sst-2"
@@ -48,8 +45,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="updates at each length (3)")
     flags = parser.parse_args()
     records = read_glue_split(TASK, flags.data, "train")
-    tokenizer = PieceTokenizer(Vocabulary.from_file(Path(flags.vocabulary)))
-    rows = text_rows(records, tokenizer, GLUE[TASK].labels)
+    rows = text_rows(records, albert_tf.Tokenizer(flags.vocabulary), GLUE[TASK].labels)
     counts, batches = epoch(rows, flags.batch_size)
     seconds = timed(trainer(flags.preset), batches, flags.rounds)
     show(counts, seconds, flags.batch_size)
@@ -60,7 +56,7 @@ def epoch(rows: TokenRows, batch_size: int) -> tuple[dict[int, int], dict[int, B
     counts: collections.Counter[int] = collections.Counter()
     examples: dict[int, Batch] = {}
     for batch in task_batches(rows, PADDED, batch_size, repeat=False):
-        length = batch[WORD_IDS].shape[1]
+        length = batch["input_word_ids"].shape[1]
         counts[length] += 1
         examples.setdefault(length, batch)
     examples[PADDED] = next(iter(task_batches(rows, PADDED, batch_size, [PADDED])))

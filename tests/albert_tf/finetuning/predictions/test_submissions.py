@@ -5,6 +5,8 @@ import zipfile
 import numpy as np
 import pytest
 
+from albert_tf import cli
+from albert_tf.checkpoints import save
 from albert_tf.data.tasks.glue import GLUE
 from albert_tf.data.tasks.records import TextRecord
 from albert_tf.errors import InputError
@@ -84,6 +86,59 @@ def test_files_of_all_tasks(folders, tiny_model, piece_tokenizer, tmp_path):
     with pytest.raises(InputError, match=r"QQP\.tsv has 1000 rows .* the server wants 390965"):
         write_submission(tmp_path / "glue.zip", files)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_the_command_writes_what_the_server_takes(folders, tiny_model, tiny_vocabulary, tmp_path):
+    """Whole test sets, and a run each; for AX predicts that of MNLI."""
+    glue = tmp_path / "glue"
+    glue.mkdir()
+    for name, folder in folders.items():
+        (glue / GLUE[name].name).symlink_to(folder)
+    (glue / "QQP").unlink()  # at hand in part only
+    (glue / "QQP").mkdir()
+    with (glue / "QQP/test.tsv").open("w") as file:
+        file.write("id\tquestion1\tquestion2\n")
+        file.writelines(f"{n}\tword {n % 99}\ta boat\n" for n in range(OFFICIAL["QQP.tsv"][0]))
+    runs = []
+    for name, task in TASKS.items():
+        if name in GLUE and task.recipe:
+            entries = task_entries(name, [], seq_length=16)
+            runs.append(str(tmp_path / name))
+            save(tiny_model(entries, **SMALL), runs[-1], tiny_vocabulary, task=entries, recipe={})
+    path = tmp_path / "glue.zip"
+    command = [
+        "predict",
+        "--run",
+        *runs,
+        "--input",
+        str(glue),
+        "--submission",
+        str(path),
+        "--batch_size",
+        "512",
+    ]
+    assert cli.run(command) == 0
+    with zipfile.ZipFile(path) as archive:
+        files = {name: archive.read(name).decode() for name in archive.namelist()}
+    assert set(files) == set(OFFICIAL)
+    for name, (rows, words) in OFFICIAL.items():
+        header, *lines = files[name].removesuffix("\n").split("\n")
+        assert header == "index\tprediction"
+        indices, predicted = zip(*(line.split("\t") for line in lines), strict=True)
+        assert indices == tuple(map(str, range(rows)))
+        if words is None:
+            assert all(0 <= float(value) <= 5 for value in predicted)
+        else:
+            assert set(predicted) <= words
+    rte = tmp_path / "RTE.tsv"  # and one alone, as it is in the zip file
+    assert (
+        cli.run(
+            ["predict", "--run", str(tmp_path / "rte"), "--input", str(glue / "RTE"), "--output", str(rte)]
+        )
+        == 0
+    )
+    assert rte.read_text() == files["RTE.tsv"]
 
 
 def records_of(count):

@@ -1,0 +1,114 @@
+"""What do batches of similar length save? SST-2 at its own lengths, beside all padded to 128 tokens.
+
+    python benchmarks/bucketing.py --data glue/SST-2 --vocabulary spiece.model
+
+Takes the batches of an epoch as `finetune` makes them, of buckets and of one length, and times an update
+(forward, backward and AdamW) at each length in turn, a few rounds of all. An epoch of buckets takes as long
+as its batches of each length together. The first update at each length, which traces, is not timed. Prints a
+table as Markdown, and the ratio of the two epochs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import os
+import statistics
+import time
+from collections.abc import Callable
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import tensorflow as tf
+
+import albert_tf
+from albert_tf.data.tasks.batches import task_batches
+from albert_tf.data.tasks.encoding import text_rows
+from albert_tf.data.tasks.glue import GLUE, read_glue_split
+from albert_tf.data.tasks.rows import TokenRows
+from albert_tf.finetuning.losses import finetuning_objective
+from albert_tf.finetuning.recipes import RECIPES
+from albert_tf.optimization import create_optimizer
+from albert_tf.training.updates import Batch, replica_update
+
+TASK = "sst-2"
+PADDED = 128  # tokens
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--data", required=True, help="folder of SST-2")
+    parser.add_argument("--vocabulary", required=True, help="SentencePiece model")
+    parser.add_argument("--preset", default="albert_base_v2", help="(albert_base_v2)")
+    parser.add_argument("--batch_size", type=int, default=RECIPES[TASK].batch_size, help="(the paper's)")
+    parser.add_argument("--rounds", type=int, default=3, help="updates at each length (3)")
+    flags = parser.parse_args()
+    records = read_glue_split(TASK, flags.data, "train")
+    rows = text_rows(records, albert_tf.Tokenizer(flags.vocabulary), GLUE[TASK].labels)
+    counts, batches = epoch(rows, flags.batch_size)
+    seconds = timed(trainer(flags.preset), batches, flags.rounds)
+    show(counts, seconds, flags.batch_size)
+
+
+def epoch(rows: TokenRows, batch_size: int) -> tuple[dict[int, int], dict[int, Batch]]:
+    """How many batches of each length an epoch has, and a batch of each; that of PADDED is not of buckets."""
+    counts: collections.Counter[int] = collections.Counter()
+    examples: dict[int, Batch] = {}
+    for batch in task_batches(rows, PADDED, batch_size, repeat=False):
+        length = batch["input_word_ids"].shape[1]
+        counts[length] += 1
+        examples.setdefault(length, batch)
+    examples[PADDED] = next(iter(task_batches(rows, PADDED, batch_size, [PADDED])))
+    return dict(sorted(counts.items())), dict(sorted(examples.items()))
+
+
+def trainer(preset: str) -> Callable[[Batch], tf.Tensor]:
+    """An update of a new classifier, as the engine computes it."""
+    config = RECIPES[TASK].network(albert_tf.PRESETS[preset])
+    model = albert_tf.AlbertClassifier(config, num_labels=2)
+    optimizer = create_optimizer("adamw", init_lr=1e-5, num_train_steps=1000, num_warmup_steps=100)
+    optimizer.build(model.trainable_variables)
+    objective = finetuning_objective({"model": "classifier", "num_labels": 2})
+    update = replica_update(model, optimizer, objective)
+    strategy = tf.distribute.get_strategy()
+
+    @tf.function(reduce_retracing=True)
+    def step(batch: Batch) -> tf.Tensor:
+        return strategy.run(update, (batch, tf.constant([1, 2]))).terms["label"].loss
+
+    return step
+
+
+def timed(
+    step: Callable[[Batch], tf.Tensor], batches: dict[int, Batch], rounds: int
+) -> dict[int, list[float]]:
+    """Seconds of each update by the length of its batch."""
+    for batch in batches.values():
+        float(step(batch))
+    seconds: dict[int, list[float]] = {length: [] for length in batches}
+    for _ in range(rounds):
+        for length, batch in batches.items():
+            started = time.perf_counter()
+            float(step(batch))
+            seconds[length].append(time.perf_counter() - started)
+    return seconds
+
+
+def show(counts: dict[int, int], seconds: dict[int, list[float]], batch_size: int) -> None:
+    """Prints a row for each length, and both epochs."""
+    print("| tokens | batches an epoch | seconds an update, median (all) |\n|---|---|---|")
+    for length, found in seconds.items():
+        spread = f"{min(found):.2f} to {max(found):.2f}"
+        print(f"| {length} | {counts.get(length, 0)} | {statistics.median(found):.2f} ({spread}) |")
+    bucketed = sum(count * statistics.median(seconds[length]) for length, count in counts.items())
+    batches = sum(counts.values())
+    padded = batches * statistics.median(seconds[PADDED])
+    print(
+        f"\n{batches} batches of {batch_size}: {bucketed / 60:.0f} minutes in buckets, "
+        f"{padded / 60:.0f} padded to {PADDED} tokens: {padded / bucketed:.2f} times as fast"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,163 @@
+"""Every task learns sixty-four real examples by heart, and what it learnt is served as it is predicted."""
+
+import collections
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.data.tasks.glue import GLUE
+from albert_tf.data.tasks.records import ChoiceRecord, QuestionRecord, TaggedRecord
+from albert_tf.finetuning.data import read_sets
+from albert_tf.finetuning.predictions.records import (
+    AnswerPrediction,
+    ChoicePrediction,
+    LabelPrediction,
+    ScorePrediction,
+    TagPrediction,
+)
+from albert_tf.finetuning.run import finetune
+from albert_tf.finetuning.runs import best_figures
+from albert_tf.finetuning.settings import Finetuning
+from albert_tf.finetuning.tasks import TASKS
+from albert_tf.finetuning.trained import evaluate_trained, read_trained
+from hub_export.check.modules import check
+from hub_export.export import export
+from tests.albert_tf.finetuning.samples import COUNT, sample
+
+pytestmark = pytest.mark.slow
+
+# Small, and of larger weights than usual: a hundred updates are enough.
+SMALL = AlbertConfig(
+    embedding_size=32,
+    hidden_size=64,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    intermediate_size=128,
+    max_position_embeddings=128,
+    initializer_range=0.05,
+)
+RECIPE = {
+    "learning_rate": 5e-4,
+    "batch_size": 16,
+    "seq_length": 64,
+    "steps": 150,
+    "dropout": 0.0,
+    "classifier_dropout": 0.0,
+}
+WINDOWS = {"doc_stride": 64, "max_query_length": 32}
+LONGER = {"seq_length": 128}
+
+LEARNT = [name for name, task in TASKS.items() if task.recipe]
+# Not the other GLUE tasks, which answer as one of these.
+SERVED = [name for name in LEARNT if name not in GLUE or name in ("sst-2", "mrpc", "sts-b")]
+
+
+class Learnt(NamedTuple):
+    """A run, and what it was asked to do."""
+
+    settings: Finetuning
+    given: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def learnt(request, shared, tmp_path_factory):
+    folder = tmp_path_factory.mktemp(request.param)
+    (folder / "data").mkdir()
+    has_windows = TASKS[request.param].has_windows
+    given = sample(request.param, shared / "data", folder / "data")
+    settings = Finetuning(
+        output=folder / "run",
+        task=request.param,
+        config=SMALL,
+        vocabulary=shared / "data/vocabulary/30k-clean.model",
+        recipe=RECIPE | (LONGER if has_windows else {}),
+        questions=WINDOWS if has_windows else {},
+        loop={"eval_every": 75, "checkpoint_every": 75},
+        **given,
+    )
+    finetune(settings, report=print)
+    return Learnt(settings, given)
+
+
+@pytest.mark.parametrize("learnt", LEARNT, indirect=True)
+def test_learnt_by_heart(learnt):
+    run, task = learnt.settings.output, learnt.settings.entry
+    labels = collections.Counter(
+        getattr(record, "label", None) for record in read_sets(learnt.settings).train
+    )
+    assert None in labels or max(labels.values()) <= COUNT // 2  # no single answer is right
+    found = evaluate_trained(run, learnt.given.get("data"), learnt.given.get("eval"))
+    assert found["examples"] == COUNT
+    assert found[task.best] >= (95 if task.has_windows else 0.95)
+    logged = best_figures(run)
+    assert logged["step"] == found["step"]
+    assert logged[task.best] == pytest.approx(found[task.best], abs=1e-5)
+
+
+@pytest.mark.parametrize("learnt", SERVED, indirect=True)
+def test_served_as_predicted(learnt, tmp_path):
+    run = learnt.settings.output
+    *_, served = export(run, tmp_path, check=False)
+    check(served)
+    records = read_sets(learnt.settings).train
+    predictions = read_trained(run).predictions(records)
+    answers = asked(tf.saved_model.load(str(served)).signatures, records)
+    for record, expected, found in zip(records, predictions, answers, strict=True):
+        compare(record, expected, found)
+
+
+def asked(signatures, records):
+    """What the serving model answers to each record."""
+    match records[0]:
+        case TaggedRecord():
+            name, inputs = "tag", {"text": [" ".join(record.words) for record in records]}
+        case QuestionRecord():
+            name, inputs = "answer", columns(records, "question", "context")
+        case ChoiceRecord():
+            name, inputs = "choose", columns(records, "context", "question", "options")
+        case record if record.text_pair is not None:
+            name, inputs = "pair", columns(records, "text", "text_pair")
+        case _:
+            name, inputs = "serving_default", columns(records, "text")
+    found = signatures[name](**{key: tf.constant(values) for key, values in inputs.items()})
+    arrays = {key: tensor.numpy() for key, tensor in found.items() if key != "labels" or name == "tag"}
+    return [{key: array[row] for key, array in arrays.items()} for row in range(len(records))]
+
+
+def columns(records, *names):
+    return {name: [getattr(record, name) for record in records] for name in names}
+
+
+def compare(record, expected, found):
+    """The fields of a prediction and of an answer that say the same."""
+    match expected:
+        case LabelPrediction(label, scores):
+            assert found["label"].decode() == label
+            close(found["scores"], scores)
+        case ScorePrediction(score):
+            close(found["score"], score)
+        case ChoicePrediction(choice, scores):
+            assert found["choice"] == choice
+            close(found["scores"], scores)
+        case TagPrediction(tags, scores):
+            count = len(record.words)
+            assert tuple(tag.decode() for tag in found["labels"][:count]) == tags
+            close(found["scores"][:count], scores)
+        case AnswerPrediction((best, *_), null_odds):
+            assert (found["answer"].decode(), found["start"], found["end"]) == (
+                best.text,
+                best.start,
+                best.end,
+            )
+            close(found["score"], best.probability)
+            if null_odds is not None:
+                close(found["no_answer_score"], null_odds)
+        case _:
+            raise AssertionError(f"what is {expected}?")
+
+
+def close(found, expected):
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)

@@ -19,7 +19,6 @@ from albert_tf.checkpoints.run import (
 from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.formats.conversion import convert
 
 PathLike = str | os.PathLike[str]
 
@@ -60,6 +59,8 @@ def opened(
     if not origin.startswith(HUB):
         yield start_of_run(origin, vocabulary, tokenizer)
         return
+    from albert_tf.formats.conversion import convert  # here, so that not all wait for other people's formats
+
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         convert("hub", "run", origin.removeprefix(HUB), run, vocabulary=vocabulary)

@@ -256,7 +256,9 @@ class TextClassifier(keras.Model):
     def _prepared(self, x: Any, y: Any, texts: str, labels: str) -> tuple[Any, Any]:
         """Token ids for texts, numbers for labels; what Keras alone knows, such as a Sequence, as it is."""
         if isinstance(x, tf.data.Dataset):
-            return x.map(self._prepared_batch, tf.data.AUTOTUNE), y
+            # Not converted by autograph, which would wrap an InputError in an error of its own.
+            prepare = tf.autograph.experimental.do_not_convert(self._prepared_batch)
+            return x.map(prepare, tf.data.AUTOTUNE), y
         is_data = isinstance(x, list | tuple | str | np.ndarray) or tf.is_tensor(x) or hasattr(x, "to_numpy")
         if not is_data:
             return x, y

@@ -14,7 +14,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.applications.sources import PathLike, run_directory
-from albert_tf.applications.texts import targets, text_columns
+from albert_tf.applications.texts import checked_texts, targets, text_columns
 from albert_tf.checkpoints.run import build_model, check_finite, save, stored_model
 from albert_tf.data.tasks.rows import TEXTS_AT_ONCE, check_length, tokenised_blocks
 from albert_tf.errors import InputError
@@ -148,7 +148,10 @@ class TextClassifier(keras.Model):
         stored = stored_model(start.run, step)
         there = stored.task if stored.task["model"] == "classifier" else {}
         if num_labels is None and labels is None and not there:
-            raise InputError(f"num_labels is missing: {start.run} has a network without labels")
+            raise InputError(
+                f"num_labels is missing: {start.run} is not of a classifier: say how many labels there are, "
+                "or name them by labels"
+            )
         if labels is None and num_labels in (None, there.get("num_labels")):
             labels = there.get("labels")
         if num_labels is None:
@@ -319,13 +322,11 @@ class TextClassifier(keras.Model):
 
 
 def _checked_labels(labels: Sequence[str], count: int) -> tuple[str, ...]:
-    names = tuple(labels)
-    if len(names) != count or len(set(names)) != count or count == 1:
-        raise InputError(
-            f"labels={list(names)} must be {count} different names"
-            if count > 1
-            else f"labels={list(names)}: a network of num_labels=1 gives a number and has none"
-        )
+    names = tuple(checked_texts(labels, "labels"))
+    if count == 1:
+        raise InputError(f"labels={list(names)}: a network of num_labels=1 gives a number and has none")
+    if len(names) != count or len(set(names)) != count:
+        raise InputError(f"labels={list(names)} must be {count} different names")
     return names
 
 

@@ -55,6 +55,10 @@ def test_logits_by_hand(classifier, piece_tokenizer):
         np.testing.assert_allclose(classifier.predict(form, batch_size=5, verbose=0), expected, atol=1e-5)
     for form in (TEXTS, texts, texts[:, tf.newaxis]):
         np.testing.assert_allclose(classifier(form), expected, atol=1e-5)
+    np.testing.assert_allclose(classifier.predict_on_batch(texts), expected, atol=1e-5)
+    text = keras.Input([], dtype=tf.string)
+    whole = keras.Model(text, tf.nn.softmax(classifier(text)))
+    np.testing.assert_allclose(whole(texts), tf.nn.softmax(expected), atol=1e-5)
     assert np.ptp([row[0] - row[1] for row in expected]) > 0.1
 
 
@@ -260,7 +264,9 @@ def test_what_is_not_data(x, y, message, classifier):
 def test_what_does_not_fit(made, fresh, classifier, tmp_path):
     run = made("fill_mask").run
     build = albert_tf.TextClassifier.from_run
-    with pytest.raises(InputError, match=r"num_labels is missing: .* has a network without labels"):
+    with pytest.raises(
+        InputError, match=r"num_labels is missing: .*run is not of a classifier: say how many"
+    ):
         build(run)
     with pytest.raises(
         InputError, match=r"run='none' is not a run directory: that has config\.json and task"
@@ -270,6 +276,8 @@ def test_what_does_not_fit(made, fresh, classifier, tmp_path):
         albert_tf.TextClassifier.from_pretrained("albert-none", num_labels=2)
     with pytest.raises(InputError, match=r"labels=\['a', 'a'\] must be 2 different names"):
         build(run, labels=["a", "a"])
+    with pytest.raises(InputError, match=r"labels\[0\]=0 is not a text"):
+        build(run, labels=[0, 1])
     with pytest.raises(InputError, match=r"labels=\['a'\]: a network of num_labels=1 gives a number"):
         build(run, labels=["a"])
     with pytest.raises(InputError, match="num_labels=0 must be a whole number of at least 1"):

@@ -8,7 +8,7 @@ PIP_INTEROP ?=
 
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: demo test test-slow bazel lint format clean
+.PHONY: demo test test-slow bazel lint format dist clean
 
 demo: $(VENV)/.ready  ## raw text to TF Hub modules, end to end; TEXT=path for your own text
 	$(BIN)/python demo.py $(if $(TEXT),--text $(TEXT))
@@ -32,8 +32,11 @@ format: $(VENV)/.ready-dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+dist: $(VENV)/.ready-dev  ## wheel and sdist, into dist/
+	$(BIN)/python -m build
+
 clean:
-	rm -rf $(VENV) $(INTEROP) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(INTEROP) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 
 $(VENV)/.ready: requirements.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -45,7 +48,8 @@ $(VENV)/.ready-dev: $(VENV)/.ready requirements-dev.txt
 	$(BIN)/python -m pip install --quiet -r requirements-dev.txt
 	touch $@
 
-# PyTorch and transformers, which only read and write what `convert` exchanges with them.
+# PyTorch and transformers, which only read and write what `convert` exchanges with them, and the runtimes of
+# examples/runtimes.
 $(INTEROP)/.ready: requirements-interop.txt
 	$(PYTHON) -m venv $(INTEROP)
 	$(INTEROP)/bin/python -m pip install --quiet $(PIP_INTEROP) -r requirements-interop.txt

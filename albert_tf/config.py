@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from albert_tf.config_keys import check_choice, our_fields
 from albert_tf.errors import InputError
 
 ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
@@ -73,18 +74,17 @@ class AlbertConfig:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            check_type(field.name, field.type, getattr(self, field.name))
-        for name in _SIZES:
-            if getattr(self, name) < 1:
-                raise InputError(f"{name}={getattr(self, name)} must be at least 1")
-        for name in _PROBABILITIES:
-            if not 0 <= getattr(self, name) < 1:
-                raise InputError(f"{name}={getattr(self, name)} must be at least 0 and below 1")
+            value = getattr(self, field.name)
+            check_type(field.name, field.type, value)
+            if field.type == "int" and value < 1:
+                raise InputError(f"{field.name}={value} must be at least 1")
+            if field.name.endswith("_prob") and not 0 <= value < 1:
+                raise InputError(f"{field.name}={value} must be at least 0 and below 1")
         for name in ("initializer_range", "layer_norm_eps"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise InputError(f"{name}={getattr(self, name)} must be a positive number")
-        _check_choice("hidden_act", self.hidden_act, ACTIVATIONS)
-        _check_choice("sharing", self.sharing, SHARINGS)
+        check_choice("hidden_act", self.hidden_act, ACTIVATIONS)
+        check_choice("sharing", self.sharing, SHARINGS)
         self._check_agreement()
 
     def _check_agreement(self) -> None:
@@ -135,22 +135,7 @@ class AlbertConfig:
         Raises:
           ValueError: a key is unknown, or has a value that describes another network.
         """
-        if not isinstance(values, Mapping):
-            raise InputError(f"a config must be a JSON object, not {type(values).__name__}")
-        if "model_type" in values:
-            values = _from_hugging_face(values)
-        fields = {field.name for field in dataclasses.fields(cls)}
-        refused = [
-            f"{key}={value!r} describes another network, only {_describe(_HISTORICAL[key])} is known here"
-            for key, value in values.items()
-            if key in _HISTORICAL and value not in _HISTORICAL[key]
-        ]
-        if refused:
-            raise InputError("; ".join(refused))
-        unknown = sorted(set(values) - fields - set(_HISTORICAL) - _UNREAD)
-        if unknown:
-            raise InputError(f"unknown config key {', '.join(map(repr, unknown))}: check its spelling")
-        return cls(**{key: value for key, value in values.items() if key in fields})
+        return cls(**our_fields(values, [field.name for field in dataclasses.fields(cls)]))
 
     @classmethod
     def from_json_file(cls, path: str | os.PathLike[str]) -> AlbertConfig:
@@ -189,97 +174,12 @@ class AlbertConfig:
         return json.dumps(self.to_dict(), indent=2) + "\n"
 
 
-_SIZES = (
-    "vocab_size",
-    "embedding_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_hidden_groups",
-    "num_attention_heads",
-    "intermediate_size",
-    "inner_group_num",
-    "max_position_embeddings",
-    "type_vocab_size",
-)
-_PROBABILITIES = ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob")
-
-# Keys of published configs that Google's code read once, or never, with the values that leave the
-# network what it is here.
-_HISTORICAL: dict[str, tuple[Any, ...]] = {
-    "down_scale_factor": (1,),
-    "net_structure_type": (0,),
-    "gap_size": (0,),
-    "num_memory_blocks": (0,),
-    "layers_to_keep": ([],),
-    "ln_type": ("postln",),
-    "directionality": ("bidi",),
-    "pooler_type": ("first_token_transform",),
-}
-
-# Keys that no ALBERT ever read, whatever their value: BERT's pooler geometry, and what belongs to a task.
-_UNREAD = frozenset(
-    {
-        "num_labels",
-        "pooler_fc_size",
-        "pooler_num_attention_heads",
-        "pooler_num_fc_layers",
-        "pooler_size_per_head",
-    }
-)
-
-_HUGGING_FACE_ACTIVATIONS = {
-    "gelu_new": "gelu",
-    "gelu_pytorch_tanh": "gelu",
-    "gelu": "gelu_erf",
-    "relu": "relu",
-    "tanh": "tanh",
-    "linear": "linear",
-}
-
-# transformers' AlbertConfig() is an xxlarge: what its files leave out has these values.
-_HUGGING_FACE_DEFAULTS = {
-    "hidden_size": 4096,
-    "num_attention_heads": 64,
-    "intermediate_size": 16384,
-    "hidden_act": "gelu_new",
-}
-
-
-def _from_hugging_face(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Our fields from a Hugging Face config.json; ValueError where its network is another one."""
-    if values["model_type"] != "albert":
-        raise InputError(f"model_type={values['model_type']!r} is not 'albert'")
-    if values.get("position_embedding_type", "absolute") != "absolute":
-        raise InputError(
-            f"position_embedding_type={values['position_embedding_type']!r}: ALBERT has 'absolute' ones"
-        )
-    if values.get("tie_word_embeddings", True) is not True:
-        raise InputError("tie_word_embeddings=False: ALBERT's MLM head is tied to the word embeddings")
-    values = {**_HUGGING_FACE_DEFAULTS, **values}
-    _check_choice("hidden_act", values["hidden_act"], tuple(_HUGGING_FACE_ACTIVATIONS))
-    fields = {field.name for field in dataclasses.fields(AlbertConfig)}
-    ours = {key: value for key, value in values.items() if key in fields}
-    ours["hidden_act"] = _HUGGING_FACE_ACTIVATIONS[values["hidden_act"]]
-    # Hugging Face's ALBERT projects the embeddings even where E = H.
-    ours.setdefault("project_embeddings", True)
-    return ours
-
-
 def check_type(name: str, kind: Any, value: Any) -> None:
     """Raises ValueError unless a field's value is of the annotated kind; an int may stand for a float."""
     types = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,), "None": (type(None),)}
     accepted = tuple(accepted for part in kind.split(" | ") for accepted in types[part])
     if not isinstance(value, accepted) or (isinstance(value, bool) and bool not in accepted):
         raise InputError(f"{name}={value!r} must be of type {kind}")
-
-
-def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise InputError(f"{name}={value!r} is none of {', '.join(choices)}")
-
-
-def _describe(values: tuple[Any, ...]) -> str:
-    return " or ".join(map(repr, values))
 
 
 _BASE = AlbertConfig()

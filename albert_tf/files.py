@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import glob
 import json
 import os
 import shutil
+import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -41,6 +43,65 @@ def writing(path: Path, temporary: Path) -> Iterator[None]:
         raise OSError(number, os.strerror(number), str(path)) from error
 
 
+def check_place(path: Path, *, is_folder: bool) -> None:
+    """Refuses a place where nothing can be written, before work is done for what is to be there.
+
+    Args:
+      path: of what is to be written, which may be there already.
+      is_folder: whether that is a folder, not a file.
+    Raises:
+      OSError: the path, or what it lies in, is of the other kind; the message names it.
+    """
+    whole = path.absolute()
+    there = next(place for place in (whole, *whole.parents) if os.path.lexists(place))
+    if there != whole and not there.is_dir():
+        reason = f"cannot be written ({there} is not a folder): name another place"
+        raise NotADirectoryError(errno.ENOTDIR, reason, str(path))
+    if there == whole and is_folder and not there.is_dir():
+        raise FileExistsError(f"{path} is not a folder: name another --output")
+    if there == whole and not is_folder and there.is_dir():
+        raise IsADirectoryError(f"{path} is a folder: name a file")
+
+
+def unfinished(path: Path) -> Path:
+    """A hidden name beside a path, for what this process makes before it gets that name.
+
+    Under such names nothing is left behind for ever: what processes of this machine were writing there when
+    they were killed is removed.
+    """
+    begin = f"{_hidden(path)}{socket.gethostname()}-"
+    for left in path.parent.glob(f"{glob.escape(begin)}*"):
+        process = left.name.removeprefix(begin)
+        if process.isdecimal() and (int(process) == os.getpid() or not _is_running(int(process))):
+            remove(left)
+    return path.with_name(f"{begin}{os.getpid()}")
+
+
+def _hidden(path: Path) -> str:
+    """How the names begin under which a path is made."""
+    return f".{path.name}.writing-"
+
+
+def _is_running(process: int) -> bool:
+    """Whether there is a process of this number on this machine, whosever it is."""
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass  # somebody else's
+    return True
+
+
+def remove(path: Path) -> None:
+    """Removes a file, or a folder with all that is in it, as far as it is there and may be removed."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """A name to write a file under; it gets its own when the block ends, and vanishes when it raises.
@@ -50,7 +111,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     Raises:
       OSError: it cannot be written; it names `path`.
     """
-    temporary = path.with_name(f".{path.name}.writing-{os.getpid()}")
+    temporary = unfinished(path)
     try:
         with writing(path, temporary):
             yield temporary
@@ -105,16 +166,14 @@ def new_directory(path: Path) -> Iterator[Path]:
       OSError: something cannot be written; it names `path`.
     """
     path = path.absolute()  # "." has no name to derive another from
-    unfinished = f".{path.name}.writing-"
     is_there = os.path.lexists(path)
     if is_there and not (
-        path.is_dir() and all(entry.name.startswith(unfinished) for entry in path.iterdir())
+        path.is_dir() and all(entry.name.startswith(_hidden(path)) for entry in path.iterdir())
     ):
         raise FileExistsError(f"{path} exists already: name another place")
     place = path if is_there else path.parent
     place.mkdir(parents=True, exist_ok=True)
-    temporary = place / f"{unfinished}{os.getpid()}"
-    shutil.rmtree(temporary, ignore_errors=True)
+    temporary = unfinished(place / path.name)
     temporary.mkdir()
     try:
         with writing(path, temporary):

@@ -6,8 +6,10 @@ import argparse
 import functools
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from albert_tf.choices import EXPORTED_DTYPES
+from albert_tf.files import check_place
 from albert_tf.startup import Command, OneLineParser, quiet_start, run_command
 from albert_tf.startup.exits import TERMINATED
 from albert_tf.startup.signals import end_in_order
@@ -32,6 +34,7 @@ def _command(arguments: Sequence[str]) -> Command:
 
 def run(flags: argparse.Namespace) -> None:
     """Writes the modules, and prints their folders."""
+    check_place(Path(flags.output), is_folder=True)  # before anybody waits for TensorFlow
     with quiet_start():
         from hub_export.export import export
     folders = export(
@@ -42,6 +45,7 @@ def run(flags: argparse.Namespace) -> None:
         version=flags.version,
         dtype=flags.dtype,
         step=flags.step,
+        license=flags.license,
     )
     for folder in folders:
         print(folder)
@@ -51,10 +55,12 @@ def _parser() -> OneLineParser:
     parser = OneLineParser(
         prog="python -m hub_export",
         description="Writes OUTPUT/preprocessor and OUTPUT/encoder, modules for hub.KerasLayer, "
-        "and OUTPUT/serving/VERSION, a model for TF Serving.",
+        "OUTPUT/serving/VERSION, a model for TF Serving, and OUTPUT/README.md, a model card.",
     )
     parser.add_argument("--run", required=True, help="run directory")
-    parser.add_argument("--step", type=int, help="of the checkpoint to export (the newest)")
+    parser.add_argument(
+        "--step", type=int, help="of the checkpoint to export (the newest; of a fine-tuned run the best)"
+    )
     parser.add_argument("--output", required=True, help="folder of the modules, each replaced as a whole")
     parser.add_argument(
         "--seq_length",
@@ -68,6 +74,9 @@ def _parser() -> OneLineParser:
     )
     parser.add_argument(
         "--encoder_only", action="store_true", help="the encoder alone; a run without vocabulary needs it"
+    )
+    parser.add_argument(
+        "--license", metavar="NAME", help="of the weights, for the model card (the card says: none is named)"
     )
     return parser
 

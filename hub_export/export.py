@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
+import tf_keras as keras
 
-from albert_tf.checkpoints import load, read_config, read_task, read_tokenizer, vocabulary_path
-from albert_tf.checkpoints.run import CONFIG, check_finite
+from albert_tf.checkpoints import (
+    load,
+    read_config,
+    read_task,
+    read_tokenizer,
+    vocabulary_path,
+)
+from albert_tf.checkpoints.run import CONFIG, check_finite, default_step
 from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import GOOGLE_FILE, AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import writing
+from albert_tf.files import check_place
 from albert_tf.text import PieceTokenizer, Vocabulary
 from albert_tf.tokenizer_settings import TOKENIZER
 from hub_export.answers import (
@@ -30,12 +35,15 @@ from hub_export.answers import (
     signature_answers,
     write_expected,
 )
+from hub_export.card import CARD, check_card, check_license, model_card
 from hub_export.encoder import encoder_module
+from hub_export.facts import Facts
+from hub_export.folders import add, check_replaceable, replace, staging, version_exists
 from hub_export.module import Module
 from hub_export.precision import in_dtype
 from hub_export.preprocessor import Preprocessor
 from hub_export.serving import Served, serving_signatures
-from hub_export.serving.signature import DEFAULT
+from hub_export.serving.signature import DEFAULT, Signature
 from hub_export.serving.tokens import ids_signature
 from hub_export.warmup import write_requests
 
@@ -58,10 +66,12 @@ def export(
     dtype: str = "float32",
     check: bool = True,
     step: int | None = None,
+    license: str | None = None,
 ) -> list[Path]:
-    """Writes `<output>/preprocessor`, `<output>/encoder` and `<output>/serving/<version>`.
+    """Writes `<output>/preprocessor`, `<output>/encoder`, `<output>/serving/<version>` and a model card.
 
-    All are written whole before any appears under its name. The first two replace what has these names.
+    All are written whole before any appears under its name. The modules, and the card `<output>/README.md`,
+    replace what has these names; a version of the serving model is a new one.
 
     Args:
       run: a run directory.
@@ -72,17 +82,19 @@ def export(
       version: of the serving model; a new one.
       dtype: in which the modules hold their variables and compute: "float32" or "bfloat16".
       check: whether a fresh process checks what was written, see hub_export.check.
-      step: of the checkpoint to export; None: the newest.
+      step: of the checkpoint to export; None: that which `load` takes.
+      license: of the weights, by name, for the card; None: it says that none is named.
     Returns:
       The folders written.
     Raises:
       ValueError: the run is damaged, its weights are non-finite, or it does not fit the arguments.
-      FileExistsError: the version exists.
+      FileExistsError: the version exists, or what is to be replaced is not of an export.
       OSError: a file cannot be read or written.
       CheckFailed: the check found a fault; nothing was written.
     """
     output, vocabulary = Path(output), vocabulary_path(run)
-    _check_folder(output)
+    check_place(output, is_folder=True)
+    check_license(license)
     tokenizer = None if encoder_only else _tokenizer(run)
     task = read_task(run)
     if seq_length is None:
@@ -90,33 +102,35 @@ def export(
     if tokenizer is not None:
         _check_seq_length(seq_length, read_config(run))
         _check_version(version, output)
+    if step is None:
+        step = default_step(run)
     model = in_dtype(load(run, step), dtype)
-    check_finite(model, os.fspath(run))
+    check_finite(model, run, step)
+    assert step is not None  # without a checkpoint there is no model
     for name in (PREPROCESSOR, ENCODER):
-        _check_replaceable(output / name)
-    with _staging(output) as stage:
+        check_replaceable(output / name)
+    check_card(output / CARD)
+    served = None if tokenizer is None else Served(model, tokenizer, seq_length, task)
+    signatures = {} if served is None else serving_signatures(served)
+    facts = Facts(Path(run), task, step, model, dtype, served, signatures, version, license)
+    card = model_card(facts)
+    with staging(output) as stage:
         expected = {}
-        if tokenizer is not None:
-            preprocessor = Preprocessor(tokenizer, seq_length)
+        if served is not None:
+            preprocessor = Preprocessor(served.tokenizer, seq_length)
             expected[PREPROCESSOR] = _save_module(preprocessor, stage / PREPROCESSOR)
-        encoder = encoder_module(model, vocabulary)
-        expected[ENCODER] = _save_module(
-            encoder,
-            stage / ENCODER,
-            # Concrete: traced while it is saved, it would trace the encoder's call again.
-            {DEFAULT: ids_signature(encoder).get_concrete_function()},
-            {DEFAULT: example_ids()},
-        )
-        _describe(Path(run), stage / ENCODER)
-        if tokenizer is not None:
-            served = f"{SERVING}/{version}"
-            expected[served] = _save_serving(Served(model, tokenizer, seq_length, task), stage / served)
+        expected[ENCODER] = _save_encoder(Path(run), model, vocabulary, stage / ENCODER)
+        if served is not None:
+            numbered = f"{SERVING}/{version}"
+            expected[numbered] = _save_serving(served, signatures, stage / numbered)
         if check:
             _check_in_fresh_process(stage, expected)
-        if tokenizer is not None:  # the first to appear, for it alone may find its name taken by now
-            _add(stage / served, output / served)
+        (stage / CARD).write_text(card, encoding="utf-8")
+        if served is not None:  # the first to appear, for it alone may find its name taken by now
+            add(stage / numbered, output / numbered)
         for name in expected.keys() & {PREPROCESSOR, ENCODER}:
-            _replace(stage / name, output / name)
+            replace(stage / name, output / name)
+        (stage / CARD).replace(output / CARD)
     return [output / name for name in expected]
 
 
@@ -145,18 +159,8 @@ def _check_version(version: int, output: Path) -> None:
         raise InputError(f"version={version} must be at most {NEWEST}, the last that TF Serving knows")
     folder = output / SERVING / str(version)
     if os.path.lexists(folder):
-        raise _version_exists(folder)
-    _check_folder(folder.parent)
-
-
-def _check_folder(path: Path) -> None:
-    """FileExistsError where something stands where a folder is to be."""
-    if os.path.lexists(path) and not path.is_dir():
-        raise FileExistsError(f"{path} is not a folder: name another --output")
-
-
-def _version_exists(folder: Path) -> FileExistsError:
-    return FileExistsError(f"{folder} exists already: a server may hold it; choose another --version")
+        raise version_exists(folder)
+    check_place(folder.parent, is_folder=True)
 
 
 def _save_module(
@@ -170,17 +174,21 @@ def _save_module(
     return call_answers(module) | signature_answers(signatures or {}, list((requests or {}).items()))
 
 
-def _describe(run: Path, encoder: Path) -> None:
-    """Puts what no graph tells into the encoder's assets: `convert --from hub` makes a run of it again."""
-    assets = encoder / "assets"
+def _save_encoder(run: Path, model: keras.Model, vocabulary: Path | None, folder: Path) -> Answers:
+    """Writes the encoder; its assets say what no graph tells: `convert --from hub` makes a run of it."""
+    encoder = encoder_module(model, vocabulary)
+    # Concrete: traced while it is saved, it would trace the encoder's call again.
+    signature = ids_signature(encoder).get_concrete_function()
+    answers = _save_module(encoder, folder, {DEFAULT: signature}, {DEFAULT: example_ids()})
+    assets = folder / "assets"
     assets.mkdir(exist_ok=True)
     for file, name in DESCRIPTION.items():
         shutil.copyfile(run / file, assets / name)
+    return answers
 
 
-def _save_serving(served: Served, folder: Path) -> Answers:
+def _save_serving(served: Served, signatures: Mapping[str, Signature], folder: Path) -> Answers:
     """Writes a model for TF Serving with its warm-up requests; returns what it answers in memory."""
-    signatures = serving_signatures(served)
     root = Module(served.model.variables)
     root.tokenizer = served.tokenizer
     requests = {
@@ -205,40 +213,3 @@ def _check_in_fresh_process(stage: Path, expected: Mapping[str, Answers]) -> Non
     if done.returncode:
         lines = done.stderr.splitlines() or [f"the check ended with status {done.returncode}"]
         raise CheckFailed(lines[-1].removeprefix("hub_export.check: "))
-
-
-@contextlib.contextmanager
-def _staging(output: Path) -> Iterator[Path]:
-    """A hidden folder in `output`, which vanishes with all that is left in it."""
-    output.mkdir(parents=True, exist_ok=True)
-    stage = Path(tempfile.mkdtemp(prefix=".export-", dir=output))
-    try:
-        with writing(output, stage):
-            yield stage
-    finally:
-        shutil.rmtree(stage)
-
-
-def _check_replaceable(target: Path) -> None:
-    """FileExistsError if there is something that no export has written."""
-    if target.exists() and not (target / "saved_model.pb").exists():
-        raise FileExistsError(f"{target} is not an exported module: name another --output")
-
-
-def _add(new: Path, target: Path) -> None:
-    """Gives a folder a name that no other has."""
-    target.parent.mkdir(exist_ok=True)
-    try:
-        new.rename(target)
-    except OSError as error:
-        if os.path.lexists(target):
-            raise _version_exists(target) from error
-        raise
-
-
-def _replace(new: Path, target: Path) -> None:
-    """Gives a folder the name of another, which goes where the new one was: into the staging folder."""
-    old = new.with_name(f"old-{new.name}")
-    if target.exists():
-        target.rename(old)
-    new.rename(target)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from albert_tf import origins
 from albert_tf.applications.answers import FillPrediction
 from albert_tf.applications.sources import PathLike
 from albert_tf.checkpoints.run import check_finite, load, read_task
@@ -21,7 +22,6 @@ from albert_tf.features import ENCODER_INPUTS, ROWS, WORD_IDS
 from albert_tf.finetuning.entries import read_columns
 from albert_tf.finetuning.kinds import MULTIPLE_CHOICE, REGRESSION, TAGGING, Kind, classification, spans
 from albert_tf.finetuning.recipes import QuestionSettings
-from albert_tf.formats.start import start_of_run
 from albert_tf.records import flat
 from albert_tf.text import PieceTokenizer, Vocabulary
 from albert_tf.text.masks import answer_table, tokens_with_masks
@@ -63,7 +63,7 @@ def run_answerer(run: PathLike, step: int | None, batch_size: int) -> Answerer:
       InputError: the model has no head that answers, weights are non-finite, or a file is damaged.
       FileNotFoundError: there is no checkpoint or no vocabulary.
     """
-    start, entries = start_of_run(run), read_task(run)
+    start, entries = origins.start_of_run(run), read_task(run)
     kind = entries["model"]
     if kind not in ("pretrainer", *_KINDS):
         raise InputError(

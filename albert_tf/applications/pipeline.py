@@ -29,7 +29,8 @@ def pipeline(
     """What answers questions about texts with a model.
 
     Args:
-      source: a run directory, or the folder of an exported serving model or of several versions of it.
+      source: a run directory or the published name of a checkpoint; or the folder of an exported serving
+        model, or of several versions of it.
       task: what it must answer, where it is to be an error that the model does something else:
         "fill_mask" (pre-trained runs), "classification", "regression", "question_answering", "tagging" or
         "multiple_choice".

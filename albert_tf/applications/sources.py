@@ -1,10 +1,11 @@
-"""What a user names in place of a model: a run directory, or the folder of an exported serving model."""
+"""What a user names in place of a model: a run, by its directory or a published name, or an export."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
+from albert_tf import origins
 from albert_tf.checkpoints.run import CONFIG, TASK
 from albert_tf.errors import InputError
 
@@ -17,15 +18,20 @@ def run_directory(source: PathLike, argument: str, otherwise: str = "") -> Path:
     """The run directory that somebody names.
 
     Args:
-      source: the directory. This is where names of published weights are to be resolved, too.
+      source: the directory, or a published name, see `published_run`.
       argument: what the caller calls it, for the error.
       otherwise: what else it might have been, for the error, from "nor" on.
     Raises:
       InputError: there is no such run.
+      WorkFailed: what is published cannot be downloaded.
     """
-    folder = Path(source)
+    named = f"{argument}={os.fspath(source)!r}"
+    try:
+        folder = origins.published_run(source)
+    except InputError as error:
+        raise InputError(f"{named}: {error}") from error
     if not all((folder / name).is_file() for name in (CONFIG, TASK)):
-        lacking = f"{argument}={os.fspath(source)!r} is not a run directory: that has {CONFIG} and {TASK}"
+        lacking = f"{named} is not a run directory: that has {CONFIG} and {TASK}"
         raise InputError(f"{lacking}; {otherwise}" if otherwise else lacking)
     return folder
 

@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
+from albert_tf import origins
 from albert_tf.applications.sources import PathLike, run_directory
 from albert_tf.applications.texts import checked_texts, targets, text_columns
 from albert_tf.checkpoints.run import build_model, check_finite, save, stored_model
@@ -20,7 +21,6 @@ from albert_tf.data.tasks.rows import TEXTS_AT_ONCE, check_length, tokenised_blo
 from albert_tf.errors import InputError
 from albert_tf.features import MASK
 from albert_tf.finetuning.recipes import RECIPES
-from albert_tf.formats.start import HUB, Start, opened, start_of_run
 from albert_tf.model import AlbertClassifier
 from albert_tf.text import PieceTokenizer, Vocabulary, pack
 
@@ -103,14 +103,17 @@ class TextClassifier(keras.Model):
           InputError: it is not a run, it does not fit the arguments, or neither of them tells the labels.
           FileNotFoundError: there is no such checkpoint or vocabulary.
         """
-        start = start_of_run(run_directory(run, "run"), vocabulary)
+        start = origins.start_of_run(run_directory(run, "run"), vocabulary)
         return cls._begun(start, num_labels, labels, step, **settings)
 
     @classmethod
     def from_pretrained(
         cls, name: PathLike, num_labels: int | None = None, **settings: Any
     ) -> TextClassifier:
-        """The network that a name or a folder stands for; arguments are those of `from_run`."""
+        """The network of a published name, such as "albert_base_v2", or of a run directory.
+
+        Arguments and errors are those of `from_run`, and WorkFailed where nothing can be downloaded.
+        """
         return cls.from_run(run_directory(name, "name"), num_labels, **settings)
 
     @classmethod
@@ -128,13 +131,13 @@ class TextClassifier(keras.Model):
             raise InputError(
                 f"folder={os.fspath(folder)!r} is not an exported encoder: it has no saved_model.pb"
             )
-        with opened(f"{HUB}{os.fspath(folder)}", vocabulary) as start:
+        with origins.opened(f"{origins.HUB}{os.fspath(folder)}", vocabulary) as start:
             return cls._begun(start, num_labels, labels, None, **settings)
 
     @classmethod
     def _begun(
         cls,
-        start: Start,
+        start: origins.Start,
         num_labels: int | None,
         labels: Sequence[str] | None,
         step: int | None,

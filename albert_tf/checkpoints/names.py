@@ -6,13 +6,12 @@ modules have Google's names; its TF 2 encoders, exported by TensorFlow Model Gar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
 from albert_tf.model.sharing import BlockPath, sharing_plan
 
 # Before the names of the encoder, not of the heads.
@@ -75,74 +74,48 @@ def _head(
 _GROUP = "encoder/transformer/group_{group}/inner_group_{inner}"
 _HF_GROUP = "encoder.albert_layer_groups.{group}.albert_layers.{inner}"
 
+
+def _embedding(name: str, hub: str, variables: dict[str, VariableEntry]) -> LayerEntry:
+    return _encoder(f"embeddings/{name}", f"embeddings.{name}", hub, variables)
+
+
+def _block(ours: str, hugging_face: str, hub: str, variables: dict[str, VariableEntry]) -> LayerEntry:
+    """A layer of a block of any group."""
+    return _encoder(f"{_GROUP}/{ours}", f"{_HF_GROUP}.{hugging_face}", f"transformer/{hub}", variables)
+
+
 EMBEDDINGS = (
-    _encoder(
-        "embeddings/word_embeddings",
-        "embeddings.word_embeddings",
-        "word_embeddings/embeddings",
-        _table("V E"),
-    ),
-    _encoder(
-        "embeddings/token_type_embeddings",
-        "embeddings.token_type_embeddings",
-        "type_embeddings/embeddings",
-        _table("T E"),
-    ),
-    _encoder(
-        "embeddings/position_embeddings",
-        "embeddings.position_embeddings",
-        "position_embedding/embeddings",
-        _table("S E"),
-    ),
-    _encoder("embeddings/LayerNorm", "embeddings.LayerNorm", "embeddings/layer_norm", _norm("E")),
+    _embedding("word_embeddings", "word_embeddings/embeddings", _table("V E")),
+    _embedding("token_type_embeddings", "type_embeddings/embeddings", _table("T E")),
+    _embedding("position_embeddings", "position_embedding/embeddings", _table("S E")),
+    _embedding("LayerNorm", "embeddings/layer_norm", _norm("E")),
 )
+_PROJECTION = "embedding_hidden_mapping_in"
 PROJECTION = (
-    _encoder(
-        "encoder/embedding_hidden_mapping_in",
-        "encoder.embedding_hidden_mapping_in",
-        "embedding_projection",
-        _dense("E", "H"),
-    ),
+    _encoder(f"encoder/{_PROJECTION}", f"encoder.{_PROJECTION}", "embedding_projection", _dense("E", "H")),
 )
 ATTENTION = (
     *(
-        _encoder(
-            f"{_GROUP}/attention_1/self/{name}",
-            f"{_HF_GROUP}.attention.{name}",
-            f"transformer/self_attention/{name}",
+        _block(
+            f"attention_1/self/{name}",
+            f"attention.{name}",
+            f"self_attention/{name}",
             _dense("H", "H", hub_outputs="N D"),
         )
         for name in ("query", "key", "value")
     ),
-    _encoder(
-        f"{_GROUP}/attention_1/output/dense",
-        f"{_HF_GROUP}.attention.dense",
-        "transformer/self_attention/attention_output",
+    _block(
+        "attention_1/output/dense",
+        "attention.dense",
+        "self_attention/attention_output",
         _dense("H", "H", hub_inputs="N D"),
     ),
-    _encoder(
-        f"{_GROUP}/LayerNorm",
-        f"{_HF_GROUP}.attention.LayerNorm",
-        "transformer/self_attention_layer_norm",
-        _norm("H"),
-    ),
+    _block("LayerNorm", "attention.LayerNorm", "self_attention_layer_norm", _norm("H")),
 )
 FEED_FORWARD = (
-    _encoder(
-        f"{_GROUP}/ffn_1/intermediate/dense", f"{_HF_GROUP}.ffn", "transformer/intermediate", _dense("H", "I")
-    ),
-    _encoder(
-        f"{_GROUP}/ffn_1/intermediate/output/dense",
-        f"{_HF_GROUP}.ffn_output",
-        "transformer/output",
-        _dense("I", "H"),
-    ),
-    _encoder(
-        f"{_GROUP}/LayerNorm_1",
-        f"{_HF_GROUP}.full_layer_layer_norm",
-        "transformer/output_layer_norm",
-        _norm("H"),
-    ),
+    _block("ffn_1/intermediate/dense", "ffn", "intermediate", _dense("H", "I")),
+    _block("ffn_1/intermediate/output/dense", "ffn_output", "output", _dense("I", "H")),
+    _block("LayerNorm_1", "full_layer_layer_norm", "output_layer_norm", _norm("H")),
 )
 POOLER = (_encoder("pooler/dense", "pooler", "pooler_transform", _dense("H", "H")),)
 MLM = (
@@ -233,35 +206,6 @@ def head_names(task: Mapping[str, Any]) -> list[Names]:
     """The names of the variables on top of the encoder, for a network of any shape."""
     size = sizes(AlbertConfig(), task)
     return [names for layer in heads(task) for names in _names(layer, size)]
-
-
-def whole_layers(config: AlbertConfig) -> AlbertConfig:
-    """The same network for formats whose layers share both blocks or none: "none" is a group a layer.
-
-    Raises:
-      ValueError: layers share one of the two blocks.
-    """
-    if config.sharing in ("attention", "ffn"):
-        raise InputError(f'sharing="{config.sharing}" has no form there: layers share both blocks or none')
-    if config.sharing == "all":
-        return config
-    return config.replace(sharing="all", num_hidden_groups=config.num_hidden_layers)
-
-
-def grouping_problems(config: AlbertConfig, group: Callable[[int, int, int], int]) -> list[str]:
-    """The layers that other code puts into another group, since it computes with fractions.
-
-    Args:
-      config: the network's shape, of whole layers.
-      group: the group of a layer there, from the layer's index, L and G.
-    """
-    layers, groups = config.num_hidden_layers, config.num_hidden_groups
-    return [
-        f"layer {layer} of {layers} would be in group {group(layer, layers, groups)} of {groups} there, by a "
-        f"rounding error, not in {layer * groups // layers}"
-        for layer in range(layers)
-        if group(layer, layers, groups) != layer * groups // layers
-    ]
 
 
 def sizes(config: AlbertConfig, task: Mapping[str, Any]) -> dict[str, int]:

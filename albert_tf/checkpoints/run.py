@@ -279,9 +279,7 @@ def stored_model(run_dir: PathLike, step: int | None = None) -> StoredModel:
     try:
         read = model_reader(run_dir, step, shapes)
     except DamagedCheckpoint as error:
-        others = [str(other) for other in checkpoint_steps(run_dir) if other != step]
-        remedy = f"--step takes another, of {', '.join(others)}" if others else "copy the run again"
-        raise DamagedCheckpoint(f"{error}: {remedy}") from error
+        raise DamagedCheckpoint(f"{error}: {_other_steps(run_dir, step) or 'copy the run again'}") from error
     return StoredModel(config, task, shapes, read)
 
 
@@ -297,12 +295,20 @@ def default_step(run: PathLike) -> int | None:
     return max(steps, default=None) if best is None else best
 
 
-def check_finite(model: Any, origin: str) -> None:
+def _other_steps(run: PathLike, step: int | None) -> str:
+    """What to do where the checkpoint of a step, as `load` takes it, is of no use; "" where it is alone."""
+    step = default_step(run) if step is None else step
+    others = [str(other) for other in checkpoint_steps(run) if other != step]
+    return f"--step takes another, of {', '.join(others)}" if others else ""
+
+
+def check_finite(model: Any, run: PathLike, step: int | None = None) -> None:
     """Refuses a model that answers nothing: what is handed on is used by people who do not see its training.
 
     Args:
       model: any with `variables`.
-      origin: where it is from, for the message.
+      run: the run directory that it is from.
+      step: of its checkpoint, as `load` takes it.
     Raises:
       ValueError: variables hold NaN or infinity; the message names all of them.
     """
@@ -312,7 +318,8 @@ def check_finite(model: Any, origin: str) -> None:
         if not np.isfinite(np.asarray(variable.read_value(), np.float32)).all()
     ]
     if names:
-        raise InputError(f"{origin}: NaN or infinity in {', '.join(names)}: --step takes an earlier step")
+        remedy = _other_steps(run, step) or "there is not another checkpoint: train again"
+        raise InputError(f"{run}: NaN or infinity in {', '.join(names)}: {remedy}")
 
 
 def read_config(run: PathLike) -> AlbertConfig:

@@ -6,8 +6,10 @@ import argparse
 import functools
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 
 from albert_tf.cli import analyse, convert, evaluate, finetune, predict, prepare, pretrain, vocab
+from albert_tf.files import check_place
 from albert_tf.startup import Command, OneLineParser, run_command
 
 COMMANDS = {
@@ -20,6 +22,9 @@ COMMANDS = {
     "convert": convert,
     "analyse": analyse,
 }
+
+# Of the commands whose --output can be one of the two only.
+OUTPUT_IS_FOLDER = {"vocab": False, "prepare": True, "pretrain": True, "finetune": True, "convert": True}
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -42,7 +47,14 @@ def _command(arguments: Sequence[str]) -> Command:
     if others and flags.command != "prepare":  # whose other flags are Beam's
         parser.error(f"unrecognized arguments: {shlex.join(others)}")
     flags.command_line = shlex.join(["albert-tf", *arguments])
-    return f"albert-tf {flags.command}", functools.partial(COMMANDS[flags.command].run, flags)
+    return f"albert-tf {flags.command}", functools.partial(_run, flags)
+
+
+def _run(flags: argparse.Namespace) -> None:
+    """Runs a command; what can be seen of its output to be wrong is, before TensorFlow is imported."""
+    if flags.command in OUTPUT_IS_FOLDER and flags.output is not None:
+        check_place(Path(flags.output), is_folder=OUTPUT_IS_FOLDER[flags.command])
+    COMMANDS[flags.command].run(flags)
 
 
 def command_line_parser() -> argparse.ArgumentParser:

@@ -19,13 +19,19 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "--to", dest="target", required=True, choices=["run", *WRITTEN_FORMATS], help="format of the output"
     )
     parser.add_argument(
-        "--input", required=True, help="checkpoint: a folder, a .tar.gz, or the weights' file"
+        "--input",
+        required=True,
+        help="checkpoint: a folder, a .tar.gz, the weights' file, or a name by which it is published: "
+        "albert_base_v2 and the like (google), albert/albert-base-v2 (huggingface), https://… (hub)",
     )
+    parser.add_argument("--revision", help="of a repository of Hugging Face: branch, tag or commit (main)")
     parser.add_argument("--output", required=True, help="directory to write; it must not exist")
     parser.add_argument("--vocabulary", help="SentencePiece model (the one beside the checkpoint)")
     parser.add_argument("--config", help="JSON file with the config (the one beside the checkpoint)")
     parser.add_argument("--partial", action="store_true", help="load the encoder only; say what is fresh")
-    parser.add_argument("--step", type=int, help="of a run's checkpoint (the newest)")
+    parser.add_argument(
+        "--step", type=int, help="of a run's checkpoint (the newest; of a fine-tuned run the best)"
+    )
 
 
 def run(flags: argparse.Namespace) -> None:
@@ -42,6 +48,7 @@ def run(flags: argparse.Namespace) -> None:
         partial=flags.partial,
         command=flags.command_line,
         step=flags.step,
+        revision=flags.revision,
     )
     for what, names in (("not read", done.unread), ("fresh", done.fresh)):
         for name in names:

@@ -36,7 +36,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--init_from",
         metavar="RUN",
-        help="run to take the weights from, or hub:DIR, the folder of a TF 2 encoder",
+        help="run to take the weights from, a published name, or hub:DIR, the folder of a TF 2 encoder",
     )
     parser.add_argument(
         "--config", help=f"a network of random weights: a JSON file, or one of {', '.join(PRESETS)}"

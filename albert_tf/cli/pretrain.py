@@ -39,7 +39,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     )
     field_flags(parser, PretrainingRecipe, default="the recipe's")
     parser.add_argument("--seed", type=int, default=0, help="of everything random (0)")
-    parser.add_argument("--init_from", metavar="RUN", help="run of the same widths to take the weights from")
+    parser.add_argument(
+        "--init_from",
+        metavar="RUN",
+        help="run of the same widths to take the weights from, or a published name",
+    )
     parser.add_argument(
         "--extend_positions", action="store_true", help="start further positions than RUN has at random"
     )

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import os
-import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,9 +12,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.choices import INPUT_FORMATS, OUTPUT_FORMATS
+from albert_tf.corpus.settings import PreparationSettings
+from albert_tf.corpus.whole_files import read_json, write_json
 from albert_tf.data.prepared import BYTES, EVAL, MOST_SHARDS, TRAIN, read_stats, shard_name, stats_path
 from albert_tf.errors import InputError, WorkFailed
+from albert_tf.records import defaults
 from albert_tf.text.vocabulary import Vocabulary
 
 _UNFINISHED = "unfinished"
@@ -47,26 +47,15 @@ class PreparationFailed(WorkFailed):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Preparation:
+class Preparation(PreparationSettings):
     """A corpus to prepare, in a form that travels to other machines.
 
     Args:
       files: path and size of each input file.
       output: the folder to write.
       model: the SentencePiece vocabulary, the content of its file.
-      input_format: "lines" (a sentence a line, blank lines between documents), "document_per_line" or
-        "jsonl".
-      text_field: of "jsonl", where the text is.
-      shards: number of training shards, at most MOST_SHARDS; a shard's tokens are held in memory.
-      eval_share: share of the documents, by hash, that goes into evaluation shards.
-      dedup: whether repeated documents are dropped.
-      seed: of the documents' order, and of examples.
       lowercase: as the vocabulary was trained.
       strip_accents: as the vocabulary was trained.
-      format: "documents", or "examples" with masks and pairs in them.
-      seq_length: of examples, tokens.
-      max_predictions: of examples, masked tokens at most; None for ceil(0.15 · seq_length).
-      dupe_factor: how many examples are made of the same training text; of evaluation text one.
     Raises:
       ValueError: a value is impossible.
     """
@@ -74,30 +63,13 @@ class Preparation:
     files: tuple[tuple[str, int], ...]
     output: str
     model: bytes = dataclasses.field(repr=False)
-    input_format: str = "lines"
-    text_field: str = "text"
-    shards: int = 16
-    eval_share: float = 0.0
-    dedup: bool = False
-    seed: int = 0
     lowercase: bool = True
     strip_accents: bool = True
-    format: str = "documents"
-    seq_length: int = 512
-    max_predictions: int | None = None
-    dupe_factor: int = 10
 
     def __post_init__(self) -> None:
-        for name, choices in (("input_format", INPUT_FORMATS), ("format", OUTPUT_FORMATS)):
-            if getattr(self, name) not in choices:
-                raise InputError(f"{name}={getattr(self, name)!r} is none of {', '.join(choices)}")
-        for name in ("shards", "dupe_factor"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name}={getattr(self, name)} must be at least 1")
+        super().__post_init__()
         if self.shards > MOST_SHARDS:
             raise InputError(f"shards={self.shards} must be at most {MOST_SHARDS}")
-        if not 0 <= self.eval_share < 1:
-            raise InputError(f"eval_share={self.eval_share} must be at least 0 and below 1")
 
     @functools.cached_property
     def vocabulary(self) -> Vocabulary:
@@ -156,12 +128,10 @@ def begin(plan: Preparation) -> str:
     """
     if tf.io.gfile.exists(plan.output) and not tf.io.gfile.isdir(plan.output):
         raise FileExistsError(f"{plan.output} is not a folder: name another --output")
-    settings = plan.settings()
-    fields = {field.name: field.default for field in dataclasses.fields(plan)}
-    defaults = {name: value for name, value in fields.items() if value is not dataclasses.MISSING}
+    settings, default = plan.settings(), defaults(Preparation)
     if tf.io.gfile.exists(stats_path(plan.output)):
         stats = read_stats(plan.output)
-        made_with = {**defaults, **stats["settings"]}
+        made_with = {**default, **stats["settings"]}
         differing = [
             f"{name} is {made_with.get(name)!r} there and {value!r} here"
             for name, value in settings.items()
@@ -180,7 +150,7 @@ def begin(plan: Preparation) -> str:
         return "has lost shards"
     path = plan.unfinished(_SETTINGS)
     there = read_json(path)
-    if there is not None and {**defaults, **there} == {**defaults, **settings}:
+    if there is not None and {**default, **there} == {**default, **settings}:
         return "goes on"
     if there is not None:
         for name in tf.io.gfile.listdir(plan.output):
@@ -271,34 +241,3 @@ def _without_documents(plan: Preparation, counts: Counter[str]) -> str:
         f"no documents in {named}, read with {form}: {', '.join(dropped) or 'no text in it'}; "
         "name other files or another format"
     )
-
-
-@contextmanager
-def whole_file(path: str, temporary_folder: str) -> Iterator[str]:
-    """A name to write under; the file gets its final name when the block ends well."""
-    temporary = os.path.join(temporary_folder, f"{uuid.uuid4().hex}.tmp")  # noqa: PTH118
-    try:
-        yield temporary
-        tf.io.gfile.rename(temporary, path, overwrite=True)
-    finally:
-        if tf.io.gfile.exists(temporary):
-            tf.io.gfile.remove(temporary)
-
-
-def write_json(path: str, value: Any) -> None:
-    """Writes a JSON file, whole or not at all."""
-    with whole_file(path, os.path.dirname(path)) as temporary, tf.io.gfile.GFile(temporary, "w") as file:  # noqa: PTH120
-        file.write(json.dumps(value, indent=2) + "\n")
-
-
-def read_json(path: str) -> Any:
-    """What is in a JSON file of unfinished work, None where there is none; ValueError where it is damaged."""
-    if not tf.io.gfile.exists(path):
-        return None
-    with tf.io.gfile.GFile(path, "rb") as file:
-        content = file.read()
-    try:
-        return json.loads(content)
-    except ValueError:
-        folder = os.path.dirname(path)  # noqa: PTH120
-        raise InputError(f"{path} is damaged: delete {folder} and type the same command again") from None

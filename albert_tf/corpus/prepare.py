@@ -7,27 +7,20 @@ spills. What a task has finished lies under its final name, so that a second sta
 
 from __future__ import annotations
 
-import contextlib
-import io
-import logging
 import os
 import re
-import shlex
-import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import apache_beam as beam
 import tensorflow as tf
-from absl import logging as absl_logging
+from absl import logging
 from apache_beam.io.filesystems import FileSystems
-from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.runners.runner import PipelineRunner, create_runner
-from apache_beam.transforms.environments import SubprocessSDKEnvironment
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.runner import PipelineRunner
 
 from albert_tf.corpus.beam_files import open_file, sized_files
 from albert_tf.corpus.plan import (
@@ -37,14 +30,14 @@ from albert_tf.corpus.plan import (
     finish,
     has_finished_tasks,
     nothing_left_of_a_failure,
-    read_json,
     shown,
 )
 from albert_tf.corpus.reading import FileSlice, check_beginning, file_slices
+from albert_tf.corpus.runners import pipeline_options, quiet_beam, runner_of
 from albert_tf.corpus.spills import write_shard, write_spill
 from albert_tf.corpus.stored_examples import example_maker
+from albert_tf.corpus.whole_files import read_json
 from albert_tf.data.prepared import read_stats
-from albert_tf.errors import InputError
 from albert_tf.text.raw.paths import QUESTIONS_AT_ONCE, Paths
 from albert_tf.text.vocabulary import Vocabulary
 from albert_tf.tokenizer_settings import TOKENIZER_DEFAULTS, resolved_settings
@@ -58,7 +51,7 @@ def prepare(
     output: str | os.PathLike,
     vocabulary: str | os.PathLike,
     beam_options: Sequence[str] = (),
-    report: Callable[[str], None] = absl_logging.info,
+    report: Callable[[str], None] = logging.info,
     **settings: Any,
 ) -> dict[str, Any]:
     """Tokenises text into a folder of shards that `pretraining_dataset` reads.
@@ -75,9 +68,8 @@ def prepare(
         work is done in this process, and with `--direct_running_mode=multi_processing --direct_num_workers=4`
         in several.
       report: what is told about the progress goes here, a line at a time.
-      **settings: of `Preparation`: input_format, text_field, shards, eval_share, dedup, seed, lowercase,
-        strip_accents, format, seq_length, max_predictions, dupe_factor. How text is normalised is, where not
-        given, as the vocabulary remembers it.
+      **settings: of `PreparationSettings`, and `lowercase` and `strip_accents`: where not given, as the
+        vocabulary remembers them.
     Returns:
       The content of stats.json.
     Raises:
@@ -86,7 +78,7 @@ def prepare(
       PreparationFailed: a task failed, for example on a damaged file, or the files hold no documents.
     """
     options = pipeline_options(beam_options)
-    runner = _runner(options)
+    runner = runner_of(options)
     FileSystems.set_options(options)  # the address of a Hadoop cluster is among them
     model = Vocabulary.from_file(vocabulary).model
     asked = {name: settings[name] for name in TOKENIZER_DEFAULTS if name in settings}
@@ -130,7 +122,7 @@ def _prepare(
     if state == "has lost shards":
         report(f"{plan.output} was finished, but has lost shards since: starts over")
     try:
-        with _quiet_beam(runner), _Reports(plan, report):
+        with quiet_beam(runner), _Reports(plan, report):
             _run(plan, options, runner)
     except Exception as error:
         goes_on = "; the same command goes on from what is done" if has_finished_tasks(plan) else ""
@@ -149,64 +141,6 @@ def _reason(error: Exception) -> str:
     """What has failed in a task: of a failure elsewhere Beam hands on the traceback, as text."""
     lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     return _ERROR_CLASS.sub("", lines[-1].strip().partition(" [while running ")[0])
-
-
-def pipeline_options(flags: Sequence[str]) -> PipelineOptions:
-    """Beam's options.
-
-    Raises:
-      ValueError: a value is impossible, or no part of Beam knows the flag, which Beam itself would pass over.
-    """
-    complaint = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(complaint):  # where Beam's parser lists all its flags before it
-            options = PipelineOptions(list(flags))
-            known = options.get_all_options()
-            given = options.get_all_options(retain_unknown_options=True)
-    except SystemExit:
-        raise InputError(complaint.getvalue().strip().rpartition("error: ")[2]) from None
-    if unknown := given.keys() - known.keys():
-        names = ", ".join(f"--{name}" for name in sorted(unknown))
-        raise InputError(f"{names}: neither a flag of prepare nor an option of Apache Beam")
-    workers = options.view_as(DirectOptions).direct_num_workers
-    if workers < 0:
-        raise InputError(f"direct_num_workers={workers} must be at least 0, which means one a core")
-    return options
-
-
-def _runner(options: PipelineOptions) -> PipelineRunner:
-    """The runner that options name; ValueError where there is none of that name."""
-    name = options.view_as(StandardOptions).runner
-    if name is None or name.lower() in (
-        "directrunner",
-        "direct",
-    ):  # whose own choice would be fetched from the net
-        direct = options.view_as(DirectOptions)
-        if direct.direct_running_mode != "multi_processing":
-            return FnApiRunner()
-        direct.direct_running_mode = "in_memory"  # else Beam starts workers of its own, which log
-        worker = f"{shlex.quote(sys.executable)} -m albert_tf.corpus.beam_worker"
-        return FnApiRunner(SubprocessSDKEnvironment.from_command_string(worker))
-    try:
-        return create_runner(name)
-    except (ValueError, ImportError, AttributeError) as error:
-        raise InputError(f"--runner {name}: {error}") from None
-
-
-@contextlib.contextmanager
-def _quiet_beam(runner: PipelineRunner) -> Iterator[None]:
-    """Keeps Beam's log back where this machine does the work: its errors are raised as well.
-
-    Of a cluster the log tells more than the error.
-    """
-    logger = logging.getLogger("apache_beam")
-    level = logger.level
-    if isinstance(runner, FnApiRunner):
-        logger.setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
 
 
 def _run(plan: Preparation, options: PipelineOptions, runner: PipelineRunner) -> None:

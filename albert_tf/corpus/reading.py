@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, NamedTuple
@@ -20,8 +19,7 @@ from albert_tf.text.raw.utf8 import GZIP_SUFFIX, Utf8Census
 SLICE_BYTES = 32 << 20
 _BYTES_AT_ONCE = 1 << 20
 _END_OF_DOCUMENT = b""
-# How a JSON object begins, with the name of its first field.
-_JSON_FIELD = re.compile(rb'\s*\{\s*"([^"\\]|\\.)*"\s*:')
+_JSON_LINES = "jsonl"
 
 
 class FileSlice(NamedTuple):
@@ -72,7 +70,7 @@ def read_slice(
     end = 1 << 62 if file_slice.file.endswith(GZIP_SUFFIX) else file_slice.end
     with decompressed(file_slice.file, stream) as opened:
         if file_slice.begin == 0:
-            check_is_text(opened.read(HEAD_BYTES), file_slice.file)
+            check_is_text(opened.read(HEAD_BYTES), file_slice.file, input_format == _JSON_LINES)
             opened.seek(0)
         census = Utf8Census()
         sentences = FORMATS[input_format](_lines(opened, file_slice.begin, census), end, text_field, counts)
@@ -90,16 +88,7 @@ def check_beginning(file: str, stream: IO[bytes], input_format: str) -> None:
       input_format: a key of FORMATS.
     """
     with decompressed(file, stream) as opened:
-        head = opened.read(HEAD_BYTES)
-    check_is_text(head, file)
-    lines = [line for line in head.splitlines() if line.strip()]
-    if len(head) == HEAD_BYTES and len(lines) > 1:
-        del lines[-1]  # of which the beginning may hold a part
-    if input_format != "jsonl" and lines and all(map(_JSON_FIELD.match, lines)):
-        raise InputError(
-            f"{file} holds JSON objects, one a line, which input_format={input_format} takes for text: "
-            "say --input_format jsonl, and by --text_field where in them the text is"
-        )
+        check_is_text(opened.read(HEAD_BYTES), file, input_format == _JSON_LINES)
 
 
 def _documents(sentences: Iterator[bytes], counts: Counter[str]) -> Iterator[Part]:
@@ -218,5 +207,5 @@ def _split(text: str) -> Iterator[bytes]:
 FORMATS: dict[str, Callable[..., Iterator[bytes]]] = {
     "lines": _blank_line_documents,
     "document_per_line": _line_documents,
-    "jsonl": _json_documents,
+    _JSON_LINES: _json_documents,
 }

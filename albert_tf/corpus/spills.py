@@ -16,9 +16,10 @@ from typing import IO, NamedTuple
 
 import tensorflow as tf
 
-from albert_tf.corpus.plan import Preparation, read_json, whole_file, write_json
+from albert_tf.corpus.plan import Preparation
 from albert_tf.corpus.reading import FileSlice, Part, read_slice
 from albert_tf.corpus.stored_examples import write_examples
+from albert_tf.corpus.whole_files import read_json, whole_file, write_json
 from albert_tf.data.documents import hash_bucket, in_hash_range
 from albert_tf.data.prepared import BYTES, EVAL, TRAIN, encode_document, shard_name
 from albert_tf.text.fast_tokenizer import FastPieceTokenizer

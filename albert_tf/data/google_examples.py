@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.data.tfrecords import serialised_example
 from albert_tf.errors import InputError
 from albert_tf.features import (
     MASK,
@@ -54,20 +55,9 @@ def encode_examples(
     columns_by_name = {google: batch[name] for name, google in GOOGLE_NAMES.items()}
     columns_by_name |= {TOKEN_BOUNDARY: boundary.astype(np.int32), LABELS: labels[:, np.newaxis]}
     real = np.flatnonzero(batch[MASK].any(axis=1))
-    return [_example({name: column[row] for name, column in columns_by_name.items()}) for row in real]
-
-
-def _example(values: Mapping[str, np.ndarray]) -> bytes:
-    """A tf.train.Example of integers and floats."""
-    features = {
-        name: tf.train.Feature(float_list=tf.train.FloatList(value=value.tolist()))
-        if value.dtype.kind == "f"
-        else tf.train.Feature(int64_list=tf.train.Int64List(value=value.tolist()))
-        for name, value in values.items()
-    }
-    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString(
-        deterministic=True
-    )
+    return [
+        serialised_example({name: column[row] for name, column in columns_by_name.items()}) for row in real
+    ]
 
 
 def check_example(

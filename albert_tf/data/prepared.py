@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.data.documents import Documents
+from albert_tf.data.tfrecords import serialised_example
 from albert_tf.errors import InputError
 from albert_tf.text.vocabulary import Vocabulary
 
@@ -38,14 +39,7 @@ def encode_document(tokens: Sequence[int], sentence_lengths: Sequence[int], buck
       sentence_lengths: tokens of each sentence.
       bucket: of `hash_bucket`.
     """
-    columns = {TOKENS: tokens, SENTENCE_LENGTHS: sentence_lengths, BUCKET: [bucket]}
-    features = {
-        name: tf.train.Feature(int64_list=tf.train.Int64List(value=column))
-        for name, column in columns.items()
-    }
-    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString(
-        deterministic=True
-    )
+    return serialised_example({TOKENS: tokens, SENTENCE_LENGTHS: sentence_lengths, BUCKET: [bucket]})
 
 
 def decode_documents(records: tf.Tensor) -> Documents:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
@@ -57,6 +58,19 @@ def naming_damaged_files() -> Iterator[None]:
         if found := re.search(rf"\[([^\n]*)\] \[{re.escape(_REMEDY)}\]", error.message):
             raise InputError(f"{found[1]} {_REMEDY}") from error
         raise
+
+
+def serialised_example(columns: Mapping[str, Sequence[int] | np.ndarray]) -> bytes:
+    """A tf.train.Example of integers and floats by name, always as the same bytes."""
+    features = {}
+    for name, column in columns.items():
+        array = np.asarray(column)
+        if array.dtype.kind == "f":
+            features[name] = tf.train.Feature(float_list=tf.train.FloatList(value=array.tolist()))
+        else:
+            features[name] = tf.train.Feature(int64_list=tf.train.Int64List(value=array.tolist()))
+    example = tf.train.Example(features=tf.train.Features(feature=features))
+    return example.SerializeToString(deterministic=True)
 
 
 def first_example(files: Sequence[str]) -> tf.train.Example:

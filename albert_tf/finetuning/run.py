@@ -27,9 +27,9 @@ from albert_tf.finetuning.predictions.outputs import Predicted
 from albert_tf.finetuning.recipes import FinetuningRecipe, QuestionSettings
 from albert_tf.finetuning.settings import ENCODER, Finetuning
 from albert_tf.finetuning.tasks import Task, set_figures
-from albert_tf.formats.start import Start, opened, start_of_run
 from albert_tf.model.memory import TRAINING, check_memory
 from albert_tf.optimization import create_optimizer
+from albert_tf.origins import Start, opened, start_of_run
 from albert_tf.records import flat
 from albert_tf.text import PieceTokenizer, Vocabulary
 from albert_tf.tokenizer_settings import resolved_settings

@@ -86,7 +86,7 @@ def read_trained(run: PathLike, step: int | None = None, asked: str | None = Non
     tokenizer = PieceTokenizer(Vocabulary.from_file(vocabulary), **read_tokenizer(run))
     step = default_step(run) if step is None else step
     model = load(run, step)
-    check_finite(model, os.fspath(run))
+    check_finite(model, run, step)
     return Trained(task, model, tokenizer, entries, step or 0)
 
 

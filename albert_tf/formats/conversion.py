@@ -36,9 +36,9 @@ from albert_tf.formats.locations import (
     safetensors_file,
     unpacked,
 )
+from albert_tf.formats.published import local_checkpoint
 from albert_tf.formats.rebuilt_vocabulary import FAST_TOKENIZER, with_rebuilt_vocabulary
 from albert_tf.formats.safetensors import open_safetensors
-from albert_tf.formats.tensor_bundle import open_bundle
 from albert_tf.formats.transfer import Source, compare, read_value
 from albert_tf.tokenizer_settings import TOKENIZER, remember_settings, resolved_settings
 
@@ -61,19 +61,22 @@ def convert(
     partial: bool = False,
     command: str = "",
     step: int | None = None,
+    revision: str | None = None,
 ) -> Conversion:
     """Writes a checkpoint of one format in another; nothing is written where it fails.
 
     Args:
       source: "google", "huggingface", "hub" or "run".
       target: "run"; or, from a run, "google" or "huggingface".
-      input: the folder or the .tar.gz that the checkpoint was published in, or the file with its weights.
+      input: the folder or the .tar.gz that the checkpoint was published in, or the file with its weights; or
+        its published name, as `local_checkpoint` has it.
       output: the folder to make.
       vocabulary: SentencePiece model; None takes the one beside the checkpoint, if there is one.
       config: JSON file with the config; None takes the one beside the checkpoint.
       partial: whether to take the encoder only, and start what it misses afresh.
       command: the command line, for recipe.json.
       step: of a run's checkpoint; None: that which `load` takes.
+      revision: of a repository of Hugging Face: branch, tag or commit; None: main.
     Returns:
       What was left out and made up, and where the vocabulary comes from.
     Raises:
@@ -81,6 +84,7 @@ def convert(
       FileExistsError: there is something at `output`.
       ValueError: the conversion is unknown, the checkpoint is damaged, holds NaN or does not fit its config
         or its vocabulary, or the target has no form for this network.
+      InputError, WorkFailed: as `local_checkpoint` does.
     """
     to_run = source in READERS and target == "run"
     if not to_run and not (source == "run" and target in WRITERS):
@@ -93,18 +97,23 @@ def convert(
         if path is not None and not Path(path).is_file():
             raise FileNotFoundError(f"{path} is not a file: the {what} is missing")
     if not to_run:
-        if partial or config is not None:
-            raise InputError("a run has a config and is converted whole: leave out config and partial")
+        if partial or config is not None or revision is not None:
+            raise InputError(
+                "a run has a config and is converted whole: leave out config, partial and revision"
+            )
         _write(WRITERS[target], Path(input), Path(output), vocabulary, step)
         return Conversion([], [])
     if step is not None:
         raise InputError(f"step={step} is of a run's checkpoint: leave it out")
-    with unpacked(Path(input)) as path, tempfile.TemporaryDirectory() as scratch:
+    checkpoint = local_checkpoint(input, source, revision)
+    with unpacked(checkpoint.path) as path, tempfile.TemporaryDirectory() as scratch:
         found = READERS[source](path, Path(config) if config else None, partial)
         found, told = _with_vocabulary(found, vocabulary, Path(scratch))
         model, done = _read(found, partial)
         recipe: dict[str, Any] = {"converted_from": source, "input": str(input), "command": command}
         recipe |= {"unread": done.unread, "fresh": done.fresh}
+        if checkpoint.commit:
+            recipe["commit"] = checkpoint.commit
         done = done._replace(vocabulary=told)
         recipe["versions"] = {name: metadata.version(name) for name in ("tensorflow", "tf_keras", "numpy")}
         save(model, output, found.vocabulary, tokenizer=found.tokenizer, recipe=recipe, task=found.task)
@@ -137,7 +146,7 @@ def _read(source: Source, partial: bool) -> tuple[Any, Conversion]:
 
 def _from_google(path: Path, config: Path | None, partial: bool) -> Source:
     prefix, folder = google_files(path)
-    tensors = open_bundle(prefix)
+    tensors = google.open_bundle(prefix)
     config = config or only(folder, "albert_config*.json", "assets/albert_config*.json")
     shape = AlbertConfig.from_json_file(config)
     return google.google_source(tensors, shape, partial, find_vocabulary(folder))
@@ -157,7 +166,7 @@ def _from_hub(path: Path, config: Path | None, partial: bool) -> Source:
         raise FileNotFoundError(f"{path} is not a module but holds some: name one of {modules}")
     beside = sorted((path / "assets").glob("albert_config*.json"))
     config = config or (beside[0] if beside else None)
-    tensors = open_bundle(path / "variables" / "variables")
+    tensors = google.open_bundle(path / "variables" / "variables")
     shape = AlbertConfig.from_json_file(config) if config else None
     source = hub_source(tensors, only(path, "saved_model.pb"), shape, partial, find_vocabulary(path))
     has_tokenizer = (path / "assets" / TOKENIZER).exists()  # what hub_export has written
@@ -194,7 +203,7 @@ def _write(writer: Writer, run: Path, output: Path, vocabulary: PathLike | None,
     """Writes a run in the format of another implementation."""
     step = default_step(run) if step is None else step
     model = load(run, step)
-    check_finite(model, str(run))
+    check_finite(model, run, step)
     pieces = Path(vocabulary) if vocabulary else vocabulary_path(run)
     if pieces is not None:
         check_run_vocabulary(run, pieces)

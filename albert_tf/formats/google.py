@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import glob
+import math
 import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
-from albert_tf.checkpoints.names import GOOGLE_SCOPE, grouping_problems, variable_names, whole_layers
+from albert_tf.checkpoints.names import GOOGLE_SCOPE, variable_names
 from albert_tf.checkpoints.run import task_of
+from albert_tf.checkpoints.tensor_bundle import READ_ERRORS, checkpoint_shapes, unreadable
 from albert_tf.config import GOOGLE_FILE, AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import write_json
+from albert_tf.formats.grouping import grouping_problems, whole_layers
 from albert_tf.formats.transfer import (
     Source,
     Tensors,
@@ -38,6 +43,38 @@ _OTHERS = {"/layer_shared/": "brightmart/albert_zh", "/encoder/layer_0/": "BERT"
 # What its configs say beside the fields that they share with ours.
 _HISTORICAL = {"net_structure_type": 0, "gap_size": 0, "num_memory_blocks": 0, "down_scale_factor": 1}
 _UNKNOWN = ("sharing", "layer_norm_eps", "project_embeddings")
+
+
+def open_bundle(prefix: Path) -> Tensors:
+    """What a TensorFlow checkpoint holds.
+
+    Args:
+      prefix: the checkpoint's path without `.index` and `.data-…`.
+    Returns:
+      Its tensors, under the names that they have there.
+    Raises:
+      FileNotFoundError: the checkpoint does not exist.
+      ValueError: it is damaged.
+    """
+    if not prefix.with_name(f"{prefix.name}.index").is_file():
+        raise FileNotFoundError(f"{prefix}.index is missing: no checkpoint there")
+    shapes = {name: tuple(shape) for name, shape in checkpoint_shapes(prefix).items()}
+    reader = tf.train.load_checkpoint(str(prefix))
+    types = reader.get_variable_to_dtype_map()
+    files = list(prefix.parent.glob(f"{glob.escape(prefix.name)}.data-*"))
+    needed = sum(types[name].size * math.prod(shape) for name, shape in shapes.items() if types[name].size)
+    # Without data names and shapes can still be compared.
+    if files and needed > sum(file.stat().st_size for file in files):
+        raise InputError(f"{prefix}: its .data file is cut off, the index lists {needed} bytes")
+    dtypes = {name: dtype.name for name, dtype in types.items()}
+
+    def read(name: str) -> np.ndarray:
+        try:
+            return reader.get_tensor(name)
+        except READ_ERRORS as error:
+            raise unreadable(prefix, error) from error
+
+    return Tensors(str(prefix), shapes, dtypes, read)
 
 
 def google_source(tensors: Tensors, config: AlbertConfig, partial: bool, vocabulary: Path | None) -> Source:

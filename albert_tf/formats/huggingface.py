@@ -8,17 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.checkpoints.names import (
-    HUGGING_FACE_SCOPE,
-    Names,
-    grouping_problems,
-    variable_names,
-    whole_layers,
-)
+from albert_tf.checkpoints.names import HUGGING_FACE_SCOPE, Names, variable_names
 from albert_tf.checkpoints.run import task_of
 from albert_tf.config import AlbertConfig
+from albert_tf.config_keys import HUGGING_FACE_ACTIVATIONS
 from albert_tf.errors import InputError
 from albert_tf.files import read_json, write_json
+from albert_tf.formats.grouping import grouping_problems, whole_layers
 from albert_tf.formats.safetensors import write_safetensors
 from albert_tf.formats.transfer import Prefix, Source, Tensors, Wanted, find_prefix, find_task
 
@@ -30,7 +26,8 @@ CONFIG, WEIGHTS, INDEX, VOCABULARY, TOKENIZER = (
     "tokenizer_config.json",
 )
 
-ACTIVATIONS = {"gelu": "gelu_new", "gelu_erf": "gelu", "relu": "relu", "tanh": "tanh", "linear": "linear"}
+# Of two names for the same the first one.
+ACTIVATIONS = {ours: theirs for theirs, ours in reversed(HUGGING_FACE_ACTIVATIONS.items())}
 ARCHITECTURES = {
     "encoder": "AlbertModel",
     "pretrainer": "AlbertForPreTraining",

@@ -47,7 +47,7 @@ def open_safetensors(path: Path) -> Tensors:
     shapes: dict[str, tuple[int, ...]] = {}
     dtypes: dict[str, str] = {}
     weight_map = None if path.suffix != ".json" else _weight_map(path)
-    for part in [path.name] if weight_map is None else sorted(set(weight_map.values())):
+    for part in [path.name] if weight_map is None else part_names(path):
         with _opened(path.with_name(part)) as file:
             names = set(file.keys())
             for name in names:
@@ -67,6 +67,11 @@ def open_safetensors(path: Path) -> Tensors:
             return file.get_tensor(name)
 
     return Tensors(str(path), shapes, dtypes, read)
+
+
+def part_names(index: Path) -> list[str]:
+    """The files that an index divides tensors among, all beside it; ValueError where it names none."""
+    return sorted(set(_weight_map(index).values()))
 
 
 @contextlib.contextmanager

@@ -66,7 +66,7 @@ def evaluate_run(
     model = load(run, step)
     if not isinstance(model, AlbertPretrainer):
         raise InputError(f"{run} holds no pre-training heads, it is of an {type(model).__name__}")
-    check_finite(model, os.fspath(run))
+    check_finite(model, run, step)
     vocabulary = vocabulary_path(run)
     if vocabulary is None:
         raise FileNotFoundError(f"{run} has no {VOCABULARY}: copy its vocabulary there")

@@ -18,6 +18,7 @@ from albert_tf.errors import InputError
 from albert_tf.files import read_json
 from albert_tf.model.memory import TRAINING, check_memory
 from albert_tf.optimization import create_optimizer
+from albert_tf.origins import published_run
 from albert_tf.pretraining.batches import held_out_batches, hold_out, training_feed
 from albert_tf.pretraining.objective import pretraining_figures, pretraining_objective
 from albert_tf.pretraining.settings import Pretraining, check_same_run
@@ -100,9 +101,10 @@ def _model(
     )
     if settings.init_from is None or going_on:
         return build()
-    check_same_text(settings.init_from, settings.vocabulary, settings.tokenizer)
+    origin = published_run(settings.init_from)
+    check_same_text(origin, settings.vocabulary, settings.tokenizer)
     growth = grown_from(
-        settings.init_from,
+        origin,
         config,
         settings.task,
         extend_positions=settings.extend_positions,

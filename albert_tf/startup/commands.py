@@ -49,8 +49,14 @@ class OneLineParser(argparse_flags.ArgumentParser):
     """A parser whose errors are one line, without the usage above it; absl's flags are not among its help.
 
     It takes no abbreviations: one of a command's flag could be one of absl's, too. Nor an empty value: an
-    empty path is the current folder, which whoever types an unset variable of the shell does not mean.
+    empty path is the current folder, which whoever types an unset variable of the shell does not mean. Where
+    flags are missing it names the unknown ones, too: one of them may be the missing one, mistyped.
+
+    Attributes:
+      hands_others_on: whether unknown flags are for another program, which says what is wrong with them.
     """
+
+    hands_others_on = False
 
     def __init__(self, **kwargs: Any):
         super().__init__(allow_abbrev=False, **kwargs)
@@ -58,10 +64,13 @@ class OneLineParser(argparse_flags.ArgumentParser):
             if "--helpfull" in action.option_strings:  # which lists them
                 action.help = argparse.SUPPRESS
 
-    def parse_known_args(self, *args: Any, **kwargs: Any) -> Any:
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """What argparse makes of a command line; a wrong flag of absl's or an empty value is an error."""
+        words = sys.argv[1:] if args is None else list(args)
+        names = (word.partition("=")[0] for word in words if word.startswith("--"))
+        self._unknown = [name for name in names if name not in self._option_string_actions]
         try:
-            found, others = super().parse_known_args(*args, **kwargs)
+            found, others = super().parse_known_args(args, namespace)
         except flags.Error as error:
             self.error(" ".join(str(error).split()))
         for action in self._actions:
@@ -72,6 +81,8 @@ class OneLineParser(argparse_flags.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Ends the program with status 2."""
+        if "are required" in message and self._unknown and not self.hands_others_on:
+            message += f"; unknown: {', '.join(self._unknown)}"
         self.exit(2, f"{self.prog}: {message} (--help lists the flags)\n")
 
 
@@ -83,6 +94,7 @@ def quiet_start() -> Iterator[None]:
     machine. They are shown only if the block raises.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # for what comes after
+    os.environ.setdefault("HF_HUB_VERBOSITY", "error")  # the same; its warnings surround the line of an error
     sys.stderr.flush()
     stderr = os.dup(2)
     with tempfile.TemporaryFile() as held_back:

@@ -7,6 +7,7 @@ the marks behind it, and with whatever else behind it may vanish, compose or cha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -44,10 +45,8 @@ ATTACHED = (
     (0xFFD2, 0xFFD7),
     (0xFFDA, 0xFFDC),
     (0xFFF0, 0xFFF8),
-    (
-        0xFFFD,
-        0xFFFD,
-    ),  # stands for bytes that are not UTF-8: those on both sides of a mark may form a character
+    # Stands for bytes that are not UTF-8: those on both sides of a mark may form a character.
+    (0xFFFD, 0xFFFD),
     (0x1BCA0, 0x1BCA3),
     (0x1D173, 0x1D17A),
     (0xE0000, 0xE0FFF),
@@ -176,12 +175,16 @@ def rows_of(splits: tf.Tensor) -> tf.Tensor:
 
 def _attached(codes: tf.Tensor) -> tf.Tensor:
     """Whether each code point belongs to the unit of the one before it, int32 [C] to bool [C]."""
-    bounds = np.array([bound for first, last in ATTACHED for bound in (first, last + 1)], np.int32)
-    inside = tf.searchsorted(bounds, codes, side="right") % 2 == 1
     characters = tf.raw_ops.UnicodeEncode(
         input_values=codes,
         input_splits=tf.range(tf.size(codes, tf.int64) + 1),
         output_encoding="UTF-8",
         errors="replace",
     )
-    return inside | tf.strings.regex_full_match(characters, r"\p{M}")
+    return in_ranges(codes, ATTACHED) | tf.strings.regex_full_match(characters, r"\p{M}")
+
+
+def in_ranges(codes: tf.Tensor, ranges: Sequence[tuple[int, int]]) -> tf.Tensor:
+    """Whether each code point is in one of ascending ranges, from first to last: int32 [C] to bool [C]."""
+    bounds = np.array([bound for first, last in ranges for bound in (first, last + 1)], np.int32)
+    return tf.searchsorted(bounds, codes, side="right") % 2 == 1

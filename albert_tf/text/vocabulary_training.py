@@ -14,7 +14,7 @@ import tensorflow as tf
 from absl import logging
 
 from albert_tf.errors import InputError
-from albert_tf.files import whole_file
+from albert_tf.files import check_place, whole_file
 from albert_tf.text.normalization import lost_marks, normalize
 from albert_tf.text.raw.checks import check_text_files
 from albert_tf.text.raw.long_lines import LONGEST_SENTENCE, bounded_lines
@@ -72,17 +72,12 @@ def train_vocabulary(
     for name, value in (("vocab_size", vocab_size), ("max_sentences", max_sentences)):
         if value > _MOST:
             raise InputError(f"{name}={value} must be at most {_MOST}")
+    output = Path(output)
+    check_place(output, is_folder=False)
+    _check_replaceable(output)
     files = input_files(inputs)
     check_text_files(files)
-    output = Path(output)
-    if output.is_dir():
-        raise IsADirectoryError(f"{output} is a folder; the vocabulary needs a file name")
-    _check_replaceable(output)
-    try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        reason = f"cannot be written ({error.strerror}): name another place"
-        raise OSError(error.errno, reason, os.fspath(output)) from None
+    output.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(output) as temporary:
         temporary.touch()  # an unwritable place shows now, not after an hour of training
         sentences = _sentences(files, lowercase, strip_accents, report)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
-from albert_tf.text.offsets import END, cut, rows_of
+from albert_tf.text.offsets import END, cut, in_ranges, rows_of
 
 # First and last code points of what Python's `str.isspace` calls a space, as a reader of columns does.
 SPACES = (
@@ -43,7 +42,7 @@ def words_of(text: tf.Tensor) -> Words:
     closed = text + END
     codes, starts = tf.strings.unicode_decode_with_offsets(closed, "UTF-8")  # [B, (characters)]
     rows, codes, starts = rows_of(codes.row_splits), codes.flat_values, starts.flat_values  # [C]
-    spaces = _is_space(codes)
+    spaces = in_ranges(codes, SPACES)
     # Each text ends with a space: where one begins is a change or a space, and never inside a word.
     changes = tf.concat([[True], (spaces[1:] != spaces[:-1]) | (rows[1:] != rows[:-1])], axis=0)
     heads = tf.where(changes[: tf.size(rows)])[:, 0]  # of words and of the spaces between, [P]
@@ -59,9 +58,3 @@ def words_of(text: tf.Tensor) -> Words:
     )
     places = (tf.cast(tf.boolean_mask(values, is_word), tf.int32) for values in (starts, ends))
     return Words(found, *(found.with_values(values) for values in places))
-
-
-def _is_space(codes: tf.Tensor) -> tf.Tensor:
-    """Whether each code point is a space, int32 [C] to bool [C]."""
-    bounds = np.array([bound for first, last in SPACES for bound in (first, last + 1)], np.int32)
-    return tf.searchsorted(bounds, codes, side="right") % 2 == 1

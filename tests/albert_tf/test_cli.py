@@ -141,6 +141,8 @@ def test_mistakes_are_one_line(tiny_corpus, tiny_vocabulary, config_file, tmp_pa
 
     text = tmp_path / "text.txt"
     text.write_text("The only copy of a corpus.\n")
+    json_lines = tmp_path / "web.jsonl"
+    json_lines.write_text('{"text": "A sentence."}\n' * 9)
 
     def pretrain(**changes):
         return pretraining(tiny_corpus, tiny_vocabulary, config_file, output, **changes)
@@ -154,6 +156,10 @@ def test_mistakes_are_one_line(tiny_corpus, tiny_vocabulary, config_file, tmp_pa
         (*vocab, "--vocab_size", 3 * 10**9): "vocab_size=3000000000 must be at most 1000000000",
         (*vocab, "--max_sentences", 10**18): f"max_sentences={10**18} must be at most 1000000000",
         ("vocab", "--input", empty, "--output", tmp_path / "x.model"): "no text",
+        ("vocab", "--input", json_lines, "--output", tmp_path / "x.model"): "web.jsonl holds JSON objects",
+        tuple(pretrain(train=json_lines)): "`albert-tf prepare --input_format jsonl",
+        (*pretrain(), "--output", text): "text.txt is not a folder: name another --output",
+        ("pretrain", "--trian", text): "--output; unknown: --trian (--help",
         ("vocab", "--input", text, "--output", text): "text.txt exists and is not a vocabulary",
         tuple(pretrain(config="albert_huge")): "albert_huge is neither a file nor one of albert_base_v1",
         tuple(pretrain(config=wrong_key)): "'hidden_sizes'",
@@ -218,15 +224,23 @@ __main__.main()
     assert (done.returncode, done.stderr) == (status, "")
 
 
-def test_help_and_mistakes_do_not_wait_for_tensorflow():
+def test_help_and_mistakes_do_not_wait_for_tensorflow(tmp_path):
     lines = [[], ["--help"], ["fly"], ["vocab", "--output", "x"], ["analyse", "parameters"]]
     lines += [[command, "--help"] for command in ("vocab", "prepare", "pretrain", "evaluate", "convert")]
+    (file := tmp_path / "file").touch()
+    occupied = ["--output", str(file)]
+    lines += [
+        ["vocab", "--input", "x", "--output", str(tmp_path)],
+        ["prepare", "--input", "x", "--vocabulary", "x", *occupied],
+        ["pretrain", "--config", "albert_base_v2", "--train", "x", "--vocabulary", "x", *occupied],
+        ["convert", "--from", "google", "--to", "run", "--input", "x", *occupied],
+    ]
     code = f"""
 import contextlib, sys, time
 import albert_tf.__main__, albert_tf.cli, hub_export.__main__, hub_export.check.__main__
 for main, lines in (
     (lambda line: sys.exit(albert_tf.cli.run(line)), {lines}),
-    (hub_export.__main__.main, [["--help"], []]),
+    (hub_export.__main__.main, [["--help"], [], ["--run", "x", *{occupied}]]),
     (hub_export.check.__main__.main, [["--help"], []]),
 ):
     for line in lines:
@@ -239,6 +253,8 @@ assert time.process_time() < 1, time.process_time()
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("usage: ") == 8
+    assert done.stderr.count("file is not a folder: name another --output\n") == 4
+    assert done.stderr.count("is a folder: name a file\n") == 1
 
 
 def test_the_commands_of_the_readme_are_understood():
@@ -246,7 +262,7 @@ def test_the_commands_of_the_readme_are_understood():
     lines = re.findall(r"^    albert-tf ([^#\n]+)", text, re.MULTILINE)
     parser = cli.command_line_parser()
     commands = {parser.parse_args(shlex.split(line)).command for line in lines if "..." not in line}
-    assert commands == {"vocab", "prepare", "pretrain", "evaluate", "convert", "analyse"}
+    assert commands == set(cli.COMMANDS)
     strategies = {
         flags.strategy
         for flags in (

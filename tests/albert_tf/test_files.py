@@ -3,12 +3,14 @@
 import errno
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import tensorflow as tf
 
-from albert_tf.files import new_directory, write_file, writing
+from albert_tf.files import check_place, new_directory, write_file, writing
 from tests.full_disk import no_file_beyond
 
 
@@ -45,6 +47,52 @@ def test_an_empty_folder_is_kept(tmp_path, kind):
     assert path.stat().st_ino == number
     assert (path / "inner" / "file").read_text() == "content"
     assert [name for name in names(path) if not name.endswith("-0")] == ["inner"]
+
+
+def killed(folder, code):
+    """What a process leaves that is killed in the middle of this, and of no other."""
+    code = f"import os\nfrom pathlib import Path\nfrom albert_tf.files import *\n{code}"
+    done = subprocess.run([sys.executable, "-c", f"{code} os.kill(os.getpid(), 9)"], cwd=folder, check=False)
+    assert done.returncode == -9
+    return names(folder)
+
+
+def test_what_a_killed_process_has_left_goes_at_the_next_start(tmp_path):
+    (left,) = killed(tmp_path, "with whole_file(Path('file')) as path: path.write_text('half');")
+    running = tmp_path / left.replace(left.rpartition("-")[2], str(os.getppid()))
+    elsewhere = tmp_path / left.replace("writing-", "writing-elsewhere-")
+    others = tmp_path / left.replace(".file.", ".file2.")
+    for path in (running, elsewhere, others):
+        path.touch()
+    write_file(tmp_path / "file", "whole")
+    assert names(tmp_path) == sorted(["file", running.name, elsewhere.name, others.name])
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_folder_that_a_killed_process_has_left_goes_at_the_next_start(is_there, tmp_path):
+    folder = tmp_path / "run"
+    if is_there:
+        folder.mkdir()
+    killed(tmp_path, "with new_directory(Path('run')) as path: (path / 'inner').mkdir();")
+    assert len(list(tmp_path.rglob(".run.writing-*"))) == 1
+    with new_directory(folder) as new:
+        fill(new)
+    assert names(tmp_path) == ["run"] and names(folder) == ["inner"]
+
+
+def test_places_where_nothing_can_be_written(tmp_path):
+    file = tmp_path / "file"
+    file.touch()
+    for is_folder in (False, True):
+        check_place(tmp_path / "new" / "place", is_folder=is_folder)
+        with pytest.raises(NotADirectoryError, match=r"cannot be written .*file is not a folder.*: .*place'"):
+            check_place(file / "new" / "place", is_folder=is_folder)
+    check_place(file, is_folder=False)
+    check_place(tmp_path, is_folder=True)
+    with pytest.raises(IsADirectoryError, match="is a folder: name a file"):
+        check_place(tmp_path, is_folder=False)
+    with pytest.raises(FileExistsError, match="file is not a folder: name another --output"):
+        check_place(file, is_folder=True)
 
 
 @pytest.mark.parametrize("empty", [False, True])

@@ -48,7 +48,7 @@ def test_export_replaces_whole_folders_and_keeps_the_vocabularys_case(small_run,
     for folder in ("encoder", "preprocessor"):
         (tmp_path / folder / "saved_model.pb").touch()
     main(["--run", str(small_run), "--output", str(tmp_path), "--seq_length", "16", "--version", "3"])
-    assert names(tmp_path) == ["encoder", "preprocessor", "serving"]
+    assert names(tmp_path) == ["README.md", "encoder", "preprocessor", "serving"]
     assert names(tmp_path / "serving") == ["3"]
     assert names(tmp_path / "encoder") == ["assets", "fingerprint.pb", "saved_model.pb", "variables"]
     assert "stale" not in names(tmp_path / "preprocessor")
@@ -80,7 +80,7 @@ def test_a_run_without_vocabulary_gives_an_encoder_only(bare_run, tmp_path):
     assert not (tmp_path / "out").exists()
     written = export(bare_run, tmp_path / "out", encoder_only=True, check=False)
     assert written == [tmp_path / "out/encoder"]
-    assert names(tmp_path / "out") == ["encoder"]
+    assert names(tmp_path / "out") == ["README.md", "encoder"]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -88,8 +88,14 @@ def test_weights_that_are_not_finite_are_named(small_run, tmp_path, dtype):
     model = albert_tf.load(small_run)
     model.variables[-1].assign(np.full(model.variables[-1].shape, np.nan))
     albert_tf.save(model, tmp_path / "run")
-    with pytest.raises(ValueError, match="run: NaN or infinity in pooler/dense/bias: --step"):
+    message = "run: NaN or infinity in pooler/dense/bias: {}$"
+    with pytest.raises(ValueError, match=message.format("there is not another checkpoint: train again")):
         export(tmp_path / "run", tmp_path / "out", encoder_only=True, dtype=dtype)
+    for step in (3, 5):
+        albert_tf.save(model, tmp_path / "run", step=step)
+    for step, others in ((None, "0, 3"), (3, "0, 5")):
+        with pytest.raises(ValueError, match=message.format(f"--step takes another, of {others}")):
+            export(tmp_path / "run", tmp_path / "out", encoder_only=True, dtype=dtype, step=step)
     assert names(tmp_path) == ["run"]
 
 

@@ -3,6 +3,7 @@
 The servers do what TF Serving's documentation says of its interfaces; TF Serving itself is not run here.
 """
 
+import contextlib
 import importlib.util
 import json
 import socket
@@ -12,6 +13,7 @@ import threading
 from concurrent import futures
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import grpc
 import numpy as np
@@ -20,6 +22,10 @@ import tensorflow as tf
 from google.protobuf import text_format
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
+
+import albert_tf
+from hub_export.serving import Served, serving_signatures
+from tests.tiny import TINY
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples/serving"
 TEXTS = ["The old clock", "A stone [MASK]", "[MASK] and [MASK]"]
@@ -59,8 +65,8 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         return response
 
 
-@pytest.fixture(scope="module")
-def address(serving):
+@contextlib.contextmanager
+def grpc_server(serving):
     server = grpc.server(futures.ThreadPoolExecutor(2))
     prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(PredictionService(serving), server)
     port = server.add_insecure_port("localhost:0")
@@ -70,13 +76,19 @@ def address(serving):
 
 
 @pytest.fixture(scope="module")
+def address(serving):
+    with grpc_server(serving) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
 def channel(address):
     with grpc_client.connect(address) as channel:
         yield channel
 
 
-@pytest.fixture(scope="module")
-def url(serving):
+@contextlib.contextmanager
+def rest_server(serving):
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
             asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -101,6 +113,12 @@ def url(serving):
     yield f"http://localhost:{server.server_port}"
     server.shutdown()
     server.server_close()
+
+
+@pytest.fixture(scope="module")
+def url(serving):
+    with rest_server(serving) as url:
+        yield url
 
 
 def to_json(tensor):
@@ -224,6 +242,22 @@ def test_serving_clients_ask_any_signature(address, url, capsys):
         lines = capsys.readouterr().out.splitlines()
         assert lines[::2] == ["The old clock | A stone [MASK]", "A stone [MASK] | [MASK] and [MASK]"]
         assert [line[:14] for line in lines[1::2]] == ["  32 numbers: "] * 2
+
+
+def test_serving_clients_print_the_answers_of_a_fine_tuned_model(tiny_tokenizer, capsys):
+    model = albert_tf.AlbertClassifier(TINY, num_labels=3)
+    labels = ["schlecht", "so là là", "gut"]
+    served = Served(model, tiny_tokenizer.tokenize, 24, {"labels": labels})
+    functions = {name: signature.function for name, signature in serving_signatures(served).items()}
+    fine_tuned = SimpleNamespace(signatures=functions)
+    scores = functions["serving_default"](text=tf.constant(TEXTS[:1]))["scores"].numpy()[0]
+    shares = ", ".join(f"{label} {score:.1%}" for label, score in zip(labels, scores, strict=True))
+    best = scores.argmax()
+    expected = [TEXTS[0], f"  label: {labels[best]}", f"  score: {scores[best]:.3f}", f"  {shares}"]
+    with grpc_server(fine_tuned) as address, rest_server(fine_tuned) as url:
+        for client, where in ((grpc_client, address), (rest_client, url)):
+            run(client, "--address", where, TEXTS[0])
+            assert sorted(capsys.readouterr().out.splitlines()) == sorted(expected)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
+LONGEST_LINE = 110
 RULES = ("py_binary", "py_library", "py_tests")
 
 
@@ -137,8 +138,10 @@ def write_deps(build: Path, call: ast.Call, deps: list[str]) -> None:
     """Replaces the deps of one target in a BUILD file, in the style of Bazel's formatter."""
     lines = build.read_text("utf-8").splitlines()
     text = ["    deps = [", *(f'        "{label}",' for label in deps), "    ],"]
-    if len(deps) < 2:
-        text = [f'    deps = ["{label}"],' for label in deps]
+    quoted = [f'"{label}"' for label in deps]
+    line = f"    deps = [{', '.join(quoted)}],"
+    if len(line) <= LONGEST_LINE:
+        text = [line] if deps else []
     old = next((word.value for word in call.keywords if word.arg == "deps"), None)
     begin, end = (old.lineno - 1, old.end_lineno) if old else (call.end_lineno - 1, call.end_lineno - 1)
     build.write_text("\n".join([*lines[:begin], *text, *lines[end:]]) + "\n", "utf-8")

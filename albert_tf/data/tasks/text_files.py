@@ -11,6 +11,8 @@ import tensorflow as tf
 
 from albert_tf.data.tasks.records import shown
 from albert_tf.errors import InputError
+from albert_tf.text.raw.checks import HEAD_BYTES
+from albert_tf.text.raw.utf8 import conversion, other_encoding
 
 
 def read_text(file: str | os.PathLike) -> str:
@@ -29,11 +31,15 @@ def read_text(file: str | os.PathLike) -> str:
         raise InputError(f"{file} is a folder: name a file in it")
     with tf.io.gfile.GFile(file, "rb") as opened:
         content = opened.read()
+    if encoding := other_encoding(content[:HEAD_BYTES]):
+        command = conversion(file, encoding)
+        raise InputError(f"{file}:1: not UTF-8 but {encoding}: convert the file (`{command}`)")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise InputError(f"{file}:{line}: not UTF-8: convert the file (`iconv -t UTF-8`)") from None
+        command = conversion(file, "ENCODING")
+        raise InputError(f"{file}:{line}: not UTF-8: convert the file (`{command}`)") from None
     if not text.strip():
         raise InputError(f"{file} is empty")
     return text

@@ -14,13 +14,15 @@ from typing import IO, cast
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.text.raw.utf8 import GZIP_SUFFIX, Utf8Census, conversion, encoding_of_mark
+from albert_tf.text.raw.utf8 import GZIP_SUFFIX, Utf8Census, conversion, other_encoding
 
 HEAD_BYTES = 4096
 _LEAST_BYTES = 512  # of which to judge
 _MOST_UNREADABLE = 0.2  # of how a file begins, control characters and what is not UTF-8
 _MOST_CONTROL = 0.05  # the same of control characters alone, which no encoding of text has
 _CONTROL = re.compile("[\0-\x08\x0e-\x1f\x7f]")
+# How a JSON object begins, perhaps behind a byte order mark, with the name of its first field.
+_JSON_FIELD = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*"([^"\\]|\\.)*"\s*:')
 _BYTES_AT_ONCE = 1 << 20
 _SAMPLES = 32
 _SAMPLE_BYTES = 1 << 14
@@ -41,8 +43,8 @@ def check_text_files(files: Iterable[str]) -> None:
     Args:
       files: on any filesystem that TensorFlow reads.
     Raises:
-      ValueError: a file is not text, more than a trace of it is not UTF-8, or a compressed one is damaged,
-        cut off or not compressed.
+      ValueError: a file is not text or holds JSON objects, more than a trace of it is not UTF-8, or a
+        compressed one is damaged, cut off or not compressed.
     """
     with ThreadPoolExecutor(2) as pool:
         for _ in pool.map(_check, files):
@@ -105,7 +107,7 @@ def decompressed(file: str, stored: IO[bytes]) -> Iterator[IO[bytes]]:
         ) from None
 
 
-def check_is_text(head: bytes, file: str) -> None:
+def check_is_text(head: bytes, file: str, is_json: bool = False) -> None:
     """ValueError if a file does not begin like text; of a very short beginning anything is taken.
 
     Some NULs and the like are found in every large corpus and do no harm. What is in another encoding but
@@ -114,8 +116,10 @@ def check_is_text(head: bytes, file: str) -> None:
     Args:
       head: its first HEAD_BYTES bytes.
       file: its name.
+      is_json: whether JSON objects, one a line, are what is meant; else they are refused: their braces and
+        names of fields would be learned.
     """
-    if encoding := encoding_of_mark(head):
+    if encoding := other_encoding(head):
         raise InputError(
             f"{file} is not text in UTF-8 but in {encoding}, from line 1: convert it "
             f"(`{conversion(file, encoding)}`), or leave it out"
@@ -128,3 +132,17 @@ def check_is_text(head: bytes, file: str) -> None:
             f"{file} is not text in UTF-8: {unreadable:.0%} of how it begins is control characters or not "
             f"UTF-8: unpack it, convert it (`{conversion(file, 'ENCODING')}`), or leave it out"
         )
+    if not is_json and _begins_like_json_lines(head):
+        raise InputError(
+            f"{file} holds JSON objects, one a line, not text: `albert-tf prepare --input_format jsonl "
+            "--text_field FIELD` reads them; for `albert-tf vocab`, "
+            "`jq -r '.FIELD, \"\"'` takes their text out"
+        )
+
+
+def _begins_like_json_lines(head: bytes) -> bool:
+    """Whether all lines at the beginning of a file begin like JSON objects."""
+    lines = [line for line in head.splitlines() if line.strip()]
+    if len(head) == HEAD_BYTES and len(lines) > 1:
+        del lines[-1]  # of which the beginning may hold a part
+    return bool(lines) and all(map(_JSON_FIELD.match, lines))

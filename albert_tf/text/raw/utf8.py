@@ -21,6 +21,8 @@ _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF16_LE: "UTF-16",
     codecs.BOM_UTF16_BE: "UTF-16",
 }
+_LEAST_NULS = 8
+_SHARE_OF_NULS = 0.08  # of every other byte: a seventh of a Russian text is spaces
 
 
 class Utf8Census:
@@ -91,6 +93,16 @@ def conversion(file: str, encoding: str, flags: str = "") -> str:
     return f"{iconv} {there} > {new}" if name == file else f"gunzip -c {there} | {iconv} | gzip > {new}"
 
 
-def encoding_of_mark(head: bytes) -> str | None:
-    """The encoding that a byte order mark at the beginning of a text names, UTF-8 left out."""
-    return next((name for mark, name in _BYTE_ORDER_MARKS.items() if head.startswith(mark)), None)
+def other_encoding(head: bytes) -> str | None:
+    """The encoding, not UTF-8, that the beginning of a text shows; None where it shows none.
+
+    A byte order mark names it. UTF-16 without one is told by its spaces, line feeds and, in Western
+    languages, letters: one of the two bytes of each is NUL, always the same.
+    """
+    for mark, name in _BYTE_ORDER_MARKS.items():
+        if head.startswith(mark):
+            return name
+    nuls = {name: head[place::2].count(0) for name, place in (("UTF-16BE", 0), ("UTF-16LE", 1))}
+    rarer, likelier = sorted(nuls, key=nuls.__getitem__)
+    least = max(_LEAST_NULS, _SHARE_OF_NULS * len(head) / 2)
+    return likelier if nuls[likelier] >= least and nuls[rarer] <= nuls[likelier] / 4 else None

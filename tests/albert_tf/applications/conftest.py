@@ -9,7 +9,7 @@ import tensorflow as tf
 import albert_tf
 from albert_tf.text import PieceTokenizer, Vocabulary
 from hub_export.export import _save_serving
-from hub_export.serving import Served
+from hub_export.serving import Served, serving_signatures
 from tests.tiny import DOCUMENTS, TINY
 
 SMALL = TINY.replace(num_hidden_layers=1)
@@ -58,7 +58,8 @@ def made(piece_tokenizer, tiny_vocabulary, tmp_path_factory):
             for number, variable in enumerate(model.variables):
                 variable.assign_add(tf.random.stateless_normal(variable.shape, seed=[number, 2], stddev=0.2))
             albert_tf.save(model, folder / "run", vocabulary=tiny_vocabulary, task=task)
-            _save_serving(Served(model, piece_tokenizer, task["seq_length"], task), folder / "serving/1")
+            served = Served(model, piece_tokenizer, task["seq_length"], task)
+            _save_serving(served, serving_signatures(served), folder / "serving/1")
             there[kind] = Made(model, folder / "run", folder / "serving")
         return there[kind]
 

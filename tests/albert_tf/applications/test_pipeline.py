@@ -303,7 +303,9 @@ def test_more_than_there_is(made, asked):
 
 
 def test_what_is_not_a_source(made, tmp_path, tiny_vocabulary):
-    with pytest.raises(InputError, match=r"source='none' is not a run directory: .* nor an exported serving"):
+    with pytest.raises(InputError, match=r"source='.*' is not a run directory: .* nor an exported serving"):
+        albert_tf.pipeline(tmp_path)
+    with pytest.raises(InputError, match="source='none': none is neither a path here nor a published name"):
         albert_tf.pipeline("none")
     with pytest.raises(InputError, match="task='tag' is none of fill_mask, classification"):
         albert_tf.pipeline("none", "tag")

@@ -10,7 +10,7 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.trained import read_trained
 from hub_export.encoder import encoder_module
 from hub_export.export import _save_module, _save_serving
-from hub_export.serving import Served
+from hub_export.serving import Served, serving_signatures
 from tests.albert_tf.applications.conftest import SMALL
 from tests.tiny import DOCUMENTS
 
@@ -177,7 +177,8 @@ def test_as_a_run(fresh, piece_tokenizer, tmp_path):
     task = trained.entries
     assert (task["task"], task["labels"], task["seq_length"]) == ("classification", NAMES, 64)
     assert (tmp_path / "run/spiece.model").read_bytes() == piece_tokenizer.vocabulary.model
-    _save_serving(Served(trained.model, trained.tokenizer, 64, task), tmp_path / "serving/1")
+    served = Served(trained.model, trained.tokenizer, 64, task)
+    _save_serving(served, serving_signatures(served), tmp_path / "serving/1")
     for source in ("run", "serving"):
         found = albert_tf.pipeline(tmp_path / source)(TEXTS)
         assert [x["label"] for x in found] == [NAMES[row.argmax()] for row in scores]
@@ -269,10 +270,12 @@ def test_what_does_not_fit(made, fresh, classifier, tmp_path):
     ):
         build(run)
     with pytest.raises(
-        InputError, match=r"run='none' is not a run directory: that has config\.json and task"
+        InputError, match=r"run='.*' is not a run directory: that has config\.json and task\.json"
     ):
-        build("none", num_labels=2)
-    with pytest.raises(InputError, match="name='albert-none' is not a run directory"):
+        build(tmp_path, num_labels=2)
+    with pytest.raises(
+        InputError, match="name='albert-none': albert-none is neither a path here nor a published"
+    ):
         albert_tf.TextClassifier.from_pretrained("albert-none", num_labels=2)
     with pytest.raises(InputError, match=r"labels=\['a', 'a'\] must be 2 different names"):
         build(run, labels=["a", "a"])

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import albert_tf
 from albert_tf.checkpoints import task_of
-from albert_tf.checkpoints.names import hub_letters, variable_names, whole_layers
+from albert_tf.checkpoints.names import hub_letters, variable_names
 from albert_tf.formats.safetensors import open_safetensors
 from tests.tiny import TINY
 
@@ -123,14 +123,3 @@ def test_names_contain_googles_block_scope():
         if name.ours.startswith("encoder/transformer")
     }
     assert blocks == {f"group_{group}/inner_group_{inner}" for group in range(3) for inner in range(2)}
-
-
-def test_whole_layers():
-    unshared = CONFIGS["none"]
-    grouped = whole_layers(unshared)
-    assert (grouped.sharing, grouped.num_hidden_groups) == ("all", 3)
-    assert variable_names(grouped, {"model": "encoder"}) == variable_names(unshared, {"model": "encoder"})
-    assert whole_layers(CONFIGS["groups"]) == CONFIGS["groups"]
-    for sharing in ("attention", "ffn"):
-        with pytest.raises(ValueError, match=f'sharing="{sharing}" has no form there'):
-            whole_layers(CONFIGS[sharing])

@@ -186,7 +186,7 @@ def test_files_that_are_missing_or_in_the_way(folder, tmp_path):
 
 
 def test_a_run_is_converted_whole(run, tmp_path):
-    for arguments in ({"partial": True}, {"config": run / "config.json"}):
+    for arguments in ({"partial": True}, {"config": run / "config.json"}, {"revision": "main"}):
         with pytest.raises(ValueError, match="a run has a config and is converted whole"):
             convert("run", "google", run, tmp_path / "google", **arguments)
     assert list(tmp_path.iterdir()) == []

@@ -83,6 +83,38 @@ def test_only_the_beginning_is_looked_at_for_control_characters():
         check_is_text(b"a" * 411 + b"\0" * 104, "text.txt")
 
 
+@pytest.mark.parametrize("suffix", ["txt", "jsonl", "gz"])
+def test_json_lines_are_refused_with_what_reads_them(suffix, tmp_path):
+    lines = '{"text": "Ein Wörterbuch."}\n\n{"title": "x", "text": "словарь"}\n'.encode()
+    for content in (lines, b"\xef\xbb\xbf" + lines, lines * 1000):
+        stored = gzip.compress(content) if suffix == "gz" else content
+        with pytest.raises(
+            ValueError, match=rf"web\.{suffix} holds JSON objects.*`albert-tf prepare --input_format jsonl"
+        ):
+            check(tmp_path / f"web.{suffix}", stored)
+
+
+def test_json_among_text_is_text(tmp_path):
+    check(tmp_path / "text.txt", b'{"text": "a"}\nThis is how a line of JSON looks.\n')
+    check(tmp_path / "text.txt", b'{\n  "text": "a"\n}\n')
+
+
+WESTERN, RUSSIAN = "Ein Wörterbuch und ein Atlas.\n" * 9, "Что это, словарь или атлас?\n" * 9
+
+
+@pytest.mark.parametrize("text", [WESTERN, RUSSIAN, RUSSIAN * 100], ids=["western", "russian", "long"])
+@pytest.mark.parametrize("encoding", ["UTF-16LE", "UTF-16BE"])
+def test_utf_16_without_a_byte_order_mark_is_named(text, encoding, tmp_path):
+    command = rf"`iconv -f {encoding} -t UTF-8 .*text\.txt > .*utf8\.txt`"
+    with pytest.raises(ValueError, match=rf"text\.txt is not .* but in {encoding}, .*convert it \({command}"):
+        check(tmp_path / "text.txt", text.encode(encoding))
+
+
+def test_text_with_nuls_in_it_is_not_utf_16(tmp_path):
+    for content in (b"a\0b\0c\0", b"abc\0" * 10 + TEXT, TEXT.replace(b"\n", b"\0\n"), b"\0" * 511):
+        check(tmp_path / "text.txt", content)
+
+
 @pytest.mark.parametrize("cut", [1, 8, 9, 100])
 def test_compressed_file_that_is_cut_off(cut, tmp_path):
     with pytest.raises(

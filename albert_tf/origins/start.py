@@ -1,13 +1,16 @@
-"""Where the weights of a new model begin: a run directory, or a module of TF Hub that is made one for it."""
+"""Where the weights of a new model begin: a run, a checkpoint by its published name, a module of TF Hub."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import tempfile
+import urllib.parse
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
+
+from absl import logging
 
 from albert_tf.checkpoints.run import (
     VOCABULARY,
@@ -18,7 +21,10 @@ from albert_tf.checkpoints.run import (
 )
 from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import AlbertConfig
+from albert_tf.downloads import cache_folder
 from albert_tf.errors import InputError
+from albert_tf.formats.conversion import convert
+from albert_tf.formats.published import local_checkpoint, publisher_of
 
 PathLike = str | os.PathLike[str]
 
@@ -48,7 +54,7 @@ def opened(
     """What is to be begun with; it is there as long as the block runs.
 
     Args:
-      origin: a run directory, or "hub:" and the folder of a TF 2 encoder.
+      origin: a run directory, what `published_run` knows, or "hub:" and the folder of a TF 2 encoder.
       vocabulary: SentencePiece model, where it comes without one.
       tokenizer: what it must have been trained with, as far as somebody says.
     Raises:
@@ -57,10 +63,8 @@ def opened(
     """
     origin = os.fspath(origin)
     if not origin.startswith(HUB):
-        yield start_of_run(origin, vocabulary, tokenizer)
+        yield start_of_run(published_run(origin), vocabulary, tokenizer, origin)
         return
-    from albert_tf.formats.conversion import convert  # here, so that not all wait for other people's formats
-
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         convert("hub", "run", origin.removeprefix(HUB), run, vocabulary=vocabulary)
@@ -97,3 +101,39 @@ def start_of_run(
     if differing:
         raise InputError(f"{origin} was trained with {there}, not with {differing}: leave that out")
     return Start(config, found, there, Path(run))
+
+
+def published_run(name: str | os.PathLike[str], revision: str | None = None) -> Path:
+    """The run directory at a path, or that of a published checkpoint, which is made once.
+
+    It is kept in the cache, under ALBERT_TF_CACHE or ~/.cache/albert_tf; a repository's, by commit.
+
+    Args:
+      name: a path; or one of Google's archives ("albert_base_v2"), a repository of Hugging Face
+        ("albert/albert-base-v2"), a handle of TF Hub ("https://…"). Whatever exists here is a path.
+      revision: of a repository of Hugging Face: branch, tag or commit.
+    Returns:
+      The path itself, or that of the run.
+    Raises:
+      InputError: there is nothing of this name, it needs a token, or its weights do not fit its config.
+      WorkFailed: it cannot be downloaded; the message says what to download and where to put it.
+      OSError: a file cannot be written. As always when something is raised, no part of a run is left.
+    """
+    text = os.fspath(name)
+    source = publisher_of(text)
+    checkpoint = local_checkpoint(text, source or "run", revision)
+    if source is None:
+        return checkpoint.path
+    run = cache_folder() / "runs" / source / urllib.parse.quote(text, safe="") / (checkpoint.commit or "run")
+    if not run.exists():
+        logging.info("converting %s to %s", text, run)
+        run.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{run.name}.writing-", dir=run.parent) as scratch:
+            made = Path(scratch) / "run"
+            convert(source, "run", text, made, revision=revision)
+            try:
+                made.rename(run)
+            except OSError:
+                if not run.exists():  # else another process was faster
+                    raise
+    return run

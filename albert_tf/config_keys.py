@@ -1,0 +1,99 @@
+"""The keys of a network's config in other implementations, and what they are here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from albert_tf.errors import InputError
+
+# Keys of published configs that Google's code read once, or never, with the values that leave the
+# network what it is here.
+_HISTORICAL: dict[str, tuple[Any, ...]] = {
+    "down_scale_factor": (1,),
+    "net_structure_type": (0,),
+    "gap_size": (0,),
+    "num_memory_blocks": (0,),
+    "layers_to_keep": ([],),
+    "ln_type": ("postln",),
+    "directionality": ("bidi",),
+    "pooler_type": ("first_token_transform",),
+}
+
+# Keys that no ALBERT ever read, whatever their value: BERT's pooler geometry, and what belongs to a task.
+_UNREAD = frozenset(
+    {
+        "num_labels",
+        "pooler_fc_size",
+        "pooler_num_attention_heads",
+        "pooler_num_fc_layers",
+        "pooler_size_per_head",
+    }
+)
+
+HUGGING_FACE_ACTIVATIONS = {
+    "gelu_new": "gelu",
+    "gelu_pytorch_tanh": "gelu",
+    "gelu": "gelu_erf",
+    "relu": "relu",
+    "tanh": "tanh",
+    "linear": "linear",
+}
+
+# transformers' AlbertConfig() is an xxlarge: what its files leave out has these values.
+_HUGGING_FACE_DEFAULTS = {
+    "hidden_size": 4096,
+    "num_attention_heads": 64,
+    "intermediate_size": 16384,
+    "hidden_act": "gelu_new",
+}
+
+
+def our_fields(values: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
+    """What a parsed JSON file says of a network, Google's, Hugging Face's or ours, without keys of theirs.
+
+    Args:
+      values: what the file holds.
+      fields: the names of ours.
+    Raises:
+      ValueError: a key is unknown, or has a value that describes another network.
+    """
+    if not isinstance(values, Mapping):
+        raise InputError(f"a config must be a JSON object, not {type(values).__name__}")
+    if "model_type" in values:
+        values = _from_hugging_face(values, fields)
+    refused = [
+        f"{key}={values[key]!r} describes another network, only {' or '.join(map(repr, known))} is known here"
+        for key, known in _HISTORICAL.items()
+        if key in values and values[key] not in known
+    ]
+    if refused:
+        raise InputError("; ".join(refused))
+    if unknown := sorted(set(values) - set(fields) - set(_HISTORICAL) - _UNREAD):
+        raise InputError(f"unknown config key {', '.join(map(repr, unknown))}: check its spelling")
+    return {key: value for key, value in values.items() if key in fields}
+
+
+def _from_hugging_face(values: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
+    """Our fields from a Hugging Face config.json; ValueError where its network is another one."""
+    if values["model_type"] != "albert":
+        raise InputError(f"model_type={values['model_type']!r} is not 'albert'")
+    if values.get("position_embedding_type", "absolute") != "absolute":
+        raise InputError(
+            f"position_embedding_type={values['position_embedding_type']!r}: ALBERT has 'absolute' ones"
+        )
+    if values.get("tie_word_embeddings", True) is not True:
+        raise InputError("tie_word_embeddings=False: ALBERT's MLM head is tied to the word embeddings")
+    values = {**_HUGGING_FACE_DEFAULTS, **values}
+    check_choice("hidden_act", values["hidden_act"], tuple(HUGGING_FACE_ACTIVATIONS))
+    ours = {key: value for key, value in values.items() if key in fields}
+    ours["hidden_act"] = HUGGING_FACE_ACTIVATIONS[values["hidden_act"]]
+    # Hugging Face's ALBERT projects the embeddings even where E = H.
+    ours.setdefault("project_embeddings", True)
+    return ours
+
+
+def check_choice(name: str, value: str, choices: Collection[str]) -> None:
+    """ValueError unless a value is one of the choices."""
+    if value not in choices:
+        raise InputError(f"{name}={value!r} is none of {', '.join(choices)}")

@@ -1,0 +1,45 @@
+"""Files that appear whole or not at all, as `albert_tf.files` has them, on any file system of TensorFlow."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+
+
+@contextmanager
+def whole_file(path: str, temporary_folder: str) -> Iterator[str]:
+    """A name to write under; the file gets its final name when the block ends well."""
+    temporary = os.path.join(temporary_folder, f"{uuid.uuid4().hex}.tmp")  # noqa: PTH118
+    try:
+        yield temporary
+        tf.io.gfile.rename(temporary, path, overwrite=True)
+    finally:
+        if tf.io.gfile.exists(temporary):
+            tf.io.gfile.remove(temporary)
+
+
+def write_json(path: str, value: Any) -> None:
+    """Writes a JSON file, whole or not at all."""
+    with whole_file(path, os.path.dirname(path)) as temporary, tf.io.gfile.GFile(temporary, "w") as file:  # noqa: PTH120
+        file.write(json.dumps(value, indent=2) + "\n")
+
+
+def read_json(path: str) -> Any:
+    """What is in a JSON file of unfinished work, None where there is none; ValueError where it is damaged."""
+    if not tf.io.gfile.exists(path):
+        return None
+    with tf.io.gfile.GFile(path, "rb") as file:
+        content = file.read()
+    try:
+        return json.loads(content)
+    except ValueError:
+        folder = os.path.dirname(path)  # noqa: PTH120
+        raise InputError(f"{path} is damaged: delete {folder} and type the same command again") from None

@@ -1,0 +1,135 @@
+"""Published checkpoints by name: one function from a name or path to what lies on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import warnings
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from absl import logging
+
+from albert_tf.config import PRESETS
+from albert_tf.downloads import TIMEOUT, cache_folder, download, refusals
+from albert_tf.errors import InputError
+from albert_tf.formats.repository import is_repository, repository
+
+# google-research/albert's archives, and where they are.
+ARCHIVES = tuple(name for name in PRESETS if name.startswith("albert_"))
+_ARCHIVES_AT = "https://storage.googleapis.com/albert_models/"
+
+
+class Checkpoint(NamedTuple):
+    """A checkpoint on this machine."""
+
+    path: Path  # of a folder, an archive, or the file with the weights
+    commit: str | None = None  # of a repository of Hugging Face
+
+
+class Publisher(NamedTuple):
+    """Where the checkpoints of a format are published."""
+
+    names: str  # how names look, for errors
+    is_name: Callable[[str], bool]
+    fetch: Callable[[str, str | None], Checkpoint]  # by name and revision
+
+
+def local_checkpoint(name: str | os.PathLike[str], source: str, revision: str | None = None) -> Checkpoint:
+    """A checkpoint by its path or its published name, which is downloaded unless it is here already.
+
+    Whatever exists here is a path.
+
+    Args:
+      name: a path; or one of Google's archives ("albert_base_v2"), a repository of Hugging Face
+        ("albert/albert-base-v2"), a handle of TF Hub ("https://…").
+      source: the format, one of PUBLISHERS, or another that is not published.
+      revision: of a repository of Hugging Face: branch, tag or commit.
+    Raises:
+      InputError: there is nothing of this name, it needs a token, or has no revisions.
+      WorkFailed: it cannot be downloaded; the message says what to download and where to put it.
+      OSError: a file cannot be written.
+    """
+    text = os.fspath(name)
+    is_name = publisher_of(text, [source] if source in PUBLISHERS else []) is not None
+    if revision is not None and not (is_name and source == "huggingface"):
+        raise InputError(f"revision={revision} is of a repository of Hugging Face, which {text} is not")
+    return PUBLISHERS[source].fetch(text, revision) if is_name else Checkpoint(Path(text))
+
+
+def publisher_of(name: str, among: Collection[str] | None = None) -> str | None:
+    """Which of the formats a published name is of; None for a path.
+
+    Args:
+      name: a name or path.
+      among: the formats; None: all of PUBLISHERS.
+    Raises:
+      InputError: it is a single word that does not exist here, and not the name of anything published.
+    """
+    if Path(name).exists():
+        return None
+    among = PUBLISHERS if among is None else among
+    found = next((source for source in among if PUBLISHERS[source].is_name(name)), None)
+    is_word = not {"/", "."} & set(name)
+    if found is None and is_word and among:
+        names = "; ".join(PUBLISHERS[source].names for source in among)
+        raise InputError(f"{name} is neither a path here nor a published name: {names}")
+    return found
+
+
+def _archive(name: str) -> Path:
+    """One of ARCHIVES, in the cache."""
+    path = cache_folder() / "google" / f"{name}.tar.gz"
+    if not path.exists():
+        download(f"{_ARCHIVES_AT}{path.name}", path)
+    return path
+
+
+def _module(handle: str) -> Path:
+    """A module of TF Hub, which tensorflow_hub downloads once; TFHUB_CACHE_DIR says where to."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of pkg_resources
+        import tensorflow_hub as hub  # which imports Keras
+    logging.info("resolving %s", handle)
+    remedy = f"download {handle}?tf-hub-format=compressed elsewhere as a .tar.gz, and name that file"
+    with refusals(handle, remedy), _timeout(TIMEOUT):
+        try:
+            folder = Path(hub.resolve(handle))
+        except ValueError as error:  # of what an archive may not hold
+            raise InputError(f"{handle}: {error}") from error
+    if not folder.is_dir():
+        raise InputError(f"{handle} is not copied here: leave TFHUB_MODEL_LOAD_FORMAT out of the environment")
+    return folder
+
+
+@contextlib.contextmanager
+def _timeout(seconds: float) -> Iterator[None]:
+    """The time that sockets wait which were told none: tensorflow_hub's would wait for ever."""
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(seconds)
+    try:
+        yield
+    finally:
+        socket.setdefaulttimeout(before)
+
+
+def _repository(name: str, revision: str | None) -> Checkpoint:
+    folder = repository(name, revision)
+    return Checkpoint(folder, commit=folder.name)
+
+
+PUBLISHERS = {
+    "google": Publisher(
+        ", ".join(ARCHIVES), ARCHIVES.__contains__, lambda name, revision: Checkpoint(_archive(name))
+    ),
+    "huggingface": Publisher(
+        "OWNER/NAME of Hugging Face, such as albert/albert-base-v2", is_repository, _repository
+    ),
+    "hub": Publisher(
+        "an address of TF Hub, https://…",
+        lambda name: name.startswith(("http://", "https://")),
+        lambda name, revision: Checkpoint(_module(name)),
+    ),
+}

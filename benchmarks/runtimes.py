@@ -1,0 +1,155 @@
+"""What an exported encoder costs in other runtimes, and how far their answers are from TensorFlow's.
+
+    python benchmarks/runtimes.py
+
+Exports a network of albert_base's shape with random weights, or the run that --run names, converts it as
+examples/runtimes does, in .venv-interop (`make test-slow` makes it), and prints as Markdown: the size of what
+is deployed, the time of an input of 16 and of 128 tokens, and the largest difference of `pooled_output`. Each
+runtime has a process of its own, one after the other, and as many threads as there are cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+ROOT = Path(__file__).resolve().parents[1]
+PYTHON = ROOT / ".venv-interop/bin/python"
+LENGTHS = (16, 128)
+WARM_UP = 10
+
+
+class Runtime(NamedTuple):
+    """A script of examples/runtimes, the file that it writes, and arguments of its two functions."""
+
+    script: str
+    file: str
+    convert: Mapping[str, Any] = {}
+    load: Mapping[str, Any] = {}
+
+
+RUNTIMES = {
+    "OpenVINO, f32": Runtime("with_openvino", "encoder.xml"),
+    "OpenVINO, its own choice": Runtime("with_openvino", "encoder.xml", load={"exact": False}),
+    "ONNX Runtime": Runtime("with_onnxruntime", "encoder.onnx"),
+    "LiteRT, float32": Runtime("with_litert", "encoder.tflite"),
+    "LiteRT, dynamic int8": Runtime("with_litert", "encoder.tflite", convert={"int8": True}),
+}
+TENSORFLOW = "TensorFlow"
+
+Inputs = Mapping[str, np.ndarray]
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--run", type=Path, help="run directory (random weights of albert_base's shape)")
+    parser.add_argument("--rounds", type=int, default=100, help="timed calls of each (100)")
+    parser.add_argument("--measure", nargs=2, metavar=("ROW", "FOLDER"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.measure:
+        row, folder = options.measure
+        print(json.dumps(measured(row, Path(folder), options.rounds)))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        write_encoder(options.run, Path(folder))
+        print("| runtime | MB | ms, 1×16 | ms, 1×128 | largest difference |\n|---|---|---|---|---|")
+        for row in (TENSORFLOW, *RUNTIMES):
+            command = [PYTHON, __file__, "--rounds", str(options.rounds), "--measure", row, folder]
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+            result = json.loads(done.stdout.splitlines()[-1])
+            times = " | ".join(f"{milliseconds:.1f}" for milliseconds in result["milliseconds"])
+            print(f"| {row} | {result['mb']:.1f} | {times} | {result['difference']:.1e} |", flush=True)
+
+
+def write_encoder(run: Path | None, folder: Path) -> None:
+    """Writes the module, and what it is asked and answers by TensorFlow at each length."""
+    import tensorflow as tf
+
+    import albert_tf
+    from hub_export.export import export
+
+    if run is None:
+        run = folder / "run"
+        model = albert_tf.AlbertEncoder(albert_tf.PRESETS["albert_base_v2"])
+        for number, variable in enumerate(model.variables):  # no bias 0, no gain 1: what is left out shows
+            variable.assign_add(tf.random.stateless_normal(variable.shape, seed=[number, 0], stddev=0.02))
+        albert_tf.save(model, run)
+    export(run, folder, encoder_only=True, check=False)
+    encoder = tf.saved_model.load(str(folder / "encoder"))
+    random = np.random.default_rng(0)
+    vocab_size = albert_tf.load(run).config.vocab_size
+    for length in LENGTHS:
+        mask = np.ones([1, length], np.int32)
+        ids = random.integers(5, vocab_size, mask.shape, dtype=np.int32)
+        inputs = {"input_word_ids": ids, "input_mask": mask, "input_type_ids": 0 * mask}
+        answer = encoder({name: tf.constant(array) for name, array in inputs.items()})["pooled_output"]
+        np.savez(folder / f"inputs-{length}.npz", expected=answer.numpy(), **inputs)
+
+
+def measured(row: str, folder: Path, rounds: int) -> dict[str, object]:
+    """Size, times and largest difference of one runtime."""
+    found: dict[str, list[float]] = {"milliseconds": [], "differences": []}
+    for length in LENGTHS:
+        inputs = dict(np.load(folder / f"inputs-{length}.npz"))
+        expected = inputs.pop("expected")
+        pooled_output, files = loaded(row, folder, length)
+        found["differences"].append(float(np.abs(pooled_output(inputs) - expected).max()))
+        found["milliseconds"].append(1000 * median_seconds(lambda: pooled_output(inputs), rounds))  # noqa: B023
+    size = sum(file.stat().st_size for file in files)
+    return {**found, "mb": size / 1e6, "difference": max(found["differences"])}
+
+
+def loaded(row: str, folder: Path, length: int) -> tuple[Callable[[Inputs], np.ndarray], list[Path]]:
+    """The encoder in a runtime, from its inputs to the pooled output, and the files that it is made of."""
+    encoder = folder / "encoder"
+    if row == TENSORFLOW:
+        import tensorflow as tf
+
+        module = tf.saved_model.load(str(encoder))
+
+        def pooled_output(inputs: Inputs) -> np.ndarray:
+            tensors = {name: tf.constant(array) for name, array in inputs.items()}
+            return module.signatures["serving_default"](**tensors)["pooled_output"].numpy()
+
+        return pooled_output, [file for file in encoder.rglob("*") if file.is_file()]
+    sys.path.append(str(ROOT / "examples/runtimes"))
+    runtime = RUNTIMES[row]
+    script, changes = importlib.import_module(runtime.script), dict(runtime.convert)
+    place = folder / row
+    if runtime.script == "with_litert":  # a graph for one length
+        place, changes["length"] = folder / f"{row} {length}", length
+    model = str(place / runtime.file)
+    if not place.exists():
+        place.mkdir()
+        script.convert(str(encoder), model, **changes)
+    return script.load(model, **runtime.load), list(place.iterdir())
+
+
+def median_seconds(call: Callable[[], object], rounds: int) -> float:
+    """The median of the times of a call, once it is warm."""
+    times = []
+    for number in range(WARM_UP + rounds):
+        started = time.perf_counter()
+        call()
+        if number >= WARM_UP:
+            times.append(time.perf_counter() - started)
+    return statistics.median(times)
+
+
+if __name__ == "__main__":
+    main()

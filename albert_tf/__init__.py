@@ -32,6 +32,8 @@ from albert_tf.lazy import lazy_names
 if TYPE_CHECKING:
     from albert_tf import optimization, training
     from albert_tf.analysis.parameters import parameter_count
+    from albert_tf.applications.pipeline import pipeline
+    from albert_tf.applications.text_classifier import TextClassifier
     from albert_tf.checkpoints import load, save
     from albert_tf.config import PRESETS, AlbertConfig
     from albert_tf.data import pretraining_dataset
@@ -54,10 +56,12 @@ __all__ = [
     "AlbertPretrainer",
     "AlbertSpanLabeler",
     "AlbertTokenClassifier",
+    "TextClassifier",
     "Tokenizer",
     "load",
     "optimization",
     "parameter_count",
+    "pipeline",
     "pretraining_dataset",
     "save",
     "training",
@@ -76,6 +80,8 @@ _MODULES = {
     "AlbertTokenClassifier": "albert_tf.model",
     "AlbertSpanLabeler": "albert_tf.model",
     "AlbertMultipleChoice": "albert_tf.model",
+    "TextClassifier": "albert_tf.applications.text_classifier",
+    "pipeline": "albert_tf.applications.pipeline",
     "load": "albert_tf.checkpoints",
     "save": "albert_tf.checkpoints",
     "parameter_count": "albert_tf.analysis.parameters",

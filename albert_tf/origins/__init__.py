@@ -1,5 +1,15 @@
 """Where the weights of a new model begin."""
 
-from albert_tf.origins.start import Start, opened, published_run, start_of_run
+from __future__ import annotations
 
-__all__ = ["Start", "opened", "published_run", "start_of_run"]
+from typing import TYPE_CHECKING
+
+from albert_tf.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from albert_tf.origins.start import HUB, Start, opened, published_run, start_of_run
+
+__all__ = ["HUB", "Start", "opened", "published_run", "start_of_run"]
+
+# At their first use, since other people's formats need libraries that not all need.
+__getattr__ = lazy_names(__name__, dict.fromkeys(__all__, "albert_tf.origins.start"))

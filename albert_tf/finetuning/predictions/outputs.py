@@ -57,7 +57,9 @@ def row_outputs(
 
     def replica_outputs(batch: Batch) -> tuple[Tensors, dict[str, Term]]:
         replica = tf.distribute.get_replica_context()
-        rows = {name: tensor[0] for name, tensor in replica_rows(batch, replica).items()}
+        rows = batch
+        if replica.num_replicas_in_sync > 1:
+            rows = {name: tensor[0] for name, tensor in replica_rows(batch, replica).items()}
         outputs = model({name: rows[name] for name in ENCODER_INPUTS}, training=False)
         kept = keep(outputs, rows)
         terms = {} if objective is None else objective.terms(outputs, rows)
@@ -74,7 +76,9 @@ def row_outputs(
     def outputs(rows: TokenRows) -> Outputs:
         found: dict[str, np.ndarray] = {}
         sums: dict[str, Term] = {}
-        for batch in task_batches(rows, seq_length, batch_size, shuffle=False, repeat=False):
+        # Replicas want the same share of every batch.
+        size = batch_size if strategy.num_replicas_in_sync > 1 else min(batch_size, len(rows))
+        for batch in task_batches(rows, seq_length, size, shuffle=False, repeat=False):
             numbers = batch[ROWS].numpy()
             kept, terms = forward(batch)
             terms = tf.nest.map_structure(float, terms)

@@ -54,6 +54,25 @@ def test_every_example_once_and_in_its_place(piece_tokenizer):
     assert lengths == {True, False}  # of more than one bucket
 
 
+def test_few_examples_are_not_filled_up_to_a_batch(piece_tokenizer):
+    """Whoever asks about one text does not wait for the answers to thirty-two."""
+    rows = []
+
+    def model(batch, training):
+        return {"length": tf.reduce_sum(batch["input_mask"], axis=1)}
+
+    def keep(outputs, inputs):
+        tf.py_function(lambda mask: rows.append(mask.shape[0]), [inputs["input_mask"]], [])
+        return outputs
+
+    outputs = row_outputs(model, 48, 32, keep)
+    for count in (1, 3, 32, 40):
+        rows.clear()
+        examples = text_rows(records(SENTENCES[:count]), piece_tokenizer, None, is_labelled=False)
+        assert len(outputs(examples).values["length"]) == count
+        assert rows == ([count] if count <= 32 else [32, 32])
+
+
 def test_padded():
     found = padded(tf.constant([[1, 2], [3, 4]]), 4, -1)
     np.testing.assert_array_equal(found, [[1, 2, -1, -1], [3, 4, -1, -1]])

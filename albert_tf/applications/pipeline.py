@@ -1,0 +1,171 @@
+"""A run directory or an exported serving model as a function from text to answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tqdm import tqdm
+
+from albert_tf.applications.answerers import Answerer, run_answerer
+from albert_tf.applications.answers import FORMS
+from albert_tf.applications.exported import exported_answerer
+from albert_tf.applications.inputs import READERS
+from albert_tf.applications.sources import PathLike, run_directory, serving_folder
+from albert_tf.applications.texts import listed
+from albert_tf.errors import InputError
+
+# Fillings of a mask where nobody says how many.
+TOP_K = 5
+
+# Batches between two looks at the progress bar, and seconds before there is one.
+BATCHES_AT_ONCE = 16
+PATIENCE = 2.0
+
+
+def pipeline(
+    source: PathLike, task: str | None = None, *, batch_size: int = 32, step: int | None = None
+) -> Pipeline:
+    """What answers questions about texts with a model.
+
+    Args:
+      source: a run directory or the published name of a checkpoint; or the folder of an exported serving
+        model, or of several versions of it.
+      task: what it must answer, where it is to be an error that the model does something else:
+        "fill_mask" (pre-trained runs), "classification", "regression", "question_answering", "tagging" or
+        "multiple_choice".
+      batch_size: texts at a time; it decides about memory and speed, not about the answers.
+      step: of a run's checkpoint; None: that which `load` takes.
+    Raises:
+      InputError: the source is neither, it does not answer, or something else than the task.
+      FileNotFoundError: a run has no such checkpoint or no vocabulary.
+    """
+    if task is not None and task not in READERS:
+        raise InputError(f"task={task!r} is none of {', '.join(READERS)}")
+    if batch_size < 1:
+        raise InputError(f"batch_size={batch_size} must be at least 1")
+    folder = serving_folder(source)
+    if folder is None:
+        run = run_directory(source, "source", "nor an exported serving model: that has a saved_model.pb")
+        answerer = run_answerer(run, step, batch_size)
+    elif step is not None:
+        raise InputError(f"step={step} is of a run's checkpoint: {folder} has one model")
+    else:
+        answerer = exported_answerer(folder, batch_size)
+    if task not in (None, answerer.task):
+        raise InputError(f"task={task!r}: the model of {source} answers {answerer.task}")
+    return Pipeline(answerer, batch_size)
+
+
+class Pipeline:
+    """A function from texts to answers, made by `pipeline`.
+
+    Args:
+      answerer: what it asks.
+      batch_size: texts at a time.
+    """
+
+    def __init__(self, answerer: Answerer, batch_size: int):
+        self._answerer = answerer
+        self._batch_size = batch_size
+
+    @property
+    def task(self) -> str:
+        """What is answered, by the name that `pipeline` takes."""
+        return self._answerer.task
+
+    def __call__(self, inputs: Any, top_k: int | None = None) -> Any:
+        """The answers to texts, in their order; to a single text (a str or dict) a single one.
+
+        A progress bar is shown on a terminal where it takes long.
+
+        Args:
+          inputs: a list, or another iterable, of
+            classification, regression: texts, or pairs of them as tuples (text, text_pair);
+            fill_mask: texts with `[MASK]` in them;
+            tagging: texts, whose words stand between spaces;
+            question_answering: dicts of `question` and `context`;
+            multiple_choice: dicts of `context`, `question` and `options`.
+          top_k: of classification, how many labels are wanted of each text, in a list; of fill_mask, how many
+            tokens, 5 unless it is given.
+        Returns:
+          Of each text, with probabilities as `score`:
+            classification: {"label", "score"}, or a list of them where `top_k` is given;
+            regression: {"score"}, the number itself;
+            fill_mask: [{"token", "score"}, …], or a list of such lists for several masks;
+            tagging: [{"label", "score", "start", "end", "text"}, …], an entity each;
+            question_answering: {"answer", "score", "start", "end"}; where there is likely no answer, an empty
+            one, with the probability of that;
+            multiple_choice: {"label", "score"}, the option's number from 0.
+          Start and end are characters of the text, the end behind the last one.
+        Raises:
+          InputError: an input is not what the task takes; the message says which.
+        """
+        is_one = isinstance(inputs, str | Mapping)
+        values = [inputs] if is_one else self._values(inputs)
+        self._check_top_k(top_k)
+        read = READERS[self.task]
+        records = [read(value, "inputs" if is_one else f"inputs[{n}]") for n, value in enumerate(values)]
+        self._check_forms(records)
+        answers: list[Any] = [None] * len(records)
+        # The longest first: if memory does not suffice, it is soon known.
+        order = sorted(range(len(records)), key=lambda number: len(str(values[number])), reverse=True)
+        size = BATCHES_AT_ONCE * self._batch_size
+        with tqdm(total=len(records), disable=None, delay=PATIENCE, unit=" texts") as bar:
+            for first in range(0, len(records), size):
+                numbers = order[first : first + size]
+                for number, answer in zip(
+                    numbers, self._answers([records[n] for n in numbers], top_k), strict=True
+                ):
+                    answers[number] = answer
+                bar.update(len(numbers))
+        return answers[0] if is_one else answers
+
+    def _answers(self, records: Sequence[Any], top_k: int | None) -> list[Any]:
+        answerer = self._answerer
+        predictions = answerer.predict(records, top_k or TOP_K)
+        form = FORMS[self.task]
+        return [
+            form(record, prediction, answerer.labels, top_k)
+            for record, prediction in zip(records, predictions, strict=True)
+        ]
+
+    def _values(self, inputs: Any) -> list[Any]:
+        is_two = isinstance(inputs, tuple) and len(inputs) == 2 and all(isinstance(x, str) for x in inputs)
+        if is_two and self.task in ("classification", "regression"):
+            raise InputError(
+                "inputs: a tuple of two texts may be a pair or two texts: give a list, [(text, text_pair)] "
+                "or [text, text]"
+            )
+        if not isinstance(inputs, Iterable) and not hasattr(inputs, "__array__"):
+            raise InputError(f"inputs={inputs!r} is neither a text nor a list of them")
+        return listed(inputs)
+
+    def _check_top_k(self, top_k: int | None) -> None:
+        if top_k is None:
+            return
+        if self.task not in ("classification", "fill_mask"):
+            raise InputError(f"top_k={top_k}: {self.task} has one answer")
+        if top_k < 1:
+            raise InputError(f"top_k={top_k} must be at least 1")
+        if self._answerer.most is not None and top_k > self._answerer.most:
+            raise InputError(f"top_k={top_k}: the exported model gives {self._answerer.most} at most")
+
+    def _check_forms(self, records: Sequence[Any]) -> None:
+        """An InputError names a text that is not of the form that the model, or the first of them, has."""
+        choices = self._answerer.choices
+        for record in records if choices is not None else ():
+            if len(record.options) != choices:
+                raise InputError(
+                    f"{record.where}: {len(record.options)} options where the model knows {choices}"
+                )
+        if self.task not in ("classification", "regression"):
+            return
+        pairs = self._answerer.takes_pairs
+        for record in records:
+            pairs = record.text_pair is not None if pairs is None else pairs
+            if (record.text_pair is not None) != pairs:
+                wanted = "a pair (text, text_pair)" if pairs else "a single text"
+                raise InputError(
+                    f"{record.file} must be {wanted}, as the others are or the model was trained on"
+                )

@@ -1,0 +1,45 @@
+"""What a user names in place of a model: a run, by its directory or a published name, or an export."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from albert_tf import origins
+from albert_tf.checkpoints.run import CONFIG, TASK
+from albert_tf.errors import InputError
+
+PathLike = str | os.PathLike[str]
+
+_SAVED_MODEL = "saved_model.pb"
+
+
+def run_directory(source: PathLike, argument: str, otherwise: str = "") -> Path:
+    """The run directory that somebody names.
+
+    Args:
+      source: the directory, or a published name, see `published_run`.
+      argument: what the caller calls it, for the error.
+      otherwise: what else it might have been, for the error, from "nor" on.
+    Raises:
+      InputError: there is no such run.
+      WorkFailed: what is published cannot be downloaded.
+    """
+    named = f"{argument}={os.fspath(source)!r}"
+    try:
+        folder = origins.published_run(source)
+    except InputError as error:
+        raise InputError(f"{named}: {error}") from error
+    if not all((folder / name).is_file() for name in (CONFIG, TASK)):
+        lacking = f"{named} is not a run directory: that has {CONFIG} and {TASK}"
+        raise InputError(f"{lacking}; {otherwise}" if otherwise else lacking)
+    return folder
+
+
+def serving_folder(source: PathLike) -> Path | None:
+    """The folder of a SavedModel: the one named, or the newest version in it; None where there is neither."""
+    folder = Path(source)
+    if (folder / _SAVED_MODEL).is_file():
+        return folder
+    versions = [path.parent for path in folder.glob(f"*/{_SAVED_MODEL}") if path.parent.name.isdecimal()]
+    return max(versions, key=lambda path: int(path.name), default=None)

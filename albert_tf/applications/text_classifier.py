@@ -1,0 +1,350 @@
+"""A Keras model from texts to logits: tokenizer, encoder and classifier in one."""
+
+from __future__ import annotations
+
+import base64
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf import origins
+from albert_tf.applications.sources import PathLike, run_directory
+from albert_tf.applications.texts import checked_texts, targets, text_columns
+from albert_tf.checkpoints.run import build_model, check_finite, save, stored_model
+from albert_tf.data.tasks.rows import TEXTS_AT_ONCE, check_length, tokenised_blocks
+from albert_tf.errors import InputError
+from albert_tf.features import MASK
+from albert_tf.finetuning.recipes import RECIPES
+from albert_tf.model import AlbertClassifier
+from albert_tf.text import PieceTokenizer, Vocabulary, pack
+
+RECIPE = RECIPES["classification"]
+
+AUTO = "auto"
+
+
+@keras.saving.register_keras_serializable("albert_tf")
+class TextClassifier(keras.Model):
+    """Texts, string [B], or pairs of them to logits float32 [B, K]; with one label, K = 1, it is regression.
+
+    Pairs are a tuple of two string [B], or one string [B, 2]. `fit`, `evaluate` and `predict` also take
+    lists, arrays and pandas Series of texts, which they tokenise once, before the first epoch; what is too
+    much for memory comes in a tf.data.Dataset of batches. Called with token ids, a dict of the encoder's
+    inputs, it goes on from them. What it is saved as holds the vocabulary, too.
+
+    Args:
+      classifier: the network.
+      tokenizer: text to the ids that the network knows.
+      labels: names in the order of the logits; None: they have none.
+      seq_length: longest input in tokens; of longer texts the beginning is read.
+      pad_to_length: whether every batch is as long as that, which TPUs want; else it is as long as its
+        longest text.
+      **kwargs: of keras.Model, such as `name`.
+    Raises:
+      InputError: a setting does not fit the network.
+    """
+
+    def __init__(
+        self,
+        classifier: AlbertClassifier,
+        tokenizer: PieceTokenizer,
+        labels: Sequence[str] | None = None,
+        seq_length: int = RECIPE.seq_length,
+        pad_to_length: bool = False,
+        **kwargs: Any,
+    ):
+        super().__init__(autocast=False, dtype=classifier.dtype_policy, **kwargs)
+        self.classifier = classifier
+        self.tokenizer = tokenizer
+        self.labels = None if labels is None else _checked_labels(labels, classifier.num_labels)
+        self.seq_length = check_length("seq_length", seq_length, 4)
+        if seq_length > classifier.config.max_position_embeddings:
+            raise InputError(
+                f"seq_length={seq_length} is more than "
+                f"max_position_embeddings={classifier.config.max_position_embeddings}"
+            )
+        self.pad_to_length = pad_to_length
+        self.built = True
+        # Of what a SavedModel takes; Keras would have it from the first call, which may be one of token ids.
+        self._set_save_spec(tf.TensorSpec([None], tf.string, "text"))
+
+    @classmethod
+    def from_run(
+        cls,
+        run: PathLike,
+        num_labels: int | None = None,
+        *,
+        labels: Sequence[str] | None = None,
+        step: int | None = None,
+        vocabulary: PathLike | None = None,
+        **settings: Any,
+    ) -> TextClassifier:
+        """The network of a run directory, pre-trained, fine-tuned or converted.
+
+        A run that is fine-tuned for classification or regression has labels, which are taken with its head
+        unless others are asked for; all other networks get a fresh head.
+
+        Args:
+          run: the directory.
+          num_labels: K; None: as many as `labels`, or those of the run.
+          labels: their names, in the order of the logits.
+          step: of the checkpoint; None: that which `load` takes.
+          vocabulary: SentencePiece model of a run that has none.
+          **settings: `seq_length`, `pad_to_length` and others of this class; `dropout` of hidden states and
+            attention and `classifier_dropout`, both as in fine-tuning on one's own data unless they are
+            given; `dtype`, such as "mixed_bfloat16".
+        Raises:
+          InputError: it is not a run, it does not fit the arguments, or neither of them tells the labels.
+          FileNotFoundError: there is no such checkpoint or vocabulary.
+        """
+        start = origins.start_of_run(run_directory(run, "run"), vocabulary)
+        return cls._begun(start, num_labels, labels, step, **settings)
+
+    @classmethod
+    def from_pretrained(
+        cls, name: PathLike, num_labels: int | None = None, **settings: Any
+    ) -> TextClassifier:
+        """The network of a published name, such as "albert_base_v2", or of a run directory.
+
+        Arguments and errors are those of `from_run`, and WorkFailed where nothing can be downloaded.
+        """
+        return cls.from_run(run_directory(name, "name"), num_labels, **settings)
+
+    @classmethod
+    def from_hub(
+        cls,
+        folder: PathLike,
+        num_labels: int | None = None,
+        *,
+        labels: Sequence[str] | None = None,
+        vocabulary: PathLike | None = None,
+        **settings: Any,
+    ) -> TextClassifier:
+        """An exported or published TF 2 encoder with a fresh head; arguments are those of `from_run`."""
+        if not (Path(folder) / "saved_model.pb").is_file():
+            raise InputError(
+                f"folder={os.fspath(folder)!r} is not an exported encoder: it has no saved_model.pb"
+            )
+        with origins.opened(f"{origins.HUB}{os.fspath(folder)}", vocabulary) as start:
+            return cls._begun(start, num_labels, labels, None, **settings)
+
+    @classmethod
+    def _begun(
+        cls,
+        start: origins.Start,
+        num_labels: int | None,
+        labels: Sequence[str] | None,
+        step: int | None,
+        *,
+        dropout: float = RECIPE.dropout,
+        classifier_dropout: float = RECIPE.classifier_dropout,
+        dtype: Any = None,
+        **settings: Any,
+    ) -> TextClassifier:
+        assert start.run is not None
+        stored = stored_model(start.run, step)
+        there = stored.task if stored.task["model"] == "classifier" else {}
+        if num_labels is None and labels is None and not there:
+            raise InputError(
+                f"num_labels is missing: {start.run} is not of a classifier: say how many labels there are, "
+                "or name them by labels"
+            )
+        if labels is None and num_labels in (None, there.get("num_labels")):
+            labels = there.get("labels")
+        if num_labels is None:
+            num_labels = there["num_labels"] if labels is None else len(labels)
+        has_same = there.get("num_labels") == num_labels and there.get("labels", labels) in (labels, None)
+
+        fresh = () if has_same else ("classifier/output_weights", "classifier/output_bias")
+
+        def read(name: str) -> np.ndarray | None:
+            return None if name in fresh else stored.read(name)
+
+        recipe = RECIPE.replace(dropout=dropout, classifier_dropout=classifier_dropout)
+        config = recipe.network(stored.config)
+        classifier = build_model(config, {"model": "classifier", "num_labels": num_labels}, read, dtype=dtype)
+        check_finite(classifier, os.fspath(start.run))
+        tokenizer = PieceTokenizer(Vocabulary.from_file(start.vocabulary), **start.tokenizer)
+        length = there.get("seq_length", min(RECIPE.seq_length, config.max_position_embeddings))
+        return cls(classifier, tokenizer, labels, **{"seq_length": length, **settings})
+
+    @classmethod
+    def load(cls, path: PathLike) -> TextClassifier:
+        """What `save` has written, as a SavedModel or `.keras`: the same as `keras.models.load_model`.
+
+        Raises:
+          InputError: it is not such a model.
+        """
+        try:
+            model = keras.models.load_model(os.fspath(path))
+        except (OSError, ValueError) as error:
+            raise InputError(f"path={os.fspath(path)!r} is not a saved model: {error}") from error
+        if not isinstance(model, cls):
+            raise InputError(f"path={os.fspath(path)!r} holds another model than a {cls.__name__}")
+        return model
+
+    def call(self, inputs: Any, training: bool | None = None) -> tf.Tensor:
+        """The logits of texts, of pairs or of token ids; see the class."""
+        ids = inputs if isinstance(inputs, Mapping) else self._token_ids(*_segments(inputs))
+        if not self.pad_to_length:
+            longest = tf.maximum(tf.reduce_max(tf.reduce_sum(ids[MASK], axis=1)), 1)  # of no rows, too
+            ids = {name: tensor[:, :longest] for name, tensor in ids.items()}
+        return self.classifier(ids, training=training)["logits"]
+
+    def _token_ids(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The encoder's inputs int32 [B, S] of one text a row or two of them, string [B] each."""
+        return pack([self.tokenizer(text) for text in texts], self.seq_length)
+
+    def compile(self, optimizer: Any = AUTO, loss: Any = AUTO, metrics: Any = AUTO, **kwargs: Any) -> None:
+        """Keras' `compile`, whose loss and metrics are those of labels or regression unless they are given.
+
+        Args:
+          optimizer: as Keras takes it; "auto" is Adam at the rate of fine-tuning on one's own data.
+          loss: as Keras takes it, of logits.
+          metrics: as Keras takes them.
+          **kwargs: as Keras takes them.
+        """
+        is_regression = self.classifier.num_labels == 1
+        if optimizer == AUTO:
+            optimizer = keras.optimizers.Adam(RECIPE.learning_rate)
+        if loss == AUTO:
+            cross_entropy = keras.losses.SparseCategoricalCrossentropy
+            loss = keras.losses.MeanSquaredError() if is_regression else cross_entropy(from_logits=True)
+        if metrics == AUTO:
+            metrics = [] if is_regression else ["accuracy"]
+        super().compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)
+
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        """Compiles as the saved model was; Keras does not call a `compile` that is not its own."""
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        self.optimizer.build(self.trainable_variables)
+
+    def fit(
+        self, x: Any = None, y: Any = None, *args: Any, validation_data: Any = None, **kwargs: Any
+    ) -> Any:
+        """Keras' `fit`.
+
+        Args:
+          x: texts or pairs of them, see the class.
+          y: of each text its label, by number or by name; of regression a number. In a tf.data.Dataset, where
+            they stand beside the texts, labels are numbers.
+          *args: as Keras takes them.
+          validation_data: texts and labels as in x and y.
+          **kwargs: as Keras takes them.
+        Returns:
+          The history.
+        Raises:
+          InputError: what should be a text or a label is not.
+        """
+        x, y = self._prepared(x, y, "x", "y")
+        if isinstance(validation_data, tuple | list):
+            texts, labels, *weights = validation_data
+            places = [f"validation_data[{number}]" for number in range(2)]
+            validation_data = (*self._prepared(texts, labels, *places), *weights)
+        elif validation_data is not None:
+            validation_data, _ = self._prepared(validation_data, None, "validation_data", "")
+        return super().fit(x, y, *args, validation_data=validation_data, **kwargs)
+
+    def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """Keras' `evaluate`; texts and labels as in `fit`."""
+        return super().evaluate(*self._prepared(x, y, "x", "y"), *args, **kwargs)
+
+    def predict(self, x: Any, *args: Any, **kwargs: Any) -> np.ndarray:
+        """The logits of all texts, float32 [N, K]; texts as in `fit`."""
+        return super().predict(self._prepared(x, None, "x", "")[0], *args, **kwargs)
+
+    def _prepared(self, x: Any, y: Any, texts: str, labels: str) -> tuple[Any, Any]:
+        """Token ids for texts, numbers for labels; what Keras alone knows, such as a Sequence, as it is."""
+        if isinstance(x, tf.data.Dataset):
+            # Not converted by autograph, which would wrap an InputError in an error of its own.
+            prepare = tf.autograph.experimental.do_not_convert(self._prepared_batch)
+            return x.map(prepare, tf.data.AUTOTUNE), y
+        is_data = isinstance(x, list | tuple | str | np.ndarray) or tf.is_tensor(x) or hasattr(x, "to_numpy")
+        if not is_data:
+            return x, y
+        columns = text_columns(x, texts)
+        if y is not None:
+            y = targets(y, self.labels, self.classifier.num_labels, len(columns[0]), labels)
+        # Each text once, however many epochs there are.
+        blocks = tokenised_blocks(self._token_ids, *columns, at_once=TEXTS_AT_ONCE)
+        found = [{name: tensor.numpy() for name, tensor in block.items()} for block in blocks]
+        return {name: np.concatenate([block[name] for block in found]) for name in found[0]}, y
+
+    def _prepared_batch(self, x: Any, *rest: Any) -> Any:
+        if any(part.dtype == tf.string for part in tf.nest.flatten(rest)):
+            raise InputError("labels in a tf.data.Dataset must be numbers, not names")
+        inputs = x if isinstance(x, Mapping) else self._token_ids(*_segments(x))
+        return (inputs, *rest) if rest else inputs
+
+    def save_run(self, run: PathLike, step: int = 0) -> None:
+        """Writes a run directory, which `hub_export`, `predict` and `pipeline` read.
+
+        Args:
+          run: the directory; one that exists gets one more step.
+          step: that the weights are of.
+        Raises:
+          FileExistsError, InputError: as `albert_tf.save`.
+        """
+        count = self.classifier.num_labels
+        task: dict[str, Any] = {"task": "regression", "seq_length": self.seq_length}
+        if count > 1:
+            names = self.labels or [str(number) for number in range(count)]
+            task |= {"task": "classification", "labels": list(names)}
+        settings = {"lowercase": self.tokenizer.lowercase, "strip_accents": self.tokenizer.strip_accents}
+        with tempfile.NamedTemporaryFile(suffix=".model") as vocabulary:
+            Path(vocabulary.name).write_bytes(self.tokenizer.vocabulary.model)
+            save(self.classifier, run, vocabulary.name, step, settings, task=task)
+
+    def get_config(self) -> dict[str, Any]:
+        """What `from_config` makes the same, untrained model of; the vocabulary is part of it."""
+        return {
+            "name": self.name,
+            "classifier": self.classifier.get_config(),
+            "vocabulary": base64.b64encode(self.tokenizer.vocabulary.model).decode("ascii"),
+            "lowercase": self.tokenizer.lowercase,
+            "strip_accents": self.tokenizer.strip_accents,
+            "labels": None if self.labels is None else list(self.labels),
+            "seq_length": self.seq_length,
+            "pad_to_length": self.pad_to_length,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> TextClassifier:
+        """An untrained model of the same shape and vocabulary."""
+        config = dict(config)
+        classifier = AlbertClassifier.from_config(config.pop("classifier"))
+        vocabulary = Vocabulary.from_bytes(base64.b64decode(config.pop("vocabulary")))
+        tokenizer = PieceTokenizer(vocabulary, config.pop("lowercase"), config.pop("strip_accents"))
+        return cls(classifier, tokenizer, **config)
+
+
+def _checked_labels(labels: Sequence[str], count: int) -> tuple[str, ...]:
+    names = tuple(checked_texts(labels, "labels"))
+    if count == 1:
+        raise InputError(f"labels={list(names)}: a network of num_labels=1 gives a number and has none")
+    if len(names) != count or len(set(names)) != count:
+        raise InputError(f"labels={list(names)} must be {count} different names")
+    return names
+
+
+def _segments(inputs: Any) -> tuple[tf.Tensor, ...]:
+    """One text a row or two of them, string [B] each, of what a model is called with."""
+    if isinstance(inputs, tuple | list) and len(inputs) == 2 and all(map(tf.is_tensor, inputs)):
+        return tuple(inputs)
+    if not tf.is_tensor(inputs):
+        return tuple(tf.constant(column) for column in text_columns(inputs, "inputs"))
+    if inputs.dtype != tf.string or inputs.shape.rank not in (1, 2):
+        raise InputError(
+            f"inputs are {inputs.dtype.name} of the shape {inputs.shape}: texts are string [B] or [B, 2]"
+        )
+    if inputs.shape.rank == 1:
+        return (inputs,)
+    if inputs.shape[1] not in (1, 2):
+        raise InputError(f"inputs have the shape {inputs.shape}: texts are string [B], pairs string [B, 2]")
+    return tuple(tf.unstack(inputs, axis=1))

@@ -1,0 +1,126 @@
+"""The forms in which people have texts and their labels, as lists and arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.data.tasks.records import shown
+from albert_tf.errors import InputError
+
+
+def text_columns(texts: Any, argument: str) -> list[list[str]]:
+    """Texts, or pairs of them, as one or two columns.
+
+    Args:
+      texts: a list, array, tensor or pandas Series of texts; of pairs a tuple of two of these, an array
+        [B, 2], or a list of tuples.
+      argument: what the caller calls it, for errors.
+    Raises:
+      InputError: there are none, one is not a text, or the columns are not of one length.
+    """
+    if isinstance(texts, str | bytes):
+        raise InputError(f"{argument}={shown(texts)} is one text: a list of texts is needed")
+    values = listed(texts)
+    if isinstance(texts, tuple) and len(values) == 2:
+        columns = [listed(column) for column in values]
+    elif isinstance(texts, list) and len(values) == 2 and not isinstance(values[0], str | tuple):
+        columns = [listed(column) for column in values]  # as Keras takes two inputs
+    elif values and isinstance(values[0], tuple | list):
+        columns = _columns_of_rows(values, argument)
+    else:
+        columns = [values]
+    if not columns[0]:
+        raise InputError(f"{argument} holds no texts")
+    if len({len(column) for column in columns}) > 1:
+        raise InputError(f"{argument} holds {len(columns[0])} first texts and {len(columns[1])} second ones")
+    places = [argument] if len(columns) == 1 else [f"{argument}[{number}]" for number in range(2)]
+    return [checked_texts(column, place) for column, place in zip(columns, places, strict=True)]
+
+
+def listed(values: Any) -> list[Any]:
+    """The values of a sequence of any kind; those of tensors and arrays of bytes as str."""
+    if hasattr(values, "to_numpy"):  # pandas
+        values = values.to_numpy()
+    if tf.is_tensor(values):
+        values = values.numpy()
+    if not isinstance(values, np.ndarray):
+        return list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
+    return [_decoded(value) for value in np.atleast_1d(values).tolist()]
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_decoded(part) for part in value]
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def _columns_of_rows(rows: list[Any], argument: str) -> list[list[Any]]:
+    sizes = {len(row) if isinstance(row, tuple | list) else 0 for row in rows}
+    if sizes not in ({1}, {2}):
+        number = next(n for n, row in enumerate(rows) if not isinstance(row, tuple | list) or len(row) != 2)
+        raise InputError(
+            f"{argument}[{number}]={shown(rows[number])} is not a pair of texts: all must be, or none"
+        )
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def checked_texts(values: Sequence[Any], argument: str) -> list[str]:
+    """The values, all of them texts; an InputError names the first that is not."""
+    for number, value in enumerate(values):
+        check_text(value, f"{argument}[{number}]")
+    return list(values)
+
+
+def check_text(value: Any, where: str) -> str:
+    """The value, a text; an InputError says where it stands and what it is instead."""
+    if not isinstance(value, str):
+        raise InputError(f"{where}={shown(value)} is not a text (a str)")
+    return value
+
+
+def targets(
+    labels: Any, names: Sequence[str] | None, num_labels: int, count: int, argument: str
+) -> np.ndarray:
+    """What a classifier is to learn of each text.
+
+    Args:
+      labels: numbers from 0, names, or for each text a number for each label; of regression numbers.
+      names: of the labels, in the order of the logits; None where they have none.
+      num_labels: K; 1 is regression.
+      count: number of texts, B.
+      argument: what the caller calls the labels, for errors.
+    Returns:
+      int32 [B]; float32 [B] of regression, [B, K] where that was given.
+    Raises:
+      InputError: a label is missing or does not fit.
+    """
+    values = np.asarray(labels.to_numpy() if hasattr(labels, "to_numpy") else labels)
+    if values.shape[:1] != (count,):
+        raise InputError(f"{argument} holds {values.size} labels for {count} texts")
+    if values.shape == (count, 1):
+        values = values[:, 0]
+    if values.shape != (count,) and (num_labels == 1 or values.shape != (count, num_labels)):
+        raise InputError(f"{argument} has the shape {values.shape}: it must be [{count}]")
+    given = [_decoded(value) for value in values.tolist()]
+    if num_labels > 1 and values.ndim == 1:
+        numbers: dict[Any, int] = {name: number for number, name in enumerate(names or ())}
+        by_name = any(isinstance(value, str) for value in given)
+        known = numbers if by_name else {number: number for number in range(num_labels)}
+        wrong = next((n for n, value in enumerate(given) if value not in known), None)
+        if wrong is not None:
+            spelled = ", ".join(map(repr, known)) or "the names, as the model has none: give it labels"
+            raise InputError(f"{argument}[{wrong}]={shown(given[wrong])} is none of {spelled}")
+        return np.array([known[value] for value in given], np.int32)
+    wrong = next((n for n, value in enumerate(given) if not _is_finite(value)), None)
+    if wrong is not None:
+        raise InputError(f"{argument}[{wrong}]={shown(given[wrong])} is not a finite number")
+    return values.astype(np.float32)
+
+
+def _is_finite(value: Any) -> bool:
+    values = value if isinstance(value, list) else [value]
+    return all(isinstance(part, int | float) and abs(part) < float("inf") for part in values)

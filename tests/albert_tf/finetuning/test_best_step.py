@@ -138,6 +138,7 @@ def test_a_run_that_gets_no_better_is_stopped(asked, pretend, monkeypatch):
     assert [line["step"] for line in metrics(made.output) if "eval_accuracy" in line] == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_waits_no_longer_than_one_that_was_not(asked, pretend, monkeypatch):
     pretend(0.5, 0.4, 0.3)
     made = asked(loop={**LOOP, "early_stop": 2})
@@ -156,6 +157,7 @@ def test_a_run_that_was_killed_waits_no_longer_than_one_that_was_not(asked, pret
     assert [line["step"] for line in metrics(made.output)] == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_evaluations_without_a_figure_end_no_run(asked, pretend):
     """Nothing is known of how it does."""
     pretend(*[float("nan")] * 6)

@@ -145,7 +145,9 @@ def test_two_devices_train_as_one_does(plain, asked, two_replicas, monkeypatch):
         assert other == pytest.approx(one, rel=1e-3)
 
 
-@pytest.mark.parametrize("changes", [{}, {"accumulate": 2, "remat": True}])
+@pytest.mark.parametrize(
+    "changes", [pytest.param({}, marks=pytest.mark.slow), {"accumulate": 2, "remat": True}]
+)
 def test_a_frozen_encoder_stays_bit_for_bit(plain, asked, changes):
     made = asked(freeze="encoder", recipe={**RECIPE, "steps": 2, "warmup_steps": 1}, **changes)
     finetune(made)

@@ -120,7 +120,7 @@ def test_the_best_step_of_a_finetuned_run_is_taken(saved, begun):
 
 
 def test_an_exported_encoder(pretrained, begun, tiny_vocabulary, tmp_path):
-    export(pretrained, tmp_path / "hub", 32, check=False)
+    export(pretrained, tmp_path / "hub", 32, encoder_only=True, check=False)
     encoder = f"hub:{tmp_path / 'hub/encoder'}"
     found, _ = begun(encoder, vocabulary=tiny_vocabulary)
     assert_copied(found, pretrained)

@@ -70,6 +70,13 @@ assert np.isfinite(model.fit(ones, np.array([0, 1]), verbose=0).history["loss"])
 assert any((weight.numpy() != old).any() for weight, old in zip(encoder.trainable_weights, before))
 assert keras.layers.TFSMLayer("demo-output/hub/encoder")(ones)["pooled_output"].shape == (2, 32)
 """,
+    "TextClassifier.from_run(": """
+import numpy as np
+assert logits.shape == (1, 2) and np.isfinite(logits).all()
+again = albert_tf.TextClassifier.load("classifier.keras")
+np.testing.assert_array_equal(again.predict(["Dull."]), model.predict(["Dull."]))
+assert answers[0]["label"] in ("advert", "article") and 0.5 <= answers[0]["score"] <= 1
+""",
     "AlbertPretrainer(": """
 import numpy as np
 assert outputs["mlm_logits"].shape[::2] == (8, 30000) and outputs["sop_logits"].shape == (8, 2)

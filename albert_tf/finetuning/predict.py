@@ -49,6 +49,8 @@ def predict(
       InputError: the run is not fine-tuned, or the source is not of its task.
     """
     check_output(output)
+    if Path(output).resolve() == Path(source).resolve():
+        raise InputError(f"{output} is what is predicted for: name another --output")
     files = predicted_files(read_trained(run, step, task), source, columns, batch_size)
     write_predictions(output, files)
     return list(files)

@@ -4,8 +4,10 @@ import json
 
 import pytest
 
+import albert_tf
 from albert_tf.checkpoints import build_model
 from albert_tf.data.tasks.columns import Columns
+from albert_tf.finetuning.entries import task_entries
 from albert_tf.finetuning.run import finetune
 from albert_tf.finetuning.settings import Finetuning
 from albert_tf.records import changed
@@ -26,6 +28,19 @@ def tiny_model():
     def make(entries, **changes):
         config = TINY.replace(num_hidden_layers=1, initializer_range=0.5, **changes)
         return build_model(config, entries)
+
+    return make
+
+
+@pytest.fixture
+def saved(tiny_model, tiny_vocabulary, tmp_path):
+    """A run of a task that has learnt nothing and answers this and that."""
+
+    def make(task, records=(), seq_length=48, columns=None, questions=None):
+        entries = task_entries(task, records, seq_length, columns, questions)
+        folder = tmp_path / f"run of {task}"
+        albert_tf.save(tiny_model(entries), folder, tiny_vocabulary, task=entries)
+        return folder
 
     return make
 

@@ -20,3 +20,6 @@ ROWS = [
     for document in DOCUMENTS[:4]
     for text in document
 ]
+
+# For predictions: without quotes, which tables write in several ways.
+SENTENCES = [text.replace('"', "") for document in DOCUMENTS[:2] for text in document]

@@ -2,42 +2,23 @@
 
 import csv
 import json
-import zipfile
 
 import numpy as np
 import pytest
 from scipy.stats import pearsonr, spearmanr
 from seqeval.metrics import f1_score as entity_f1
-from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
+from sklearn.metrics import accuracy_score, f1_score
 
-import albert_tf
 from albert_tf.data.tasks.columns import Columns
-from albert_tf.data.tasks.glue import GLUE
 from albert_tf.errors import InputError
-from albert_tf.finetuning.entries import task_entries
-from albert_tf.finetuning.predict import predict, submit
-from albert_tf.finetuning.predictions import submissions
+from albert_tf.finetuning.predict import predict
 from albert_tf.finetuning.recipes import QuestionSettings
 from albert_tf.finetuning.tasks import TASKS
 from albert_tf.finetuning.trained import evaluate_trained
 from albert_tf.training.metrics import squad_scores
-from tests.tiny import DOCUMENTS
+from tests.albert_tf.finetuning.runs import SENTENCES
 
-SENTENCES = [text.replace('"', "") for document in DOCUMENTS[:2] for text in document]
 COLUMNS = Columns("text", None, "kind")
-
-
-@pytest.fixture
-def saved(tiny_model, tiny_vocabulary, tmp_path):
-    """A run of a task that has learnt nothing and answers this and that."""
-
-    def make(task, records=(), seq_length=48, columns=None, questions=None):
-        entries = task_entries(task, records, seq_length, columns, questions)
-        folder = tmp_path / f"run of {task}"
-        albert_tf.save(tiny_model(entries), folder, tiny_vocabulary, task=entries)
-        return folder
-
-    return make
 
 
 def write_table(file, rows):
@@ -242,128 +223,3 @@ def test_answers(saved, tmp_path, name):
         assert found == sorted(found, key=lambda answer: -answer["probability"])
     predict(run, file, tmp_path / "again", batch_size=1)
     assert json.loads((tmp_path / "again/predictions.json").read_text()) == values["predictions.json"]
-
-
-def glue_rows(task, count, labelled):
-    """The lines of a file of a task, as GLUE has it, and their labels."""
-    glue = GLUE[task]
-    names = [glue.columns.text, glue.columns.text_pair, glue.columns.label if labelled else None]
-    header = ["index", *(name for name in names if name)]
-    labels = [glue.labels[n % len(glue.labels)] if glue.labels else f"{n % 6}" for n in range(count)]
-    rows = []
-    for n in range(count):
-        texts = [SENTENCES[n % 20], SENTENCES[(n + 1) % 20]][: 1 if glue.columns.text_pair is None else 2]
-        rows.append([str(n), *texts, *([labels[n]] if labelled else [])])
-    if glue.headless and labelled:
-        return [["x", labels[n], "", row[1]] for n, row in enumerate(rows)], labels
-    return [header, *rows], labels
-
-
-def write_glue(folder, task, rows=4):
-    """The folder of a task with development and test sets of so many rows; the labels of the former."""
-    folder.mkdir(parents=True, exist_ok=True)
-    found = {}
-    for name, file in GLUE[task].files.items():
-        lines, found[name] = glue_rows(task, rows, labelled=not name.startswith("test"))
-        (folder / file).write_text("".join("\t".join(line) + "\n" for line in lines))
-    return found
-
-
-def predicted_labels(file):
-    header, *lines = file.read_text().splitlines()
-    assert header == "index\tprediction"
-    cells = [line.split("\t") for line in lines]
-    assert [cell[0] for cell in cells] == [str(n) for n in range(len(cells))]
-    return [cell[1] for cell in cells]
-
-
-def test_both_sets_of_mnli_and_ax(saved, tmp_path):
-    labels = write_glue(tmp_path / "MNLI", "mnli", 7)
-    write_glue(tmp_path / "AX", "ax", 5)
-    run = saved("mnli")
-    assert predict(run, tmp_path / "MNLI", tmp_path / "test") == ["MNLI-m.tsv", "MNLI-mm.tsv"]
-    assert len(predicted_labels(tmp_path / "test/MNLI-mm.tsv")) == 7
-    assert predict(run, tmp_path / "AX", tmp_path / "ax.tsv", task="ax") == ["AX.tsv"]
-    assert len(predicted_labels(tmp_path / "ax.tsv")) == 5
-    figures = {"step": 0, "examples": 14}
-    for part in ("matched", "mismatched"):  # a set by its file, whatever labels it has
-        predict(run, tmp_path / f"MNLI/dev_{part}.tsv", tmp_path / f"{part}.tsv")
-        predicted = predicted_labels(tmp_path / f"{part}.tsv")
-        figures[f"accuracy_{part}"] = pytest.approx(accuracy_score(labels[f"dev_{part}"], predicted))
-    assert evaluate_trained(run, folder=tmp_path / "MNLI") == figures
-    (tmp_path / "MNLI/dev_mismatched.tsv").unlink()
-    (tmp_path / "MNLI/test_mismatched.tsv").unlink()
-    assert set(evaluate_trained(run, folder=tmp_path / "MNLI")) == {"step", "examples", "accuracy_matched"}
-    assert predict(run, tmp_path / "MNLI", tmp_path / "one.tsv") == ["MNLI-m.tsv"]
-    with pytest.raises(InputError, match="fine-tuned for mnli and not for rte"):
-        predict(run, tmp_path / "MNLI", tmp_path / "other", task="rte")
-
-
-def test_figures_of_cola(saved, tmp_path):
-    labels = write_glue(tmp_path / "CoLA", "cola", 12)["dev"]
-    run = saved("cola")
-    predict(run, tmp_path / "CoLA/dev.tsv", tmp_path / "dev.tsv")
-    predicted = predicted_labels(tmp_path / "dev.tsv")
-    figures = evaluate_trained(run, folder=tmp_path / "CoLA")
-    assert figures["matthews_correlation"] == pytest.approx(matthews_corrcoef(labels, predicted))
-    assert figures["accuracy"] == pytest.approx(accuracy_score(labels, predicted))
-
-
-def test_outputs_that_are_there_or_have_no_folder(saved, tmp_path, monkeypatch):
-    """Which shows before anything is predicted."""
-    write_glue(tmp_path / "RTE", "rte")
-    run = saved("rte")
-    kept = tmp_path / "kept"
-    kept.mkdir()
-    (kept / "thesis.txt").write_text("The only copy.")
-    monkeypatch.setattr("albert_tf.finetuning.predict.read_trained", None)
-    with pytest.raises(FileExistsError, match="kept exists already and is not empty: name another place"):
-        predict(run, tmp_path / "RTE", kept)
-    with pytest.raises(InputError, match=r"there is no folder .*nowhere: make it, or name another"):
-        predict(run, tmp_path / "RTE", tmp_path / "nowhere/rte.tsv")
-    (tmp_path / "thesis").write_text("Another one.")
-    with pytest.raises(FileExistsError, match="thesis exists already"):
-        predict(run, tmp_path / "RTE", tmp_path / "thesis")
-    assert [path.name for path in kept.iterdir()] == ["thesis.txt"]
-
-
-@pytest.fixture
-def glue(saved, tmp_path, monkeypatch):
-    """Runs of all tasks, and their folders with test sets of four rows, or five of AX."""
-    rows = {name: 5 if name == "AX.tsv" else 4 for name in submissions.ROWS}
-    monkeypatch.setattr(submissions, "ROWS", rows)
-    for name, task in GLUE.items():
-        write_glue(tmp_path / "glue" / task.name, name, 5 if name == "ax" else 4)
-    return {name: saved(name, seq_length=24) for name in GLUE if name != "ax"}
-
-
-def test_a_submission(glue, tmp_path):
-    output = tmp_path / "glue.zip"
-    submit(list(glue.values()), tmp_path / "glue", output)
-    with zipfile.ZipFile(output) as archive:
-        files = {name: archive.read(name).decode() for name in archive.namelist()}
-    assert set(files) == {
-        "CoLA.tsv", "SST-2.tsv", "MRPC.tsv", "STS-B.tsv", "QQP.tsv", "MNLI-m.tsv", "MNLI-mm.tsv", "QNLI.tsv",
-        "RTE.tsv", "WNLI.tsv", "AX.tsv",
-    }  # fmt: skip
-    predict(glue["rte"], tmp_path / "glue/RTE", tmp_path / "rte.tsv")
-    assert (tmp_path / "rte.tsv").read_text() == files["RTE.tsv"]
-    predict(glue["mnli"], tmp_path / "glue/AX", tmp_path / "ax.tsv", task="ax")
-    assert (tmp_path / "ax.tsv").read_text() == files["AX.tsv"]
-
-
-def test_a_submission_that_is_not_of_all_tasks(glue, saved, tmp_path, monkeypatch):
-    """Which shows before anything is predicted: QQP alone has 390,965 rows."""
-    monkeypatch.setattr("albert_tf.finetuning.predict.predicted_files", None)
-    data, output = tmp_path / "glue", tmp_path / "glue.zip"
-    some = [run for name, run in glue.items() if name not in ("rte", "mnli")]
-    with pytest.raises(InputError, match=r"for all tasks at once: name a run of mnli, rte, too$"):
-        submit(some, data, output)
-    with pytest.raises(InputError, match=r"run of rte is of task='rte': name one run of each of cola, sst-2"):
-        submit([glue["rte"], glue["rte"]], data, output)
-    other = saved("squad-v1.1")
-    with pytest.raises(InputError, match=r"is of task='squad-v1\.1': name one run of each of cola"):
-        submit([*glue.values(), other], data, output)
-    with pytest.raises(InputError, match=r"there is no folder .*nowhere: make it, or name another"):
-        submit(list(glue.values()), data, tmp_path / "nowhere/glue.zip")
-    assert not output.exists()

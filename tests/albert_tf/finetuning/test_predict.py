@@ -67,6 +67,16 @@ def test_labels_of_a_table(saved, tmp_path):
     }
 
 
+def test_what_is_predicted_for_is_not_replaced(saved, tmp_path):
+    table = tmp_path / "own.csv"
+    write_table(table, [{"text": text, "kind": "xy"[n % 2]} for n, text in enumerate(SENTENCES)])
+    run = saved("classification", TASKS["classification"].read(table, True, COLUMNS), columns=COLUMNS)
+    before = table.read_bytes()
+    with pytest.raises(InputError, match=r"own\.csv is what is predicted for: name another --output"):
+        predict(run, table, tmp_path / "." / "own.csv")
+    assert table.read_bytes() == before
+
+
 def test_neither_labels_nor_batches_change_predictions(saved, tmp_path):
     table, output = tmp_path / "own.csv", tmp_path / "predicted"
     rows = [{"text": text, "kind": "xyz"[n % 3]} for n, text in enumerate(SENTENCES)]

@@ -108,7 +108,7 @@ def data_record(train: TokenRows, dev: Mapping[str, Records]) -> dict[str, Any]:
     digest = hashlib.sha256()
     labels = [] if train.token_labels is None else [train.token_labels]
     for array in (train.tokens, train.starts, train.lengths, *train.features.values(), *labels):
-        digest.update(np.ascontiguousarray(array))
+        digest.update(array.tobytes())
     return {
         "examples": len(train),
         "data_sha256": digest.hexdigest(),

@@ -181,15 +181,24 @@ def _gradient_function(
             losses = [tf.math.divide_no_nan(term.loss, weights[name]) for name, term in terms.items()]
             loss = tf.add_n(losses) * scale
         gradients = tape.gradient(loss, variables)
-        # A variable that no loss depends on has none (the pooler, where there is no sentence loss). Where the
-        # length of sequences is not static, TensorFlow does not know the shape of that of the positions.
+        # A variable that no loss depends on has none (the pooler, where there is no sentence loss).
         return terms, {
-            index: tf.ensure_shape(tf.convert_to_tensor(gradient), variable.shape)
+            index: _of_shape(gradient, variable.shape)
             for index, (gradient, variable) in enumerate(zip(gradients, variables, strict=True))
             if gradient is not None
         }
 
     return tf.function(gradients_of, autograph=False, jit_compile=xla or None)
+
+
+def _of_shape(gradient: tf.Tensor | tf.IndexedSlices, shape: tf.TensorShape) -> tf.Tensor:
+    """A variable's gradient as a tensor of static shape.
+
+    Where the length of sequences is not static, TensorFlow does not know that of the positions' gradient.
+    What is known is not ensured: that would add operations to XLA's program that no TPU runs by itself.
+    """
+    gradient = tf.convert_to_tensor(gradient)
+    return gradient if gradient.shape.is_fully_defined() else tf.ensure_shape(gradient, shape)
 
 
 def _loss_scale(optimizer: keras.optimizers.Optimizer) -> tf.Tensor:

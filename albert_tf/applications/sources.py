@@ -37,9 +37,10 @@ def run_directory(source: PathLike, argument: str, otherwise: str = "") -> Path:
 
 
 def serving_folder(source: PathLike) -> Path | None:
-    """The folder of a SavedModel: the one named, or the newest version in it; None where there is neither."""
+    """The folder of a SavedModel: the one named, or the newest version of the one in it, or None."""
     folder = Path(source)
     if (folder / _SAVED_MODEL).is_file():
         return folder
-    versions = [path.parent for path in folder.glob(f"*/{_SAVED_MODEL}") if path.parent.name.isdecimal()]
+    found = [*folder.glob(f"*/{_SAVED_MODEL}"), *folder.glob(f"serving/*/{_SAVED_MODEL}")]
+    versions = [path.parent for path in found if path.parent.name.isdecimal()]
     return max(versions, key=lambda path: int(path.name), default=None)

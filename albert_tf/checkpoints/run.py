@@ -371,5 +371,7 @@ def check_run_vocabulary(run: PathLike, vocabulary: PathLike) -> None:
 def _file(run: PathLike, name: str) -> Path:
     path = Path(run) / name
     if not path.exists():
-        raise FileNotFoundError(f"{path} is missing: {run} is not a run directory")
+        inner = sorted(config.parent.name for config in Path(run).glob(f"*/{CONFIG}"))
+        others = f", but has those of {', '.join(inner)} in it" if inner else ""
+        raise FileNotFoundError(f"{path} is missing: {run} is not a run directory{others}")
     return path

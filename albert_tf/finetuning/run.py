@@ -19,6 +19,7 @@ from albert_tf.checkpoints.steps import checkpoint_steps
 from albert_tf.config import AlbertConfig
 from albert_tf.data.service import served
 from albert_tf.data.tasks.batches import batches_per_epoch, task_batches
+from albert_tf.files import read_json
 from albert_tf.finetuning.data import data_record, read_sets
 from albert_tf.finetuning.entries import task_entries
 from albert_tf.finetuning.kinds import Entries, Examples
@@ -99,6 +100,8 @@ def _job(
     tokenizer = PieceTokenizer(vocabulary, **start.tokenizer)
     rows = task.kind.encode(sets.train, tokenizer, entries, True).rows
     recipe = recipe.in_steps(len(rows))
+    if (run / RECIPE).exists() and "warmup_steps" not in settings.recipe:  # which more steps leave as it was
+        recipe = recipe.replace(steps=recipe.steps, warmup_steps=read_json(run / RECIPE).get("warmup_steps"))
     assert recipe.steps is not None
     record = {
         **flat(recipe),

@@ -36,6 +36,7 @@ def text_records(table: Table, columns: Columns) -> list[TextRecord]:
     records = []
     for count, row in enumerate(table.rows):
         text, text_pair, label, row_id = (cell(row, place) for place in range(len(columns)))
+        label = (label or "").strip() or None  # else a space behind one would make another
         for name, value in ((columns.text, text), (columns.text_pair, text_pair)):
             if name is not None and value is None:
                 raise InputError(f"{table.file}:{row.line}: the row has no text under {name!r}")

@@ -53,6 +53,10 @@ class Table:
         return Table(file, (*(self.columns[number] for number in kept), *columns), tuple(rows))
 
 
+# What else people separate columns by.
+_OTHER_MARKS = {";": "semicolons", "\t": "tabs"}
+
+
 def read_table(file: str | os.PathLike) -> Table:
     """A table in the format that the file's name ends in: .csv, .tsv or .jsonl.
 
@@ -71,7 +75,13 @@ def read_table(file: str | os.PathLike) -> Table:
 
 def _read_csv(file: str) -> Table:
     rows = _csv_rows(file)
-    return _headed(file, next(rows), rows)
+    header = next(rows)
+    between = next((what for mark, what in _OTHER_MARKS.items() if mark in header.cells[0]), None)
+    if len(header.cells) == 1 and between:
+        raise InputError(
+            f"{file}: the columns are separated by {between}: save it with commas, or with tabs as .tsv"
+        )
+    return _headed(file, header, rows)
 
 
 def _csv_rows(file: str) -> Iterator[Row]:

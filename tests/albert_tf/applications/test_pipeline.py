@@ -3,6 +3,7 @@
 import io
 import itertools
 import json
+import shutil
 import sys
 
 import numpy as np
@@ -300,6 +301,14 @@ def test_more_than_there_is(made, asked):
         albert_tf.pipeline(made("fill_mask").served)("[MASK]", top_k=6)
     with pytest.raises(InputError, match=r"inputs\[0\] must be a single text"):
         albert_tf.pipeline(made("classification").served)([("a", "b")])
+
+
+def test_an_export_by_any_of_its_folders(made, tmp_path):
+    served = made("classification").served
+    shutil.copytree(served, tmp_path / "hub/serving")
+    expected = albert_tf.pipeline(served)(["a boat"])
+    for name in ("hub", "hub/serving", "hub/serving/1"):
+        assert albert_tf.pipeline(tmp_path / name)(["a boat"]) == expected
 
 
 def test_what_is_not_a_source(made, tmp_path, tiny_vocabulary):

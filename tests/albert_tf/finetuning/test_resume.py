@@ -59,6 +59,10 @@ def test_more_steps_go_on(finetuned, asked, tmp_path):
     assert [line["step"] for line in metrics(copy) if "eval_loss" in line] == [3, 6, 8]
     with pytest.raises(InputError, match="run is at step 8 already: --steps 6 is less than that"):
         finetune(asked(copy))
+    # The warm-up, which nobody names, is that of the run and not a tenth of the steps.
+    unsaid = {name: value for name, value in RECIPE.items() if name != "warmup_steps"}
+    finetune(asked(copy, recipe={**unsaid, "steps": 9}), lines.append)
+    assert json.loads((copy / "recipe.json").read_text())["warmup_steps"] == 2
 
 
 def changed_table(folder, change):

@@ -80,6 +80,12 @@ def test_rows_broken_by_line_feeds(file):
         ("data.csv", 'text,label\na,1\n"b"c,1\n', "data.csv:3: the row is not CSV"),
         ("data.csv", 'text,label\na,1\n"b,1\nc,0\n', "data.csv:3: the row is not CSV"),
         ("data.csv", "text,label\na\rb,1\n", "data.csv:2: the row is not CSV"),
+        ("data.csv", "text;label\na;1\n", "data.csv: the columns are separated by semicolons: save it with"),
+        (
+            "data.csv",
+            "text\tlabel\na\t1\n",
+            "data.csv: the columns are separated by tabs: save it",
+        ),
         ("data.tsv", "text\tlabel\na\tb\t1\n", "data.tsv:2: 3 cells where there are 2 columns"),
         ("data.tsv", b"text\tlabel\na\xff\t1\n", "data.tsv:2: not UTF-8"),
         ("data.jsonl", '{"text": "a"}\nnothing\n', "data.jsonl:2: not JSON"),
@@ -102,6 +108,12 @@ def test_bad_tables(file, name, content, message):
 def test_bad_columns(file, content, columns, message):
     with pytest.raises(InputError, match=message):
         text_records(read_table(file(content, "data.jsonl")), columns)
+
+
+def test_spaces_around_labels_make_no_others(file):
+    table = read_table(file("text,label\n a , good\nb,good \nc,  \n"))
+    found = [(record.text, record.label) for record in text_records(table, Columns("text", label="label"))]
+    assert found == [(" a ", "good"), ("b", "good"), ("c", None)]
 
 
 def test_columns_of_the_same_name(file):

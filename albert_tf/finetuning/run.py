@@ -25,11 +25,11 @@ from albert_tf.finetuning.entries import task_entries
 from albert_tf.finetuning.kinds import Entries, Examples
 from albert_tf.finetuning.losses import evaluation_objective, finetuning_objective
 from albert_tf.finetuning.predictions.outputs import Predicted
-from albert_tf.finetuning.recipes import FinetuningRecipe, QuestionSettings
+from albert_tf.finetuning.recipes import QuestionSettings
 from albert_tf.finetuning.settings import ENCODER, Finetuning
 from albert_tf.finetuning.tasks import Task, set_figures
 from albert_tf.model.memory import TRAINING, check_memory
-from albert_tf.optimization import create_optimizer
+from albert_tf.optimization import recipe_optimizer
 from albert_tf.origins import Start, opened, start_of_run
 from albert_tf.records import flat
 from albert_tf.text import PieceTokenizer, Vocabulary
@@ -101,8 +101,10 @@ def _job(
     rows = task.kind.encode(sets.train, tokenizer, entries, True).rows
     recipe = recipe.in_steps(len(rows))
     if (run / RECIPE).exists() and "warmup_steps" not in settings.recipe:  # which more steps leave as it was
-        recipe = recipe.replace(steps=recipe.steps, warmup_steps=read_json(run / RECIPE).get("warmup_steps"))
-    assert recipe.steps is not None
+        recipe = recipe.replace(warmup_steps=read_json(run / RECIPE).get("warmup_steps"))
+    steps, warmup_steps = recipe.steps, recipe.warmup_steps
+    assert steps is not None
+    assert warmup_steps is not None
     record = {
         **flat(recipe),
         **settings.record(),
@@ -138,12 +140,12 @@ def _job(
         tokenizer=start.tokenizer,
         record=record,
         model=functools.partial(_model, settings, config, entries, start, report),
-        optimizer=functools.partial(_optimizer, recipe),
+        optimizer=lambda: recipe_optimizer("adamw", recipe, steps, warmup_steps),
         objective=finetuning_objective(entries),
         feed=training_feed,
         evaluation=evaluation,
         seed=settings.seed,
-        steps=recipe.steps,
+        steps=steps,
         batch_size=recipe.batch_size,
         seq_length=None,
         loop=settings.loop_settings(batches_per_epoch(rows, recipe.batch_size)),
@@ -189,19 +191,3 @@ def _model(
             report(line)
     model.encoder.trainable = settings.freeze != ENCODER
     return model
-
-
-def _optimizer(recipe: FinetuningRecipe) -> keras.optimizers.Optimizer:
-    assert recipe.steps is not None
-    assert recipe.warmup_steps is not None
-    return create_optimizer(
-        "adamw",
-        init_lr=recipe.learning_rate,
-        num_train_steps=recipe.steps,
-        num_warmup_steps=recipe.warmup_steps,
-        weight_decay=recipe.weight_decay,
-        clip_norm=recipe.clip_norm,
-        beta_1=recipe.beta_1,
-        beta_2=recipe.beta_2,
-        epsilon=recipe.epsilon,
-    )

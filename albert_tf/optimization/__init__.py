@@ -11,7 +11,15 @@ from albert_tf.optimization.schedules import WarmupPolynomialDecay
 
 OPTIMIZERS = {"lamb": Lamb, "adamw": AdamW}
 
-__all__ = ["OPTIMIZERS", "AdamW", "Lamb", "WarmupPolynomialDecay", "create_optimizer", "global_norm"]
+__all__ = [
+    "OPTIMIZERS",
+    "AdamW",
+    "Lamb",
+    "WarmupPolynomialDecay",
+    "create_optimizer",
+    "global_norm",
+    "recipe_optimizer",
+]
 
 
 def create_optimizer(
@@ -47,3 +55,21 @@ def create_optimizer(
         raise InputError(f"optimizer={name!r} is none of {', '.join(OPTIMIZERS)}")
     schedule = WarmupPolynomialDecay(init_lr, num_train_steps, num_warmup_steps, power, decay_after_warmup)
     return OPTIMIZERS[name](schedule, weight_decay=weight_decay, global_clipnorm=clip_norm, **kwargs)
+
+
+# What recipes say of the optimizer, besides its rate and steps, under create_optimizer's names.
+_SETTINGS = ("weight_decay", "clip_norm", "beta_1", "beta_2", "epsilon")
+
+
+def recipe_optimizer(name: str, recipe: Any, steps: int, warmup_steps: int) -> AdamW:
+    """The optimizer of a recipe.
+
+    Args:
+      name: "lamb" or "adamw".
+      recipe: of pre-training or fine-tuning.
+      steps: updates until the rate is 0.
+      warmup_steps: of linear warm-up.
+    """
+    settings = {setting: getattr(recipe, setting) for setting in _SETTINGS}
+    rates = {"init_lr": recipe.learning_rate, "num_train_steps": steps, "num_warmup_steps": warmup_steps}
+    return create_optimizer(name, **rates, **settings)

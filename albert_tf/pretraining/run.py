@@ -17,12 +17,11 @@ from albert_tf.data import naming_damaged_files
 from albert_tf.errors import InputError
 from albert_tf.files import read_json
 from albert_tf.model.memory import TRAINING, check_memory
-from albert_tf.optimization import create_optimizer
+from albert_tf.optimization import recipe_optimizer
 from albert_tf.origins import published_run
 from albert_tf.pretraining.batches import held_out_batches, hold_out, training_feed
 from albert_tf.pretraining.objective import pretraining_figures, pretraining_objective
 from albert_tf.pretraining.settings import Pretraining, check_same_run
-from albert_tf.recipes import PretrainingRecipe
 from albert_tf.text import Vocabulary
 from albert_tf.training.engine import Evaluate, Job, train_run
 from albert_tf.training.evaluator import evaluator
@@ -78,7 +77,7 @@ def _job(settings: Pretraining, strategy: tf.distribute.Strategy, report: Callab
         tokenizer=settings.tokenizer,
         record={**settings.record(), "held_out": None if held_out is None else held_out.record()},
         model=functools.partial(_model, settings, config, report),
-        optimizer=functools.partial(_optimizer, recipe),
+        optimizer=lambda: recipe_optimizer(recipe.optimizer, recipe, recipe.steps, recipe.warmup_steps),
         objective=objective,
         feed=lambda seed: training_feed(settings, strategy, seed, held_out),
         evaluation=evaluation,
@@ -114,17 +113,3 @@ def _model(
     for line in growth.listing():
         report(line)
     return model
-
-
-def _optimizer(recipe: PretrainingRecipe) -> keras.optimizers.Optimizer:
-    return create_optimizer(
-        recipe.optimizer,
-        init_lr=recipe.learning_rate,
-        num_train_steps=recipe.steps,
-        num_warmup_steps=recipe.warmup_steps,
-        weight_decay=recipe.weight_decay,
-        clip_norm=recipe.clip_norm,
-        beta_1=recipe.beta_1,
-        beta_2=recipe.beta_2,
-        epsilon=recipe.epsilon,
-    )

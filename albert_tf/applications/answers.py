@@ -19,8 +19,7 @@ from albert_tf.finetuning.predictions.records import (
     TagPrediction,
 )
 from albert_tf.text.vocabulary import MASK
-
-_PARTS = frozenset("BIELSU")  # what stands before a tag's label
+from albert_tf.training.metrics.labels import known_tag
 
 
 class FillPrediction(NamedTuple):
@@ -107,10 +106,8 @@ def entity_spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
     spans: list[tuple[str, int, int]] = []
     open_label = None  # of an entity that may go on
     for place, tag in enumerate(tags):
-        part, dash, label = tag.partition("-")
-        if not dash or part not in _PARTS:
-            part, label = ("O" if tag == "O" else "S"), tag
-        if part in ("I", "E", "L") and label == open_label:
+        part, _, label = known_tag(tag).partition("-")
+        if part in ("I", "E") and label == open_label:
             spans[-1] = (label, spans[-1][1], place + 1)
         elif part != "O":
             spans.append((label, place, place + 1))

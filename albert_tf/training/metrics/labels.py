@@ -106,13 +106,13 @@ def entity_scores(right: Tags, predicted: Tags) -> dict[str, float]:
     from seqeval.metrics import f1_score, precision_score, recall_score
 
     _check_same_number(right, predicted)
-    both = [[[_known(tag) for tag in sentence] for sentence in tags] for tags in (right, predicted)]
+    both = [[[known_tag(tag) for tag in sentence] for sentence in tags] for tags in (right, predicted)]
     functions = {"precision": precision_score, "recall": recall_score, "f1": f1_score}
     return {name: float(function(*both, zero_division=0)) for name, function in functions.items()}
 
 
-def _known(tag: str) -> str:
-    """A tag in the spelling that seqeval knows."""
+def known_tag(tag: str) -> str:
+    """A tag in the spelling that seqeval knows: O, or B-, I-, E- or S- and the label."""
     prefix, dash, kind = tag.partition("-")
     if tag == _OUTSIDE:
         return tag

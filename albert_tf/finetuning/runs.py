@@ -48,7 +48,7 @@ def finetune_runs(settings: Finetuning, runs: int, report: Callable[[str], None]
 
 
 def summary(runs: Sequence[Path]) -> dict[str, Any]:
-    """What summary.json says: the figures of each run's best step, and over all runs.
+    """What summary.json says: figures of each run's best step, their median and spread, and the best run's.
 
     Args:
       runs: directories of fine-tuned runs of one task; each has been evaluated.
@@ -60,13 +60,13 @@ def summary(runs: Sequence[Path]) -> dict[str, Any]:
         name: [value for found in by_run.values() if (value := found.get(name)) is not None] for name in names
     }
     columns = {name: values for name, values in columns.items() if values}
+    evaluated = [run for run, found in by_run.items() if found.get(best_by) is not None]
+    best_run = max(evaluated or by_run, key=lambda run: by_run[run].get(best_by) or 0.0)
     return {
         "best_by": best_by,
-        "best_run": max(
-            by_run, key=lambda run: (by_run[run].get(best_by) is not None, by_run[run].get(best_by))
-        ),
+        "best_run": best_run,
         "median": {name: statistics.median(values) for name, values in columns.items()},
-        "best": {name: (min if name == "loss" else max)(values) for name, values in columns.items()},
+        "best": {name: by_run[best_run].get(name) for name in names},
         "spread": {name: max(values) - min(values) for name, values in columns.items()},
         "runs": by_run,
     }

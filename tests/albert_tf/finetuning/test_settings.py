@@ -7,6 +7,7 @@ import pytest
 from albert_tf.data.tasks.columns import Columns
 from albert_tf.errors import InputError
 from albert_tf.finetuning.settings import Finetuning
+from albert_tf.finetuning.tasks import TASKS
 from albert_tf.training.loop_settings import LoopSettings
 from tests.tiny import TINY
 
@@ -58,7 +59,9 @@ def test_impossible_settings(settings, changes, message):
 
 @pytest.mark.parametrize("settings", [OWN, GLUE, SQUAD, SCRATCH])
 def test_possible_settings(settings):
-    Finetuning(**settings)
+    made = Finetuning(**settings)
+    assert made.entry is TASKS[settings["task"]]
+    assert made.loop_settings(10).eval_every == 10
 
 
 def test_a_text_is_as_long_as_the_task_says_and_the_network_can():

@@ -15,7 +15,7 @@ import tf_keras as keras
 
 from albert_tf import origins
 from albert_tf.applications.sources import PathLike, run_directory
-from albert_tf.applications.texts import checked_texts, targets, text_columns
+from albert_tf.applications.texts import checked_labels, segments, targets, text_columns
 from albert_tf.checkpoints.run import build_model, check_finite, save, stored_model
 from albert_tf.data.tasks.rows import TEXTS_AT_ONCE, check_length, tokenised_blocks
 from albert_tf.errors import InputError
@@ -62,7 +62,7 @@ class TextClassifier(keras.Model):
         super().__init__(autocast=False, dtype=classifier.dtype_policy, **kwargs)
         self.classifier = classifier
         self.tokenizer = tokenizer
-        self.labels = None if labels is None else _checked_labels(labels, classifier.num_labels)
+        self.labels = None if labels is None else checked_labels(labels, classifier.num_labels)
         self.seq_length = check_length("seq_length", seq_length, 4)
         if seq_length > classifier.config.max_position_embeddings:
             raise InputError(
@@ -191,7 +191,7 @@ class TextClassifier(keras.Model):
 
     def call(self, inputs: Any, training: bool | None = None) -> tf.Tensor:
         """The logits of texts, of pairs or of token ids; see the class."""
-        ids = inputs if isinstance(inputs, Mapping) else self._token_ids(*_segments(inputs))
+        ids = inputs if isinstance(inputs, Mapping) else self._token_ids(*segments(inputs))
         if not self.pad_to_length:
             longest = tf.maximum(tf.reduce_max(tf.reduce_sum(ids[MASK], axis=1)), 1)  # of no rows, too
             ids = {name: tensor[:, :longest] for name, tensor in ids.items()}
@@ -279,7 +279,7 @@ class TextClassifier(keras.Model):
     def _prepared_batch(self, x: Any, *rest: Any) -> Any:
         if any(part.dtype == tf.string for part in tf.nest.flatten(rest)):
             raise InputError("labels in a tf.data.Dataset must be numbers, not names")
-        inputs = x if isinstance(x, Mapping) else self._token_ids(*_segments(x))
+        inputs = x if isinstance(x, Mapping) else self._token_ids(*segments(x))
         return (inputs, *rest) if rest else inputs
 
     def save_run(self, run: PathLike, step: int = 0) -> None:
@@ -322,29 +322,3 @@ class TextClassifier(keras.Model):
         vocabulary = Vocabulary.from_bytes(base64.b64decode(config.pop("vocabulary")))
         tokenizer = PieceTokenizer(vocabulary, config.pop("lowercase"), config.pop("strip_accents"))
         return cls(classifier, tokenizer, **config)
-
-
-def _checked_labels(labels: Sequence[str], count: int) -> tuple[str, ...]:
-    names = tuple(checked_texts(labels, "labels"))
-    if count == 1:
-        raise InputError(f"labels={list(names)}: a network of num_labels=1 gives a number and has none")
-    if len(names) != count or len(set(names)) != count:
-        raise InputError(f"labels={list(names)} must be {count} different names")
-    return names
-
-
-def _segments(inputs: Any) -> tuple[tf.Tensor, ...]:
-    """One text a row or two of them, string [B] each, of what a model is called with."""
-    if isinstance(inputs, tuple | list) and len(inputs) == 2 and all(map(tf.is_tensor, inputs)):
-        return tuple(inputs)
-    if not tf.is_tensor(inputs):
-        return tuple(tf.constant(column) for column in text_columns(inputs, "inputs"))
-    if inputs.dtype != tf.string or inputs.shape.rank not in (1, 2):
-        raise InputError(
-            f"inputs are {inputs.dtype.name} of the shape {inputs.shape}: texts are string [B] or [B, 2]"
-        )
-    if inputs.shape.rank == 1:
-        return (inputs,)
-    if inputs.shape[1] not in (1, 2):
-        raise InputError(f"inputs have the shape {inputs.shape}: texts are string [B], pairs string [B, 2]")
-    return tuple(tf.unstack(inputs, axis=1))

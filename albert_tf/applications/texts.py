@@ -124,3 +124,30 @@ def targets(
 def _is_finite(value: Any) -> bool:
     values = value if isinstance(value, list) else [value]
     return all(isinstance(part, int | float) and abs(part) < float("inf") for part in values)
+
+
+def checked_labels(labels: Sequence[str], count: int) -> tuple[str, ...]:
+    """The names of a network's labels; an InputError where they are not as many different ones."""
+    names = tuple(checked_texts(labels, "labels"))
+    if count == 1:
+        raise InputError(f"labels={list(names)}: a network of num_labels=1 gives a number and has none")
+    if len(names) != count or len(set(names)) != count:
+        raise InputError(f"labels={list(names)} must be {count} different names")
+    return names
+
+
+def segments(inputs: Any) -> tuple[tf.Tensor, ...]:
+    """One text a row or two of them, string [B] each, of what a model is called with."""
+    if isinstance(inputs, tuple | list) and len(inputs) == 2 and all(map(tf.is_tensor, inputs)):
+        return tuple(inputs)
+    if not tf.is_tensor(inputs):
+        return tuple(tf.constant(column) for column in text_columns(inputs, "inputs"))
+    if inputs.dtype != tf.string or inputs.shape.rank not in (1, 2):
+        raise InputError(
+            f"inputs are {inputs.dtype.name} of the shape {inputs.shape}: texts are string [B] or [B, 2]"
+        )
+    if inputs.shape.rank == 1:
+        return (inputs,)
+    if inputs.shape[1] not in (1, 2):
+        raise InputError(f"inputs have the shape {inputs.shape}: texts are string [B], pairs string [B, 2]")
+    return tuple(tf.unstack(inputs, axis=1))

@@ -18,7 +18,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import learning
 
 import albert_tf
-from albert_tf.checkpoints.run import build_model, stored_model
+from albert_tf.checkpoints.models import build_model
+from albert_tf.checkpoints.run import stored_model
 from albert_tf.pretraining.objective import pretraining_objective
 from albert_tf.training.evaluator import evaluator
 from albert_tf.training.metrics import term_metrics

@@ -16,7 +16,8 @@ import tf_keras as keras
 from albert_tf import origins
 from albert_tf.applications.sources import PathLike, run_directory
 from albert_tf.applications.texts import checked_labels, segments, targets, text_columns
-from albert_tf.checkpoints.run import build_model, check_finite, save, stored_model
+from albert_tf.checkpoints.models import build_model
+from albert_tf.checkpoints.run import check_finite, save, stored_model
 from albert_tf.data.tasks.rows import TEXTS_AT_ONCE, check_length, tokenised_blocks
 from albert_tf.errors import InputError
 from albert_tf.features import MASK

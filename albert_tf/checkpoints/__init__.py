@@ -1,14 +1,13 @@
 """The run directory: its files, its checkpoints, and how one run's weights start another."""
 
+from albert_tf.checkpoints.models import build_model, task_of
 from albert_tf.checkpoints.run import (
-    build_model,
     create_run,
     load,
     read_config,
     read_task,
     read_tokenizer,
     save,
-    task_of,
     vocabulary_path,
 )
 from albert_tf.checkpoints.steps import (

@@ -14,7 +14,8 @@ from absl import logging
 
 from albert_tf.checkpoints.figures import Best
 from albert_tf.checkpoints.growth import grown_from
-from albert_tf.checkpoints.run import BEST_KEY, RECIPE, VOCABULARY_KEY, build_model
+from albert_tf.checkpoints.models import build_model
+from albert_tf.checkpoints.run import BEST_KEY, RECIPE, VOCABULARY_KEY
 from albert_tf.checkpoints.steps import checkpoint_steps
 from albert_tf.config import AlbertConfig
 from albert_tf.data.service import served

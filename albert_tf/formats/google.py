@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.checkpoints.models import task_of
 from albert_tf.checkpoints.names import GOOGLE_SCOPE, variable_names
-from albert_tf.checkpoints.run import task_of
 from albert_tf.checkpoints.tensor_bundle import READ_ERRORS, checkpoint_shapes, unreadable
 from albert_tf.config import GOOGLE_FILE, AlbertConfig
 from albert_tf.errors import InputError

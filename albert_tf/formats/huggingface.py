@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from albert_tf.checkpoints.models import task_of
 from albert_tf.checkpoints.names import HUGGING_FACE_SCOPE, Names, variable_names
-from albert_tf.checkpoints.run import task_of
 from albert_tf.config import AlbertConfig
 from albert_tf.config_keys import HUGGING_FACE_ACTIVATIONS
 from albert_tf.errors import InputError

@@ -11,7 +11,8 @@ import tf_keras as keras
 from absl import logging
 
 from albert_tf.checkpoints.growth import check_same_text, grown_from
-from albert_tf.checkpoints.run import RECIPE, build_model
+from albert_tf.checkpoints.models import build_model
+from albert_tf.checkpoints.run import RECIPE
 from albert_tf.config import AlbertConfig
 from albert_tf.data import naming_damaged_files
 from albert_tf.errors import InputError

@@ -11,7 +11,7 @@ import tensorflow as tf
 import yaml
 
 import albert_tf
-from albert_tf.checkpoints.run import MODELS, task_of
+from albert_tf.checkpoints.models import MODELS, task_of
 from hub_export.__main__ import main
 from hub_export.card import CARD, PIPELINES, model_card
 from hub_export.check.__main__ import main as check

@@ -9,7 +9,8 @@ import tensorflow as tf
 
 import albert_tf
 from albert_tf.checkpoints import checkpoint_steps
-from albert_tf.checkpoints.run import build_model, default_step
+from albert_tf.checkpoints.models import build_model
+from albert_tf.checkpoints.run import default_step
 from albert_tf.finetuning import run as finetuning
 from albert_tf.finetuning.run import finetune
 from albert_tf.finetuning.trained import read_trained

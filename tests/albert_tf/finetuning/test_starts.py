@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import albert_tf
-from albert_tf.checkpoints.run import build_model
+from albert_tf.checkpoints.models import build_model
 from albert_tf.errors import InputError
 from albert_tf.features import ENCODER_INPUTS
 from albert_tf.finetuning.run import finetune

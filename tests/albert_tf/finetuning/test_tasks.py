@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from albert_tf.checkpoints.run import MODELS
+from albert_tf.checkpoints.models import MODELS
 from albert_tf.data.tasks.columns import Columns
 from albert_tf.data.tasks.glue import GLUE
 from albert_tf.errors import InputError

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.checkpoints.run import build_model
+from albert_tf.checkpoints.models import build_model
 from albert_tf.data.tasks.columns import Columns
 from albert_tf.data.tasks.records import ChoiceRecord, QuestionRecord, TaggedRecord, TextRecord
 from albert_tf.finetuning.entries import task_entries

@@ -1,7 +1,7 @@
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.checkpoints.run import MODELS
+from albert_tf.checkpoints.models import MODELS
 from hub_export.serving import SIGNATURES
 from hub_export.serving.signature import ROWS_AT_ONCE, in_blocks, without_padding
 

@@ -12,7 +12,8 @@ from albert_tf.startup import quiet_start
 
 SUMMARY = "losses and accuracies on held-out text, or a task's figures"
 
-_OF_PRETRAINED = ("input", "seq_length", "max_examples", "passes")
+_EXAMPLES = ("seq_length", "masked_lm_prob", "max_ngram")
+_OF_PRETRAINED = ("input", *_EXAMPLES, "max_examples", "passes")
 _OF_FINETUNED = ("data", "eval", "text", "text_pair", "label")
 
 
@@ -26,6 +27,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     pretrained = parser.add_argument_group("of a pre-trained run")
     paths_flag(pretrained, "--input", TEXT + ", for what is held out", required=False)
     pretrained.add_argument("--seq_length", type=int, help="tokens of an example (as the run was trained)")
+    pretrained.add_argument("--masked_lm_prob", type=float, help="share that is masked (as it was trained)")
+    pretrained.add_argument("--max_ngram", type=int, help="longest masked span, in words (as it was trained)")
     pretrained.add_argument("--max_examples", type=int, help="stop after so many, in whole batches")
     pretrained.add_argument("--passes", type=int, help="times over the text, with other masks (1)")
     finetuned = parser.add_argument_group("of a fine-tuned run")
@@ -64,7 +67,7 @@ def _losses(flags: argparse.Namespace) -> dict[str, float]:
         flags.max_examples,
         1 if flags.passes is None else flags.passes,
         step=flags.step,
-        seq_length=flags.seq_length,
+        **{name: getattr(flags, name) for name in _EXAMPLES},
     )
 
 

@@ -41,8 +41,12 @@ def evaluate_run(
     passes: int = 1,
     step: int | None = None,
     seq_length: int | None = None,
+    masked_lm_prob: float | None = None,
+    max_ngram: int | None = None,
 ) -> dict[str, Any]:
     """Losses and accuracies of a run; the same examples each time.
+
+    Runs that were trained on other lengths or masks compare where all are asked the same.
 
     Args:
       run: the directory of a pre-trained run, with its vocabulary.
@@ -74,8 +78,10 @@ def evaluate_run(
         if number is not None and number < 1:
             raise InputError(f"{name}={number} must be at least 1")
     settings = changed(read_recipe(Path(run)).examples, sentence_objective=model.sentence_objective)
-    if seq_length is not None:
-        settings = changed(settings, seq_length=seq_length, max_predictions=None)
+    if seq_length is not None or masked_lm_prob is not None:
+        settings = changed(settings, max_predictions=None)
+    asked = {"seq_length": seq_length, "masked_lm_prob": masked_lm_prob, "max_ngram": max_ngram}
+    settings = changed(settings, **{name: value for name, value in asked.items() if value is not None})
     longest = model.config.max_position_embeddings
     if settings.seq_length > longest:
         raise InputError(f"seq_length={settings.seq_length} is more than the {longest} positions of {run}")

@@ -99,6 +99,17 @@ def test_another_step_and_length(run, tiny_corpus):
         evaluate_run(run, [str(tiny_corpus)], step=4)
 
 
+def test_other_masks_are_those_of_a_run_that_was_trained_with_them(run, tiny_corpus, tmp_path):
+    copy, asked = shutil.copytree(run, tmp_path / "run"), {"masked_lm_prob": 0.3, "max_ngram": 1}
+    recipe = json.loads((run / "recipe.json").read_text())
+    (copy / "recipe.json").write_text(json.dumps({**recipe, **asked, "max_predictions": None}))
+    figures = evaluate_run(run, [str(tiny_corpus)], batch_size=4, **asked)
+    assert figures == evaluate_run(copy, [str(tiny_corpus)], batch_size=4)
+    assert figures != evaluate_run(run, [str(tiny_corpus)], batch_size=4)
+    with pytest.raises(InputError, match="max_ngram=0 must be at least 1"):
+        evaluate_run(run, [str(tiny_corpus)], max_ngram=0)
+
+
 def test_unigram_entropy_of_two_equal_tokens_is_log_two():
     batch = {
         "input_mask": np.array([[1, 1, 1], [0, 0, 0]]),

@@ -57,6 +57,8 @@ def evaluate_run(
       step: of the checkpoint; None: the newest.
       seq_length: tokens of an example; None: as the run was trained or, where it does not say (a converted
         run), the paper's 512.
+      masked_lm_prob: share of the tokens that are masked; None: as the run was trained.
+      max_ngram: longest masked span, in words; None: as the run was trained.
     Returns:
       `step`, `examples` and `seq_length`: what was evaluated; `eval_loss`, `eval_mlm_loss` (nats),
       `eval_mlm_accuracy`, the same of the sentence objective, `eval_mlm_perplexity`, and

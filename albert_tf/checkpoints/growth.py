@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
 from albert_tf.checkpoints.names import variable_names
 from albert_tf.checkpoints.run import (
@@ -53,7 +52,8 @@ class Growth(NamedTuple):
       read: the value of a variable by its name; None where it starts at random. For `build_model`.
       origins: the variables that are copied, and the name of each in the run.
       cut: variables of which only the first rows are copied: how many there are, and how many were taken.
-      extended: variables with fresh rows behind those copied: how many were copied, and how many there are.
+      extended: variables whose rows are copied again behind the last: how many the run has, and how many
+        there are.
       fresh: variables that start at random.
       unread: variables of the run that nothing is copied from.
     """
@@ -77,7 +77,7 @@ class Growth(NamedTuple):
         ]
         lines += [f"cut: {name}, {taken} of {there} rows" for name, (there, taken) in self.cut.items()]
         lines += [
-            f"extended: {name}, {size - copied} fresh rows behind {copied}"
+            f"extended: {name}, {copied} rows copied again, up to {size}"
             for name, (copied, size) in self.extended.items()
         ]
         lines += [f"fresh: {name}" for name in self.fresh]
@@ -92,21 +92,21 @@ def grown_from(
     task: Mapping[str, Any],
     *,
     extend_positions: bool = False,
-    seed: int = 0,
 ) -> Growth:
     """The weights of the checkpoint that `load` takes of a run, for a network of the same widths.
 
     Layer l of L takes its blocks from layer l · M // L of the run's M layers: the blocks that its own plan of
     sharing gives it, from those that the run's plan gives that layer. A block that several layers share is
-    copied for the first of them.
+    copied for the first of them. Positions that the run lacks begin as copies of those that it has, from the
+    first on: tokens then see near ones from the start as they have learned to, where random positions would
+    have to learn it anew (Beltagy et al. 2020, Longformer, §5).
 
     Args:
       run: the run directory.
       config: of the network to be.
       task: of the network to be, as task.json has it. A head of the run, but that for masked tokens, is
         copied only if it has learned the same: the same sentence objective, or task and labels.
-      extend_positions: whether the network may have more positions than the run; the others start at random.
-      seed: of those.
+      extend_positions: whether the network may have more positions than the run.
     Returns:
       Where each variable comes from. Nothing large is read yet.
     Raises:
@@ -119,7 +119,7 @@ def grown_from(
     if wants > has and not extend_positions:
         raise InputError(
             f"max_position_embeddings={wants} is more than the {has} of {run}: --extend_positions starts the "
-            "others at random"
+            "others as copies of those"
         )
     wanted = [names.ours for names in variable_names(config, task)]
     encoder = {names.ours for names in variable_names(config, {"model": "encoder"})}
@@ -136,7 +136,7 @@ def grown_from(
         value = source.read(origins[name])
         if value is None or name != _POSITIONS:
             return value
-        return _positions(value, wants, config.initializer_range, seed)
+        return np.resize(value, [wants, *value.shape[1:]])  # which repeats the rows
 
     return Growth(
         read=read,
@@ -210,10 +210,3 @@ def _origin(name: str, scopes: Mapping[str, str]) -> str:
 
 def _group(name: str) -> str:
     return name.split("/")[2]
-
-
-def _positions(table: np.ndarray, rows: int, deviation: float, seed: int) -> np.ndarray:
-    """A table of so many rows: the first of this one, and behind them fresh ones."""
-    missing = max(rows - len(table), 0)
-    fresh = deviation * tf.random.stateless_truncated_normal([missing, table.shape[1]], [seed, 0]).numpy()
-    return np.concatenate([table[:rows], fresh])

@@ -45,7 +45,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         help="run of the same widths to take the weights from, or a published name",
     )
     parser.add_argument(
-        "--extend_positions", action="store_true", help="start further positions than RUN has at random"
+        "--extend_positions", action="store_true", help="start further positions than RUN has as copies"
     )
     field_flags(parser, Execution)
     field_flags(parser, LoopSettings)

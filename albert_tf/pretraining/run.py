@@ -103,13 +103,7 @@ def _model(
         return build()
     origin = published_run(settings.init_from)
     check_same_text(origin, settings.vocabulary, settings.tokenizer)
-    growth = grown_from(
-        origin,
-        config,
-        settings.task,
-        extend_positions=settings.extend_positions,
-        seed=settings.seed,
-    )
+    growth = grown_from(origin, config, settings.task, extend_positions=settings.extend_positions)
     model = build(read=growth.read)
     for line in growth.listing():
         report(line)

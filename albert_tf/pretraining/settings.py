@@ -40,7 +40,7 @@ class Pretraining:
       strip_accents: whether the tokenizer drops accents.
       seed: of everything random.
       init_from: run of the same widths to take the weights from; None: random ones.
-      extend_positions: start further positions than the run has at random.
+      extend_positions: start further positions than the run has as copies of those.
       execution: how updates are computed.
       loop: when the loop logs, evaluates and saves.
       command: the command line, for the record.

@@ -1,0 +1,169 @@
+"""What does pre-training learn in a given time? Ideas beside a recipe, each for the same minutes.
+
+    python benchmarks/budget.py --text reviews.txt --output budget --minutes 15 --ideas before one-layer
+
+Each row is an idea, or several joined by `+`: what it changes of the row `before`, which is what the same
+text was trained with earlier. How many updates the minutes allow is measured first, in a run of its own; the
+learning rate falls to 0 at the end of them. All are evaluated on the same held-out documents with the paper's
+masks (15 %, up to three words) and pairs of 128 tokens. Prints Markdown. The folder holds the runs;
+started again, it goes on where it stopped. `benchmarks/transfer.py --run budget/IDEA-MINUTES-SEED` then says
+what fine-tuning gets from one of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+from learning import command
+
+from albert_tf.pretraining.evaluation import evaluate_run
+
+CALIBRATION = 60  # updates, whose speed decides how many the minutes allow
+MASKS = {"seq_length": 128, "masked_lm_prob": 0.15, "max_ngram": 3}  # all are asked the same
+
+
+class Idea(NamedTuple):
+    """What differs from the row `before`."""
+
+    flags: Mapping[str, Any] = {}
+    network: Mapping[str, Any] = {}
+    source: str = ""
+
+
+BEFORE = Idea(
+    flags={
+        "optimizer": "adamw",
+        "learning_rate": 1e-3,
+        "batch_size": 64,
+        "seq_length": 128,
+        "warmup_share": 0.1,
+    },
+    network={
+        "num_hidden_layers": 4,
+        "num_hidden_groups": 2,
+        "embedding_size": 128,
+        "hidden_size": 128,
+        "num_attention_heads": 4,
+        "intermediate_size": 512,
+        "initializer_range": 0.06,
+    },
+)
+IDEAS = {
+    "before": Idea(),
+    "one-group": Idea(network={"num_hidden_groups": 1}, source="Lan et al. 2020, Table 3"),
+    "one-layer": Idea(
+        network={"num_hidden_groups": 1, "num_hidden_layers": 1},
+        source="Gong et al. 2019: begin shallow",
+    ),
+    "small-batch": Idea({"batch_size": 32}),
+    "short": Idea({"seq_length": 64, "batch_size": 128}, source="Devlin et al. 2019, A.2: short first"),
+    "short-small-batch": Idea({"seq_length": 64, "batch_size": 32}),
+    "words": Idea({"max_ngram": 1}, source="Devlin et al. 2019: masks of single words"),
+    "masks-30": Idea({"masked_lm_prob": 0.3}, source="Wettig et al. 2023"),
+    "masks-40": Idea({"masked_lm_prob": 0.4}, source="Wettig et al. 2023"),
+    "rate-5e-4": Idea({"learning_rate": 5e-4}),
+    "rate-2e-3": Idea({"learning_rate": 2e-3}),
+    "lamb": Idea({"optimizer": "lamb", "learning_rate": 5e-3}, source="You et al. 2020"),
+    "beta-98": Idea({"beta_2": 0.98}, source="Liu et al. 2019"),
+    "clip-half": Idea({"clip_norm": 0.5}, source="Geiping and Goldstein 2023"),
+    "warm-up-half": Idea({"warmup_share": 0.5}, source="Geiping and Goldstein 2023"),
+    "initializer-0.02": Idea(network={"initializer_range": 0.02}),
+    "no-sentences": Idea({"sentence_objective": "none"}, source="Liu et al. 2019"),
+    "wide": Idea(network={"hidden_size": 256, "num_attention_heads": 8, "intermediate_size": 1024}),
+    "bfloat16": Idea({"precision": "bfloat16"}),
+}
+
+
+def main() -> None:
+    """Prints the table, a row as soon as it is known."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--text", nargs="+", required=True, help="text files, a sentence a line")
+    parser.add_argument("--output", type=Path, required=True, help="folder to write")
+    parser.add_argument("--minutes", type=float, default=15, help="of training (15)")
+    parser.add_argument("--ideas", nargs="+", default=list(IDEAS), help=f"of {', '.join(IDEAS)} (all)")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="(0)")
+    parser.add_argument("--vocab_size", type=int, default=8000, help="pieces (8000)")
+    flags = parser.parse_args()
+    ideas = {title: joined(title) for title in flags.ideas}
+    vocabulary, prepared = prepare(flags.text, flags.output, flags.vocab_size)
+    print("| idea | seed | updates | examples/s | nats below the entropy | masked | order | source |")
+    print("|---" * 8 + "|")
+    for title, idea in ideas.items():
+        for seed in flags.seeds:
+            run = flags.output / f"{title}-{flags.minutes:g}-{seed}"
+            figures = trained(run, idea, flags.minutes, seed, prepared, vocabulary)
+            print(f"| {title} | {seed} | {' | '.join(figures)} | {idea.source} |", flush=True)
+
+
+def joined(title: str) -> Idea:
+    """The idea of a title; where several are joined by `+`, later ones have the last word."""
+    unknown = [name for name in title.split("+") if name not in IDEAS]
+    if unknown:
+        raise SystemExit(f"{', '.join(unknown)}: none of {', '.join(IDEAS)}")
+    parts = [BEFORE, *(IDEAS[name] for name in title.split("+"))]
+    return Idea(
+        {name: value for part in parts for name, value in part.flags.items()},
+        {name: value for part in parts for name, value in part.network.items()},
+        "; ".join(part.source for part in parts if part.source),
+    )
+
+
+def prepare(text: list[str], output: Path, vocab_size: int) -> tuple[Path, Path]:
+    """A vocabulary and a folder of documents, unless they are there."""
+    output.mkdir(parents=True, exist_ok=True)
+    vocabulary, prepared = output / "spiece.model", output / "prepared"
+    if not vocabulary.exists():
+        command("vocab", "--input", *text, "--vocab_size", vocab_size, "--output", vocabulary)
+    if not prepared.exists():
+        places = ["--vocabulary", vocabulary, "--output", prepared]
+        command("prepare", "--input", *text, *places, "--eval_share", 0.1, "--dedup")
+    return vocabulary, prepared
+
+
+def trained(run: Path, idea: Idea, minutes: float, seed: int, prepared: Path, vocabulary: Path) -> list[str]:
+    """Trains for the minutes, and evaluates; the cells of the row."""
+    network = run.with_name(f"{run.name}.json")
+    network.write_text(json.dumps(idea.network), encoding="utf-8")
+    idea_flags = dict(idea.flags)
+    warmup_share = idea_flags.pop("warmup_share")
+    places = {"config": network, "train": prepared, "vocabulary": vocabulary, "seed": seed}
+    quiet = {"eval_every": 0, "checkpoint_every": 0}
+
+    def pretrain(output: Path, steps: int, log_every: int) -> None:
+        length = {"steps": steps, "warmup_steps": int(warmup_share * steps), "log_every": log_every}
+        flags = {**places, **quiet, **idea_flags, **length, "output": output}
+        command("pretrain", *(word for name, value in flags.items() for word in (f"--{name}", value)))
+
+    calibration = run.with_name(f"{run.name}-calibration")
+    pretrain(calibration, CALIBRATION, CALIBRATION // 6)
+    rate = examples_per_second(calibration)
+    steps = int(minutes * 60 * rate / idea_flags["batch_size"])
+    pretrain(run, steps, max(1, steps // 20))
+    figures = evaluate_run(run, [str(prepared)], **MASKS)
+    below = figures["eval_mlm_unigram_entropy"] - figures["eval_mlm_loss"]
+    order = figures.get("eval_sop_accuracy")
+    return [
+        f"{steps:,}",
+        f"{examples_per_second(run):.0f}",
+        f"{below:.3f}",
+        f"{figures['eval_mlm_accuracy']:.3f}",
+        "–" if order is None else f"{order:.3f}",
+    ]
+
+
+def examples_per_second(run: Path) -> float:
+    """The median of what a run has logged, without the first line: it has the time that tracing took."""
+    lines = map(json.loads, (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
+    return statistics.median([line["examples_per_second"] for line in lines if "learning_rate" in line][1:])
+
+
+if __name__ == "__main__":
+    main()

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         AlbertSpanLabeler,
         AlbertTokenClassifier,
     )
-    from albert_tf.text import Tokenizer
+    from albert_tf.text import Tokenizer, pack
 
 __all__ = [
     "PRESETS",
@@ -60,6 +60,7 @@ __all__ = [
     "Tokenizer",
     "load",
     "optimization",
+    "pack",
     "parameter_count",
     "pipeline",
     "pretraining_dataset",
@@ -73,6 +74,7 @@ _MODULES = {
     "PRESETS": "albert_tf.config",
     "AlbertConfig": "albert_tf.config",
     "Tokenizer": "albert_tf.text",
+    "pack": "albert_tf.text",
     "pretraining_dataset": "albert_tf.data",
     "AlbertEncoder": "albert_tf.model",
     "AlbertPretrainer": "albert_tf.model",

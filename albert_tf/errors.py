@@ -23,6 +23,12 @@ class Preempted(BaseException):
     """
 
 
+def shown(value: object) -> str:
+    """A value in an error's one line, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
 def is_tensorflows(error: BaseException) -> bool:
     """Whether this is an error of TensorFlow's runtime, which is not imported to find out."""
     tensorflow = sys.modules.get("tensorflow")

@@ -35,8 +35,9 @@ class Block(NamedTuple):
 
 
 def pages() -> list[str]:
-    """README.md and those of the examples, relative to the repository."""
-    return ["README.md", *(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("examples/*/README.md")))]
+    """README.md and those of docs/ and of the examples, relative to the repository."""
+    found = [*sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("examples/*/README.md"))]
+    return ["README.md", *(str(path.relative_to(ROOT)) for path in found)]
 
 
 def blocks(page: str) -> list[Block]:
@@ -57,6 +58,18 @@ def blocks_of(page: str, text: str) -> list[Block]:
         else:
             found.append(Block(page, heading, part["language"], part["fenced"]))
     return found
+
+
+def anchors(page: str) -> set[str]:
+    """What the headings of a page are called behind the # of a link, as GitHub does it."""
+    headings = re.findall(r"^#+ (.*)$", (ROOT / page).read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def links(page: str) -> list[str]:
+    """Where the links of a page point to, without those to other hosts."""
+    found = re.findall(r"\]\(([^)\s]+)\)", (ROOT / page).read_text("utf-8"))
+    return [link for link in found if "://" not in link]
 
 
 def commands(block: Block) -> list[list[str]]:

@@ -46,6 +46,7 @@ def write_sandbox(folder: Path, vocabulary: Path) -> None:
     tables = {"reviews": "reviews", "labelled": "reviews", "new": "new_reviews"}
     for name, example in tables.items():
         shutil.copy(examples / "finetune" / f"{example}.csv", folder / f"{name}.csv")
+    shutil.copy(vocabulary, folder / "spiece.model")
     texts = {"corpus/text.txt": CORPUS, "held_out.txt": CORPUS, "ru/text.txt": RUSSIAN, "de/text.txt": GERMAN}
     for name, text in (texts | {f"SST-2/{part}.tsv": rows for part, rows in SST_2.items()}).items():
         (folder / name).parent.mkdir(exist_ok=True)

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from importlib import metadata
 from pathlib import Path
@@ -14,6 +15,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.pages import links
 from tests.tiny import write_corpus
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -97,6 +99,15 @@ def test_the_wheel_holds_the_packages_and_nothing_else(dist):
     typed = {ROOT / package / "py.typed" for package in PACKAGES}
     assert names == {path.relative_to(ROOT).as_posix() for path in code | typed}
     assert [path.suffix for path in sorted(dist.iterdir())] == [".whl", ".gz"]
+
+
+@pytest.mark.slow
+def test_the_sdist_holds_the_pages_that_the_readme_links_to(dist):
+    (sdist,) = dist.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {link.partition("#")[0] for link in links("README.md")} <= names
+    assert not [name for name in names if name.startswith("tests/") or name.endswith(".pyc")]
 
 
 @pytest.mark.slow

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from albert_tf.applications.texts import check_text
-from albert_tf.data.tasks.records import ChoiceRecord, QuestionRecord, TaggedRecord, TextRecord, shown
-from albert_tf.errors import InputError
+from albert_tf.data.tasks.records import ChoiceRecord, QuestionRecord, TaggedRecord, TextRecord
+from albert_tf.errors import InputError, shown
+from albert_tf.text.given import check_text
 from albert_tf.text.vocabulary import MASK
 
 PAIR = ("text", "text_pair")

@@ -12,8 +12,8 @@ from albert_tf.applications.answers import FORMS
 from albert_tf.applications.exported import exported_answerer
 from albert_tf.applications.inputs import READERS
 from albert_tf.applications.sources import PathLike, run_directory, serving_folder
-from albert_tf.applications.texts import listed
 from albert_tf.errors import InputError
+from albert_tf.text.given import listed
 
 # Fillings of a mask where nobody says how many.
 TOP_K = 5

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.tasks.records import shown
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, shown
+from albert_tf.text.given import checked_texts, decoded, listed
 
 
 def text_columns(texts: Any, argument: str) -> list[list[str]]:
@@ -41,23 +41,6 @@ def text_columns(texts: Any, argument: str) -> list[list[str]]:
     return [checked_texts(column, place) for column, place in zip(columns, places, strict=True)]
 
 
-def listed(values: Any) -> list[Any]:
-    """The values of a sequence of any kind; those of tensors and arrays of bytes as str."""
-    if hasattr(values, "to_numpy"):  # pandas
-        values = values.to_numpy()
-    if tf.is_tensor(values):
-        values = values.numpy()
-    if not isinstance(values, np.ndarray):
-        return list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
-    return [_decoded(value) for value in np.atleast_1d(values).tolist()]
-
-
-def _decoded(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_decoded(part) for part in value]
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-
-
 def _columns_of_rows(rows: list[Any], argument: str) -> list[list[Any]]:
     sizes = {len(row) if isinstance(row, tuple | list) else 0 for row in rows}
     if sizes not in ({1}, {2}):
@@ -66,20 +49,6 @@ def _columns_of_rows(rows: list[Any], argument: str) -> list[list[Any]]:
             f"{argument}[{number}]={shown(rows[number])} is not a pair of texts: all must be, or none"
         )
     return [list(column) for column in zip(*rows, strict=True)]
-
-
-def checked_texts(values: Sequence[Any], argument: str) -> list[str]:
-    """The values, all of them texts; an InputError names the first that is not."""
-    for number, value in enumerate(values):
-        check_text(value, f"{argument}[{number}]")
-    return list(values)
-
-
-def check_text(value: Any, where: str) -> str:
-    """The value, a text; an InputError says where it stands and what it is instead."""
-    if not isinstance(value, str):
-        raise InputError(f"{where}={shown(value)} is not a text (a str)")
-    return value
 
 
 def targets(
@@ -105,7 +74,7 @@ def targets(
         values = values[:, 0]
     if values.shape != (count,) and (num_labels == 1 or values.shape != (count, num_labels)):
         raise InputError(f"{argument} has the shape {values.shape}: it must be [{count}]")
-    given = [_decoded(value) for value in values.tolist()]
+    given = [decoded(value) for value in values.tolist()]
     if num_labels > 1 and values.ndim == 1:
         numbers: dict[Any, int] = {name: number for number, name in enumerate(names or ())}
         by_name = any(isinstance(value, str) for value in given)

@@ -5,11 +5,13 @@ TF Serving lacks some of TF Text's trimming ops, and a TPU's host runs no Assert
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, shown
 from albert_tf.features import MASK, TYPE_IDS, WORD_IDS
 from albert_tf.text.vocabulary import ALBERT_IDS, SpecialIds
 
@@ -110,12 +112,12 @@ def pack(
       input_word_ids, input_mask, input_type_ids, int32 [B, S]. Segments that are too long are cut to prefixes
       of about equal length that fill seq_length exactly.
     Raises:
-      ValueError: neither one segment nor two, or of different batch sizes.
+      InputError: neither one segment nor two, one is not a RaggedTensor of ids, or seq_length leaves no room
+        for the special tokens.
       tf.errors.InvalidArgumentError: batch sizes differ that are known only when it runs.
     Source: TF Hub's common text API, `bert_pack_inputs`.
     """
-    if len(segments) not in (1, 2):
-        raise InputError(f"{len(segments)} segments given: an input has one or two")
+    _check_segments(segments, seq_length)
     splits = [_token_splits(segment) for segment in segments]  # [B + 1] each
     flat = [segment.flat_values for segment in segments]
     starts = [split[:-1] for split in splits]
@@ -130,6 +132,24 @@ def pack(
     mask, type_ids = mask_and_type_ids(lengths, seq_length)
     word_ids = pack_spans(tf.concat(flat, axis=0), starts, lengths, seq_length, ids)
     return {WORD_IDS: word_ids, MASK: mask, TYPE_IDS: type_ids}
+
+
+def _check_segments(segments: Any, seq_length: Any) -> None:
+    if not isinstance(segments, list | tuple):
+        raise InputError(f"segments={shown(segments)} must be a list of one or two: pack([ids], seq_length)")
+    if len(segments) not in (1, 2):
+        raise InputError(f"{len(segments)} segments given: an input has one or two")
+    for number, segment in enumerate(segments):
+        # By its attributes, which a symbolic one of Keras has as well.
+        if not hasattr(segment, "row_splits") or not segment.dtype.is_integer:
+            raise InputError(
+                f"segments[{number}]={shown(segment)} is not a RaggedTensor of token ids: a Tokenizer gives "
+                "them, and tf.ragged.constant makes them of lists"
+            )
+    if not tf.is_tensor(seq_length):
+        specials = len(segments) + 1
+        if not isinstance(seq_length, numbers.Integral) or seq_length < specials:
+            raise InputError(f"seq_length={seq_length!r} must be a whole number of at least {specials}")
 
 
 def _token_splits(segment: tf.RaggedTensor) -> tf.Tensor:

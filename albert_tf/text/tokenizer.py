@@ -10,6 +10,7 @@ import tensorflow_text as tf_text
 import tf_keras as keras
 from tensorflow_text.python.ops import sentencepiece_tokenizer
 
+from albert_tf.text.given import text_tensor
 from albert_tf.text.normalization import normalize
 from albert_tf.text.offsets import normalize_with_offsets, rows_of
 from albert_tf.text.vocabulary import Vocabulary
@@ -123,9 +124,14 @@ class Tokenizer(keras.layers.Layer):
         """The number of pieces, V."""
         return len(self.vocabulary)
 
+    def __call__(self, text: Any, *args: Any, **kwargs: Any) -> tf.RaggedTensor:
+        """The token ids of each text, as `PieceTokenizer`; an InputError where something is not a text."""
+        # Looked at before Keras converts it, whose errors do not say which text it is.
+        return super().__call__(text_tensor(text, "text"), *args, **kwargs)
+
     def call(self, text: tf.Tensor) -> tf.RaggedTensor:
         """The token ids of each text, [B] → [B, (tokens)]."""
-        return self.tokenize(tf.convert_to_tensor(text, tf.string))
+        return self.tokenize(text)
 
     def get_config(self) -> dict[str, Any]:
         """The arguments, for `from_config`."""

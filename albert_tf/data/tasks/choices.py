@@ -8,9 +8,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.data.tasks.records import ChoiceRecord, shown
+from albert_tf.data.tasks.records import ChoiceRecord
 from albert_tf.data.tasks.text_files import field, read_json, read_json_lines
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, shown
 
 RACE_GROUPS = ("middle", "high")
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from albert_tf.data.tasks.records import TaggedRecord, shown
+from albert_tf.data.tasks.records import TaggedRecord
 from albert_tf.data.tasks.text_files import read_lines
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, shown
 
 _DOCUMENT = "-DOCSTART-"
 

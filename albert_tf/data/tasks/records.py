@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, shown
 
 
 class TextRecord(NamedTuple):
@@ -144,9 +144,3 @@ def label_of(record: TextRecord) -> str:
     if not record.label:
         raise InputError(f"{record.where}: the row has no label")
     return record.label
-
-
-def shown(value: object) -> str:
-    """A value in an error's one line, cut where it is long."""
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}…"

@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from albert_tf.data.tasks.records import Answer, QuestionRecord, shown
+from albert_tf.data.tasks.records import Answer, QuestionRecord
 from albert_tf.data.tasks.text_files import field, read_json
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, shown
 
 
 def read_squad(file: str | os.PathLike, has_impossible: bool, needs_answers: bool) -> list[QuestionRecord]:

@@ -10,9 +10,8 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from albert_tf.data.tasks.records import shown
 from albert_tf.data.tasks.text_files import read_json_lines, read_lines, read_text
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, shown
 
 
 class Row(NamedTuple):

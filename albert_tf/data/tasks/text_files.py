@@ -9,8 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.data.tasks.records import shown
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, shown
 from albert_tf.text.raw.checks import HEAD_BYTES
 from albert_tf.text.raw.utf8 import conversion, other_encoding
 

@@ -3,7 +3,9 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras as keras
 
+from albert_tf.errors import InputError
 from albert_tf.features import ENCODER_INPUTS
 from albert_tf.text.packing import pack, trimmed_lengths
 from albert_tf.text.vocabulary import SpecialIds
@@ -85,9 +87,34 @@ def test_no_rows():
     assert pack([empty, empty], 8)["input_word_ids"].shape == [0, 8]
 
 
-def test_three_segments():
-    with pytest.raises(ValueError, match="3 segments given"):
-        pack([tf.ragged.constant([[5]])] * 3, 8)
+IDS = tf.ragged.constant([[5], [6, 7]], tf.int32)
+
+
+@pytest.mark.parametrize(
+    ("segments", "seq_length", "message"),
+    [
+        ([IDS] * 3, 8, "3 segments given: an input has one or two"),
+        (IDS, 8, r"must be a list of one or two: pack\(\[ids\], seq_length\)"),
+        ([[[5], [6, 7]]], 8, r"segments\[0\]=\[\[5\], \[6, 7\]\] is not a RaggedTensor of token ids"),
+        ([tf.constant([[5]])], 8, r"segments\[0\]=.* is not a RaggedTensor of token ids"),
+        ([tf.ragged.constant([["a"]])], 8, r"segments\[0\]=.* is not a RaggedTensor of token ids"),
+        ([IDS, None], 8, r"segments\[1\]=None is not a RaggedTensor of token ids"),
+        ([IDS], 1, "seq_length=1 must be a whole number of at least 2"),
+        ([IDS, IDS], 2, "seq_length=2 must be a whole number of at least 3"),
+        ([IDS], 8.0, r"seq_length=8\.0 must be a whole number"),
+    ],
+)
+def test_what_is_not_packed(segments, seq_length, message):
+    with pytest.raises(InputError, match=message):
+        pack(segments, seq_length)
+
+
+def test_in_a_model_of_keras(tiny_tokenizer):
+    """Symbolic from the texts on."""
+    text = keras.Input([], dtype=tf.string)
+    model = keras.Model(text, pack([tiny_tokenizer(text)], 8))
+    texts = tf.constant(["the sea", "a lamp in the window of the tower"])
+    assert as_lists(model(texts)) == by_hand([(row,) for row in tiny_tokenizer(texts).to_list()], 8)
 
 
 def test_trimmed_lengths_take_turns():

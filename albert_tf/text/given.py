@@ -1,0 +1,67 @@
+"""Texts as people have them: in lists, arrays and pandas columns, among which may be what is not a text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.errors import InputError, shown
+
+
+def listed(values: Any) -> list[Any]:
+    """The values of a sequence of any kind; those of tensors and arrays of bytes as str."""
+    if hasattr(values, "to_numpy"):  # pandas
+        values = values.to_numpy()
+    if tf.is_tensor(values):
+        values = values.numpy()
+    if not isinstance(values, np.ndarray):
+        return list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
+    return [decoded(value) for value in np.atleast_1d(values).tolist()]
+
+
+def decoded(value: Any) -> Any:
+    """The value, or the values in a list, those of bytes as str."""
+    if isinstance(value, list):
+        return [decoded(part) for part in value]
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def check_text(value: Any, where: str) -> str:
+    """The value, a text; an InputError says where it stands and what it is instead."""
+    if not isinstance(value, str):
+        raise InputError(f"{where}={shown(value)} is not a text (a str)")
+    return value
+
+
+def checked_texts(values: Sequence[Any], argument: str) -> list[str]:
+    """The values, all of them texts; an InputError names the first that is not."""
+    for number, value in enumerate(values):
+        check_text(value, f"{argument}[{number}]")
+    return list(values)
+
+
+def text_tensor(texts: Any, argument: str) -> tf.Tensor:
+    """Texts as a string tensor, which may be symbolic.
+
+    Args:
+      texts: a tensor as it is; a str; a list, array or pandas Series of str or bytes.
+      argument: what the caller calls it, for errors.
+    Raises:
+      InputError: one of them is not a text, or it is another kind of data.
+    """
+    if not tf.is_tensor(texts) and not (isinstance(texts, np.ndarray) and texts.dtype.kind in "SU"):
+        texts = texts.to_numpy().tolist() if hasattr(texts, "to_numpy") else texts
+        texts = texts.tolist() if isinstance(texts, np.ndarray) else texts
+        if not isinstance(texts, str | bytes | list | tuple):
+            raise InputError(f"{argument}={shown(texts)} is neither a text nor a list of them")
+        for number, value in enumerate(texts if isinstance(texts, list | tuple) else ()):
+            if not isinstance(value, bytes):
+                check_text(value, f"{argument}[{number}]")
+        return tf.constant(texts, tf.string)
+    texts = texts if tf.is_tensor(texts) else tf.constant(texts, tf.string)
+    if texts.dtype != tf.string:
+        raise InputError(f"{argument} is a tensor of {texts.dtype.name}: texts are tf.string")
+    return texts

@@ -90,10 +90,10 @@ def start_of_run(
     config, there = read_config(run), read_tokenizer(run)
     own = vocabulary_path(run)
     if vocabulary is not None:
+        check_vocabulary(vocabulary, config.vocab_size)
         if own is not None and own.read_bytes() != Path(vocabulary).read_bytes():
             raise InputError(f"{vocabulary} is not the vocabulary of {origin}: leave --vocabulary out")
         check_run_vocabulary(run, vocabulary)
-        check_vocabulary(vocabulary, config.vocab_size)
     found = own if vocabulary is None else Path(vocabulary)
     if found is None:
         raise InputError(f"{origin} has no {VOCABULARY}: name its vocabulary by --vocabulary")

@@ -17,6 +17,8 @@ def listed(values: Any) -> list[Any]:
         values = values.to_numpy()
     if tf.is_tensor(values):
         values = values.numpy()
+    if isinstance(values, set | frozenset):
+        raise InputError(f"{shown(values)} is a set, which has no order: give a list")
     if not isinstance(values, np.ndarray):
         return list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
     return [decoded(value) for value in np.atleast_1d(values).tolist()]

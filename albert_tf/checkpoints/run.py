@@ -378,5 +378,7 @@ def _file(run: PathLike, name: str) -> Path:
     if not path.exists():
         inner = sorted(config.parent.name for config in Path(run).glob(f"*/{CONFIG}"))
         others = f", but has those of {', '.join(inner)} in it" if inner else ""
+        if (Path(run) / "saved_model.pb").is_file():
+            others = f" but an exported module, with whose weights a run begins by --init_from hub:{run}"
         raise Missing(f"{path} is missing: {run} is not a run directory{others}")
     return path

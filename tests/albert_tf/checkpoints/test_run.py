@@ -153,6 +153,10 @@ def test_what_is_not_there_is_a_mistake_of_the_users(model, tmp_path):
         for kind in (ValueError, FileNotFoundError):
             with pytest.raises(kind, match="is missing: "):
                 albert_tf.load(run, step)
+    (tmp_path / "module").mkdir()
+    (tmp_path / "module/saved_model.pb").touch()
+    with pytest.raises(ValueError, match=r"not a run directory but an exported module, .* hub:.*/module$"):
+        albert_tf.load(tmp_path / "module")
     with pytest.raises(ValueError, match="step='0' must be a whole number"):
         albert_tf.load(tmp_path / "run", "0")
     with pytest.raises(ValueError, match="run_dir=None is not a path"):

@@ -12,6 +12,10 @@ class InputError(ValueError):
     """
 
 
+class Missing(FileNotFoundError, InputError):
+    """What was named is not there: both what Python calls that and a mistake of the user's."""
+
+
 class WorkFailed(RuntimeError):
     """The work went wrong on its way, though nothing was wrong with what was asked for; as one line, too."""
 

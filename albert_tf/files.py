@@ -14,7 +14,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from albert_tf.errors import InputError, is_tensorflows
+from albert_tf.errors import InputError, is_tensorflows, shown
+
+
+def checked_path(path: Any, argument: str) -> Path:
+    """A path that somebody names; an InputError where it is not one, by the name of the argument."""
+    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+        raise InputError(f"{argument}={shown(path)} is not a path")
+    return Path(path)
 
 
 @contextlib.contextmanager

@@ -30,9 +30,8 @@ def read_text(value: Any, where: str) -> TextRecord:
     if isinstance(value, tuple | list):
         if len(value) not in (1, 2):
             raise InputError(f"{where}={shown(value)} is not a pair of texts")
-        value, pair = (*value, None)[:2]
-        if pair is not None:
-            check_text(pair, f"{where}[1]")
+        pair = check_text(value[1], f"{where}[1]") if len(value) == 2 else None
+        value = value[0]
     return TextRecord(where, 1, where, check_text(value, where), pair, None)
 
 

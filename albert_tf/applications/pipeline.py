@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from tqdm import tqdm
 
 from albert_tf.applications.answerers import Answerer, run_answerer
@@ -13,6 +14,7 @@ from albert_tf.applications.exported import exported_answerer
 from albert_tf.applications.inputs import READERS
 from albert_tf.applications.sources import PathLike, run_directory, serving_folder
 from albert_tf.errors import InputError
+from albert_tf.files import checked_path
 from albert_tf.text.given import listed
 
 # Fillings of a mask where nobody says how many.
@@ -42,9 +44,9 @@ def pipeline(
     """
     if task is not None and task not in READERS:
         raise InputError(f"task={task!r} is none of {', '.join(READERS)}")
-    if batch_size < 1:
-        raise InputError(f"batch_size={batch_size} must be at least 1")
-    folder = serving_folder(source)
+    if not _is_count(batch_size):
+        raise InputError(f"batch_size={batch_size!r} must be a whole number of at least 1")
+    folder = serving_folder(checked_path(source, "source"))
     if folder is None:
         run = run_directory(source, "source", "nor an exported serving model: that has a saved_model.pb")
         answerer = run_answerer(run, step, batch_size)
@@ -55,6 +57,10 @@ def pipeline(
     if task not in (None, answerer.task):
         raise InputError(f"task={task!r}: the model of {source} answers {answerer.task}")
     return Pipeline(answerer, batch_size)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 1)
 
 
 class Pipeline:
@@ -146,8 +152,8 @@ class Pipeline:
             return
         if self.task not in ("classification", "fill_mask"):
             raise InputError(f"top_k={top_k}: {self.task} has one answer")
-        if top_k < 1:
-            raise InputError(f"top_k={top_k} must be at least 1")
+        if not _is_count(top_k):
+            raise InputError(f"top_k={top_k!r} must be a whole number of at least 1")
         if self._answerer.most is not None and top_k > self._answerer.most:
             raise InputError(f"top_k={top_k}: the exported model gives {self._answerer.most} at most")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from albert_tf import origins
 from albert_tf.checkpoints.run import CONFIG, TASK
 from albert_tf.errors import InputError
+from albert_tf.files import checked_path
 
 PathLike = str | os.PathLike[str]
 
@@ -25,6 +26,7 @@ def run_directory(source: PathLike, argument: str, otherwise: str = "") -> Path:
       InputError: there is no such run.
       WorkFailed: what is published cannot be downloaded.
     """
+    checked_path(source, argument)
     named = f"{argument}={os.fspath(source)!r}"
     try:
         folder = origins.published_run(source)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +15,29 @@ import tf_keras as keras
 
 from albert_tf import origins
 from albert_tf.applications.sources import PathLike, run_directory
-from albert_tf.applications.texts import checked_labels, segments, targets, text_columns
+from albert_tf.applications.texts import (
+    are_ids,
+    check_dataset,
+    checked_labels,
+    label_names,
+    segments,
+    targets,
+    text_columns,
+)
 from albert_tf.checkpoints.models import build_model
 from albert_tf.checkpoints.run import check_finite, save, stored_model
 from albert_tf.data.tasks.rows import TEXTS_AT_ONCE, check_length, tokenised_blocks
 from albert_tf.errors import InputError
 from albert_tf.features import MASK
+from albert_tf.files import checked_path
 from albert_tf.finetuning.recipes import RECIPES
 from albert_tf.model import AlbertClassifier
 from albert_tf.text import PieceTokenizer, Vocabulary, pack
 
 RECIPE = RECIPES["classification"]
+
+# What gives Keras batches that are its own business.
+_OF_KERAS = (keras.utils.Sequence, Iterator, tf.distribute.DistributedDataset)
 
 AUTO = "auto"
 
@@ -128,7 +140,7 @@ class TextClassifier(keras.Model):
         **settings: Any,
     ) -> TextClassifier:
         """An exported or published TF 2 encoder with a fresh head; arguments are those of `from_run`."""
-        if not (Path(folder) / "saved_model.pb").is_file():
+        if not (checked_path(folder, "folder") / "saved_model.pb").is_file():
             raise InputError(
                 f"folder={os.fspath(folder)!r} is not an exported encoder: it has no saved_model.pb"
             )
@@ -149,6 +161,7 @@ class TextClassifier(keras.Model):
         **settings: Any,
     ) -> TextClassifier:
         assert start.run is not None
+        labels = None if labels is None else label_names(labels)
         stored = stored_model(start.run, step)
         there = stored.task if stored.task["model"] == "classifier" else {}
         if num_labels is None and labels is None and not there:
@@ -182,6 +195,7 @@ class TextClassifier(keras.Model):
         Raises:
           InputError: it is not such a model.
         """
+        checked_path(path, "path")
         try:
             model = keras.models.load_model(os.fspath(path))
         except (OSError, ValueError) as error:
@@ -190,9 +204,17 @@ class TextClassifier(keras.Model):
             raise InputError(f"path={os.fspath(path)!r} holds another model than a {cls.__name__}")
         return model
 
+    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> tf.Tensor:
+        """As `call`; an InputError where something is not a text."""
+        # Looked at before Keras converts it, whose errors do not say which text it is.
+        if not tf.is_tensor(inputs) and not are_ids(inputs):
+            columns = segments(inputs)
+            inputs = columns[0] if len(columns) == 1 else columns
+        return super().__call__(inputs, *args, **kwargs)
+
     def call(self, inputs: Any, training: bool | None = None) -> tf.Tensor:
         """The logits of texts, of pairs or of token ids; see the class."""
-        ids = inputs if isinstance(inputs, Mapping) else self._token_ids(*segments(inputs))
+        ids = inputs if are_ids(inputs) else self._token_ids(*segments(inputs))
         if not self.pad_to_length:
             longest = tf.maximum(tf.reduce_max(tf.reduce_sum(ids[MASK], axis=1)), 1)  # of no rows, too
             ids = {name: tensor[:, :longest] for name, tensor in ids.items()}
@@ -245,11 +267,15 @@ class TextClassifier(keras.Model):
         """
         x, y = self._prepared(x, y, "x", "y")
         if isinstance(validation_data, tuple | list):
+            if len(validation_data) not in (2, 3):
+                raise InputError(
+                    "validation_data must be a tuple (texts, labels), or a tf.data.Dataset of both"
+                )
             texts, labels, *weights = validation_data
             places = [f"validation_data[{number}]" for number in range(2)]
             validation_data = (*self._prepared(texts, labels, *places), *weights)
         elif validation_data is not None:
-            validation_data, _ = self._prepared(validation_data, None, "validation_data", "")
+            validation_data, _ = self._prepared(validation_data, None, "validation_data", "labels")
         return super().fit(x, y, *args, validation_data=validation_data, **kwargs)
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -261,16 +287,20 @@ class TextClassifier(keras.Model):
         return super().predict(self._prepared(x, None, "x", "")[0], *args, **kwargs)
 
     def _prepared(self, x: Any, y: Any, texts: str, labels: str) -> tuple[Any, Any]:
-        """Token ids for texts, numbers for labels; what Keras alone knows, such as a Sequence, as it is."""
+        """Token ids for texts, numbers for labels, where the caller calls them something.
+
+        What Keras alone knows, such as a Sequence, is handed on as it is.
+        """
         if isinstance(x, tf.data.Dataset):
+            if labels:
+                check_dataset(x, y, texts)
             # Not converted by autograph, which would wrap an InputError in an error of its own.
             prepare = tf.autograph.experimental.do_not_convert(self._prepared_batch)
             return x.map(prepare, tf.data.AUTOTUNE), y
-        is_data = isinstance(x, list | tuple | str | np.ndarray) or tf.is_tensor(x) or hasattr(x, "to_numpy")
-        if not is_data:
+        if isinstance(x, _OF_KERAS) or are_ids(x):
             return x, y
         columns = text_columns(x, texts)
-        if y is not None:
+        if labels:
             y = targets(y, self.labels, self.classifier.num_labels, len(columns[0]), labels)
         # Each text once, however many epochs there are.
         blocks = tokenised_blocks(self._token_ids, *columns, at_once=TEXTS_AT_ONCE)
@@ -280,7 +310,7 @@ class TextClassifier(keras.Model):
     def _prepared_batch(self, x: Any, *rest: Any) -> Any:
         if any(part.dtype == tf.string for part in tf.nest.flatten(rest)):
             raise InputError("labels in a tf.data.Dataset must be numbers, not names")
-        inputs = x if isinstance(x, Mapping) else self._token_ids(*segments(x))
+        inputs = x if are_ids(x) else self._token_ids(*segments(x))
         return (inputs, *rest) if rest else inputs
 
     def save_run(self, run: PathLike, step: int = 0) -> None:
@@ -298,6 +328,7 @@ class TextClassifier(keras.Model):
             names = self.labels or [str(number) for number in range(count)]
             task |= {"task": "classification", "labels": list(names)}
         settings = {"lowercase": self.tokenizer.lowercase, "strip_accents": self.tokenizer.strip_accents}
+        checked_path(run, "run")
         with tempfile.NamedTemporaryFile(suffix=".model") as vocabulary:
             Path(vocabulary.name).write_bytes(self.tokenizer.vocabulary.model)
             save(self.classifier, run, vocabulary.name, step, settings, task=task)

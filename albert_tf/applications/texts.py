@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError, shown
+from albert_tf.features import MASK, WORD_IDS
 from albert_tf.text.given import checked_texts, decoded, listed
 
 
@@ -22,6 +23,8 @@ def text_columns(texts: Any, argument: str) -> list[list[str]]:
     Raises:
       InputError: there are none, one is not a text, or the columns are not of one length.
     """
+    if texts is None or isinstance(texts, Mapping | int | float):
+        raise InputError(f"{argument}={shown(texts)} is not a list of texts")
     if isinstance(texts, str | bytes):
         raise InputError(f"{argument}={shown(texts)} is one text: a list of texts is needed")
     values = listed(texts)
@@ -51,6 +54,27 @@ def _columns_of_rows(rows: list[Any], argument: str) -> list[list[Any]]:
     return [list(column) for column in zip(*rows, strict=True)]
 
 
+def check_dataset(dataset: tf.data.Dataset, labels: Any, argument: str) -> None:
+    """InputError where a dataset to learn from has no labels, or there are others beside it."""
+    spec = dataset.element_spec
+    if not isinstance(spec, tuple) or len(spec) not in (2, 3):
+        raise InputError(f"{argument}: a tf.data.Dataset with labels gives batches of (texts, labels)")
+    if labels is not None:
+        raise InputError(f"{argument} is a tf.data.Dataset, in which the labels stand beside the texts")
+
+
+def are_ids(inputs: Any) -> bool:
+    """Whether these are inputs of the encoder; InputError where a dict is of something else."""
+    if not isinstance(inputs, Mapping):
+        return False
+    if missing := [name for name in (WORD_IDS, MASK) if name not in inputs]:
+        raise InputError(
+            f"{', '.join(missing)} not among the inputs {', '.join(map(str, inputs))}: a dict is of token "
+            "ids, and texts come in a list or an array"
+        )
+    return True
+
+
 def targets(
     labels: Any, names: Sequence[str] | None, num_labels: int, count: int, argument: str
 ) -> np.ndarray:
@@ -67,6 +91,8 @@ def targets(
     Raises:
       InputError: a label is missing or does not fit.
     """
+    if labels is None or isinstance(labels, str | bytes | Mapping):
+        raise InputError(f"{argument}={shown(labels)}: the labels of {count} texts are needed, in a list")
     values = np.asarray(labels.to_numpy() if hasattr(labels, "to_numpy") else labels)
     if values.shape[:1] != (count,):
         raise InputError(f"{argument} holds {values.size} labels for {count} texts")
@@ -95,9 +121,16 @@ def _is_finite(value: Any) -> bool:
     return all(isinstance(part, int | float) and abs(part) < float("inf") for part in values)
 
 
-def checked_labels(labels: Sequence[str], count: int) -> tuple[str, ...]:
+def label_names(labels: Any) -> list[str]:
+    """The names in a list or an array of labels; an InputError where it is something else."""
+    if isinstance(labels, str | bytes | Mapping) or not isinstance(labels, Iterable):
+        raise InputError(f"labels={shown(labels)} is not a list of names")
+    return checked_texts(listed(labels), "labels")
+
+
+def checked_labels(labels: Any, count: int) -> tuple[str, ...]:
     """The names of a network's labels; an InputError where they are not as many different ones."""
-    names = tuple(checked_texts(labels, "labels"))
+    names = tuple(label_names(labels))
     if count == 1:
         raise InputError(f"labels={list(names)}: a network of num_labels=1 gives a number and has none")
     if len(names) != count or len(set(names)) != count:

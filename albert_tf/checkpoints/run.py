@@ -32,6 +32,7 @@ from albert_tf.checkpoints.models import arguments_of, build_model, check_task, 
 from albert_tf.checkpoints.names import variable_names
 from albert_tf.checkpoints.steps import (
     PathLike,
+    checked_step,
     checkpoint_steps,
     model_reader,
     write_checkpoint,
@@ -39,8 +40,8 @@ from albert_tf.checkpoints.steps import (
 from albert_tf.checkpoints.tensor_bundle import DamagedCheckpoint
 from albert_tf.checkpoints.vocabulary import check_vocabulary, fingerprint
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
-from albert_tf.files import new_directory, read_json, write_file, write_json
+from albert_tf.errors import InputError, Missing
+from albert_tf.files import check_place, checked_path, new_directory, read_json, write_file, write_json
 from albert_tf.tokenizer_settings import TOKENIZER, read_settings, resolved_settings
 
 CONFIG, TASK, VOCABULARY, RECIPE = "config.json", "task.json", "spiece.model", "recipe.json"
@@ -125,7 +126,8 @@ def save(
         not fit the model, or has another tokenizer.
       OSError: a file cannot be read or written.
     """
-    run, entries = Path(run_dir), {**(task or {}), **task_of(model)}
+    run, entries = checked_path(run_dir, "run_dir"), {**(task or {}), **task_of(model)}
+    check_place(run, is_folder=True)
     if (run / CONFIG).exists():
         task_there = read_task(run)
         task_here = task_of(model)
@@ -169,11 +171,14 @@ class StoredModel(NamedTuple):
 
 def stored_model(run_dir: PathLike, step: int | None = None) -> StoredModel:
     """What `load` makes a model of; arguments and errors are the same."""
-    config, task = read_config(run_dir), read_task(run_dir)
-    if step is None:
+    run = checked_path(run_dir, "run_dir")
+    config, task = read_config(run), read_task(run)
+    if step is not None:
+        step = checked_step(step)
+    else:
         step = default_step(run_dir)
         if step is None:
-            raise FileNotFoundError(f"{Path(run_dir) / 'checkpoints'} holds no checkpoint: nothing to load")
+            raise Missing(f"{Path(run_dir) / 'checkpoints'} holds no checkpoint: nothing to load")
     try:
         check_task(task)
         shapes = {names.ours: names.shape for names in variable_names(config, task)}
@@ -276,5 +281,7 @@ def _file(run: PathLike, name: str) -> Path:
     if not path.exists():
         inner = sorted(config.parent.name for config in Path(run).glob(f"*/{CONFIG}"))
         others = f", but has those of {', '.join(inner)} in it" if inner else ""
-        raise FileNotFoundError(f"{path} is missing: {run} is not a run directory{others}")
+        if (Path(run) / "saved_model.pb").is_file():
+            others = f" but an exported module, with whose weights a run begins by --init_from hub:{run}"
+        raise Missing(f"{path} is missing: {run} is not a run directory{others}")
     return path

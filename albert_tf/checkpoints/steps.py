@@ -7,6 +7,7 @@ last: a step exists when its index does.
 
 from __future__ import annotations
 
+import numbers
 import os
 import re
 import shutil
@@ -18,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.checkpoints.tensor_bundle import READ_ERRORS, checkpoint_shapes, unreadable
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, Missing, shown
 from albert_tf.files import sync, writing
 
 PathLike = str | os.PathLike[str]
@@ -44,6 +45,13 @@ def _step_of(file: Path) -> int | None:
     return int(match[1]) if match else None
 
 
+def checked_step(step: Any) -> int:
+    """A step; an InputError where it is not a whole number, or negative."""
+    if isinstance(step, bool) or not isinstance(step, numbers.Integral) or step < 0:
+        raise InputError(f"step={shown(step)} must be a whole number, at least 0")
+    return int(step)
+
+
 def newest_checkpoint(run: PathLike) -> int | None:
     """The last step that a run has a checkpoint of; None where there is none."""
     return max(checkpoint_steps(run), default=None)
@@ -63,12 +71,13 @@ def write_checkpoint(run: PathLike, step: int, /, **parts: Any) -> Path:
       FileExistsError: the run has a checkpoint of this step.
       OSError: it cannot be written.
     """
-    if isinstance(step, bool) or step != int(step) or step < 0:
-        raise InputError(f"step={step!r} must be a whole number, at least 0")
-    step = int(step)
+    step = checked_step(step)
     prefix = checkpoint_prefix(run, step)
     if step in checkpoint_steps(run):
-        raise FileExistsError(f"{prefix}.index exists already: the run {run} has a checkpoint of step {step}")
+        raise FileExistsError(
+            f"{prefix}.index exists already: the run {run} has a checkpoint of step {step}: name another "
+            "step, or another folder"
+        )
     temporary = _unfinished(prefix)
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
@@ -184,7 +193,7 @@ def _existing(run: PathLike, step: int) -> Path:
     steps = checkpoint_steps(run)
     if step not in steps:
         known = f"it has those of steps {', '.join(map(str, steps))}" if steps else "it has none"
-        raise FileNotFoundError(f"{prefix}.index is missing: the run {run} has no such checkpoint, {known}")
+        raise Missing(f"{prefix}.index is missing: the run {run} has no such checkpoint, {known}")
     return prefix
 
 

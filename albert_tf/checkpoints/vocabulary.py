@@ -8,7 +8,7 @@ from pathlib import Path
 
 import sentencepiece
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, Missing
 
 
 def fingerprint(path: Path) -> str:
@@ -41,7 +41,7 @@ def check_vocabulary(path: str | os.PathLike[str], vocab_size: int) -> None:
 
 def _piece_count(path: Path) -> int:
     if not path.is_file():
-        raise FileNotFoundError(f"{path} is not a file: the vocabulary is missing")
+        raise Missing(f"{path} is not a file: the vocabulary is missing")
     try:
         return sentencepiece.SentencePieceProcessor(model_file=str(path)).get_piece_size()
     except (RuntimeError, OSError):

@@ -47,9 +47,9 @@ def run(flags: argparse.Namespace) -> None:
     useless = _OF_PRETRAINED if is_finetuned else _OF_FINETUNED
     unused = [f"--{name}" for name in useless if getattr(flags, name) is not None]
     if unused:
-        kind = "fine-tuned" if is_finetuned else "pre-trained"
+        kind, remedy = ("fine-tuned", "") if is_finetuned else ("pre-trained", "fine-tune it first, or ")
         raise InputError(
-            f"{', '.join(unused)}: of no use to {Path(flags.run)}, which is {kind}: leave it out"
+            f"{', '.join(unused)}: of no use to {Path(flags.run)}, which is {kind}: {remedy}leave it out"
         )
     figures = _task_figures(flags) if is_finetuned else _losses(flags)
     print(json.dumps(figures, indent=2))

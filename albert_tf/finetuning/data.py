@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import hashlib
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from albert_tf.data.tasks.columns import Columns
-from albert_tf.data.tasks.records import ChoiceRecord, QuestionRecord
+from albert_tf.data.tasks.records import ChoiceRecord, QuestionRecord, TextRecord, label_of, scores
 from albert_tf.data.tasks.rows import TokenRows
 from albert_tf.errors import InputError
 from albert_tf.finetuning.settings import Finetuning, PathLike
@@ -17,6 +18,7 @@ from albert_tf.finetuning.tasks import Task
 
 Records = Sequence[Any]
 HELD_OUT = 0.1
+MOST_LABELS = 10  # that are told, of many
 
 
 class Sets(NamedTuple):
@@ -82,6 +84,35 @@ def dev_sets(
         return task.read_sets(folder, task.sets.dev)
     assert file is not None
     return {"dev": task.read(file, True, columns)}
+
+
+def described(train: Records, labels: Sequence[str] | None) -> list[str]:
+    """What shows a wrong column or missing texts at a glance, in lines; nothing of tasks without texts.
+
+    Args:
+      train: records to train on.
+      labels: in the order of the logits; None of regression.
+    """
+    rows = [record for record in train if isinstance(record, TextRecord)]
+    lines = []
+    if rows and labels is not None:
+        counts = collections.Counter(label_of(record) for record in rows)
+        commonest = [label for label, _ in counts.most_common(MOST_LABELS)]
+        chosen = labels if len(labels) <= MOST_LABELS else commonest
+        more = f" and {len(labels) - len(chosen)} more" if len(labels) > len(chosen) else ""
+        lines.append(f"labels: {', '.join(f'{_short(label)} ({counts[label]})' for label in chosen)}{more}")
+    elif rows:
+        wanted = scores(rows)
+        mean = sum(wanted) / len(wanted)
+        lines.append(f"scores: {min(wanted):g} to {max(wanted):g}, {mean:g} on average")
+    texts = [(row.text,) if row.text_pair is None else (row.text, row.text_pair) for row in rows]
+    if empty := sum(not all(text.strip() for text in row) for row in texts):
+        lines.append(f"{empty} of {len(rows)} rows have an empty text")
+    return lines
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= 30 else f"{label[:29]}…"
 
 
 def split_off(records: Records, share: float) -> tuple[list[Any], list[Any]]:

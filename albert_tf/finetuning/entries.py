@@ -59,7 +59,8 @@ def run_task(entries: Mapping[str, Any], asked: str | None = None) -> str:
     there = entries.get("task")
     if there not in TASKS:
         raise InputError(
-            f"the run is of a {entries.get('model')} that is not fine-tuned for one of {', '.join(TASKS)}"
+            f"the run is of a {entries.get('model')} that is not fine-tuned for one of {', '.join(TASKS)}: "
+            "`albert-tf finetune` does"
         )
     if asked is None or asked == there:
         return str(there)

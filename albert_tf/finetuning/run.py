@@ -5,23 +5,27 @@ from __future__ import annotations
 import contextlib
 import functools
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 from absl import logging
 
 from albert_tf.checkpoints.figures import Best
-from albert_tf.checkpoints.growth import grown_from
+from albert_tf.checkpoints.growth import Growth, grown_from
 from albert_tf.checkpoints.models import build_model
 from albert_tf.checkpoints.run import BEST_KEY, RECIPE, VOCABULARY_KEY
 from albert_tf.checkpoints.steps import checkpoint_steps
 from albert_tf.config import AlbertConfig
 from albert_tf.data.service import served
 from albert_tf.data.tasks.batches import batches_per_epoch, task_batches
+from albert_tf.data.tasks.rows import TokenRows
+from albert_tf.features import LABELS
 from albert_tf.files import read_json
-from albert_tf.finetuning.data import data_record, read_sets
+from albert_tf.finetuning.data import data_record, described, read_sets
 from albert_tf.finetuning.entries import task_entries
 from albert_tf.finetuning.kinds import Entries, Examples
 from albert_tf.finetuning.losses import evaluation_objective, finetuning_objective
@@ -39,6 +43,8 @@ from albert_tf.training.engine import Evaluate, Job, train_run
 from albert_tf.training.metrics import term_metrics
 from albert_tf.training.resume import check_same_settings
 from albert_tf.training.strategies import Feed, feed
+
+OUTPUT_BIAS = "classifier/output_bias"
 
 # What a resumed run may do differently, besides how its updates are computed.
 _CHANGEABLE = ("steps", "epochs", "command")
@@ -115,6 +121,7 @@ def _job(
     if (run / RECIPE).exists():
         asked = {**config.to_dict(), **entries, **start.tokenizer, **record}
         check_same_settings(run, asked, {}, _CHANGEABLE)
+    facts = described(sets.train, entries.get("labels"))
     objective = evaluation_objective(entries)
     dev = {
         name: task.kind.encode(records, tokenizer, entries, objective is not None)
@@ -140,7 +147,7 @@ def _job(
         vocabulary=start.vocabulary,
         tokenizer=start.tokenizer,
         record=record,
-        model=functools.partial(_model, settings, config, entries, start, report),
+        model=functools.partial(_model, settings, config, entries, start, rows, facts, report),
         optimizer=lambda: recipe_optimizer("adamw", recipe, steps, warmup_steps),
         objective=finetuning_objective(entries),
         feed=training_feed,
@@ -177,18 +184,37 @@ def _model(
     config: AlbertConfig,
     entries: Entries,
     start: Start,
+    rows: TokenRows,
+    facts: Sequence[str],
     report: Callable[[str], None],
     going_on: bool,
 ) -> keras.Model:
-    """The model with its first weights."""
+    """The model with its first weights; of a new run the facts of its data are told, too."""
     execution = settings.execution
     build = functools.partial(build_model, config, entries, dtype=execution.policy, remat=execution.remat)
-    if going_on or start.run is None:
+    if going_on:
         model = build()
     else:
-        growth = grown_from(start.run, config, entries)
-        model = build(read=growth.read)
-        for line in growth.listing():
+        growth = None if start.run is None else grown_from(start.run, config, entries)
+        model = build(read=_first_values(growth, entries, rows))
+        for line in [*(growth.listing() if growth else ()), *facts]:
             report(line)
     model.encoder.trainable = settings.freeze != ENCODER
     return model
+
+
+def _first_values(growth: Growth | None, entries: Entries, rows: TokenRows) -> Callable[[str], Any]:
+    """What variables begin with, by name; None for those that begin at random.
+
+    Note: the head of a regression begins at the mean of what it is to learn and not at 0, as in
+    google-research/albert: at the rates of fine-tuning its bias would take thousands of updates to get far.
+    """
+    is_regression = entries["model"] == "classifier" and entries["num_labels"] == 1
+
+    def read(name: str) -> np.ndarray | None:
+        value = None if growth is None else growth.read(name)
+        if value is None and is_regression and name == OUTPUT_BIAS:
+            return np.array([rows.features[LABELS].mean()], np.float32)
+        return value
+
+    return read

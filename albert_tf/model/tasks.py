@@ -225,7 +225,7 @@ class AlbertMultipleChoice(TaskModel):
 
 def positive(name: str, value: int) -> int:
     """The value itself, or a ValueError unless it is a whole number of at least 1."""
-    if not isinstance(value, int) or value < 1:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise InputError(f"{name}={value!r} must be a whole number of at least 1")
     return value
 

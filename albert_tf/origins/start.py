@@ -22,7 +22,7 @@ from albert_tf.checkpoints.run import (
 from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import AlbertConfig
 from albert_tf.downloads import cache_folder
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, Missing
 from albert_tf.formats.conversion import convert
 from albert_tf.formats.published import local_checkpoint, publisher_of
 
@@ -90,6 +90,8 @@ def start_of_run(
     config, there = read_config(run), read_tokenizer(run)
     own = vocabulary_path(run)
     if vocabulary is not None:
+        if not Path(vocabulary).is_file():
+            raise Missing(f"{vocabulary} is not a file: the vocabulary is missing")
         if own is not None and own.read_bytes() != Path(vocabulary).read_bytes():
             raise InputError(f"{vocabulary} is not the vocabulary of {origin}: leave --vocabulary out")
         check_run_vocabulary(run, vocabulary)

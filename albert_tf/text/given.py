@@ -17,6 +17,8 @@ def listed(values: Any) -> list[Any]:
         values = values.to_numpy()
     if tf.is_tensor(values):
         values = values.numpy()
+    if isinstance(values, set | frozenset):
+        raise InputError(f"{shown(values)} is a set, which has no order: give a list")
     if not isinstance(values, np.ndarray):
         return list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
     return [decoded(value) for value in np.atleast_1d(values).tolist()]
@@ -52,16 +54,17 @@ def text_tensor(texts: Any, argument: str) -> tf.Tensor:
     Raises:
       InputError: one of them is not a text, or it is another kind of data.
     """
-    if not tf.is_tensor(texts) and not (isinstance(texts, np.ndarray) and texts.dtype.kind in "SU"):
-        texts = texts.to_numpy().tolist() if hasattr(texts, "to_numpy") else texts
-        texts = texts.tolist() if isinstance(texts, np.ndarray) else texts
-        if not isinstance(texts, str | bytes | list | tuple):
-            raise InputError(f"{argument}={shown(texts)} is neither a text nor a list of them")
-        for number, value in enumerate(texts if isinstance(texts, list | tuple) else ()):
-            if not isinstance(value, bytes):
-                check_text(value, f"{argument}[{number}]")
-        return tf.constant(texts, tf.string)
-    texts = texts if tf.is_tensor(texts) else tf.constant(texts, tf.string)
-    if texts.dtype != tf.string:
-        raise InputError(f"{argument} is a tensor of {texts.dtype.name}: texts are tf.string")
-    return texts
+    if hasattr(texts, "to_numpy"):  # pandas
+        texts = texts.to_numpy()
+    if tf.is_tensor(texts):
+        if texts.dtype != tf.string:
+            raise InputError(f"{argument} is a tensor of {texts.dtype.name}: texts are tf.string")
+        return texts
+    if isinstance(texts, np.ndarray) and texts.dtype.kind not in "SU":
+        texts = texts.tolist()
+    if not isinstance(texts, str | bytes | list | tuple | np.ndarray):
+        raise InputError(f"{argument}={shown(texts)} is neither a text nor a list of them")
+    for number, value in enumerate(texts if isinstance(texts, list | tuple) else ()):
+        if not isinstance(value, bytes):
+            check_text(value, f"{argument}[{number}]")
+    return tf.constant(texts, tf.string)

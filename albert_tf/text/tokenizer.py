@@ -10,6 +10,7 @@ import tensorflow_text as tf_text
 import tf_keras as keras
 from tensorflow_text.python.ops import sentencepiece_tokenizer
 
+from albert_tf.files import checked_path
 from albert_tf.text.given import text_tensor
 from albert_tf.text.normalization import normalize
 from albert_tf.text.offsets import normalize_with_offsets, rows_of
@@ -109,7 +110,7 @@ class Tokenizer(keras.layers.Layer):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        self.model_file = os.fspath(model_file)
+        self.model_file = os.fspath(checked_path(model_file, "model_file"))
         vocabulary = Vocabulary.from_file(model_file)
         resolved_settings(model_file, {"lowercase": lowercase, "strip_accents": strip_accents})
         self.tokenize = PieceTokenizer(vocabulary, lowercase, strip_accents)

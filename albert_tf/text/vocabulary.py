@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import sentencepiece
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, Missing
 
 PAD, UNKNOWN, CLS, SEP, MASK = SPECIAL_PIECES = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 
@@ -72,7 +72,7 @@ class Vocabulary:
         """
         path = Path(path)
         if not path.is_file():
-            raise FileNotFoundError(f"{path}: no such vocabulary; `albert-tf vocab` trains one")
+            raise Missing(f"{path}: no such vocabulary; `albert-tf vocab` trains one")
         return cls.from_bytes(path.read_bytes(), name=os.fspath(path))
 
     @classmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import numbers
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -99,7 +100,9 @@ def splits_of(lengths: np.ndarray) -> np.ndarray:
 
 
 def check_length(name: str, value: int, least: int) -> int:
-    """A length in tokens; an InputError where it is below the least that it can be."""
+    """A length in tokens; an InputError where it is not one, or below the least that it can be."""
+    if not isinstance(value, numbers.Integral):
+        raise InputError(f"{name}={value!r} must be a whole number of at least {least}")
     if value < least:
         raise InputError(f"{name}={value} is too short: at least {least} tokens are needed here")
     return value

@@ -79,12 +79,16 @@ def read_json_lines(file: str | os.PathLike) -> Iterator[tuple[int, dict[str, An
 
 def _object(text: str, where: str) -> dict[str, Any]:
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_constant=_not_a_number)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{where}: not JSON ({error}): {shown(text[:80])}") from None
     if not isinstance(value, dict):
         raise InputError(f"{where}: not a JSON object but {shown(value)}")
     return value
+
+
+def _not_a_number(name: str) -> None:
+    raise ValueError(f"{name} is not a value of JSON")
 
 
 def field(value: dict[str, Any], name: str, kind: type, where: str) -> Any:

@@ -15,8 +15,7 @@ from albert_tf.data.tasks.conll import is_word
 from albert_tf.data.tasks.records import ChoiceRecord, QuestionRecord
 from albert_tf.data.tasks.tables import Table, read_table, table_text
 from albert_tf.data.tasks.text_files import read_json, read_lines
-from albert_tf.errors import InputError
-from albert_tf.files import new_directory, write_file
+from albert_tf.files import check_place, new_directory, write_file
 from albert_tf.finetuning.predictions.records import (
     AnswerPrediction,
     ChoicePrediction,
@@ -145,8 +144,7 @@ def check_output(output: PathLike) -> None:
     is_file = output.is_file() and not output.suffix  # where the folder is to be
     if is_file or (output.is_dir() and any(output.iterdir())):
         raise FileExistsError(f"{output} exists already and is not empty: name another place")
-    if output.suffix and not output.absolute().parent.is_dir():
-        raise InputError(f"{output}: there is no folder {output.parent}: make it, or name another")
+    check_place(output, is_folder=output.is_dir() or not output.suffix)
 
 
 def write_predictions(output: PathLike, files: Mapping[str, str]) -> None:
@@ -158,12 +156,12 @@ def write_predictions(output: PathLike, files: Mapping[str, str]) -> None:
       files: the text of each by its place in the folder.
     Raises:
       FileExistsError: there is something in the folder.
-      InputError: the folder that is to hold the file is not there.
       OSError: something cannot be written.
     """
     output = Path(output)
     if len(files) == 1 and output.suffix:
         check_output(output)
+        output.parent.mkdir(parents=True, exist_ok=True)
         write_file(output, *files.values())
         return
     with new_directory(output) as folder:

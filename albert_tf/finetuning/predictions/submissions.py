@@ -91,6 +91,7 @@ def write_submission(path: str | os.PathLike, files: Mapping[str, str]) -> None:
                 f"{path}: {name} has {len(lines)} rows below {header!r}, and the server wants {rows} below "
                 f"{HEADER!r}: predict for GLUE's whole test set"
             )
+    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.writing")
     try:
         with writing(path, temporary):

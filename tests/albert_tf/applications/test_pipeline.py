@@ -265,7 +265,10 @@ WRONG = [
     ("classification", ("a", "b"), "a tuple of two texts may be a pair or two texts"),
     ("classification", [("a", "b")], r"inputs\[0\] must be a single text"),
     ("regression", ["a"], r"inputs\[0\] must be a pair"),
-    ("regression", [("a", None), ("a", "b")], r"inputs\[0\] must be a pair"),
+    ("regression", [("a", "b"), ("a",)], r"inputs\[1\] must be a pair"),
+    ("regression", [("a", None)], r"inputs\[0\]\[1\]=None is not a text"),
+    ("classification", {"a", "b"}, "is a set, which has no order: give a list"),
+    ("classification", np.array(["a", None], object), r"inputs\[1\]=None is not a text"),
     ("regression", [("a", "b", "c")], r"inputs\[0\]=.* is not a pair of texts"),
     ("regression", [("a", 3)], r"inputs\[0\]\[1\]=3 is not a text"),
     ("fill_mask", "the [mask]", r"inputs='the \[mask\]' has no \[MASK\]"),
@@ -293,8 +296,10 @@ def test_what_is_not_an_input(kind, inputs, message, asked):
 
 
 def test_more_than_there_is(made, asked):
-    with pytest.raises(InputError, match="top_k=0 must be at least 1"):
+    with pytest.raises(InputError, match="top_k=0 must be a whole number of at least 1"):
         asked("fill_mask")("[MASK]", top_k=0)
+    with pytest.raises(InputError, match=r"top_k=1\.5 must be a whole number"):
+        asked("fill_mask")("[MASK]", top_k=1.5)
     with pytest.raises(InputError, match="top_k=2: tagging has one answer"):
         asked("tagging")("a", top_k=2)
     with pytest.raises(InputError, match="top_k=6: the exported model gives 5 at most"):
@@ -321,8 +326,11 @@ def test_what_is_not_a_source(made, tmp_path, tiny_vocabulary):
     with pytest.raises(InputError, match=r"task='tagging': the model of .* answers classification"):
         albert_tf.pipeline(made("classification").run, "tagging")
     assert albert_tf.pipeline(made("classification").run, "classification").task == "classification"
-    with pytest.raises(InputError, match="batch_size=0 must be at least 1"):
-        albert_tf.pipeline(made("classification").run, batch_size=0)
+    for size in (0, None, "8"):
+        with pytest.raises(InputError, match=f"batch_size={size!r} must be a whole number of at least 1"):
+            albert_tf.pipeline(made("classification").run, batch_size=size)
+    with pytest.raises(InputError, match="source=None is not a path"):
+        albert_tf.pipeline(None)
     with pytest.raises(InputError, match="step=3 is of a run's checkpoint"):
         albert_tf.pipeline(made("classification").served, step=3)
     (tmp_path / "saved_model.pb").write_bytes(b"no model")

@@ -184,8 +184,10 @@ def test_as_a_run(fresh, piece_tokenizer, tmp_path):
         assert [x["label"] for x in found] == [NAMES[row.argmax()] for row in scores]
         assert [x["score"] for x in found] == pytest.approx(scores.max(axis=1).tolist(), abs=1e-5)
     model.save_run(tmp_path / "run", step=3)
-    with pytest.raises(FileExistsError):
+    with pytest.raises(FileExistsError, match="a checkpoint of step 3: name another step, or another folder"):
         model.save_run(tmp_path / "run", step=3)
+    with pytest.raises(NotADirectoryError, match="is not a folder\\): name another place"):
+        model.save_run(tmp_path / "run/config.json/run")
 
 
 def test_where_weights_begin(made, fresh, tmp_path):
@@ -244,6 +246,16 @@ WRONG_DATA = [
     (["a", "b"], [0, None], r"y\[1\]=None is none of 0, 1"),
     (["a", "b"], [0, float("nan")], r"y\[1\]=nan is none of 0, 1"),
     (["a", "b"], ["sea", "land"], r"y\[1\]='land' is none of 'sea', 'bread'"),
+    (None, [0], "x=None is not a list of texts"),
+    (5, [0], "x=5 is not a list of texts"),
+    (b"a", [0], "x=b'a' is one text: a list of texts is needed"),
+    ({"a"}, [0], "{'a'} is a set, which has no order: give a list"),
+    ({"text": ["a"]}, [0], "input_word_ids, input_mask not among the inputs text: a dict is of token ids"),
+    (np.array(["a", None], object), [0, 1], r"x\[1\]=None is not a text"),
+    (np.array([["a", "b"], ["c", float("nan")]], object), [0, 1], r"x\[1\]\[1\]=nan is not a text"),
+    (["a", "b"], None, "y=None: the labels of 2 texts are needed, in a list"),
+    (["a", "b"], "ab", "y='ab': the labels of 2 texts are needed"),
+    (["a", "b"], np.array(["sea", None], object), r"y\[1\]=None is none of 'sea', 'bread'"),
     (["a", "b"], [[0, 1, 0], [1, 0, 0]], r"y has the shape \(2, 3\): it must be \[2\]"),
 ]
 
@@ -253,6 +265,11 @@ def test_what_is_not_data(x, y, message, classifier):
     classifier.compile("adam")
     with pytest.raises(InputError, match=message):
         classifier.fit(x, y)
+    with pytest.raises(InputError, match=message):
+        classifier.evaluate(x, y)
+    if message[0] != "y":
+        with pytest.raises(InputError, match=message):
+            classifier.predict(x)
     with pytest.raises(
         InputError,
         match=message.replace("x", "validation_data\\[0\\]", 1)
@@ -296,6 +313,40 @@ def test_what_does_not_fit(made, fresh, classifier, tmp_path):
         classifier(tf.constant([1, 2, 3]))
     with pytest.raises(InputError, match=r"inputs have the shape \(1, 3\): texts are string \[B\], pairs"):
         classifier(tf.constant([["a", "b", "c"]]))
+    for value, said in ((None, "None"), (5, "5"), ("", "''")):
+        for function in (build, albert_tf.TextClassifier.load, albert_tf.TextClassifier.from_hub):
+            with pytest.raises(InputError, match=f"(run|path|folder)={said} is not a path"):
+                function(value)
+        with pytest.raises(InputError, match=f"run={said} is not a path"):
+            classifier.save_run(value)
+    with pytest.raises(InputError, match="labels='ab' is not a list of names"):
+        build(run, labels="ab")
+    with pytest.raises(InputError, match=r"labels=\{'a': 0, 'b': 1\} is not a list of names"):
+        build(run, labels={"a": 0, "b": 1})
+    with pytest.raises(InputError, match="num_labels=True must be a whole number"):
+        build(run, num_labels=True)
+    for value in ("8", 8.5, None):
+        with pytest.raises(InputError, match=f"seq_length={value!r} must be a whole number of at least 4"):
+            build(run, num_labels=2, seq_length=value)
+    with pytest.raises(InputError, match="nofile is not a file: the vocabulary is missing"):
+        build(run, num_labels=2, vocabulary="nofile")
+    for value in (["a", None], np.array(["a", None], object)):
+        with pytest.raises(InputError, match=r"^inputs\[1\]=None is not a text"):
+            classifier(value)
+    with pytest.raises(InputError, match=r"^input_word_ids, input_mask not among the inputs text"):
+        classifier({"text": ["a"]})
+    with pytest.raises(InputError, match="validation_data must be a tuple"):
+        classifier.fit(["a"], [0], validation_data=["a"])
+    texts = tf.data.Dataset.from_tensor_slices(["a"]).batch(1)
+    for settings in ({"x": texts}, {"x": ["a"], "y": [0], "validation_data": texts}):
+        with pytest.raises(
+            InputError, match=r"a tf\.data\.Dataset with labels gives batches of \(texts, lab"
+        ):
+            classifier.fit(**settings)
+    with pytest.raises(InputError, match="in which the labels stand beside the texts"):
+        classifier.fit(texts.map(lambda text: (text, 0)), [0])
+    with pytest.raises(InputError, match="input_word_ids, input_mask not among the inputs text"):
+        classifier.predict(texts.map(lambda text: {"text": text}))
     named = tf.data.Dataset.from_tensor_slices((["a"], ["sea"])).batch(1)
     with pytest.raises(InputError, match=r"labels in a tf\.data\.Dataset must be numbers, not names"):
         classifier.fit(named)

@@ -126,8 +126,12 @@ def test_nothing_half_written(model, tmp_path, tiny_vocabulary):
         small = albert_tf.AlbertEncoder(SMALL.replace(vocab_size=199))
         albert_tf.save(small, tmp_path / "run", tiny_vocabulary)
     (tmp_path / "no.model").unlink()
-    with pytest.raises(ValueError, match="step=-1 must be a whole number"):
-        albert_tf.save(model, tmp_path / "run", step=-1)
+    for step in (-1, "1", 1.5, None, True):
+        with pytest.raises(ValueError, match=f"step={step!r} must be a whole number"):
+            albert_tf.save(model, tmp_path / "run", step=step)
+    for path in (None, 5, ""):
+        with pytest.raises(ValueError, match=f"run_dir={path!r} is not a path"):
+            albert_tf.save(model, path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -140,6 +144,23 @@ def test_something_else_at_the_place(model, tmp_path):
     assert read_config(tmp_path / "empty") == SMALL
     with pytest.raises(FileNotFoundError, match="checkpoints holds no checkpoint"):
         albert_tf.load(tmp_path / "empty")
+
+
+def test_what_is_not_there_is_a_mistake_of_the_users(model, tmp_path):
+    """As for every argument, a ValueError; and what Python calls it."""
+    albert_tf.save(model, tmp_path / "run")
+    for run, step in ((tmp_path, None), (tmp_path / "none", None), (tmp_path / "run", 1)):
+        for kind in (ValueError, FileNotFoundError):
+            with pytest.raises(kind, match="is missing: "):
+                albert_tf.load(run, step)
+    (tmp_path / "module").mkdir()
+    (tmp_path / "module/saved_model.pb").touch()
+    with pytest.raises(ValueError, match=r"not a run directory but an exported module, .* hub:.*/module$"):
+        albert_tf.load(tmp_path / "module")
+    with pytest.raises(ValueError, match="step='0' must be a whole number"):
+        albert_tf.load(tmp_path / "run", "0")
+    with pytest.raises(ValueError, match="run_dir=None is not a path"):
+        albert_tf.load(None)
 
 
 def test_no_model_of_ours(tmp_path):

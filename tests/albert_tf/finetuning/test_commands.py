@@ -7,9 +7,11 @@ import shutil
 import pytest
 from sklearn.metrics import accuracy_score
 
+import albert_tf
 from albert_tf import cli
 from tests.albert_tf.commands import mistake
 from tests.albert_tf.finetuning.runs import CONFIG, ROWS
+from tests.tiny import TINY
 
 
 @pytest.fixture(scope="module")
@@ -202,7 +204,7 @@ def test_mistakes_with_a_run_are_one_line(finetuned, own_table, files, shared, c
             "name it by --output or --submission, one of them",
         ),
         ([*predict, "--output", out, "--run", "other"], "one run predicts; several do for --submission"),
-        ([*predict, "--output", tmp_path / "no/out.jsonl"], "there is no folder"),
+        ([*predict, "--output", own_table / "out.jsonl"], "cannot be written"),
         ([*predict, "--output", out, "--task", "ax"], "fine-tuned for classification and not for ax"),
         ([*predict, "--output", out, "--text", "body"], "there is no column 'body'; the columns are text"),
         ([*predict, "--output", out, "--batch_size", 0], "batch_size=0 must be at least 1"),
@@ -223,6 +225,14 @@ def test_mistakes_with_a_run_are_one_line(finetuned, own_table, files, shared, c
 def test_flags_that_a_submission_does_not_heed(finetuned, own_table, capsys, tmp_path, flags):
     words = ["predict", "--run", finetuned, "--input", own_table, "--submission", tmp_path / "glue.zip"]
     assert f"{flags[0]}: of no use to --submission, leave it out" in mistake(capsys, *words, *flags)
+
+
+def test_a_pre_trained_run_is_to_be_fine_tuned_first(own_table, files, capsys, tmp_path):
+    albert_tf.save(albert_tf.AlbertPretrainer(TINY), tmp_path / "run", files / "spiece.model")
+    line = mistake(capsys, "evaluate", "--run", tmp_path / "run", "--eval", own_table)
+    assert line.endswith("which is pre-trained: fine-tune it first, or leave it out\n")
+    words = ["predict", "--run", tmp_path / "run", "--input", own_table, "--output", tmp_path / "out.jsonl"]
+    assert mistake(capsys, *words).endswith("multiple_choice: `albert-tf finetune` does\n")
 
 
 def test_a_run_whose_vocabulary_was_exchanged(finetuned, own_table, shared, capsys, tmp_path):

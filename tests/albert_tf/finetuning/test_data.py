@@ -9,7 +9,7 @@ from albert_tf.data.tasks.columns import Columns
 from albert_tf.data.tasks.records import ChoiceRecord, QuestionRecord, TextRecord
 from albert_tf.data.tasks.rows import TokenRows
 from albert_tf.errors import InputError
-from albert_tf.finetuning.data import data_record, dev_sets, read_sets, split_off
+from albert_tf.finetuning.data import data_record, described, dev_sets, read_sets, split_off
 from albert_tf.finetuning.settings import Finetuning
 from albert_tf.finetuning.tasks import TASKS
 from tests.tiny import TINY
@@ -80,6 +80,33 @@ def test_a_set_of_its_own_is_not_learnt_from(tmp_path):
     assert len(sets.train) == len(sets.dev["dev"]) == 20
     assert sets.labelled is sets.train
     assert sets.note == ""
+
+
+def record(text, label, pair=None):
+    return TextRecord("own.csv", 2, "0", text, pair, label)
+
+
+def test_what_shows_a_wrong_column_at_a_glance():
+    labels = ["article", "advert"]
+    rows = [record("a", "advert")] * 12 + [
+        record(" ", "article"),
+        record("", "article"),
+        record("b", "article"),
+    ]
+    assert described(rows, labels) == [
+        "labels: article (3), advert (12)",
+        "2 of 15 rows have an empty text",
+    ]
+    texts = [f"text {n % 40:02} {'x' * 40}" for n in range(80)]
+    (line,) = described([record("a", text) for text in [*texts, texts[7]]], sorted(set(texts)))
+    assert line.startswith(f"labels: text 07 {'x' * 21}… (3), text 00 ") and line.endswith(" and 30 more")
+    assert len(line) < 400
+    pairs = [record("a", "1", "b"), record("a", "4.5", "\n")]
+    assert described(pairs, None) == [
+        "scores: 1 to 4.5, 2.75 on average",
+        "1 of 2 rows have an empty text",
+    ]
+    assert described([ChoiceRecord("a:1", "1", "", "c", "q", ("a", "b"), 0)], None) == []
 
 
 def test_too_little_to_hold_any_out(tmp_path):

@@ -88,9 +88,9 @@ def test_outputs_that_are_there_or_have_no_folder(saved, tmp_path, monkeypatch):
     monkeypatch.setattr("albert_tf.finetuning.predict.read_trained", None)
     with pytest.raises(FileExistsError, match="kept exists already and is not empty: name another place"):
         predict(run, tmp_path / "RTE", kept)
-    with pytest.raises(InputError, match=r"there is no folder .*nowhere: make it, or name another"):
-        predict(run, tmp_path / "RTE", tmp_path / "nowhere/rte.tsv")
     (tmp_path / "thesis").write_text("Another one.")
+    with pytest.raises(NotADirectoryError, match="thesis is not a folder"):
+        predict(run, tmp_path / "RTE", tmp_path / "thesis/rte.tsv")
     with pytest.raises(FileExistsError, match="thesis exists already"):
         predict(run, tmp_path / "RTE", tmp_path / "thesis")
     assert [path.name for path in kept.iterdir()] == ["thesis.txt"]
@@ -133,6 +133,7 @@ def test_a_submission_that_is_not_of_all_tasks(glue, saved, tmp_path, monkeypatc
     other = saved("squad-v1.1")
     with pytest.raises(InputError, match=r"is of task='squad-v1\.1': name one run of each of cola"):
         submit([*glue.values(), other], data, output)
-    with pytest.raises(InputError, match=r"there is no folder .*nowhere: make it, or name another"):
-        submit(list(glue.values()), data, tmp_path / "nowhere/glue.zip")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotADirectoryError, match="file is not a folder"):
+        submit(list(glue.values()), data, tmp_path / "file/glue.zip")
     assert not output.exists()

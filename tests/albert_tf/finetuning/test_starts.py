@@ -8,12 +8,13 @@ import pytest
 
 import albert_tf
 from albert_tf.checkpoints.models import build_model
+from albert_tf.data.tasks.columns import Columns
 from albert_tf.errors import InputError
 from albert_tf.features import ENCODER_INPUTS
 from albert_tf.finetuning.run import finetune
 from albert_tf.formats.conversion import convert
 from hub_export.export import export
-from tests.albert_tf.finetuning.runs import RECIPE
+from tests.albert_tf.finetuning.runs import CONFIG, RECIPE, ROWS
 from tests.albert_tf.pretraining.runs import weights
 from tests.tiny import TINY
 
@@ -75,6 +76,8 @@ def test_a_pretrained_run(pretrained, begun):
     assert lines[0] == f"copied: {len(found) - 2} variables"
     assert {"fresh: classifier/output_weights", "fresh: classifier/output_bias"} <= set(lines)
     assert "not copied: cls/predictions/output_bias" in lines
+    kinds = [row["kind"] for row in ROWS]
+    assert f"labels: speech ({kinds.count('speech')}), tale ({kinds.count('tale')})" in lines
 
 
 def test_a_converted_run(pretrained, begun, tmp_path):
@@ -100,6 +103,28 @@ def test_a_finetuned_run(saved, begun, labels, task, is_same):
     found, lines = begun(origin)
     assert_copied(found, origin, but=() if is_same else HEAD - {"classifier/output_bias:0"})
     assert ("fresh: classifier/output_weights" in lines) is not is_same
+
+
+@pytest.mark.parametrize("is_random", [True, False])
+def test_a_regression_begins_at_the_mean(pretrained, begun, tiny_vocabulary, is_random):
+    random = {"config": CONFIG, "vocabulary": tiny_vocabulary}
+    columns = Columns("text", None, "length")
+    found, lines = begun(
+        None if is_random else pretrained,
+        task="regression",
+        columns=columns,
+        **(random if is_random else {}),
+    )
+    lengths = [row["length"] for row in ROWS]
+    assert found["classifier/output_bias:0"] == pytest.approx([np.mean(lengths)], rel=1e-5)
+    assert f"scores: {min(lengths):g} to {max(lengths):g}, {np.mean(lengths):g} on average" in lines
+
+
+def test_a_regression_goes_on_where_it_was(saved, begun):
+    columns = {"text": "text", "label": "length"}
+    origin = saved({"model": "classifier", "num_labels": 1}, task="regression", columns=columns)
+    found, _ = begun(origin, task="regression", columns=Columns("text", None, "length"))
+    assert found["classifier/output_bias:0"] == 0  # that of the run
 
 
 def test_more_labels_than_before(saved, begun):

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.corpus.plan import PreparationFailed
-from albert_tf.errors import InputError, Preempted
+from albert_tf.errors import InputError, Missing, Preempted
 from albert_tf.startup.exits import one_line, outcome, status_of
 from albert_tf.training.loop import TrainingFailed
 from hub_export.check.modules import CheckFailed
@@ -23,6 +23,7 @@ def of_system(number, *names):
     [
         (InputError("steps=0 must be\nat least 1"), 2, "steps=0 must be at least 1"),
         (FileNotFoundError("nowhere: no such file"), 2, "nowhere: no such file"),
+        (Missing("nowhere is not a run"), 2, "nowhere is not a run"),
         (of_system(errno.ENOENT, "nowhere"), 2, "nowhere: No such file or directory"),
         (of_system(errno.EEXIST, b"bytes"), 2, "bytes: File exists"),
         (of_system(errno.EACCES, "secret"), 2, "secret: Permission denied"),

@@ -85,6 +85,14 @@ def test_bytes_that_are_no_text(tiny_tokenizer):
     assert tiny_tokenizer(tf.constant([], tf.string)).shape[0] == 0
 
 
+def test_what_is_not_a_vocabulary(tmp_path):
+    for path in (None, 3, ""):
+        with pytest.raises(ValueError, match=f"model_file={path!r} is not a path"):
+            albert_tf.Tokenizer(path)
+    with pytest.raises(ValueError, match="no such vocabulary; `albert-tf vocab` trains one"):
+        albert_tf.Tokenizer(tmp_path)
+
+
 def test_config_round_trip(tiny_vocabulary):
     tokenizer = albert_tf.Tokenizer(tiny_vocabulary, lowercase=False, strip_accents=False, name="cased")
     again = albert_tf.Tokenizer.from_config(tokenizer.get_config())

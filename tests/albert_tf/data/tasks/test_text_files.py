@@ -59,6 +59,7 @@ def test_json(file):
         (b'{"a": 1}\n\n{"a": 1}', "file.txt:2: not JSON"),
         (b'{"a": 1}\n"a"', "file.txt:2: not a JSON object"),
         (b"[" * 100_000, "file.txt:1: not JSON"),
+        (b'{"a": NaN}', r"file.txt:1: not JSON \(NaN is not a value of JSON\)"),
     ):
         with pytest.raises(InputError, match=message) as error:
             list(read_json_lines(file(content)))

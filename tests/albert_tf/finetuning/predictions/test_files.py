@@ -8,7 +8,6 @@ import pytest
 from albert_tf.data.tasks.choices import read_choices, read_race
 from albert_tf.data.tasks.conll import read_conll
 from albert_tf.data.tasks.records import Answer, QuestionRecord
-from albert_tf.errors import InputError
 from albert_tf.finetuning.predictions.files import (
     answer_files,
     choice_files,
@@ -162,9 +161,11 @@ def test_one_file_or_a_folder(tmp_path):
     assert (tmp_path / "v1.0/b/c").read_text() == "2"
     with pytest.raises(FileExistsError, match="out exists already: name another place"):
         write_predictions(tmp_path / "out", {"CoLA.tsv": "b\n"})
-    with pytest.raises(InputError, match=r"nowhere/out\.csv: there is no folder .*nowhere: make it"):
-        write_predictions(tmp_path / "nowhere/out.csv", {"in.csv": "a\n"})
+    with pytest.raises(NotADirectoryError, match=r"out\.csv is not a folder"):
+        write_predictions(tmp_path / "out.csv/out.csv", {"in.csv": "a\n"})
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "out.csv", "v1.0"]
+    write_predictions(tmp_path / "a/new/out.csv", {"in.csv": "a\n"})  # whose folders are made, as others are
+    assert (tmp_path / "a/new/out.csv").read_text() == "a\n"
 
 
 def test_all_files_or_none(tmp_path):

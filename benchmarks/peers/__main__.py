@@ -1,0 +1,112 @@
+"""ALBERT here and elsewhere, side by side: times as ratios to ours, memory, and the machine's own products.
+
+    python -m benchmarks.peers
+    python -m benchmarks.peers --cases 'forward-*-float32' --peers openvino 'keras_hub*' --rounds 3
+    python -m benchmarks.peers --sentences glue/SST-2/dev.tsv --vocabulary 30k-clean.model
+
+`make bench` creates the environments of the peers in .venv-peers and runs it. README.md beside this file says
+what each program does. Every program computes with the same random weights in a process of its own, which is
+warmed up and waits while another is asked; in a round all are asked for a case one after the other. Prints a
+table as Markdown; what could not be measured is said in a line on the standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+
+from benchmarks.peers.compared import (
+    CASES,
+    OURS,
+    PEERS,
+    TEXT,
+    Case,
+    matching,
+    read_config,
+    read_sentences,
+)
+from benchmarks.peers.products import operations
+from benchmarks.peers.results import as_json, table
+from benchmarks.peers.rounds import ROOT, Turns, measure, python_of, say, started, variables
+
+
+def main() -> None:
+    """Prints the table."""
+    options = read_flags()
+    sentences = read_sentences(options.sentences, options.limit) if options.sentences else []
+    cases = [CASES[name] for name in options.cases if CASES[name].kind != TEXT or sentences]
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="peers-") as scratch:
+        folder = Path(scratch)
+        write_network(folder, options, cases, sentences)
+        measured: Turns = {}
+        for (kind, precision), group in groupby(cases, key=lambda case: (case.kind, case.precision)):
+            say(f"{kind}, {precision}")
+            together = list(group)
+            names = [name for name in options.peers if any(PEERS[name].does(case) for case in together)]
+            with started(names, folder, precision, options.threads) as programs:
+                measured.update(measure(programs, together, options.rounds))
+        work = {case: operations(read_config(folder), case) for case in cases}
+    told = [options.preset, f"{options.threads} threads", f"{options.rounds} rounds"]
+    told += [f"{len(sentences)} sentences"] * bool(sentences)
+    print(", ".join(told) + "\n\n" + table(measured, options.peers, work, len(sentences)))
+    say(f"{(time.monotonic() - begun) / 60:.0f} minutes")
+    if options.output:
+        options.output.write_text(json.dumps(as_json(measured), indent=1), encoding="utf-8")
+
+
+def read_flags() -> argparse.Namespace:
+    """The command line; names instead of patterns."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--preset", default="albert_base_v2", help="(albert_base_v2)")
+    parser.add_argument(
+        "--cases", nargs="+", default=["*"], help="names or patterns (all): " + " ".join(CASES)
+    )
+    parser.add_argument("--peers", nargs="+", default=["*"], help="beside ours (all): " + " ".join(PEERS))
+    parser.add_argument("--rounds", type=int, default=5, help="turns of each program for each case (5)")
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of each program (all cores)")
+    parser.add_argument("--sentences", type=Path, help="text, a line each, or a .tsv with a column sentence")
+    parser.add_argument("--vocabulary", type=Path, help="SentencePiece model, for --sentences")
+    parser.add_argument(
+        "--limit", type=int, default=256, help="sentences to take from the file's start (256)"
+    )
+    parser.add_argument("--output", type=Path, help="JSON file for the seconds of every call")
+    options = parser.parse_args()
+    if (options.sentences is None) != (options.vocabulary is None):
+        parser.error("--sentences and --vocabulary go together")
+    try:
+        options.cases = matching(CASES, options.cases)
+        options.peers = matching(PEERS, [OURS, *options.peers])
+    except ValueError as error:
+        parser.error(str(error))
+    for name in options.peers:
+        if not python_of(name).exists():
+            parser.error(f"{name}: {python_of(name)} is missing: `make bench` makes it")
+    return options
+
+
+def write_network(
+    folder: Path, options: argparse.Namespace, cases: Sequence[Case], sentences: list[str]
+) -> None:
+    """Has the network and its answers written, in a process of their own."""
+    say("writing the network")
+    settings = {
+        "preset": options.preset,
+        "vocabulary": options.vocabulary and str(options.vocabulary.resolve()),
+        "sentences": sentences,
+        "cases": [case.name for case in cases],
+    }
+    command = [sys.executable, "-m", "benchmarks.peers.prepared", str(folder), json.dumps(settings)]
+    subprocess.run(command, check=True, env=variables(options.threads), cwd=ROOT)
+
+
+if __name__ == "__main__":
+    main()

@@ -27,6 +27,7 @@ from benchmarks.peers.compared import (
     CASES,
     OURS,
     PEERS,
+    QUICK,
     TEXT,
     Case,
     matching,
@@ -36,6 +37,9 @@ from benchmarks.peers.compared import (
 from benchmarks.peers.products import operations
 from benchmarks.peers.results import as_json, table
 from benchmarks.peers.rounds import ROOT, Turns, measure, python_of, say, started, variables
+
+CASES_HELP = f"""names or patterns, '*' for all, which takes about an hour ({" ".join(QUICK)}):
+{" ".join(CASES)}"""
 
 
 def main() -> None:
@@ -76,7 +80,7 @@ def read_flags() -> argparse.Namespace:
     parser.add_argument("--sentences", type=Path, help="text, a line each, or a .tsv with a column sentence")
     parser.add_argument("--vocabulary", type=Path, help="SentencePiece model, for --sentences")
     parser.add_argument(
-        "--limit", type=int, default=256, help="sentences to take from the file's start (256)"
+        "--limit", type=int, default=128, help="sentences to take from the file's start (128)"
     )
     parser.add_argument("--output", type=Path, help="JSON file for the seconds of every call")
     options = parser.parse_args()

@@ -58,6 +58,8 @@ CASES = {
     for precision in (FLOAT32, BFLOAT16)
     for case in (Case(kind, *shape, precision) for shape in shapes)
 }
+# Those that a run of some twenty minutes has room for.
+QUICK = ["forward-1x16-*", "forward-1x128-*", "forward-8x128-*", "update-8x128-*", "text-*"]
 
 
 class Peer(NamedTuple):

@@ -47,6 +47,8 @@ def main() -> None:
     options = read_flags()
     sentences = read_sentences(options.sentences, options.limit) if options.sentences else []
     cases = [CASES[name] for name in options.cases if CASES[name].kind != TEXT or sentences]
+    if len(cases) < len(options.cases):
+        say("no text without --sentences and --vocabulary")
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="peers-") as scratch:
         folder = Path(scratch)
@@ -71,12 +73,12 @@ def read_flags() -> argparse.Namespace:
     """The command line; names instead of patterns."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--preset", default="albert_base_v2", help="(albert_base_v2)")
-    parser.add_argument(
-        "--cases", nargs="+", default=["*"], help="names or patterns (all): " + " ".join(CASES)
-    )
+    parser.add_argument("--cases", nargs="+", default=QUICK, help=CASES_HELP)
     parser.add_argument("--peers", nargs="+", default=["*"], help="beside ours (all): " + " ".join(PEERS))
     parser.add_argument("--rounds", type=int, default=5, help="turns of each program for each case (5)")
-    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of each program (all cores)")
+    parser.add_argument(
+        "--threads", type=int, default=len(os.sched_getaffinity(0)), help="of each program (all cores)"
+    )
     parser.add_argument("--sentences", type=Path, help="text, a line each, or a .tsv with a column sentence")
     parser.add_argument("--vocabulary", type=Path, help="SentencePiece model, for --sentences")
     parser.add_argument(

@@ -29,6 +29,7 @@ from benchmarks.peers.compared import (
     PEERS,
     QUICK,
     TEXT,
+    UPDATE,
     Case,
     matching,
     read_config,
@@ -36,7 +37,7 @@ from benchmarks.peers.compared import (
 )
 from benchmarks.peers.products import operations
 from benchmarks.peers.results import as_json, table
-from benchmarks.peers.rounds import ROOT, Turns, measure, python_of, say, started, variables
+from benchmarks.peers.rounds import ROOT, Turns, measure, python_of, say, variables
 
 CASES_HELP = f"""names or patterns, '*' for all, which takes about an hour ({" ".join(QUICK)}):
 {" ".join(CASES)}"""
@@ -54,12 +55,10 @@ def main() -> None:
         folder = Path(scratch)
         write_network(folder, options, cases, sentences)
         measured: Turns = {}
-        for (kind, precision), group in groupby(cases, key=lambda case: (case.kind, case.precision)):
-            say(f"{kind}, {precision}")
-            together = list(group)
-            names = [name for name in options.peers if any(PEERS[name].does(case) for case in together)]
-            with started(names, folder, precision, options.threads) as programs:
-                measured.update(measure(programs, together, options.rounds))
+        for _, group in groupby(cases, key=processes):
+            alike = list(group)
+            names = [name for name in options.peers if any(PEERS[name].does(case) for case in alike)]
+            measured.update(measure(names, alike, folder, options.threads, options.rounds))
         work = {case: operations(read_config(folder), case) for case in cases}
     told = [options.preset, f"{options.threads} threads", f"{options.rounds} rounds"]
     told += [f"{len(sentences)} sentences"] * bool(sentences)
@@ -75,7 +74,7 @@ def read_flags() -> argparse.Namespace:
     parser.add_argument("--preset", default="albert_base_v2", help="(albert_base_v2)")
     parser.add_argument("--cases", nargs="+", default=QUICK, help=CASES_HELP)
     parser.add_argument("--peers", nargs="+", default=["*"], help="beside ours (all): " + " ".join(PEERS))
-    parser.add_argument("--rounds", type=int, default=5, help="turns of each program for each case (5)")
+    parser.add_argument("--rounds", type=int, default=3, help="turns of each program for each case (3)")
     parser.add_argument(
         "--threads", type=int, default=len(os.sched_getaffinity(0)), help="of each program (all cores)"
     )
@@ -97,6 +96,11 @@ def read_flags() -> argparse.Namespace:
         if not python_of(name).exists():
             parser.error(f"{name}: {python_of(name)} is missing: `make bench` makes it")
     return options
+
+
+def processes(case: Case) -> object:
+    """The same for cases that share processes: an update has its own, since what it keeps is measured."""
+    return case if case.kind == UPDATE else (case.kind, case.precision)
 
 
 def write_network(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
@@ -10,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from benchmarks.peers.asking import Asked, NoAnswer
-from benchmarks.peers.compared import PEERS, Case, Setting
+from benchmarks.peers.compared import OURS, PEERS, UPDATE, Case, Setting
 from benchmarks.peers.results import Turn
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,7 +25,26 @@ TOLERANCE = {"float32": 1e-3, "bfloat16": 0.1}
 Turns = dict[Case, dict[str, list["Turn | None"]]]
 
 
-def measure(programs: Mapping[str, Asked], cases: Sequence[Case], rounds: int) -> Turns:
+def measure(names: Sequence[str], cases: Sequence[Case], folder: Path, threads: int, rounds: int) -> Turns:
+    """The turns of peers in cases of one kind and precision; None for a round without them.
+
+    All are there at once, but for updates: after one TensorFlow keeps gigabytes for the next, so that each
+    peer is there with ours alone, for as many rounds as all of them would be. The rounds are counted on.
+    """
+    turns: Turns = {case: {name: [] for name in names} for case in cases}
+    others = [name for name in names if name != OURS]
+    together = [[name] for name in others] if cases[0].kind == UPDATE else [others]
+    setting = functools.partial(started, folder=folder, precision=cases[0].precision, threads=threads)
+    with setting([OURS]) as ours:
+        for group in together or [[]]:
+            with setting(group) as programs:
+                for case, found in take_turns({**ours, **programs}, cases, rounds).items():
+                    for name in names:
+                        turns[case][name] += found.get(name, [None] * rounds)
+    return turns
+
+
+def take_turns(programs: Mapping[str, Asked], cases: Sequence[Case], rounds: int) -> Turns:
     """The turns of every program in every case; None for what it cannot do.
 
     All that can do a case are warmed up for it. A round asks every program for a case, in their order, before

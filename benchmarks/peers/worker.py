@@ -15,7 +15,6 @@ during that turn. Where something fails the answer is `{"error": text}`. Between
 
 from __future__ import annotations
 
-import ctypes
 import importlib
 import json
 import os
@@ -74,11 +73,12 @@ def serve(network: Any, folder: Path, questions: TextIO, answers: TextIO) -> Non
         question = json.loads(line)
         name = question["case"]
         try:
-            if question["do"] == "prepare":
+            if name not in calls:
                 calls[name] = call_of(network, CASES[name], folder)
+            if question["do"] == "prepare":
                 tell(answers, prepared(calls[name], CASES[name], folder))
             else:
-                tell(answers, timed(calls[name], question["times"], CASES[name].kind == UPDATE))
+                tell(answers, timed(calls[name], question["times"]))
         except Exception as error:  # whatever a library raises; who asks decides
             traceback.print_exc()
             tell(answers, {"error": f"{type(error).__name__}: {first_line(error)}"})
@@ -108,8 +108,6 @@ def prepared(call: Callable[[], Any], case: Case, folder: Path) -> dict[str, Any
         started = time.perf_counter()
         answer = call()
         seconds = time.perf_counter() - started
-    if case.kind == UPDATE:
-        give_memory_back()
     return {"seconds": seconds, "difference": difference(answer, case, folder)}
 
 
@@ -131,29 +129,15 @@ def difference(answer: Any, case: Case, folder: Path) -> float | None:
     return float(np.abs(found - expected).max())
 
 
-def timed(call: Callable[[], Any], times: int, large: bool = False) -> dict[str, Any]:
-    """Seconds of each call, and the peak of resident memory meanwhile, in bytes.
-
-    Of large calls, which need gigabytes, all programs together would have more than the machine: what is free
-    goes back to the system at the end, and comes again in a call that is not timed.
-    """
+def timed(call: Callable[[], Any], times: int) -> dict[str, Any]:
+    """Seconds of each call, and the peak of resident memory meanwhile, in bytes."""
     Path("/proc/self/clear_refs").write_text("5")  # forgets the peak so far
-    if large:
-        call()
     seconds = []
     for _ in range(times):
         started = time.perf_counter()
         call()
         seconds.append(time.perf_counter() - started)
-    peak = peak_memory()
-    if large:
-        give_memory_back()
-    return {"seconds": seconds, "peak": peak}
-
-
-def give_memory_back() -> None:
-    """Returns what the C library keeps for later."""
-    ctypes.CDLL(None).malloc_trim(0)
+    return {"seconds": seconds, "peak": peak_memory()}
 
 
 def peak_memory() -> int:

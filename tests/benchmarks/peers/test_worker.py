@@ -65,30 +65,6 @@ def test_a_case_is_warmed_up_compared_and_run_so_often(folder):
     assert network.calls == 2 + 3
 
 
-def test_an_update_gives_its_memory_back_and_has_it_again_before_it_is_timed(folder):
-    network, resident, kept = Network(), [], []
-
-    def update(batch):
-        def call():
-            network.calls += 1
-            resident.append(int(Path("/proc/self/statm").read_text().split()[1]) * 4096)
-            many = [bytearray(b"x" * 50_000) for _ in range(4000)]  # 200 MB of what malloc keeps
-            kept.append(many[::100])  # lie between the others, so that the heap cannot shrink by itself
-            return float(len(many))
-
-        return call
-
-    network.update = update
-    case = "update-8x128-float32"
-    questions = [{"do": "prepare", "case": case}, {"do": "run", "case": case, "times": 2}]
-    prepared, run = asked(network, folder, *questions)
-    assert prepared["difference"] is None
-    assert network.calls == 2 + 1 + 2 and len(run["seconds"]) == 2
-    assert run["peak"] > resident[0] + 150e6
-    after = int(Path("/proc/self/statm").read_text().split()[1]) * 4096
-    assert after < resident[0] + 50e6
-
-
 def test_texts_come_in_batches_and_the_first_is_compared(folder):
     (prepared,) = asked(Network(), folder, {"do": "prepare", "case": "text-32x128-float32"})
     assert prepared["difference"] == 0.5

@@ -36,7 +36,7 @@ from benchmarks.peers.compared import (
     read_sentences,
 )
 from benchmarks.peers.products import operations
-from benchmarks.peers.results import as_json, table
+from benchmarks.peers.results import as_json, heading, line
 from benchmarks.peers.rounds import ROOT, Turns, measure, python_of, say, variables
 
 CASES_HELP = f"""names or patterns, '*' for all, which takes about an hour ({" ".join(QUICK)}):
@@ -54,15 +54,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="peers-") as scratch:
         folder = Path(scratch)
         write_network(folder, options, cases, sentences)
+        told = [options.preset, f"{options.threads} threads", f"{options.rounds} rounds"]
+        print(*told, *[f"{len(sentences)} sentences"] * bool(sentences), sep=", ")
+        print("\n" + heading(options.peers), flush=True)
         measured: Turns = {}
         for _, group in groupby(cases, key=processes):
             alike = list(group)
             names = [name for name in options.peers if any(PEERS[name].does(case) for case in alike)]
             measured.update(measure(names, alike, folder, options.threads, options.rounds))
-        work = {case: operations(read_config(folder), case) for case in cases}
-    told = [options.preset, f"{options.threads} threads", f"{options.rounds} rounds"]
-    told += [f"{len(sentences)} sentences"] * bool(sentences)
-    print(", ".join(told) + "\n\n" + table(measured, options.peers, work, len(sentences)))
+            for case in alike:
+                work = operations(read_config(folder), case)
+                print(line(case, measured[case], options.peers, work, len(sentences)), flush=True)
     say(f"{(time.monotonic() - begun) / 60:.0f} minutes")
     if options.output:
         options.output.write_text(json.dumps(as_json(measured), indent=1), encoding="utf-8")

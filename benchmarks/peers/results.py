@@ -1,4 +1,4 @@
-"""What was measured, and the table of it."""
+"""What was measured, and a table of it."""
 
 from __future__ import annotations
 
@@ -56,23 +56,23 @@ def ratio(rounds: Rounds, name: str, base: str = OURS) -> float | None:
     return statistics.median(ratios) if ratios else None
 
 
-def table(
-    measured: Mapping[Case, Rounds], peers: Sequence[str], operations: Mapping[Case, int], sentences: int
-) -> str:
-    """Markdown: a row for each case, a column for each peer.
+def heading(peers: Sequence[str]) -> str:
+    """The first two lines of a table in Markdown, with a column for each peer, ours first."""
+    header = ["case", *(PEERS[name].title for name in peers)]
+    return row(header) + "\n" + "|---" * len(header) + "|"
+
+
+def line(case: Case, rounds: Rounds, peers: Sequence[str], operations: int, sentences: int) -> str:
+    """The line of a case.
 
     Args:
-      measured: the rounds of each case.
-      peers: names, ours first.
-      operations: multiplications and additions of the matrix products of a case.
+      case: the case.
+      rounds: its turns.
+      peers: of the columns.
+      operations: multiplications and additions of its matrix products.
       sentences: that a case of text has.
     """
-    header = ["case", *(PEERS[name].title for name in peers)]
-    lines = [row(header), "|---" * len(header) + "|"]
-    for case, rounds in measured.items():
-        cells = [cell(case, rounds, name, operations.get(case, 0), sentences) for name in peers]
-        lines.append(row([case.name, *cells]))
-    return "\n".join(lines)
+    return row([case.name, *(cell(case, rounds, name, operations, sentences) for name in peers)])
 
 
 def row(cells: Sequence[str]) -> str:

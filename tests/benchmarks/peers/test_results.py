@@ -1,7 +1,7 @@
 """Ratios are of turns of one round; the table says what took how long."""
 
 from benchmarks.peers.compared import CASES
-from benchmarks.peers.results import Turn, as_json, ratio, seconds, table
+from benchmarks.peers.results import Turn, as_json, heading, line, ratio, seconds
 
 FORWARD, UPDATE, TEXT = (
     CASES[name] for name in ("forward-8x128-float32", "update-8x128-float32", "text-32x128-float32")
@@ -39,8 +39,9 @@ def test_the_table():
         UPDATE: {"ours": turns(1.835, peak=2_510_000_000), "model_garden": turns(3.67, peak=3_500_000_000)},
         TEXT: {"ours": turns(8.0), "model_garden": turns(None), "openvino": turns(8.4)},
     }
-    lines = table(measured, ["ours", "matmul", "model_garden", "openvino"], {FORWARD: 80 * 10**9}, 256)
-    assert lines.splitlines() == [
+    peers = ["ours", "matmul", "model_garden", "openvino"]
+    lines = [line(case, rounds, peers, 80 * 10**9, 256) for case, rounds in measured.items()]
+    assert [*heading(peers).splitlines(), *lines] == [
         "| case | ours | MatMul of the same shapes | Model Garden | OpenVINO |",
         "|---|---|---|---|---|",
         "| forward-8x128-float32 | 461 ms | 0.87, 200 GFLOP/s | – | 0.50 |",
@@ -56,4 +57,4 @@ def test_what_is_kept():
 
 def test_memory_is_the_median_of_the_peaks():
     rounds = {"ours": [Turn([1], 10**9), Turn([1], 3 * 10**9), Turn([1], 2 * 10**9)]}
-    assert "2.0 GB" in table({UPDATE: rounds}, ["ours"], {}, 0)
+    assert "2.0 GB" in line(UPDATE, rounds, ["ours"], 0, 0)

@@ -53,7 +53,7 @@ def take_turns(programs: Mapping[str, Asked], cases: Sequence[Case], rounds: int
     turns: Turns = {case: {name: [] for name in programs} for case in cases}
     calls = {case: ready(programs, case) for case in cases}
     for number in range(rounds):
-        say(f"round {number + 1} of {rounds}")
+        say(f"{cases[0].kind}, {cases[0].precision}: round {number + 1} of {rounds}")
         for case in cases:
             for name, program in programs.items():
                 turns[case][name].append(turn(program, case, calls[case].get(name)))

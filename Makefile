@@ -5,10 +5,12 @@ BIN    := $(VENV)/bin
 JOBS   ?= 2
 INTEROP := .venv-interop
 PIP_INTEROP ?=
+PEERS   := model-garden keras-hub huggingface onnx-runtime openvino
+BENCH   ?=
 
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: demo test test-slow bazel lint format dist clean
+.PHONY: demo test test-slow bench bazel lint format dist clean
 
 demo: $(VENV)/.ready  ## raw text to TF Hub modules, end to end; TEXT=path for your own text
 	$(BIN)/python demo.py $(if $(TEXT),--text $(TEXT))
@@ -18,6 +20,9 @@ test: $(VENV)/.ready-dev  ## the test suite, under 15 minutes on two cores; JOBS
 
 test-slow: $(VENV)/.ready-dev $(INTEROP)/.ready  ## what takes longer, under 40 minutes
 	$(BIN)/python -m pytest -m slow tests
+
+bench: $(VENV)/.ready $(PEERS:%=.venv-peers/%/.ready)  ## beside other ALBERTs, under 30 minutes on two cores; BENCH="flags of benchmarks.peers"
+	$(BIN)/python -m benchmarks.peers $(BENCH)
 
 bazel: $(VENV)/.ready-dev  ## builds the BUILD files and runs the small tests, with the Bazel of Debian 12
 	tools/bazel/debian/make_bazel.sh
@@ -36,7 +41,7 @@ dist: $(VENV)/.ready-dev  ## wheel and sdist, into dist/
 	$(BIN)/python -m build
 
 clean:
-	rm -rf $(VENV) $(INTEROP) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(INTEROP) .venv-peers build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 
 $(VENV)/.ready: requirements.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -53,4 +58,10 @@ $(VENV)/.ready-dev: $(VENV)/.ready requirements-dev.txt
 $(INTEROP)/.ready: requirements-interop.txt
 	$(PYTHON) -m venv $(INTEROP)
 	$(INTEROP)/bin/python -m pip install --quiet $(PIP_INTEROP) -r requirements-interop.txt
+	touch $@
+
+# What benchmarks/peers compares: an environment each.
+.venv-peers/%/.ready: benchmarks/peers/requirements-%.txt
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet $(PIP_INTEROP) -r $<
 	touch $@

@@ -1,0 +1,124 @@
+"""ALBERT here and elsewhere, side by side: times as ratios to ours, memory, and the machine's own products.
+
+    python -m benchmarks.peers
+    python -m benchmarks.peers --cases 'forward-*-float32' --peers openvino 'keras_hub*' --rounds 3
+    python -m benchmarks.peers --sentences glue/SST-2/dev.tsv --vocabulary 30k-clean.model
+
+`make bench` creates the environments of the peers in .venv-peers and runs it. README.md beside this file says
+what each program does. Every program computes with the same random weights in a process of its own, which is
+warmed up and waits while another is asked; in a round all are asked for a case one after the other. Prints a
+table as Markdown; what could not be measured is said in a line on the standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+
+from benchmarks.peers.compared import (
+    CASES,
+    OURS,
+    PEERS,
+    QUICK,
+    TEXT,
+    UPDATE,
+    Case,
+    matching,
+    read_config,
+    read_sentences,
+)
+from benchmarks.peers.products import operations
+from benchmarks.peers.results import as_json, heading, line
+from benchmarks.peers.rounds import ROOT, Turns, measure, python_of, say, variables
+
+CASES_HELP = f"""names or patterns, '*' for all, which takes about an hour ({" ".join(QUICK)}):
+{" ".join(CASES)}"""
+
+
+def main() -> None:
+    """Prints the table."""
+    options = read_flags()
+    sentences = read_sentences(options.sentences, options.limit) if options.sentences else []
+    cases = [CASES[name] for name in options.cases if CASES[name].kind != TEXT or sentences]
+    if len(cases) < len(options.cases):
+        say("no text without --sentences and --vocabulary")
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="peers-") as scratch:
+        folder = Path(scratch)
+        write_network(folder, options, cases, sentences)
+        told = [options.preset, f"{options.threads} threads", f"{options.rounds} rounds"]
+        print(*told, *[f"{len(sentences)} sentences"] * bool(sentences), sep=", ")
+        print("\n" + heading(options.peers), flush=True)
+        measured: Turns = {}
+        for _, group in groupby(cases, key=processes):
+            alike = list(group)
+            names = [name for name in options.peers if any(PEERS[name].does(case) for case in alike)]
+            measured.update(measure(names, alike, folder, options.threads, options.rounds))
+            for case in alike:
+                work = operations(read_config(folder), case)
+                print(line(case, measured[case], options.peers, work, len(sentences)), flush=True)
+    say(f"{(time.monotonic() - begun) / 60:.0f} minutes")
+    if options.output:
+        options.output.write_text(json.dumps(as_json(measured), indent=1), encoding="utf-8")
+
+
+def read_flags() -> argparse.Namespace:
+    """The command line; names instead of patterns."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--preset", default="albert_base_v2", help="(albert_base_v2)")
+    parser.add_argument("--cases", nargs="+", default=QUICK, help=CASES_HELP)
+    parser.add_argument("--peers", nargs="+", default=["*"], help="beside ours (all): " + " ".join(PEERS))
+    parser.add_argument("--rounds", type=int, default=3, help="turns of each program for each case (3)")
+    parser.add_argument(
+        "--threads", type=int, default=len(os.sched_getaffinity(0)), help="of each program (all cores)"
+    )
+    parser.add_argument("--sentences", type=Path, help="text, a line each, or a .tsv with a column sentence")
+    parser.add_argument("--vocabulary", type=Path, help="SentencePiece model, for --sentences")
+    parser.add_argument(
+        "--limit", type=int, default=128, help="sentences to take from the file's start (128)"
+    )
+    parser.add_argument("--output", type=Path, help="JSON file for the seconds of every call")
+    options = parser.parse_args()
+    if (options.sentences is None) != (options.vocabulary is None):
+        parser.error("--sentences and --vocabulary go together")
+    try:
+        options.cases = matching(CASES, options.cases)
+        options.peers = matching(PEERS, [OURS, *options.peers])
+    except ValueError as error:
+        parser.error(str(error))
+    for name in options.peers:
+        if not python_of(name).exists():
+            parser.error(f"{name}: {python_of(name)} is missing: `make bench` makes it")
+    return options
+
+
+def processes(case: Case) -> object:
+    """The same for cases that share processes: an update has its own, since what it keeps is measured."""
+    return case if case.kind == UPDATE else (case.kind, case.precision)
+
+
+def write_network(
+    folder: Path, options: argparse.Namespace, cases: Sequence[Case], sentences: list[str]
+) -> None:
+    """Has the network and its answers written, in a process of their own."""
+    say("writing the network")
+    settings = {
+        "preset": options.preset,
+        "vocabulary": options.vocabulary and str(options.vocabulary.resolve()),
+        "sentences": sentences,
+        "cases": [case.name for case in cases],
+    }
+    command = [sys.executable, "-m", "benchmarks.peers.prepared", str(folder), json.dumps(settings)]
+    subprocess.run(command, check=True, env=variables(options.threads), cwd=ROOT)
+
+
+if __name__ == "__main__":
+    main()

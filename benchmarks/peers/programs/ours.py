@@ -1,0 +1,61 @@
+"""This project: exported modules in TensorFlow, and an update as `albert-tf pretrain` computes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text  # noqa: F401  operations of the serving model
+
+import albert_tf
+from albert_tf.choices import POLICIES
+from albert_tf.optimization import create_optimizer
+from albert_tf.pretraining.objective import pretraining_objective
+from albert_tf.training.updates import replica_update, training_steps
+from benchmarks.peers.compared import Setting
+
+
+class Network:
+    """Ours."""
+
+    def __init__(self, setting: Setting):
+        self.setting = setting
+        self.exported = setting.place / setting.precision
+
+    def parameters(self) -> int:
+        """Of the exported encoder."""
+        encoder = tf.saved_model.load(str(self.exported / "encoder"))
+        return sum(variable.shape.num_elements() for variable in encoder.variables)
+
+    def forward(self, inputs: Mapping[str, np.ndarray]) -> Callable[[], np.ndarray]:
+        """The signature of the exported encoder, for inputs of any shape."""
+        encoder = tf.saved_model.load(str(self.exported / "encoder"))
+        signature = encoder.signatures["serving_default"]
+        tensors = {name: tf.constant(array) for name, array in inputs.items()}
+        return lambda: pooled(signature(**tensors))
+
+    def text(self) -> Callable[[list[str]], np.ndarray]:
+        """The signature of the exported serving model."""
+        serving = tf.saved_model.load(str(self.exported / "serving/1"))
+        signature = serving.signatures["serving_default"]
+        return lambda texts: pooled(signature(text=tf.constant(texts)))
+
+    def update(self, batch: Mapping[str, np.ndarray]) -> Callable[[], float]:
+        """An update of the training loop: MLM and SOP, clipping, AdamW."""
+        policy = POLICIES[self.setting.precision]
+        config = albert_tf.AlbertConfig.from_json_file(self.setting.place / "config.json")
+        model = albert_tf.AlbertPretrainer(config, sentence_objective="sop", dtype=policy)
+        optimizer = create_optimizer("adamw", init_lr=1e-5, num_train_steps=10**6)
+        optimizer.build(model.trainable_variables)
+        objective = pretraining_objective("sop")
+        update = replica_update(model, optimizer, objective)
+        steps = training_steps(update, objective.names, tf.Variable(0, dtype=tf.int64), seed=0)
+        batches = iter(tf.data.Dataset.from_tensors(dict(batch)).repeat())
+        one = tf.constant(1)
+        return lambda: float(steps(batches, one).terms["mlm"].loss)
+
+
+def pooled(outputs: Mapping[str, tf.Tensor]) -> np.ndarray:
+    """The pooled output, in float32."""
+    return outputs["pooled_output"].numpy().astype(np.float32)

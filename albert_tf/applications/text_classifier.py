@@ -83,6 +83,7 @@ class TextClassifier(keras.Model):
                 f"max_position_embeddings={classifier.config.max_position_embeddings}"
             )
         self.pad_to_length = pad_to_length
+        self._begins_at_mean = False
         self.built = True
         # Of what a SavedModel takes; Keras would have it from the first call, which may be one of token ids.
         self._set_save_spec(tf.TensorSpec([None], tf.string, "text"))
@@ -186,7 +187,9 @@ class TextClassifier(keras.Model):
         check_finite(classifier, os.fspath(start.run))
         tokenizer = PieceTokenizer(Vocabulary.from_file(start.vocabulary), **start.tokenizer)
         length = there.get("seq_length", min(RECIPE.seq_length, config.max_position_embeddings))
-        return cls(classifier, tokenizer, labels, **{"seq_length": length, **settings})
+        model = cls(classifier, tokenizer, labels, **{"seq_length": length, **settings})
+        model._begins_at_mean = num_labels == 1 and bool(fresh)
+        return model
 
     @classmethod
     def load(cls, path: PathLike) -> TextClassifier:
@@ -251,7 +254,7 @@ class TextClassifier(keras.Model):
     def fit(
         self, x: Any = None, y: Any = None, *args: Any, validation_data: Any = None, **kwargs: Any
     ) -> Any:
-        """Keras' `fit`.
+        """Keras' `fit`; as in `finetune`, a new head of regression begins at the mean of what it is to learn.
 
         Args:
           x: texts or pairs of them, see the class.
@@ -266,6 +269,9 @@ class TextClassifier(keras.Model):
           InputError: what should be a text or a label is not.
         """
         x, y = self._prepared(x, y, "x", "y")
+        if self._begins_at_mean and isinstance(y, np.ndarray):
+            self.classifier.classifier.output_bias.assign([y.mean()])
+        self._begins_at_mean = False
         if isinstance(validation_data, tuple | list):
             if len(validation_data) not in (2, 3):
                 raise InputError(

@@ -151,6 +151,21 @@ def test_regression(fresh, tmp_path):
     np.testing.assert_allclose(again.predict(TEXTS, verbose=0), scores, atol=1e-5)
 
 
+def test_regression_begins_at_the_mean(fresh, made):
+    """Once, and not where the head has learnt already."""
+    model = fresh(labels=None, num_labels=1)
+    model.compile(keras.optimizers.SGD(0.0))
+    bias = model.classifier.classifier.output_bias
+    for targets, expected in ((np.linspace(90, 110, len(TEXTS)), 100), (np.zeros(len(TEXTS)), 100)):
+        model.fit(TEXTS, targets, verbose=0)
+        assert bias.numpy() == pytest.approx([expected])
+    learnt = albert_tf.TextClassifier.from_run(made("regression").run)
+    before = learnt.classifier.classifier.output_bias.numpy()
+    learnt.compile(keras.optimizers.SGD(0.0))
+    learnt.fit((TEXTS, TEXTS), np.linspace(90, 110, len(TEXTS)), verbose=0)
+    assert learnt.classifier.classifier.output_bias.numpy() == before != 100
+
+
 def test_saved_and_loaded(fresh, tmp_path):
     model = fresh(seq_length=48)
     model.compile(keras.optimizers.Adam(1e-3))

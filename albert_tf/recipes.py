@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from albert_tf.config import check_type
 from albert_tf.errors import InputError
 from albert_tf.features import check_sentence_objective
 from albert_tf.records import changed
+from albert_tf.stages import Stage, stage_ends
 
 # Updates are computed in float32.
 _LARGEST = float(np.finfo(np.float32).max)
@@ -44,8 +45,8 @@ def check_fields(record: Any) -> None:
     """ValueError, with its name, for a value of another type than its field's or an impossible number."""
     for field in dataclasses.fields(record):
         value = getattr(record, field.name)
-        if dataclasses.is_dataclass(value):
-            continue
+        if dataclasses.is_dataclass(value) or isinstance(value, tuple):
+            continue  # which has checked itself
         check_type(field.name, str(field.type), value)
         fits, what = _NUMBERS.get(field.name, _ANY)
         if value is not None and not fits(value):
@@ -120,6 +121,8 @@ class PretrainingRecipe:
       epsilon: the optimizer's.
       clip_norm: largest global norm of the gradients; None leaves them as they are.
       examples: how they are made.
+      stages: JSON file of a list of {"until": share of the updates, "num_hidden_layers", "seq_length",
+        "batch_size"}, which grow from one to the next; none: all updates are alike.
 
     Raises:
       ValueError: a value is impossible; the message names it.
@@ -137,6 +140,7 @@ class PretrainingRecipe:
     epsilon: float = 1e-6
     clip_norm: float | None = 1.0
     examples: ExampleSettings = ExampleSettings()
+    stages: tuple[Stage, ...] = ()
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -145,10 +149,47 @@ class PretrainingRecipe:
                 f"warmup_steps={self.warmup_steps} must lie between 0 and steps={self.steps}: set both "
                 "(what is not set is the recipe's)"
             )
+        _ = self.resolved_stages  # which check themselves
+
+    @property
+    def resolved_stages(self) -> list[ResolvedStage]:
+        """The stages one after the other, with the recipe of each; the whole run where there are none."""
+        if not self.stages:
+            return [ResolvedStage(self.steps, None, self)]
+        ends = stage_ends(self.stages, self.steps)
+        return [
+            ResolvedStage(end, stage.num_hidden_layers, self._in_stage(number, stage))
+            for number, (stage, end) in enumerate(zip(self.stages, ends, strict=True))
+        ]
+
+    def _in_stage(self, number: int, stage: Stage) -> PretrainingRecipe:
+        changes: dict[str, Any] = {"stages": (), "batch_size": stage.batch_size or self.batch_size}
+        if stage.seq_length not in (None, self.examples.seq_length):
+            tokens = self.batch_size * self.examples.seq_length
+            changes |= {"seq_length": stage.seq_length, "max_predictions": None}
+            if stage.batch_size is None:
+                if tokens % stage.seq_length:
+                    raise InputError(
+                        f"stages[{number}]: seq_length={stage.seq_length} does not divide the {tokens} "
+                        "tokens of an update: name its batch_size"
+                    )
+                changes["batch_size"] = tokens // stage.seq_length
+        try:
+            return self.replace(**changes)
+        except InputError as error:
+            raise InputError(f"stages[{number}]: {error}") from error
 
     def replace(self, **changes: Any) -> PretrainingRecipe:
         """A new recipe with some fields changed, those of its examples included."""
         return changed(self, **changes)
+
+
+class ResolvedStage(NamedTuple):
+    """Updates of a run that are all made alike: a stage of its recipe."""
+
+    end: int  # updates of the run that are done then
+    num_hidden_layers: int | None  # times that the shared layers are applied; None: the network's
+    recipe: PretrainingRecipe  # of this stage, whose steps are still those of the run
 
 
 _PAPER = PretrainingRecipe()

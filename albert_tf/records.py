@@ -22,10 +22,12 @@ T = TypeVar("T")
 
 
 def flat(record: Any) -> dict[str, Any]:
-    """The values of a record and of the records in it, by the names of their fields."""
+    """The values of a record and of the records in it, by the names of their fields; a tuple's as a list."""
     values: dict[str, Any] = {}
     for field in dataclasses.fields(record):
         value = getattr(record, field.name)
+        if isinstance(value, tuple):
+            value = [flat(item) for item in value]
         values |= flat(value) if dataclasses.is_dataclass(value) else {field.name: value}
     return values
 

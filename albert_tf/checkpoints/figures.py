@@ -71,10 +71,12 @@ class Best(NamedTuple):
     Attributes:
       figure: of an evaluation, as metrics.jsonl calls it.
       is_highest: whether more of it is better.
+      after: only evaluations of later steps than this one compare with each other.
     """
 
     figure: str
     is_highest: bool
+    after: int = 0
 
     def step(self, run: str | os.PathLike[str], steps: Collection[int]) -> int | None:
         """The best of these steps, of several the first; None where the figure is known of none."""
@@ -82,7 +84,7 @@ class Best(NamedTuple):
         return (max if self.is_highest else min)(known, key=known.__getitem__, default=None)
 
     def evaluations_since(self, run: str | os.PathLike[str]) -> int:
-        """How many evaluations there have been since the best."""
+        """How many evaluations there have been since the best; 0 as long as there is none."""
         values = self._values(run)
         best = self.step(run, values)
         return sum(step > best for step in evaluated_steps(run)) if best is not None else 0
@@ -90,7 +92,7 @@ class Best(NamedTuple):
     def _values(self, run: str | os.PathLike[str]) -> dict[int, float]:
         """The figure by step, ascending; a non-finite one is not a figure."""
         found = ((line["step"], line.get(self.figure)) for line in read_figures(run))
-        return {step: value for step, value in found if value is not None}
+        return {step: value for step, value in found if value is not None and step > self.after}
 
 
 LOWEST_LOSS = Best("eval_loss", is_highest=False)

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from absl import logging
 
 from albert_tf.checkpoints.figures import METRICS, Best
 from albert_tf.checkpoints.models import arguments_of, build_model, check_task, task_of
@@ -42,6 +43,7 @@ from albert_tf.checkpoints.vocabulary import check_vocabulary, fingerprint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, Missing
 from albert_tf.files import check_place, checked_path, new_directory, read_json, write_file, write_json
+from albert_tf.stages import stage_at, stages_from
 from albert_tf.tokenizer_settings import TOKENIZER, read_settings, resolved_settings
 
 CONFIG, TASK, VOCABULARY, RECIPE = "config.json", "task.json", "spiece.model", "recipe.json"
@@ -179,6 +181,13 @@ def stored_model(run_dir: PathLike, step: int | None = None) -> StoredModel:
         step = default_step(run_dir)
         if step is None:
             raise Missing(f"{Path(run_dir) / 'checkpoints'} holds no checkpoint: nothing to load")
+    layers = _trained_layers(run_dir, step)
+    if layers not in (None, config.num_hidden_layers):
+        logging.warning(
+            "%s: at step %s it was trained with num_hidden_layers=%s; its network has %s, and knows little "
+            "before they are trained: let the same pretrain command finish",
+            run_dir, step, layers, config.num_hidden_layers,
+        )  # fmt: skip
     try:
         check_task(task)
         shapes = {names.ours: names.shape for names in variable_names(config, task)}
@@ -189,6 +198,14 @@ def stored_model(run_dir: PathLike, step: int | None = None) -> StoredModel:
     except DamagedCheckpoint as error:
         raise DamagedCheckpoint(f"{error}: {_other_steps(run_dir, step) or 'copy the run again'}") from error
     return StoredModel(config, task, shapes, read)
+
+
+def _trained_layers(run: PathLike, step: int) -> int | None:
+    """The depth in the stage that led to a step; None where the run has no stages, or it is the network's."""
+    path = Path(run) / RECIPE
+    recipe = read_json(path) if path.exists() else {}
+    stages = stages_from(recipe.get("stages", []))
+    return stage_at(stages, recipe["steps"], step).num_hidden_layers if stages else None
 
 
 def default_step(run: PathLike) -> int | None:

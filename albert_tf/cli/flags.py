@@ -91,7 +91,7 @@ def field_flags(
         if hint is bool:
             flag["action"] = argparse.BooleanOptionalAction
         else:
-            flag["type"] = _optional(hint) if typing.get_args(hint) else hint
+            flag["type"] = _parser(hint)
             flag["choices"] = field.metadata.get("choices")
         parser.add_argument(f"--{field.name}", **flag)
 
@@ -102,9 +102,12 @@ def given(flags: argparse.Namespace, kind: type) -> dict[str, Any]:
     return {name: getattr(flags, name) for name in names if hasattr(flags, name)}
 
 
-def _optional(hint: Any) -> Callable[[str], Any]:
-    """The parser of a value of `hint`, some type or None: of a word, which may be "none"."""
-    (value_type,) = (part for part in typing.get_args(hint) if part is not type(None))
+def _parser(hint: Any) -> Callable[[str], Any]:
+    """The parser of a value of `hint`; of some type or None, and of records in a file, also of "none"."""
+    if not typing.get_args(hint):
+        return hint
+    in_file = typing.get_origin(hint) is tuple
+    value_type = str if in_file else next(x for x in typing.get_args(hint) if x is not type(None))
 
     def parse(word: str) -> Any:
         return None if word.lower() == "none" else value_type(word)

@@ -15,6 +15,7 @@ from albert_tf.cli.flags import (
 )
 from albert_tf.config import PRESETS
 from albert_tf.recipes import DEFAULT_RECIPE, RECIPES, PretrainingRecipe
+from albert_tf.stages import read_stages
 from albert_tf.startup import quiet_start
 from albert_tf.tokenizer_settings import resolved_settings
 from albert_tf.training.execution import Execution
@@ -57,12 +58,15 @@ def run(flags: argparse.Namespace) -> None:
     with quiet_start():
         from albert_tf.pretraining.run import pretrain
         from albert_tf.pretraining.settings import Pretraining
+    changes = given(flags, PretrainingRecipe)
+    if "stages" in changes:
+        changes["stages"] = read_stages(changes["stages"]) if changes["stages"] else ()
     name = flags.recipe or (flags.config if flags.config in RECIPES else DEFAULT_RECIPE)
     pretrain(
         Pretraining(
             output=flags.output,
             config=config_named(flags.config),
-            recipe=RECIPES[name].replace(**given(flags, PretrainingRecipe)),
+            recipe=RECIPES[name].replace(**changes),
             train=flags.train,
             eval=flags.eval,
             vocabulary=flags.vocabulary,

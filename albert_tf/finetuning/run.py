@@ -39,7 +39,7 @@ from albert_tf.origins import Start, opened, start_of_run
 from albert_tf.records import flat
 from albert_tf.text import PieceTokenizer, Vocabulary
 from albert_tf.tokenizer_settings import resolved_settings
-from albert_tf.training.engine import Evaluate, Job, train_run
+from albert_tf.training.engine import Evaluate, Job, Stretch, train_run
 from albert_tf.training.metrics import term_metrics
 from albert_tf.training.resume import check_same_settings
 from albert_tf.training.strategies import Feed, feed
@@ -150,12 +150,16 @@ def _job(
         model=functools.partial(_model, settings, config, entries, start, rows, facts, report),
         optimizer=lambda: recipe_optimizer("adamw", recipe, steps, warmup_steps),
         objective=finetuning_objective(entries),
-        feed=training_feed,
-        evaluation=evaluation,
+        stretches=[
+            Stretch(
+                end=steps,
+                feed=training_feed,
+                evaluation=evaluation,
+                batch_size=recipe.batch_size,
+                seq_length=None,
+            )
+        ],
         seed=settings.seed,
-        steps=steps,
-        batch_size=recipe.batch_size,
-        seq_length=None,
         loop=settings.loop_settings(batches_per_epoch(rows, recipe.batch_size)),
         best=Best(entries[BEST_KEY], is_highest=True),
         note=f"; {len(rows)} examples" + (f"; held out: {sets.note}" if sets.note else ""),

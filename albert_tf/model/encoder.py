@@ -22,7 +22,7 @@ from albert_tf.model.embeddings import Embeddings
 from albert_tf.model.layer import Dense, attention_bias
 from albert_tf.model.memory import check_memory
 from albert_tf.model.recompute import recomputed
-from albert_tf.model.sharing import BlockPair, BlockPath, sharing_plan
+from albert_tf.model.sharing import BlockPair, BlockPath, at_depth, sharing_plan
 
 
 @keras.saving.register_keras_serializable("albert_tf")
@@ -76,6 +76,7 @@ class AlbertEncoder(keras.Model):
         inputs: Mapping[str, tf.Tensor],
         training: bool | None = None,
         seed: tf.Tensor | None = None,
+        num_hidden_layers: int | None = None,
     ) -> dict[str, Any]:
         """Hidden states of every token.
 
@@ -84,18 +85,21 @@ class AlbertEncoder(keras.Model):
             integer [B, S] each. Other keys are left alone.
           training: whether dropout is on.
           seed: int32 [2], which alone decides what dropout drops; None draws one a call.
+          num_hidden_layers: L, where it is not the config's: times that the shared layers are applied.
         Returns:
           `sequence_output` [B, S, H]; `pooled_output` [B, H]; `encoder_outputs`, a list of
           L · inner_group_num [B, S, H], the last of which is the sequence output; `embedding_output`
           [B, S, E], before the projection to H.
         Raises:
-          ValueError: an input is missing, shapes disagree, or S is more than max_position_embeddings.
+          ValueError: an input is missing, shapes disagree, S is more than max_position_embeddings, or a
+            network of L layers has other parameters.
           tf.errors.InvalidArgumentError: the same where shapes are known only when it runs; or an id
             is outside the vocabulary. Neither an accelerator nor code that XLA compiled can raise that:
             such an id has an embedding of zeros there, or under XLA that of the nearest id.
         """
         word_ids, mask, type_ids = encoder_inputs(inputs, self.config.max_position_embeddings)
-        seeds = self._dropout_seeds(seed) if training else None
+        plan = sharing_plan(at_depth(self.config, num_hidden_layers))
+        seeds = self._dropout_seeds(seed, len(plan)) if training else None
         embedding_output = self.embeddings(word_ids, type_ids, seeds and seeds[0])  # [B, S, E]
         known, found = word_ids.shape, tf.shape(word_ids)
         shape = [known[0] or found[0], known[1] or found[1], self.config.hidden_size]
@@ -103,7 +107,7 @@ class AlbertEncoder(keras.Model):
         if self.projection is not None:
             x = self.projection(x)  # [B·S, H]
         bias = attention_bias(mask, x.dtype)  # [B, 1, 1, S]
-        states = self._hidden_states(x, bias, seeds and seeds[1:], self.remat and bool(training))
+        states = self._hidden_states(plan, x, bias, seeds and seeds[1:], self.remat and bool(training))
         encoder_outputs = [tf.reshape(x, shape) for x in states]  # [B, S, H] each
         first_tokens = encoder_outputs[-1][:, 0]  # [B, H]
         return {
@@ -114,13 +118,18 @@ class AlbertEncoder(keras.Model):
         }
 
     def _hidden_states(
-        self, x: tf.Tensor, bias: tf.Tensor, seeds: list[tf.Tensor] | None, recompute: bool
+        self,
+        plan: list[BlockPair],
+        x: tf.Tensor,
+        bias: tf.Tensor,
+        seeds: list[tf.Tensor] | None,
+        recompute: bool,
     ) -> list[tf.Tensor]:
         """The hidden states [B·S, H] behind each pair of the plan, from those before the first."""
         attention = {key: block.parameters() for key, block in self.attention_blocks.items()}
         feed_forward = {key: block.parameters() for key, block in self.feed_forward_blocks.items()}
         states = []
-        for index, pair in enumerate(sharing_plan(self.config)):
+        for index, pair in enumerate(plan):
             layer = functools.partial(self._layer, pair, bias)
             drops = tuple(seeds[3 * index : 3 * index + 3]) if seeds else ()
             first, second = map(_key, pair)
@@ -146,13 +155,13 @@ class AlbertEncoder(keras.Model):
         x = self.attention_blocks[_key(pair.attention)](x, attention, bias, (probabilities, output))
         return self.feed_forward_blocks[_key(pair.feed_forward)](x, feed_forward, inner)
 
-    def _dropout_seeds(self, seed: tf.Tensor | None) -> list[tf.Tensor] | None:
+    def _dropout_seeds(self, seed: tf.Tensor | None, pairs: int) -> list[tf.Tensor] | None:
         """One seed for the embeddings and three for each pair of the plan; None where no dropout is."""
         if self.config.hidden_dropout_prob == self.config.attention_probs_dropout_prob == 0:
             return None
         if seed is None:
             seed = tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32)
-        return tf.unstack(tf.random.split(seed, 1 + 3 * len(sharing_plan(self.config)), alg="philox"))
+        return tf.unstack(tf.random.split(seed, 1 + 3 * pairs, alg="philox"))
 
     def get_config(self) -> dict[str, Any]:
         """What `from_config` makes the same, untrained model of."""

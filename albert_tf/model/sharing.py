@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
 
 
 class BlockPath(NamedTuple):
@@ -58,3 +59,33 @@ def sharing_plan(config: AlbertConfig) -> list[BlockPair]:
         for layer in range(layers)
         for inner in range(config.inner_group_num)
     ]
+
+
+def at_depth(config: AlbertConfig, num_hidden_layers: int | None) -> AlbertConfig:
+    """The network with the parameters of another, whose shared layers are applied so many times.
+
+    Args:
+      config: of the other.
+      num_hidden_layers: its depth; None: the other's.
+    Raises:
+      ValueError: it would have other parameters.
+
+    >>> at_depth(AlbertConfig(), 3).num_hidden_layers
+    3
+    """
+    if num_hidden_layers in (None, config.num_hidden_layers):
+        return config
+    found = config.replace(num_hidden_layers=num_hidden_layers)
+    if _parameters(found) != _parameters(config):
+        raise InputError(
+            f"num_hidden_layers={num_hidden_layers} has other parameters than the {config.num_hidden_layers} "
+            f'layers of the config, of which sharing="{config.sharing}" gives each its own: only with '
+            'sharing="all" can depth change'
+        )
+    return found
+
+
+def _parameters(config: AlbertConfig) -> tuple[set[BlockPath], set[BlockPath]]:
+    """The blocks that a network has, of attention and feed-forward."""
+    attention, feed_forward = zip(*sharing_plan(config), strict=True)
+    return set(attention), set(feed_forward)

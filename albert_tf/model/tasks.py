@@ -72,7 +72,11 @@ class AlbertPretrainer(TaskModel):
         self.sentence = None if sentence_objective == "none" else SentenceRelationship(config)
 
     def call(
-        self, inputs: Inputs, training: bool | None = None, seed: tf.Tensor | None = None
+        self,
+        inputs: Inputs,
+        training: bool | None = None,
+        seed: tf.Tensor | None = None,
+        num_hidden_layers: int | None = None,
     ) -> dict[str, Any]:
         """The encoder's outputs and the logits of both heads.
 
@@ -80,13 +84,16 @@ class AlbertPretrainer(TaskModel):
           inputs: the encoder's inputs, and `masked_lm_positions` [B, P] where MLM logits are wanted.
           training: whether dropout is on.
           seed: int32 [2] of the dropout; None draws one a call.
+          num_hidden_layers: times that the shared layers are applied, where it is not the config's.
         Returns:
           The encoder's dict, `mlm_logits` float32 [B, P, V] where positions were given, and
           `sop_logits` or `nsp_logits` float32 [B, 2].
         Raises:
           ValueError, tf.errors.InvalidArgumentError: as the encoder.
         """
-        outputs = dict(self.encoder(inputs, training=training, seed=seed))
+        outputs = dict(
+            self.encoder(inputs, training=training, seed=seed, num_hidden_layers=num_hidden_layers)
+        )
         if MLM_POSITIONS in inputs:
             outputs["mlm_logits"] = self.mlm(
                 outputs["sequence_output"],

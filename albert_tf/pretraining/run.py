@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from pathlib import Path
@@ -18,13 +19,15 @@ from albert_tf.data import naming_damaged_files
 from albert_tf.errors import InputError
 from albert_tf.files import read_json
 from albert_tf.model.memory import TRAINING, check_memory
+from albert_tf.model.sharing import at_depth
 from albert_tf.optimization import recipe_optimizer
 from albert_tf.origins import published_run
-from albert_tf.pretraining.batches import held_out_batches, hold_out, training_feed
+from albert_tf.pretraining.batches import HeldOut, held_out_batches, hold_out, training_feed
 from albert_tf.pretraining.objective import pretraining_figures, pretraining_objective
 from albert_tf.pretraining.settings import Pretraining, check_same_run
+from albert_tf.recipes import PretrainingRecipe, ResolvedStage
 from albert_tf.text import Vocabulary
-from albert_tf.training.engine import Evaluate, Job, train_run
+from albert_tf.training.engine import Evaluate, Job, Stretch, train_run
 from albert_tf.training.evaluator import evaluator
 
 
@@ -54,23 +57,13 @@ def _job(settings: Pretraining, strategy: tf.distribute.Strategy, report: Callab
     run, recipe = Path(settings.output), settings.recipe
     config = settings.config.replace(vocab_size=len(Vocabulary.from_file(settings.vocabulary)))
     check_memory(config, TRAINING)
-    if recipe.examples.seq_length > config.max_position_embeddings:
-        raise InputError(
-            f"seq_length={recipe.examples.seq_length} is more than "
-            f"max_position_embeddings={config.max_position_embeddings} of the config"
-        )
-    settings.execution.check_divides(recipe.batch_size, strategy.num_replicas_in_sync)
+    _check_stages(recipe, config)
+    for stage in recipe.resolved_stages:
+        settings.execution.check_divides(stage.recipe.batch_size, strategy.num_replicas_in_sync)
     resumed = (run / RECIPE).exists()
     if resumed:
         check_same_run(run, config, settings)
     held_out = hold_out(settings, read_json(run / RECIPE) if resumed else None)
-    held_out_data = held_out_batches(settings, held_out)
-    objective = pretraining_objective(recipe.examples.sentence_objective)
-
-    def evaluation(model: keras.Model) -> Evaluate:
-        evaluate = evaluator(model, objective)
-        return lambda: pretraining_figures(evaluate(held_out_data))
-
     return Job(
         config=config,
         task=settings.task,
@@ -79,16 +72,69 @@ def _job(settings: Pretraining, strategy: tf.distribute.Strategy, report: Callab
         record={**settings.record(), "held_out": None if held_out is None else held_out.record()},
         model=functools.partial(_model, settings, config, report),
         optimizer=lambda: recipe_optimizer(recipe.optimizer, recipe, recipe.steps, recipe.warmup_steps),
-        objective=objective,
-        feed=lambda seed: training_feed(settings, strategy, seed, held_out),
-        evaluation=evaluation,
+        objective=pretraining_objective(recipe.examples.sentence_objective),
+        stretches=[_stretch(settings, config, strategy, held_out, stage) for stage in recipe.resolved_stages],
         figures=pretraining_figures,
         seed=settings.seed,
-        steps=recipe.steps,
-        batch_size=recipe.batch_size,
-        seq_length=recipe.examples.seq_length,
         loop=settings.loop,
         note=f"; held out: {held_out.what}" if held_out else "",
+    )
+
+
+def _check_stages(recipe: PretrainingRecipe, config: AlbertConfig) -> None:
+    """ValueError unless a network can be trained in the stages of a recipe, and is whole in the last."""
+    for number, stage in enumerate(recipe.resolved_stages):
+        where = f"stages[{number}]: " if recipe.stages else ""
+        try:
+            depth = at_depth(config, stage.num_hidden_layers).num_hidden_layers
+        except InputError as error:
+            raise InputError(f"{where}{error}") from error
+        length = stage.recipe.examples.seq_length
+        if length > config.max_position_embeddings:
+            raise InputError(
+                f"{where}seq_length={length} is more than "
+                f"max_position_embeddings={config.max_position_embeddings} of the config"
+            )
+    if depth != config.num_hidden_layers:
+        raise InputError(
+            f"{where}the last stage has num_hidden_layers={depth}, and the config "
+            f"{config.num_hidden_layers}: leave it out there, so that the run ends with its network"
+        )
+
+
+def _stretch(
+    settings: Pretraining,
+    config: AlbertConfig,
+    strategy: tf.distribute.Strategy,
+    held_out: HeldOut | None,
+    stage: ResolvedStage,
+) -> Stretch:
+    """The updates of a stage, which is evaluated as it trains: of this depth, at this length."""
+    recipe, is_staged = stage.recipe, bool(settings.recipe.stages)
+    layers = stage.num_hidden_layers or config.num_hidden_layers
+    shape = {
+        "num_hidden_layers": layers,
+        "seq_length": recipe.examples.seq_length,
+        "batch_size": recipe.batch_size,
+    }
+    words = f"depth {layers}, {recipe.batch_size} examples of {recipe.examples.seq_length} tokens an update"
+    settings = dataclasses.replace(settings, recipe=recipe)
+    held_out_data = held_out_batches(settings, held_out)
+    objective = pretraining_objective(recipe.examples.sentence_objective)
+
+    def evaluation(model: keras.Model) -> Evaluate:
+        evaluate = evaluator(functools.partial(model, num_hidden_layers=layers), objective)
+        return lambda: pretraining_figures(evaluate(held_out_data))
+
+    return Stretch(
+        end=stage.end,
+        feed=lambda seed: training_feed(settings, strategy, seed, held_out),
+        evaluation=evaluation,
+        batch_size=recipe.batch_size,
+        seq_length=recipe.examples.seq_length,
+        arguments={"num_hidden_layers": layers},
+        shape=shape if is_staged else {},
+        note=f"to step {stage.end}: {words}" if is_staged else "",
     )
 
 

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from albert_tf.checkpoints.run import RECIPE
+from albert_tf.checkpoints.steps import newest_checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import read_json
 from albert_tf.recipes import PretrainingRecipe
 from albert_tf.records import defaults, flat, from_flat
+from albert_tf.stages import stages_from
 from albert_tf.text import Vocabulary
 from albert_tf.training.execution import Execution
 from albert_tf.training.loop_settings import LoopSettings
@@ -98,6 +100,21 @@ def check_same_run(run: Path, config: AlbertConfig, settings: Pretraining) -> No
     unsaid = {**defaults(Pretraining), **flat(read_recipe(run))}
     asked = {**config.to_dict(), **settings.task, **settings.tokenizer, **settings.record()}
     check_same_settings(run, asked, unsaid, _CHANGEABLE)
+    _check_same_updates(run, settings.recipe)
+
+
+def _check_same_updates(run: Path, recipe: PretrainingRecipe) -> None:
+    """ValueError where the updates that a run has done would belong to other stages with other steps."""
+    there, done = read_recipe(run), newest_checkpoint(run) or 0
+    ends, ends_there = ([stage.end for stage in each.resolved_stages] for each in (recipe, there))
+    # The last of them is where the run ends, which says nothing of what is done.
+    borders = zip(ends[:-1], ends_there[:-1], strict=True)
+    if any(min(here, done) != min(before, done) for here, before in borders):
+        raise InputError(
+            f"{run} is at step {done}, and its stages end after {ends_there}: with --steps {recipe.steps} "
+            f"they would end after {ends}. Resume with --steps {there.steps}, or go on by --init_from "
+            "in another --output"
+        )
 
 
 def read_recipe(run: Path) -> PretrainingRecipe:
@@ -109,6 +126,7 @@ def read_recipe(run: Path) -> PretrainingRecipe:
     path = run / RECIPE
     values = read_json(path) if path.exists() else {}
     try:
-        return from_flat(PretrainingRecipe, values)
+        stages = stages_from(values.get("stages", []))
+        return from_flat(PretrainingRecipe, {**values, "stages": stages})
     except InputError as error:
         raise InputError(f"{path}: {error}") from error

@@ -1,4 +1,9 @@
-"""From what is to be trained to a run directory: pre-training and fine-tuning differ in their Job."""
+"""From what is to be trained to a run directory: pre-training and fine-tuning differ in their Job.
+
+A run is one model, one optimizer and one series of checkpoints. Its updates come in one stretch or in
+several, which differ in their batches and in what the model is called with. Where one ends, a checkpoint is
+written; the next draws its batches with a seed of that step, whether or not the run has been stopped there.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ import dataclasses
 import functools
 import importlib.metadata
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +41,36 @@ from albert_tf.training.strategies import (
     make_strategy,
     over_hosts,
 )
-from albert_tf.training.updates import replica_update, training_steps
+from albert_tf.training.updates import Batch, replica_update, training_steps
 
 Evaluate = Callable[[], Mapping[str, float]]
 
 _LIBRARIES = ("tensorflow", "tensorflow-text", "tf_keras")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Stretch:
+    """Updates that are all made alike.
+
+    Args:
+      end: updates of the run that are done then.
+      feed: the batches of a seed, without end.
+      evaluation: makes, of the model, the function that evaluates it.
+      batch_size: rows of the global batch.
+      seq_length: positions of a row; None where they are not all as long.
+      arguments: what the model is called with besides, in training.
+      shape: what lines of figures say of it.
+      note: the line that it begins with; none where it is empty.
+    """
+
+    end: int
+    feed: Callable[[int], Feed]
+    evaluation: Callable[[keras.Model], Evaluate]
+    batch_size: int
+    seq_length: int | None
+    arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    shape: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    note: str = ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -57,15 +87,11 @@ class Job:
         not matter.
       optimizer: makes its optimizer.
       objective: the losses.
-      feed: the batches of a seed, without end.
-      evaluation: makes, of the model, the function that evaluates it.
+      stretches: the updates, of which the last end the run.
       figures: the figures of an objective's summed terms.
       seed: of everything random.
-      steps: updates when the run is done.
-      batch_size: rows of the global batch.
-      seq_length: positions of a row; None where they are not all as long.
       loop: when to log, evaluate and save.
-      best: the figure of an evaluation that tells the best step.
+      best: the figure of an evaluation that tells the best step, among those of the last stretch.
       note: what else the line says that a run begins with.
     """
 
@@ -77,16 +103,21 @@ class Job:
     model: Callable[[bool], keras.Model]
     optimizer: Callable[[], keras.optimizers.Optimizer]
     objective: Objective
-    feed: Callable[[int], Feed]
-    evaluation: Callable[[keras.Model], Evaluate]
+    stretches: Sequence[Stretch]
     figures: Callable[[Mapping[str, Term]], dict[str, float]] = term_metrics
     seed: int
-    steps: int
-    batch_size: int
-    seq_length: int | None
     loop: LoopSettings
     best: Best = LOWEST_LOSS
     note: str = ""
+
+    @property
+    def steps(self) -> int:
+        """Updates when the run is done."""
+        return self.stretches[-1].end
+
+    def stretch_of(self, step: int) -> Stretch:
+        """That of the update that leads to a step; at step 0 the first."""
+        return next(stretch for stretch in self.stretches if step <= stretch.end)
 
 
 def train_run(
@@ -125,16 +156,19 @@ def train_run(
 def _train(run: Path, job: Job, execution: Execution, report: Callable[[str], None]) -> None:
     strategy = tf.distribute.get_strategy()
     hosts, replicas = hosts_of(strategy), strategy.num_replicas_in_sync
-    execution.check_divides(job.batch_size, replicas)
+    for stretch in job.stretches:
+        execution.check_divides(stretch.batch_size, replicas)
     resumed = (run / RECIPE).exists()
     going_on = resumed and bool(checkpoint_steps(run))
 
     @functools.cache
-    def draw(at: int) -> Feed:
-        return job.feed(seed_of(job.seed, at))
+    def draw(step: int, at: int) -> Feed:
+        return job.stretch_of(step).feed(seed_of(job.seed, at))
 
-    if not going_on:
-        draw(0)  # whatever is wrong with the text of a new run shows here, before anything is written
+    if not going_on:  # whatever is wrong with the text of a new run shows here, before anything is written
+        for stretch in job.stretches[1:]:
+            stretch.feed(job.seed)
+        draw(0, 0)
     keras.utils.set_random_seed(job.seed)
     model, optimizer = job.model(going_on), job.optimizer()
     if execution.precision == "float16":  # whose smallest gradients would be 0 without a scale
@@ -163,27 +197,63 @@ def _train(run: Path, job: Job, execution: Execution, report: Callable[[str], No
             set_damaged_aside(run, damaged, start)
             write_json(run / RECIPE, record)
             report(_plan(run, job, execution, model.trainable_variables, start))
+        _train_stretches(run, state, (feed, iterator), job, execution, report)
+
+
+def _train_stretches(
+    run: Path,
+    state: TrainingState,
+    batches: tuple[Feed, Iterator[Batch]],
+    job: Job,
+    execution: Execution,
+    report: Callable[[str], None],
+) -> None:
+    """Trains from the state on. Where that is the end of a stretch, all but its evaluation is done."""
+    strategy = tf.distribute.get_strategy()
+    hosts, every_host = hosts_of(strategy), over_hosts(strategy)
+    start = int(tf.convert_to_tensor(state.step))
+    first = job.stretches.index(job.stretch_of(start))
+    for number, stretch in enumerate(job.stretches[first:]):
+        if number > 0:
+            state, batches = _next_batches(state, stretch, job.seed)
+        if hosts.is_chief and stretch.note and start < stretch.end:
+            report(stretch.note)
+        feed, iterator = batches
         update = replica_update(
-            model,
-            optimizer,
+            state.model,
+            state.optimizer,
             job.objective,
             replicas_per_batch=feed.replicas_per_batch,
             accumulate=execution.accumulate,
             xla=execution.xla,
+            arguments=stretch.arguments,
         )
         work = Work(
-            steps=job.steps,
-            train_steps=training_steps(update, job.objective.names, step, seed=job.seed),
-            evaluate=job.evaluation(model),
+            steps=stretch.end,
+            last_step=job.steps,
+            train_steps=training_steps(update, job.objective.names, state.step, seed=job.seed),
+            evaluate=stretch.evaluation(state.model),
             figures=job.figures,
-            examples_per_step=job.batch_size,
-            seq_length=job.seq_length,
-            best=job.best,
+            examples_per_step=stretch.batch_size,
+            seq_length=stretch.seq_length,
+            shape=stretch.shape,
+            best=job.best._replace(after=max((each.end for each in job.stretches[:-1]), default=0)),
             patience=FLOAT16_PATIENCE if execution.precision == "float16" else 0,
             is_chief=hosts.is_chief,
             any_host=lambda flag: any(every_host(float(flag))),
         )
         train(run, state, iterator, job.loop, work)
+
+
+def _next_batches(
+    state: TrainingState, stretch: Stretch, seed: int
+) -> tuple[TrainingState, tuple[Feed, Iterator[Batch]]]:
+    """The batches of a stretch that begins now, and the state that has them."""
+    step = int(tf.convert_to_tensor(state.step))
+    state.drawn_at.assign(step)
+    feed = stretch.feed(seed_of(seed, step))
+    iterator = iter(feed.dataset)
+    return dataclasses.replace(state, iterator=None if state.iterator is None else iterator), (feed, iterator)
 
 
 def _create(run: Path, job: Job, record: Mapping[str, Any]) -> None:

@@ -20,6 +20,7 @@ from albert_tf.files import write_file
 
 FIGURES = {
     # How the figures that are shown are written; the others go to the files only.
+    **dict.fromkeys(("num_hidden_layers", "seq_length", "batch_size"), "{}"),
     "loss": "{:.4f}",
     **dict.fromkeys(("accuracy", "accuracy_matched", "accuracy_mismatched", "label_accuracy"), "{:.3f}"),
     **dict.fromkeys(("f1", "matthews_correlation", "pearson", "spearman", "exact_match", "exact"), "{:.3f}"),
@@ -47,16 +48,24 @@ class Logbook:
       first_step: updates done so far.
       last_step: updates when the run is done.
       stream: where a progress bar goes, if it is a terminal. Lines are logged, above the bar.
+      until: updates when a stage of the run is done, which the bar and the time left are of; None: the last.
     """
 
-    def __init__(self, run: Path, first_step: int, last_step: int, stream: TextIO = sys.stderr):
-        self._last_step = last_step
+    def __init__(
+        self,
+        run: Path,
+        first_step: int,
+        last_step: int,
+        stream: TextIO = sys.stderr,
+        until: int | None = None,
+    ):
+        self._last_step, self._until = last_step, last_step if until is None else until
         self._started = (time.monotonic(), first_step)
         self._jsonl = _open_jsonl(run, first_step)
         self._tensorboard = tf.summary.create_file_writer(str(run / "tensorboard"))
         self._stream = stream
         self._bar = (
-            tqdm(total=last_step, initial=first_step, unit="step", file=stream, dynamic_ncols=True)
+            tqdm(total=self._until, initial=first_step, unit="step", file=stream, dynamic_ncols=True)
             if stream.isatty()
             else None
         )
@@ -89,14 +98,15 @@ class Logbook:
             for name, value in figures.items()
             if name.removeprefix("eval_") in FIGURES
         ]
-        return f"step {step}/{self._last_step}  {'  '.join(shown)}  ETA {self._eta(step)}"
+        eta = self._eta(step) + (f" (step {self._until})" if self._until < self._last_step else "")
+        return f"step {step}/{self._last_step}  {'  '.join(shown)}  ETA {eta}"
 
     def _eta(self, step: int) -> str:
-        """Time until the last step at the speed so far, h:mm:ss."""
+        """Time until that step at the speed so far, h:mm:ss."""
         started, first_step = self._started
         if step == first_step:
             return "?"
-        seconds = round((time.monotonic() - started) / (step - first_step) * (self._last_step - step))
+        seconds = round((time.monotonic() - started) / (step - first_step) * (self._until - step))
         return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
 
     def __enter__(self) -> Logbook:

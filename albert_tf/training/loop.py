@@ -69,24 +69,28 @@ class Work:
     """What the loop calls.
 
     Args:
-      steps: updates when the run is done.
+      steps: updates when all is done that is computed like this.
+      last_step: updates when the run is done.
       train_steps: as `training_steps` makes it.
       evaluate: figures of the held-out data by name; a `loss` among them must be finite.
       best: which of them, with `eval_` before it, tells the best step.
       figures: those of summed terms.
       examples_per_step: rows of the global batch.
       seq_length: positions of a row; None where they are not all as long.
+      shape: what lines of figures say of the updates that they are of.
       patience: updates in a row whose gradients may be non-finite: 0, or float16's.
       is_chief: whether this host writes the run directory.
       any_host: whether any host says so; all of them call it at the same steps.
     """
 
     steps: int
+    last_step: int
     train_steps: Callable[[Iterator[Batch], tf.Tensor], Totals]
     evaluate: Callable[[], Mapping[str, float]]
     figures: Callable[[Mapping[str, Term]], dict[str, float]]
     examples_per_step: int
     seq_length: int | None
+    shape: Mapping[str, int] = dataclasses.field(default_factory=dict)
     best: Best = LOWEST_LOSS
     patience: int = 0
     is_chief: bool = True
@@ -96,7 +100,7 @@ class Work:
 def train(
     run: Path, state: TrainingState, iterator: Iterator[Batch], settings: LoopSettings, work: Work
 ) -> None:
-    """Trains until the last step and leaves checkpoints and figures in the run directory.
+    """Trains until `work.steps` and leaves checkpoints and figures in the run directory.
 
     Args:
       run: the run directory.
@@ -114,7 +118,7 @@ def train(
     step = int(tf.convert_to_tensor(state.step))
     count = failed = 0  # updates of the last call, and those that have failed in a row
     with (
-        Logbook(run, step, work.steps) if work.is_chief else NoLogbook() as logbook,
+        Logbook(run, step, work.last_step, until=work.steps) if work.is_chief else NoLogbook() as logbook,
         PreemptionNotice() as notice,
         Profiler(run / "tensorboard", settings.profiled if work.is_chief else range(0)) as profiler,
     ):
@@ -132,7 +136,7 @@ def train(
                     raise TrainingFailed(
                         _advice("the loss on held-out text", step - count, step, failed, run)
                     )
-                logbook.record(step, figures)
+                logbook.record(step, {**figures, **work.shape})
                 if work.is_chief and not failed:
                     delete_old_checkpoints(run, settings.keep, work.best)
                 is_over = _stops_early(run, settings, work)
@@ -142,6 +146,9 @@ def train(
                     f"stopped at step {step}: {count} evaluations without a better {work.best.figure}"
                 )
             if is_over or step >= work.steps:
+                # A wish to stop that came in the evaluation; who calls this next knows nothing of it.
+                if not is_over and step < work.last_step and work.any_host(notice.given):
+                    raise notice.stopped(f"after step {step}, which is saved in {run}")
                 break
             profiler.at(step)
             count = settings.updates_until_next(step, work.steps)
@@ -155,7 +162,7 @@ def train(
             logbook.progress(step)
             if is_due(settings.log_every, step, work.steps):
                 rate = {"learning_rate": float(tf.convert_to_tensor(state.optimizer.learning_rate))}
-                logbook.record(step, {**interval.figures(work.seq_length), **rate})
+                logbook.record(step, {**interval.figures(work.seq_length), **rate, **work.shape})
                 interval = Interval(work.figures)
             is_owed = is_due(settings.eval_every, step, work.steps)
             stopping = work.any_host(notice.given)
@@ -169,7 +176,7 @@ def train(
                     # a good one, its evaluation tells.
                     if not failed and not is_owed:
                         delete_old_checkpoints(run, settings.keep, work.best)
-            if stopping and step < work.steps:
+            if stopping and step < work.last_step:
                 raise notice.stopped(f"after step {step}, which is saved in {run}")
 
 

@@ -14,7 +14,7 @@ STEPS_PER_CALL = 10
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LoopSettings:
-    """When the loop does what.
+    """When the loop does what; what it does at the end it does at the end of each stage of a run.
 
     Args:
       log_every: updates between two lines of figures, 0: one at the end.

@@ -41,7 +41,7 @@ def restore(
     run: Path,
     state: TrainingState,
     last_step: int,
-    draw: Callable[[int], Feed],
+    draw: Callable[[int, int], Feed],
     keeps_iterator: bool,
 ) -> Start:
     """Sets the state to that of the newest checkpoint that can be read, if there is any.
@@ -50,7 +50,7 @@ def restore(
       run: the run directory.
       state: model, optimizer and step, which are set; it has no iterator yet.
       last_step: updates when the run is done.
-      draw: the batches that are drawn with the seed of a step.
+      draw: the batches of the update that leads to a step, drawn with the seed of another.
       keeps_iterator: whether checkpoints hold the iterator. Training goes on with the very next batch only
         where the checkpoint holds it, too; else batches are drawn anew, with the seed of the step restored.
     Returns:
@@ -76,7 +76,7 @@ def restore(
     else:
         if damaged:
             raise InputError(f"none of the checkpoints in {run} can be read: name another --output")
-        feed = draw(0)
+        feed = draw(0, 0)
         iterator = iter(feed.dataset)
     state = dataclasses.replace(state, iterator=iterator if keeps_iterator else None)
     return Start(state, feed, iterator, damaged)
@@ -86,7 +86,7 @@ def _restored(
     run: Path,
     step: int,
     state: TrainingState,
-    draw: Callable[[int], Feed],
+    draw: Callable[[int, int], Feed],
     keeps_iterator: bool,
 ) -> tuple[Feed, Iterator[Batch]]:
     """Sets the state to that of one checkpoint, and gives the batches that follow."""
@@ -98,7 +98,7 @@ def _restored(
         state.drawn_at.assign(0)  # as in older checkpoints, which do not say
         if "drawn_at" in there:
             read_checkpoint(run, step, drawn_at=state.drawn_at)
-        feed = draw(int(tf.convert_to_tensor(state.drawn_at)))
+        feed = draw(step, int(tf.convert_to_tensor(state.drawn_at)))
         iterator = iter(feed.dataset)
         try:
             read_checkpoint(run, step, iterator=iterator)
@@ -108,7 +108,7 @@ def _restored(
                 "ckpt-%s is of a version that made other batches: they are drawn anew from there", step
             )
     state.drawn_at.assign(step)
-    feed = draw(step)
+    feed = draw(step, step)
     return feed, iter(feed.dataset)
 
 

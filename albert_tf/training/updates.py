@@ -84,6 +84,7 @@ def replica_update(
     replicas_per_batch: int | None = None,
     accumulate: int = 1,
     xla: bool = False,
+    arguments: Mapping[str, Any] | None = None,
 ) -> Callable[[Batch, tf.Tensor], Update]:
     """The part of one replica in an update, to be run by a strategy on all of them.
 
@@ -99,10 +100,11 @@ def replica_update(
       accumulate: microbatches an update; their gradients are added up in float32.
       xla: whether XLA compiles forward and backward. The update stays outside: a compiled
         `apply_gradients` fails under MirroredStrategy.
+      arguments: what the model is called with besides.
     Returns:
       A function of a batch and of the update's seed, int [2].
     """
-    gradients_of = _gradient_function(model, objective, xla)
+    gradients_of = _gradient_function(model, objective, xla, arguments or {})
 
     def update(batch: Batch, step_seed: tf.Tensor) -> Update:
         replica = tf.distribute.get_replica_context()
@@ -168,7 +170,7 @@ def sum_over(function: Callable[[tf.Tensor], Any], count: int) -> Any:
 
 
 def _gradient_function(
-    model: keras.Model, objective: Objective, xla: bool
+    model: keras.Model, objective: Objective, xla: bool, arguments: Mapping[str, Any]
 ) -> Callable[[Batch, Mapping[str, tf.Tensor], tf.Tensor, tf.Tensor], tuple[dict[str, Term], Gradients]]:
     """The terms of a microbatch and the gradients of its share of the scaled loss, as one graph."""
     variables = model.trainable_variables
@@ -177,7 +179,7 @@ def _gradient_function(
         batch: Batch, weights: Mapping[str, tf.Tensor], seed: tf.Tensor, scale: tf.Tensor
     ) -> tuple[dict[str, Term], Gradients]:
         with tf.GradientTape() as tape:
-            terms = objective.terms(model(batch, training=True, seed=seed), batch)
+            terms = objective.terms(model(batch, training=True, seed=seed, **arguments), batch)
             losses = [tf.math.divide_no_nan(term.loss, weights[name]) for name, term in terms.items()]
             loss = tf.add_n(losses) * scale
         gradients = tape.gradient(loss, variables)

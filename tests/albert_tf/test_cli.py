@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from albert_tf import PRESETS, cli
+from albert_tf.stages import Stage
 from albert_tf.text import Vocabulary
 from albert_tf.tokenizer_settings import resolved_settings
 from tests.albert_tf.commands import mistake
@@ -94,6 +95,28 @@ def test_pretrain_evaluate_and_curve(tiny_corpus, tiny_vocabulary, config_file, 
     assert cli.run(["analyse", "curve", "--run", str(run)]) == 0
     assert capsys.readouterr().out == f"{run / 'curve.png'}\n"
     assert (run / "curve.png").exists()
+
+
+def test_stages_come_from_a_file(tiny_corpus, tiny_vocabulary, config_file, tmp_path, monkeypatch, capsys):
+    asked = []
+    monkeypatch.setattr("albert_tf.pretraining.run.pretrain", asked.append)
+    path = tmp_path / "stages.json"
+    path.write_text('[{"until": 0.5, "num_hidden_layers": 1, "seq_length": 16}, {}]')
+
+    def words(stages):
+        return map(
+            str, pretraining(tiny_corpus, tiny_vocabulary, config_file, tmp_path / "run", stages=stages)
+        )
+
+    assert cli.run(list(words(path))) == cli.run(list(words("none"))) == 0
+    growing = (Stage(until=0.5, num_hidden_layers=1, seq_length=16), Stage())
+    assert [settings.recipe.stages for settings in asked] == [growing, ()]
+    assert asked[0].record()["stages"][1] == {
+        "until": 1.0, "num_hidden_layers": None, "seq_length": None, "batch_size": None
+    }  # fmt: skip
+    assert "nowhere.json: No such file" in mistake(capsys, *words("nowhere.json"))
+    path.write_text('[{"until": 0.5, "depth": 1}, {}]')
+    assert "stages.json: stages[0]: unknown key 'depth'" in mistake(capsys, *words(path))
 
 
 def test_convert_says_what_it_did_not_read(golden, tmp_path, capsys):

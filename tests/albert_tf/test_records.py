@@ -52,3 +52,14 @@ def test_fields_in_order_with_their_defaults():
         (Outer, "size"),
     ]
     assert defaults(Outer) == {"depth": 1, "width": 2, "size": 0.5}
+
+
+def test_records_of_a_tuple_are_a_list():
+    @dataclasses.dataclass(frozen=True)
+    class Several:
+        parts: tuple[Inner, ...] = ()
+
+    assert flat(Several()) == {"parts": []}
+    assert flat(Several((Inner(3), Inner(4, 5)))) == {
+        "parts": [{"depth": 3, "width": 2}, {"depth": 4, "width": 5}]
+    }

@@ -532,3 +532,16 @@ def test_trainable_false_freezes(inputs):
     assert encoder.trainable_variables == [] and len(encoder.non_trainable_variables) == len(
         encoder.variables
     )
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_shared_layers_are_applied_as_often_as_asked(dropping, inputs, training):
+    """As in a network of that depth with the same variables, what dropout drops included."""
+    shallow = AlbertEncoder(DROPOUT.replace(num_hidden_layers=2))
+    shallow.set_weights(dropping.get_weights())
+    expected = shallow(inputs, training=training, seed=SEED)
+    assert len(expected["encoder_outputs"]) == 2
+    found = dropping(inputs, training=training, seed=SEED, num_hidden_layers=2)
+    tf.nest.map_structure(np.testing.assert_array_equal, found, expected)
+    with pytest.raises(ValueError, match="num_hidden_layers=0 must be at least 1"):
+        dropping(inputs, num_hidden_layers=0)

@@ -3,7 +3,8 @@
 import pytest
 
 from albert_tf import AlbertConfig
-from albert_tf.model.sharing import BlockPair, BlockPath, sharing_plan
+from albert_tf.errors import InputError
+from albert_tf.model.sharing import BlockPair, BlockPath, at_depth, sharing_plan
 
 
 def plan(**changes) -> list[tuple[int, int, int, int]]:
@@ -57,3 +58,26 @@ def test_groups_are_consecutive_complete_and_even(layers, groups):
 
 def test_scope_is_googles():
     assert BlockPath(3, 1).scope() == "encoder/transformer/group_3/inner_group_1"
+
+
+@pytest.mark.parametrize(("changes", "layers"), [({}, 1), ({}, 24), ({"num_hidden_groups": 3}, 4)])
+def test_shared_layers_have_the_same_parameters_at_every_depth(changes, layers):
+    config = AlbertConfig(**changes)
+    found = at_depth(config, layers)
+    assert found == config.replace(num_hidden_layers=layers)
+    assert at_depth(config, None) is config
+
+
+@pytest.mark.parametrize(
+    ("changes", "layers", "message"),
+    [
+        ({"sharing": "attention"}, 3, 'num_hidden_layers=3 has other parameters than the 12 .*"attention"'),
+        ({"sharing": "ffn"}, 24, 'num_hidden_layers=24 has other parameters .*sharing="ffn" gives each its'),
+        ({"sharing": "none"}, 11, r"num_hidden_layers=11 .*only with sharing=\"all\" can depth change"),
+        ({"num_hidden_groups": 3}, 2, "num_hidden_groups=3 is more than num_hidden_layers=2"),
+        ({}, 0, "num_hidden_layers=0 must be at least 1"),
+    ],
+)
+def test_a_depth_with_other_parameters_is_refused(changes, layers, message):
+    with pytest.raises(InputError, match=message):
+        at_depth(AlbertConfig(**changes), layers)

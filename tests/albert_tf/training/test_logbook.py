@@ -4,10 +4,12 @@ import io
 import json
 import math
 import re
+import types
 
 import pytest
 from absl import logging
 
+from albert_tf.training import logbook as logbook_module
 from albert_tf.training.logbook import Logbook
 
 
@@ -31,6 +33,19 @@ def test_plain_lines_without_a_terminal(tmp_path, caplog):
         "something_else": 3.0,
     }
     assert len(list((tmp_path / "tensorboard").iterdir())) == 1
+
+
+def test_the_time_left_is_that_of_the_stage(tmp_path, monkeypatch, caplog):
+    now = iter([100.0, 108.0])
+    monkeypatch.setattr(logbook_module, "time", types.SimpleNamespace(monotonic=lambda: next(now)))
+    stage = Logbook(tmp_path, 2, 100, io.StringIO(), until=10)
+    with stage as logbook, caplog.at_level("INFO", "absl"):
+        logbook.record(
+            4, {"loss": 1.0, "num_hidden_layers": 1, "seq_length": 64}
+        )  # 4 s an update, and 6 left
+    assert caplog.messages == [
+        "step 4/100  loss 1.0000  num_hidden_layers 1  seq_length 64  ETA 0:00:24 (step 10)"
+    ]
 
 
 def test_a_bar_on_a_terminal_makes_way_for_a_line(tmp_path, monkeypatch):

@@ -1,0 +1,118 @@
+"""Stages of a pre-training run, in which depth, sequence length and batch size grow.
+
+>>> stages = stages_from([{"until": 0.25, "num_hidden_layers": 1, "seq_length": 64}, {}])
+>>> stages[0].until, stages[1].until
+(0.25, 1.0)
+>>> stage_ends(stages, steps=1000)
+[250, 1000]
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from albert_tf.config import check_type
+from albert_tf.errors import InputError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Stage:
+    """Updates of a run that are all made alike; what is None is the run's.
+
+    Args:
+      until: share of the run's updates that are done when it ends; the last one ends at 1.
+      num_hidden_layers: times that the shared layers are applied.
+      seq_length: tokens an example; its masked tokens are then `masked_lm_prob` of these.
+      batch_size: examples an update; None: as many as keep the run's tokens an update.
+
+    Raises:
+      ValueError: a value is impossible; the message names it.
+    """
+
+    until: float = 1.0
+    num_hidden_layers: int | None = None
+    seq_length: int | None = None
+    batch_size: int | None = None
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            check_type(field.name, str(field.type), value)
+            if field.name != "until" and value is not None and not 1 <= value < 2**31:
+                raise InputError(f"{field.name}={value} must be at least 1 and below 2^31")
+        if not 0 < self.until <= 1:
+            raise InputError(
+                f"until={self.until} must be above 0 and at most 1: a share of the run's updates"
+            )
+
+
+def stages_from(values: Any) -> tuple[Stage, ...]:
+    """The stages that a parsed JSON file lists.
+
+    Args:
+      values: a list of objects, whose keys are the fields of Stage.
+    Raises:
+      ValueError: it is not, a key is unknown or a value impossible; the message names it.
+    """
+    names = [field.name for field in dataclasses.fields(Stage)]
+    if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
+        raise InputError(f"stages must be a list of objects with the keys {', '.join(names)}")
+    stages = []
+    for number, value in enumerate(values):
+        unknown = sorted(value.keys() - set(names))
+        if unknown:
+            raise InputError(
+                f"stages[{number}]: unknown key {', '.join(map(repr, unknown))}: the keys are "
+                f"{', '.join(names)}"
+            )
+        try:
+            stages.append(Stage(**value))
+        except InputError as error:
+            raise InputError(f"stages[{number}]: {error}") from error
+    return tuple(stages)
+
+
+def read_stages(path: str | os.PathLike[str]) -> tuple[Stage, ...]:
+    """The stages in a JSON file; ValueError with its name where it holds none, OSError without it."""
+    try:
+        return stages_from(json.loads(Path(path).read_text(encoding="utf-8")))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{os.fspath(path)}: {error}") from error
+
+
+def stage_at(stages: Sequence[Stage], steps: int, step: int) -> Stage:
+    """The stage of the update that leads to a step; behind the last one, the last.
+
+    Args:
+      stages: at least one.
+      steps: updates of the run.
+      step: of a checkpoint.
+    Raises: as `stage_ends`.
+    """
+    ends = stage_ends(stages, steps)
+    return next((stage for stage, end in zip(stages, ends, strict=True) if step <= end), stages[-1])
+
+
+def stage_ends(stages: Sequence[Stage], steps: int) -> list[int]:
+    """The updates that are done when each stage ends.
+
+    Args:
+      stages: at least one.
+      steps: updates of the run.
+    Raises:
+      ValueError: their ends do not ascend, the last one is not that of the run, or there are too few updates
+        for each to have one.
+    """
+    shares = [stage.until for stage in stages]
+    if any(a >= b for a, b in itertools.pairwise(shares)) or shares[-1] != 1:
+        raise InputError(f"stages end at the shares {shares} of the run: let them ascend, and the last be 1")
+    ends = [round(share * steps) for share in shares]
+    if any(a >= b for a, b in itertools.pairwise([0, *ends])):
+        raise InputError(f"of steps={steps}, stages end after {ends}: with more --steps each has an update")
+    return ends

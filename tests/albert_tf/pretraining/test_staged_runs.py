@@ -1,0 +1,259 @@
+"""Depth, length and batch size that grow inside one run."""
+
+import json
+import os
+import shutil
+import signal
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import albert_tf
+from albert_tf.checkpoints import checkpoint_steps, delete_checkpoint
+from albert_tf.checkpoints.figures import Best
+from albert_tf.checkpoints.run import build_model
+from albert_tf.checkpoints.steps import read_checkpoint
+from albert_tf.errors import InputError
+from albert_tf.optimization import recipe_optimizer
+from albert_tf.pretraining.batches import training_feed
+from albert_tf.pretraining.objective import pretraining_objective
+from albert_tf.pretraining.run import pretrain
+from albert_tf.pretraining.settings import check_same_run, read_recipe
+from albert_tf.stages import Stage
+from albert_tf.training import loop
+from albert_tf.training.preemption import Preempted
+from albert_tf.training.resume import seed_of
+from albert_tf.training.strategies import STRATEGIES
+from albert_tf.training.updates import replica_update, training_steps
+from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, metrics, weights
+from tests.tiny import TINY
+
+# Three updates of one layer on 8 × 16 tokens, and three of three layers on 4 × 32.
+STAGES = (Stage(until=0.5, num_hidden_layers=1, seq_length=16), Stage())
+STAGED = RECIPE.replace(stages=STAGES)
+FULL = CONFIG.replace(vocab_size=TINY.vocab_size)
+EVERY = {"log_every": 1, "eval_every": 2, "checkpoint_every": 1, "keep": 10}
+
+
+@pytest.fixture(scope="module")
+def staged(settings):
+    """A run in two stages without interruption, which has a checkpoint of every update."""
+    made, lines = settings(recipe=STAGED, **EVERY), []
+    pretrain(made, lines.append)
+    assert [line.partition(": ")[0] for line in lines[1:]] == ["to step 3", "to step 6"]
+    assert lines[1:] == [
+        "to step 3: depth 1, 8 examples of 16 tokens an update",
+        "to step 6: depth 3, 4 examples of 32 tokens an update",
+    ]
+    return made.output
+
+
+def stopped_at(run, step, copy):
+    """A copy of a run that was killed when the checkpoint of a step was there, and its evaluation not yet."""
+    shutil.copytree(run, copy)
+    for later in checkpoint_steps(copy):
+        if later > step:
+            delete_checkpoint(copy, later)
+    lines = [line for line in metrics(copy) if line["step"] < step or "loss" in line]
+    (copy / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return copy
+
+
+def assert_same_run(found, expected):
+    """The weights, bit for bit, and what was logged, but for the speed."""
+    ours, theirs = weights(found), weights(expected)
+    for name, value in theirs.items():
+        np.testing.assert_array_equal(ours[name], value, err_msg=name)
+    speed = ("examples_per_second", "tokens_per_second", "input_wait")
+    lines = [
+        [{name: value for name, value in line.items() if name not in speed} for line in metrics(run)]
+        for run in (found, expected)
+    ]
+    assert lines[0] == lines[1]
+
+
+def test_lines_say_of_which_network_they_are(staged):
+    lines = metrics(staged)
+    assert [line["step"] for line in lines if "loss" in line] == [1, 2, 3, 4, 5, 6]
+    assert [line["step"] for line in lines if "eval_loss" in line] == [2, 3, 4, 6]
+    for line in lines:
+        shape = (line["num_hidden_layers"], line["seq_length"], line["batch_size"])
+        assert shape == ((1, 16, 8) if line["step"] <= 3 else (3, 32, 4))
+        if "tokens_per_second" in line:
+            assert line["tokens_per_second"] == pytest.approx(
+                line["examples_per_second"] * line["seq_length"]
+            )
+    # One schedule over all updates: two of warm-up to 0.01, then down to 0 after six.
+    rates = [line["learning_rate"] for line in lines if "loss" in line]
+    np.testing.assert_allclose(rates, [0.01 * x / 6 for x in (0, 3, 4, 3, 2, 1)], rtol=1e-6)
+
+
+def test_the_first_stage_is_a_run_of_the_shallow_network(staged, settings, monkeypatch):
+    shallow = RECIPE.replace(batch_size=8, seq_length=16, max_predictions=None)
+    made = settings(config=CONFIG.replace(num_hidden_layers=1), recipe=shallow, **EVERY)
+    original = loop.write_checkpoint
+
+    def write_and_die(folder, step, /, **parts):
+        original(folder, step, **parts)
+        if step == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(loop, "write_checkpoint", write_and_die)
+    with pytest.raises(KeyboardInterrupt):
+        pretrain(made)
+    assert albert_tf.load(made.output).config.num_hidden_layers == 1
+    expected, found = weights(made.output), weights(staged, 3)
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value, err_msg=name)
+    theirs, ours = (
+        [line["eval_loss"] for line in metrics(run) if "eval_loss" in line and line["step"] == 2]
+        for run in (made.output, staged)
+    )
+    assert ours == theirs
+
+
+def test_the_second_stage_is_made_by_hand(staged, settings):
+    """Of the checkpoint between them, the batches that the seed of its step draws, and the same optimizer."""
+    recipe = STAGED.resolved_stages[1].recipe
+    made = settings(recipe=recipe)
+    model = build_model(FULL, made.task)
+    optimizer = recipe_optimizer(recipe.optimizer, recipe, recipe.steps, recipe.warmup_steps)
+    optimizer.build(model.trainable_variables)
+    step = tf.Variable(0, dtype=tf.int64, trainable=False)
+    parts = {"model": model, "step": step}
+    read_checkpoint(staged, 3, **parts, optimizer=tf.train.Checkpoint(variables=list(optimizer.variables)))
+    feed = training_feed(made, tf.distribute.get_strategy(), seed_of(made.seed, 3), None)
+    objective = pretraining_objective("sop")
+    train = training_steps(replica_update(model, optimizer, objective), objective.names, step, seed=made.seed)
+    train(iter(feed.dataset), tf.constant(3))
+    assert int(step) == 6
+    expected = weights(staged)
+    for variable in model.variables:
+        np.testing.assert_array_equal(variable.numpy(), expected[variable.name], err_msg=variable.name)
+
+
+@pytest.mark.parametrize("step", [3, pytest.param(5, marks=pytest.mark.slow)])
+def test_a_killed_run_goes_on_as_one_that_was_not(staged, settings, tmp_path, step):
+    """Between the stages it makes up for the evaluation of the first one."""
+    copy = stopped_at(staged, step, tmp_path / "run")
+    pretrain(settings(copy, recipe=STAGED, **EVERY), lambda line: None)
+    assert_same_run(copy, staged)
+
+
+def test_sigterm_between_the_stages(staged, settings, tmp_path, monkeypatch):
+    """In the evaluation that ends the first; from the first stage on, and to the end of the second."""
+    copy, lines = stopped_at(staged, 1, tmp_path / "run"), []
+    made = settings(copy, recipe=STAGED, **EVERY)
+    record = loop.Logbook.record
+
+    def terminate(self, step, figures):
+        record(self, step, figures)
+        if step == 3 and "eval_loss" in figures:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(loop.Logbook, "record", terminate)
+    with pytest.raises(Preempted, match="stopped by SIGTERM after step 3, which is saved"):
+        pretrain(made, lines.append)
+    assert checkpoint_steps(copy) == [1, 2, 3]
+    assert lines[1:] == ["to step 3: depth 1, 8 examples of 16 tokens an update"]
+    monkeypatch.undo()
+    lines.clear()
+    pretrain(made, lines.append)
+    assert lines[0].endswith("going on from step 3, to 6")
+    assert lines[1:] == ["to step 6: depth 3, 4 examples of 32 tokens an update"]
+    assert_same_run(copy, staged)
+
+
+def test_only_the_last_stage_tells_the_best_step(tmp_path):
+    losses = {2: 1.0, 4: 1.5, 6: 3.0, 8: 2.5, 10: 2.7, 12: 2.6}
+    lines = [json.dumps({"step": step, "eval_loss": loss}) + "\n" for step, loss in losses.items()]
+    (tmp_path / "metrics.jsonl").write_text("".join(lines))
+    best = Best("eval_loss", is_highest=False, after=4)
+    assert best.step(tmp_path, losses) == 8
+    assert best.evaluations_since(tmp_path) == 2
+    assert best._replace(after=12).step(tmp_path, losses) is None
+    assert best._replace(after=12).evaluations_since(tmp_path) == 0
+    assert best._replace(after=0).step(tmp_path, losses) == 2
+
+
+def test_a_run_in_an_early_stage_says_so_where_it_is_loaded(staged, settings, caplog):
+    assert albert_tf.load(staged, 3).config.num_hidden_layers == 3
+    (message,) = (record.getMessage() for record in caplog.records if record.levelname == "WARNING")
+    assert "at step 3 it was trained with num_hidden_layers=1; its network has 3, and knows" in message
+    caplog.clear()
+    albert_tf.load(staged, 4)
+    albert_tf.load(staged)
+    assert not caplog.records
+
+
+def test_the_recipe_is_written_down_and_decides(staged, settings):
+    assert read_recipe(staged) == STAGED
+    for stages in ((), (Stage(until=0.5, num_hidden_layers=2, seq_length=16), Stage())):
+        with pytest.raises(InputError, match=r"other settings: stages is \[{'until': 0\.5, .* there and \["):
+            check_same_run(staged, FULL, settings(staged, recipe=RECIPE.replace(stages=stages)))
+
+
+def test_more_steps_may_move_no_update_to_another_stage(staged, settings, tmp_path):
+    copy = stopped_at(staged, 2, tmp_path / "run")
+    check_same_run(copy, FULL, settings(copy, recipe=STAGED.replace(steps=8)))  # still in the first stage
+    message = (
+        r"is at step 6, and its stages end after \[3, 6\]: with --steps 8 they would end after \[4, 8\]\. "
+        "Resume with --steps 6, or go on by --init_from in another --output"
+    )
+    with pytest.raises(InputError, match=message):
+        check_same_run(staged, FULL, settings(staged, recipe=STAGED.replace(steps=8)))
+
+
+@pytest.mark.parametrize(
+    ("config", "first", "last", "message"),
+    [
+        (CONFIG.replace(sharing="none"), {"num_hidden_layers": 1}, {}, r"stages\[0\]: num_hidden_layers=1 h"),
+        (
+            CONFIG.replace(num_hidden_groups=2), {"num_hidden_layers": 1}, {},
+            r"stages\[0\]: num_hidden_groups=2 is more than num_hidden_layers=1",
+        ),
+        (CONFIG, {}, {"num_hidden_layers": 2}, r"stages\[1\]: the last stage has num_hidden_layers=2, and"),
+        (CONFIG, {"seq_length": 128}, {}, r"stages\[0\]: seq_length=128 is more than max_position_em"),
+        (CONFIG, {"batch_size": 3}, {}, "batch_size=3 cannot be divided among 1 replicas times accumulate=2"),
+    ],
+)  # fmt: skip
+def test_stages_that_do_not_fit_the_network_are_refused(settings, tmp_path, config, first, last, message):
+    recipe = RECIPE.replace(stages=(Stage(until=0.5, **first), Stage(**last)))
+    with pytest.raises(InputError, match=message) as error:
+        pretrain(settings(tmp_path / "run", config=config, recipe=recipe, accumulate=2))
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_two_devices_train_in_stages_as_one_does(settings, two_replicas, monkeypatch):
+    plain = CONFIG.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    alone = settings(config=plain, recipe=STAGED)
+    pretrain(alone)
+    monkeypatch.setitem(STRATEGIES, "mirrored", lambda tpu: two_replicas)
+    both = settings(config=plain, recipe=STAGED, strategy="mirrored", accumulate=2, remat=True)
+    pretrain(both)
+    expected, found = weights(alone.output), weights(both.output)
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_stages_in_other_numbers_and_with_xla(settings, tmp_path, precision):
+    made = settings(recipe=STAGED, precision=precision, xla=True, **EVERY)
+    pretrain(made)
+    copy = stopped_at(made.output, 3, tmp_path / "run")
+    pretrain(settings(copy, recipe=STAGED, precision=precision, xla=True, **EVERY))
+    assert_same_run(copy, made.output)
+
+
+@pytest.mark.slow
+def test_stages_of_a_data_service(settings, data_service):
+    made = settings(recipe=STAGED, data_service=data_service, **EVERY)
+    pretrain(made)
+    assert checkpoint_steps(made.output) == [1, 2, 3, 4, 5, 6]
+    shapes = {(line["step"], line["num_hidden_layers"]) for line in metrics(made.output)}
+    assert shapes == {(2, 1), (3, 1), (4, 3), (6, 3)}

@@ -1,0 +1,112 @@
+"""Stages: what a file may say, and which updates each has."""
+
+import json
+
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.recipes import PretrainingRecipe
+from albert_tf.records import flat
+from albert_tf.stages import Stage, read_stages, stage_at, stage_ends, stages_from
+
+GROWING = (
+    Stage(until=0.25, num_hidden_layers=1, seq_length=64),
+    Stage(until=0.9, seq_length=128, batch_size=100),
+    Stage(),
+)
+
+
+def test_a_file_is_read(tmp_path):
+    path = tmp_path / "stages.json"
+    path.write_text(
+        '[{"until": 0.25, "num_hidden_layers": 1, "seq_length": 64},'
+        ' {"until": 0.9, "seq_length": 128, "batch_size": 100}, {}]'
+    )
+    assert read_stages(path) == GROWING
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[{", r"stages\.json: Expecting property name"),
+        ('{"until": 1}', r"stages\.json: stages must be a list of objects with the keys until, num_hidden_"),
+        ("[1]", "must be a list of objects"),
+        (
+            '[{}, {"layers": 1, "depth": 2}]',
+            r"stages\[1\]: unknown key 'depth', 'layers': the keys are until",
+        ),
+        ('[{"until": 0}]', r"stages\[0\]: until=0 must be above 0 and at most 1: a share of the run's upd"),
+        ('[{"until": 1.5}]', r"until=1\.5 must be above 0 and at most 1"),
+        ('[{"until": "half"}]', "until='half' must be of type float"),
+        ('[{"seq_length": 12.5}]', r"seq_length=12\.5 must be of type int \| None"),
+        ('[{"num_hidden_layers": 0}]', r"stages\[0\]: num_hidden_layers=0 must be at least 1"),
+        ('[{"batch_size": true}]', "batch_size=True must be of type int"),
+    ],
+)
+def test_what_no_stages_are_is_named_with_the_file(tmp_path, text, message):
+    path = tmp_path / "stages.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message) as error:
+        read_stages(path)
+    assert "\n" not in str(error.value)
+
+
+def test_each_update_is_of_a_stage():
+    assert stage_ends(GROWING, 1000) == [250, 900, 1000]
+    assert stage_ends(GROWING, 10) == [2, 9, 10]  # the nearest; of two, the even one
+    of_steps = [GROWING.index(stage_at(GROWING, 10, step)) for step in (0, 1, 2, 3, 9, 10, 11)]
+    assert of_steps == [0, 0, 0, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("shares", "steps", "message"),
+    [
+        ((0.5, 0.5, 1), 10, r"end at the shares \[0\.5, 0\.5, 1\] of the run: let them ascend, and the last"),
+        ((1, 0.5), 10, "let them ascend"),
+        ((0.2, 0.5), 10, "the last be 1"),
+        ((0.04, 1), 10, r"of steps=10, stages end after \[0, 10\]: with more --steps each has an update"),
+        ((0.5, 0.52, 1), 10, r"stages end after \[5, 5, 10\]"),
+    ],
+)
+def test_ends_that_do_not_ascend_are_refused(shares, steps, message):
+    stages = [Stage(until=share) for share in shares]
+    with pytest.raises(InputError, match=message):
+        stage_ends(stages, steps)
+
+
+def test_what_is_left_out_is_the_runs_and_keeps_its_tokens_an_update():
+    recipe = PretrainingRecipe(stages=GROWING, steps=1000, warmup_steps=10).replace(
+        batch_size=32, seq_length=256, max_predictions=20, masked_lm_prob=0.2
+    )
+    first, second, last = recipe.resolved_stages
+    assert [stage.end for stage in (first, second, last)] == [250, 900, 1000]
+    assert [stage.num_hidden_layers for stage in (first, second, last)] == [1, None, None]
+    assert (first.recipe.batch_size, first.recipe.examples.seq_length) == (128, 64)  # 8192 tokens
+    assert first.recipe.examples.predictions == 13  # ceil(0.2 · 64)
+    assert (second.recipe.batch_size, second.recipe.examples.seq_length) == (100, 128)
+    assert last.recipe == recipe.replace(stages=())
+    assert first.recipe.examples.masked_lm_prob == 0.2
+    (whole,) = last.recipe.resolved_stages
+    assert (whole.end, whole.num_hidden_layers, whole.recipe) == (1000, None, last.recipe)
+
+
+@pytest.mark.parametrize(
+    ("stage", "message"),
+    [
+        ({"seq_length": 100}, r"stages\[0\]: seq_length=100 does not divide the 8192 tokens of an update: n"),
+        ({"seq_length": 4}, r"stages\[0\]: seq_length=4 is too short"),
+    ],
+)
+def test_a_stage_without_examples_or_with_half_ones_is_refused(stage, message):
+    stages = stages_from([{"until": 0.5, **stage}, {}])
+    with pytest.raises(InputError, match=message):
+        PretrainingRecipe().replace(batch_size=64, seq_length=128, stages=stages)
+
+
+def test_a_recipe_with_stages_is_json():
+    recipe = PretrainingRecipe(stages=GROWING)
+    values = json.loads(json.dumps(flat(recipe)))
+    assert stages_from(values["stages"]) == GROWING
+    assert values["stages"][1] == {
+        "until": 0.9, "num_hidden_layers": None, "seq_length": 128, "batch_size": 100
+    }  # fmt: skip

@@ -12,7 +12,7 @@ import tensorflow as tf
 import albert_tf
 from albert_tf.checkpoints import checkpoint_steps, delete_checkpoint
 from albert_tf.checkpoints.figures import Best
-from albert_tf.checkpoints.run import build_model
+from albert_tf.checkpoints.models import build_model
 from albert_tf.checkpoints.steps import read_checkpoint
 from albert_tf.errors import InputError
 from albert_tf.optimization import recipe_optimizer

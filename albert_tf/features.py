@@ -19,6 +19,9 @@ MLM_WEIGHTS = "masked_lm_weights"  # float32 [B, P], 0 for padding
 
 ENCODER_INPUTS = (WORD_IDS, MASK, TYPE_IDS)
 
+# int32 [T], ascending: the positions of a batch, numbered row by row, that hidden states are computed for.
+TOKEN_PLACES = "token_places"
+
 # Of fine-tuning. A row that fills up a batch is one of zero mask.
 LABELS = "labels"  # int32 [B], tagging [B, S]; below 0 where there is none; regression float32 [B]
 START_POSITIONS = "start_positions"  # int32 [B], the token that the answer starts with, 0 where there is none

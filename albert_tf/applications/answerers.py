@@ -22,6 +22,7 @@ from albert_tf.features import ENCODER_INPUTS, ROWS, WORD_IDS
 from albert_tf.finetuning.entries import read_columns
 from albert_tf.finetuning.kinds import MULTIPLE_CHOICE, REGRESSION, TAGGING, Kind, classification, spans
 from albert_tf.finetuning.recipes import QuestionSettings
+from albert_tf.model.padding import skip_padding
 from albert_tf.records import flat
 from albert_tf.text import PieceTokenizer, Vocabulary
 from albert_tf.text.masks import answer_table, tokens_with_masks
@@ -131,7 +132,7 @@ def mask_filler(
     def best(batch: Mapping[str, tf.Tensor], top_k: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Of each mask its example [M], and ids and probabilities [M, K]."""
         places = tf.where(batch[WORD_IDS] == ALBERT_IDS.mask)  # [M, 2]
-        inputs = {name: batch[name] for name in ENCODER_INPUTS}
+        inputs = skip_padding({name: batch[name] for name in ENCODER_INPUTS})
         states = tf.gather_nd(model.encoder(inputs, training=False)["sequence_output"], places)  # [M, H]
         positions = tf.range(tf.shape(states)[0])
         logits = model.mlm(

@@ -32,6 +32,7 @@ from albert_tf.features import MASK
 from albert_tf.files import checked_path
 from albert_tf.finetuning.recipes import RECIPES
 from albert_tf.model import AlbertClassifier
+from albert_tf.model.padding import skip_padding
 from albert_tf.text import PieceTokenizer, Vocabulary, pack
 
 RECIPE = RECIPES["classification"]
@@ -221,6 +222,8 @@ class TextClassifier(keras.Model):
         if not self.pad_to_length:
             longest = tf.maximum(tf.reduce_max(tf.reduce_sum(ids[MASK], axis=1)), 1)  # of no rows, too
             ids = {name: tensor[:, :longest] for name, tensor in ids.items()}
+            if not training:
+                ids = skip_padding(ids)
         return self.classifier(ids, training=training)["logits"]
 
     def _token_ids(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -22,6 +22,7 @@ from albert_tf.model.layer import (
     dropout,
     layer_norm,
 )
+from albert_tf.model.padding import Tokens
 
 
 class AttentionParameters(NamedTuple):
@@ -70,7 +71,12 @@ class AttentionBlock(Layer):
         )
 
     def call(
-        self, x: tf.Tensor, parameters: AttentionParameters, bias: tf.Tensor, seeds: tuple | None = None
+        self,
+        x: tf.Tensor,
+        parameters: AttentionParameters,
+        bias: tf.Tensor,
+        seeds: tuple | None = None,
+        tokens: Tokens | None = None,
     ) -> tf.Tensor:
         """Hidden states before the block to those behind it.
 
@@ -79,19 +85,24 @@ class AttentionBlock(Layer):
           parameters: what `parameters` returned in this call of the model.
           bias: [B, 1, 1, S], as `attention_bias` makes it.
           seeds: two int32 [2], of the probabilities' dropout and of the output's; None drops nothing.
+          tokens: of which x are the hidden states, [T, H] then; None: of all positions.
         Returns:
-          [B·S, H].
+          The shape of x.
         """
         config = self.config
         probabilities_seed, output_seed = seeds or (None, None)
         batch, length = tf.shape(bias)[0], tf.shape(bias)[3]
         heads, head_size = config.num_attention_heads, config.hidden_size // config.num_attention_heads
         joined = dense(x, *parameters.query_key_value)  # [B·S, 3H]
+        if tokens is not None:
+            joined = tokens.spread(joined)
         joined = tf.reshape(joined, [batch, length, 3, heads, head_size])  # [B, S, 3, N, D]
         query, key, value = tf.unstack(tf.transpose(joined, [2, 0, 3, 1, 4]))  # [B, N, S, D] each
         context = attention(query, key, value, bias, config.attention_probs_dropout_prob, probabilities_seed)
         context = tf.transpose(context, [0, 2, 1, 3])  # [B, S, N, D]
         context = tf.reshape(context, [-1, config.hidden_size])  # [B·S, H]
+        if tokens is not None:
+            context = tokens.pick(context)
         output = dense(context, *parameters.output)
         output = dropout(output, config.hidden_dropout_prob, output_seed)
         return layer_norm(output + x, *parameters.layer_norm, config.layer_norm_eps)

@@ -11,7 +11,7 @@ import tf_keras as keras
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.features import ENCODER_INPUTS, MASK, TYPE_IDS, WORD_IDS
+from albert_tf.features import ENCODER_INPUTS, MASK, TOKEN_PLACES, TYPE_IDS, WORD_IDS
 from albert_tf.model.blocks import (
     AttentionBlock,
     AttentionParameters,
@@ -21,6 +21,7 @@ from albert_tf.model.blocks import (
 from albert_tf.model.embeddings import Embeddings
 from albert_tf.model.layer import Dense, attention_bias
 from albert_tf.model.memory import check_memory
+from albert_tf.model.padding import Tokens
 from albert_tf.model.recompute import recomputed
 from albert_tf.model.sharing import BlockPair, BlockPath, at_depth, sharing_plan
 
@@ -82,7 +83,8 @@ class AlbertEncoder(keras.Model):
 
         Args:
           inputs: `input_word_ids`, and `input_mask` and `input_type_ids` or not (ones and zeros then);
-            integer [B, S] each. Other keys are left alone.
+            integer [B, S] each; and `token_places` or not, int32 [T], as `skip_padding` finds them: hidden
+            states are computed there alone and are zeros elsewhere. Other keys are left alone.
           training: whether dropout is on.
           seed: int32 [2], which alone decides what dropout drops; None draws one a call.
           num_hidden_layers: L, where it is not the config's: times that the shared layers are applied.
@@ -104,10 +106,15 @@ class AlbertEncoder(keras.Model):
         known, found = word_ids.shape, tf.shape(word_ids)
         shape = [known[0] or found[0], known[1] or found[1], self.config.hidden_size]
         x = tf.reshape(embedding_output, [-1, self.config.embedding_size])  # [B·S, E]
+        tokens = Tokens.at(inputs[TOKEN_PLACES], tf.shape(x)[0]) if TOKEN_PLACES in inputs else None
+        if tokens is not None:
+            x = tokens.pick(x)  # [T, E], and T for B·S from here on
         if self.projection is not None:
             x = self.projection(x)  # [B·S, H]
         bias = attention_bias(mask, x.dtype)  # [B, 1, 1, S]
-        states = self._hidden_states(plan, x, bias, seeds and seeds[1:], self.remat and bool(training))
+        states = self._hidden_states(plan, x, bias, tokens, seeds and seeds[1:], self.remat and bool(training))
+        if tokens is not None:
+            states = [tokens.padded(x) for x in states]  # [B·S, H] each
         encoder_outputs = [tf.reshape(x, shape) for x in states]  # [B, S, H] each
         first_tokens = encoder_outputs[-1][:, 0]  # [B, H]
         return {
@@ -122,6 +129,7 @@ class AlbertEncoder(keras.Model):
         plan: list[BlockPair],
         x: tf.Tensor,
         bias: tf.Tensor,
+        tokens: Tokens | None,
         seeds: list[tf.Tensor] | None,
         recompute: bool,
     ) -> list[tf.Tensor]:
@@ -130,7 +138,7 @@ class AlbertEncoder(keras.Model):
         feed_forward = {key: block.parameters() for key, block in self.feed_forward_blocks.items()}
         states = []
         for index, pair in enumerate(plan):
-            layer = functools.partial(self._layer, pair, bias)
+            layer = functools.partial(self._layer, pair, bias, tokens)
             drops = tuple(seeds[3 * index : 3 * index + 3]) if seeds else ()
             first, second = map(_key, pair)
             parameters = attention[first], feed_forward[second]
@@ -145,6 +153,7 @@ class AlbertEncoder(keras.Model):
         self,
         pair: BlockPair,
         bias: tf.Tensor,
+        tokens: Tokens | None,
         x: tf.Tensor,
         seeds: tuple[tf.Tensor, ...],
         parameters: tuple[AttentionParameters, FeedForwardParameters],
@@ -152,7 +161,7 @@ class AlbertEncoder(keras.Model):
         """One pair of the plan on hidden states [B·S, H]; three seeds turn dropout on, none off."""
         probabilities, output, inner = seeds or (None, None, None)
         attention, feed_forward = parameters
-        x = self.attention_blocks[_key(pair.attention)](x, attention, bias, (probabilities, output))
+        x = self.attention_blocks[_key(pair.attention)](x, attention, bias, (probabilities, output), tokens)
         return self.feed_forward_blocks[_key(pair.feed_forward)](x, feed_forward, inner)
 
     def _dropout_seeds(self, seed: tf.Tensor | None, pairs: int) -> list[tf.Tensor] | None:

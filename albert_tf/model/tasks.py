@@ -10,7 +10,7 @@ import tf_keras as keras
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.features import ENCODER_INPUTS, MLM_POSITIONS, check_sentence_objective
+from albert_tf.features import ENCODER_INPUTS, MLM_POSITIONS, TOKEN_PLACES, check_sentence_objective
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.heads import MaskedLanguageModel, OutputLayer, SentenceRelationship
 from albert_tf.model.layer import dropout
@@ -214,6 +214,8 @@ class AlbertMultipleChoice(TaskModel):
           ValueError, tf.errors.InvalidArgumentError: as the encoder.
         """
         flat = {name: self._flatten(name, inputs[name]) for name in ENCODER_INPUTS if name in inputs}
+        if TOKEN_PLACES in inputs:  # the same places row by row
+            flat[TOKEN_PLACES] = inputs[TOKEN_PLACES]
         encoder_seed, head_seed = head_seeds(training, seed)
         pooled = self.encoder(flat, training=training, seed=encoder_seed)["pooled_output"]  # [B·C, H]
         pooled = dropout(pooled, self.config.classifier_dropout_prob, head_seed)

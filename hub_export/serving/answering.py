@@ -9,6 +9,7 @@ import tf_keras as keras
 
 from albert_tf.errors import InputError
 from albert_tf.features import MASK, TYPE_IDS, WORD_IDS
+from albert_tf.model.padding import skip_padding
 from albert_tf.model.spans import (
     Candidates,
     best_answers,
@@ -71,7 +72,7 @@ def answering_signatures(served: Served) -> dict[str, Signature]:
 
     def candidates(inputs: Tensors) -> tuple[Candidates, tf.Tensor]:
         """Of windows, and how much each speaks for no answer, [W]."""
-        outputs = model(inputs, training=False)
+        outputs = model(skip_padding(inputs), training=False)
         none = outputs.get("no_answer_logits", tf.zeros_like(inputs[MASK][:, 0], tf.float32))
         found = labeler_candidates(outputs, inputs[MASK], settings.n_best)
         return found, tf.cast(none, tf.float32)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from albert_tf.features import MASK, TYPE_IDS, WORD_IDS
+from albert_tf.model.padding import skip_padding
 from albert_tf.text.options import SHORTEST_CHOICE, choice_lengths, question_with_option
 from albert_tf.text.packing import mask_and_type_ids, pack_spans
 from hub_export.serving.signature import Served, Signature, Tensors, text_spec, without_padding
@@ -33,10 +34,9 @@ def choosing_signatures(served: Served) -> dict[str, Signature]:
         context, question, *options = tf.unstack(tf.stack([context, question, *options]))
         inputs = choice_inputs(served, context, question, tf.stack(options, axis=1))
         length = tf.shape(inputs[MASK])[1]
-        logits = model(
-            {name: tf.reshape(tensor, [-1, model.num_choices, length]) for name, tensor in inputs.items()},
-            training=False,
-        )["logits"]
+        shape_of_rows = [-1, model.num_choices, length]
+        inputs = {name: tf.reshape(tensor, shape_of_rows) for name, tensor in inputs.items()}  # [B, C, S]
+        logits = model(skip_padding(inputs), training=False)["logits"]
         return {
             "choice": tf.argmax(logits, axis=1, output_type=tf.int32),
             "scores": tf.nn.softmax(tf.cast(logits, tf.float32)),

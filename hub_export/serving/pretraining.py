@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from albert_tf.features import WORD_IDS
 from albert_tf.model import AlbertEncoder
+from albert_tf.model.padding import skip_padding
 from albert_tf.text import pack
 from albert_tf.text.masks import answer_table, mask_positions, tokens_with_masks
 from albert_tf.text.vocabulary import MASK as MASK_PIECE
@@ -49,7 +50,7 @@ def pretrainer_signatures(served: Served) -> dict[str, Signature]:
         tokens = tokens_with_masks(tf.ensure_shape(text, [None]), tokenizer)
         inputs = without_padding(pack([tokens], served.seq_length))
         positions, is_mask = mask_positions(inputs[WORD_IDS])
-        sequence = model.encoder(inputs, training=False)["sequence_output"]
+        sequence = model.encoder(skip_padding(inputs), training=False)["sequence_output"]
         logits = model.mlm(sequence, positions, model.encoder.embeddings.word_embeddings)  # [B, M, V]
         probabilities = tf.where(is_answer, tf.nn.softmax(logits), 0)
         best = tf.math.top_k(probabilities, min(TOP_K, model.config.vocab_size))  # [B, M, K]

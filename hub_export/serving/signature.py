@@ -10,6 +10,7 @@ import tf_keras as keras
 
 from albert_tf.errors import InputError
 from albert_tf.features import MASK
+from albert_tf.model.padding import skip_padding
 from albert_tf.text import PieceTokenizer, pack
 
 Tensors = Mapping[str, tf.Tensor]
@@ -52,7 +53,7 @@ class Served(NamedTuple):
     def inputs(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         """The model's inputs of one or two texts a row, string [B] each; what is too long is trimmed."""
         segments = [self.tokenizer(tf.ensure_shape(text, [None])) for text in texts]
-        return without_padding(pack(segments, self.seq_length))
+        return skip_padding(without_padding(pack(segments, self.seq_length)))
 
     def label_names(self) -> list[str]:
         """The labels in the order of the logits: task.json's, and without them the numbers from 0."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from albert_tf.features import MASK, TYPE_IDS, WORD_IDS
+from albert_tf.model.padding import skip_padding
 from albert_tf.text.offsets import rows_of
 from albert_tf.text.packing import mask_and_type_ids, pack_spans
 from albert_tf.text.vocabulary import ALBERT_IDS
@@ -26,7 +27,8 @@ def tagging_signatures(served: Served) -> dict[str, Signature]:
 
     def likeliest(inputs: Tensors) -> tuple[tf.Tensor, tf.Tensor]:
         """Label and probability of each token, [W, S] each."""
-        scores = tf.nn.softmax(tf.cast(model(inputs, training=False)["logits"], tf.float32))
+        logits = model(skip_padding(inputs), training=False)["logits"]
+        scores = tf.nn.softmax(tf.cast(logits, tf.float32))
         return tf.argmax(scores, axis=-1, output_type=tf.int32), tf.reduce_max(scores, axis=-1)
 
     @tf.function(input_signature=[text_spec("text")])

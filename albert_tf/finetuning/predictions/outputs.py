@@ -12,6 +12,7 @@ import tensorflow as tf
 from albert_tf.data.tasks.batches import task_batches
 from albert_tf.data.tasks.rows import TokenRows
 from albert_tf.features import ENCODER_INPUTS, ROWS
+from albert_tf.model.padding import skip_padding
 from albert_tf.training.losses import Objective, Term
 from albert_tf.training.updates import Batch, replica_rows
 
@@ -54,13 +55,15 @@ def row_outputs(
       often when it is called again.
     """
     strategy = tf.distribute.get_strategy()
+    is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
 
     def replica_outputs(batch: Batch) -> tuple[Tensors, dict[str, Term]]:
         replica = tf.distribute.get_replica_context()
         rows = batch
         if replica.num_replicas_in_sync > 1:
             rows = {name: tensor[0] for name, tensor in replica_rows(batch, replica).items()}
-        outputs = model({name: rows[name] for name in ENCODER_INPUTS}, training=False)
+        inputs = {name: rows[name] for name in ENCODER_INPUTS}
+        outputs = model(inputs if is_tpu else skip_padding(inputs), training=False)
         kept = keep(outputs, rows)
         terms = {} if objective is None else objective.terms(outputs, rows)
         if replica.num_replicas_in_sync == 1:

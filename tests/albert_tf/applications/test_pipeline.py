@@ -15,6 +15,8 @@ from albert_tf.applications import pipeline as pipelines
 from albert_tf.errors import InputError
 from albert_tf.finetuning.predict import predicted_files
 from albert_tf.finetuning.trained import read_trained
+from albert_tf.model.padding import Tokens
+from hub_export.serving import Served, serving_signatures
 from tests.albert_tf.applications.conftest import KINDS, SENTENCES
 
 CLS, SEP, MASK = 2, 3, 4
@@ -63,6 +65,21 @@ def assert_close(one, other):
         assert one == pytest.approx(other, abs=1e-5)
     else:
         assert one == other
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_states_of_padding_are_computed_by_no_run_and_no_export(kind, made, piece_tokenizer, monkeypatch):
+    at, found = Tokens.at, []
+    monkeypatch.setattr(Tokens, "at", staticmethod(lambda *places: found.append(places) or at(*places)))
+    albert_tf.pipeline(made(kind).run)(INPUTS[kind][:2])
+    assert found
+    task = KINDS[kind][1]
+    signatures = serving_signatures(Served(made(kind).model, piece_tokenizer, task["seq_length"], task))
+    del signatures["tokens"]  # which answers with the states of padding, too
+    for function in {signature.function for signature in signatures.values()}:
+        found.clear()
+        function.get_concrete_function()
+        assert found
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -8,6 +8,7 @@ import tf_keras as keras
 import albert_tf
 from albert_tf.errors import InputError
 from albert_tf.finetuning.trained import read_trained
+from albert_tf.model.padding import Tokens
 from hub_export.encoder import encoder_module
 from hub_export.export import _save_module, _save_serving
 from hub_export.serving import Served, serving_signatures
@@ -45,6 +46,17 @@ def by_hand(model, tokenizer, text, pair=None, seq_length=64):
     types = [number for number, segment in enumerate(segments) for _ in (*segment, 3)]
     inputs = {"input_word_ids": [words], "input_type_ids": [[0, *types]]}
     return model({name: tf.constant(rows) for name, rows in inputs.items()})["logits"][0]
+
+
+def test_padding_is_skipped_but_in_training_and_where_all_is_padded(fresh, monkeypatch):
+    at, found = Tokens.at, []
+    monkeypatch.setattr(Tokens, "at", staticmethod(lambda *places: found.append(places) or at(*places)))
+    model = fresh()
+    model(TEXTS[:2], training=True)
+    fresh(pad_to_length=True).predict(TEXTS[:2], verbose=0)
+    assert not found
+    model.predict(TEXTS[:2], verbose=0)
+    assert found
 
 
 def test_logits_by_hand(classifier, piece_tokenizer):

@@ -112,7 +112,9 @@ class AlbertEncoder(keras.Model):
         if self.projection is not None:
             x = self.projection(x)  # [B·S, H]
         bias = attention_bias(mask, x.dtype)  # [B, 1, 1, S]
-        states = self._hidden_states(plan, x, bias, tokens, seeds and seeds[1:], self.remat and bool(training))
+        states = self._hidden_states(
+            plan, x, bias, tokens, seeds and seeds[1:], self.remat and bool(training)
+        )
         if tokens is not None:
             states = [tokens.padded(x) for x in states]  # [B·S, H] each
         encoder_outputs = [tf.reshape(x, shape) for x in states]  # [B, S, H] each

@@ -48,8 +48,9 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) 
     Source: Ba et al. 2016, eq. 4.
     """
     wide, gamma, beta = (tf.cast(tensor, tf.float32) for tensor in (x, gamma, beta))
-    mean, variance = tf.nn.moments(wide, axes=[-1], keepdims=True)  # [..., 1]
-    return tf.cast(tf.nn.batch_normalization(wide, mean, variance, beta, gamma, epsilon), x.dtype)
+    centred = wide - tf.reduce_mean(wide, axis=-1, keepdims=True)
+    variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)  # [..., 1]
+    return tf.cast(centred * tf.math.rsqrt(variance + epsilon) * gamma + beta, x.dtype)
 
 
 def dropout(x: tf.Tensor, rate: float, seed: tf.Tensor | None) -> tf.Tensor:

@@ -355,7 +355,7 @@ def test_mixed_precision(encoder, inputs, name, tolerance, how):
     for op in traced.graph.get_operations():
         if op.outputs:
             types.setdefault(op.type, set()).add(op.outputs[0].dtype.name)
-    assert types["Softmax"] == types["Rsqrt"] == types["SquaredDifference"] == {"float32"}
+    assert types["Softmax"] == types["Rsqrt"] == types["Square"] == {"float32"}
     assert types["MatMul"] == types["BatchMatMulV2"] == types["BiasAdd"] == {name.removeprefix("mixed_")}
 
 

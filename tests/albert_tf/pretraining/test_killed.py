@@ -33,11 +33,9 @@ KILLS = [
 ]
 
 
-@pytest.fixture(params=["[]", '[{"until": 0.5, "num_hidden_layers": 1, "seq_length": 16}, {}]'])
-def command(request, tiny_corpus, tiny_vocabulary, tmp_path):
-    """The words of a command that trains for so long into a folder, in no stages or in two."""
-    stages = tmp_path / "stages.json"
-    stages.write_text(request.param)
+@pytest.fixture
+def command(tiny_corpus, tiny_vocabulary, tmp_path):
+    """The words of a command that trains for so long into a folder."""
     config = tmp_path / "tiny.json"
     dropout = TINY.replace(hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
     config.write_text(dropout.to_json_string())
@@ -47,7 +45,6 @@ def command(request, tiny_corpus, tiny_vocabulary, tmp_path):
             "config": config, "train": tiny_corpus, "eval": tiny_corpus, "vocabulary": tiny_vocabulary,
             "output": output, "batch_size": 4, "seq_length": 32, "steps": STEPS, "warmup_steps": 2,
             "log_every": 1, "eval_every": 10, "checkpoint_every": 3, "keep": 2, "optimizer": "adamw",
-            "stages": stages,
         }  # fmt: skip
         return ["pretrain", *(str(x) for name, value in flags.items() for x in (f"--{name}", value))]
 

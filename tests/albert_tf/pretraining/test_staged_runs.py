@@ -238,22 +238,3 @@ def test_two_devices_train_in_stages_as_one_does(settings, two_replicas, monkeyp
     expected, found = weights(alone.output), weights(both.output)
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, atol=1e-5, err_msg=name)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
-def test_stages_in_other_numbers_and_with_xla(settings, tmp_path, precision):
-    made = settings(recipe=STAGED, precision=precision, xla=True, **EVERY)
-    pretrain(made)
-    copy = stopped_at(made.output, 3, tmp_path / "run")
-    pretrain(settings(copy, recipe=STAGED, precision=precision, xla=True, **EVERY))
-    assert_same_run(copy, made.output)
-
-
-@pytest.mark.slow
-def test_stages_of_a_data_service(settings, data_service):
-    made = settings(recipe=STAGED, data_service=data_service, **EVERY)
-    pretrain(made)
-    assert checkpoint_steps(made.output) == [1, 2, 3, 4, 5, 6]
-    shapes = {(line["step"], line["num_hidden_layers"]) for line in metrics(made.output)}
-    assert shapes == {(2, 1), (3, 1), (4, 3), (6, 3)}

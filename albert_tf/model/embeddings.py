@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
@@ -33,6 +34,20 @@ class Embeddings(Layer):
             initializer=kernel_initializer(config),
             **FLOAT32_VARIABLE,
         )
+
+    def repeat_positions(self, trained: int, positions: int) -> None:
+        """Makes the first positions, behind those that are trained, copies of these.
+
+        Tokens then see near ones from the start as they have learned to.
+
+        Args:
+          trained: positions that stay as they are, at least 1.
+          positions: how many there are then; those behind them stay as they are, too.
+        Source: Beltagy et al. 2020, Longformer, §5.
+        """
+        table = self.position_embeddings.numpy()
+        table[:positions] = np.resize(table[:trained], table[:positions].shape)
+        self.position_embeddings.assign(table)
 
     def call(self, word_ids: tf.Tensor, type_ids: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
         """Embeddings in the layer's compute type.

@@ -73,7 +73,7 @@ def _job(settings: Pretraining, strategy: tf.distribute.Strategy, report: Callab
         model=functools.partial(_model, settings, config, report),
         optimizer=lambda: recipe_optimizer(recipe.optimizer, recipe, recipe.steps, recipe.warmup_steps),
         objective=pretraining_objective(recipe.examples.sentence_objective),
-        stretches=[_stretch(settings, config, strategy, held_out, stage) for stage in recipe.resolved_stages],
+        stretches=_stretches(settings, config, strategy, held_out),
         figures=pretraining_figures,
         seed=settings.seed,
         loop=settings.loop,
@@ -100,6 +100,27 @@ def _check_stages(recipe: PretrainingRecipe, config: AlbertConfig) -> None:
             f"{where}the last stage has num_hidden_layers={depth}, and the config "
             f"{config.num_hidden_layers}: leave it out there, so that the run ends with its network"
         )
+
+
+def _stretches(
+    settings: Pretraining, config: AlbertConfig, strategy: tf.distribute.Strategy, held_out: HeldOut | None
+) -> list[Stretch]:
+    """The updates of each stage. Positions that none has trained begin as copies of those that one has."""
+    stretches: list[Stretch] = []
+    trained = 0 if settings.init_from is None else config.max_position_embeddings
+    for stage in settings.recipe.resolved_stages:
+        stretch = _stretch(settings, config, strategy, held_out, stage)
+        length = stage.recipe.examples.seq_length
+        if 0 < trained < length:
+            begin = functools.partial(_repeat_positions, trained=trained, positions=length)
+            stretch = dataclasses.replace(stretch, begin=begin)
+        stretches.append(stretch)
+        trained = max(trained, length)
+    return stretches
+
+
+def _repeat_positions(model: keras.Model, trained: int, positions: int) -> None:
+    model.encoder.embeddings.repeat_positions(trained, positions)
 
 
 def _stretch(

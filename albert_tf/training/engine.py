@@ -60,6 +60,7 @@ class Stretch:
       seq_length: positions of a row; None where they are not all as long.
       arguments: what the model is called with besides, in training.
       shape: what lines of figures say of it.
+      begin: what is done to the model first, where another stretch has gone before.
       note: the line that it begins with; none where it is empty.
     """
 
@@ -70,6 +71,7 @@ class Stretch:
     seq_length: int | None
     arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     shape: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    begin: Callable[[keras.Model], None] = lambda model: None
     note: str = ""
 
 
@@ -216,6 +218,7 @@ def _train_stretches(
     for number, stretch in enumerate(job.stretches[first:]):
         if number > 0:
             state, batches = _next_batches(state, stretch, job.seed)
+            stretch.begin(state.model)
         if hosts.is_chief and stretch.note and start < stretch.end:
             report(stretch.note)
         feed, iterator = batches

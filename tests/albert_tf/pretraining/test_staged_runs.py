@@ -115,7 +115,7 @@ def test_the_first_stage_is_a_run_of_the_shallow_network(staged, settings, monke
 
 
 def test_the_second_stage_is_made_by_hand(staged, settings):
-    """Of the checkpoint between them, the batches that the seed of its step draws, and the same optimizer."""
+    """Of the checkpoint between them, its 16 positions twice, the batches of its step, and the optimizer."""
     recipe = STAGED.resolved_stages[1].recipe
     made = settings(recipe=recipe)
     model = build_model(FULL, made.task)
@@ -124,6 +124,8 @@ def test_the_second_stage_is_made_by_hand(staged, settings):
     step = tf.Variable(0, dtype=tf.int64, trainable=False)
     parts = {"model": model, "step": step}
     read_checkpoint(staged, 3, **parts, optimizer=tf.train.Checkpoint(variables=list(optimizer.variables)))
+    positions = model.encoder.embeddings.position_embeddings
+    positions.assign(tf.concat([positions[:16], positions[:16], positions[32:]], axis=0))
     feed = training_feed(made, tf.distribute.get_strategy(), seed_of(made.seed, 3), None)
     objective = pretraining_objective("sop")
     train = training_steps(replica_update(model, optimizer, objective), objective.names, step, seed=made.seed)

@@ -68,8 +68,6 @@ def main() -> None:
     text = parser.parse_args().text
     started = time.monotonic()
     corpus = documents(text)
-    shutil.rmtree(OUTPUT, ignore_errors=True)
-    train, held_out = write_corpus(corpus, OUTPUT / "text")
     made = {
         "vocabulary": OUTPUT / "vocabulary.model",
         "run: config and checkpoints": OUTPUT / "run",
@@ -77,6 +75,8 @@ def main() -> None:
         "loss curve": OUTPUT / "curve.png",
     }
     vocabulary, run, modules, curve = made.values()
+    begin_anew([OUTPUT / "text", vocabulary, vocabulary.with_suffix(".tokenizer.json"), run, modules, curve])
+    train, held_out = write_corpus(corpus, OUTPUT / "text")
     figures = learn(train, held_out, vocabulary, run)
     command("analyse", "curve", "--run", run, "--output", curve)
     export = ["--run", str(run), "--output", str(modules), "--seq_length", str(SEQ_LENGTH)]
@@ -87,6 +87,18 @@ def main() -> None:
     gain = figures["eval_mlm_unigram_entropy"] - figures["eval_mlm_loss"]
     if not gain >= LEAST_GAIN:
         sys.exit(f"the model learned too little: {gain:.2f} nats below the unigram entropy, not {LEAST_GAIN}")
+
+
+def begin_anew(made: list[Path]) -> None:
+    """Removes what a former demo has made, and nothing else that lies beside it."""
+    there = [path for path in made if path.exists()]
+    if there:
+        print(f"begins anew: removes {', '.join(map(str, there))}")
+    for path in there:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def documents(text: Path | None) -> list[list[str]]:

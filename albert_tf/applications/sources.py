@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from albert_tf import origins
-from albert_tf.checkpoints.run import CONFIG, TASK
+from albert_tf.checkpoints.run import CONFIG, TASK, other_kind
 from albert_tf.errors import InputError
 from albert_tf.files import checked_path
 
@@ -33,7 +33,8 @@ def run_directory(source: PathLike, argument: str, otherwise: str = "") -> Path:
     except InputError as error:
         raise InputError(f"{named}: {error}") from error
     if not all((folder / name).is_file() for name in (CONFIG, TASK)):
-        lacking = f"{named} is not a run directory: that has {CONFIG} and {TASK}"
+        kind = other_kind(folder) or f": that has {CONFIG} and {TASK}"
+        lacking = f"{named} is not a run directory{kind}"
         raise InputError(f"{lacking}; {otherwise}" if otherwise else lacking)
     return folder
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 import tf_keras as keras
+from absl import logging
 
 from albert_tf import origins
 from albert_tf.applications.sources import PathLike, run_directory
@@ -177,6 +178,11 @@ class TextClassifier(keras.Model):
             num_labels = there["num_labels"] if labels is None else len(labels)
         has_same = there.get("num_labels") == num_labels and there.get("labels", labels) in (labels, None)
 
+        if there and not has_same:
+            logging.warning(
+                "%s has a head of %s labels, %s, which is left: that of %s begins at random",
+                start.run, there.get("num_labels"), there.get("labels"), labels or num_labels,
+            )  # fmt: skip
         fresh = () if has_same else ("classifier/output_weights", "classifier/output_bias")
 
         def read(name: str) -> np.ndarray | None:

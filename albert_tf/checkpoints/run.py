@@ -296,9 +296,19 @@ def check_run_vocabulary(run: PathLike, vocabulary: PathLike) -> None:
 def _file(run: PathLike, name: str) -> Path:
     path = Path(run) / name
     if not path.exists():
-        inner = sorted(config.parent.name for config in Path(run).glob(f"*/{CONFIG}"))
-        others = f", but has those of {', '.join(inner)} in it" if inner else ""
-        if (Path(run) / "saved_model.pb").is_file():
-            others = f" but an exported module, with whose weights a run begins by --init_from hub:{run}"
-        raise Missing(f"{path} is missing: {run} is not a run directory{others}")
+        raise Missing(f"{path} is missing: {run} is not a run directory{other_kind(run)}")
     return path
+
+
+def other_kind(folder: PathLike) -> str:
+    """What a folder is that is not a run directory, and the remedy, from " but" on; "" where nobody knows."""
+    folder = Path(folder)
+    if (folder / "saved_model.pb").is_file():
+        return f" but an exported module, with whose weights a run begins by --init_from hub:{folder}"
+    if "model_type" in (read_json(folder / CONFIG) if (folder / CONFIG).is_file() else {}):
+        return (
+            " but a checkpoint of Hugging Face, which `albert-tf convert --from huggingface --to run "
+            f"--input {folder} --output RUN` makes one of"
+        )
+    inner = sorted(config.parent.name for config in folder.glob(f"*/{CONFIG}"))
+    return f", but has those of {', '.join(inner)} in it" if inner else ""

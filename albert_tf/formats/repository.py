@@ -128,7 +128,8 @@ def _unreachable(name: str, revision: str, reason: str) -> str:
     return (
         f"{name} is not a path here, revision {revision} is not whole in {constants.HF_HUB_CACHE}, and "
         f"{constants.ENDPOINT} cannot be asked ({reason}): download {CONFIG}, {WEIGHTS}, {VOCABULARY} and "
-        f"{TOKENIZER} of {_address(name)} elsewhere into a folder, and name that folder"
+        f"{TOKENIZER} of {_address(name)} elsewhere into a folder, and name that folder to "
+        "`albert-tf convert --from huggingface`"
     )
 
 

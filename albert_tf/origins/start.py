@@ -16,6 +16,7 @@ from albert_tf.checkpoints.run import (
     VOCABULARY,
     check_run_vocabulary,
     read_config,
+    read_task,
     read_tokenizer,
     vocabulary_path,
 )
@@ -87,6 +88,7 @@ def start_of_run(
     Raises: as `opened` does.
     """
     origin = origin or os.fspath(run)
+    read_task(run)  # which says what the folder is instead: other checkpoints have files of the other names
     config, there = read_config(run), read_tokenizer(run)
     own = vocabulary_path(run)
     if vocabulary is not None:

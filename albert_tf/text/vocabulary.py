@@ -71,6 +71,10 @@ class Vocabulary:
           ValueError: it is not a SentencePiece model, or has another piece at one of the five ids.
         """
         path = Path(path)
+        if path.is_dir():
+            raise InputError(
+                f"{path} is a folder: name the vocabulary in it, such as {path / 'spiece.model'}"
+            )
         if not path.is_file():
             raise Missing(f"{path}: no such vocabulary; `albert-tf vocab` trains one")
         return cls.from_bytes(path.read_bytes(), name=os.fspath(path))

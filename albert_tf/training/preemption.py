@@ -23,7 +23,10 @@ def stop_at_once(run: Path) -> Iterator[None]:
     """
 
     def stop(signum: int, frame: FrameType | None) -> None:
-        raise Preempted(f"stopped by SIGTERM; the same command goes on from what is saved in {run}")
+        saved = (
+            f"goes on from what is saved in {run}" if run.exists() else "begins anew: nothing is saved yet"
+        )
+        raise Preempted(f"stopped by SIGTERM; the same command {saved}")
 
     with first_signal({signal.SIGTERM: stop}):
         yield

@@ -12,7 +12,9 @@ import tensorflow as tf
 import tensorflow_hub as hub
 import tf_keras as keras
 
+from albert_tf import AlbertEncoder
 from tests.pages import ROOT
+from tests.tiny import TINY
 
 TEXTS, LABELS = tf.constant(["A stone wall", "the old clock"]), np.array([0, 1])
 
@@ -102,6 +104,12 @@ MISTAKES = {
     "Unknown layer: 'KerasLayer'": loaded_without_its_class("h5"),
     "'str' object is not callable": loaded_without_its_class("keras"),
     "Requested the deserialization of a `TFSMLayer`": loaded_in_safe_mode,
+    "contains neither 'saved_model.pb' nor 'saved_model.pbtxt'": lambda _, folder: hub.KerasLayer(
+        str(folder)
+    ),
+    "A KerasTensor cannot be used as input to a TensorFlow function": lambda *_: AlbertEncoder(TINY)(
+        {"input_word_ids": keras3.Input([8], dtype="int32")}
+    ),
     "Could not find matching concrete function": lambda exported, _: hub.load(str(exported.encoder))(TEXTS),
     "The endpoint 'serve' is neither an attribute": lambda exported, _: keras3.layers.TFSMLayer(
         str(exported.preprocessor)

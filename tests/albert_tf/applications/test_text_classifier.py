@@ -306,6 +306,19 @@ def test_what_is_not_data(x, y, message, classifier):
         classifier.fit(["a"], [0], validation_data=(x, y))
 
 
+@pytest.mark.parametrize("labels", [None, ["bad", "good"], ["good", "bad"], ["good", "bad", "so so"]])
+def test_a_head_that_is_left_is_told(fresh, tmp_path, caplog, labels):
+    trained = fresh(labels=["bad", "good"])
+    trained.save_run(tmp_path / "run")
+    caplog.clear()
+    model = albert_tf.TextClassifier.from_run(tmp_path / "run", labels=labels)
+    before, after = (each.classifier.classifier.output_weights.numpy() for each in (trained, model))
+    is_kept = labels in (None, ["bad", "good"])
+    assert is_kept == np.array_equal(before, after)
+    said = f"has a head of 2 labels, ['bad', 'good'], which is left: that of {labels} begins at random"
+    assert is_kept != (said in caplog.text)
+
+
 def test_what_does_not_fit(made, fresh, classifier, tmp_path):
     run = made("fill_mask").run
     build = albert_tf.TextClassifier.from_run
@@ -316,6 +329,9 @@ def test_what_does_not_fit(made, fresh, classifier, tmp_path):
     with pytest.raises(
         InputError, match=r"run='.*' is not a run directory: that has config\.json and task\.json"
     ):
+        build(tmp_path, num_labels=2)
+    (tmp_path / "config.json").write_text('{"model_type": "albert"}')
+    with pytest.raises(InputError, match=r"run='.*' is not a run directory but a checkpoint of Hugging Face"):
         build(tmp_path, num_labels=2)
     with pytest.raises(
         InputError, match="name='albert-none': albert-none is neither a path here nor a published"

@@ -37,6 +37,15 @@ def test_a_run(run, tiny_vocabulary):
         pass
 
 
+@pytest.mark.parametrize("files", [["config.json"], ["config.json", "tokenizer.json"]])
+def test_a_checkpoint_of_hugging_face_is_told_how_to_become_a_run(tmp_path, files):
+    for name in files:
+        (tmp_path / name).write_text('{"model_type": "albert", "added_tokens": []}')
+    message = r"task\.json is missing: .* but a checkpoint of Hugging Face, which `albert-tf convert --from"
+    with pytest.raises(InputError, match=message), opened(tmp_path):
+        pass
+
+
 def test_a_module_that_says_how_its_text_is_normalised(shared, tmp_path):
     """As an exported preprocessor does, whose settings lie beside its vocabulary."""
     module = tmp_path / "module"

@@ -102,7 +102,9 @@ def test_sigterm_before_training_has_begun(settings, monkeypatch):
     made = settings()
     monkeypatch.setattr("albert_tf.pretraining.run.held_out_batches", terminated)
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(Preempted, match=r"stopped by SIGTERM; the same command goes on"):
+    with pytest.raises(
+        Preempted, match="stopped by SIGTERM; the same command begins anew: nothing is saved yet"
+    ):
         pretrain(made)
     assert signal.getsignal(signal.SIGTERM) is before
     assert not made.output.exists()

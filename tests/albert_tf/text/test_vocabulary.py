@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import sentencepiece
 
+from albert_tf.errors import InputError
 from albert_tf.text import Vocabulary
 from albert_tf.text.vocabulary import SPECIAL_PIECES, starts_word
 
@@ -84,7 +85,7 @@ def test_a_special_piece_that_is_missing_or_elsewhere(tmp_path):
 def test_no_vocabulary(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"absent\.model: no such vocabulary"):
         Vocabulary.from_file(tmp_path / "absent.model")
-    with pytest.raises(FileNotFoundError, match="no such vocabulary"):
+    with pytest.raises(InputError, match=r"is a folder: name the vocabulary in it, such as .*spiece\.model"):
         Vocabulary.from_file(tmp_path)
     for content in (b"", b"some text, not a model"):
         (tmp_path / "text.model").write_bytes(content)

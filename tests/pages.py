@@ -24,7 +24,8 @@ class Block(NamedTuple):
     Attributes:
       page: its file, relative to the repository.
       heading: what it stands under.
-      language: of a fenced block; "shell" of an indented one, "json" where that is an object.
+      language: of a fenced block; "shell" of an indented one, "json" where that is an object, or a list
+        of them.
       text: its lines, without the indentation.
     """
 
@@ -54,7 +55,7 @@ def blocks_of(page: str, text: str) -> list[Block]:
             heading = part["heading"]
         elif part["indented"]:
             inside = textwrap.dedent(part["indented"]).strip()
-            found.append(Block(page, heading, "json" if inside.startswith("{") else "shell", inside))
+            found.append(Block(page, heading, "json" if inside.startswith(("{", "[{")) else "shell", inside))
         else:
             found.append(Block(page, heading, part["language"], part["fenced"]))
     return found

@@ -22,6 +22,7 @@ import albert_tf
 import hub_export.__main__ as exporting
 from albert_tf import AlbertConfig, cli
 from albert_tf.formats import convert, published
+from albert_tf.stages import stage_ends, stages_from
 from tests.albert_tf.formats.loopback import Answer, instead_of_hugging_face, packed, put_repository, serve
 from tests.pages import ROOT, anchors, blocks, blocks_of, commands, links, pages
 from tests.sandbox import write_sandbox
@@ -156,6 +157,8 @@ def test_the_blocks_of_a_section(section, sandbox, publishers, tmp_path, monkeyp
     for block in section:
         if block.language == "python":
             run_python(block.text)
+        elif block.text.startswith("["):
+            assert stage_ends(stages_from(json.loads(block.text)), steps=1000) == [300, 700, 1000]
         elif block.language == "json":
             Path("network.json").write_text(block.text, "utf-8")
             expected = albert_tf.PRESETS["albert_base_v2"].replace(**json.loads(block.text))

@@ -76,7 +76,7 @@ class Best(NamedTuple):
 
     figure: str
     is_highest: bool
-    after: int = 0
+    after: int = -1
 
     def step(self, run: str | os.PathLike[str], steps: Collection[int]) -> int | None:
         """The best of these steps, of several the first; None where the figure is known of none."""

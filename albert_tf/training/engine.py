@@ -240,7 +240,7 @@ def _train_stretches(
             examples_per_step=stretch.batch_size,
             seq_length=stretch.seq_length,
             shape=stretch.shape,
-            best=job.best._replace(after=max((each.end for each in job.stretches[:-1]), default=0)),
+            best=job.best._replace(after=max((each.end for each in job.stretches[:-1]), default=-1)),
             patience=FLOAT16_PATIENCE if execution.precision == "float16" else 0,
             is_chief=hosts.is_chief,
             any_host=lambda flag: any(every_host(float(flag))),

@@ -90,6 +90,8 @@ def test_what_is_not_a_vocabulary(tmp_path):
         with pytest.raises(ValueError, match=f"model_file={path!r} is not a path"):
             albert_tf.Tokenizer(path)
     with pytest.raises(ValueError, match="no such vocabulary; `albert-tf vocab` trains one"):
+        albert_tf.Tokenizer(tmp_path / "absent.model")
+    with pytest.raises(ValueError, match="is a folder: name the vocabulary in it"):
         albert_tf.Tokenizer(tmp_path)
 
 

@@ -91,10 +91,8 @@ def test_stored_without_timings_and_machine(stored):
 
 @pytest.mark.slow
 def test_executing_gives_what_is_stored(stored, config, shared, tmp_path):
-    vocabulary, length = (
-        tmp_path / "spiece.model",
-        re.search(r"--seq_length (\d+)\n```", stored.cells[0].source),
-    )
+    vocabulary = tmp_path / "spiece.model"
+    (length,) = re.findall(r"hub_export .* --seq_length (\d+)", stored.cells[0].source)
     train_vocabulary(shared / "data/corpus/wikitext2_valid.txt", vocabulary, config.vocab_size)
     albert_tf.save(albert_tf.AlbertEncoder(config), tmp_path / "run", vocabulary=vocabulary)
     export(tmp_path / "run", tmp_path / "out", seq_length=int(length), check=False)
@@ -105,7 +103,7 @@ BATCH_SIZE, BATCHES, EPOCHS, PATIENCE, FROZEN_RATE, LEARNING_RATE = 16, 2, 2, 1,
 """
     executed = execute(nbformat.from_dict(stored), tmp_path, settings)
     assert sizes(executed) == sizes(stored)
-    assert shapes(executed) == shapes(stored)
+    assert sorted(shapes(executed)) == sorted(shapes(stored))  # a module gives a dict in any order
     assert len(pictures(executed)) == len(pictures(stored))
     assert accuracies(executed).keys() == accuracies(stored).keys()
     assert all(0.2 < accuracy < 0.9 for accuracy in accuracies(executed).values())

@@ -22,8 +22,9 @@ from typing import Any, NamedTuple
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-from learning import command
+import learning
 
+from albert_tf import AlbertConfig
 from albert_tf.pretraining.evaluation import evaluate_run
 
 CALIBRATION = 60  # updates, whose speed decides how many the minutes allow
@@ -93,7 +94,7 @@ def main() -> None:
     parser.add_argument("--vocab_size", type=int, default=8000, help="pieces (8000)")
     flags = parser.parse_args()
     ideas = {title: joined(title) for title in flags.ideas}
-    vocabulary, prepared = prepare(flags.text, flags.output, flags.vocab_size)
+    vocabulary, prepared = learning.prepare(flags.text, flags.output, flags.vocab_size)
     print("| idea | seed | updates | examples/s | nats below the entropy | masked | order | source |")
     print("|---" * 8 + "|")
     for title, idea in ideas.items():
@@ -116,36 +117,20 @@ def joined(title: str) -> Idea:
     )
 
 
-def prepare(text: list[str], output: Path, vocab_size: int) -> tuple[Path, Path]:
-    """A vocabulary and a folder of documents, unless they are there."""
-    output.mkdir(parents=True, exist_ok=True)
-    vocabulary, prepared = output / "spiece.model", output / "prepared"
-    if not vocabulary.exists():
-        command("vocab", "--input", *text, "--vocab_size", vocab_size, "--output", vocabulary)
-    if not prepared.exists():
-        places = ["--vocabulary", vocabulary, "--output", prepared]
-        command("prepare", "--input", *text, *places, "--eval_share", 0.1, "--dedup")
-    return vocabulary, prepared
-
-
 def trained(run: Path, idea: Idea, minutes: float, seed: int, prepared: Path, vocabulary: Path) -> list[str]:
     """Trains for the minutes, and evaluates; the cells of the row."""
-    network = run.with_name(f"{run.name}.json")
-    network.write_text(json.dumps(idea.network), encoding="utf-8")
-    idea_flags = dict(idea.flags)
-    warmup_share = idea_flags.pop("warmup_share")
-    places = {"config": network, "train": prepared, "vocabulary": vocabulary, "seed": seed}
-    quiet = {"eval_every": 0, "checkpoint_every": 0}
+    flags = dict(idea.flags)
+    warmup_share = flags.pop("warmup_share")
 
     def pretrain(output: Path, steps: int, log_every: int) -> None:
         length = {"steps": steps, "warmup_steps": int(warmup_share * steps), "log_every": log_every}
-        flags = {**places, **quiet, **idea_flags, **length, "output": output}
-        command("pretrain", *(word for name, value in flags.items() for word in (f"--{name}", value)))
+        changes = {**flags, **length, "seed": seed, "eval_every": 0, "checkpoint_every": 0}
+        learning.pretrain(output, prepared, vocabulary, config=AlbertConfig(**idea.network), **changes)
 
     calibration = run.with_name(f"{run.name}-calibration")
     pretrain(calibration, CALIBRATION, CALIBRATION // 6)
     rate = examples_per_second(calibration)
-    steps = int(minutes * 60 * rate / idea_flags["batch_size"])
+    steps = int(minutes * 60 * rate / flags["batch_size"])
     pretrain(run, steps, max(1, steps // 20))
     figures = evaluate_run(run, [str(prepared)], **MASKS)
     below = figures["eval_mlm_unigram_entropy"] - figures["eval_mlm_loss"]

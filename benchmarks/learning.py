@@ -69,12 +69,12 @@ def main() -> None:
     show(run, [f"{prepared}/eval-*"], seconds)
 
 
-def prepare(text: list[str], output: Path) -> tuple[Path, Path]:
+def prepare(text: list[str], output: Path, vocab_size: int = VOCABULARY_SIZE) -> tuple[Path, Path]:
     """A vocabulary and a folder of documents, unless they are there."""
     output.mkdir(parents=True, exist_ok=True)
     vocabulary, prepared = output / "spiece.model", output / "prepared"
     if not vocabulary.exists():
-        command("vocab", "--input", *text, "--vocab_size", VOCABULARY_SIZE, "--output", vocabulary)
+        command("vocab", "--input", *text, "--vocab_size", vocab_size, "--output", vocabulary)
     if not prepared.exists():
         places = ["--vocabulary", vocabulary, "--output", prepared]
         command("prepare", "--input", *text, *places, "--eval_share", 0.1, "--dedup")

@@ -234,6 +234,21 @@ RECIPES: dict[str, PretrainingRecipe] = {
     # Liu et al. 2019, Table 9.
     "roberta_base": _ROBERTA,
     "roberta_large": _ROBERTA.replace(learning_rate=4e-4, warmup_steps=30_000),
+    # benchmarks/README.md, "What pre-training brings": an hour on one core.
+    "one_machine": _PAPER.replace(
+        optimizer="adamw",
+        learning_rate=1e-3,
+        batch_size=32,
+        steps=26_000,
+        warmup_steps=300,
+        seq_length=128,
+        max_ngram=1,
+        stages=(
+            Stage(until=0.23, num_hidden_layers=1, seq_length=64, batch_size=32),
+            Stage(until=0.69, seq_length=64, batch_size=32),
+            Stage(),
+        ),
+    ),
 }
 
 # The recipe of a network that is not a preset: the paper's.

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from albert_tf.cli.flags import (
     TEXT,
@@ -14,6 +17,7 @@ from albert_tf.cli.flags import (
     tokenizer_given,
 )
 from albert_tf.config import PRESETS
+from albert_tf.errors import InputError
 from albert_tf.recipes import DEFAULT_RECIPE, RECIPES, PretrainingRecipe
 from albert_tf.stages import read_stages
 from albert_tf.startup import quiet_start
@@ -21,12 +25,18 @@ from albert_tf.tokenizer_settings import resolved_settings
 from albert_tf.training.execution import Execution
 from albert_tf.training.loop_settings import LoopSettings
 
+if TYPE_CHECKING:
+    from albert_tf.pretraining.budget import Size
+
 SUMMARY = "train a model, or resume"
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
-    parser.add_argument("--config", required=True, help=f"a JSON file, or one of {', '.join(PRESETS)}")
+    parser.add_argument(
+        "--config",
+        help=f"a JSON file, or one of {', '.join(PRESETS)}; --recipe one_machine has networks of its own",
+    )
     paths_flag(parser, "--train", TEXT)
     held_out = "to evaluate on (what prepare has held out, or else about 1 %% of the text)"
     paths_flag(parser, "--eval", held_out, required=False)
@@ -37,6 +47,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         choices=RECIPES,
         metavar="NAME",
         help=f"hyper-parameters (the preset's, else {DEFAULT_RECIPE}): {', '.join(RECIPES)}",
+    )
+    parser.add_argument(
+        "--budget",
+        metavar="TIME",
+        help="time for the run, such as 60m or 24h: it decides --steps, by updates that are timed first",
     )
     field_flags(parser, PretrainingRecipe, default="the recipe's")
     parser.add_argument("--seed", type=int, default=0, help="of everything random (0)")
@@ -56,17 +71,21 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(flags: argparse.Namespace) -> None:
     """Trains."""
     with quiet_start():
+        from albert_tf.pretraining.budget import Budget, seconds_from
         from albert_tf.pretraining.run import pretrain
         from albert_tf.pretraining.settings import Pretraining
     changes = given(flags, PretrainingRecipe)
     if "stages" in changes:
         changes["stages"] = read_stages(changes["stages"]) if changes["stages"] else ()
-    name = flags.recipe or (flags.config if flags.config in RECIPES else DEFAULT_RECIPE)
+    if flags.budget is not None and "steps" in changes:
+        raise InputError("--budget decides the updates: leave --steps out")
+    sizes = _sizes(flags, changes)
     pretrain(
         Pretraining(
             output=flags.output,
-            config=config_named(flags.config),
-            recipe=RECIPES[name].replace(**changes),
+            config=sizes[-1].config,
+            recipe=sizes[-1].recipe,
+            budget=flags.budget and Budget(seconds=seconds_from(flags.budget), sizes=sizes),
             train=flags.train,
             eval=flags.eval,
             vocabulary=flags.vocabulary,
@@ -79,3 +98,16 @@ def run(flags: argparse.Namespace) -> None:
             **resolved_settings(flags.vocabulary, tokenizer_given(flags)),
         )
     )
+
+
+def _sizes(flags: argparse.Namespace, changes: Mapping[str, Any]) -> tuple[Size, ...]:
+    """What may be trained, the last of it without a budget."""
+    from albert_tf.pretraining.budget import ONE_MACHINE, Size
+
+    if flags.config is None:
+        if flags.recipe != "one_machine":
+            raise InputError("--config is missing: name a preset or a file, or --recipe one_machine")
+        return tuple(dataclasses.replace(size, recipe=size.recipe.replace(**changes)) for size in ONE_MACHINE)
+    name = flags.recipe or (flags.config if flags.config in RECIPES else DEFAULT_RECIPE)
+    recipe = RECIPES[name].replace(**changes)
+    return (Size(least_updates=1, config=config_named(flags.config), recipe=recipe),)

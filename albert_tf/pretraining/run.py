@@ -13,7 +13,7 @@ from absl import logging
 
 from albert_tf.checkpoints.growth import check_same_text, grown_from
 from albert_tf.checkpoints.models import build_model
-from albert_tf.checkpoints.run import RECIPE
+from albert_tf.checkpoints.run import RECIPE, read_config
 from albert_tf.config import AlbertConfig
 from albert_tf.data import naming_damaged_files
 from albert_tf.errors import InputError
@@ -23,12 +23,15 @@ from albert_tf.model.sharing import at_depth
 from albert_tf.optimization import recipe_optimizer
 from albert_tf.origins import published_run
 from albert_tf.pretraining.batches import HeldOut, held_out_batches, hold_out, training_feed
+from albert_tf.pretraining.budget import Budget, Size, as_begun, fitted
 from albert_tf.pretraining.objective import pretraining_figures, pretraining_objective
-from albert_tf.pretraining.settings import Pretraining, check_same_run
+from albert_tf.pretraining.pace import seconds_per_update
+from albert_tf.pretraining.settings import Pretraining, check_same_run, read_recipe
 from albert_tf.recipes import PretrainingRecipe, ResolvedStage
 from albert_tf.text import Vocabulary
 from albert_tf.training.engine import Evaluate, Job, Stretch, train_run
 from albert_tf.training.evaluator import evaluator
+from albert_tf.training.strategies import hosts_of
 
 
 @naming_damaged_files()
@@ -54,6 +57,35 @@ def pretrain(settings: Pretraining, report: Callable[[str], None] = logging.info
 
 
 def _job(settings: Pretraining, strategy: tf.distribute.Strategy, report: Callable[[str], None]) -> Job:
+    if settings.budget is not None:
+        size = _size(settings, settings.budget, strategy, report)
+        settings = dataclasses.replace(settings, config=size.config, recipe=size.recipe)
+    return _sized_job(settings, strategy, report)
+
+
+def _size(
+    settings: Pretraining, budget: Budget, strategy: tf.distribute.Strategy, report: Callable[[str], None]
+) -> Size:
+    """What a run with a budget trains: what it was begun with, or what there is time for."""
+    run = Path(settings.output)
+    if (run / RECIPE).exists():
+        return as_begun(budget, read_config(run), read_recipe(run))
+    if hosts_of(strategy).count > 1:
+        raise InputError("a budget is for one machine, and TF_CONFIG names several: say --steps")
+
+    def pace(size: Size) -> list[float]:
+        tried = dataclasses.replace(settings, config=size.config, recipe=size.recipe, init_from=None)
+        return seconds_per_update(_sized_job(tried, strategy, report), settings.execution)
+
+    size = fitted(budget, pace)
+    report(
+        f"{budget.seconds:g} s are time for {size.recipe.steps:,} updates of a network "
+        f"{size.config.hidden_size} wide and {size.config.num_hidden_layers} deep"
+    )
+    return size
+
+
+def _sized_job(settings: Pretraining, strategy: tf.distribute.Strategy, report: Callable[[str], None]) -> Job:
     run, recipe = Path(settings.output), settings.recipe
     config = settings.config.replace(vocab_size=len(Vocabulary.from_file(settings.vocabulary)))
     check_memory(config, TRAINING)

@@ -13,6 +13,7 @@ from albert_tf.checkpoints.steps import newest_checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import read_json
+from albert_tf.pretraining.budget import Budget
 from albert_tf.recipes import PretrainingRecipe
 from albert_tf.records import defaults, flat, from_flat
 from albert_tf.stages import stages_from
@@ -45,6 +46,7 @@ class Pretraining:
       extend_positions: start further positions than the run has as copies of those.
       execution: how updates are computed.
       loop: when the loop logs, evaluates and saves.
+      budget: the time that decides config, and the updates of recipe; None: they are as they stand.
       command: the command line, for the record.
     Raises:
       ValueError: a setting is impossible.
@@ -63,6 +65,7 @@ class Pretraining:
     extend_positions: bool = False
     execution: Execution = dataclasses.field(default_factory=Execution)
     loop: LoopSettings = dataclasses.field(default_factory=LoopSettings)
+    budget: Budget | None = None
     command: str = ""
 
     def __post_init__(self) -> None:
@@ -91,6 +94,7 @@ class Pretraining:
             "vocabulary": Vocabulary.from_file(self.vocabulary).fingerprint,
             "init_from": None if self.init_from is None else os.fspath(self.init_from),
             "extend_positions": self.extend_positions,
+            "budget": None if self.budget is None else self.budget.seconds,
             "command": self.command,
         }
 

@@ -1,0 +1,150 @@
+"""A budget of time becomes a network and a number of updates."""
+
+import time
+
+import pytest
+
+from albert_tf import cli
+from albert_tf.checkpoints import checkpoint_steps
+from albert_tf.errors import InputError
+from albert_tf.pretraining import run as pretraining_run
+from albert_tf.pretraining.budget import (
+    ONE_MACHINE,
+    Budget,
+    Size,
+    as_begun,
+    fitted,
+    seconds_from,
+    with_steps,
+)
+from albert_tf.pretraining.pace import UPDATES, seconds_per_update
+from albert_tf.pretraining.run import pretrain
+from albert_tf.pretraining.settings import read_recipe
+from albert_tf.recipes import RECIPES
+from albert_tf.stages import Stage
+from tests.albert_tf.pretraining.runs import CONFIG, RECIPE
+
+STAGES = (Stage(until=0.25, num_hidden_layers=1, seq_length=16), Stage())
+SMALL = Size(least_updates=1, config=CONFIG.replace(num_hidden_layers=1), recipe=RECIPE)
+LARGE = Size(least_updates=500, config=CONFIG, recipe=RECIPE.replace(stages=STAGES))
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("60m", 3600), ("1.5h", 5400), ("24h", 86_400), ("2d", 172_800)]
+)
+def test_a_time_in_words(text, seconds):
+    assert seconds_from(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["60", "m", "", "-5m", "0m", "1h30m", "1e3s", "60 m", "nan"])
+def test_what_is_not_a_time_is_named(text):
+    with pytest.raises(InputError, match=r"is not a time: write 90s, 60m"):
+        seconds_from(text)
+
+
+def test_updates_fill_the_time_that_training_gets():
+    # A quarter of the updates at 1 s and three at 3 s are 2.5 s each: 950 s are time for 380.
+    size = fitted(Budget(seconds=1000, sizes=(LARGE,)), lambda size: [1.0, 3.0])
+    assert size.recipe.steps == 380
+    assert size.recipe.stages == STAGES and size.config == CONFIG
+
+
+@pytest.mark.parametrize(("seconds", "layers"), [(1000, 1), (2000, 3)])
+def test_the_largest_network_that_gets_its_updates(seconds, layers):
+    paces = {1: [0.1], 3: [1.0, 3.0]}  # 380 updates of the large one in 1000 s, and 760 in 2000 s
+    budget = Budget(seconds=seconds, sizes=(SMALL, LARGE))
+    size = fitted(budget, lambda size: paces[size.config.num_hidden_layers])
+    assert size.config.num_hidden_layers == layers
+
+
+def test_a_larger_network_is_not_timed_where_a_smaller_one_is_too_slow():
+    timed = []
+    sizes = (SMALL, LARGE, LARGE)
+    fitted(
+        Budget(seconds=10, sizes=sizes),
+        lambda size: timed.append(size) or [1.0] * len(size.recipe.resolved_stages),
+    )
+    assert timed == [SMALL, LARGE]
+
+
+def test_a_budget_for_less_than_an_update_a_stage_is_refused():
+    with pytest.raises(InputError, match="a budget of 2 s is too short: an update takes 1 s here"):
+        fitted(Budget(seconds=2, sizes=(LARGE,)), lambda size: [1.0, 1.0])
+
+
+def test_a_long_warm_up_is_cut_to_a_tenth():
+    size = Size(least_updates=1, config=CONFIG, recipe=RECIPES["one_machine"])
+    assert [with_steps(size, steps).recipe.warmup_steps for steps in (100, 3000, 100_000)] == [10, 300, 300]
+
+
+def test_a_run_goes_on_with_the_network_that_it_has():
+    budget = Budget(seconds=60, sizes=ONE_MACHINE)
+    for size in ONE_MACHINE:
+        begun = with_steps(size, 12_345)
+        assert as_begun(budget, size.config.replace(vocab_size=77), begun.recipe) == begun
+    assert as_begun(budget, CONFIG, RECIPE).config == ONE_MACHINE[-1].config
+
+
+def test_every_network_of_the_recipe_can_be_trained_by_it():
+    for size in ONE_MACHINE:
+        pretraining_run._check_stages(with_steps(size, size.least_updates + 10).recipe, size.config)
+
+
+@pytest.fixture
+def budgeted(settings, monkeypatch):
+    """Settings of a run whose updates take a second each, by what it is told: 4 of them in 5 seconds."""
+    monkeypatch.setattr(pretraining_run, "seconds_per_update", lambda job, execution: [1.0])
+    return settings(budget=Budget(seconds=5, sizes=(SMALL,)))
+
+
+def test_a_run_with_a_budget_resumes_as_it_was_begun(budgeted, settings, monkeypatch):
+    lines = []
+    pretrain(budgeted, lines.append)
+    assert lines[0] == f"5 s are time for 4 updates of a network {CONFIG.hidden_size} wide and 1 deep"
+    assert (read_recipe(budgeted.output).steps, checkpoint_steps(budgeted.output)[-1]) == (4, 4)
+
+    def never(job, execution):
+        raise AssertionError("a run that is resumed is not timed again")
+
+    monkeypatch.setattr(pretraining_run, "seconds_per_update", never)
+    lines.clear()
+    pretrain(budgeted, lines.append)
+    assert "is at its last step, 4" in lines[0]
+    with pytest.raises(InputError, match=r"budget is 5 there and 9\.0 here"):
+        pretrain(settings(budgeted.output, budget=Budget(seconds=9.0, sizes=(SMALL,))))
+
+
+def test_updates_are_timed_in_each_stage(settings, monkeypatch):
+    figures = []
+
+    class Timed(Exception):
+        pass
+
+    def timed(job, execution):
+        started = time.perf_counter()
+        figures.extend(seconds_per_update(job, execution))
+        figures.append(time.perf_counter() - started)
+        raise Timed
+
+    monkeypatch.setattr(pretraining_run, "seconds_per_update", timed)
+    made = settings(budget=Budget(seconds=20, sizes=(LARGE,)))
+    with pytest.raises(Timed):
+        pretrain(made)
+    first, second, together = figures
+    assert min(first, second) > 0 and UPDATES / 2 * (first + second) < together
+    assert not made.output.exists()  # nothing is written before it is known what
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ([], "--config is missing: name a preset or a file, or --recipe one_machine"),
+        (["--recipe", "one_machine", "--budget", "60m", "--steps", "5"], "leave --steps out"),
+        (["--recipe", "one_machine", "--budget", "soon"], "budget='soon' is not a time"),
+    ],
+)
+def test_a_budget_that_is_said_wrong(flags, message, tiny_corpus, tiny_vocabulary, tmp_path, capfd):
+    places = ["--train", tiny_corpus, "--vocabulary", tiny_vocabulary, "--output", tmp_path / "run"]
+    assert cli.run(["pretrain", *map(str, places), *flags]) != 0
+    assert message in capfd.readouterr().err
+    assert not (tmp_path / "run").exists()

@@ -13,6 +13,9 @@ OUTPUT_FORMATS = ("documents", "examples")
 READ_FORMATS = ("google", "huggingface", "hub")
 WRITTEN_FORMATS = ("google", "huggingface")
 
+# What the word embeddings of a new pre-training run begin as.
+WORD_EMBEDDINGS = ("random", "cooccurrence")
+
 # What an update is computed in, with Keras' name for it; and where: "auto" takes what is there.
 POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 AUTO = "auto"

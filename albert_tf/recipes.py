@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from albert_tf.choices import WORD_EMBEDDINGS
 from albert_tf.config import check_type
 from albert_tf.errors import InputError
 from albert_tf.features import check_sentence_objective
@@ -121,6 +122,7 @@ class PretrainingRecipe:
       epsilon: the optimizer's.
       clip_norm: largest global norm of the gradients; None leaves them as they are.
       examples: how they are made.
+      word_embeddings: what they begin as: random, or from counts of which pieces the text has together.
       stages: JSON file of a list of {"until": share of the updates, "num_hidden_layers", "seq_length",
         "batch_size"}, which grow from one to the next; none: all updates are alike.
 
@@ -140,6 +142,7 @@ class PretrainingRecipe:
     epsilon: float = 1e-6
     clip_norm: float | None = 1.0
     examples: ExampleSettings = ExampleSettings()
+    word_embeddings: str = dataclasses.field(default="random", metadata={"choices": WORD_EMBEDDINGS})
     stages: tuple[Stage, ...] = ()
 
     def __post_init__(self) -> None:
@@ -148,6 +151,10 @@ class PretrainingRecipe:
             raise InputError(
                 f"warmup_steps={self.warmup_steps} must lie between 0 and steps={self.steps}: set both "
                 "(what is not set is the recipe's)"
+            )
+        if self.word_embeddings not in WORD_EMBEDDINGS:
+            raise InputError(
+                f"word_embeddings={self.word_embeddings!r} is none of {', '.join(WORD_EMBEDDINGS)}"
             )
         _ = self.resolved_stages  # which check themselves
 
@@ -243,6 +250,7 @@ RECIPES: dict[str, PretrainingRecipe] = {
         warmup_steps=300,
         seq_length=128,
         max_ngram=1,
+        word_embeddings="cooccurrence",
         stages=(
             Stage(until=0.23, num_hidden_layers=1, seq_length=64, batch_size=32),
             Stage(until=0.69, seq_length=64, batch_size=32),

@@ -5,10 +5,12 @@ from albert_tf.data.pretraining import NothingFound, pretraining_dataset
 from albert_tf.data.shares import Share
 from albert_tf.data.sources import held_out_shards, to_evaluate_on
 from albert_tf.data.tfrecords import naming_damaged_files
+from albert_tf.data.tokens import document_tokens
 
 __all__ = [
     "NothingFound",
     "Share",
+    "document_tokens",
     "evaluated_share",
     "held_out_shards",
     "held_out_shares",

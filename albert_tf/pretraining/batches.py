@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from albert_tf.data import (
     NothingFound,
     Share,
+    document_tokens,
     evaluated_share,
     held_out_shards,
     held_out_shares,
@@ -99,13 +101,19 @@ def training_feed(
             settings,
             settings.train,
             batch_size=rows,
-            share=None if held_out is None else held_out.share.rest,
+            share=_trained_share(held_out),
             seed=seed,
             input_context=part,
             data_service=settings.execution.data_service,
         )
 
     return feed(strategy, batches, settings.recipe.batch_size)
+
+
+def training_tokens(settings: Pretraining, held_out: HeldOut | None, most: int) -> Iterator[np.ndarray]:
+    """The tokens of each document to train on, integer [T], in the order of the files, up to so many."""
+    share = _trained_share(held_out)
+    return document_tokens(settings.train, settings.vocabulary, **settings.tokenizer, share=share, most=most)
 
 
 def held_out_batches(settings: Pretraining, held_out: HeldOut | None = None) -> tf.data.Dataset:
@@ -126,6 +134,10 @@ def held_out_batches(settings: Pretraining, held_out: HeldOut | None = None) -> 
         raise InputError("there is nothing to evaluate on: name text for it by --eval")
     share = evaluated_share(held_out.share, settings.train)
     return _dataset(settings, settings.train, batch_size=size, share=share, cache=True, **_ONCE)
+
+
+def _trained_share(held_out: HeldOut | None) -> Share | None:
+    return None if held_out is None else held_out.share.rest
 
 
 def _dataset(settings: Pretraining, inputs: Sequence[str], **arguments: Any) -> tf.data.Dataset:

@@ -7,6 +7,7 @@ import functools
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 from absl import logging
@@ -22,8 +23,15 @@ from albert_tf.model.memory import TRAINING, check_memory
 from albert_tf.model.sharing import at_depth
 from albert_tf.optimization import recipe_optimizer
 from albert_tf.origins import published_run
-from albert_tf.pretraining.batches import HeldOut, held_out_batches, hold_out, training_feed
+from albert_tf.pretraining.batches import (
+    HeldOut,
+    held_out_batches,
+    hold_out,
+    training_feed,
+    training_tokens,
+)
 from albert_tf.pretraining.budget import Budget, Size, as_begun, fitted
+from albert_tf.pretraining.cooccurrence import MOST_COUNTED, counts, first_weights
 from albert_tf.pretraining.objective import pretraining_figures, pretraining_objective
 from albert_tf.pretraining.pace import seconds_per_update
 from albert_tf.pretraining.settings import Pretraining, check_same_run, read_recipe
@@ -74,7 +82,8 @@ def _size(
         raise InputError("a budget is for one machine, and TF_CONFIG names several: say --steps")
 
     def pace(size: Size) -> list[float]:
-        tried = dataclasses.replace(settings, config=size.config, recipe=size.recipe, init_from=None)
+        recipe = size.recipe.replace(word_embeddings="random")  # nothing need be counted for this
+        tried = dataclasses.replace(settings, config=size.config, recipe=recipe, init_from=None)
         return seconds_per_update(_sized_job(tried, strategy, report), settings.execution)
 
     size = fitted(budget, pace)
@@ -102,7 +111,7 @@ def _sized_job(settings: Pretraining, strategy: tf.distribute.Strategy, report: 
         vocabulary=Path(settings.vocabulary),
         tokenizer=settings.tokenizer,
         record={**settings.record(), "held_out": None if held_out is None else held_out.record()},
-        model=functools.partial(_model, settings, config, report),
+        model=functools.partial(_model, settings, config, held_out, report),
         optimizer=lambda: recipe_optimizer(recipe.optimizer, recipe, recipe.steps, recipe.warmup_steps),
         objective=pretraining_objective(recipe.examples.sentence_objective),
         stretches=_stretches(settings, config, strategy, held_out),
@@ -192,13 +201,21 @@ def _stretch(
 
 
 def _model(
-    settings: Pretraining, config: AlbertConfig, report: Callable[[str], None], going_on: bool
+    settings: Pretraining,
+    config: AlbertConfig,
+    held_out: HeldOut | None,
+    report: Callable[[str], None],
+    going_on: bool,
 ) -> keras.Model:
-    """The model with its first weights: random ones, or those of another run."""
+    """The model with its first weights: random ones, those of another run, or what counts of its text say."""
     build = functools.partial(
         build_model, config, settings.task, dtype=settings.execution.policy, remat=settings.execution.remat
     )
-    if settings.init_from is None or going_on:
+    if going_on:
+        return build()
+    if settings.recipe.word_embeddings == "cooccurrence":
+        return build(read=_counted(settings, config, held_out, report))
+    if settings.init_from is None:
         return build()
     origin = published_run(settings.init_from)
     check_same_text(origin, settings.vocabulary, settings.tokenizer)
@@ -207,3 +224,12 @@ def _model(
     for line in growth.listing():
         report(line)
     return model
+
+
+def _counted(
+    settings: Pretraining, config: AlbertConfig, held_out: HeldOut | None, report: Callable[[str], None]
+) -> Callable[[str], np.ndarray | None]:
+    """The first weights by the text to train on, which every host reads as a whole."""
+    counted = counts(training_tokens(settings, held_out, MOST_COUNTED), config.vocab_size)
+    report(f"word embeddings from the co-occurrence of {counted.pieces.sum():,} pieces")
+    return first_weights(counted, config)

@@ -73,6 +73,11 @@ class Pretraining:
             raise InputError(f"seed={self.seed} must be at least 0 and below 2^31")
         if self.extend_positions and self.init_from is None:
             raise InputError("extend_positions is about the run to start from: name it by init_from")
+        if self.recipe.word_embeddings == "cooccurrence" and self.init_from is not None:
+            raise InputError(
+                f"word_embeddings='cooccurrence' and init_from={os.fspath(self.init_from)!r} both say where "
+                "word embeddings come from: leave one of them out"
+            )
 
     @property
     def task(self) -> dict[str, Any]:

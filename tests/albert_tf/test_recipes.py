@@ -57,6 +57,7 @@ def test_recipes_cannot_be_changed_but_replaced():
         ({"steps": 0}, "steps=0 must be at least 1 and"),
         ({"batch_size": 0}, "batch_size=0 must be at least 1 and"),
         ({"steps": 10, "warmup_steps": 11}, "warmup_steps=11 must lie between 0 and steps=10"),
+        ({"word_embeddings": "pmi"}, "word_embeddings='pmi' is none of random, cooccurrence"),
         ({"sentence_objective": "mlm"}, "sentence_objective='mlm' is none of sop, nsp, none"),
         ({"learning_rate": float("nan")}, "learning_rate=nan must be a number of float32 that is not negat"),
         ({"learning_rate": 1e39}, r"learning_rate=1e\+39 must be a number of float32"),

@@ -1,0 +1,78 @@
+"""The tokens of a corpus' documents, for what is counted of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.data.documents import Documents, corpus_documents
+from albert_tf.data.shares import Share
+from albert_tf.data.sources import document_source, find_inputs
+from albert_tf.errors import InputError
+from albert_tf.text.fast_tokenizer import FastPieceTokenizer
+from albert_tf.text.raw.checks import check_text_files
+from albert_tf.text.vocabulary import Vocabulary
+
+_DOCUMENTS_AT_ONCE = 16
+
+PathLike = str | os.PathLike[str]
+
+
+def document_tokens(
+    inputs: PathLike | Iterable[PathLike],
+    vocabulary: PathLike,
+    lowercase: bool,
+    strip_accents: bool,
+    share: Share | None = None,
+    most: int | None = None,
+) -> Iterator[np.ndarray]:
+    """The tokens of each document of a corpus, in the order of the files; on every host all of them.
+
+    Args:
+      inputs: text or prepared documents, as `pretraining_dataset` reads them.
+      vocabulary: the SentencePiece model.
+      lowercase: as the vocabulary was trained.
+      strip_accents: as the vocabulary was trained.
+      share: only this part of the documents; None takes all.
+      most: tokens after which the corpus ends, within a document if need be; None reads all of it.
+    Returns:
+      int32 [T] for each document, or each part of one that is longer than LONGEST_DOCUMENT.
+    Raises:
+      FileNotFoundError: an input or the vocabulary does not exist.
+      ValueError: the inputs hold finished examples, were prepared with other settings, or a file is not text
+        or damaged.
+    """
+    pieces = Vocabulary.from_file(vocabulary)
+    found = find_inputs(inputs, pieces, lowercase, strip_accents)
+    if found.kind == "examples":
+        raise InputError(
+            f"{found.files[0]} holds finished examples and not documents, so that nothing can be counted of "
+            "them: train on text or on a folder of `albert-tf prepare`, or with --word_embeddings random"
+        )
+    if found.kind == "text":
+        check_text_files(found.files)
+    source = document_source(found, FastPieceTokenizer(pieces, lowercase, strip_accents), share)
+    blocks = (
+        corpus_documents(found.files, source.read, tf.distribute.InputContext())
+        .batch(_DOCUMENTS_AT_ONCE)
+        .map(lambda block: _tokens_and_ends(source.decode(block)), tf.data.AUTOTUNE)
+        .prefetch(tf.data.AUTOTUNE)
+    )
+    left = most
+    for tokens, ends in blocks.as_numpy_iterator():
+        for document in np.split(tokens, ends[:-1]):
+            if left is not None:
+                document = document[:left]
+                left -= len(document)
+            yield document
+            if left == 0:
+                return
+
+
+def _tokens_and_ends(documents: Documents) -> tuple[tf.Tensor, tf.Tensor]:
+    """The tokens of documents, one after the other, and where each document ends: int32 [T], [D]."""
+    ends = tf.concat([[0], tf.cumsum(documents.sentence_lengths)], axis=0)  # [N + 1], of sentences
+    return documents.tokens, tf.gather(ends, tf.cumsum(documents.sentences))

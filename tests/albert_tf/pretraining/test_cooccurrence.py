@@ -1,0 +1,250 @@
+"""Word embeddings from counts: the numbers against definitions written out, and the run that begins so."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+from scipy import sparse
+
+from albert_tf.corpus.prepare import prepare
+from albert_tf.data.documents import hash_bucket, in_hash_range
+from albert_tf.errors import InputError
+from albert_tf.pretraining import cooccurrence
+from albert_tf.pretraining import run as run_module
+from albert_tf.pretraining.batches import hold_out
+from albert_tf.pretraining.cooccurrence import counts, log_frequencies, placed, positive_pmi, word_vectors
+from albert_tf.pretraining.run import pretrain
+from albert_tf.stages import Stage
+from albert_tf.training import loop
+from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, metrics, weights
+from tests.tiny import CORPUS, TINY
+
+COUNTED = RECIPE.replace(word_embeddings="cooccurrence")
+EMBEDDINGS, BIAS = "embeddings/word_embeddings:0", "cls/predictions/output_bias:0"
+
+# Ten tokens in two documents; 0 never occurs.
+TEXT = [np.array([1, 2, 3, 1, 2, 2, 4], np.int32), np.array([], np.int32), np.array([4, 1, 5], np.int32)]
+
+
+def counted_by_hand(documents, vocab_size, window):
+    pairs = np.zeros([vocab_size, vocab_size], int)
+    for document in documents:
+        for i, j in itertools.product(range(len(document)), repeat=2):
+            if 0 < abs(i - j) <= window:
+                pairs[document[i], document[j]] += 1
+    return pairs
+
+
+@pytest.mark.parametrize("window", [1, 2, 10])
+@pytest.mark.parametrize("at_once", [1, 8, 1 << 20])
+def test_counts_of_ten_tokens(window, at_once, monkeypatch):
+    monkeypatch.setattr(cooccurrence, "_COUNTED_AT_ONCE", at_once)
+    found = counts(iter(TEXT), 6, window)
+    assert found.pieces.tolist() == [0, 3, 3, 1, 2, 1]
+    np.testing.assert_array_equal(found.pairs.toarray(), counted_by_hand(TEXT, 6, window))
+    # By eye: 4 ends a document and begins another, and does not stand near itself.
+    if window == 1:
+        assert found.pairs[[4], :].toarray().tolist() == [[0, 1, 1, 0, 0, 0]]
+        assert found.pairs[2, 2] == 2 and found.pairs[1, 2] == found.pairs[2, 1] == 2
+
+
+def test_no_text_has_no_counts():
+    for documents in ([], [np.array([], np.int32)], [np.array([3], np.int32)]):
+        found = counts(documents, 6)
+        assert found.pairs.nnz == 0
+        assert word_vectors(positive_pmi(found.pairs), 4).shape == (6, 0)
+
+
+@pytest.mark.parametrize("smoothing", [0.75, 1.0])
+def test_positive_pmi_as_it_is_defined(smoothing):
+    pairs = counted_by_hand(TEXT, 6, 2)
+    expected = np.zeros([6, 6])
+    contexts = pairs.sum(axis=0) ** smoothing
+    for w, c in zip(*np.nonzero(pairs), strict=True):
+        ratio = pairs[w, c] / (pairs[w].sum() * contexts[c] / contexts.sum())
+        expected[w, c] = max(0.0, np.log(ratio))
+    found = positive_pmi(sparse.csr_matrix(pairs.astype(np.int32)), smoothing)
+    np.testing.assert_allclose(found.toarray(), expected, rtol=1e-5, atol=1e-6)
+    assert 0 < found.nnz == np.count_nonzero(expected) < np.count_nonzero(pairs)
+
+
+def random_pmi(size=60, rank=None):
+    generator = np.random.default_rng(3)
+    dense = np.maximum(generator.normal(size=[size, size]), 0)
+    if rank is not None:
+        dense = generator.uniform(size=[size, rank]) @ generator.uniform(size=[rank, size])
+    dense[7] = 0  # a piece without a context
+    return dense.astype(np.float32)
+
+
+@pytest.mark.parametrize(("rank", "width", "columns"), [(None, 8, 8), (None, 80, 59), (5, 8, 5)])
+def test_vectors_are_those_of_the_whole_decomposition(rank, width, columns):
+    """Up to their signs, which are such that the largest number of each column is positive."""
+    dense = random_pmi(rank=rank)
+    found = word_vectors(sparse.csr_matrix(dense), width)
+    left, values, _ = np.linalg.svd(dense.astype(np.float64))
+    assert found.shape == (60, columns) and found.dtype == np.float32
+    expected = (left * np.sqrt(values))[:, :columns]
+    expected *= np.sign((expected * found).sum(axis=0))
+    # The very last of 60 columns belong to values near 0, which float32 does not tell from each other.
+    np.testing.assert_allclose(found[:, :40], expected[:, :40], atol=2e-3)
+    assert (found[np.abs(found).argmax(axis=0), np.arange(columns)] > 0).all()
+    assert not found[7].any() and found[np.arange(60) != 7].any(axis=1).all()
+
+
+def test_pieces_of_the_same_contexts_get_nearly_the_same_vector():
+    """Of a text in which 1 and 2 stand between tens and twenties, 3 and 4 between thirties and forties."""
+    generator = np.random.default_rng(0)
+
+    def sentence():
+        first = generator.random() < 0.5
+        words, low = ((1, 2), 10) if first else ((3, 4), 30)
+        around = generator.integers(low, low + 20, 4)
+        return np.array([*around[:2], generator.choice(words), *around[2:]])
+
+    vectors = word_vectors(positive_pmi(counts([sentence() for _ in range(4000)], 50).pairs), 8)
+    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+    alike = unit @ unit.T
+    assert alike[1, 2] > 0.9 and alike[3, 4] > 0.9
+    assert np.abs(alike[[1, 2]][:, [3, 4]]).max() < 0.1
+
+
+def test_vectors_are_scaled_and_unknown_pieces_left_as_they_are():
+    generator = np.random.default_rng(1)
+    table = generator.normal(size=[20, 6]).astype(np.float32)
+    vectors = generator.normal(size=[20, 4]).astype(np.float32) + 1
+    vectors[[0, 5]] = 0
+    found, known = placed(vectors, table, 0.02), np.setdiff1d(np.arange(20), [0, 5])
+    assert found.dtype == np.float32
+    assert np.std(found[known, :4]) == pytest.approx(0.02, rel=1e-5)
+    factors = found[known, :4] / vectors[known]
+    np.testing.assert_allclose(factors, factors[0, 0], rtol=1e-5)
+    np.testing.assert_array_equal(found[[0, 5]], table[[0, 5]])
+    np.testing.assert_array_equal(found[:, 4:], table[:, 4:])
+    np.testing.assert_array_equal(placed(vectors[:, :0], table, 0.02), table)
+
+
+def test_log_frequencies():
+    found = log_frequencies(np.array([0, 9, 99]))
+    np.testing.assert_allclose(found, np.log([0.1, 1.0, 10.0]), rtol=1e-6)
+    assert found.dtype == np.float32
+
+
+def begun(made):
+    """The weights that a run of these settings begins with, and what it says of them."""
+    lines = []
+    keras.utils.set_random_seed(made.seed)
+    model = run_module._job(made, tf.distribute.get_strategy(), lines.append).model(False)
+    return {x.name: tf.convert_to_tensor(x).numpy() for x in model.variables}, lines
+
+
+@pytest.fixture
+def expected(settings):
+    """The first weights of a run on all of the tiny corpus."""
+    return begun(settings(recipe=COUNTED))[0]
+
+
+def tokens_of(documents, tokenizer):
+    return [
+        tokenizer(tf.constant(document.strip().split("\n"))).flat_values.numpy() for document in documents
+    ]
+
+
+def test_a_run_begins_so(settings, tiny_tokenizer):
+    """And otherwise as one that is not: whatever is random is the same."""
+    random, lines = begun(settings(recipe=RECIPE))
+    assert lines == []
+    made = settings(recipe=COUNTED.replace(learning_rate=0.0, steps=1, warmup_steps=0))
+    pretrain(made, lines.append)
+    found, documents = weights(made.output), tokens_of(CORPUS.split("\n\n"), tiny_tokenizer)
+    assert lines[0] == f"word embeddings from the co-occurrence of {sum(map(len, documents)):,} pieces"
+    for name in found.keys() - {EMBEDDINGS, BIAS}:
+        np.testing.assert_array_equal(found[name], random[name], err_msg=name)
+    times = np.bincount(np.concatenate(documents), minlength=TINY.vocab_size)
+    frequencies = np.log((times + 1) / (times + 1).sum())
+    np.testing.assert_allclose(found[BIAS], frequencies - frequencies.mean(), rtol=1e-4, atol=1e-5)
+    seen, table = times > 0, found[EMBEDDINGS]
+    assert not seen[[0, 2, 3, 4]].any() and seen.mean() > 0.8
+    np.testing.assert_array_equal(table[~seen], random[EMBEDDINGS][~seen])
+    assert np.std(table[seen]) == pytest.approx(CONFIG.initializer_range, rel=1e-5)
+    pairs = counted_by_hand(documents, TINY.vocab_size, 10)
+    vectors = word_vectors(positive_pmi(sparse.csr_matrix(pairs)), TINY.embedding_size)
+    np.testing.assert_allclose(table[seen], vectors[seen] / np.std(vectors[seen]) * 0.02, atol=1e-4)
+
+
+def test_it_does_so_however_it_is_trained(expected, settings, tiny_corpus, tiny_vocabulary, tmp_path):
+    """Once more, on prepared text, in stages, in half precision."""
+    prepare(tiny_corpus, tmp_path / "prepared", tiny_vocabulary, shards=1)
+    staged = COUNTED.replace(stages=(Stage(until=0.5, num_hidden_layers=1, seq_length=16), Stage()))
+    for changes in (
+        {},
+        {"train": [str(tmp_path / "prepared")]},
+        {"recipe": staged, "precision": "bfloat16", "xla": True},
+    ):
+        found, _ = begun(settings(**{"recipe": COUNTED, **changes}))
+        for name, value in found.items():
+            np.testing.assert_array_equal(value, expected[name], err_msg=name)
+
+
+def test_replicas_begin_alike(expected, settings, two_replicas):
+    with two_replicas.scope():
+        found, _ = begun(settings(recipe=COUNTED))
+    for name, value in found.items():
+        np.testing.assert_array_equal(value, expected[name], err_msg=name)
+
+
+def test_what_is_held_out_is_not_counted(settings, tiny_tokenizer):
+    made = settings(recipe=COUNTED, eval=None)
+    found, lines = begun(made)
+    share, what = hold_out(made, None)
+    assert what.startswith("1 of 8 documents")
+    documents = [document.strip() for document in CORPUS.split("\n\n")]
+    inside = in_hash_range(hash_bucket(tf.constant(documents)), (share.begin, share.end)).numpy()
+    tokens = tokens_of(itertools.compress(documents, ~inside), tiny_tokenizer)
+    assert len(tokens) == 7 and lines[0].endswith(f"of {sum(map(len, tokens)):,} pieces")
+    expected = log_frequencies(np.bincount(np.concatenate(tokens), minlength=TINY.vocab_size))
+    np.testing.assert_array_equal(found[BIAS], expected)
+
+
+def test_no_more_is_counted_than_serves(settings, monkeypatch):
+    monkeypatch.setattr(run_module, "MOST_COUNTED", 1234)
+    assert begun(settings(recipe=COUNTED))[1][0].endswith("of 1,234 pieces")
+
+
+def test_a_resumed_run_goes_on_where_it_stopped_and_counts_nothing(settings, run, monkeypatch):
+    """And has learned more than one that begins at random."""
+    whole, stopped = settings(recipe=COUNTED), settings(recipe=COUNTED)
+    pretrain(whole)
+    original = loop.write_checkpoint
+
+    def write_and_die(folder, step, /, **parts):
+        original(folder, step, **parts)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(loop, "write_checkpoint", write_and_die)
+        pretrain(stopped)
+    lines = []
+    with monkeypatch.context() as patch:
+        patch.delattr(run_module, "counts")
+        pretrain(stopped, lines.append)
+    assert len(lines) == 1 and "going on from step 3" in lines[0]
+    expected = weights(whole.output)
+    for name, value in weights(stopped.output).items():
+        np.testing.assert_array_equal(value, expected[name], err_msg=name)
+    counted, random = (metrics(each)[-1]["eval_mlm_loss"] for each in (whole.output, run))
+    assert counted < random - 0.2
+    with pytest.raises(InputError, match="word_embeddings is 'cooccurrence' there and 'random' here"):
+        pretrain(settings(whole.output))
+
+
+def test_what_cannot_be_counted_or_is_said_twice(settings, run, tiny_corpus, tiny_vocabulary, tmp_path):
+    both = r"word_embeddings='cooccurrence' and init_from='.*' both say where .*: leave one of them out"
+    with pytest.raises(InputError, match=both):
+        settings(recipe=COUNTED, init_from=run)
+    prepare(tiny_corpus, tmp_path / "out", tiny_vocabulary, shards=1, format="examples", seq_length=32)
+    with pytest.raises(InputError, match=r"train-00000-of-00001.* holds finished examples"):
+        pretrain(settings(tmp_path / "run", recipe=COUNTED, train=[str(tmp_path / "out")]))
+    assert not (tmp_path / "run").exists()

@@ -49,12 +49,6 @@ CASES = {
         {"logits": RNG.integers(0, C, [B], dtype=np.int32)},
         {"logits": cross_entropy()},
     ),
-    "mean": Case(
-        lambda **kwargs: albert_tf.AlbertClassifier(SMALL, num_labels=C, pooling="mean", **kwargs),
-        tokens(B, S),
-        {"logits": RNG.integers(0, C, [B], dtype=np.int32)},
-        {"logits": cross_entropy()},
-    ),
     "regression": Case(
         lambda **kwargs: albert_tf.AlbertClassifier(SMALL, num_labels=1, **kwargs),
         tokens(B, S),

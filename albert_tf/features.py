@@ -42,6 +42,18 @@ def check_sentence_objective(value: str) -> str:
     return value
 
 
+# What a classifier reads of a sequence: its pooled output, which is of the first token, or the mean of the
+# states of all its tokens.
+POOLINGS = FIRST, MEAN = ("first", "mean")
+
+
+def check_pooling(value: str) -> str:
+    """The pooling itself, or an InputError that names those there are."""
+    if value not in POOLINGS:
+        raise InputError(f"pooling={value!r} is none of {', '.join(POOLINGS)}")
+    return value
+
+
 def pretraining_spec(
     batch_size: int | None, seq_length: int, max_predictions: int, sentence_objective: str
 ) -> dict[str, tf.TensorSpec]:

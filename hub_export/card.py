@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from albert_tf.errors import InputError
+from albert_tf.features import FIRST
 from hub_export.facts import Facts
 from hub_export.serving.signature import DEFAULT
 
@@ -203,6 +204,8 @@ def _limits(facts: Facts) -> Iterable[str]:
         yield f"The tokenizer {case} and {accents}."
     if (objective := facts.task.get("sentence_objective")) in POOLED:
         yield f"`pooled_output` {POOLED[objective]}"
+    if facts.task.get("pooling", FIRST) != FIRST:
+        yield "It answers from the mean of all tokens' states: fine-tuning has not trained `pooled_output`."
     if facts.dtype == "bfloat16":
         yield "The variables are rounded to bfloat16: for answers, not for further training."
     yield (

@@ -25,7 +25,7 @@ from albert_tf.applications.texts import (
     targets,
     text_columns,
 )
-from albert_tf.checkpoints.models import build_model
+from albert_tf.checkpoints.models import arguments_of, build_model
 from albert_tf.checkpoints.run import check_finite, save, stored_model
 from albert_tf.data.tasks.rows import TEXTS_AT_ONCE, check_length, tokenised_blocks
 from albert_tf.errors import InputError
@@ -114,7 +114,8 @@ class TextClassifier(keras.Model):
           vocabulary: SentencePiece model of a run that has none.
           **settings: `seq_length`, `pad_to_length` and others of this class; `dropout` of hidden states and
             attention and `classifier_dropout`, both as in fine-tuning on one's own data unless they are
-            given; `dtype`, such as "mixed_bfloat16".
+            given; `pooling`, what the head reads, "first" or "mean" (see `AlbertClassifier`), unless it is
+            given that of the run's head, or that of fine-tuning; `dtype`, such as "mixed_bfloat16".
         Raises:
           InputError: it is not a run, it does not fit the arguments, or neither of them tells the labels.
           FileNotFoundError: there is no such checkpoint or vocabulary.
@@ -160,6 +161,7 @@ class TextClassifier(keras.Model):
         *,
         dropout: float = RECIPE.dropout,
         classifier_dropout: float = RECIPE.classifier_dropout,
+        pooling: str | None = None,
         dtype: Any = None,
         **settings: Any,
     ) -> TextClassifier:
@@ -176,12 +178,20 @@ class TextClassifier(keras.Model):
             labels = there.get("labels")
         if num_labels is None:
             num_labels = there["num_labels"] if labels is None else len(labels)
-        has_same = there.get("num_labels") == num_labels and there.get("labels", labels) in (labels, None)
+        pooling_there = arguments_of(there)["pooling"] if there else RECIPE.pooling
+        if pooling is None:
+            pooling = pooling_there
+        has_same = (
+            there.get("num_labels") == num_labels
+            and there.get("labels", labels) in (labels, None)
+            and pooling == pooling_there
+        )
 
         if there and not has_same:
             logging.warning(
-                "%s has a head of %s labels, %s, which is left: that of %s begins at random",
-                start.run, there.get("num_labels"), there.get("labels"), labels or num_labels,
+                "%s has a head of %s labels, %s, pooling=%s, which is left: that of %s, pooling=%s, begins at"
+                " random", start.run, there["num_labels"], there.get("labels"), pooling_there,
+                labels or num_labels, pooling,
             )  # fmt: skip
         fresh = () if has_same else ("classifier/output_weights", "classifier/output_bias")
 
@@ -190,7 +200,8 @@ class TextClassifier(keras.Model):
 
         recipe = RECIPE.replace(dropout=dropout, classifier_dropout=classifier_dropout)
         config = recipe.network(stored.config)
-        classifier = build_model(config, {"model": "classifier", "num_labels": num_labels}, read, dtype=dtype)
+        task = {"model": "classifier", "num_labels": num_labels, "pooling": pooling}
+        classifier = build_model(config, task, read, dtype=dtype)
         check_finite(classifier, os.fspath(start.run))
         tokenizer = PieceTokenizer(Vocabulary.from_file(start.vocabulary), **start.tokenizer)
         length = there.get("seq_length", min(RECIPE.seq_length, config.max_position_embeddings))

@@ -105,7 +105,7 @@ def grown_from(
       run: the run directory.
       config: of the network to be.
       task: of the network to be, as task.json has it. A head of the run, but that for masked tokens, is
-        copied only if it has learned the same: the same sentence objective, or task and labels.
+        copied only if it has learned the same: the same sentence objective, or task, labels and pooling.
       extend_positions: whether the network may have more positions than the run.
     Returns:
       Where each variable comes from. Nothing large is read yet.
@@ -184,7 +184,9 @@ def _is_same_head(name: str, source: Mapping[str, Any], task: Mapping[str, Any])
     """Whether the head that has a variable has learned what it is to learn."""
     if name.startswith(_MASKED_HEAD):
         return True
-    decisive = ("sentence_objective",) if name.startswith(_SENTENCE_HEAD) else ("model", "task", "labels")
+    decisive = (
+        ("sentence_objective",) if name.startswith(_SENTENCE_HEAD) else ("model", "task", "labels", "pooling")
+    )
     return all(source.get(key) == task.get(key) for key in decisive)
 
 

@@ -37,10 +37,10 @@ class ModelKind(NamedTuple):
 MODELS = {
     "encoder": ModelKind(AlbertEncoder, ()),
     "pretrainer": ModelKind(AlbertPretrainer, ("sentence_objective",)),
-    "classifier": ModelKind(AlbertClassifier, ("num_labels",)),
+    "classifier": ModelKind(AlbertClassifier, ("num_labels",), ("pooling",)),
     "token_classifier": ModelKind(AlbertTokenClassifier, ("num_labels",)),
     "span_labeler": ModelKind(AlbertSpanLabeler, (), ("answerability", "start_n_top", "end_n_top")),
-    "multiple_choice": ModelKind(AlbertMultipleChoice, ("num_choices",)),
+    "multiple_choice": ModelKind(AlbertMultipleChoice, ("num_choices",), ("pooling",)),
 }
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from albert_tf.checkpoints.run import BEST_KEY
 from albert_tf.data.tasks.columns import Columns
 from albert_tf.errors import InputError
+from albert_tf.features import FIRST
 from albert_tf.finetuning.recipes import QuestionSettings
 from albert_tf.finetuning.tasks import TASKS, find_task
 
@@ -19,6 +20,7 @@ def task_entries(
     seq_length: int,
     columns: Columns | None = None,
     questions: QuestionSettings | None = None,
+    pooling: str = FIRST,
 ) -> dict[str, Any]:
     """What task.json says of a model for a task.
 
@@ -28,6 +30,7 @@ def task_entries(
       seq_length: longest sequence.
       columns: of one's own table.
       questions: of tasks that read windows.
+      pooling: of classifiers.
     Raises:
       InputError: there is no such task, it is not trained for, or a record lacks its label.
     """
@@ -42,6 +45,8 @@ def task_entries(
     }
     if task.has_windows:
         entries |= dataclasses.asdict(questions or QuestionSettings())
+    if pooling != FIRST:  # the default of the models, which task.json leaves out
+        entries["pooling"] = pooling
     if columns is not None:
         entries["columns"] = {key: value for key, value in columns._asdict().items() if value is not None}
     return entries

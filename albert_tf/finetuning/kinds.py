@@ -59,11 +59,13 @@ class Kind(NamedTuple):
       predictor: from a model, what task.json says, the examples of a batch (B) and losses to sum up on the
         way, or None, to a function of examples that gives a prediction of each record, in their order; it may
         be called many times.
+      is_pooled: whether the head reads one state of a whole sequence, which `pooling` may choose.
     """
 
     entries: Callable[[Sequence[Any]], dict[str, Any]]
     encode: Callable[[Sequence[Any], PieceTokenizer, Entries, bool], Examples]
     predictor: Callable[[Any, Entries, int, Objective | None], Predictor]
+    is_pooled: bool = False
 
 
 def classification(labels: Sequence[str] | None = None) -> Kind:
@@ -77,7 +79,7 @@ def classification(labels: Sequence[str] | None = None) -> Kind:
         found = label_names(records) if labels is None else labels
         return {"model": "classifier", "num_labels": len(found), "labels": list(found)}
 
-    return Kind(entries, _encode_labelled, _label_predictor)
+    return Kind(entries, _encode_labelled, _label_predictor, is_pooled=True)
 
 
 def _encode_labelled(
@@ -212,6 +214,8 @@ def _answer_predictor(
     return predict
 
 
-REGRESSION = Kind(lambda _: {"model": "classifier", "num_labels": 1}, _encode_labelled, _score_predictor)
-MULTIPLE_CHOICE = Kind(_choice_entries, _encode_choices, _choice_predictor)
+REGRESSION = Kind(
+    lambda _: {"model": "classifier", "num_labels": 1}, _encode_labelled, _score_predictor, is_pooled=True
+)
+MULTIPLE_CHOICE = Kind(_choice_entries, _encode_choices, _choice_predictor, is_pooled=True)
 TAGGING = Kind(_tag_entries, _encode_tagged, _tag_predictor)

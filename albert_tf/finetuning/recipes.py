@@ -8,6 +8,7 @@ from typing import Any
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.features import FIRST, POOLINGS, check_pooling
 from albert_tf.recipes import check_fields
 
 
@@ -48,6 +49,7 @@ class FinetuningRecipe:
       seq_length: longest sequence in tokens, S.
       dropout: of hidden states and attention.
       classifier_dropout: before the classifier.
+      pooling: what classifiers read, the pooled output (first) or the mean of the tokens' states.
       weight_decay: of all but LayerNorms and biases.
       beta_1: decay rate of the gradient's running mean.
       beta_2: decay rate of the squared gradient's running mean.
@@ -67,6 +69,7 @@ class FinetuningRecipe:
     warmup_steps: int | None = None
     dropout: float = 0.0
     classifier_dropout: float = 0.1
+    pooling: str = dataclasses.field(default=FIRST, metadata={"choices": POOLINGS})
     weight_decay: float = 0.01
     beta_1: float = 0.9
     beta_2: float = 0.999
@@ -75,6 +78,7 @@ class FinetuningRecipe:
 
     def __post_init__(self) -> None:
         check_fields(self)
+        check_pooling(self.pooling)
         if (self.steps is None) == (self.epochs is None):
             raise InputError(
                 f"steps={self.steps} and epochs={self.epochs}: one of them says when to stop, not both"

@@ -23,7 +23,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.service import served
 from albert_tf.data.tasks.batches import batches_per_epoch, task_batches
 from albert_tf.data.tasks.rows import TokenRows
-from albert_tf.features import LABELS
+from albert_tf.features import FIRST, LABELS
 from albert_tf.files import read_json
 from albert_tf.finetuning.data import data_record, described, read_sets
 from albert_tf.finetuning.entries import task_entries
@@ -48,6 +48,9 @@ OUTPUT_BIAS = "classifier/output_bias"
 
 # What a resumed run may do differently, besides how its updates are computed.
 _CHANGEABLE = ("steps", "epochs", "command")
+
+# What older runs, which do not say it, have done.
+_UNSAID = {"pooling": FIRST}
 
 
 def finetune(settings: Finetuning, report: Callable[[str], None] = logging.info) -> None:
@@ -102,7 +105,9 @@ def _job(
     settings.execution.check_divides(recipe.batch_size, strategy.num_replicas_in_sync)
     sets = read_sets(settings)
     questions = QuestionSettings(**settings.questions)
-    entries = task_entries(settings.task, sets.labelled, recipe.seq_length, settings.columns, questions)
+    entries = task_entries(
+        settings.task, sets.labelled, recipe.seq_length, settings.columns, questions, recipe.pooling
+    )
     vocabulary = Vocabulary.from_file(start.vocabulary)
     tokenizer = PieceTokenizer(vocabulary, **start.tokenizer)
     rows = task.kind.encode(sets.train, tokenizer, entries, True).rows
@@ -120,7 +125,7 @@ def _job(
     }
     if (run / RECIPE).exists():
         asked = {**config.to_dict(), **entries, **start.tokenizer, **record}
-        check_same_settings(run, asked, {}, _CHANGEABLE)
+        check_same_settings(run, asked, _UNSAID, _CHANGEABLE)
     facts = described(sets.train, entries.get("labels"))
     objective = evaluation_objective(entries)
     dev = {

@@ -80,6 +80,8 @@ class Finetuning:
             raise InputError(
                 f"{', '.join(self.questions)}: task={self.task!r} has no contexts to cut in windows"
             )
+        if "pooling" in self.recipe and not task.kind.is_pooled:
+            raise InputError(f"pooling: task={self.task!r} reads the state of every token, leave it out")
         if (self.init_from is None) == (self.config is None):
             raise InputError(
                 "one of init_from and config says where the weights begin: a run (or hub:DIR), or a network "

@@ -26,6 +26,7 @@ from albert_tf.checkpoints.steps import PathLike
 from albert_tf.checkpoints.vocabulary import vocabulary_problems
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.features import FIRST
 from albert_tf.files import new_directory
 from albert_tf.formats import google, huggingface
 from albert_tf.formats.hub import hub_source
@@ -204,6 +205,11 @@ WRITERS = {
 
 def _write(writer: Writer, run: Path, output: Path, vocabulary: PathLike | None, step: int | None) -> None:
     """Writes a run in the format of another implementation."""
+    if (pooling := read_task(run).get("pooling", FIRST)) != FIRST:
+        raise InputError(
+            f"{run} has pooling={pooling!r}, and classifiers elsewhere read the pooled output: convert its "
+            "encoder alone, which in Python albert_tf.save(albert_tf.load(RUN).encoder, …) makes a run of"
+        )
     step = default_step(run) if step is None else step
     model = load(run, step)
     check_finite(model, run, step)

@@ -87,6 +87,22 @@ class OutputLayer(Layer):
         return tf.nn.bias_add(tf.cast(logits, tf.float32), tf.cast(self.output_bias, tf.float32))
 
 
+def mean_state(sequence: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
+    """The mean of the states of a sequence's tokens, [CLS] and [SEP] included; zeros where it has none.
+
+    Args:
+      sequence: the encoder's sequence output [B, S, H].
+      mask: [B, S], 1 for tokens and 0 for padding; None: all are tokens.
+    Returns:
+      [B, H], computed in float32, of the type of the sequence output.
+    """
+    if mask is None:
+        mask = tf.ones(tf.shape(sequence)[:2])
+    weights = tf.cast(mask, tf.float32)[:, :, tf.newaxis]  # [B, S, 1]
+    total = tf.reduce_sum(tf.cast(sequence, tf.float32) * weights, axis=1)  # [B, H]
+    return tf.cast(tf.math.divide_no_nan(total, tf.reduce_sum(weights, axis=1)), sequence.dtype)
+
+
 class SentenceRelationship(OutputLayer):
     """The pooled output [B, H] to two logits: in order or swapped, next segment or not.
 

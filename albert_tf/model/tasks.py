@@ -10,9 +10,17 @@ import tf_keras as keras
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.features import ENCODER_INPUTS, MLM_POSITIONS, TOKEN_PLACES, check_sentence_objective
+from albert_tf.features import (
+    ENCODER_INPUTS,
+    FIRST,
+    MASK,
+    MLM_POSITIONS,
+    TOKEN_PLACES,
+    check_pooling,
+    check_sentence_objective,
+)
 from albert_tf.model.encoder import AlbertEncoder
-from albert_tf.model.heads import MaskedLanguageModel, OutputLayer, SentenceRelationship
+from albert_tf.model.heads import MaskedLanguageModel, OutputLayer, SentenceRelationship, mean_state
 from albert_tf.model.layer import dropout
 
 Inputs = Mapping[str, tf.Tensor]
@@ -105,20 +113,47 @@ class AlbertPretrainer(TaskModel):
         return outputs
 
 
+class PooledModel(TaskModel):
+    """The encoder, and a head that reads one state of a whole sequence.
+
+    Args:
+      config: the network's shape.
+      pooling: "first", the pooled output, or "mean", the mean of all tokens' states. The pooler stays a part
+        of the encoder; with "mean" no logit depends on it, so that it stays as it is, and Keras' `fit` tells
+        once that it has no gradients.
+      **kwargs: of TaskModel and keras.Model: `remat`, `name`, `dtype` and others.
+    """
+
+    def __init__(self, config: AlbertConfig, pooling: str = FIRST, **kwargs: Any):
+        super().__init__(config, **kwargs)
+        self.pooling = check_pooling(pooling)
+
+    def pooled(self, inputs: Inputs, training: bool | None, seed: tf.Tensor | None) -> tf.Tensor:
+        """What the head reads of sequences [B, S], behind the classifier's dropout: [B, H]."""
+        encoder_seed, head_seed = head_seeds(training, seed)
+        outputs = self.encoder(inputs, training=training, seed=encoder_seed)
+        if self.pooling == FIRST:
+            state = outputs["pooled_output"]
+        else:
+            state = mean_state(outputs["sequence_output"], inputs.get(MASK))
+        return dropout(state, self.config.classifier_dropout_prob, head_seed)
+
+
 @keras.saving.register_keras_serializable("albert_tf")
-class AlbertClassifier(TaskModel):
-    """The encoder with logits over labels, or with one number, from the pooled output.
+class AlbertClassifier(PooledModel):
+    """The encoder with logits over labels, or with one number, from one state of the sequence.
 
     Args:
       config: the network's shape.
       num_labels: number of labels, K; 1 is regression.
+      pooling: which state: "first" or "mean", see PooledModel.
       **kwargs: of TaskModel and keras.Model: `remat`, `name`, `dtype` and others.
     """
 
-    arguments = ("num_labels",)
+    arguments = ("num_labels", "pooling")
 
-    def __init__(self, config: AlbertConfig, num_labels: int, **kwargs: Any):
-        super().__init__(config, **kwargs)
+    def __init__(self, config: AlbertConfig, num_labels: int, pooling: str = FIRST, **kwargs: Any):
+        super().__init__(config, pooling, **kwargs)
         self.num_labels = positive("num_labels", num_labels)
         self.classifier = OutputLayer("classifier", num_labels, config)
 
@@ -136,10 +171,7 @@ class AlbertClassifier(TaskModel):
         Raises:
           ValueError, tf.errors.InvalidArgumentError: as the encoder.
         """
-        encoder_seed, head_seed = head_seeds(training, seed)
-        pooled = self.encoder(inputs, training=training, seed=encoder_seed)["pooled_output"]
-        pooled = dropout(pooled, self.config.classifier_dropout_prob, head_seed)
-        return {"logits": self.classifier(pooled)}  # [B, K]
+        return {"logits": self.classifier(self.pooled(inputs, training, seed))}  # [B, K]
 
 
 @keras.saving.register_keras_serializable("albert_tf")
@@ -182,19 +214,20 @@ class AlbertTokenClassifier(TaskModel):
 
 
 @keras.saving.register_keras_serializable("albert_tf")
-class AlbertMultipleChoice(TaskModel):
+class AlbertMultipleChoice(PooledModel):
     """The encoder with one logit a choice, where each choice is a sequence of its own.
 
     Args:
       config: the network's shape.
       num_choices: choices an example, C.
+      pooling: which state of a choice is read: "first" or "mean", see PooledModel.
       **kwargs: of TaskModel and keras.Model: `remat`, `name`, `dtype` and others.
     """
 
-    arguments = ("num_choices",)
+    arguments = ("num_choices", "pooling")
 
-    def __init__(self, config: AlbertConfig, num_choices: int, **kwargs: Any):
-        super().__init__(config, **kwargs)
+    def __init__(self, config: AlbertConfig, num_choices: int, pooling: str = FIRST, **kwargs: Any):
+        super().__init__(config, pooling, **kwargs)
         self.num_choices = positive("num_choices", num_choices)
         self.classifier = OutputLayer("classifier", 1, config)
 
@@ -216,10 +249,8 @@ class AlbertMultipleChoice(TaskModel):
         flat = {name: self._flatten(name, inputs[name]) for name in ENCODER_INPUTS if name in inputs}
         if TOKEN_PLACES in inputs:  # the same places row by row
             flat[TOKEN_PLACES] = inputs[TOKEN_PLACES]
-        encoder_seed, head_seed = head_seeds(training, seed)
-        pooled = self.encoder(flat, training=training, seed=encoder_seed)["pooled_output"]  # [B·C, H]
-        pooled = dropout(pooled, self.config.classifier_dropout_prob, head_seed)
-        return {"logits": tf.reshape(self.classifier(pooled), [-1, self.num_choices])}  # [B, C]
+        logits = self.classifier(self.pooled(flat, training, seed))  # [B·C, 1]
+        return {"logits": tf.reshape(logits, [-1, self.num_choices])}  # [B, C]
 
     def _flatten(self, name: str, values: tf.Tensor) -> tf.Tensor:
         tensor = tf.convert_to_tensor(values)

@@ -191,6 +191,10 @@ def test_a_fine_tuned_model_tells_its_task_and_labels(tmp_path, tiny_tokenizer):
     assert yaml.safe_load(card.split("---\n")[1])["pipeline_tag"] == "text-classification"
     assert 'tf.saved_model.load("serving/3")' in card and "`pair`" in card
     assert "inputs have 24 tokens" in card
+    assert "the mean of all tokens' states" not in card
+    assert "the mean of all tokens' states" in model_card(
+        facts(model, tmp_path, task={**task, "pooling": "mean"}, served=served)
+    )
     total = sum(variable.numpy().size for variable in model.variables)
     assert rows(card, "Network")["parameters, all"] == f"{total:,}"
 

@@ -33,9 +33,8 @@ def classifier(made):
 @pytest.fixture
 def fresh(made):
     """A model of its own for a test, and others like it."""
-    return lambda **settings: albert_tf.TextClassifier.from_run(
-        made("fill_mask").run, **{"labels": NAMES, **settings}
-    )
+    run = made("fill_mask").run  # now: a test may look at what is traced when it calls this
+    return lambda **settings: albert_tf.TextClassifier.from_run(run, **{"labels": NAMES, **settings})
 
 
 def by_hand(model, tokenizer, text, pair=None, seq_length=64):
@@ -243,6 +242,33 @@ def test_where_weights_begin(made, fresh, tmp_path):
     assert fresh().classifier.config.classifier_dropout_prob == 0.1
 
 
+def test_the_mean_of_the_states(fresh, piece_tokenizer, tmp_path, caplog):
+    """A new head reads it where it is asked for, and goes on with it; one of another pooling is left."""
+    model = fresh(pooling="mean")
+    weights, bias = model.classifier.classifier.weights
+    weights.assign(tf.random.stateless_normal(weights.shape, [1, 2]))
+    ids = [[2, *piece_tokenizer(tf.constant([text])).to_list()[0], 3] for text in TEXTS]
+    states = [model.classifier.encoder({"input_word_ids": tf.constant([x])})["sequence_output"] for x in ids]
+    means = np.stack([rows.numpy()[0].mean(axis=0) for rows in states])
+    expected = means @ weights.numpy().T + bias.numpy()
+    np.testing.assert_allclose(model.predict(TEXTS, verbose=0), expected, atol=1e-5)
+    model.save(tmp_path / "model.keras")
+    again = albert_tf.TextClassifier.load(tmp_path / "model.keras")
+    np.testing.assert_allclose(again.predict(TEXTS, verbose=0), expected, atol=1e-5)
+    model.save_run(tmp_path / "run")
+    caplog.clear()
+    build = albert_tf.TextClassifier.from_run
+    for settings in ({}, {"pooling": "mean"}):
+        again = build(tmp_path / "run", **settings)
+        np.testing.assert_allclose(again.predict(TEXTS, verbose=0), expected, atol=1e-5)
+    assert "which is left" not in caplog.text
+    other = build(tmp_path / "run", pooling="first")
+    assert np.abs(other.classifier.classifier.output_weights - weights).max() > 0.1
+    assert "pooling=mean, which is left: that of ['sea', 'bread'], pooling=first, begins" in caplog.text
+    with pytest.raises(InputError, match="pooling='max' is none of first, mean"):
+        build(tmp_path / "run", pooling="max")
+
+
 def test_from_hub(made, tiny_vocabulary, tmp_path):
     source = made("classification")
     _save_module(encoder_module(source.model, tiny_vocabulary), tmp_path / "encoder")
@@ -254,6 +280,9 @@ def test_from_hub(made, tiny_vocabulary, tmp_path):
         model.classifier.encoder(ids)["pooled_output"], source.model.encoder(ids)["pooled_output"], atol=1e-5
     )
     assert model.predict(["a"], verbose=0).shape == (1, 2)
+    assert model.classifier.pooling == "first"
+    model = albert_tf.TextClassifier.from_hub(tmp_path / "encoder", num_labels=2, pooling="mean")
+    assert model.classifier.pooling == "mean"
     with pytest.raises(InputError, match="folder='none' is not an exported encoder"):
         albert_tf.TextClassifier.from_hub("none", num_labels=2)
 
@@ -315,7 +344,10 @@ def test_a_head_that_is_left_is_told(fresh, tmp_path, caplog, labels):
     before, after = (each.classifier.classifier.output_weights.numpy() for each in (trained, model))
     is_kept = labels in (None, ["bad", "good"])
     assert is_kept == np.array_equal(before, after)
-    said = f"has a head of 2 labels, ['bad', 'good'], which is left: that of {labels} begins at random"
+    said = (
+        "has a head of 2 labels, ['bad', 'good'], pooling=first, which is left: "
+        f"that of {labels}, pooling=first, begins at random"
+    )
     assert is_kept != (said in caplog.text)
 
 

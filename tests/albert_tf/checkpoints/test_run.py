@@ -34,6 +34,7 @@ def weights(model):
         lambda: albert_tf.AlbertPretrainer(SMALL, sentence_objective="nsp"),
         lambda: albert_tf.AlbertPretrainer(SMALL.replace(sharing="ffn"), sentence_objective="none"),
         lambda: albert_tf.AlbertClassifier(SMALL, num_labels=3),
+        lambda: albert_tf.AlbertClassifier(SMALL, num_labels=3, pooling="mean"),
         lambda: albert_tf.AlbertTokenClassifier(SMALL, num_labels=3),
         lambda: albert_tf.AlbertSpanLabeler(SMALL),
         lambda: albert_tf.AlbertSpanLabeler(SMALL, answerability=True, end_n_top=3),
@@ -104,6 +105,9 @@ def test_options_are_in_the_task_where_they_are_no_defaults(tmp_path):
     for model, options in ((plain, {}), (beam, {"answerability": True}), (wide, {"start_n_top": 7})):
         task = {"model": "span_labeler", **({} if model is plain else {"answerability": True}), **options}
         assert task_of(model) == task
+    classifier = {"model": "classifier", "num_labels": 3}
+    for pooling, options in (("first", {}), ("mean", {"pooling": "mean"})):
+        assert task_of(albert_tf.AlbertClassifier(SMALL, 3, pooling)) == {**classifier, **options}
     albert_tf.save(beam, tmp_path / "run")
     for other in (plain, wide):
         with pytest.raises(ValueError, match="is the run of another model"):

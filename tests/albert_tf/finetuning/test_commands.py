@@ -102,6 +102,7 @@ def test_several_seeds(words, tmp_path):
         ({"config": "albert_huge"}, "albert_huge is neither a file nor one of albert_base_v1"),
         ({"config": None, "init_from": "nowhere"}, "nowhere is neither a path here nor a published name"),
         ({"config": None, "init_from": "hub:nowhere"}, "nowhere"),
+        ({"pooling": "max"}, "invalid choice: 'max'"),
         ({"freeze": "head"}, "invalid choice: 'head'"),
         ({"seq_length": 99}, "seq_length=99 is more than the network's 64 positions"),
         ({"doc_stride": 16}, "doc_stride: task='classification' has no contexts to cut in windows"),

@@ -92,6 +92,7 @@ def test_the_network_gets_the_dropouts():
         ({"warmup_steps": -1}, "warmup_steps=-1 must lie between"),
         ({"dropout": 1.0}, r"dropout=1\.0 must be at least 0 and below 1"),
         ({"classifier_dropout": -0.1}, r"classifier_dropout=-0\.1 must be at least 0"),
+        ({"pooling": "max"}, "pooling='max' is none of first, mean"),
         ({"clip_norm": 0.0}, r"clip_norm=0\.0 must be a positive number of float32; none turns"),
         ({"epsilon": float("inf")}, "epsilon=inf must be a positive number"),
     ],

@@ -65,6 +65,19 @@ def test_more_steps_go_on(finetuned, asked, tmp_path):
     assert json.loads((copy / "recipe.json").read_text())["warmup_steps"] == 2
 
 
+def test_a_run_that_does_not_say_its_pooling_goes_on(finetuned, asked, tmp_path):
+    """Of before there was a choice: it reads the pooled output."""
+    copy, lines = tmp_path / "run", []
+    shutil.copytree(finetuned, copy)
+    recipe = json.loads((copy / "recipe.json").read_text())
+    assert recipe.pop("pooling") == "first"
+    (copy / "recipe.json").write_text(json.dumps(recipe))
+    with pytest.raises(InputError, match="pooling is 'first' there and 'mean' here"):
+        finetune(asked(copy, recipe={**RECIPE, "pooling": "mean"}))
+    finetune(asked(copy), lines.append)
+    assert "is at its last step, 6" in lines[-1]
+
+
 def changed_table(folder, change):
     rows = [dict(row) for row in ROWS]
     change(rows)
@@ -77,6 +90,7 @@ def changed_table(folder, change):
         ({"recipe": {**RECIPE, "learning_rate": 0.02}}, r"learning_rate is 0\.01 there and 0\.02 here"),
         ({"recipe": {**RECIPE, "classifier_dropout": 0.2}}, "classifier_dropout is 0.1 there and 0.2 here"),
         ({"recipe": {**RECIPE, "seq_length": 24}}, "seq_length is 32 there and 24 here"),
+        ({"recipe": {**RECIPE, "pooling": "mean"}}, "pooling is 'first' there and 'mean' here"),
         ({"seed": 7}, "seed is 0 there and 7 here"),
         ({"freeze": "encoder"}, "freeze is None there and 'encoder' here"),
         ({"config": CONFIG.replace(num_hidden_layers=2)}, "num_hidden_layers is 1 there and 2 here"),

@@ -37,6 +37,12 @@ SCRATCH = {**GLUE, "init_from": None, "config": TINY, "vocabulary": "spiece.mode
         (SQUAD, {"questions": {"n_best": 0}}, "n_best=0 must be at least 1"),
         (GLUE, {"questions": {"n_best": 5}}, "n_best: task='rte' has no contexts to cut in windows"),
         (OWN, {"task": "multiple_choice", "columns": None, "questions": {"doc_stride": 5}}, "no contexts to"),
+        (SQUAD, {"recipe": {"pooling": "mean"}}, "pooling: task='squad-v1.1' reads the state of every token"),
+        (
+            OWN,
+            {"task": "tagging", "columns": None, "recipe": {"pooling": "first"}},
+            "pooling: task='tagging' reads the state of every token, leave it out",
+        ),
         (GLUE, {"init_from": None}, "one of init_from and config says where the weights begin"),
         (GLUE, {"config": TINY}, "one of init_from and config says where the weights begin"),
         (SCRATCH, {"vocabulary": None}, "needs a vocabulary: name it by --vocabulary"),

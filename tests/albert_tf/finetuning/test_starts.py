@@ -105,6 +105,17 @@ def test_a_finetuned_run(saved, begun, labels, task, is_same):
     assert ("fresh: classifier/output_weights" in lines) is not is_same
 
 
+def test_a_head_of_another_pooling_starts_fresh(saved, begun):
+    entries = {"task": "classification", "labels": ["speech", "tale"], "seq_length": 32}
+    for there in ("first", "mean"):
+        origin = saved({"model": "classifier", "num_labels": 2, "pooling": there}, **entries)
+        for here in ("first", "mean"):
+            found, lines = begun(origin, recipe={**RECIPE, "pooling": here})
+            is_same = here == there
+            assert_copied(found, origin, but=() if is_same else HEAD - {"classifier/output_bias:0"})
+            assert ("fresh: classifier/output_weights" in lines) is not is_same
+
+
 @pytest.mark.parametrize("is_random", [True, False])
 def test_a_regression_begins_at_the_mean(pretrained, begun, tiny_vocabulary, is_random):
     random = {"config": CONFIG, "vocabulary": tiny_vocabulary}

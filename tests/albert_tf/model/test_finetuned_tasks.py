@@ -67,6 +67,36 @@ def test_logits(case):
     np.testing.assert_allclose(outputs["logits"], expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("precision", ["float32", "mixed_bfloat16"])
+def test_logits_of_the_mean_of_the_tokens_states(precision):
+    """Of a classifier, and of multiple choice; the first example is padded."""
+    settings = {"pooling": "mean", "dtype": precision}
+    classifier = AlbertClassifier(SMALL, num_labels=C, **settings)
+    choices = AlbertMultipleChoice(SMALL, num_choices=C, **settings)
+    for model, shape in ((classifier, [B, S]), (choices, [B, C, S])):
+        weights, bias = (variable.numpy() for variable in model.variables[-2:])
+        batch = inputs(shape)
+        flat = {name: value.reshape(-1, S) for name, value in batch.items()}
+        states = model.encoder(flat)["sequence_output"].numpy().astype(np.float32)
+        means = np.stack(
+            [row[:count].mean(axis=0) for row, count in zip(states, flat["input_mask"].sum(1), strict=True)]
+        )
+        expected = (means @ weights.T + bias).reshape(B, C)
+        tolerance = 1e-5 if precision == "float32" else 0.01
+        np.testing.assert_allclose(model(batch)["logits"], expected, atol=tolerance)
+        assert np.abs(model(batch)["logits"] - first_of(model)(batch)["logits"]).max() > 5 * tolerance
+        without = {name: value for name, value in batch.items() if name != "input_mask"}
+        of_all = states[-1].mean(axis=0) @ weights[-1] + bias[-1]  # an example without padding
+        np.testing.assert_allclose(model(without)["logits"][-1, -1], of_all, atol=tolerance)
+
+
+def first_of(model):
+    """The same weights, read by the pooled output."""
+    other = type(model).from_config({**model.get_config(), "pooling": "first"})
+    other.set_weights(model.get_weights())
+    return other
+
+
 def test_names_and_shapes_of_the_head(case):
     kind, model, _ = case
     scope, shape = HEADS[kind]
@@ -139,6 +169,9 @@ def test_bad_input():
     for name in ("start_n_top", "end_n_top"):
         with pytest.raises(ValueError, match=f"{name}=0 must be a whole number"):
             AlbertSpanLabeler(SMALL, answerability=True, **{name: 0})
+    for make in (AlbertClassifier, AlbertMultipleChoice):
+        with pytest.raises(ValueError, match="pooling='max' is none of first, mean"):
+            make(SMALL, 2, pooling="max")
     with pytest.raises(ValueError, match="num_choices=-1 must be a whole number"):
         AlbertMultipleChoice(SMALL, num_choices=-1)
     model = AlbertMultipleChoice(SMALL, num_choices=C)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.model.heads import MaskedLanguageModel, SentenceRelationship
+from albert_tf.model.heads import MaskedLanguageModel, SentenceRelationship, mean_state
 from tests.tiny import TINY
 
 B, S, P, H, E, V = 2, 5, 3, 32, 16, 200
@@ -103,3 +103,44 @@ def test_sentence_relationship(arrays):
     expected = pooled.astype(float) @ head.output_weights.numpy().T + [0.5, -0.25]
     np.testing.assert_allclose(head(tf.constant(pooled)), expected, atol=1e-6)
     assert head.output_weights.shape == (2, H)
+
+
+# Short, full, with a gap, and without any token.
+MASK = np.array([[1, 1, 0, 0, 0], [1, 1, 1, 1, 1], [1, 0, 0, 1, 0], [0, 0, 0, 0, 0]], np.int32)
+
+
+def numpy_means(states, mask):
+    """The mean of each row's tokens, one row after the other."""
+    rows = (row[is_token == 1] for row, is_token in zip(states.astype(np.float32), mask, strict=True))
+    return np.stack([row.mean(axis=0) if len(row) else np.zeros(H) for row in rows])
+
+
+def test_mean_state():
+    states = np.random.default_rng(3).normal(size=[*MASK.shape, H]).astype(np.float32)
+    expected = numpy_means(states, MASK)
+    call = tf.function(
+        mean_state,
+        input_signature=[tf.TensorSpec([None, None, H]), tf.TensorSpec([None, None], tf.int32)],
+    )
+    for found in (mean_state(states, tf.constant(MASK)), mean_state(states, MASK > 0), call(states, MASK)):
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+        assert not np.any(found.numpy()[3])
+    np.testing.assert_allclose(mean_state(states, None), states.mean(axis=1), atol=1e-6)
+
+
+def test_gradients_of_the_mean_are_finite_without_tokens_and_none_at_padding():
+    states = tf.Variable(np.random.default_rng(3).normal(size=[*MASK.shape, H]).astype(np.float32))
+    with tf.GradientTape() as tape:
+        total = tf.reduce_sum(mean_state(states, MASK))
+    shares = MASK / np.maximum(MASK.sum(axis=1, keepdims=True), 1)
+    gradient = tf.convert_to_tensor(tape.gradient(total, states))
+    np.testing.assert_allclose(gradient, np.repeat(shares[..., np.newaxis], H, axis=2), atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [tf.bfloat16, tf.float16])
+def test_the_mean_of_many_states_is_summed_up_in_float32(dtype):
+    """A sum in bfloat16 stands still at 256, where a further 1 is rounded off; one in float16 overflows."""
+    states = tf.cast(tf.fill([1, 512, 2], 300.0), dtype)
+    found = mean_state(states, np.ones([1, 512], np.int32))
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(tf.cast(found, tf.float32), [[300.0, 300.0]])

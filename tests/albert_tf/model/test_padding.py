@@ -89,10 +89,15 @@ def test_no_dense_layer_sees_padding(encoder, monkeypatch):
 
 MODELS = {
     "classifier": (albert_tf.AlbertClassifier, {"num_labels": 3}),
+    "classifier, mean": (albert_tf.AlbertClassifier, {"num_labels": 3, "pooling": "mean"}),
     "token classifier": (albert_tf.AlbertTokenClassifier, {"num_labels": 3}),
     "span labeler": (albert_tf.AlbertSpanLabeler, {}),
     "answerability": (albert_tf.AlbertSpanLabeler, {"answerability": True, "start_n_top": 2, "end_n_top": 2}),
     "multiple choice": (albert_tf.AlbertMultipleChoice, {"num_choices": len(MASK)}),
+    "multiple choice, mean": (
+        albert_tf.AlbertMultipleChoice,
+        {"num_choices": len(MASK), "pooling": "mean"},
+    ),
     "pretrainer": (albert_tf.AlbertPretrainer, {}),
 }
 
@@ -101,7 +106,7 @@ MODELS = {
 def test_every_network_says_the_same_of_what_is_no_padding(kind):
     make, arguments = MODELS[kind]
     model = perturbed(make(TINY, **arguments))
-    of_choices = kind == "multiple choice"
+    of_choices = kind.startswith("multiple choice")
     mask = MASK[[0, 1, 2, 0, 4]]
     inputs = inputs_of(mask[np.newaxis] if of_choices else mask)
     expected, found = model(inputs), model(skip_padding(inputs))

@@ -1,0 +1,131 @@
+"""A run whose classifier reads the mean of the tokens' states: trained, asked, exported, converted."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import albert_tf
+from albert_tf.checkpoints import checkpoint_steps
+from albert_tf.data.tasks.columns import Columns
+from albert_tf.errors import InputError
+from albert_tf.finetuning.predict import predict
+from albert_tf.finetuning.run import finetune
+from albert_tf.formats.conversion import convert
+from albert_tf.training.strategies import STRATEGIES
+from hub_export.export import export
+from tests.albert_tf.finetuning.runs import RECIPE, ROWS, SENTENCES
+from tests.albert_tf.pretraining.runs import metrics, weights
+
+MEAN = {**RECIPE, "dropout": 0.0, "classifier_dropout": 0.0, "pooling": "mean"}
+POOLER = {"pooler/dense/kernel:0", "pooler/dense/bias:0"}
+
+
+@pytest.fixture(scope="module")
+def mean(asked):
+    """A run of six updates without dropout."""
+    made = asked(recipe=MEAN, loop={"checkpoint_every": 1, "keep": 6})
+    finetune(made)
+    return made.output
+
+
+def scores_by_hand(run, tokenizer, texts):
+    """The probabilities of the labels, each text by itself and unpadded."""
+    model = albert_tf.load(run)
+    weight, bias = (variable.numpy() for variable in model.variables[-2:])
+    logits = []
+    for tokens in tokenizer(tf.constant(texts)).to_list():
+        states = model.encoder({"input_word_ids": tf.constant([[2, *tokens[:30], 3]])})["sequence_output"]
+        logits.append(states.numpy()[0].mean(axis=0) @ weight.T + bias)
+    shares = np.exp(logits)
+    return shares / shares.sum(axis=1, keepdims=True)
+
+
+def test_its_files_say_so(mean):
+    for name in ("task.json", "recipe.json"):
+        assert json.loads((mean / name).read_text())["pooling"] == "mean"
+    assert albert_tf.load(mean).pooling == "mean"
+
+
+def test_all_of_the_network_but_the_pooler_learns(mean):
+    """The pooler, which has no gradient, does not decay either. The rate of the first update is 0."""
+    before, after = weights(mean, 1), weights(mean, 6)
+    same = {name for name in before if np.array_equal(before[name], after[name])}
+    assert same == POOLER
+
+
+def test_another_pooling_does_not_go_on(mean, asked):
+    with pytest.raises(InputError, match="pooling is 'mean' there and 'first' here"):
+        finetune(asked(mean, recipe={**MEAN, "pooling": "first"}))
+    assert checkpoint_steps(mean)[-1] == 6
+
+
+def test_predictions_and_exported_answers_are_those_by_hand(mean, own_table, piece_tokenizer, tmp_path):
+    labels, expected = ["speech", "tale"], scores_by_hand(mean, piece_tokenizer, SENTENCES)
+    assert np.ptp(expected[:, 0]) > 0.01
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in SENTENCES))
+    predict(mean, tmp_path / "in.jsonl", tmp_path / "out.jsonl", columns=Columns("text", None, None))
+    predicted = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [row["prediction"] for row in predicted] == [labels[scores.argmax()] for scores in expected]
+    np.testing.assert_allclose([row["score"] for row in predicted], expected.max(axis=1), atol=1e-5)
+    export(mean, tmp_path / "hub", seq_length=32, check=False)
+    served = tf.saved_model.load(str(tmp_path / "hub/serving/1"))
+    answers = served.signatures["serving_default"](text=tf.constant(SENTENCES))
+    np.testing.assert_allclose(answers["scores"], expected, atol=1e-5)
+    # A head on the exported encoder's states, as the run's.
+    tokens = tf.saved_model.load(str(tmp_path / "hub/preprocessor"))(tf.constant(SENTENCES))
+    states = tf.saved_model.load(str(tmp_path / "hub/encoder"))(tokens)["sequence_output"].numpy()
+    counts = tokens["input_mask"].numpy().sum(axis=1)
+    means = np.stack([rows[:count].mean(axis=0) for rows, count in zip(states, counts, strict=True)])
+    weight, bias = (variable.numpy() for variable in albert_tf.load(mean).variables[-2:])
+    np.testing.assert_allclose(tf.nn.softmax(means @ weight.T + bias), expected, atol=1e-5)
+    assert "the mean of all tokens' states" in (tmp_path / "hub/README.md").read_text()
+
+
+def test_its_encoder_alone_is_converted(mean, tmp_path):
+    for target in ("google", "huggingface"):
+        with pytest.raises(InputError, match="run has pooling='mean', and classifiers elsewhere") as caught:
+            convert("run", target, mean, tmp_path / target)
+        assert "\n" not in str(caught.value)
+        assert not (tmp_path / target).exists()
+    albert_tf.save(albert_tf.load(mean).encoder, tmp_path / "encoder")
+    convert("run", "huggingface", tmp_path / "encoder", tmp_path / "huggingface")
+    convert("huggingface", "run", tmp_path / "huggingface", tmp_path / "again")
+    found, expected = weights(tmp_path / "again"), weights(mean)
+    for name, value in found.items():
+        np.testing.assert_array_equal(value, expected[name], err_msg=name)
+
+
+@pytest.mark.slow
+def test_two_devices_train_as_one_does(mean, asked, two_replicas, monkeypatch, caplog):
+    """In microbatches, and with layers computed again; nobody tells of gradients that are not there."""
+    monkeypatch.setitem(STRATEGIES, "mirrored", lambda tpu: two_replicas)
+    made = asked(recipe=MEAN, strategy="mirrored", accumulate=2, remat=True)
+    finetune(made)
+    assert "radients do not exist" not in caplog.text
+    expected, found = weights(mean, 6), weights(made.output, 6)
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, atol=1e-4, err_msg=name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("changes", [{"precision": "bfloat16"}, {"precision": "float16"}, {"xla": True}])
+def test_precisions_and_xla_come_near(mean, asked, changes):
+    made = asked(recipe=MEAN, **changes)
+    finetune(made)
+    expected, found = (metrics(run)[-1]["eval_loss"] for run in (mean, made.output))
+    assert found == pytest.approx(expected, abs=1e-4 if "xla" in changes else 0.05)
+
+
+def test_choices_are_read_by_it(asked, tmp_path):
+    short = {**MEAN, "steps": 1, "warmup_steps": 0}
+    rows = [
+        {"context": row["text"], "question": "Who?", "options": ["a boat", "a cow"], "label": n % 2}
+        for n, row in enumerate(ROWS)
+    ]
+    file = tmp_path / "choices.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    made = asked(recipe=short, task="multiple_choice", train=file, eval=file, columns=None)
+    finetune(made)
+    assert albert_tf.load(made.output).pooling == "mean"

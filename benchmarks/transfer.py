@@ -30,6 +30,7 @@ from albert_tf.checkpoints import read_config, read_tokenizer, vocabulary_path
 from albert_tf.data.tasks.columns import Columns
 from albert_tf.data.tasks.glue import read_glue_split
 from albert_tf.data.tasks.records import TextRecord
+from albert_tf.features import POOLINGS
 from albert_tf.finetuning.run import finetune
 from albert_tf.finetuning.runs import SUMMARY, best_figures, finetune_runs
 from albert_tf.finetuning.settings import Finetuning
@@ -66,6 +67,7 @@ def main() -> None:
     parser.add_argument("--batch_size", type=int, default=32, help="(32)")
     parser.add_argument("--seq_length", type=int, default=128, help="tokens (128)")
     parser.add_argument("--seeds", type=int, default=3, help="runs of each way (3)")
+    parser.add_argument("--pooling", choices=POOLINGS, default="first", help="what the head reads (first)")
     rates = " ".join(map(str, RATES))
     parser.add_argument(
         "--learning_rates", type=float, nargs="+", default=RATES, help=f"to choose from ({rates})"
@@ -132,6 +134,7 @@ def fine_tuning(flags: argparse.Namespace, way: str, train: Path, is_pair: bool)
                 "steps": flags.steps,
                 "batch_size": flags.batch_size,
                 "seq_length": flags.seq_length,
+                "pooling": flags.pooling,
             },
             loop={"eval_every": 0, "checkpoint_every": 0},  # at the end: no step is chosen
             **weights,

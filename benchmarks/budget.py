@@ -3,11 +3,11 @@
     python benchmarks/budget.py --text reviews.txt --output budget --minutes 15 --ideas before one-layer
 
 Each row is an idea, or several joined by `+`: what it changes of the row `before`, which is what the same
-text was trained with earlier. How many updates the minutes allow is measured first, in a run of its own; the
-learning rate falls to 0 at the end of them. All are evaluated on the same held-out documents with the paper's
-masks (15 %, up to three words) and pairs of 128 tokens. Prints Markdown. The folder holds the runs;
-started again, it goes on where it stopped. `benchmarks/transfer.py --run budget/IDEA-MINUTES-SEED` then says
-what fine-tuning gets from one of them.
+text was trained with earlier. How many updates the minutes allow is what `pretrain --budget` times first; the
+learning rate falls to 0 at the end of them. The row `one-machine` is the recipe of that name. All are
+evaluated on the same held-out documents with the paper's masks (15 %, up to three words) and pairs of 128
+tokens. Prints Markdown. The folder holds the runs; started again, it goes on where it stopped.
+`benchmarks/transfer.py --run budget/IDEA-MINUTES-SEED` then says what fine-tuning gets from one of them.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ import learning
 
 from albert_tf import AlbertConfig
 from albert_tf.pretraining.evaluation import evaluate_run
+from albert_tf.pretraining.settings import read_recipe
 
-CALIBRATION = 60  # updates, whose speed decides how many the minutes allow
 MASKS = {"seq_length": 128, "masked_lm_prob": 0.15, "max_ngram": 3}  # all are asked the same
 
 
@@ -45,7 +45,6 @@ BEFORE = Idea(
         "learning_rate": 1e-3,
         "batch_size": 64,
         "seq_length": 128,
-        "warmup_share": 0.1,
     },
     network={
         "num_hidden_layers": 4,
@@ -75,12 +74,15 @@ IDEAS = {
     "lamb": Idea({"optimizer": "lamb", "learning_rate": 5e-3}, source="You et al. 2020"),
     "beta-98": Idea({"beta_2": 0.98}, source="Liu et al. 2019"),
     "clip-half": Idea({"clip_norm": 0.5}, source="Geiping and Goldstein 2023"),
-    "warm-up-half": Idea({"warmup_share": 0.5}, source="Geiping and Goldstein 2023"),
     "initializer-0.02": Idea(network={"initializer_range": 0.02}),
     "no-sentences": Idea({"sentence_objective": "none"}, source="Liu et al. 2019"),
     "wide": Idea(network={"hidden_size": 256, "num_attention_heads": 8, "intermediate_size": 1024}),
     "bfloat16": Idea({"precision": "bfloat16"}),
+    "counts": Idea(
+        {"word_embeddings": "cooccurrence"}, source="Levy and Goldberg 2014: embeddings are factors of counts"
+    ),
 }
+RECIPE = "one-machine"
 
 
 def main() -> None:
@@ -89,7 +91,8 @@ def main() -> None:
     parser.add_argument("--text", nargs="+", required=True, help="text files, a sentence a line")
     parser.add_argument("--output", type=Path, required=True, help="folder to write")
     parser.add_argument("--minutes", type=float, default=15, help="of training (15)")
-    parser.add_argument("--ideas", nargs="+", default=list(IDEAS), help=f"of {', '.join(IDEAS)} (all)")
+    names = [*IDEAS, RECIPE]
+    parser.add_argument("--ideas", nargs="+", default=names, help=f"of {', '.join(names)} (all)")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="(0)")
     parser.add_argument("--vocab_size", type=int, default=8000, help="pieces (8000)")
     flags = parser.parse_args()
@@ -106,9 +109,11 @@ def main() -> None:
 
 def joined(title: str) -> Idea:
     """The idea of a title; where several are joined by `+`, later ones have the last word."""
+    if title == RECIPE:
+        return Idea({"recipe": "one_machine"})
     unknown = [name for name in title.split("+") if name not in IDEAS]
     if unknown:
-        raise SystemExit(f"{', '.join(unknown)}: none of {', '.join(IDEAS)}")
+        raise SystemExit(f"{', '.join(unknown)}: none of {', '.join([*IDEAS, RECIPE])}")
     parts = [BEFORE, *(IDEAS[name] for name in title.split("+"))]
     return Idea(
         {name: value for part in parts for name, value in part.flags.items()},
@@ -119,24 +124,19 @@ def joined(title: str) -> Idea:
 
 def trained(run: Path, idea: Idea, minutes: float, seed: int, prepared: Path, vocabulary: Path) -> list[str]:
     """Trains for the minutes, and evaluates; the cells of the row."""
-    flags = dict(idea.flags)
-    warmup_share = flags.pop("warmup_share")
-
-    def pretrain(output: Path, steps: int, log_every: int) -> None:
-        length = {"steps": steps, "warmup_steps": int(warmup_share * steps), "log_every": log_every}
-        changes = {**flags, **length, "seed": seed, "eval_every": 0, "checkpoint_every": 0}
-        learning.pretrain(output, prepared, vocabulary, config=AlbertConfig(**idea.network), **changes)
-
-    calibration = run.with_name(f"{run.name}-calibration")
-    pretrain(calibration, CALIBRATION, CALIBRATION // 6)
-    rate = examples_per_second(calibration)
-    steps = int(minutes * 60 * rate / flags["batch_size"])
-    pretrain(run, steps, max(1, steps // 20))
+    config = {}
+    if idea.network:
+        config = {"config": run.with_name(f"{run.name}.json")}
+        config["config"].write_text(AlbertConfig(**idea.network).to_json_string(), encoding="utf-8")
+    places = {"train": prepared, "vocabulary": vocabulary, "output": run}
+    intervals = {"log_every": 200, "eval_every": 0, "checkpoint_every": 0}
+    flags = {**config, **places, **idea.flags, **intervals, "budget": f"{minutes:g}m", "seed": seed}
+    learning.command("pretrain", *(word for name, value in flags.items() for word in (f"--{name}", value)))
     figures = evaluate_run(run, [str(prepared)], **MASKS)
     below = figures["eval_mlm_unigram_entropy"] - figures["eval_mlm_loss"]
     order = figures.get("eval_sop_accuracy")
     return [
-        f"{steps:,}",
+        f"{read_recipe(run).steps:,}",
         f"{examples_per_second(run):.0f}",
         f"{below:.3f}",
         f"{figures['eval_mlm_accuracy']:.3f}",

@@ -169,7 +169,7 @@ def test_a_run_begins_so(settings, tiny_tokenizer):
     assert not seen[[0, 2, 3, 4]].any() and seen.mean() > 0.8
     np.testing.assert_array_equal(table[~seen], random[EMBEDDINGS][~seen])
     assert np.std(table[seen]) == pytest.approx(CONFIG.initializer_range, rel=1e-5)
-    pairs = counted_by_hand(documents, TINY.vocab_size, 10)
+    pairs = counted_by_hand(documents, TINY.vocab_size, 5)
     vectors = word_vectors(positive_pmi(sparse.csr_matrix(pairs)), TINY.embedding_size)
     np.testing.assert_allclose(table[seen], vectors[seen] / np.std(vectors[seen]) * 0.02, atol=1e-4)
 

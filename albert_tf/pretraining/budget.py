@@ -56,8 +56,10 @@ _SMALL = AlbertConfig(
 ONE_MACHINE = (
     Size(
         least_updates=1,
-        config=_SMALL.replace(max_position_embeddings=64),
-        recipe=RECIPES["one_machine"].replace(stages=(), seq_length=64),
+        config=_SMALL,
+        recipe=RECIPES["one_machine"].replace(
+            stages=(Stage(until=0.75, seq_length=64, batch_size=32), Stage())
+        ),
     ),
     Size(least_updates=10_000, config=_SMALL.replace(num_hidden_layers=2), recipe=RECIPES["one_machine"]),
 )

@@ -174,6 +174,7 @@ def test_a_run_begins_so(settings, tiny_tokenizer):
     np.testing.assert_allclose(table[seen], vectors[seen] / np.std(vectors[seen]) * 0.02, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_it_does_so_however_it_is_trained(expected, settings, tiny_corpus, tiny_vocabulary, tmp_path):
     """Once more, on prepared text, in stages, in half precision."""
     prepare(tiny_corpus, tmp_path / "prepared", tiny_vocabulary, shards=1)
@@ -188,6 +189,7 @@ def test_it_does_so_however_it_is_trained(expected, settings, tiny_corpus, tiny_
             np.testing.assert_array_equal(value, expected[name], err_msg=name)
 
 
+@pytest.mark.slow
 def test_replicas_begin_alike(expected, settings, two_replicas):
     with two_replicas.scope():
         found, _ = begun(settings(recipe=COUNTED))
@@ -213,6 +215,7 @@ def test_no_more_is_counted_than_serves(settings, monkeypatch):
     assert begun(settings(recipe=COUNTED))[1][0].endswith("of 1,234 pieces")
 
 
+@pytest.mark.slow
 def test_a_resumed_run_goes_on_where_it_stopped_and_counts_nothing(settings, run, monkeypatch):
     """And has learned more than one that begins at random."""
     whole, stopped = settings(recipe=COUNTED), settings(recipe=COUNTED)

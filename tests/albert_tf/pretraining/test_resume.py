@@ -190,6 +190,7 @@ def run_without_iterator(settings):
     return made.output
 
 
+@pytest.mark.slow
 def test_where_a_checkpoint_has_no_iterator_batches_are_drawn_anew(
     run_without_iterator, settings, seeds, tmp_path
 ):

@@ -100,7 +100,7 @@ def test_nothing_is_written_where_there_is_nothing_to_learn_from(settings, tmp_p
 @pytest.mark.parametrize(
     ("text", "held_out"),
     [
-        (CORPUS, r"1 of 8 documents, 1[0-9]\.\d% of the text"),
+        pytest.param(CORPUS, r"1 of 8 documents, 1[0-9]\.\d% of the text", marks=pytest.mark.slow),
         ("Two sentences are all there is.\nThe second one is held out.\n", "the last 1% of each document"),
     ],
 )
@@ -167,6 +167,7 @@ def test_a_deeper_network_starts_from_a_run(run, settings):
         settings(extend_positions=True)
 
 
+@pytest.mark.slow
 def test_two_devices_train_as_one_does(settings, two_replicas, monkeypatch):
     plain = CONFIG.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     alone = settings(config=plain)

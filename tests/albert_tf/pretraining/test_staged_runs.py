@@ -144,6 +144,7 @@ def test_a_killed_run_goes_on_as_one_that_was_not(staged, settings, tmp_path, st
     assert_same_run(copy, staged)
 
 
+@pytest.mark.slow
 def test_sigterm_between_the_stages(staged, settings, tmp_path, monkeypatch):
     """In the evaluation that ends the first; from the first stage on, and to the end of the second."""
     copy, lines = stopped_at(staged, 1, tmp_path / "run"), []

@@ -28,6 +28,7 @@ def test_the_best_checkpoint_stays(settings, monkeypatch):
     assert checkpoint_steps(made.output) == [2, 4, 5]
 
 
+@pytest.mark.slow
 def test_an_evaluation_that_does_not_fit_loses_no_update(run, settings, monkeypatch):
     """Nor its line: the same command makes up for it, and ends as a run that had memory for it."""
     made = settings(eval_every=4, checkpoint_every=0)

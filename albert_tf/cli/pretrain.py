@@ -51,7 +51,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--budget",
         metavar="TIME",
-        help="time for the run, such as 60m or 24h: it decides --steps, by updates that are timed first",
+        help="time to train, such as 60m or 24h: it decides --steps, by updates that are timed first",
     )
     field_flags(parser, PretrainingRecipe, default="the recipe's")
     parser.add_argument("--seed", type=int, default=0, help="of everything random (0)")
@@ -106,7 +106,9 @@ def _sizes(flags: argparse.Namespace, changes: Mapping[str, Any]) -> tuple[Size,
 
     if flags.config is None:
         if flags.recipe != "one_machine":
-            raise InputError("--config is missing: name a preset or a file, or --recipe one_machine")
+            raise InputError(
+                "--config is missing: name a preset or a file, or --recipe one_machine, as the run was begun"
+            )
         return tuple(dataclasses.replace(size, recipe=size.recipe.replace(**changes)) for size in ONE_MACHINE)
     name = flags.recipe or (flags.config if flags.config in RECIPES else DEFAULT_RECIPE)
     recipe = RECIPES[name].replace(**changes)

@@ -23,6 +23,7 @@ TRAINING_SHARE = 0.95
 # Where a recipe's warm-up is longer than that share of the updates, it is cut to it.
 WARMUP_SHARE = 0.1
 
+_LONGEST = 10 * 365 * 86400  # seconds
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -41,6 +42,12 @@ class Budget:
 
     seconds: float
     sizes: tuple[Size, ...]
+
+    def __post_init__(self) -> None:
+        if not 0 < self.seconds <= _LONGEST:
+            raise InputError(f"a budget of {self.seconds:g} s is not a time above 0 and of at most ten years")
+        if not self.sizes:
+            raise InputError("a budget needs sizes, of which one at least is to be trained")
 
 
 _SMALL = AlbertConfig(
@@ -71,7 +78,7 @@ def seconds_from(text: str) -> float:
     Raises:
       ValueError: it is not one.
     """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", text)
+    match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smhd])", text)
     if not match or not float(match[1]):
         raise InputError(f"budget={text!r} is not a time: write 90s, 60m, 24h or 2d")
     return float(match[1]) * _SECONDS[match[2]]
@@ -86,18 +93,21 @@ def fitted(budget: Budget, seconds_per_update: Callable[[Size], Sequence[float]]
     Raises:
       ValueError: there is not time for one update of each stage.
     """
-    chosen = None
+    chosen: Size | None = None
     for size in budget.sizes:
+        if chosen and chosen.recipe.steps < size.least_updates:  # a larger network would get fewer yet
+            break
         seconds = _mean_seconds(size.recipe.stages, seconds_per_update(size))
         steps = int(TRAINING_SHARE * budget.seconds / seconds)
         if chosen and steps < size.least_updates:
             break
-        if steps < max(1, len(size.recipe.stages)):
+        try:
+            chosen = with_steps(size, steps)
+        except InputError as error:  # not an update for each stage
             raise InputError(
                 f"a budget of {budget.seconds:g} s is too short: an update takes {seconds:.2g} s here"
-            )
-        chosen = with_steps(size, steps)
-    assert chosen is not None  # a budget has sizes
+            ) from error
+    assert chosen is not None
     return chosen
 
 

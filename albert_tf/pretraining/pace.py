@@ -12,7 +12,7 @@ from albert_tf.training.engine import Job
 from albert_tf.training.execution import Execution
 from albert_tf.training.updates import replica_update, training_steps
 
-FIRST_UPDATES = 3  # which trace, and fill the input pipeline
+FIRST_UPDATES = 2  # which trace, and fill the input pipeline
 UPDATES = 20
 SECONDS = 10  # after so many, fewer updates have to do
 

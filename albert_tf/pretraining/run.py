@@ -83,9 +83,12 @@ def _size(
 
     def pace(size: Size) -> list[float]:
         recipe = size.recipe.replace(word_embeddings="random")  # nothing need be counted for this
-        tried = dataclasses.replace(settings, config=size.config, recipe=recipe, init_from=None)
+        tried = dataclasses.replace(
+            settings, config=size.config, recipe=recipe, init_from=None, extend_positions=False
+        )
         return seconds_per_update(_sized_job(tried, strategy, report), settings.execution)
 
+    report("updates are timed first, which takes about a minute")
     size = fitted(budget, pace)
     report(
         f"{budget.seconds:g} s are time for {size.recipe.steps:,} updates of a network "

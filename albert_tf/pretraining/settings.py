@@ -76,7 +76,7 @@ class Pretraining:
         if self.recipe.word_embeddings == "cooccurrence" and self.init_from is not None:
             raise InputError(
                 f"word_embeddings='cooccurrence' and init_from={os.fspath(self.init_from)!r} both say where "
-                "word embeddings come from: leave one of them out"
+                "word embeddings come from: leave one of them out, such as by word_embeddings=random"
             )
 
     @property

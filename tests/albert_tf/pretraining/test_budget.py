@@ -36,7 +36,9 @@ def test_a_time_in_words(text, seconds):
     assert seconds_from(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["60", "m", "", "-5m", "0m", "1h30m", "1e3s", "60 m", "nan"])
+@pytest.mark.parametrize(
+    "text", ["60", "m", "٣m", "9" * 400 + "d", "", "-5m", "0m", "1h30m", "1e3s", "60 m", "nan"]
+)
 def test_what_is_not_a_time_is_named(text):
     with pytest.raises(InputError, match=r"is not a time: write 90s, 60m"):
         seconds_from(text)
@@ -59,17 +61,25 @@ def test_the_largest_network_that_gets_its_updates(seconds, layers):
 
 def test_a_larger_network_is_not_timed_where_a_smaller_one_is_too_slow():
     timed = []
-    sizes = (SMALL, LARGE, LARGE)
-    fitted(
-        Budget(seconds=10, sizes=sizes),
-        lambda size: timed.append(size) or [1.0] * len(size.recipe.resolved_stages),
-    )
-    assert timed == [SMALL, LARGE]
+    budget = Budget(seconds=10, sizes=(SMALL, LARGE))
+    assert fitted(budget, lambda size: timed.append(size) or [1.0]).recipe.steps == 9
+    assert timed == [SMALL]
+
+
+@pytest.mark.parametrize("seconds", [0, -5, float("nan"), float("inf"), 1e12])
+def test_a_budget_that_is_not_a_time_is_refused(seconds):
+    with pytest.raises(InputError, match="is not a time above 0"):
+        Budget(seconds=seconds, sizes=(SMALL,))
+
+
+def test_a_budget_without_a_size_is_refused():
+    with pytest.raises(InputError, match="a budget needs sizes"):
+        Budget(seconds=60, sizes=())
 
 
 def test_a_budget_for_less_than_an_update_a_stage_is_refused():
-    with pytest.raises(InputError, match="a budget of 2 s is too short: an update takes 1 s here"):
-        fitted(Budget(seconds=2, sizes=(LARGE,)), lambda size: [1.0, 1.0])
+    with pytest.raises(InputError, match="a budget of 3 s is too short: an update takes 1 s here"):
+        fitted(Budget(seconds=3, sizes=(LARGE,)), lambda size: [1.0, 1.0])
 
 
 def test_a_long_warm_up_is_cut_to_a_tenth():
@@ -100,7 +110,7 @@ def budgeted(settings, monkeypatch):
 def test_a_run_with_a_budget_resumes_as_it_was_begun(budgeted, settings, monkeypatch):
     lines = []
     pretrain(budgeted, lines.append)
-    assert lines[0] == f"5 s are time for 4 updates of a network {CONFIG.hidden_size} wide and 1 deep"
+    assert lines[1] == f"5 s are time for 4 updates of a network {CONFIG.hidden_size} wide and 1 deep"
     assert (read_recipe(budgeted.output).steps, checkpoint_steps(budgeted.output)[-1]) == (4, 4)
 
     def never(job, execution):

@@ -8,6 +8,9 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
+import albert_tf
+from tests.tiny import TINY
+
 GOLDEN = Path(__file__).parent / "golden"
 
 
@@ -103,3 +106,12 @@ def data_service():
     yield dispatcher.target
     for worker in workers:
         worker.stop()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _eager_layers():
+    """Undoes what a test that builds layers in a tf.Graph leaves: Keras makes their classes those of TF 1.
+
+    Layers that other tests share would fail then; one built eagerly makes the classes back.
+    """
+    albert_tf.AlbertPretrainer(TINY)

@@ -12,6 +12,7 @@ import albert_tf
 from tests.tiny import TINY
 
 GOLDEN = Path(__file__).parent / "golden"
+SEED = 1
 
 
 def pytest_configure() -> None:
@@ -25,9 +26,15 @@ def pytest_configure() -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup() -> None:
-    """Each test, and each fixture that is first made for it, draws the same random weights in every run."""
-    keras.utils.set_random_seed(1)
+def pytest_fixture_setup() -> None:
+    """Each fixture draws the same random weights, whichever test of which process asks for it first."""
+    keras.utils.set_random_seed(SEED)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call() -> None:
+    """And so does each test, whichever fixtures were made for it."""
+    keras.utils.set_random_seed(SEED)
 
 
 @pytest.fixture(scope="session")

@@ -6,11 +6,9 @@ import statistics
 import time
 
 import tensorflow as tf
-import tf_keras as keras
 
-from albert_tf.training.engine import Job
+from albert_tf.training.engine import Job, built_optimizer, stretch_steps
 from albert_tf.training.execution import Execution
-from albert_tf.training.updates import replica_update, training_steps
 
 FIRST_UPDATES = 2  # which trace, and fill the input pipeline
 UPDATES = 20
@@ -26,24 +24,13 @@ def seconds_per_update(job: Job, execution: Execution) -> list[float]:
     Returns:
       Seconds, a figure a stretch.
     """
-    model, optimizer = job.model(False), job.optimizer()
-    if execution.precision == "float16":
-        optimizer = keras.mixed_precision.LossScaleOptimizer(optimizer)
-    optimizer.build(model.trainable_variables)
+    model = job.model(False)
+    optimizer = built_optimizer(job, model, execution)
     step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
     figures = []
     for stretch in job.stretches:
         feed = stretch.feed(job.seed)
-        update = replica_update(
-            model,
-            optimizer,
-            job.objective,
-            replicas_per_batch=feed.replicas_per_batch,
-            accumulate=execution.accumulate,
-            xla=execution.xla,
-            arguments=stretch.arguments,
-        )
-        train_steps = training_steps(update, job.objective.names, step, seed=job.seed)
+        train_steps = stretch_steps(job, stretch, feed, model, optimizer, step, execution)
         iterator = iter(feed.dataset)
         train_steps(iterator, tf.constant(FIRST_UPDATES))
         seconds: list[float] = []

@@ -41,7 +41,7 @@ from albert_tf.training.strategies import (
     make_strategy,
     over_hosts,
 )
-from albert_tf.training.updates import Batch, replica_update, training_steps
+from albert_tf.training.updates import Batch, Totals, replica_update, training_steps
 
 Evaluate = Callable[[], Mapping[str, float]]
 
@@ -172,10 +172,8 @@ def _train(run: Path, job: Job, execution: Execution, report: Callable[[str], No
             stretch.feed(job.seed)
         draw(0, 0)
     keras.utils.set_random_seed(job.seed)
-    model, optimizer = job.model(going_on), job.optimizer()
-    if execution.precision == "float16":  # whose smallest gradients would be 0 without a scale
-        optimizer = keras.mixed_precision.LossScaleOptimizer(optimizer)
-    optimizer.build(model.trainable_variables)
+    model = job.model(going_on)
+    optimizer = built_optimizer(job, model, execution)
     step, drawn_at = (
         tf.Variable(0, dtype=tf.int64, trainable=False, name=name) for name in ("step", "drawn_at")
     )
@@ -222,19 +220,12 @@ def _train_stretches(
         if hosts.is_chief and stretch.note and start < stretch.end:
             report(stretch.note)
         feed, iterator = batches
-        update = replica_update(
-            state.model,
-            state.optimizer,
-            job.objective,
-            replicas_per_batch=feed.replicas_per_batch,
-            accumulate=execution.accumulate,
-            xla=execution.xla,
-            arguments=stretch.arguments,
-        )
         work = Work(
             steps=stretch.end,
             last_step=job.steps,
-            train_steps=training_steps(update, job.objective.names, state.step, seed=job.seed),
+            train_steps=stretch_steps(
+                job, stretch, feed, state.model, state.optimizer, state.step, execution
+            ),
             evaluate=stretch.evaluation(state.model),
             figures=job.figures,
             examples_per_step=stretch.batch_size,
@@ -246,6 +237,37 @@ def _train_stretches(
             any_host=lambda flag: any(every_host(float(flag))),
         )
         train(run, state, iterator, job.loop, work)
+
+
+def built_optimizer(job: Job, model: keras.Model, execution: Execution) -> keras.optimizers.Optimizer:
+    """The optimizer of a model, with its variables."""
+    optimizer = job.optimizer()
+    if execution.precision == "float16":  # whose smallest gradients would be 0 without a scale
+        optimizer = keras.mixed_precision.LossScaleOptimizer(optimizer)
+    optimizer.build(model.trainable_variables)
+    return optimizer
+
+
+def stretch_steps(
+    job: Job,
+    stretch: Stretch,
+    feed: Feed,
+    model: keras.Model,
+    optimizer: keras.optimizers.Optimizer,
+    step: tf.Variable,
+    execution: Execution,
+) -> Callable[[Iterator[Batch], tf.Tensor], Totals]:
+    """The function that trains in a stretch, as `training_steps` makes it."""
+    update = replica_update(
+        model,
+        optimizer,
+        job.objective,
+        replicas_per_batch=feed.replicas_per_batch,
+        accumulate=execution.accumulate,
+        xla=execution.xla,
+        arguments=stretch.arguments,
+    )
+    return training_steps(update, job.objective.names, step, seed=job.seed)
 
 
 def _next_batches(

@@ -30,7 +30,7 @@ with quiet_start():
     import tensorflow_hub as hub
 
     import hub_export.__main__
-    from albert_tf import AlbertConfig, cli
+    from albert_tf import cli
     from albert_tf.errors import InputError
     from albert_tf.text import Vocabulary
     from albert_tf.text.raw.checks import check_text_files
@@ -39,16 +39,7 @@ OUTPUT = Path("demo-output")
 VOCAB_SIZE = 2000
 SEQ_LENGTH = 128
 
-# A small network: two layers that share their parameters, E = H, trained as one machine does best.
-CONFIG = AlbertConfig(
-    embedding_size=128,
-    hidden_size=128,
-    num_hidden_layers=2,
-    num_attention_heads=4,
-    intermediate_size=512,
-    max_position_embeddings=SEQ_LENGTH,
-    initializer_range=0.06,
-)
+# The recipe's network is small: two layers of 128 that share their parameters.
 STEPS = 2000
 
 # What the masked language model must know beyond how frequent each piece is, in nats. The held-out text is
@@ -168,10 +159,8 @@ def _hash(document: list[str]) -> str:
 def learn(train: Path, held_out: Path, vocabulary: Path, run: Path) -> dict[str, float]:
     """Trains vocabulary and model; returns the figures of the evaluation on the held-out documents."""
     command("vocab", "--input", train, "--vocab_size", VOCAB_SIZE, "--output", vocabulary)
-    config = OUTPUT / "config.json"
-    config.write_text(CONFIG.to_json_string(), encoding="utf-8")
-    files = ["--config", config, "--train", train, "--eval", held_out, "--vocabulary", vocabulary]
-    recipe = ["--recipe", "one_machine", "--steps", STEPS, "--seq_length", SEQ_LENGTH]
+    files = ["--train", train, "--eval", held_out, "--vocabulary", vocabulary]
+    recipe = ["--recipe", "one_machine", "--steps", STEPS]
     intervals = ["--log_every", 200, "--eval_every", 1000, "--checkpoint_every", 1000]
     command("pretrain", *files, *recipe, *intervals, "--output", run)
     with contextlib.redirect_stdout(io.StringIO()) as printed:

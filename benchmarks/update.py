@@ -1,8 +1,8 @@
-"""What ways to run an update cost in time and memory: gradient checkpointing, microbatches, two devices.
+"""What ways to run an update cost: compiled elementwise operations, recomputation, microbatches, two devices.
 
     python benchmarks/update.py
 
-Trains a network of 24 layers for a few updates on random tokens, forward, backward and LAMB, in fresh
+Trains a network for a few updates on random tokens, forward, backward and LAMB, in fresh
 processes that take turns, one for each way. Prints a row each as Markdown, with the ratios to the plain
 update: of the peaks of resident memory above what is resident once model and optimizer are built, and of the
 medians of the seconds an update takes. The first update, which traces and compiles, is not timed. The losses
@@ -29,6 +29,7 @@ PREDICTIONS = 20
 PLAIN = "plain"
 WAYS: dict[str, dict[str, int]] = {
     PLAIN: {},
+    "fused": {"fused": 1},
     "remat": {"remat": 1},
     "accumulate": {"accumulate": 4},
     "devices": {"devices": 2},
@@ -48,6 +49,7 @@ def main() -> None:
     parser.add_argument("--sharing", default="all", help="(all)")
     parser.add_argument("--updates", type=int, default=3, help="timed in each process (3)")
     parser.add_argument("--rounds", type=int, default=2, help="processes of each way (2)")
+    parser.add_argument("--precision", choices=["float32", "bfloat16"], default="float32", help="(float32)")
     parser.add_argument("--xla", action="store_true", help="XLA compiles forward and backward")
     parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -91,13 +93,14 @@ def peak(runs: list[dict]) -> float:
 
 
 def train(
-    options: argparse.Namespace, remat: int = 0, accumulate: int = 1, devices: int = 1
+    options: argparse.Namespace, fused: int = 0, remat: int = 0, accumulate: int = 1, devices: int = 1
 ) -> dict[str, float | list[float]]:
     """Updates of a new model: the `peak` above start-up in bytes, `seconds` of each, the last `loss`."""
     import tensorflow as tf
     import tf_keras as keras
 
     import albert_tf
+    from albert_tf.choices import POLICIES
     from albert_tf.optimization import create_optimizer
     from albert_tf.pretraining.objective import pretraining_objective
     from albert_tf.training.updates import replica_update, training_steps
@@ -117,7 +120,8 @@ def train(
         random_batch(options.batch_size, options.seq_length, config.vocab_size)
     ).repeat()
     with strategy.scope():
-        model = albert_tf.AlbertPretrainer(config, remat=bool(remat))
+        policy = POLICIES[options.precision]
+        model = albert_tf.AlbertPretrainer(config, remat=bool(remat), fused=bool(fused), dtype=policy)
         optimizer = create_optimizer("lamb", init_lr=1e-4, num_train_steps=100, num_warmup_steps=10)
         optimizer.build(model.trainable_variables)
         update = replica_update(model, optimizer, objective, accumulate=accumulate, xla=options.xla)

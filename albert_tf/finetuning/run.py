@@ -39,7 +39,7 @@ from albert_tf.origins import Start, opened, start_of_run
 from albert_tf.records import flat
 from albert_tf.text import PieceTokenizer, Vocabulary
 from albert_tf.tokenizer_settings import resolved_settings
-from albert_tf.training.engine import Evaluate, Job, Stretch, train_run
+from albert_tf.training.engine import Evaluate, Job, Stretch, model_options, train_run
 from albert_tf.training.metrics import term_metrics
 from albert_tf.training.resume import check_same_settings
 from albert_tf.training.strategies import Feed, feed
@@ -199,8 +199,7 @@ def _model(
     going_on: bool,
 ) -> keras.Model:
     """The model with its first weights; of a new run the facts of its data are told, too."""
-    execution = settings.execution
-    build = functools.partial(build_model, config, entries, dtype=execution.policy, remat=execution.remat)
+    build = functools.partial(build_model, config, entries, **model_options(settings.execution))
     if going_on:
         model = build()
     else:

@@ -11,17 +11,8 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.model.layer import (
-    ACTIVATIONS,
-    Dense,
-    Layer,
-    LayerNorm,
-    Pair,
-    attention,
-    dense,
-    dropout,
-    layer_norm,
-)
+from albert_tf.model.fused import Elementwise
+from albert_tf.model.layer import Dense, Layer, LayerNorm, Pair, attention, dense, dropout
 from albert_tf.model.padding import Tokens
 
 
@@ -75,6 +66,7 @@ class AttentionBlock(Layer):
         x: tf.Tensor,
         parameters: AttentionParameters,
         bias: tf.Tensor,
+        elementwise: Elementwise,
         seeds: tuple | None = None,
         tokens: Tokens | None = None,
     ) -> tf.Tensor:
@@ -84,6 +76,7 @@ class AttentionBlock(Layer):
           x: [B·S, H].
           parameters: what `parameters` returned in this call of the model.
           bias: [B, 1, 1, S], as `attention_bias` makes it.
+          elementwise: the network's LayerNorm.
           seeds: two int32 [2], of the probabilities' dropout and of the output's; None drops nothing.
           tokens: of which x are the hidden states, [T, H] then; None: of all positions.
         Returns:
@@ -105,7 +98,7 @@ class AttentionBlock(Layer):
             context = tokens.pick(context)
         output = dense(context, *parameters.output)
         output = dropout(output, config.hidden_dropout_prob, output_seed)
-        return layer_norm(output + x, *parameters.layer_norm, config.layer_norm_eps)
+        return elementwise.layer_norm(output + x, *parameters.layer_norm)
 
 
 class FeedForwardBlock(Layer):
@@ -119,7 +112,6 @@ class FeedForwardBlock(Layer):
     def __init__(self, scope: str, config: AlbertConfig, **kwargs: Any):
         super().__init__(**kwargs)
         self.config = config
-        self.activation = ACTIVATIONS[config.hidden_act]
         width, inner = config.hidden_size, config.intermediate_size
         self.intermediate = Dense(f"{scope}/ffn_1/intermediate/dense", width, inner, config)
         self.output_dense = Dense(f"{scope}/ffn_1/intermediate/output/dense", inner, width, config)
@@ -132,17 +124,22 @@ class FeedForwardBlock(Layer):
         )
 
     def call(
-        self, x: tf.Tensor, parameters: FeedForwardParameters, seed: tf.Tensor | None = None
+        self,
+        x: tf.Tensor,
+        parameters: FeedForwardParameters,
+        elementwise: Elementwise,
+        seed: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """Hidden states before the block to those behind it.
 
         Args:
           x: [B·S, H].
           parameters: what `parameters` returned in this call of the model.
+          elementwise: the network's activation and LayerNorm.
           seed: int32 [2] of the output's dropout; None drops nothing.
         Returns:
           [B·S, H].
         """
-        inner = self.activation(dense(x, *parameters.intermediate))  # [B·S, I]
+        inner = elementwise.activation(dense(x, *parameters.intermediate))  # [B·S, I]
         output = dropout(dense(inner, *parameters.output), self.config.hidden_dropout_prob, seed)  # [B·S, H]
-        return layer_norm(output + x, *parameters.layer_norm, self.config.layer_norm_eps)
+        return elementwise.layer_norm(output + x, *parameters.layer_norm)

@@ -19,6 +19,7 @@ from albert_tf.model.blocks import (
     FeedForwardParameters,
 )
 from albert_tf.model.embeddings import Embeddings
+from albert_tf.model.fused import Elementwise, elementwise
 from albert_tf.model.layer import Dense, attention_bias
 from albert_tf.model.memory import check_memory
 from albert_tf.model.padding import Tokens
@@ -39,6 +40,8 @@ class AlbertEncoder(keras.Model):
       remat: gradient checkpointing: training computes each layer again in the backward pass and keeps the
         activations of one layer, not of all, for the time of a second forward pass. The gradients are the
         same, but have no derivatives of their own.
+      fused: training compiles each activation and LayerNorm of the layers with XLA, as one loop that keeps
+        its input alone, which is quicker on CPUs. For sequences of few lengths: it compiles once for each.
       **kwargs: of keras.Model, such as `name` and `dtype`.
 
     Raises:
@@ -49,11 +52,12 @@ class AlbertEncoder(keras.Model):
     TensorShape([1, 3, 24])
     """
 
-    def __init__(self, config: AlbertConfig, remat: bool = False, **kwargs: Any):
+    def __init__(self, config: AlbertConfig, remat: bool = False, fused: bool = False, **kwargs: Any):
         check_memory(config)
         super().__init__(autocast=False, **kwargs)
         self.config = config
         self.remat = remat
+        self.fused = fused
         plan = sharing_plan(config)
         self.embeddings = Embeddings(config, name="embeddings", dtype=self.dtype_policy)
         self.projection = (
@@ -112,9 +116,7 @@ class AlbertEncoder(keras.Model):
         if self.projection is not None:
             x = self.projection(x)  # [B·S, H]
         bias = attention_bias(mask, x.dtype)  # [B, 1, 1, S]
-        states = self._hidden_states(
-            plan, x, bias, tokens, seeds and seeds[1:], self.remat and bool(training)
-        )
+        states = self._hidden_states(plan, x, bias, tokens, seeds and seeds[1:], bool(training))
         if tokens is not None:
             states = [tokens.padded(x) for x in states]  # [B·S, H] each
         encoder_outputs = [tf.reshape(x, shape) for x in states]  # [B, S, H] each
@@ -133,18 +135,21 @@ class AlbertEncoder(keras.Model):
         bias: tf.Tensor,
         tokens: Tokens | None,
         seeds: list[tf.Tensor] | None,
-        recompute: bool,
+        training: bool,
     ) -> list[tf.Tensor]:
         """The hidden states [B·S, H] behind each pair of the plan, from those before the first."""
         attention = {key: block.parameters() for key, block in self.attention_blocks.items()}
         feed_forward = {key: block.parameters() for key, block in self.feed_forward_blocks.items()}
+        functions = elementwise(
+            self.config.hidden_act, self.config.layer_norm_eps, is_fused=self.fused and training
+        )
         states = []
         for index, pair in enumerate(plan):
-            layer = functools.partial(self._layer, pair, bias, tokens)
+            layer = functools.partial(self._layer, pair, bias, functions, tokens)
             drops = tuple(seeds[3 * index : 3 * index + 3]) if seeds else ()
             first, second = map(_key, pair)
             parameters = attention[first], feed_forward[second]
-            if recompute:
+            if self.remat and training:
                 x, (attention[first], feed_forward[second]) = recomputed(layer, x, drops, parameters)
             else:
                 x = layer(x, drops, parameters)
@@ -155,6 +160,7 @@ class AlbertEncoder(keras.Model):
         self,
         pair: BlockPair,
         bias: tf.Tensor,
+        functions: Elementwise,
         tokens: Tokens | None,
         x: tf.Tensor,
         seeds: tuple[tf.Tensor, ...],
@@ -163,8 +169,12 @@ class AlbertEncoder(keras.Model):
         """One pair of the plan on hidden states [B·S, H]; three seeds turn dropout on, none off."""
         probabilities, output, inner = seeds or (None, None, None)
         attention, feed_forward = parameters
-        x = self.attention_blocks[_key(pair.attention)](x, attention, bias, (probabilities, output), tokens)
-        return self.feed_forward_blocks[_key(pair.feed_forward)](x, feed_forward, inner)
+        attend, feed = (
+            self.attention_blocks[_key(pair.attention)],
+            self.feed_forward_blocks[_key(pair.feed_forward)],
+        )
+        x = attend(x, attention, bias, functions, (probabilities, output), tokens)
+        return feed(x, feed_forward, functions, inner)
 
     def _dropout_seeds(self, seed: tf.Tensor | None, pairs: int) -> list[tf.Tensor] | None:
         """One seed for the embeddings and three for each pair of the plan; None where no dropout is."""
@@ -180,6 +190,7 @@ class AlbertEncoder(keras.Model):
             **keras.layers.Layer.get_config(self),
             "config": self.config.to_dict(),
             "remat": self.remat,
+            "fused": self.fused,
         }
 
     @classmethod

@@ -33,16 +33,17 @@ class TaskModel(keras.Model):
     Args:
       config: the network's shape.
       remat: gradient checkpointing: training computes each layer of the encoder again in the backward pass.
+      fused: training compiles activations and LayerNorms of the encoder, each as one loop.
       **kwargs: of keras.Model, such as `name` and `dtype`.
     """
 
     # What the constructor takes besides the config; each is an attribute, too.
     arguments: tuple[str, ...] = ()
 
-    def __init__(self, config: AlbertConfig, remat: bool = False, **kwargs: Any):
+    def __init__(self, config: AlbertConfig, remat: bool = False, fused: bool = False, **kwargs: Any):
         super().__init__(autocast=False, **kwargs)
         self.config = config
-        self.encoder = AlbertEncoder(config, remat, name="encoder", dtype=self.dtype_policy)
+        self.encoder = AlbertEncoder(config, remat, fused, name="encoder", dtype=self.dtype_policy)
         self.built = True  # every variable exists: counting, summary and loading need no first call
 
     def get_config(self) -> dict[str, Any]:
@@ -52,6 +53,7 @@ class TaskModel(keras.Model):
             **keras.layers.Layer.get_config(self),
             "config": self.config.to_dict(),
             "remat": self.encoder.remat,
+            "fused": self.encoder.fused,
             **arguments,
         }
 

@@ -37,7 +37,7 @@ from albert_tf.pretraining.pace import seconds_per_update
 from albert_tf.pretraining.settings import Pretraining, check_same_run, read_recipe
 from albert_tf.recipes import PretrainingRecipe, ResolvedStage
 from albert_tf.text import Vocabulary
-from albert_tf.training.engine import Evaluate, Job, Stretch, train_run
+from albert_tf.training.engine import Evaluate, Job, Stretch, model_options, train_run
 from albert_tf.training.evaluator import evaluator
 from albert_tf.training.strategies import hosts_of
 
@@ -211,9 +211,7 @@ def _model(
     going_on: bool,
 ) -> keras.Model:
     """The model with its first weights: random ones, those of another run, or what counts of its text say."""
-    build = functools.partial(
-        build_model, config, settings.task, dtype=settings.execution.policy, remat=settings.execution.remat
-    )
+    build = functools.partial(build_model, config, settings.task, **model_options(settings.execution))
     if going_on:
         return build()
     if settings.recipe.word_embeddings == "cooccurrence":

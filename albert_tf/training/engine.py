@@ -239,6 +239,16 @@ def _train_stretches(
         train(run, state, iterator, job.loop, work)
 
 
+def model_options(execution: Execution) -> dict[str, Any]:
+    """What a model is to be built with under the current strategy, by the names of its arguments."""
+    return {
+        "dtype": execution.policy,
+        "remat": execution.remat,
+        # Measured on CPUs alone; where XLA compiles everything, it joins operations itself.
+        "fused": device_kind(tf.distribute.get_strategy()) == "CPU" and not execution.xla,
+    }
+
+
 def built_optimizer(job: Job, model: keras.Model, execution: Execution) -> keras.optimizers.Optimizer:
     """The optimizer of a model, with its variables."""
     optimizer = job.optimizer()

@@ -45,7 +45,7 @@ class Network:
         """An update of the training loop: MLM and SOP, clipping, AdamW."""
         policy = POLICIES[self.setting.precision]
         config = albert_tf.AlbertConfig.from_json_file(self.setting.place / "config.json")
-        model = albert_tf.AlbertPretrainer(config, sentence_objective="sop", dtype=policy)
+        model = albert_tf.AlbertPretrainer(config, sentence_objective="sop", dtype=policy, fused=True)
         optimizer = create_optimizer("adamw", init_lr=1e-5, num_train_steps=10**6)
         optimizer.build(model.trainable_variables)
         objective = pretraining_objective("sop")

@@ -180,9 +180,9 @@ def test_batches_of_a_data_service(asked, data_service):
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({}, ("float32", False, 1, False)),
-        ({"precision": "bfloat16", "remat": True}, ("mixed_bfloat16", True, 1, False)),
-        ({"precision": "float16", "accumulate": 2, "xla": True}, ("mixed_float16", False, 2, True)),
+        ({}, ("float32", False, True, 1, False)),
+        ({"precision": "bfloat16", "remat": True}, ("mixed_bfloat16", True, True, 1, False)),
+        ({"precision": "float16", "accumulate": 2, "xla": True}, ("mixed_float16", False, False, 2, True)),
     ],
 )
 def test_how_an_update_runs_is_as_asked(asked, monkeypatch, changes, expected):
@@ -192,7 +192,7 @@ def test_how_an_update_runs_is_as_asked(asked, monkeypatch, changes, expected):
     def replica_update(model, optimizer, objective, *, accumulate, xla, **others):
         scaled = isinstance(optimizer, keras.mixed_precision.LossScaleOptimizer)
         assert scaled == (changes.get("precision") == "float16")
-        raise Seen(model.dtype_policy.name, model.encoder.remat, accumulate, xla)
+        raise Seen(model.dtype_policy.name, model.encoder.remat, model.encoder.fused, accumulate, xla)
 
     monkeypatch.setattr(engine, "replica_update", replica_update)
     with pytest.raises(Seen) as seen:

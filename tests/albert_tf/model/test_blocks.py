@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.model.blocks import AttentionBlock, FeedForwardBlock
+from albert_tf.model.fused import elementwise
 from albert_tf.model.layer import attention_bias
 from tests.albert_tf.model.oracles import float32, numpy_attention, numpy_gelu, numpy_layer_norm, randomize
 from tests.tiny import TINY
@@ -32,10 +33,12 @@ def test_initial_values():
 
 # The second is so large that it shows.
 EPSILONS = (1e-12, 0.25)
+FUSED = pytest.mark.parametrize("is_fused", [False, True])
 
 
+@FUSED
 @pytest.mark.parametrize("epsilon", EPSILONS)
-def test_attention_block(rng, epsilon):
+def test_attention_block(rng, epsilon, is_fused):
     block = AttentionBlock("scope", TINY.replace(layer_norm_eps=epsilon))
     values = randomize(block, rng)
     x = rng.normal(size=(B, S, H))
@@ -53,12 +56,14 @@ def test_attention_block(rng, epsilon):
         tf.constant(x.reshape(-1, H), tf.float32),
         block.parameters(),
         attention_bias(tf.constant(mask), tf.float32),
+        elementwise("gelu", epsilon, is_fused=is_fused),
     )
     np.testing.assert_allclose(result, expected.reshape(-1, H), atol=2e-5)
 
 
+@FUSED
 @pytest.mark.parametrize("epsilon", EPSILONS)
-def test_feed_forward_block(rng, epsilon):
+def test_feed_forward_block(rng, epsilon, is_fused):
     block = FeedForwardBlock("scope", TINY.replace(layer_norm_eps=epsilon))
     values = randomize(block, rng)
     x = rng.normal(size=(B * S, H))
@@ -67,4 +72,6 @@ def test_feed_forward_block(rng, epsilon):
     assert inner.shape == (B * S, INNER)
     output = inner @ values[f"{scope}/output/dense/kernel"] + values[f"{scope}/output/dense/bias"]
     expected = numpy_layer_norm(output + x, values["LayerNorm_1/gamma"], values["LayerNorm_1/beta"], epsilon)
-    np.testing.assert_allclose(block(*float32(x), block.parameters()), expected, atol=2e-5)
+    functions = elementwise("gelu", epsilon, is_fused=is_fused)
+    result = block(*float32(x), block.parameters(), functions)
+    np.testing.assert_allclose(result, expected, atol=2e-5)

@@ -128,6 +128,7 @@ def test_a_run_without_its_vocabulary_is_not_whole(run, settings, tmp_path):
         pretrain(settings(copy))
 
 
+@pytest.mark.slow
 def test_more_steps_go_on_and_old_checkpoints_go(run, settings):
     made = settings(recipe=RECIPE.replace(steps=3), checkpoint_every=1, keep=2)
     pretrain(made)

@@ -101,7 +101,11 @@ def test_nothing_is_written_where_there_is_nothing_to_learn_from(settings, tmp_p
     ("text", "held_out"),
     [
         pytest.param(CORPUS, r"1 of 8 documents, 1[0-9]\.\d% of the text", marks=pytest.mark.slow),
-        ("Two sentences are all there is.\nThe second one is held out.\n", "the last 1% of each document"),
+        pytest.param(
+            "Two sentences are all there is.\nThe second one is held out.\n",
+            "the last 1% of each document",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_small_corpus_is_evaluated_on_a_part_of_it(settings, tmp_path, text, held_out):
@@ -138,6 +142,7 @@ def test_held_out_examples_are_the_same_whatever_the_seed(settings):
             np.testing.assert_array_equal(a[name], b[name])
 
 
+@pytest.mark.slow
 def test_a_deeper_network_starts_from_a_run(run, settings):
     lines = []
     deeper = CONFIG.replace(num_hidden_layers=5, num_hidden_groups=2, max_position_embeddings=40)
@@ -197,9 +202,9 @@ def test_batches_of_a_data_service(settings, data_service):
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({}, ("float32", False, 1, False)),
-        ({"precision": "bfloat16", "remat": True}, ("mixed_bfloat16", True, 1, False)),
-        ({"precision": "float16", "accumulate": 2, "xla": True}, ("mixed_float16", False, 2, True)),
+        ({}, ("float32", False, True, 1, False)),
+        ({"precision": "bfloat16", "remat": True}, ("mixed_bfloat16", True, True, 1, False)),
+        ({"precision": "float16", "accumulate": 2, "xla": True}, ("mixed_float16", False, False, 2, True)),
     ],
 )
 def test_how_an_update_runs_is_as_asked(settings, monkeypatch, changes, expected):
@@ -211,7 +216,7 @@ def test_how_an_update_runs_is_as_asked(settings, monkeypatch, changes, expected
     def replica_update(model, optimizer, objective, *, accumulate, xla, **others):
         scaled = isinstance(optimizer, keras.mixed_precision.LossScaleOptimizer)
         assert scaled == (changes.get("precision") == "float16")
-        raise Seen(model.dtype_policy.name, model.encoder.remat, accumulate, xla)
+        raise Seen(model.dtype_policy.name, model.encoder.remat, model.encoder.fused, accumulate, xla)
 
     monkeypatch.setattr("albert_tf.training.engine.replica_update", replica_update)
     with pytest.raises(Seen) as seen:

@@ -1,0 +1,126 @@
+"""Compiled chains of elementwise operations: the values and gradients of the chains themselves."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf import AlbertEncoder
+from albert_tf.model.fused import elementwise, fused
+from albert_tf.model.layer import ACTIVATIONS
+from tests.albert_tf.model.oracles import numpy_gelu, numpy_layer_norm
+from tests.tiny import TINY
+
+R, W = 6, 32
+EPSILON = 1e-12
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(1)
+
+
+def central_differences(function, x, step=1e-5):
+    """The derivative of sum(function) by each element of x, in float64."""
+    changes = np.eye(x.size).reshape(x.size, *x.shape) * step
+    values = [function(x + change).sum() - function(x - change).sum() for change in changes]
+    return np.reshape(values, x.shape) / (2 * step)
+
+
+def test_gelu_and_its_derivative(rng):
+    x = rng.normal(0, 2, (R, W))
+    gelu = elementwise("gelu", EPSILON, is_fused=True).activation
+    tensor = tf.constant(x, tf.float32)
+    with tf.GradientTape() as tape:
+        tape.watch(tensor)
+        y = gelu(tensor)
+    np.testing.assert_allclose(y, numpy_gelu(x), atol=1e-6)
+    np.testing.assert_allclose(tape.gradient(y, tensor), central_differences(numpy_gelu, x), atol=1e-5)
+
+
+def test_layer_norm_and_its_derivatives(rng):
+    x, gamma, beta, weights = rng.normal(size=(R, W)), *rng.normal(1, 0.3, (2, W)), rng.normal(size=(R, W))
+    norm = elementwise("gelu", EPSILON, is_fused=True).layer_norm
+    tensors = [tf.constant(value, tf.float32) for value in (x, gamma, beta)]
+    with tf.GradientTape() as tape:
+        tape.watch(tensors)
+        y = norm(*tensors)
+        total = tf.reduce_sum(y * tf.constant(weights, tf.float32))
+    np.testing.assert_allclose(y, numpy_layer_norm(x, gamma, beta, EPSILON), atol=1e-5)
+    of_x, of_gamma, of_beta = tape.gradient(total, tensors)
+    differences = [
+        central_differences(lambda value: weights * numpy_layer_norm(value, gamma, beta, EPSILON), x),
+        central_differences(lambda value: weights * numpy_layer_norm(x, value, beta, EPSILON), gamma),
+        central_differences(lambda value: weights * numpy_layer_norm(x, gamma, value, EPSILON), beta),
+    ]
+    for found, expected in zip((of_x, of_gamma, of_beta), differences, strict=True):
+        np.testing.assert_allclose(found, expected, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+@pytest.mark.parametrize(("dtype", "precision"), [(tf.bfloat16, 2**-8), (tf.float16, 2**-11)])
+def test_narrow_types_are_rounded_once(rng, name, dtype, precision):
+    x = tf.cast(rng.normal(0, 2, (R, W)), dtype)
+    y = fused(ACTIVATIONS[name])(x)
+    expected = ACTIVATIONS[name](tf.cast(x, tf.float32))
+    assert y.dtype == dtype
+    np.testing.assert_allclose(tf.cast(y, tf.float32), expected, rtol=1.01 * precision, atol=1e-6)
+
+
+def test_second_derivatives(rng):
+    """tanh'' = -2 tanh (1 - tanh²)."""
+    x = tf.constant(rng.normal(size=(R, W)), tf.float32)
+    function = fused(tf.tanh)
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            y = function(x)
+        first = inner.gradient(y, x)
+    tanh = np.tanh(x)
+    np.testing.assert_allclose(outer.gradient(first, x), -2 * tanh * (1 - tanh**2), atol=1e-5)
+
+
+def learn(encoder, inputs):
+    """The sequence output and the gradients of a loss, of a training step of one encoder."""
+
+    @tf.function
+    def step(inputs):
+        with tf.GradientTape() as tape:
+            states = encoder(inputs, training=True, seed=tf.constant([3, 4]))["sequence_output"]
+            loss = tf.reduce_mean(tf.cast(states, tf.float32)[:, :, ::3] ** 3)
+        gradients = tape.gradient(loss, encoder.trainable_variables)
+        return states, [tf.convert_to_tensor(gradient) for gradient in gradients if gradient is not None]
+
+    return step(inputs)
+
+
+@pytest.mark.parametrize("remat", [False, True])
+def test_a_network_learns_the_same(rng, remat):
+    config = TINY.replace(hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.1, initializer_range=0.2)
+    plain, compiled = (AlbertEncoder(config, remat=remat, fused=fused) for fused in (False, True))
+    for a, b in zip(plain.variables, compiled.variables, strict=True):
+        b.assign(a)
+    inputs = {"input_word_ids": tf.constant(rng.integers(5, TINY.vocab_size, (3, 7)), tf.int32)}
+    expected, found = learn(plain, inputs), learn(compiled, inputs)
+    for a, b in zip(tf.nest.flatten(found), tf.nest.flatten(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=2e-5 * max(1, np.abs(b).max()))
+    evaluated = [encoder(inputs, training=False)["pooled_output"] for encoder in (plain, compiled)]
+    np.testing.assert_array_equal(*evaluated)
+
+
+def test_only_training_is_compiled(rng):
+    encoder = AlbertEncoder(TINY, fused=True)
+    inputs = {"input_word_ids": tf.constant(rng.integers(5, TINY.vocab_size, (2, 5)), tf.int32)}
+
+    def compiled_functions(training):
+        call = tf.function(lambda inputs: encoder(inputs, training=training)["pooled_output"])
+        library = call.get_concrete_function(inputs).graph.as_graph_def().library
+        return [f.signature.name for f in library.function if f.attr["_XlaMustCompile"].b]
+
+    assert compiled_functions(training=True) and not compiled_functions(training=False)
+
+
+def test_configs_keep_it():
+    encoder = AlbertEncoder(TINY, fused=True)
+    assert AlbertEncoder.from_config(encoder.get_config()).fused is True
+    assert AlbertEncoder.from_config(AlbertEncoder(TINY).get_config()).fused is False

@@ -66,7 +66,7 @@ def epoch(rows: TokenRows, batch_size: int) -> tuple[dict[int, int], dict[int, B
 def trainer(preset: str) -> Callable[[Batch], tf.Tensor]:
     """An update of a new classifier, as the engine computes it."""
     config = RECIPES[TASK].network(albert_tf.PRESETS[preset])
-    model = albert_tf.AlbertClassifier(config, num_labels=2)
+    model = albert_tf.AlbertClassifier(config, num_labels=2, fused=True)
     optimizer = create_optimizer("adamw", init_lr=1e-5, num_train_steps=1000, num_warmup_steps=100)
     optimizer.build(model.trainable_variables)
     objective = finetuning_objective({"model": "classifier", "num_labels": 2})

@@ -7,7 +7,6 @@ example is in exactly one, and all hosts agree on all of it without a word.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,17 +17,20 @@ from albert_tf.errors import InputError
 from albert_tf.features import LABELS, MASK, ROWS
 from albert_tf.text.packing import pack
 
-SHORTEST_BUCKET = 16
+SHORTEST_BUCKET = 8
 
 
 def bucket_lengths(seq_length: int) -> tuple[int, ...]:
-    """Powers of two from SHORTEST_BUCKET, and the longest sequence.
+    """SHORTEST_BUCKET, from twice of it on the powers of two and their middles, and the longest sequence.
 
     >>> bucket_lengths(100)
-    (16, 32, 64, 100)
+    (8, 16, 24, 32, 48, 64, 96, 100)
     """
-    powers = range(int(math.log2(SHORTEST_BUCKET)), seq_length.bit_length())
-    return (*(2**power for power in powers if 2**power < seq_length), seq_length)
+    lengths = [SHORTEST_BUCKET]
+    while lengths[-1] < seq_length:
+        power = 2 ** (lengths[-1].bit_length() - 1)
+        lengths.append(lengths[-1] + max(SHORTEST_BUCKET, power // 2))
+    return (*(length for length in lengths if length < seq_length), seq_length)
 
 
 def task_batches(

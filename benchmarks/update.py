@@ -115,7 +115,7 @@ def train(
         num_hidden_layers=options.layers, sharing=options.sharing
     )
     step = tf.Variable(0, dtype=tf.int64, trainable=False)
-    objective = pretraining_objective("sop")
+    objective = pretraining_objective("sop", fused=bool(fused))
     data = tf.data.Dataset.from_tensors(
         random_batch(options.batch_size, options.seq_length, config.vocab_size)
     ).repeat()

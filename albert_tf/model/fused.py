@@ -38,7 +38,7 @@ def fused(function: Function) -> Function:
     """The function, compiled by XLA; so is its gradient, for which it keeps nothing but its arguments.
 
     Args:
-      function: of float tensors, to one in the type of the first; it uses no variables.
+      function: of a float tensor and others, to one in the type of the first; it uses no variables.
     Returns:
       The same function, but for rounding: it computes in float32. XLA compiles it once for each shape.
     """
@@ -46,9 +46,9 @@ def fused(function: Function) -> Function:
     def wide(x: tf.Tensor, *others: tf.Tensor) -> tf.Tensor:
         return tf.cast(function(tf.cast(x, tf.float32), *others), x.dtype)
 
-    def gradients(arguments: list[tf.Tensor], gradient: tf.Tensor) -> list[tf.Tensor]:
+    def gradients(arguments: list[tf.Tensor], gradient: tf.Tensor) -> list[tf.Tensor | None]:
         with tf.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch(arguments)
+            tape.watch([argument for argument in arguments if argument.dtype.is_floating])
             y = wide(*arguments)
         return tape.gradient(y, arguments, gradient)
 

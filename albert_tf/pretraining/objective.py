@@ -9,22 +9,31 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.features import MLM_IDS, MLM_WEIGHTS, SENTENCE_LABELS
-from albert_tf.training.losses import Objective, Term, classification_term
+from albert_tf.training.losses import Objective, Term, classification_term, cross_entropy, fused_cross_entropy
 from albert_tf.training.metrics import term_metrics
 
 
-def pretraining_objective(sentence_objective: str) -> Objective:
-    """The objective of pre-training with "sop", "nsp" or "none"."""
+def pretraining_objective(sentence_objective: str, *, fused: bool = False) -> Objective:
+    """The objective of pre-training.
+
+    Args:
+      sentence_objective: "sop", "nsp" or "none".
+      fused: the loss of masked tokens is compiled, as a model's `fused` functions are.
+    """
     names = ("mlm",) if sentence_objective == "none" else ("mlm", sentence_objective)
     return Objective(
         names,
-        functools.partial(pretraining_terms, sentence_objective=sentence_objective),
+        functools.partial(pretraining_terms, sentence_objective=sentence_objective, fused=fused),
         functools.partial(pretraining_weights, sentence_objective=sentence_objective),
     )
 
 
 def pretraining_terms(
-    outputs: Mapping[str, tf.Tensor], batch: Mapping[str, tf.Tensor], sentence_objective: str
+    outputs: Mapping[str, tf.Tensor],
+    batch: Mapping[str, tf.Tensor],
+    sentence_objective: str,
+    *,
+    fused: bool = False,
 ) -> dict[str, Term]:
     """The losses of pre-training.
 
@@ -32,11 +41,13 @@ def pretraining_terms(
       outputs: of AlbertPretrainer.
       batch: of `pretraining_dataset`.
       sentence_objective: "sop", "nsp" or "none".
+      fused: as `pretraining_objective` takes it.
     Returns:
       A term for `mlm`, and one for `sop` or `nsp`. Rows that fill up a last batch count nothing.
     Source: Lan et al. 2020, §3.1; both losses have the weight 1.
     """
-    terms = {"mlm": classification_term(outputs["mlm_logits"], batch[MLM_IDS], batch[MLM_WEIGHTS])}
+    masked = outputs["mlm_logits"], batch[MLM_IDS], batch[MLM_WEIGHTS]
+    terms = {"mlm": classification_term(*masked, fused_cross_entropy if fused else cross_entropy)}
     if sentence_objective != "none":
         labels = batch[SENTENCE_LABELS[sentence_objective]]
         terms[sentence_objective] = classification_term(

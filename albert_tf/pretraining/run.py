@@ -37,7 +37,7 @@ from albert_tf.pretraining.pace import seconds_per_update
 from albert_tf.pretraining.settings import Pretraining, check_same_run, read_recipe
 from albert_tf.recipes import PretrainingRecipe, ResolvedStage
 from albert_tf.text import Vocabulary
-from albert_tf.training.engine import Evaluate, Job, Stretch, model_options, train_run
+from albert_tf.training.engine import Evaluate, Job, Stretch, is_fused, model_options, train_run
 from albert_tf.training.evaluator import evaluator
 from albert_tf.training.strategies import hosts_of
 
@@ -116,7 +116,9 @@ def _sized_job(settings: Pretraining, strategy: tf.distribute.Strategy, report: 
         record={**settings.record(), "held_out": None if held_out is None else held_out.record()},
         model=functools.partial(_model, settings, config, held_out, report),
         optimizer=lambda: recipe_optimizer(recipe.optimizer, recipe, recipe.steps, recipe.warmup_steps),
-        objective=pretraining_objective(recipe.examples.sentence_objective),
+        objective=pretraining_objective(
+            recipe.examples.sentence_objective, fused=is_fused(settings.execution)
+        ),
         stretches=_stretches(settings, config, strategy, held_out),
         figures=pretraining_figures,
         seed=settings.seed,

@@ -241,12 +241,15 @@ def _train_stretches(
 
 def model_options(execution: Execution) -> dict[str, Any]:
     """What a model is to be built with under the current strategy, by the names of its arguments."""
-    return {
-        "dtype": execution.policy,
-        "remat": execution.remat,
-        # Measured on CPUs alone; where XLA compiles everything, it joins operations itself.
-        "fused": device_kind(tf.distribute.get_strategy()) == "CPU" and not execution.xla,
-    }
+    return {"dtype": execution.policy, "remat": execution.remat, "fused": is_fused(execution)}
+
+
+def is_fused(execution: Execution) -> bool:
+    """Whether chains of elementwise operations are compiled under the current strategy.
+
+    That was measured on CPUs alone; and where XLA compiles everything, it joins operations itself.
+    """
+    return device_kind(tf.distribute.get_strategy()) == "CPU" and not execution.xla
 
 
 def built_optimizer(job: Job, model: keras.Model, execution: Execution) -> keras.optimizers.Optimizer:

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from albert_tf.model.fused import fused
+
 
 class Term(NamedTuple):
     """One loss over the rows of a batch.
@@ -31,19 +33,34 @@ class Objective(NamedTuple):
     weights: Callable[[Mapping[str, tf.Tensor]], dict[str, tf.Tensor]]
 
 
-def classification_term(logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> Term:
+def cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """-log softmax(logits)[label]: float32 [...] of logits [..., C] and integer labels [...]."""
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+
+
+# TensorFlow's own kernel takes as long as the product that makes the logits of a vocabulary.
+fused_cross_entropy = fused(cross_entropy)
+
+
+def classification_term(
+    logits: tf.Tensor,
+    labels: tf.Tensor,
+    weights: tf.Tensor,
+    losses_of: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] = cross_entropy,
+) -> Term:
     """Softmax cross-entropy and accuracy, summed.
 
     Args:
       logits: float32 [..., C].
       labels: integer [...], between 0 and C - 1 wherever the weight is not 0.
       weights: float32 [...].
+      losses_of: computes the cross-entropy.
     Returns:
       Three float32 scalars.
     """
     counted = weights > 0
     labels = tf.where(counted, labels, 0)  # a filling row's label is -1, which no softmax knows
-    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+    losses = losses_of(logits, labels)
     hits = tf.argmax(logits, axis=-1, output_type=labels.dtype) == labels
     return Term(
         loss=tf.reduce_sum(weights * losses),

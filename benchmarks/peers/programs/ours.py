@@ -48,7 +48,7 @@ class Network:
         model = albert_tf.AlbertPretrainer(config, sentence_objective="sop", dtype=policy, fused=True)
         optimizer = create_optimizer("adamw", init_lr=1e-5, num_train_steps=10**6)
         optimizer.build(model.trainable_variables)
-        objective = pretraining_objective("sop")
+        objective = pretraining_objective("sop", fused=True)
         update = replica_update(model, optimizer, objective)
         steps = training_steps(update, objective.names, tf.Variable(0, dtype=tf.int64), seed=0)
         batches = iter(tf.data.Dataset.from_tensors(dict(batch)).repeat())

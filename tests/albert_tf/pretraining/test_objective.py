@@ -10,7 +10,7 @@ from albert_tf.pretraining.objective import (
     pretraining_terms,
     pretraining_weights,
 )
-from albert_tf.training.losses import Term, classification_term
+from albert_tf.training.losses import Term, classification_term, cross_entropy, fused_cross_entropy
 
 
 def by_hand(logits: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> Term:
@@ -24,16 +24,23 @@ def by_hand(logits: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> Term
     return Term(loss, correct, weights.sum())
 
 
+@pytest.mark.parametrize("losses_of", [cross_entropy, fused_cross_entropy])
 @pytest.mark.parametrize("shape", [(5,), (3, 4)])
-def test_classification_term_is_the_weighted_sum(shape):
+def test_classification_term_is_the_weighted_sum(shape, losses_of):
     rng = np.random.default_rng(1)
     logits = rng.normal(size=(*shape, 7)).astype(np.float32)
     labels = rng.integers(7, size=shape).astype(np.int32)
     weights = rng.integers(3, size=shape).astype(np.float32)
     labels.flat[0] = logits.reshape(-1, 7)[0].argmax()
     weights.flat[0] = 2.0
-    term = classification_term(tf.constant(logits), tf.constant(labels), tf.constant(weights))
+    given = tf.constant(logits)
+    with tf.GradientTape() as tape:
+        tape.watch(given)
+        term = classification_term(given, tf.constant(labels), tf.constant(weights), losses_of)
     np.testing.assert_allclose(term, by_hand(logits, labels, weights), rtol=1e-5)
+    probabilities = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
+    expected = weights[..., None] * (probabilities - np.eye(7)[labels])
+    np.testing.assert_allclose(tape.gradient(term.loss, given), expected, atol=1e-6)
     assert term.correct >= 2
 
 
@@ -51,6 +58,20 @@ def test_rows_that_fill_up_a_batch_count_nothing():
     np.testing.assert_allclose(terms["sop"], [np.log(1 + np.exp(-1)) + 1, 0, 1], rtol=1e-6)
     weights = pretraining_weights(batch, "sop")
     assert {name: float(weight) for name, weight in weights.items()} == {"mlm": 2, "sop": 1}
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_the_loss_of_masked_tokens_is_compiled_if_asked(fused):
+    shapes = {"mlm_logits": [2, 3, 5], "sop_logits": [2, 2]}
+    outputs = {name: tf.TensorSpec(shape, tf.float32) for name, shape in shapes.items()}
+    batch = {
+        "masked_lm_ids": tf.TensorSpec([2, 3], tf.int32),
+        "masked_lm_weights": tf.TensorSpec([2, 3], tf.float32),
+        "sentence_order_labels": tf.TensorSpec([2], tf.int32),
+    }
+    terms = tf.function(pretraining_objective("sop", fused=fused).terms)
+    library = terms.get_concrete_function(outputs, batch).graph.as_graph_def().library
+    assert any(function.attr["_XlaMustCompile"].b for function in library.function) == fused
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.model.fused import Elementwise
-from albert_tf.model.layer import Dense, Layer, LayerNorm, Pair, attention, dense, dropout
+from albert_tf.model.layer import Dense, Elementwise, Layer, LayerNorm, Pair, attention, dense, dropout
 from albert_tf.model.padding import Tokens
 
 

@@ -19,8 +19,7 @@ from albert_tf.model.blocks import (
     FeedForwardParameters,
 )
 from albert_tf.model.embeddings import Embeddings
-from albert_tf.model.fused import Elementwise, elementwise
-from albert_tf.model.layer import Dense, attention_bias
+from albert_tf.model.layer import Dense, Elementwise, attention_bias, elementwise
 from albert_tf.model.memory import check_memory
 from albert_tf.model.padding import Tokens
 from albert_tf.model.recompute import recomputed

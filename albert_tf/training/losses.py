@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from albert_tf.model.fused import fused
+from albert_tf.model.layer import fused
 
 
 class Term(NamedTuple):

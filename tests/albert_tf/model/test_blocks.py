@@ -5,8 +5,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.model.blocks import AttentionBlock, FeedForwardBlock
-from albert_tf.model.fused import elementwise
-from albert_tf.model.layer import attention_bias
+from albert_tf.model.layer import attention_bias, elementwise
 from tests.albert_tf.model.oracles import float32, numpy_attention, numpy_gelu, numpy_layer_norm, randomize
 from tests.tiny import TINY
 

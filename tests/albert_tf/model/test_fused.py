@@ -5,8 +5,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import AlbertEncoder
-from albert_tf.model.fused import elementwise, fused
-from albert_tf.model.layer import ACTIVATIONS
+from albert_tf.model.layer import ACTIVATIONS, elementwise, fused
 from tests.albert_tf.model.oracles import numpy_gelu, numpy_layer_norm
 from tests.tiny import TINY
 

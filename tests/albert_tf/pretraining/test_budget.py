@@ -107,6 +107,7 @@ def budgeted(settings, monkeypatch):
     return settings(budget=Budget(seconds=5, sizes=(SMALL,)))
 
 
+@pytest.mark.slow
 def test_a_run_with_a_budget_resumes_as_it_was_begun(budgeted, settings, monkeypatch):
     lines = []
     pretrain(budgeted, lines.append)

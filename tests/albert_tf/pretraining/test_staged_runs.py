@@ -118,7 +118,7 @@ def test_the_second_stage_is_made_by_hand(staged, settings):
     """Of the checkpoint between them, its 16 positions twice, the batches of its step, and the optimizer."""
     recipe = STAGED.resolved_stages[1].recipe
     made = settings(recipe=recipe)
-    model = build_model(FULL, made.task)
+    model = build_model(FULL, made.task, fused=True)
     optimizer = recipe_optimizer(recipe.optimizer, recipe, recipe.steps, recipe.warmup_steps)
     optimizer.build(model.trainable_variables)
     step = tf.Variable(0, dtype=tf.int64, trainable=False)
@@ -127,7 +127,7 @@ def test_the_second_stage_is_made_by_hand(staged, settings):
     positions = model.encoder.embeddings.position_embeddings
     positions.assign(tf.concat([positions[:16], positions[:16], positions[32:]], axis=0))
     feed = training_feed(made, tf.distribute.get_strategy(), seed_of(made.seed, 3), None)
-    objective = pretraining_objective("sop")
+    objective = pretraining_objective("sop", fused=True)
     train = training_steps(replica_update(model, optimizer, objective), objective.names, step, seed=made.seed)
     train(iter(feed.dataset), tf.constant(3))
     assert int(step) == 6

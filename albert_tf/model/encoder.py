@@ -168,12 +168,9 @@ class AlbertEncoder(keras.Model):
         """One pair of the plan on hidden states [B·S, H]; three seeds turn dropout on, none off."""
         probabilities, output, inner = seeds or (None, None, None)
         attention, feed_forward = parameters
-        attend, feed = (
-            self.attention_blocks[_key(pair.attention)],
-            self.feed_forward_blocks[_key(pair.feed_forward)],
-        )
+        attend = self.attention_blocks[_key(pair.attention)]
         x = attend(x, attention, bias, functions, (probabilities, output), tokens)
-        return feed(x, feed_forward, functions, inner)
+        return self.feed_forward_blocks[_key(pair.feed_forward)](x, feed_forward, functions, inner)
 
     def _dropout_seeds(self, seed: tf.Tensor | None, pairs: int) -> list[tf.Tensor] | None:
         """One seed for the embeddings and three for each pair of the plan; None where no dropout is."""

@@ -97,15 +97,12 @@ def test_nothing_is_written_where_there_is_nothing_to_learn_from(settings, tmp_p
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "held_out"),
     [
-        pytest.param(CORPUS, r"1 of 8 documents, 1[0-9]\.\d% of the text", marks=pytest.mark.slow),
-        pytest.param(
-            "Two sentences are all there is.\nThe second one is held out.\n",
-            "the last 1% of each document",
-            marks=pytest.mark.slow,
-        ),
+        (CORPUS, r"1 of 8 documents, 1[0-9]\.\d% of the text"),
+        ("Two sentences are all there is.\nThe second one is held out.\n", "the last 1% of each document"),
     ],
 )
 def test_a_small_corpus_is_evaluated_on_a_part_of_it(settings, tmp_path, text, held_out):

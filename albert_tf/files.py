@@ -158,6 +158,14 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
+def check_new(path: Path) -> None:
+    """FileExistsError where there is something at the path of a folder to be, unless an empty folder."""
+    if os.path.lexists(path) and not (
+        path.is_dir() and all(entry.name.startswith(_hidden(path)) for entry in path.iterdir())
+    ):
+        raise FileExistsError(f"{path} exists already: name another place")
+
+
 @contextlib.contextmanager
 def new_directory(path: Path) -> Iterator[Path]:
     """A temporary folder whose content appears at `path` when the block ends, and vanishes when it raises.
@@ -173,11 +181,8 @@ def new_directory(path: Path) -> Iterator[Path]:
       OSError: something cannot be written; it names `path`.
     """
     path = path.absolute()  # "." has no name to derive another from
+    check_new(path)
     is_there = os.path.lexists(path)
-    if is_there and not (
-        path.is_dir() and all(entry.name.startswith(_hidden(path)) for entry in path.iterdir())
-    ):
-        raise FileExistsError(f"{path} exists already: name another place")
     place = path if is_there else path.parent
     place.mkdir(parents=True, exist_ok=True)
     temporary = unfinished(place / path.name)

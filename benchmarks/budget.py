@@ -2,11 +2,13 @@
 
     python benchmarks/budget.py --text reviews.txt --output budget --minutes 15 --ideas before one-layer
 
+    python benchmarks/budget.py --text reviews.txt --output budget --ideas one-machine one-machine+wide
+
 Each row is an idea, or several joined by `+`: what it changes of the row `before`, which is what the same
-text was trained with earlier. How many updates the minutes allow is what `pretrain --budget` times first; the
-learning rate falls to 0 at the end of them. The row `one-machine` is the recipe of that name. All are
-evaluated on the same held-out documents with the paper's masks (15 %, up to three words) and pairs of 128
-tokens. Prints Markdown. The folder holds the runs; started again, it goes on where it stopped.
+text was trained with earlier, or of `one-machine`, the recipe of that name, where that comes first. How many
+updates the minutes allow is what `pretrain --budget` times first; the learning rate falls to 0 at the end of
+them. All are evaluated on the same held-out documents with the paper's masks (15 %, up to three words) and
+pairs of 128 tokens. Prints Markdown. The folder holds the runs; started again, it goes on where it stopped.
 `benchmarks/transfer.py --run budget/IDEA-MINUTES-SEED` then says what fine-tuning gets from one of them.
 """
 
@@ -25,6 +27,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import learning
 
 from albert_tf import AlbertConfig
+from albert_tf.pretraining.budget import ONE_MACHINE
 from albert_tf.pretraining.evaluation import evaluate_run
 from albert_tf.pretraining.settings import read_recipe
 
@@ -32,32 +35,30 @@ MASKS = {"seq_length": 128, "masked_lm_prob": 0.15, "max_ngram": 3}  # all are a
 
 
 class Idea(NamedTuple):
-    """What differs from the row `before`."""
+    """What differs from the row that it is an idea for."""
 
     flags: Mapping[str, Any] = {}
     network: Mapping[str, Any] = {}
     source: str = ""
 
 
-BEFORE = Idea(
-    flags={
-        "optimizer": "adamw",
-        "learning_rate": 1e-3,
-        "batch_size": 64,
-        "seq_length": 128,
-    },
-    network={
-        "num_hidden_layers": 4,
-        "num_hidden_groups": 2,
-        "embedding_size": 128,
-        "hidden_size": 128,
-        "num_attention_heads": 4,
-        "intermediate_size": 512,
-        "initializer_range": 0.06,
-    },
-)
+RECIPE = "one-machine"
+FIRST = {
+    "before": Idea(
+        flags={"optimizer": "adamw", "learning_rate": 1e-3, "batch_size": 64, "seq_length": 128},
+        network={
+            "num_hidden_layers": 4,
+            "num_hidden_groups": 2,
+            "embedding_size": 128,
+            "hidden_size": 128,
+            "num_attention_heads": 4,
+            "intermediate_size": 512,
+            "initializer_range": 0.06,
+        },
+    ),
+    RECIPE: Idea({"recipe": "one_machine"}),
+}
 IDEAS = {
-    "before": Idea(),
     "one-group": Idea(network={"num_hidden_groups": 1}, source="Lan et al. 2020, Table 3"),
     "one-layer": Idea(
         network={"num_hidden_groups": 1, "num_hidden_layers": 1},
@@ -77,12 +78,14 @@ IDEAS = {
     "initializer-0.02": Idea(network={"initializer_range": 0.02}),
     "no-sentences": Idea({"sentence_objective": "none"}, source="Liu et al. 2019"),
     "wide": Idea(network={"hidden_size": 256, "num_attention_heads": 8, "intermediate_size": 1024}),
+    "deep": Idea(network={"num_hidden_layers": 4}),
+    "all-alike": Idea({"stages": "none"}),
     "bfloat16": Idea({"precision": "bfloat16"}),
     "counts": Idea(
         {"word_embeddings": "cooccurrence"}, source="Levy and Goldberg 2014: embeddings are factors of counts"
     ),
+    "random-embeddings": Idea({"word_embeddings": "random"}),
 }
-RECIPE = "one-machine"
 
 
 def main() -> None:
@@ -91,7 +94,7 @@ def main() -> None:
     parser.add_argument("--text", nargs="+", required=True, help="text files, a sentence a line")
     parser.add_argument("--output", type=Path, required=True, help="folder to write")
     parser.add_argument("--minutes", type=float, default=15, help="of training (15)")
-    names = [*IDEAS, RECIPE]
+    names = [*FIRST, *IDEAS]
     parser.add_argument("--ideas", nargs="+", default=names, help=f"of {', '.join(names)} (all)")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="(0)")
     parser.add_argument("--vocab_size", type=int, default=8000, help="pieces (8000)")
@@ -109,25 +112,25 @@ def main() -> None:
 
 def joined(title: str) -> Idea:
     """The idea of a title; where several are joined by `+`, later ones have the last word."""
-    if title == RECIPE:
-        return Idea({"recipe": "one_machine"})
-    unknown = [name for name in title.split("+") if name not in IDEAS]
+    names = title.split("+")
+    unknown = [name for place, name in enumerate(names) if name not in IDEAS and (place or name not in FIRST)]
     if unknown:
-        raise SystemExit(f"{', '.join(unknown)}: none of {', '.join([*IDEAS, RECIPE])}")
-    parts = [BEFORE, *(IDEAS[name] for name in title.split("+"))]
-    return Idea(
-        {name: value for part in parts for name, value in part.flags.items()},
-        {name: value for part in parts for name, value in part.network.items()},
-        "; ".join(part.source for part in parts if part.source),
+        raise SystemExit(f"{', '.join(unknown)}: none of {', '.join([*FIRST, *IDEAS])}")
+    parts = [FIRST["before"]] * (names[0] not in FIRST) + [{**FIRST, **IDEAS}[name] for name in names]
+    flags, network = (
+        {name: value for changes in group for name, value in changes.items()}
+        for group in zip(*((part.flags, part.network) for part in parts), strict=True)
     )
+    return Idea(flags, network, "; ".join(part.source for part in parts if part.source))
 
 
 def trained(run: Path, idea: Idea, minutes: float, seed: int, prepared: Path, vocabulary: Path) -> list[str]:
     """Trains for the minutes, and evaluates; the cells of the row."""
     config = {}
     if idea.network:
+        network = ONE_MACHINE[-1].config if "recipe" in idea.flags else AlbertConfig()
         config = {"config": run.with_name(f"{run.name}.json")}
-        config["config"].write_text(AlbertConfig(**idea.network).to_json_string(), encoding="utf-8")
+        config["config"].write_text(network.replace(**idea.network).to_json_string(), encoding="utf-8")
     places = {"train": prepared, "vocabulary": vocabulary, "output": run}
     intervals = {"log_every": 200, "eval_every": 0, "checkpoint_every": 0}
     flags = {**config, **places, **idea.flags, **intervals, "budget": f"{minutes:g}m", "seed": seed}

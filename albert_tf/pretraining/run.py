@@ -18,7 +18,7 @@ from albert_tf.checkpoints.run import RECIPE, read_config
 from albert_tf.config import AlbertConfig
 from albert_tf.data import naming_damaged_files
 from albert_tf.errors import InputError
-from albert_tf.files import read_json
+from albert_tf.files import check_new, read_json
 from albert_tf.model.memory import TRAINING, check_memory
 from albert_tf.model.sharing import at_depth
 from albert_tf.optimization import recipe_optimizer
@@ -83,16 +83,15 @@ def _size(
 
     def pace(size: Size) -> list[float]:
         recipe = size.recipe.replace(word_embeddings="random")  # nothing need be counted for this
-        tried = dataclasses.replace(
-            settings, config=size.config, recipe=recipe, init_from=None, extend_positions=False
-        )
-        return seconds_per_update(_sized_job(tried, strategy, report), settings.execution)
+        tried = dataclasses.replace(settings, config=size.config, recipe=recipe)
+        return seconds_per_update(_sized_job(tried, strategy, lambda line: None), settings.execution)
 
+    check_new(run.absolute())
     report("updates are timed first, which takes about a minute")
     size = fitted(budget, pace)
     report(
-        f"{budget.seconds:g} s are time for {size.recipe.steps:,} updates of a network "
-        f"{size.config.hidden_size} wide and {size.config.num_hidden_layers} deep"
+        f"{budget.seconds:g} s are time for {size.recipe.steps:,} updates, {size.recipe.warmup_steps:,} of them "
+        f"warm-up, of a network {size.config.hidden_size} wide and {size.config.num_hidden_layers} deep"
     )
     return size
 

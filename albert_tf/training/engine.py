@@ -310,7 +310,8 @@ def _create(run: Path, job: Job, record: Mapping[str, Any]) -> None:
 def _plan(run: Path, job: Job, execution: Execution, variables: Iterable[tf.Variable], start: int) -> str:
     """The line that a run begins with."""
     if start == job.steps:
-        return f"{run} is at its last step, {start}: no update is left, unless with more --steps"
+        more = "more --steps" if job.record.get("budget") is None else "--init_from in another --output"
+        return f"{run} is at its last step, {start}: no update is left, unless with {more}"
     strategy = tf.distribute.get_strategy()
     parameters = sum(variable.shape.num_elements() for variable in variables)
     return (

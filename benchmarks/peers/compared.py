@@ -72,6 +72,7 @@ class Peer(NamedTuple):
       kinds: of the cases that it does.
       precisions: the same.
       options: what else its module is told.
+      variables: of its process's environment.
     """
 
     title: str
@@ -80,6 +81,7 @@ class Peer(NamedTuple):
     kinds: Sequence[str] = (FORWARD, UPDATE, TEXT)
     precisions: Sequence[str] = (FLOAT32, BFLOAT16)
     options: Mapping[str, Any] = {}
+    variables: Mapping[str, str] = {}
 
     def does(self, case: Case) -> bool:
         """Whether it does a case at all."""
@@ -90,6 +92,13 @@ OURS = "ours"
 MATMUL = "matmul"
 PEERS = {
     OURS: Peer("ours", "ours", None),
+    "ours_frozen": Peer(  # what examples/serving says of weights that do not change
+        "ours, frozen weights",
+        "ours",
+        None,
+        (FORWARD, TEXT),
+        variables={"TF_ONEDNN_ASSUME_FROZEN_WEIGHTS": "1"},
+    ),
     MATMUL: Peer("MatMul of the same shapes", "matmul", None, (FORWARD, UPDATE)),
     "model_garden": Peer("Model Garden", "model_garden", "model-garden"),
     "model_garden_xla": Peer("Model Garden, XLA", "model_garden", "model-garden", options={"xla": True}),

@@ -97,10 +97,12 @@ def started(names: Sequence[str], folder: Path, precision: str, threads: int) ->
     with ExitStack() as stack:
         programs = {}
         for name in names:
-            setting = Setting(str(folder), precision, threads, PEERS[name].options)
+            peer = PEERS[name]
+            setting = Setting(str(folder), precision, threads, peer.options)
             command = [str(python_of(name)), "-m", "benchmarks.peers.worker", name]
             command.append(json.dumps(setting._asdict()))
-            programs[name] = Asked(name, command, variables(threads), folder / f"{name}.log")
+            environment = {**variables(threads), **peer.variables}
+            programs[name] = Asked(name, command, environment, folder / f"{name}.log")
             stack.callback(programs[name].close)
         for name, program in list(programs.items()):
             try:

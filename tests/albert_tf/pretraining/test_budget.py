@@ -111,7 +111,9 @@ def budgeted(settings, monkeypatch):
 def test_a_run_with_a_budget_resumes_as_it_was_begun(budgeted, settings, monkeypatch):
     lines = []
     pretrain(budgeted, lines.append)
-    assert lines[1] == f"5 s are time for 4 updates of a network {CONFIG.hidden_size} wide and 1 deep"
+    assert lines[1] == (
+        f"5 s are time for 4 updates, 0 of them warm-up, of a network {CONFIG.hidden_size} wide and 1 deep"
+    )
     assert (read_recipe(budgeted.output).steps, checkpoint_steps(budgeted.output)[-1]) == (4, 4)
 
     def never(job, execution):
@@ -120,9 +122,18 @@ def test_a_run_with_a_budget_resumes_as_it_was_begun(budgeted, settings, monkeyp
     monkeypatch.setattr(pretraining_run, "seconds_per_update", never)
     lines.clear()
     pretrain(budgeted, lines.append)
-    assert "is at its last step, 4" in lines[0]
+    assert "is at its last step, 4: no update is left, unless with --init_from in another" in lines[0]
     with pytest.raises(InputError, match=r"budget is 5 there and 9\.0 here"):
         pretrain(settings(budgeted.output, budget=Budget(seconds=9.0, sizes=(SMALL,))))
+
+
+def test_an_output_that_is_taken_is_refused_before_updates_are_timed(budgeted):
+    budgeted.output.mkdir()
+    (budgeted.output / "notes.txt").touch()
+    lines = []
+    with pytest.raises(FileExistsError, match="exists already: name another place"):
+        pretrain(budgeted, lines.append)
+    assert not lines
 
 
 def test_updates_are_timed_in_each_stage(settings, monkeypatch):

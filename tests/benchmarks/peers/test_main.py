@@ -40,7 +40,7 @@ def test_a_run_without_flags_is_of_the_quick_cases(flags):
     [
         (["--peers", "open*"], "/openvino/bin/python is missing: `make bench` makes it"),
         (["--peers", "matmul", "--cases", "backward"], "backward is none of forward-1x16-float32, "),
-        (["--peers", "tf"], "tf is none of ours, matmul, "),
+        (["--peers", "tf"], "tf is none of ours, ours_frozen, matmul, "),
         (["--peers", "ours", "--sentences", "a.tsv"], "--sentences and --vocabulary go together"),
     ],
 )

@@ -1,24 +1,35 @@
 """How far a model in bfloat16, as it is exported, answers from the same model in float32.
 
     python benchmarks/export_precision.py
+    python benchmarks/export_precision.py --run run --text prepared
 
-Random weights and random tokens, of one seed; prints Markdown.
+Random weights and random tokens, of one seed, or a pre-trained run and what is held out of its text; prints
+Markdown.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import numpy as np
+import tensorflow as tf
 import tf_keras as keras
 
 import albert_tf
+from albert_tf.checkpoints.run import load, read_tokenizer, vocabulary_path
+from albert_tf.data import pretraining_dataset, to_evaluate_on
+from albert_tf.features import MLM_WEIGHTS
+from albert_tf.pretraining.settings import read_recipe
+from albert_tf.records import flat
 from hub_export.precision import in_dtype
 
 ROWS, LENGTH, PREDICTIONS = 4, 128, 20
+TEXT_ROWS = 512
 OUTPUTS = ("pooled_output", "sequence_output", "mlm_logits")
 
 
@@ -28,24 +39,57 @@ def main() -> None:
     parser.add_argument(
         "--preset", default="albert_base_v2", choices=albert_tf.PRESETS, help="(albert_base_v2)"
     )
+    parser.add_argument("--run", help="pre-trained, in the preset's place; with --text")
+    parser.add_argument("--text", help="folder of `albert-tf prepare` that holds documents out")
+    flags = parser.parse_args()
+    if (flags.run is None) != (flags.text is None):
+        parser.error("--run and --text go together")
     keras.utils.set_random_seed(0)
-    model = albert_tf.AlbertPretrainer(albert_tf.PRESETS[parser.parse_args().preset])
+    if flags.run:
+        model, batch = load(flags.run), held_out(flags.run, flags.text)
+    else:
+        model = albert_tf.AlbertPretrainer(albert_tf.PRESETS[flags.preset])
+        batch = random_batch(model.config.vocab_size)
     narrow = in_dtype(model, "bfloat16")
-    batch = {
-        "input_word_ids": np.random.randint(5, model.config.vocab_size, [ROWS, LENGTH], np.int32),
+    wide_outputs, narrow_outputs = (
+        {name: value.numpy().astype(np.float32) for name, value in each(batch).items()}
+        for each in (model, narrow)
+    )
+    print("| output | largest value | largest difference |\n|---|---|---|")
+    for name in OUTPUTS:
+        expected, actual = wide_outputs[name], narrow_outputs[name]
+        print(f"| {name} | {np.abs(expected).max():.3f} | {np.abs(actual - expected).max():.3f} |")
+    asked = np.asarray(batch[MLM_WEIGHTS]) > 0
+    same = np.equal(*(each["mlm_logits"][asked].argmax(-1) for each in (wide_outputs, narrow_outputs)))
+    print(f"\nOf {same.size} masked tokens, the most likely piece is the same for {same.mean():.4f}")
+    sizes = [sum(variable.numpy().nbytes for variable in m.variables) / 1e6 for m in (model, narrow)]
+    print(f"Variables: {sizes[0]:.1f} MB in float32, {sizes[1]:.1f} MB in bfloat16")
+
+
+def random_batch(vocab_size: int) -> dict[str, Any]:
+    """Tokens without padding, of which the first of each row are asked for."""
+    return {
+        "input_word_ids": np.random.randint(5, vocab_size, [ROWS, LENGTH], np.int32),
         "input_mask": np.ones([ROWS, LENGTH], np.int32),
         "input_type_ids": np.zeros([ROWS, LENGTH], np.int32),
         "masked_lm_positions": np.tile(np.arange(PREDICTIONS, dtype=np.int32), [ROWS, 1]),
+        MLM_WEIGHTS: np.ones([ROWS, PREDICTIONS], np.float32),
     }
-    wide_outputs, narrow_outputs = model(batch), narrow(batch)
-    print("| output | largest value | largest difference |\n|---|---|---|")
-    for name in OUTPUTS:
-        expected, actual = (
-            outputs[name].numpy().astype(np.float32) for outputs in (wide_outputs, narrow_outputs)
-        )
-        print(f"| {name} | {np.abs(expected).max():.3f} | {np.abs(actual - expected).max():.3f} |")
-    sizes = [sum(variable.numpy().nbytes for variable in m.variables) / 1e6 for m in (model, narrow)]
-    print(f"\nVariables: {sizes[0]:.1f} MB in float32, {sizes[1]:.1f} MB in bfloat16")
+
+
+def held_out(run: str, text: str) -> dict[str, tf.Tensor]:
+    """Examples of the text that `prepare` holds out, masked as the run was trained."""
+    examples = pretraining_dataset(
+        to_evaluate_on([text]),
+        vocabulary=vocabulary_path(run),
+        batch_size=TEXT_ROWS,
+        seed=0,
+        shuffle=False,
+        repeat=False,
+        **flat(read_recipe(Path(run)).examples),
+        **read_tokenizer(run),
+    )
+    return next(iter(examples))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,3 @@
-import json
 import re
 from pathlib import Path
 
@@ -6,6 +5,7 @@ import nbformat
 import pytest
 
 import albert_tf
+from albert_tf.pretraining.budget import ONE_MACHINE
 from albert_tf.text import train_vocabulary
 from hub_export.export import export
 from notebooks.execute import execute
@@ -21,11 +21,11 @@ def stored():
 
 @pytest.fixture(scope="module")
 def config(stored):
-    """The network that the notebook names: the JSON file and the pieces of the vocabulary."""
+    """The network of the recipe that the notebook names, with the pieces of its vocabulary."""
     text = stored.cells[0].source
-    shape = re.findall(r"echo '(\{.*?\})'", text, flags=re.DOTALL)[-1]
+    assert "albert-tf pretrain --recipe one_machine " in text
     (pieces,) = re.findall(r"--vocab_size (\d+)", text)
-    return albert_tf.AlbertConfig(vocab_size=int(pieces), **json.loads(shape))
+    return ONE_MACHINE[-1].config.replace(vocab_size=int(pieces))
 
 
 def outputs(notebook):

@@ -75,7 +75,7 @@ class AttentionBlock(Layer):
           x: [B·S, H].
           parameters: what `parameters` returned in this call of the model.
           bias: [B, 1, 1, S], as `attention_bias` makes it.
-          elementwise: the network's LayerNorm.
+          elementwise: the network's softmax and LayerNorm.
           seeds: two int32 [2], of the probabilities' dropout and of the output's; None drops nothing.
           tokens: of which x are the hidden states, [T, H] then; None: of all positions.
         Returns:
@@ -90,7 +90,8 @@ class AttentionBlock(Layer):
             joined = tokens.spread(joined)
         joined = tf.reshape(joined, [batch, length, 3, heads, head_size])  # [B, S, 3, N, D]
         query, key, value = tf.unstack(tf.transpose(joined, [2, 0, 3, 1, 4]))  # [B, N, S, D] each
-        context = attention(query, key, value, bias, config.attention_probs_dropout_prob, probabilities_seed)
+        rate, softmax = config.attention_probs_dropout_prob, elementwise.softmax
+        context = attention(query, key, value, bias, rate, probabilities_seed, softmax)  # [B, N, S, D]
         context = tf.transpose(context, [0, 2, 1, 3])  # [B, S, N, D]
         context = tf.reshape(context, [-1, config.hidden_size])  # [B·S, H]
         if tokens is not None:

@@ -39,8 +39,8 @@ class AlbertEncoder(keras.Model):
       remat: gradient checkpointing: training computes each layer again in the backward pass and keeps the
         activations of one layer, not of all, for the time of a second forward pass. The gradients are the
         same, but have no derivatives of their own.
-      fused: training compiles each activation and LayerNorm of the layers with XLA, as one loop that keeps
-        its input alone, which is quicker on CPUs. For sequences of few lengths: it compiles once for each.
+      fused: training compiles each activation, softmax and LayerNorm of the layers with XLA, each of which
+        then keeps one tensor alone; quicker on CPUs. For sequences of few lengths: it compiles once for each.
       **kwargs: of keras.Model, such as `name` and `dtype`.
 
     Raises:

@@ -86,6 +86,18 @@ def attention_bias(mask: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     return ((1 - tf.cast(mask, dtype)) * MASKED_SCORE)[:, tf.newaxis, tf.newaxis, :]  # [B, 1, 1, S]
 
 
+def softmax(scores: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
+    """The attention's probabilities, computed in float32.
+
+    Args:
+      scores: [B, N, S, S] of any float type.
+      bias: [B, 1, 1, S] of that type, as `attention_bias` makes it.
+    Returns:
+      [B, N, S, S] in the type of the scores; rows of the last axis add up to 1.
+    """
+    return tf.cast(tf.nn.softmax(tf.cast(scores + bias, tf.float32)), scores.dtype)
+
+
 def attention(
     query: tf.Tensor,
     key: tf.Tensor,
@@ -93,8 +105,9 @@ def attention(
     bias: tf.Tensor,
     dropout_rate: float = 0.0,
     seed: tf.Tensor | None = None,
+    softmax: Function = softmax,
 ) -> tf.Tensor:
-    """softmax(Q · Kᵀ / √D + bias) · V, the softmax in float32.
+    """softmax(Q · Kᵀ / √D + bias) · V.
 
     Args:
       query: [B, N, S, D].
@@ -103,13 +116,13 @@ def attention(
       bias: [B, 1, 1, S], as `attention_bias` makes it.
       dropout_rate: of the probabilities.
       seed: int32 [2] of that dropout; None drops nothing.
+      softmax: that of `Elementwise`.
     Returns:
       [B, N, S, D].
     Source: Vaswani et al. 2017, eq. 1.
     """
     scores = tf.matmul(query * (1 / math.sqrt(query.shape[-1])), key, transpose_b=True)  # [B, N, S, S]
-    probabilities = tf.nn.softmax(tf.cast(scores + bias, tf.float32))
-    probabilities = dropout(tf.cast(probabilities, value.dtype), dropout_rate, seed)
+    probabilities = dropout(softmax(scores, bias), dropout_rate, seed)  # [B, N, S, S]
     return tf.matmul(probabilities, value)  # [B, N, S, D]
 
 
@@ -118,6 +131,7 @@ class Elementwise(NamedTuple):
 
     activation: Function  # [R, I] to [R, I]
     layer_norm: Function  # [R, H], gamma [H] and beta [H] to [R, H]
+    softmax: Function  # scores [B, N, S, S] and bias [B, 1, 1, S] to probabilities [B, N, S, S]
 
 
 @functools.cache
@@ -127,11 +141,14 @@ def elementwise(hidden_act: str, epsilon: float, *, is_fused: bool) -> Elementwi
     Args:
       hidden_act: name of the activation.
       epsilon: of the LayerNorms.
-      is_fused: for training: each is `fused`. Without it TensorFlow's graph optimizer joins the activation
-        with the product before it, which is quicker where nothing has to be kept for a backward pass.
+      is_fused: for training: each is compiled by XLA. Without it TensorFlow's graph optimizer joins the
+        activation with the product before it, which is quicker where nothing has to be kept for a backward
+        pass.
     """
-    functions = Elementwise(ACTIVATIONS[hidden_act], functools.partial(layer_norm, epsilon=epsilon))
-    return Elementwise(*map(fused, functions)) if is_fused else functions
+    activation, norm = ACTIVATIONS[hidden_act], functools.partial(layer_norm, epsilon=epsilon)
+    if is_fused:
+        return Elementwise(fused(activation), fused(norm), fused_softmax)
+    return Elementwise(activation, norm, softmax)
 
 
 def fused(function: Function) -> Function:
@@ -154,15 +171,34 @@ def fused(function: Function) -> Function:
             y = wide(*arguments)
         return tape.gradient(y, arguments, gradient)
 
-    forward, backward = (
-        tf.function(computation, jit_compile=True, autograph=False) for computation in (wide, gradients)
-    )
+    forward, backward = compiled(wide), compiled(gradients)
 
     @tf.custom_gradient
     def apply(*arguments: tf.Tensor) -> tuple[tf.Tensor, Function]:
         return forward(*arguments), lambda gradient: backward(list(arguments), gradient)
 
     return apply
+
+
+compiled = functools.partial(tf.function, jit_compile=True, autograph=False)
+_forward_softmax = compiled(softmax)
+
+
+@compiled
+def _backward_softmax(probabilities: tf.Tensor, gradient: tf.Tensor) -> tf.Tensor:
+    p, g = (tf.cast(tensor, tf.float32) for tensor in (probabilities, gradient))
+    return tf.cast(p * (g - tf.reduce_sum(p * g, axis=-1, keepdims=True)), gradient.dtype)
+
+
+@tf.custom_gradient
+def fused_softmax(scores: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
+    """`softmax`, compiled by XLA; so is its gradient, for which it keeps the probabilities that it returns.
+
+    The product behind it keeps those, too: in bfloat16 that is a third of what is kept otherwise. The bias
+    has no gradient.
+    """
+    probabilities = _forward_softmax(scores, bias)
+    return probabilities, lambda gradient: (_backward_softmax(probabilities, gradient), None)
 
 
 class Layer(keras.layers.Layer):

@@ -90,8 +90,8 @@ def _size(
     report("updates are timed first, which takes about a minute")
     size = fitted(budget, pace)
     report(
-        f"{budget.seconds:g} s are time for {size.recipe.steps:,} updates, {size.recipe.warmup_steps:,} of them "
-        f"warm-up, of a network {size.config.hidden_size} wide and {size.config.num_hidden_layers} deep"
+        f"{budget.seconds:g} s are time for {size.recipe.steps:,} updates, {size.recipe.warmup_steps:,} "
+        f"of them warm-up, of a network {size.config.hidden_size} wide and {size.config.num_hidden_layers} deep"
     )
     return size
 

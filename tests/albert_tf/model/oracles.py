@@ -16,6 +16,12 @@ def numpy_gelu(x):
     return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
 
 
+def numpy_softmax(x):
+    """Over the last axis."""
+    powers = np.exp(x - x.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
+
+
 def numpy_attention(query, key, value, mask):
     """[B, N, S, D] each and mask [B, S]: padding is left out of the softmax altogether."""
     context = np.zeros(query.shape)
@@ -23,8 +29,7 @@ def numpy_attention(query, key, value, mask):
         tokens = mask[b].astype(bool)
         for n in range(query.shape[1]):
             scores = query[b, n] @ key[b, n][tokens].T / math.sqrt(query.shape[-1])
-            weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
-            context[b, n] = weights @ value[b, n][tokens]
+            context[b, n] = numpy_softmax(scores) @ value[b, n][tokens]
     return context
 
 

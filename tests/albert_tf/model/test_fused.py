@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import AlbertEncoder
-from albert_tf.model.layer import ACTIVATIONS, elementwise, fused
-from tests.albert_tf.model.oracles import numpy_gelu, numpy_layer_norm
+from albert_tf.model.layer import ACTIVATIONS, attention_bias, elementwise, fused, fused_softmax
+from tests.albert_tf.model.oracles import numpy_gelu, numpy_layer_norm, numpy_softmax
 from tests.tiny import TINY
 
 R, W = 6, 32
@@ -53,6 +53,39 @@ def test_layer_norm_and_its_derivatives(rng):
     ]
     for found, expected in zip((of_x, of_gamma, of_beta), differences, strict=True):
         np.testing.assert_allclose(found, expected, atol=2e-5)
+
+
+def test_softmax_and_its_derivative(rng):
+    scores, weights = rng.normal(size=(2, 2, 3, 4, 5))  # [B, N, S, S] each, but of fewer queries than keys
+    mask = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
+    bias = attention_bias(tf.constant(mask), tf.float32)
+    softmax = elementwise("gelu", EPSILON, is_fused=True).softmax
+    tensor = tf.constant(scores, tf.float32)
+    with tf.GradientTape() as tape:
+        tape.watch([tensor, bias])
+        y = softmax(tensor, bias)
+        total = tf.reduce_sum(y * tf.constant(weights, tf.float32))
+    of_scores, of_bias = tape.gradient(total, [tensor, bias])
+    masked = np.where(mask[:, None, None], 0, -np.inf)
+    np.testing.assert_allclose(y, numpy_softmax(scores + masked), atol=1e-6)
+    differences = central_differences(lambda value: weights * numpy_softmax(value + masked), scores)
+    np.testing.assert_allclose(of_scores, differences, atol=1e-6)
+    assert of_bias is None
+
+
+def test_softmax_of_bfloat16(rng):
+    scores = tf.cast(rng.normal(size=(2, 3, 64, 64)), tf.bfloat16)
+    gradient = tf.cast(rng.normal(size=scores.shape), tf.bfloat16)
+    with tf.GradientTape() as tape:
+        tape.watch(scores)
+        y = fused_softmax(scores, tf.zeros([2, 1, 1, 64], tf.bfloat16))
+    found, of_scores = (tf.cast(each, tf.float32) for each in (y, tape.gradient(y, scores, gradient)))
+    p = numpy_softmax(np.asarray(tf.cast(scores, tf.float64)))
+    g = np.asarray(tf.cast(gradient, tf.float64))
+    np.testing.assert_allclose(found, p, rtol=1.01 * 2**-8)  # rounded once
+    # The probabilities that are kept are rounded, and so is the result.
+    close = 2**-7 * p * (np.abs(g) + (p * np.abs(g)).sum(-1, keepdims=True))
+    assert np.all(np.abs(of_scores - p * (g - (p * g).sum(-1, keepdims=True))) < close)
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)

@@ -83,24 +83,31 @@ def test_attention_bias(dtype):
     assert np.isfinite(np.asarray(tf.cast(bias, tf.float32))).all()
 
 
-def test_attention(rng):
+SOFTMAX = pytest.mark.parametrize("softmax", [layer.softmax, layer.fused_softmax])
+
+
+@SOFTMAX
+def test_attention(rng, softmax):
     query, key, value = rng.normal(size=(3, B, N, S, D))
     mask = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
     bias = layer.attention_bias(tf.constant(mask), tf.float32)
-    result = layer.attention(*float32(query, key, value), bias)
+    result = layer.attention(*float32(query, key, value), bias, softmax=softmax)
     np.testing.assert_allclose(result, numpy_attention(query, key, value, mask), atol=1e-6)
 
 
-def test_what_is_masked_has_no_weight_at_all(rng):
+@SOFTMAX
+def test_what_is_masked_has_no_weight_at_all(rng, softmax):
     query, key, value = float32(*rng.normal(size=(3, 1, 1, 2, D)))
     bias = layer.attention_bias(tf.constant([[1, 0]]), tf.float32)
-    np.testing.assert_array_equal(layer.attention(query, key, value, bias)[0, 0, 1], value[0, 0, 0])
+    context = layer.attention(query, key, value, bias, softmax=softmax)
+    np.testing.assert_array_equal(context[0, 0, 1], value[0, 0, 0])
 
 
-def test_a_row_of_padding_alone_is_finite(rng):
+@SOFTMAX
+def test_a_row_of_padding_alone_is_finite(rng, softmax):
     query, key, value = float32(*rng.normal(size=(3, 1, 1, 2, D)))
     bias = layer.attention_bias(tf.constant([[0, 0]]), tf.float32)
-    assert np.isfinite(layer.attention(query, key, value, bias)).all()
+    assert np.isfinite(layer.attention(query, key, value, bias, softmax=softmax)).all()
 
 
 @pytest.mark.parametrize("dtype", [tf.bfloat16, tf.float16])

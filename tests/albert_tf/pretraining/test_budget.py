@@ -7,6 +7,7 @@ import pytest
 from albert_tf import cli
 from albert_tf.checkpoints import checkpoint_steps
 from albert_tf.errors import InputError
+from albert_tf.pretraining import pace
 from albert_tf.pretraining import run as pretraining_run
 from albert_tf.pretraining.budget import (
     ONE_MACHINE,
@@ -134,6 +135,15 @@ def test_an_output_that_is_taken_is_refused_before_updates_are_timed(budgeted):
     with pytest.raises(FileExistsError, match="exists already: name another place"):
         pretrain(budgeted, lines.append)
     assert not lines
+
+
+def test_a_start_that_is_missing_is_told_before_updates_are_timed(settings, monkeypatch):
+    def never(*arguments):
+        raise AssertionError("timed")
+
+    monkeypatch.setattr(pace, "stretch_steps", never)
+    with pytest.raises(InputError, match="no-such-run is neither a path here"):
+        pretrain(settings(budget=Budget(seconds=20, sizes=(LARGE,)), init_from="no-such-run"))
 
 
 def test_updates_are_timed_in_each_stage(settings, monkeypatch):

@@ -91,7 +91,8 @@ def _size(
     size = fitted(budget, pace)
     report(
         f"{budget.seconds:g} s are time for {size.recipe.steps:,} updates, {size.recipe.warmup_steps:,} "
-        f"of them warm-up, of a network {size.config.hidden_size} wide and {size.config.num_hidden_layers} deep"
+        f"of them warm-up, of a network {size.config.hidden_size} wide and "
+        f"{size.config.num_hidden_layers} deep"
     )
     return size
 

@@ -28,6 +28,9 @@ Pair = tuple[tf.Tensor, tf.Tensor]
 
 Function = Callable[..., tf.Tensor]
 
+# By XLA, once for each shape.
+compiled = functools.partial(tf.function, jit_compile=True, autograph=False)
+
 # Variables are float32 under every policy, and the functions below cast what they read: a graph traced
 # from them needs nothing of Keras.
 FLOAT32_VARIABLE = {"dtype": tf.float32, "experimental_autocast": False}
@@ -180,7 +183,6 @@ def fused(function: Function) -> Function:
     return apply
 
 
-compiled = functools.partial(tf.function, jit_compile=True, autograph=False)
 _forward_softmax = compiled(softmax)
 
 

@@ -51,10 +51,7 @@ def main() -> None:
         model = albert_tf.AlbertPretrainer(albert_tf.PRESETS[flags.preset])
         batch = random_batch(model.config.vocab_size)
     narrow = in_dtype(model, "bfloat16")
-    wide_outputs, narrow_outputs = (
-        {name: value.numpy().astype(np.float32) for name, value in each(batch).items()}
-        for each in (model, narrow)
-    )
+    wide_outputs, narrow_outputs = (answers(each, batch) for each in (model, narrow))
     print("| output | largest value | largest difference |\n|---|---|---|")
     for name in OUTPUTS:
         expected, actual = wide_outputs[name], narrow_outputs[name]
@@ -64,6 +61,12 @@ def main() -> None:
     print(f"\nOf {same.size} masked tokens, the most likely piece is the same for {same.mean():.4f}")
     sizes = [sum(variable.numpy().nbytes for variable in m.variables) / 1e6 for m in (model, narrow)]
     print(f"Variables: {sizes[0]:.1f} MB in float32, {sizes[1]:.1f} MB in bfloat16")
+
+
+def answers(model: keras.Model, batch: dict[str, Any]) -> dict[str, np.ndarray]:
+    """The outputs to compare, in float32."""
+    outputs = model(batch)
+    return {name: outputs[name].numpy().astype(np.float32) for name in OUTPUTS}
 
 
 def random_batch(vocab_size: int) -> dict[str, Any]:

@@ -5,11 +5,11 @@
     python benchmarks/budget.py --text reviews.txt --output budget --ideas one-machine one-machine+wide
 
 Each row is an idea, or several joined by `+`: what it changes of the row `before`, which is what the same
-text was trained with earlier, or of `one-machine`, the recipe of that name, where that comes first. How many
+text was trained with earlier, or of `one-machine`, the recipe one_machine, where that comes first. How many
 updates the minutes allow is what `pretrain --budget` times first; the learning rate falls to 0 at the end of
 them. All are evaluated on the same held-out documents with the paper's masks (15 %, up to three words) and
 pairs of 128 tokens. Prints Markdown. The folder holds the runs; started again, it goes on where it stopped.
-`benchmarks/transfer.py --run budget/IDEA-MINUTES-SEED` then says what fine-tuning gets from one of them.
+`benchmarks/transfer.py` then says what fine-tuning gets from one of them, `--run budget/IDEA-MINUTES-SEED`.
 """
 
 from __future__ import annotations

@@ -159,7 +159,11 @@ def sync(path: Path) -> None:
 
 
 def check_new(path: Path) -> None:
-    """FileExistsError where there is something at the path of a folder to be, unless an empty folder."""
+    """FileExistsError where there is something at the path of a folder to be, unless an empty folder.
+
+    What a killed process has left unfinished in it does not count.
+    """
+    path = path.absolute()  # "." has no name to derive another from
     if os.path.lexists(path) and not (
         path.is_dir() and all(entry.name.startswith(_hidden(path)) for entry in path.iterdir())
     ):
@@ -180,8 +184,8 @@ def new_directory(path: Path) -> Iterator[Path]:
       FileExistsError: there is something at `path`.
       OSError: something cannot be written; it names `path`.
     """
-    path = path.absolute()  # "." has no name to derive another from
     check_new(path)
+    path = path.absolute()
     is_there = os.path.lexists(path)
     place = path if is_there else path.parent
     place.mkdir(parents=True, exist_ok=True)

@@ -1,15 +1,16 @@
 """What does pre-training learn in a given time? Ideas beside a recipe, each for the same minutes.
 
     python benchmarks/budget.py --text reviews.txt --output budget --minutes 15 --ideas before one-layer
-
     python benchmarks/budget.py --text reviews.txt --output budget --ideas one-machine one-machine+wide
 
-Each row is an idea, or several joined by `+`: what it changes of the row `before`, which is what the same
-text was trained with earlier, or of `one-machine`, the recipe one_machine, where that comes first. How many
-updates the minutes allow is what `pretrain --budget` times first; the learning rate falls to 0 at the end of
-them. All are evaluated on the same held-out documents with the paper's masks (15 %, up to three words) and
-pairs of 128 tokens. Prints Markdown. The folder holds the runs; started again, it goes on where it stopped.
-`benchmarks/transfer.py` then says what fine-tuning gets from one of them, `--run budget/IDEA-MINUTES-SEED`.
+Each row is an idea, or several joined by `+`: what it changes of the row `before`, which is four layers in
+two groups, as they are trained without a recipe, or of `one-machine`, the recipe one_machine, where that
+comes first. How many updates the minutes allow is what `pretrain --budget` times first; the learning rate
+falls to 0 at the end of them. The recipe's network is one that the minutes are enough for; where an idea
+changes the network, it changes the largest. All are evaluated on the same held-out documents with the
+paper's masks (15 %, up to three words) and pairs of 128 tokens. Prints Markdown. The folder holds the
+runs; started again, it goes on where it stopped. `benchmarks/transfer.py` then says what fine-tuning gets
+from one of them, with `--run budget/IDEA-MINUTES-SEED`.
 """
 
 from __future__ import annotations
@@ -42,7 +43,6 @@ class Idea(NamedTuple):
     source: str = ""
 
 
-RECIPE = "one-machine"
 FIRST = {
     "before": Idea(
         flags={"optimizer": "adamw", "learning_rate": 1e-3, "batch_size": 64, "seq_length": 128},
@@ -56,7 +56,7 @@ FIRST = {
             "initializer_range": 0.06,
         },
     ),
-    RECIPE: Idea({"recipe": "one_machine"}),
+    "one-machine": Idea({"recipe": "one_machine"}),
 }
 IDEAS = {
     "one-group": Idea(network={"num_hidden_groups": 1}, source="Lan et al. 2020, Table 3"),
@@ -95,7 +95,9 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, help="folder to write")
     parser.add_argument("--minutes", type=float, default=15, help="of training (15)")
     names = [*FIRST, *IDEAS]
-    parser.add_argument("--ideas", nargs="+", default=names, help=f"of {', '.join(names)} (all)")
+    parser.add_argument(
+        "--ideas", nargs="+", default=[*FIRST], help=f"of {', '.join(names)} ({' '.join(FIRST)})"
+    )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="(0)")
     parser.add_argument("--vocab_size", type=int, default=8000, help="pieces (8000)")
     flags = parser.parse_args()
@@ -112,15 +114,14 @@ def main() -> None:
 
 def joined(title: str) -> Idea:
     """The idea of a title; where several are joined by `+`, later ones have the last word."""
-    names = title.split("+")
-    unknown = [name for place, name in enumerate(names) if name not in IDEAS and (place or name not in FIRST)]
-    if unknown:
-        raise SystemExit(f"{', '.join(unknown)}: none of {', '.join([*FIRST, *IDEAS])}")
-    parts = [FIRST["before"]] * (names[0] not in FIRST) + [{**FIRST, **IDEAS}[name] for name in names]
-    flags, network = (
-        {name: value for changes in group for name, value in changes.items()}
-        for group in zip(*((part.flags, part.network) for part in parts), strict=True)
-    )
+    first, *names = title.split("+") if title.split("+")[0] in FIRST else ["before", *title.split("+")]
+    if unknown := [name for name in names if name not in IDEAS]:
+        raise SystemExit(
+            f"{', '.join(unknown)}: none of {', '.join(IDEAS)}; {' or '.join(FIRST)} can only come first"
+        )
+    parts = [FIRST[first], *(IDEAS[name] for name in names)]
+    flags = {name: value for part in parts for name, value in part.flags.items()}
+    network = {name: value for part in parts for name, value in part.network.items()}
     return Idea(flags, network, "; ".join(part.source for part in parts if part.source))
 
 

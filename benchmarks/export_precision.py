@@ -29,7 +29,7 @@ from albert_tf.records import flat
 from hub_export.precision import in_dtype
 
 ROWS, LENGTH, PREDICTIONS = 4, 128, 20
-TEXT_ROWS = 512
+TEXT_ROWS, TEXT_BATCHES = 32, 16
 OUTPUTS = ("pooled_output", "sequence_output", "mlm_logits")
 
 
@@ -46,27 +46,32 @@ def main() -> None:
         parser.error("--run and --text go together")
     keras.utils.set_random_seed(0)
     if flags.run:
-        model, batch = load(flags.run), held_out(flags.run, flags.text)
+        model, batches = load(flags.run), held_out(flags.run, flags.text)
     else:
         model = albert_tf.AlbertPretrainer(albert_tf.PRESETS[flags.preset])
-        batch = random_batch(model.config.vocab_size)
+        batches = [random_batch(model.config.vocab_size)]
     narrow = in_dtype(model, "bfloat16")
-    wide_outputs, narrow_outputs = (answers(each, batch) for each in (model, narrow))
+    pairs = [(answers(model, batch), answers(narrow, batch)) for batch in batches]
     print("| output | largest value | largest difference |\n|---|---|---|")
     for name in OUTPUTS:
-        expected, actual = wide_outputs[name], narrow_outputs[name]
-        print(f"| {name} | {np.abs(expected).max():.3f} | {np.abs(actual - expected).max():.3f} |")
-    asked = np.asarray(batch[MLM_WEIGHTS]) > 0
-    same = np.equal(*(each["mlm_logits"][asked].argmax(-1) for each in (wide_outputs, narrow_outputs)))
-    print(f"\nOf {same.size} masked tokens, the most likely piece is the same for {same.mean():.4f}")
+        largest = max(np.abs(wide[name]).max() for wide, _ in pairs)
+        difference = max(np.abs(wide[name] - narrow[name]).max() for wide, narrow in pairs)
+        print(f"| {name} | {largest:.3f} | {difference:.3f} |")
+    same = np.concatenate([np.equal(*(each["mlm_logits"].argmax(-1) for each in pair)) for pair in pairs])
+    print(f"\nOf {same.size} positions, the most likely piece is the same for {same.mean():.4f}")
     sizes = [sum(variable.numpy().nbytes for variable in m.variables) / 1e6 for m in (model, narrow)]
     print(f"Variables: {sizes[0]:.1f} MB in float32, {sizes[1]:.1f} MB in bfloat16")
 
 
 def answers(model: keras.Model, batch: dict[str, Any]) -> dict[str, np.ndarray]:
-    """The outputs to compare, in float32."""
+    """The outputs to compare, in float32: of tokens, not of padding, and logits of what is asked."""
     outputs = model(batch)
-    return {name: outputs[name].numpy().astype(np.float32) for name in OUTPUTS}
+    kept = {
+        "pooled_output": np.asarray(batch["input_mask"])[:, 0] > 0,  # not of rows that fill a batch
+        "sequence_output": np.asarray(batch["input_mask"]) > 0,
+        "mlm_logits": np.asarray(batch[MLM_WEIGHTS]) > 0,
+    }
+    return {name: outputs[name].numpy().astype(np.float32)[rows] for name, rows in kept.items()}
 
 
 def random_batch(vocab_size: int) -> dict[str, Any]:
@@ -80,9 +85,9 @@ def random_batch(vocab_size: int) -> dict[str, Any]:
     }
 
 
-def held_out(run: str, text: str) -> dict[str, tf.Tensor]:
-    """Examples of the text that `prepare` holds out, masked as the run was trained."""
-    examples = pretraining_dataset(
+def held_out(run: str, text: str) -> tf.data.Dataset:
+    """Batches of the text that `prepare` holds out, masked as the run was trained."""
+    return pretraining_dataset(
         to_evaluate_on([text]),
         vocabulary=vocabulary_path(run),
         batch_size=TEXT_ROWS,
@@ -91,8 +96,7 @@ def held_out(run: str, text: str) -> dict[str, tf.Tensor]:
         repeat=False,
         **flat(read_recipe(Path(run)).examples),
         **read_tokenizer(run),
-    )
-    return next(iter(examples))
+    ).take(TEXT_BATCHES)
 
 
 if __name__ == "__main__":

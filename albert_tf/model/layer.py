@@ -196,8 +196,8 @@ def _backward_softmax(probabilities: tf.Tensor, gradient: tf.Tensor) -> tf.Tenso
 def fused_softmax(scores: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     """`softmax`, compiled by XLA; so is its gradient, for which it keeps the probabilities that it returns.
 
-    The product behind it keeps those, too: in bfloat16 that is a third of what is kept otherwise. The bias
-    has no gradient.
+    The product behind it keeps those, too, unless some are dropped: in bfloat16 that is a third of what is
+    kept otherwise. The bias has no gradient.
     """
     probabilities = _forward_softmax(scores, bias)
     return probabilities, lambda gradient: (_backward_softmax(probabilities, gradient), None)

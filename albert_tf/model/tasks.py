@@ -33,7 +33,7 @@ class TaskModel(keras.Model):
     Args:
       config: the network's shape.
       remat: gradient checkpointing: training computes each layer of the encoder again in the backward pass.
-      fused: training compiles activations and LayerNorms of the encoder, each as one loop.
+      fused: training compiles activations, softmax and LayerNorms of the encoder.
       **kwargs: of keras.Model, such as `name` and `dtype`.
     """
 

@@ -12,13 +12,13 @@ import tensorflow as tf
 import tf_keras as keras
 from absl import logging
 
-from albert_tf.checkpoints.growth import check_same_text, grown_from
+from albert_tf.checkpoints.growth import Growth, check_same_text, grown_from
 from albert_tf.checkpoints.models import build_model
 from albert_tf.checkpoints.run import RECIPE, read_config
 from albert_tf.config import AlbertConfig
 from albert_tf.data import naming_damaged_files
 from albert_tf.errors import InputError
-from albert_tf.files import check_new, read_json
+from albert_tf.files import read_json
 from albert_tf.model.memory import TRAINING, check_memory
 from albert_tf.model.sharing import at_depth
 from albert_tf.optimization import recipe_optimizer
@@ -83,10 +83,14 @@ def _size(
 
     def pace(size: Size) -> list[float]:
         recipe = size.recipe.replace(word_embeddings="random")  # nothing need be counted for this
-        tried = dataclasses.replace(settings, config=size.config, recipe=recipe)
-        return seconds_per_update(_sized_job(tried, strategy, lambda line: None), settings.execution)
+        tried = dataclasses.replace(
+            settings, config=size.config, recipe=recipe, init_from=None, extend_positions=False
+        )
+        return seconds_per_update(_sized_job(tried, strategy, report), settings.execution)
 
-    check_new(run.absolute())
+    if settings.init_from is not None:  # a wrong one is told before a minute is spent
+        for size in budget.sizes:
+            _growth(settings, _with_vocabulary(settings, size.config))
     report("updates are timed first, which takes about a minute")
     size = fitted(budget, pace)
     report(
@@ -99,7 +103,7 @@ def _size(
 
 def _sized_job(settings: Pretraining, strategy: tf.distribute.Strategy, report: Callable[[str], None]) -> Job:
     run, recipe = Path(settings.output), settings.recipe
-    config = settings.config.replace(vocab_size=len(Vocabulary.from_file(settings.vocabulary)))
+    config = _with_vocabulary(settings, settings.config)
     check_memory(config, TRAINING)
     _check_stages(recipe, config)
     for stage in recipe.resolved_stages:
@@ -125,6 +129,10 @@ def _sized_job(settings: Pretraining, strategy: tf.distribute.Strategy, report: 
         loop=settings.loop,
         note=f"; held out: {held_out.what}" if held_out else "",
     )
+
+
+def _with_vocabulary(settings: Pretraining, config: AlbertConfig) -> AlbertConfig:
+    return config.replace(vocab_size=len(Vocabulary.from_file(settings.vocabulary)))
 
 
 def _check_stages(recipe: PretrainingRecipe, config: AlbertConfig) -> None:
@@ -220,13 +228,19 @@ def _model(
         return build(read=_counted(settings, config, held_out, report))
     if settings.init_from is None:
         return build()
-    origin = published_run(settings.init_from)
-    check_same_text(origin, settings.vocabulary, settings.tokenizer)
-    growth = grown_from(origin, config, settings.task, extend_positions=settings.extend_positions)
+    growth = _growth(settings, config)
     model = build(read=growth.read)
     for line in growth.listing():
         report(line)
     return model
+
+
+def _growth(settings: Pretraining, config: AlbertConfig) -> Growth:
+    """Where the weights come from that begin as those of `init_from`."""
+    assert settings.init_from is not None
+    origin = published_run(settings.init_from)
+    check_same_text(origin, settings.vocabulary, settings.tokenizer)
+    return grown_from(origin, config, settings.task, extend_positions=settings.extend_positions)
 
 
 def _counted(

@@ -24,7 +24,7 @@ from albert_tf.checkpoints.figures import LOWEST_LOSS, Best
 from albert_tf.checkpoints.run import RECIPE, create_run
 from albert_tf.checkpoints.steps import checkpoint_steps, clean_up
 from albert_tf.config import AlbertConfig
-from albert_tf.files import sole_use, write_json
+from albert_tf.files import check_new, sole_use, write_json
 from albert_tf.training.execution import Execution
 from albert_tf.training.loop import FLOAT16_PATIENCE, TrainingState, Work, train
 from albert_tf.training.loop_settings import LoopSettings
@@ -136,6 +136,7 @@ def train_run(
       execution: how updates are computed.
       report: what is told of the start.
     Raises:
+      FileExistsError: the run directory holds something else.
       ValueError: the execution is impossible here, or no checkpoint can be read.
       TrainingFailed: a loss or a weight is non-finite.
       Preempted: SIGTERM came, and the state is saved; or another host is lost.
@@ -144,6 +145,8 @@ def train_run(
     with stop_at_once(run):
         strategy = make_strategy(execution.strategy, execution.tpu, report)
         try:
+            if hosts_of(strategy).is_chief and not (run / RECIPE).exists():
+                check_new(run)
             with strategy.scope():
                 _train(run, job(strategy), execution, report)
         except HOST_LOST as error:

@@ -131,6 +131,7 @@ def variables(threads: int) -> dict[str, str]:
         "TF_NUM_INTRAOP_THREADS": str(threads),
         "TF_NUM_INTEROP_THREADS": str(threads),
         "TF_CPP_MIN_LOG_LEVEL": "2",
+        "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS": "0",  # but for the peer that is about it
         "KERAS_BACKEND": "tensorflow",
         "HF_HUB_OFFLINE": "1",
     }

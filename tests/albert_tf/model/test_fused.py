@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import AlbertEncoder
-from albert_tf.model.layer import ACTIVATIONS, attention_bias, elementwise, fused, fused_softmax
+from albert_tf.model.layer import ACTIVATIONS, attention_bias, elementwise, fused, fused_softmax, softmax
 from tests.albert_tf.model.oracles import numpy_gelu, numpy_layer_norm, numpy_softmax
 from tests.tiny import TINY
 
@@ -59,11 +59,11 @@ def test_softmax_and_its_derivative(rng):
     scores, weights = rng.normal(size=(2, 2, 3, 4, 5))  # [B, N, S, S] each, but of fewer queries than keys
     mask = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
     bias = attention_bias(tf.constant(mask), tf.float32)
-    softmax = elementwise("gelu", EPSILON, is_fused=True).softmax
+    function = elementwise("gelu", EPSILON, is_fused=True).softmax
     tensor = tf.constant(scores, tf.float32)
     with tf.GradientTape() as tape:
         tape.watch([tensor, bias])
-        y = softmax(tensor, bias)
+        y = function(tensor, bias)
         total = tf.reduce_sum(y * tf.constant(weights, tf.float32))
     of_scores, of_bias = tape.gradient(total, [tensor, bias])
     masked = np.where(mask[:, None, None], 0, -np.inf)
@@ -112,6 +112,35 @@ def test_second_derivatives(rng):
     np.testing.assert_allclose(outer.gradient(first, x), -2 * tanh * (1 - tanh**2), atol=1e-5)
 
 
+def test_second_derivatives_of_softmax(rng):
+    scores, direction = (tf.constant(rng.normal(size=(1, 2, 3, 3)), tf.float32) for _ in range(2))
+    bias = tf.zeros([1, 1, 1, 3])
+    found = []
+    for function in (softmax, fused_softmax):
+        with tf.GradientTape() as outer:
+            outer.watch(scores)
+            with tf.GradientTape() as inner:
+                inner.watch(scores)
+                y = function(scores, bias) ** 2
+            first = inner.gradient(y, scores)
+        found.append(outer.gradient(first, scores, direction))
+    np.testing.assert_allclose(*found, atol=1e-6)
+    assert np.abs(found[0]).max() > 0.01
+
+
+@pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16, tf.float16])
+def test_softmax_of_unknown_shapes_and_padding(rng, dtype):
+    spec = [tf.TensorSpec([None] * 4, dtype), tf.TensorSpec([None, 1, 1, None], dtype)]
+    call = tf.function(fused_softmax, input_signature=spec)
+    for length in (3, 5):
+        scores = tf.cast(rng.normal(size=(2, 1, length, length)), dtype)
+        bias = attention_bias(tf.constant([[1] * length, [1] * (length - 1) + [0]]), dtype)
+        found = call(scores, bias)
+        assert found.dtype == dtype and not np.any(found[1, ..., -1])
+        expected = tf.cast(softmax(scores, bias), tf.float32)
+        np.testing.assert_allclose(tf.cast(found, tf.float32), expected, rtol=2**-7, atol=1e-6)
+
+
 def learn(encoder, inputs):
     """The sequence output and the gradients of a loss, of a training step of one encoder."""
 
@@ -149,7 +178,9 @@ def test_only_training_is_compiled(rng):
         library = call.get_concrete_function(inputs).graph.as_graph_def().library
         return [f.signature.name for f in library.function if f.attr["_XlaMustCompile"].b]
 
-    assert compiled_functions(training=True) and not compiled_functions(training=False)
+    names = compiled_functions(training=True)
+    assert all(any(part in name for name in names) for part in ("_wide_", "_softmax_"))
+    assert not compiled_functions(training=False)
 
 
 def test_configs_keep_it():

@@ -7,7 +7,6 @@ import pytest
 from albert_tf import cli
 from albert_tf.checkpoints import checkpoint_steps
 from albert_tf.errors import InputError
-from albert_tf.pretraining import pace
 from albert_tf.pretraining import run as pretraining_run
 from albert_tf.pretraining.budget import (
     ONE_MACHINE,
@@ -141,7 +140,7 @@ def test_a_start_that_is_missing_is_told_before_updates_are_timed(settings, monk
     def never(*arguments):
         raise AssertionError("timed")
 
-    monkeypatch.setattr(pace, "stretch_steps", never)
+    monkeypatch.setattr(pretraining_run, "seconds_per_update", never)
     with pytest.raises(InputError, match="no-such-run is neither a path here"):
         pretrain(settings(budget=Budget(seconds=20, sizes=(LARGE,)), init_from="no-such-run"))
 

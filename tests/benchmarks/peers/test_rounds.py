@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 
 from benchmarks.peers import rounds
-from benchmarks.peers.asking import NoAnswer
+from benchmarks.peers.asking import Asked, NoAnswer
 from benchmarks.peers.compared import CASES
 from benchmarks.peers.results import Turn
 from benchmarks.peers.rounds import measure, started, take_turns
@@ -80,6 +80,22 @@ def test_a_network_of_another_size_is_left_out(parameters, told, tmp_path, monke
         processes = [program.process for program in programs.values()]
     assert all(process.poll() is not None for process in processes)
     assert capsys.readouterr().err == told
+
+
+def test_weights_are_frozen_for_one_peer_alone(tmp_path, monkeypatch):
+    (tmp_path / "facts.json").write_text('{"parameters": 12}', "utf-8")
+    fake = tmp_path / "python"
+    told = '{"parameters": null, "frozen": \'$TF_ONEDNN_ASSUME_FROZEN_WEIGHTS\'}'
+    fake.write_text(f"#!/bin/sh\necho '{told}'\nexec sleep 60\n", "utf-8")
+    fake.chmod(0o755)
+    monkeypatch.setattr(rounds, "python_of", lambda name: fake)
+    monkeypatch.setenv("TF_ONEDNN_ASSUME_FROZEN_WEIGHTS", "1")
+    found = {}
+    first = Asked.first
+    monkeypatch.setattr(Asked, "first", lambda self: found.setdefault(self.name, first(self)))
+    with started(["ours", "ours_frozen"], tmp_path, "float32", 1) as programs:
+        assert list(programs) == ["ours", "ours_frozen"]
+    assert {name: answer["frozen"] for name, answer in found.items()} == {"ours": 0, "ours_frozen": 1}
 
 
 def fake_programs(monkeypatch):

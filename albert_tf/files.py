@@ -184,8 +184,8 @@ def new_directory(path: Path) -> Iterator[Path]:
       FileExistsError: there is something at `path`.
       OSError: something cannot be written; it names `path`.
     """
-    check_new(path)
     path = path.absolute()
+    check_new(path)
     is_there = os.path.lexists(path)
     place = path if is_there else path.parent
     place.mkdir(parents=True, exist_ok=True)

@@ -89,7 +89,7 @@ def attention_bias(mask: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     return ((1 - tf.cast(mask, dtype)) * MASKED_SCORE)[:, tf.newaxis, tf.newaxis, :]  # [B, 1, 1, S]
 
 
-def softmax(scores: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
+def biased_softmax(scores: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     """The attention's probabilities, computed in float32.
 
     Args:
@@ -108,7 +108,7 @@ def attention(
     bias: tf.Tensor,
     dropout_rate: float = 0.0,
     seed: tf.Tensor | None = None,
-    softmax: Function = softmax,
+    softmax: Function = biased_softmax,
 ) -> tf.Tensor:
     """softmax(Q · Kᵀ / √D + bias) · V.
 
@@ -151,7 +151,7 @@ def elementwise(hidden_act: str, epsilon: float, *, is_fused: bool) -> Elementwi
     activation, norm = ACTIVATIONS[hidden_act], functools.partial(layer_norm, epsilon=epsilon)
     if is_fused:
         return Elementwise(fused(activation), fused(norm), fused_softmax)
-    return Elementwise(activation, norm, softmax)
+    return Elementwise(activation, norm, biased_softmax)
 
 
 def fused(function: Function) -> Function:
@@ -183,7 +183,7 @@ def fused(function: Function) -> Function:
     return apply
 
 
-_forward_softmax = compiled(softmax)
+_forward_softmax = compiled(biased_softmax)
 
 
 @compiled
@@ -194,7 +194,7 @@ def _backward_softmax(probabilities: tf.Tensor, gradient: tf.Tensor) -> tf.Tenso
 
 @tf.custom_gradient
 def fused_softmax(scores: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-    """`softmax`, compiled by XLA; so is its gradient, for which it keeps the probabilities that it returns.
+    """`biased_softmax`, compiled by XLA; so is its gradient, for which it keeps what it returns.
 
     The product behind it keeps those, too, unless some are dropped: in bfloat16 that is a third of what is
     kept otherwise. The bias has no gradient.

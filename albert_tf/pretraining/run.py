@@ -128,10 +128,12 @@ def _sized_job(settings: Pretraining, strategy: tf.distribute.Strategy, report: 
         seed=settings.seed,
         loop=settings.loop,
         note=f"; held out: {held_out.what}" if held_out else "",
+        more="more --steps" if settings.budget is None else "--init_from in another --output",
     )
 
 
 def _with_vocabulary(settings: Pretraining, config: AlbertConfig) -> AlbertConfig:
+    """The network with as many word embeddings as the vocabulary has pieces."""
     return config.replace(vocab_size=len(Vocabulary.from_file(settings.vocabulary)))
 
 

@@ -95,6 +95,7 @@ class Job:
       loop: when to log, evaluate and save.
       best: the figure of an evaluation that tells the best step, among those of the last stretch.
       note: what else the line says that a run begins with.
+      more: what a run that is done can be given to go on.
     """
 
     config: AlbertConfig
@@ -111,6 +112,7 @@ class Job:
     loop: LoopSettings
     best: Best = LOWEST_LOSS
     note: str = ""
+    more: str = "more --steps"
 
     @property
     def steps(self) -> int:
@@ -313,8 +315,7 @@ def _create(run: Path, job: Job, record: Mapping[str, Any]) -> None:
 def _plan(run: Path, job: Job, execution: Execution, variables: Iterable[tf.Variable], start: int) -> str:
     """The line that a run begins with."""
     if start == job.steps:
-        more = "more --steps" if job.record.get("budget") is None else "--init_from in another --output"
-        return f"{run} is at its last step, {start}: no update is left, unless with {more}"
+        return f"{run} is at its last step, {start}: no update is left, unless with {job.more}"
     strategy = tf.distribute.get_strategy()
     parameters = sum(variable.shape.num_elements() for variable in variables)
     return (

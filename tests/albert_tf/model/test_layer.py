@@ -83,7 +83,7 @@ def test_attention_bias(dtype):
     assert np.isfinite(np.asarray(tf.cast(bias, tf.float32))).all()
 
 
-SOFTMAX = pytest.mark.parametrize("softmax", [layer.softmax, layer.fused_softmax])
+SOFTMAX = pytest.mark.parametrize("softmax", [layer.biased_softmax, layer.fused_softmax])
 
 
 @SOFTMAX

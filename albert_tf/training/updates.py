@@ -52,9 +52,12 @@ def training_steps(
         finished = tf.timestamp()
         for _ in tf.range(count):
             batch = next(iterator)
-            waited = tf.cast(tf.maximum(_time_after(batch) - finished, 0), tf.float32)
-            step_seed = tf.random.fold_in(tf.constant([seed, 0]), step)
-            done = first_replica(strategy.run(update, (batch, step_seed)))
+            arrived = _time_after(batch)
+            waited = tf.cast(tf.maximum(arrived - finished, 0), tf.float32)
+            # A single core would else get round to asking for the time when the update is done.
+            with tf.control_dependencies([arrived]):
+                step_seed = tf.random.fold_in(tf.constant([seed, 0]), step)
+                done = first_replica(strategy.run(update, (batch, step_seed)))
             good = _is_finite(done)
             totals = Totals(
                 tf.nest.map_structure(operator.add, totals.terms, _where(good, done.terms)),

@@ -241,7 +241,7 @@ RECIPES: dict[str, PretrainingRecipe] = {
     # Liu et al. 2019, Table 9.
     "roberta_base": _ROBERTA,
     "roberta_large": _ROBERTA.replace(learning_rate=4e-4, warmup_steps=30_000),
-    # benchmarks/README.md, "What pre-training brings": 70 minutes on a core that other work shared.
+    # benchmarks/README.md, "What pre-training brings". The share of masks: Wettig et al. 2023.
     "one_machine": _PAPER.replace(
         optimizer="adamw",
         learning_rate=1e-3,
@@ -249,6 +249,7 @@ RECIPES: dict[str, PretrainingRecipe] = {
         steps=26_000,
         warmup_steps=300,
         seq_length=128,
+        masked_lm_prob=0.3,
         max_ngram=1,
         word_embeddings="cooccurrence",
         stages=(

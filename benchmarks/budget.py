@@ -7,10 +7,10 @@ Each row is an idea, or several joined by `+`: what it changes of the row `befor
 two groups, as they are trained without a recipe, or of `one-machine`, the recipe one_machine, where that
 comes first. How many updates the minutes allow is what `pretrain --budget` times first; the learning rate
 falls to 0 at the end of them. The recipe's network is one that the minutes are enough for; where an idea
-changes the network, it changes the largest. All are evaluated on the same held-out documents with the
-paper's masks (15 %, up to three words) and pairs of 128 tokens. Prints Markdown. The folder holds the
-runs; started again, it goes on where it stopped. `benchmarks/transfer.py` then says what fine-tuning gets
-from one of them, with `--run budget/IDEA-MINUTES-SEED`.
+changes the network, it changes that of two layers, 128 wide. All are evaluated on the same held-out
+documents with the paper's masks (15 %, up to three words) and pairs of 128 tokens. Prints Markdown. The
+folder holds the runs; started again, it goes on where it stopped. `benchmarks/transfer.py` then says what
+fine-tuning gets from one of them, with `--run budget/IDEA-MINUTES-SEED`.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from albert_tf.pretraining.budget import ONE_MACHINE
 from albert_tf.pretraining.evaluation import evaluate_run
 from albert_tf.pretraining.settings import read_recipe
 
+TWO_LAYERS = ONE_MACHINE[1].config
 MASKS = {"seq_length": 128, "masked_lm_prob": 0.15, "max_ngram": 3}  # all are asked the same
 
 
@@ -71,6 +72,7 @@ IDEAS = {
     "short-small-batch": Idea({"seq_length": 64, "batch_size": 32}),
     "words": Idea({"max_ngram": 1}, source="Devlin et al. 2019: masks of single words"),
     "ngrams": Idea({"max_ngram": 3}, source="Lan et al. 2020, §4.1"),
+    "masks-15": Idea({"masked_lm_prob": 0.15}, source="Devlin et al. 2019"),
     "masks-30": Idea({"masked_lm_prob": 0.3}, source="Wettig et al. 2023"),
     "masks-40": Idea({"masked_lm_prob": 0.4}, source="Wettig et al. 2023"),
     "rate-5e-4": Idea({"learning_rate": 5e-4}),
@@ -132,7 +134,7 @@ def trained(run: Path, idea: Idea, minutes: float, seed: int, prepared: Path, vo
     """Trains for the minutes, and evaluates; the cells of the row."""
     config = {}
     if idea.network:
-        network = ONE_MACHINE[-1].config if "recipe" in idea.flags else AlbertConfig()
+        network = TWO_LAYERS if "recipe" in idea.flags else AlbertConfig()
         config = {"config": run.with_name(f"{run.name}.json")}
         config["config"].write_text(network.replace(**idea.network).to_json_string(), encoding="utf-8")
     places = {"train": prepared, "vocabulary": vocabulary, "output": run}

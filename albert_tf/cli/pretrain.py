@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from albert_tf.cli.flags import (
@@ -71,7 +72,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(flags: argparse.Namespace) -> None:
     """Trains."""
     with quiet_start():
-        from albert_tf.pretraining.budget import Budget, seconds_from
+        from albert_tf.checkpoints.run import RECIPE, read_config
+        from albert_tf.pretraining.budget import Budget, as_begun, for_its_steps, seconds_from
         from albert_tf.pretraining.run import pretrain
         from albert_tf.pretraining.settings import Pretraining
     changes = given(flags, PretrainingRecipe)
@@ -79,12 +81,13 @@ def run(flags: argparse.Namespace) -> None:
         changes["stages"] = read_stages(changes["stages"]) if changes["stages"] else ()
     if flags.budget is not None and "steps" in changes:
         raise InputError("--budget decides the updates: leave --steps out")
-    sizes = _sizes(flags, changes)
+    sizes, output = _sizes(flags, changes), Path(flags.output)
+    size = as_begun(sizes, read_config(output)) if (output / RECIPE).exists() else for_its_steps(sizes)
     pretrain(
         Pretraining(
             output=flags.output,
-            config=sizes[-1].config,
-            recipe=sizes[-1].recipe,
+            config=size.config,
+            recipe=size.recipe,
             budget=flags.budget and Budget(seconds=seconds_from(flags.budget), sizes=sizes),
             train=flags.train,
             eval=flags.eval,
@@ -101,7 +104,7 @@ def run(flags: argparse.Namespace) -> None:
 
 
 def _sizes(flags: argparse.Namespace, changes: Mapping[str, Any]) -> tuple[Size, ...]:
-    """What may be trained, the last of it without a budget."""
+    """What may be trained, from the smallest to the largest."""
     from albert_tf.pretraining.budget import ONE_MACHINE, Size
 
     if flags.config is None:

@@ -68,7 +68,14 @@ ONE_MACHINE = (
             stages=(Stage(until=0.75, seq_length=64, batch_size=32), Stage())
         ),
     ),
-    Size(least_updates=10_000, config=_SMALL.replace(num_hidden_layers=2), recipe=RECIPES["one_machine"]),
+    Size(least_updates=6_000, config=_SMALL.replace(num_hidden_layers=2), recipe=RECIPES["one_machine"]),
+    Size(
+        least_updates=12_000,
+        config=_SMALL.replace(
+            num_hidden_layers=2, hidden_size=256, num_attention_heads=8, intermediate_size=1024
+        ),
+        recipe=RECIPES["one_machine"],
+    ),
 )
 
 
@@ -117,18 +124,22 @@ def with_steps(size: Size, steps: int) -> Size:
     return dataclasses.replace(size, recipe=size.recipe.replace(steps=steps, warmup_steps=warmup))
 
 
-def as_begun(budget: Budget, config: AlbertConfig, recipe: PretrainingRecipe) -> Size:
-    """The size and the updates that a run was begun with.
+def for_its_steps(sizes: Sequence[Size]) -> Size:
+    """The largest of the sizes whose own recipe has updates enough; the first where none has."""
+    return next((size for size in reversed(sizes) if size.recipe.steps >= size.least_updates), sizes[0])
+
+
+def as_begun(sizes: Sequence[Size], config: AlbertConfig) -> Size:
+    """The size that a run was begun with.
 
     Args:
-      budget: of the command that resumes it.
+      sizes: of the command that resumes it.
       config: the run's.
-      recipe: the run's.
     Returns:
       The size of that network, the largest where none has it: what differs is then seen in comparing.
     """
-    same = (size for size in budget.sizes if size.config.replace(vocab_size=config.vocab_size) == config)
-    return with_steps(next(same, budget.sizes[-1]), recipe.steps)
+    same = (size for size in sizes if size.config.replace(vocab_size=config.vocab_size) == config)
+    return next(same, sizes[-1])
 
 
 def _mean_seconds(stages: Sequence[Stage], seconds: Sequence[float]) -> float:

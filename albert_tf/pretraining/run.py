@@ -30,7 +30,7 @@ from albert_tf.pretraining.batches import (
     training_feed,
     training_tokens,
 )
-from albert_tf.pretraining.budget import Budget, Size, as_begun, fitted
+from albert_tf.pretraining.budget import Budget, Size, as_begun, fitted, with_steps
 from albert_tf.pretraining.cooccurrence import MOST_COUNTED, counts, first_weights
 from albert_tf.pretraining.objective import pretraining_figures, pretraining_objective
 from albert_tf.pretraining.pace import seconds_per_update
@@ -77,7 +77,7 @@ def _size(
     """What a run with a budget trains: what it was begun with, or what there is time for."""
     run = Path(settings.output)
     if (run / RECIPE).exists():
-        return as_begun(budget, read_config(run), read_recipe(run))
+        return with_steps(as_begun(budget.sizes, read_config(run)), read_recipe(run).steps)
     if hosts_of(strategy).count > 1:
         raise InputError("a budget is for one machine, and TF_CONFIG names several: say --steps")
 

@@ -1,11 +1,14 @@
 """A budget of time becomes a network and a number of updates."""
 
+import dataclasses
 import time
 
 import pytest
 
 from albert_tf import cli
 from albert_tf.checkpoints import checkpoint_steps
+from albert_tf.checkpoints.run import CONFIG as CONFIG_FILE
+from albert_tf.checkpoints.run import RECIPE as RECIPE_FILE
 from albert_tf.errors import InputError
 from albert_tf.pretraining import run as pretraining_run
 from albert_tf.pretraining.budget import (
@@ -14,6 +17,7 @@ from albert_tf.pretraining.budget import (
     Size,
     as_begun,
     fitted,
+    for_its_steps,
     seconds_from,
     with_steps,
 )
@@ -88,16 +92,53 @@ def test_a_long_warm_up_is_cut_to_a_tenth():
 
 
 def test_a_run_goes_on_with_the_network_that_it_has():
-    budget = Budget(seconds=60, sizes=ONE_MACHINE)
     for size in ONE_MACHINE:
-        begun = with_steps(size, 12_345)
-        assert as_begun(budget, size.config.replace(vocab_size=77), begun.recipe) == begun
-    assert as_begun(budget, CONFIG, RECIPE).config == ONE_MACHINE[-1].config
+        assert as_begun(ONE_MACHINE, size.config.replace(vocab_size=77)) == size
+    assert as_begun(ONE_MACHINE, CONFIG) == ONE_MACHINE[-1]
+
+
+@pytest.mark.parametrize(("steps", "expected"), [(3, SMALL), (499, SMALL), (500, LARGE)])
+def test_updates_that_are_said_decide_the_network(steps, expected):
+    sizes = [dataclasses.replace(size, recipe=size.recipe.replace(steps=steps)) for size in (SMALL, LARGE)]
+    assert for_its_steps(sizes).config == expected.config
 
 
 def test_every_network_of_the_recipe_can_be_trained_by_it():
     for size in ONE_MACHINE:
         pretraining_run._check_stages(with_steps(size, size.least_updates + 10).recipe, size.config)
+
+
+@pytest.mark.parametrize(
+    ("steps", "layers", "width"), [(2000, 1, 128), (6000, 2, 128), (11_999, 2, 128), (None, 2, 256)]
+)
+def test_the_recipe_without_a_budget(steps, layers, width, asked):
+    config = asked([] if steps is None else ["--steps", steps]).config
+    assert (config.num_hidden_layers, config.hidden_size) == (layers, width)
+
+
+def test_more_steps_do_not_change_the_network_of_a_run(asked, tmp_path):
+    begun = asked(["--steps", 2000])
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / RECIPE_FILE).write_text("{}")
+    written = begun.config.replace(vocab_size=77).to_json_string()
+    (tmp_path / "run" / CONFIG_FILE).write_text(written, encoding="utf-8")
+    resumed = asked(["--steps", 20_000])
+    assert (resumed.config, resumed.recipe.steps) == (begun.config, 20_000)
+    assert resumed.recipe.stages == begun.recipe.stages
+
+
+@pytest.fixture
+def asked(tiny_corpus, tiny_vocabulary, tmp_path, monkeypatch):
+    """What `albert-tf pretrain --recipe one_machine` would train."""
+    settings = []
+    monkeypatch.setattr(pretraining_run, "pretrain", settings.append)
+    places = ["--train", tiny_corpus, "--vocabulary", tiny_vocabulary, "--output", tmp_path / "run"]
+
+    def resolved(flags):
+        assert cli.run(["pretrain", "--recipe", "one_machine", *map(str, [*places, *flags])]) == 0
+        return settings.pop()
+
+    return resolved
 
 
 @pytest.fixture

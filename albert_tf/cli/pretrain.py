@@ -112,7 +112,17 @@ def _sizes(flags: argparse.Namespace, changes: Mapping[str, Any]) -> tuple[Size,
             raise InputError(
                 "--config is missing: name a preset or a file, or --recipe one_machine, as the run was begun"
             )
-        return tuple(dataclasses.replace(size, recipe=size.recipe.replace(**changes)) for size in ONE_MACHINE)
+        sizes = ONE_MACHINE if flags.init_from is None else _as_wide(ONE_MACHINE, flags.init_from)
+        return tuple(dataclasses.replace(size, recipe=size.recipe.replace(**changes)) for size in sizes)
     name = flags.recipe or (flags.config if flags.config in RECIPES else DEFAULT_RECIPE)
     recipe = RECIPES[name].replace(**changes)
     return (Size(least_updates=1, config=config_named(flags.config), recipe=recipe),)
+
+
+def _as_wide(sizes: tuple[Size, ...], origin: str) -> tuple[Size, ...]:
+    """Those as wide as the run whose weights they begin with; all where none is, which is then refused."""
+    from albert_tf.checkpoints.run import read_config
+    from albert_tf.origins.start import published_run
+
+    width = read_config(published_run(origin)).hidden_size
+    return tuple(size for size in sizes if size.config.hidden_size == width) or sizes

@@ -116,12 +116,23 @@ def test_the_recipe_without_a_budget(steps, layers, width, asked):
     assert (config.num_hidden_layers, config.hidden_size) == (layers, width)
 
 
+def write_run(run, config):
+    """What of a run decides the network."""
+    run.mkdir()
+    (run / RECIPE_FILE).write_text("{}", encoding="utf-8")
+    (run / CONFIG_FILE).write_text(config.replace(vocab_size=77).to_json_string(), encoding="utf-8")
+
+
+@pytest.mark.parametrize(("width", "expected"), [(128, 128), (256, 256), (32, 256)])
+def test_weights_of_another_run_decide_the_width(width, expected, asked, tmp_path):
+    write_run(tmp_path / "origin", CONFIG.replace(hidden_size=width, num_attention_heads=4))
+    flags = ["--init_from", tmp_path / "origin", "--word_embeddings", "random"]
+    assert asked(flags).config.hidden_size == expected
+
+
 def test_more_steps_do_not_change_the_network_of_a_run(asked, tmp_path):
     begun = asked(["--steps", 2000])
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / RECIPE_FILE).write_text("{}")
-    written = begun.config.replace(vocab_size=77).to_json_string()
-    (tmp_path / "run" / CONFIG_FILE).write_text(written, encoding="utf-8")
+    write_run(tmp_path / "run", begun.config)
     resumed = asked(["--steps", 20_000])
     assert (resumed.config, resumed.recipe.steps) == (begun.config, 20_000)
     assert resumed.recipe.stages == begun.recipe.stages

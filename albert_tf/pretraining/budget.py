@@ -68,7 +68,7 @@ ONE_MACHINE = (
             stages=(Stage(until=0.75, seq_length=64, batch_size=32), Stage())
         ),
     ),
-    Size(least_updates=6_000, config=_SMALL.replace(num_hidden_layers=2), recipe=RECIPES["one_machine"]),
+    Size(least_updates=10_000, config=_SMALL.replace(num_hidden_layers=2), recipe=RECIPES["one_machine"]),
     Size(
         least_updates=12_000,
         config=_SMALL.replace(

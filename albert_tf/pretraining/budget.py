@@ -70,7 +70,7 @@ ONE_MACHINE = (
     ),
     Size(least_updates=10_000, config=_SMALL.replace(num_hidden_layers=2), recipe=RECIPES["one_machine"]),
     Size(
-        least_updates=12_000,
+        least_updates=16_000,
         config=_SMALL.replace(
             num_hidden_layers=2, hidden_size=256, num_attention_heads=8, intermediate_size=1024
         ),

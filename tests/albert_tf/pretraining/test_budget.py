@@ -109,7 +109,7 @@ def test_every_network_of_the_recipe_can_be_trained_by_it():
 
 
 @pytest.mark.parametrize(
-    ("steps", "layers", "width"), [(9_999, 1, 128), (10_000, 2, 128), (11_999, 2, 128), (None, 2, 256)]
+    ("steps", "layers", "width"), [(9_999, 1, 128), (10_000, 2, 128), (15_999, 2, 128), (None, 2, 256)]
 )
 def test_the_recipe_without_a_budget(steps, layers, width, asked):
     config = asked([] if steps is None else ["--steps", steps]).config

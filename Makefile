@@ -43,9 +43,10 @@ dist: $(VENV)/.ready-dev  ## wheel and sdist, into dist/
 clean:
 	rm -rf $(VENV) $(INTEROP) .venv-peers build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 
+# --use-pep517: without it Python 3.10's own pip builds seqeval in a way that fails.
 $(VENV)/.ready: requirements.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet -r requirements.txt
+	$(BIN)/python -m pip install --quiet --use-pep517 -r requirements.txt
 	$(BIN)/python -m pip install --quiet --no-deps --editable .
 	touch $@
 

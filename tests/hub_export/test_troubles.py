@@ -22,6 +22,7 @@ TEXTS, LABELS = tf.constant(["A stone wall", "the old clock"]), np.array([0, 1])
 NOT_HERE = {
     "Should have a `model_type` key": "transformers says it, which is not installed",
     "KeyError: 'added_tokens'": "transformers says it, which is not installed",
+    "legacy-install-failure": "pip says it, before anything is installed",
 }
 
 

@@ -241,7 +241,7 @@ RECIPES: dict[str, PretrainingRecipe] = {
     # Liu et al. 2019, Table 9.
     "roberta_base": _ROBERTA,
     "roberta_large": _ROBERTA.replace(learning_rate=4e-4, warmup_steps=30_000),
-    # benchmarks/README.md, "What pre-training brings". The share of masks: Wettig et al. 2023.
+    # benchmarks/README.md, "What pre-training brings", chose it. More masks: the idea of Wettig et al. 2023.
     "one_machine": _PAPER.replace(
         optimizer="adamw",
         learning_rate=1e-3,

@@ -81,14 +81,16 @@ def run(flags: argparse.Namespace) -> None:
         changes["stages"] = read_stages(changes["stages"]) if changes["stages"] else ()
     if flags.budget is not None and "steps" in changes:
         raise InputError("--budget decides the updates: leave --steps out")
-    sizes, output = _sizes(flags, changes), Path(flags.output)
-    size = as_begun(sizes, read_config(output)) if (output / RECIPE).exists() else for_its_steps(sizes)
+    output = Path(flags.output)
+    is_begun = (output / RECIPE).exists()
+    sizes = _sizes(flags, changes, is_begun=is_begun)
+    size = as_begun(sizes, read_config(output)) if is_begun else for_its_steps(sizes)
     pretrain(
         Pretraining(
             output=flags.output,
             config=size.config,
             recipe=size.recipe,
-            budget=flags.budget and Budget(seconds=seconds_from(flags.budget), sizes=sizes),
+            budget=None if flags.budget is None else Budget(seconds=seconds_from(flags.budget), sizes=sizes),
             train=flags.train,
             eval=flags.eval,
             vocabulary=flags.vocabulary,
@@ -103,7 +105,7 @@ def run(flags: argparse.Namespace) -> None:
     )
 
 
-def _sizes(flags: argparse.Namespace, changes: Mapping[str, Any]) -> tuple[Size, ...]:
+def _sizes(flags: argparse.Namespace, changes: Mapping[str, Any], *, is_begun: bool) -> tuple[Size, ...]:
     """What may be trained, from the smallest to the largest."""
     from albert_tf.pretraining.budget import ONE_MACHINE, Size
 
@@ -112,17 +114,24 @@ def _sizes(flags: argparse.Namespace, changes: Mapping[str, Any]) -> tuple[Size,
             raise InputError(
                 "--config is missing: name a preset or a file, or --recipe one_machine, as the run was begun"
             )
-        sizes = ONE_MACHINE if flags.init_from is None else _as_wide(ONE_MACHINE, flags.init_from)
+        # A run that is begun has its weights: where they came from may be gone.
+        is_all = is_begun or flags.init_from is None
+        sizes = ONE_MACHINE if is_all else _no_smaller(ONE_MACHINE, flags.init_from)
         return tuple(dataclasses.replace(size, recipe=size.recipe.replace(**changes)) for size in sizes)
     name = flags.recipe or (flags.config if flags.config in RECIPES else DEFAULT_RECIPE)
     recipe = RECIPES[name].replace(**changes)
     return (Size(least_updates=1, config=config_named(flags.config), recipe=recipe),)
 
 
-def _as_wide(sizes: tuple[Size, ...], origin: str) -> tuple[Size, ...]:
-    """Those as wide as the run whose weights they begin with; all where none is, which is then refused."""
+def _no_smaller(sizes: tuple[Size, ...], origin: str) -> tuple[Size, ...]:
+    """Those as wide as the run whose weights they begin with, and as deep.
+
+    Where none is as deep, the deepest; where none is as wide, all, which are then refused.
+    """
     from albert_tf.checkpoints.run import read_config
     from albert_tf.origins.start import published_run
 
-    width = read_config(published_run(origin)).hidden_size
-    return tuple(size for size in sizes if size.config.hidden_size == width) or sizes
+    config = read_config(published_run(origin))
+    wide = tuple(size for size in sizes if size.config.hidden_size == config.hidden_size)
+    deep = tuple(size for size in wide if size.config.num_hidden_layers >= config.num_hidden_layers)
+    return deep or wide[-1:] or sizes

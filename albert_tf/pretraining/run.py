@@ -128,7 +128,9 @@ def _sized_job(settings: Pretraining, strategy: tf.distribute.Strategy, report: 
         seed=settings.seed,
         loop=settings.loop,
         note=f"; held out: {held_out.what}" if held_out else "",
-        more="more --steps" if settings.budget is None else "--init_from in another --output",
+        more="--init_from in another --output"
+        if settings.budget or settings.recipe.stages
+        else "more --steps",
     )
 
 

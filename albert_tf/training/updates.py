@@ -54,10 +54,8 @@ def training_steps(
             batch = next(iterator)
             arrived = _time_after(batch)
             waited = tf.cast(tf.maximum(arrived - finished, 0), tf.float32)
-            # A single core would else get round to asking for the time when the update is done.
-            with tf.control_dependencies([arrived]):
-                step_seed = tf.random.fold_in(tf.constant([seed, 0]), step)
-                done = first_replica(strategy.run(update, (batch, step_seed)))
+            step_seed = tf.random.fold_in(tf.constant([seed, 0]), step)
+            done = first_replica(strategy.run(update, (_held_until(arrived, batch), step_seed)))
             good = _is_finite(done)
             totals = Totals(
                 tf.nest.map_structure(operator.add, totals.terms, _where(good, done.terms)),
@@ -232,6 +230,20 @@ def _is_finite(update: Update) -> tf.Tensor:
     """Whether the losses and the gradient of an update are finite."""
     losses = [term.loss for term in update.terms.values()]
     return tf.reduce_all(tf.math.is_finite(tf.stack([*losses, update.gradient_norm])))
+
+
+def _held_until(time: tf.Tensor, batch: Any) -> Any:
+    """The batch, each part where it is, once the time is known.
+
+    A single core would else look at the clock when the update is done. What waits is the batch, since a TPU's
+    program cannot wait for a host's clock.
+    """
+
+    def held(tensor: tf.Tensor) -> tf.Tensor:
+        with tf.control_dependencies([time]), tf.device(tensor.device):
+            return tf.identity(tensor)
+
+    return tf.nest.map_structure(held, batch, expand_composites=True)
 
 
 def _time_after(values: Any) -> tf.Tensor:

@@ -1,6 +1,7 @@
 """A budget of time becomes a network and a number of updates."""
 
 import dataclasses
+import shutil
 import time
 
 import pytest
@@ -128,6 +129,27 @@ def test_weights_of_another_run_decide_the_width(width, expected, asked, tmp_pat
     write_run(tmp_path / "origin", CONFIG.replace(hidden_size=width, num_attention_heads=4))
     flags = ["--init_from", tmp_path / "origin", "--word_embeddings", "random"]
     assert asked(flags).config.hidden_size == expected
+
+
+@pytest.mark.parametrize(
+    ("layers", "steps", "expected"), [(1, 9000, 1), (1, 10_000, 2), (2, 9000, 2), (4, 9000, 2)]
+)
+def test_a_run_goes_on_in_no_smaller_network(layers, steps, expected, asked, tmp_path):
+    origin = CONFIG.replace(num_hidden_layers=layers, hidden_size=128, num_attention_heads=4)
+    write_run(tmp_path / "origin", origin)
+    flags = ["--init_from", tmp_path / "origin", "--word_embeddings", "random", "--steps", steps]
+    assert asked(flags).config.num_hidden_layers == expected
+    with_budget = asked([*flags[:-2], "--budget", "60m"])
+    assert with_budget.budget.sizes[0].config.num_hidden_layers == min(layers, 2)
+
+
+def test_what_a_run_began_with_may_be_gone(asked, tmp_path):
+    write_run(tmp_path / "origin", CONFIG.replace(hidden_size=128, num_attention_heads=4))
+    flags = ["--init_from", tmp_path / "origin", "--word_embeddings", "random"]
+    begun = asked(flags)
+    write_run(tmp_path / "run", begun.config)
+    shutil.rmtree(tmp_path / "origin")
+    assert asked(flags).config == begun.config
 
 
 def test_more_steps_do_not_change_the_network_of_a_run(asked, tmp_path):

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     )
     from albert_tf.text import Tokenizer, pack
 
+__version__ = "0.1.0"
+
 __all__ = [
     "PRESETS",
     "AlbertClassifier",
@@ -58,6 +60,7 @@ __all__ = [
     "AlbertTokenClassifier",
     "TextClassifier",
     "Tokenizer",
+    "__version__",
     "load",
     "optimization",
     "pack",

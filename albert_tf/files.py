@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import fcntl
 import glob
 import json
 import os
+import re
 import shutil
-import socket
+import time
+import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from albert_tf.errors import InputError, is_tensorflows, shown
+
+_LOCK = "lock"  # beside what is being written
+_ABANDONED = 24 * 3600.0  # seconds without a change after which nobody is writing any more
+_RENAME_EXCHANGE = 2  # of linux/fs.h
+_SCHEME = re.compile(r"([A-Za-z][\w+.-]+):/+")
 
 
 def checked_path(path: Any, argument: str) -> Path:
@@ -50,6 +58,13 @@ def writing(path: Path, temporary: Path) -> Iterator[None]:
         raise OSError(number, os.strerror(number), str(path)) from error
 
 
+def check_local(path: Path) -> None:
+    """InputError where a path is an address such as gs://bucket, which would become a local folder `gs:`."""
+    if match := _SCHEME.match(os.fspath(path)):
+        scheme, rest = match[1], os.fspath(path)[match.end() :]  # Path has made one slash of two
+        raise InputError(f"{scheme}://{rest} is not on this machine: name a local path, and copy from there")
+
+
 def check_place(path: Path, *, is_folder: bool) -> None:
     """Refuses a place where nothing can be written, before work is done for what is to be there.
 
@@ -58,7 +73,9 @@ def check_place(path: Path, *, is_folder: bool) -> None:
       is_folder: whether that is a folder, not a file.
     Raises:
       OSError: the path, or what it lies in, is of the other kind; the message names it.
+      InputError: it is on no filesystem of this machine.
     """
+    check_local(path)
     whole = path.absolute()
     there = next(place for place in (whole, *whole.parents) if os.path.lexists(place))
     if there != whole and not there.is_dir():
@@ -70,34 +87,70 @@ def check_place(path: Path, *, is_folder: bool) -> None:
         raise IsADirectoryError(f"{path} is a folder: name a file")
 
 
-def unfinished(path: Path) -> Path:
-    """A hidden name beside a path, for what this process makes before it gets that name.
+@contextlib.contextmanager
+def scratch(path: Path) -> Iterator[Path]:
+    """A name for what is written before it gets its own, in a hidden folder beside it that goes at the end.
 
-    Under such names nothing is left behind for ever: what processes of this machine were writing there when
-    they were killed is removed.
+    What killed processes have left there goes, too. A lock tells whether somebody is still writing, since
+    containers may share both a host name and process ids; where the filesystem has no locks, the time of the
+    last change does.
+
+    Args:
+      path: the file or folder to be; the folder that it is in exists.
+    Yields:
+      A path with the same name, where nothing is yet.
     """
-    begin = f"{_hidden(path)}{socket.gethostname()}-"
-    for left in path.parent.glob(f"{glob.escape(begin)}*"):
-        process = left.name.removeprefix(begin)
-        if process.isdecimal() and (int(process) == os.getpid() or not _is_running(int(process))):
-            remove(left)
-    return path.with_name(f"{begin}{os.getpid()}")
+    for left in path.parent.glob(f"{glob.escape(_hidden(path))}*"):
+        with _lock_of(left) as is_ours:
+            if is_ours or (is_ours is None and time.time() - _last_change(left) > _ABANDONED):
+                remove(left)
+    while True:
+        folder = path.with_name(f"{_hidden(path)}{uuid.uuid4().hex[:8]}")
+        folder.mkdir()
+        (folder / _LOCK).touch()
+        with _lock_of(folder) as is_ours:
+            if is_ours is False or not (folder / _LOCK).exists():
+                continue  # taken for a leftover before it was locked
+            try:
+                yield folder / path.name
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+            return
+
+
+@contextlib.contextmanager
+def _lock_of(folder: Path) -> Iterator[bool | None]:
+    """Locks a folder of `scratch`: False where another process has; None where locks say nothing."""
+    try:
+        descriptor = os.open(folder / _LOCK, os.O_RDWR)
+    except OSError:
+        yield None
+        return
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_ours: bool | None = True
+        except BlockingIOError:
+            is_ours = False
+        except OSError:
+            is_ours = None
+        yield is_ours
+    finally:
+        os.close(descriptor)
+
+
+def _last_change(path: Path) -> float:
+    """When something in a folder was changed last, in seconds; now where it is just disappearing."""
+    times = []
+    for place in (path, *path.rglob("*")):
+        with contextlib.suppress(FileNotFoundError):
+            times.append(place.stat().st_mtime)
+    return max(times, default=time.time())
 
 
 def _hidden(path: Path) -> str:
     """How the names begin under which a path is made."""
     return f".{path.name}.writing-"
-
-
-def _is_running(process: int) -> bool:
-    """Whether there is a process of this number on this machine, whosever it is."""
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        pass  # somebody else's
-    return True
 
 
 def remove(path: Path) -> None:
@@ -118,13 +171,9 @@ def whole_file(path: Path) -> Iterator[Path]:
     Raises:
       OSError: it cannot be written; it names `path`.
     """
-    temporary = unfinished(path)
-    try:
-        with writing(path, temporary):
-            yield temporary
-            temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with scratch(path) as temporary, writing(path, temporary):
+        yield temporary
+        temporary.replace(path)
 
 
 def write_file(path: Path, content: str) -> None:
@@ -162,7 +211,11 @@ def check_new(path: Path) -> None:
     """FileExistsError where there is something at the path of a folder to be, unless an empty folder.
 
     What a killed process has left unfinished in it does not count.
+
+    Raises:
+      InputError: the path is on no filesystem of this machine.
     """
+    check_local(path)
     path = path.absolute()  # "." has no name to derive another from
     if os.path.lexists(path) and not (
         path.is_dir() and all(entry.name.startswith(_hidden(path)) for entry in path.iterdir())
@@ -184,23 +237,62 @@ def new_directory(path: Path) -> Iterator[Path]:
       FileExistsError: there is something at `path`.
       OSError: something cannot be written; it names `path`.
     """
-    path = path.absolute()
     check_new(path)
+    path = path.absolute()
     is_there = os.path.lexists(path)
     place = path if is_there else path.parent
     place.mkdir(parents=True, exist_ok=True)
-    temporary = unfinished(place / path.name)
-    temporary.mkdir()
+    with scratch(place / path.name) as temporary, writing(path, temporary):
+        temporary.mkdir()
+        yield temporary
+        if is_there:
+            for entry in temporary.iterdir():
+                entry.rename(path / entry.name)
+        else:
+            temporary.rename(path)
+
+
+def replace_folder(new: Path, target: Path) -> None:
+    """Gives a folder the name of another, which is gone then.
+
+    Where the filesystem can exchange two names there is one of the two at each moment. Where it cannot, the
+    old folder has another name for a moment; what a killed process leaves so, `restore_folder` mends.
+
+    Args:
+      new: the folder, on the same filesystem.
+      target: its name to be, of a folder or of nothing.
+    """
+    if target.exists() and _exchanged(new, target):
+        remove(new)
+        return
+    aside = _aside(target)
+    if target.exists():
+        target.rename(aside)
     try:
-        with writing(path, temporary):
-            yield temporary
-            if is_there:
-                for entry in temporary.iterdir():
-                    entry.rename(path / entry.name)
-            else:
-                temporary.rename(path)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        new.rename(target)
+    except BaseException:
+        restore_folder(target)
+        raise
+    remove(aside)
+
+
+def restore_folder(target: Path) -> None:
+    """Gives a folder its name back that `replace_folder` was about to replace when it was killed."""
+    aside = _aside(target)
+    if aside.exists() and not target.exists():
+        aside.rename(target)
+    remove(aside)
+
+
+def _aside(target: Path) -> Path:
+    return target.with_name(f".{target.name}.replaced")
+
+
+def _exchanged(one: Path, other: Path) -> bool:
+    """Exchanges two names at once; False where the system or the filesystem cannot."""
+    rename = getattr(ctypes.CDLL(None), "renameat2", None)  # of Linux; Python has no function for it
+    names = (os.fsencode(path.absolute()) for path in (one, other))
+    return rename is not None and rename(0, next(names), 0, next(names), _RENAME_EXCHANGE) == 0
 
 
 @contextlib.contextmanager

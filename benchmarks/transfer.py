@@ -31,8 +31,9 @@ from albert_tf.data.tasks.columns import Columns
 from albert_tf.data.tasks.glue import read_glue_split
 from albert_tf.data.tasks.records import TextRecord
 from albert_tf.features import POOLINGS
+from albert_tf.finetuning.reports import best_figures
 from albert_tf.finetuning.run import finetune
-from albert_tf.finetuning.runs import SUMMARY, best_figures, finetune_runs
+from albert_tf.finetuning.runs import SUMMARY, finetune_runs
 from albert_tf.finetuning.settings import Finetuning
 
 REVIEWS = 2400  # of IMDB

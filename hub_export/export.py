@@ -24,7 +24,7 @@ from albert_tf.checkpoints.run import CONFIG, check_finite, default_step
 from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import GOOGLE_FILE, AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.files import check_place
+from albert_tf.files import check_place, replace_folder
 from albert_tf.text import PieceTokenizer, Vocabulary
 from albert_tf.tokenizer_settings import TOKENIZER
 from hub_export.answers import (
@@ -38,7 +38,7 @@ from hub_export.answers import (
 from hub_export.card import CARD, check_card, check_license, model_card
 from hub_export.encoder import encoder_module
 from hub_export.facts import Facts
-from hub_export.folders import add, check_replaceable, replace, staging, version_exists
+from hub_export.folders import add, check_replaceable, staging, version_exists
 from hub_export.module import Module
 from hub_export.precision import in_dtype
 from hub_export.preprocessor import Preprocessor
@@ -129,7 +129,7 @@ def export(
         if served is not None:  # the first to appear, for it alone may find its name taken by now
             add(stage / numbered, output / numbered)
         for name in expected.keys() & {PREPROCESSOR, ENCODER}:
-            replace(stage / name, output / name)
+            replace_folder(stage / name, output / name)
         (stage / CARD).replace(output / CARD)
     return [output / name for name in expected]
 

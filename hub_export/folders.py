@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from albert_tf.files import unfinished, writing
+from albert_tf.files import restore_folder, scratch, writing
 
 
 def version_exists(folder: Path) -> FileExistsError:
@@ -20,17 +19,17 @@ def version_exists(folder: Path) -> FileExistsError:
 def staging(output: Path) -> Iterator[Path]:
     """A hidden folder in `output`, which vanishes with all that is left in it."""
     output.mkdir(parents=True, exist_ok=True)
-    stage = unfinished(output / "export")
-    stage.mkdir()
-    try:
-        with writing(output, stage):
-            yield stage
-    finally:
-        shutil.rmtree(stage)
+    with scratch(output / "export") as stage, writing(output, stage):
+        stage.mkdir()
+        yield stage
 
 
 def check_replaceable(target: Path) -> None:
-    """FileExistsError if there is something that no export has written."""
+    """FileExistsError if there is something that no export has written.
+
+    What an export that was killed has left under another name gets its own back.
+    """
+    restore_folder(target)
     if target.exists() and not (target / "saved_model.pb").exists():
         raise FileExistsError(f"{target} is not an exported module: name another --output")
 
@@ -44,11 +43,3 @@ def add(new: Path, target: Path) -> None:
         if os.path.lexists(target):
             raise version_exists(target) from error
         raise
-
-
-def replace(new: Path, target: Path) -> None:
-    """Gives a folder the name of another, which goes where the new one was: into the staging folder."""
-    old = new.with_name(f"old-{new.name}")
-    if target.exists():
-        target.rename(old)
-    new.rename(target)

@@ -78,7 +78,7 @@ assert keras.layers.TFSMLayer("demo-output/hub/encoder")(ones)["pooled_output"].
     "TextClassifier.from_run(": """
 import numpy as np
 assert logits.shape == (1, 2) and np.isfinite(logits).all()
-again = albert_tf.TextClassifier.load("classifier.keras")
+again = albert_tf.TextClassifier.load("advert.keras")
 np.testing.assert_array_equal(again.predict(["Dull."]), model.predict(["Dull."]))
 assert answers[0]["label"] in ("advert", "article") and 0.5 <= answers[0]["score"] <= 1
 """,
@@ -152,6 +152,8 @@ def publishers(sandbox, tmp_path_factory):
 def test_the_blocks_of_a_section(section, sandbox, publishers, tmp_path, monkeypatch):
     folder = shutil.copytree(sandbox, tmp_path / "folder")
     monkeypatch.chdir(folder)
+    if section[0].page == "README.md":  # whose readers have what `make demo` has made, and no other run
+        shutil.rmtree(folder / "run")
     lines = [words for block in section if block.language == "shell" for words in commands(block)]
     for words in lines:  # what a section makes is not there before
         if "--output" in words:
@@ -235,6 +237,18 @@ if True:
     ]
     assert second == ("page", "Two", "python", "if True:\n\n    x = 1\n")
     assert third == ("page", "Two", "json", '{"hidden_size": 32}')
+
+
+def test_no_two_blocks_write_the_same_file():
+    """Whoever types one of README.md after the other finds what each has made."""
+    made = []
+    for block in blocks("README.md"):
+        if block.language == "python":
+            made += re.findall(r'^\w+\.save(?:_run)?\("([^"]+)"', block.text, re.MULTILINE)
+        elif block.language == "shell":
+            made += [words[words.index("--output") + 1] for words in commands(block) if "--output" in words]
+    assert len(made) > 8
+    assert len(set(made)) == len(made)
 
 
 def test_every_block_is_run_or_somebody_says_why_not():

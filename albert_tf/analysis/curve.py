@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import matplotlib
@@ -14,6 +16,7 @@ from albert_tf.files import whole_file
 
 FORMATS = (".png", ".svg", ".pdf")
 
+# Of pre-training; those of other runs are found by their names.
 PANELS = {
     "masked language model, nats": ("mlm_loss", "eval_mlm_loss"),
     "sentence objective, nats": ("sop_loss", "eval_sop_loss", "nsp_loss", "eval_nsp_loss"),
@@ -46,8 +49,21 @@ def read_metrics(run: str | os.PathLike[str]) -> dict[str, list[tuple[int, float
     return series
 
 
+def _panels(names: Iterable[str]) -> dict[str, list[str]]:
+    """What the picture shows of a run's figures, by the titles of its parts."""
+    names = list(names)
+    found = {title: [name for name in chosen if name in names] for title, chosen in PANELS.items()}
+    if not any(found.values()):  # a fine-tuned run
+        is_metric = re.compile(r"eval_(?!loss$).*(?<!total)(?<!thresh)|.*accuracy").fullmatch
+        found = {
+            "loss": [name for name in names if name in ("loss", "eval_loss")],
+            "metrics": [name for name in names if is_metric(name)],
+        }
+    return {title: chosen for title, chosen in found.items() if chosen}
+
+
 def draw_curve(run: str | os.PathLike[str], output: str | os.PathLike[str]) -> None:
-    """Draws the losses and accuracies of a run over its steps, training and held-out data.
+    """Draws the losses and metrics of a run over its steps, of training and of held-out data.
 
     Args:
       run: the run directory.
@@ -63,8 +79,7 @@ def draw_curve(run: str | os.PathLike[str], output: str | os.PathLike[str]) -> N
     if path.suffix.lower() not in FORMATS:
         raise InputError(f"{path} does not say the picture's format: let it end in {', '.join(FORMATS)}")
     series = read_metrics(run)
-    panels = {title: [name for name in names if name in series] for title, names in PANELS.items()}
-    panels = {title: names for title, names in panels.items() if names}
+    panels = _panels(series)
     if not panels:
         raise InputError(f"{Path(run) / METRICS} holds no losses yet: train for some steps first")
     figure = Figure(figsize=(5 * len(panels), 3.6), layout="constrained")

@@ -1,4 +1,4 @@
-"""What answers for a pipeline: the model of a run directory, in memory."""
+"""What answers for a pipeline: a model in memory, such as that of a run directory."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import tensorflow as tf
 from albert_tf import origins
 from albert_tf.applications.answers import FillPrediction
 from albert_tf.applications.sources import PathLike
+from albert_tf.checkpoints.models import task_of
+from albert_tf.checkpoints.pairs import takes_pairs
 from albert_tf.checkpoints.run import check_finite, load, read_task
 from albert_tf.data.tasks.batches import task_batches
 from albert_tf.data.tasks.encoding import joined
-from albert_tf.data.tasks.glue import GLUE
 from albert_tf.data.tasks.records import TextRecord
 from albert_tf.data.tasks.rows import TokenRows, tokenised
 from albert_tf.errors import InputError
 from albert_tf.features import ENCODER_INPUTS, ROWS, WORD_IDS
-from albert_tf.finetuning.entries import read_columns
 from albert_tf.finetuning.kinds import MULTIPLE_CHOICE, REGRESSION, TAGGING, Kind, classification, spans
 from albert_tf.finetuning.recipes import QuestionSettings
 from albert_tf.model.padding import skip_padding
@@ -71,10 +71,25 @@ def run_answerer(run: PathLike, step: int | None, batch_size: int) -> Answerer:
             f"{run} is of an {kind} without a head: it answers nothing; TextClassifier trains one"
         )
     model = load(run, step)
-    check_finite(model, str(run))
+    check_finite(model, run, step)
     tokenizer = PieceTokenizer(Vocabulary.from_file(start.vocabulary), **start.tokenizer)
+    return model_answerer(model, tokenizer, entries, batch_size)
+
+
+def model_answerer(
+    model: Any, tokenizer: PieceTokenizer, entries: Mapping[str, Any], batch_size: int
+) -> Answerer:
+    """A model in memory.
+
+    Args:
+      model: a pretrainer or another one with a head.
+      tokenizer: text to token ids.
+      entries: what task.json says of it, or would say.
+      batch_size: examples at a time.
+    """
+    kind = task_of(model)["model"]
     defaults = {
-        "seq_length": min(SEQ_LENGTH, start.config.max_position_embeddings),
+        "seq_length": min(SEQ_LENGTH, model.config.max_position_embeddings),
         **flat(QuestionSettings()),
     }
     entries = {**defaults, **entries}
@@ -94,7 +109,7 @@ def run_answerer(run: PathLike, step: int | None, batch_size: int) -> Answerer:
         task,
         predictions,
         labels=entries.get("labels", ()),
-        takes_pairs=_takes_pairs(entries),
+        takes_pairs=takes_pairs(entries),
         choices=entries.get("num_choices"),
     )
 
@@ -108,11 +123,6 @@ _KINDS: dict[str, Callable[[Any], tuple[str, Kind]]] = {
     "span_labeler": lambda model: ("question_answering", spans(model.answerability)),
     "multiple_choice": lambda _: ("multiple_choice", MULTIPLE_CHOICE),
 }
-
-
-def _takes_pairs(entries: Mapping[str, Any]) -> bool | None:
-    columns = GLUE[entries["task"]].columns if entries.get("task") in GLUE else read_columns(entries)
-    return None if columns is None else columns.text_pair is not None
 
 
 def mask_filler(

@@ -65,9 +65,14 @@ def exported_answerer(folder: Path, batch_size: int) -> Answerer:
         return [prediction for block in blocks for prediction in predict(ask, block, top_k)]
 
     labels: Sequence[str] = ()
+    takes_pairs = None
+    if found in ("classification", "regression"):
+        inputs = signatures[_DEFAULT].structured_input_signature[1]
+        if _PAIR not in signatures or "text_pair" in inputs:
+            takes_pairs = _PAIR in signatures
     if found == "classification":
-        labels = _strings(ask(_DEFAULT, text=[b""])["labels"])
-    takes_pairs = False if found in ("classification", "regression") and _PAIR not in signatures else None
+        names = ask(_DEFAULT, **{name: [b""] for name in inputs})["labels"]
+        labels = _strings(names.reshape(-1))  # [1, K]; in earlier exports [K]
     most = choices = None
     if found == "fill_mask":
         most = signatures["fill_mask"].structured_outputs["scores"].shape[-1]

@@ -1,4 +1,4 @@
-"""A run directory or an exported serving model as a function from text to answers."""
+"""A model as a function from text to answers."""
 
 from __future__ import annotations
 
@@ -8,55 +8,81 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from albert_tf.applications.answerers import Answerer, run_answerer
+from albert_tf.applications.answerers import Answerer, model_answerer, run_answerer
 from albert_tf.applications.answers import FORMS
+from albert_tf.applications.arguments import TASKS, source_and_task
 from albert_tf.applications.exported import exported_answerer
 from albert_tf.applications.inputs import READERS
-from albert_tf.applications.sources import PathLike, run_directory, serving_folder
+from albert_tf.applications.sources import PathLike, is_keras_model, run_directory, serving_folder
+from albert_tf.applications.text_classifier import TextClassifier
+from albert_tf.checkpoints.run import non_finite
 from albert_tf.errors import InputError
 from albert_tf.files import checked_path
+from albert_tf.finetuning.trained import PATIENCE
 from albert_tf.text.given import listed
 
 # Fillings of a mask where nobody says how many.
 TOP_K = 5
 
-# Batches between two looks at the progress bar, and seconds before there is one.
+# Batches between two looks at the progress bar.
 BATCHES_AT_ONCE = 16
-PATIENCE = 2.0
 
 
 def pipeline(
-    source: PathLike, task: str | None = None, *, batch_size: int = 32, step: int | None = None
+    source: PathLike | TextClassifier | None = None,
+    task: str | None = None,
+    *,
+    model: PathLike | TextClassifier | None = None,
+    batch_size: int = 32,
+    step: int | None = None,
 ) -> Pipeline:
     """What answers questions about texts with a model.
 
     Args:
-      source: a run directory or the published name of a checkpoint; or the folder of an exported serving
-        model, or of several versions of it.
+      source: a run directory or the published name of a checkpoint; the folder of an exported serving model,
+        or of several versions of it; a TextClassifier, or what its `save` has written.
       task: what it must answer, where it is to be an error that the model does something else:
         "fill_mask" (pre-trained runs), "classification", "regression", "question_answering", "tagging" or
-        "multiple_choice".
+        "multiple_choice", or by the names of Hugging Face, such as "text-classification". It may come first,
+        as it does there.
+      model: another name of `source`.
       batch_size: texts at a time; it decides about memory and speed, not about the answers.
       step: of a run's checkpoint; None: that which `load` takes.
     Raises:
-      InputError: the source is neither, it does not answer, or something else than the task.
+      InputError: the source is none of these, it does not answer, or something else than the task.
       FileNotFoundError: a run has no such checkpoint or no vocabulary.
     """
-    if task is not None and task not in READERS:
-        raise InputError(f"task={task!r} is none of {', '.join(READERS)}")
+    source, task = source_and_task(source, task, model)
     if not _is_count(batch_size):
         raise InputError(f"batch_size={batch_size!r} must be a whole number of at least 1")
-    folder = serving_folder(checked_path(source, "source"))
-    if folder is None:
-        run = run_directory(source, "source", "nor an exported serving model: that has a saved_model.pb")
-        answerer = run_answerer(run, step, batch_size)
-    elif step is not None:
-        raise InputError(f"step={step} is of a run's checkpoint: {folder} has one model")
-    else:
-        answerer = exported_answerer(folder, batch_size)
-    if task not in (None, answerer.task):
-        raise InputError(f"task={task!r}: the model of {source} answers {answerer.task}")
+    answerer = _answerer(source, step, batch_size)
+    if task is not None and answerer.task not in TASKS[task]:
+        named = source.name if isinstance(source, TextClassifier) else source
+        raise InputError(f"task={task!r}: the model of {named} answers {answerer.task}")
     return Pipeline(answerer, batch_size)
+
+
+def _answerer(source: Any, step: int | None, batch_size: int) -> Answerer:
+    folder = None
+    if not isinstance(source, TextClassifier):
+        if is_keras_model(checked_path(source, "source")):
+            source = TextClassifier.load(source)
+        else:
+            folder = serving_folder(source)
+            if folder is None:
+                run = run_directory(
+                    source, "source", "nor an exported serving model: that has a saved_model.pb"
+                )
+                return run_answerer(run, step, batch_size)
+    if step is not None:
+        raise InputError(
+            f"step={step} is of a run's checkpoint: {folder or 'a TextClassifier'} has one model"
+        )
+    if folder is not None:
+        return exported_answerer(folder, batch_size)
+    if names := non_finite(source.classifier):
+        raise InputError(f"{source.name}: NaN or infinity in {', '.join(names)}: train it again")
+    return model_answerer(source.classifier, source.tokenizer, source.task_entries(), batch_size)
 
 
 def _is_count(value: Any) -> bool:
@@ -168,10 +194,11 @@ class Pipeline:
         if self.task not in ("classification", "regression"):
             return
         pairs = self._answerer.takes_pairs
+        why = "the model was trained on" if pairs is not None else "the first of these inputs is one of"
         for record in records:
             pairs = record.text_pair is not None if pairs is None else pairs
             if (record.text_pair is not None) != pairs:
-                wanted = "a pair (text, text_pair)" if pairs else "a single text"
+                found, wanted = ("a single text", "pairs (text, text_pair)")[:: 1 if pairs else -1]
                 raise InputError(
-                    f"{record.file} must be {wanted}, as the others are or the model was trained on"
+                    f"{record.file} is {found}, and {why} {wanted}: give all inputs in that form"
                 )

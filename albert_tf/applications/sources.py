@@ -47,3 +47,9 @@ def serving_folder(source: PathLike) -> Path | None:
     found = [*folder.glob(f"*/{_SAVED_MODEL}"), *folder.glob(f"serving/*/{_SAVED_MODEL}")]
     versions = [path.parent for path in found if path.parent.name.isdecimal()]
     return max(versions, key=lambda path: int(path.name), default=None)
+
+
+def is_keras_model(source: PathLike) -> bool:
+    """True if this is what Keras has saved, as a file or as a folder."""
+    path = Path(source)
+    return (path.suffix == ".keras" and path.is_file()) or (path / "keras_metadata.pb").is_file()

@@ -15,18 +15,29 @@ import tf_keras as keras
 from absl import logging
 
 from albert_tf import origins
+from albert_tf.applications.labels import (
+    check_metrics,
+    checked_labels,
+    label_converter,
+    label_names,
+    takes_one_hot,
+    targets,
+    told_labels,
+)
 from albert_tf.applications.sources import PathLike, run_directory
 from albert_tf.applications.texts import (
     are_ids,
+    are_pairs,
     check_dataset,
-    checked_labels,
-    label_names,
+    check_form,
+    dataset_takes_pairs,
     segments,
-    targets,
     text_columns,
 )
 from albert_tf.checkpoints.models import arguments_of, build_model
+from albert_tf.checkpoints.pairs import PAIRS_KEY, takes_pairs
 from albert_tf.checkpoints.run import check_finite, save, stored_model
+from albert_tf.data.tasks.coverage import unread_lines
 from albert_tf.data.tasks.rows import TEXTS_AT_ONCE, check_length, tokenised_blocks
 from albert_tf.errors import InputError
 from albert_tf.features import MASK
@@ -35,6 +46,7 @@ from albert_tf.finetuning.recipes import RECIPES
 from albert_tf.model import AlbertClassifier
 from albert_tf.model.padding import skip_padding
 from albert_tf.text import PieceTokenizer, Vocabulary, pack
+from albert_tf.text.vocabulary import ALBERT_IDS
 
 RECIPE = RECIPES["classification"]
 
@@ -60,6 +72,8 @@ class TextClassifier(keras.Model):
       seq_length: longest input in tokens; of longer texts the beginning is read.
       pad_to_length: whether every batch is as long as that, which TPUs want; else it is as long as its
         longest text.
+      takes_pairs: True if it learned pairs of texts, and refuses single ones; False if the other way round;
+        None until `fit` says.
       **kwargs: of keras.Model, such as `name`.
     Raises:
       InputError: a setting does not fit the network.
@@ -72,6 +86,7 @@ class TextClassifier(keras.Model):
         labels: Sequence[str] | None = None,
         seq_length: int = RECIPE.seq_length,
         pad_to_length: bool = False,
+        takes_pairs: bool | None = None,
         **kwargs: Any,
     ):
         super().__init__(autocast=False, dtype=classifier.dtype_policy, **kwargs)
@@ -87,8 +102,13 @@ class TextClassifier(keras.Model):
         self.pad_to_length = pad_to_length
         self._begins_at_mean = False
         self.built = True
+        self._learns(takes_pairs)
+
+    def _learns(self, pairs: bool | None) -> None:
+        self.takes_pairs = pairs
         # Of what a SavedModel takes; Keras would have it from the first call, which may be one of token ids.
-        self._set_save_spec(tf.TensorSpec([None], tf.string, "text"))
+        self._saved_model_inputs_spec = None  # else Keras keeps the first
+        self._set_save_spec(tf.TensorSpec([None, 2] if pairs else [None], tf.string, "text"))
 
     @classmethod
     def from_run(
@@ -202,10 +222,12 @@ class TextClassifier(keras.Model):
         config = recipe.network(stored.config)
         task = {"model": "classifier", "num_labels": num_labels, "pooling": pooling}
         classifier = build_model(config, task, read, dtype=dtype)
-        check_finite(classifier, os.fspath(start.run))
+        check_finite(classifier, start.run, step)
         tokenizer = PieceTokenizer(Vocabulary.from_file(start.vocabulary), **start.tokenizer)
         length = there.get("seq_length", min(RECIPE.seq_length, config.max_position_embeddings))
-        model = cls(classifier, tokenizer, labels, **{"seq_length": length, **settings})
+        learned = takes_pairs(there) if has_same else None
+        settings = {"seq_length": length, "takes_pairs": learned, **settings}
+        model = cls(classifier, tokenizer, labels, **settings)
         model._begins_at_mean = num_labels == 1 and bool(fresh)
         return model
 
@@ -228,9 +250,11 @@ class TextClassifier(keras.Model):
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> tf.Tensor:
         """As `call`; an InputError where something is not a text."""
         # Looked at before Keras converts it, whose errors do not say which text it is.
-        if not tf.is_tensor(inputs) and not are_ids(inputs):
-            columns = segments(inputs)
-            inputs = columns[0] if len(columns) == 1 else columns
+        if not are_ids(inputs):
+            if not tf.is_tensor(inputs):
+                columns = segments(inputs)
+                inputs = columns[0] if len(columns) == 1 else columns
+            check_form(are_pairs(inputs), self.takes_pairs, "inputs")
         return super().__call__(inputs, *args, **kwargs)
 
     def call(self, inputs: Any, training: bool | None = None) -> tf.Tensor:
@@ -245,7 +269,15 @@ class TextClassifier(keras.Model):
 
     def _token_ids(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         """The encoder's inputs int32 [B, S] of one text a row or two of them, string [B] each."""
-        return pack([self.tokenizer(text) for text in texts], self.seq_length)
+        return self._counted_ids(*texts)[0]
+
+    def _counted_ids(self, *texts: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor, tf.Tensor]:
+        """`_token_ids`, and of each row the number of its tokens and of unknown ones, int [B] each."""
+        tokens = [self.tokenizer(text) for text in texts]
+        lengths = tf.add_n([ids.row_lengths() for ids in tokens])
+        is_unknown = [tf.cast(ids == ALBERT_IDS.unknown, tf.int64) for ids in tokens]
+        unknown = tf.add_n([tf.reduce_sum(row, axis=1) for row in is_unknown])
+        return pack(tokens, self.seq_length), lengths, unknown
 
     def compile(self, optimizer: Any = AUTO, loss: Any = AUTO, metrics: Any = AUTO, **kwargs: Any) -> None:
         """Keras' `compile`, whose loss and metrics are those of labels or regression unless they are given.
@@ -264,6 +296,7 @@ class TextClassifier(keras.Model):
             loss = keras.losses.MeanSquaredError() if is_regression else cross_entropy(from_logits=True)
         if metrics == AUTO:
             metrics = [] if is_regression else ["accuracy"]
+        check_metrics([metrics, kwargs.get("weighted_metrics")], loss, self.classifier.num_labels)
         super().compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
@@ -278,8 +311,8 @@ class TextClassifier(keras.Model):
 
         Args:
           x: texts or pairs of them, see the class.
-          y: of each text its label, by number or by name; of regression a number. In a tf.data.Dataset, where
-            they stand beside the texts, labels are numbers.
+          y: of each text its label, by number or by name, or one-hot where the loss is categorical; of
+            regression a number. In a tf.data.Dataset they stand beside the texts.
           *args: as Keras takes them.
           validation_data: texts and labels as in x and y.
           **kwargs: as Keras takes them.
@@ -288,7 +321,7 @@ class TextClassifier(keras.Model):
         Raises:
           InputError: what should be a text or a label is not.
         """
-        x, y = self._prepared(x, y, "x", "y")
+        x, y = self._prepared(x, y, "x", "y", learns=True)
         if self._begins_at_mean and isinstance(y, np.ndarray):
             self.classifier.classifier.output_bias.assign([y.mean()])
         self._begins_at_mean = False
@@ -298,46 +331,70 @@ class TextClassifier(keras.Model):
                     "validation_data must be a tuple (texts, labels), or a tf.data.Dataset of both"
                 )
             texts, labels, *weights = validation_data
-            places = [f"validation_data[{number}]" for number in range(2)]
-            validation_data = (*self._prepared(texts, labels, *places), *weights)
+            first, second = (f"validation_data[{number}]" for number in range(2))
+            validation_data = (*self._prepared(texts, labels, first, second), *weights)
         elif validation_data is not None:
             validation_data, _ = self._prepared(validation_data, None, "validation_data", "labels")
-        return super().fit(x, y, *args, validation_data=validation_data, **kwargs)
+        with told_labels("x"), told_labels("validation_data"):
+            return super().fit(x, y, *args, validation_data=validation_data, **kwargs)
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Keras' `evaluate`; texts and labels as in `fit`."""
-        return super().evaluate(*self._prepared(x, y, "x", "y"), *args, **kwargs)
+        with told_labels("x"):
+            return super().evaluate(*self._prepared(x, y, "x", "y"), *args, **kwargs)
 
     def predict(self, x: Any, *args: Any, **kwargs: Any) -> np.ndarray:
         """The logits of all texts, float32 [N, K]; texts as in `fit`."""
-        return super().predict(self._prepared(x, None, "x", "")[0], *args, **kwargs)
+        with told_labels("x"):
+            return super().predict(self._prepared(x, None, "x", "")[0], *args, **kwargs)
 
-    def _prepared(self, x: Any, y: Any, texts: str, labels: str) -> tuple[Any, Any]:
-        """Token ids for texts, numbers for labels, where the caller calls them something.
+    def _prepared(self, x: Any, y: Any, texts: str, labels: str, learns: bool = False) -> tuple[Any, Any]:
+        """Token ids for texts, what the loss takes for labels, where the caller calls them something.
 
         What Keras alone knows, such as a Sequence, is handed on as it is.
         """
         if isinstance(x, tf.data.Dataset):
             if labels:
                 check_dataset(x, y, texts)
-            # Not converted by autograph, which would wrap an InputError in an error of its own.
-            prepare = tf.autograph.experimental.do_not_convert(self._prepared_batch)
-            return x.map(prepare, tf.data.AUTOTUNE), y
+            is_pair = dataset_takes_pairs(x, texts)
+            self._check_or_learn(is_pair, texts, learns)
+            return self._prepared_dataset(x, texts), y
         if isinstance(x, _OF_KERAS) or are_ids(x):
             return x, y
         columns = text_columns(x, texts)
         if labels:
-            y = targets(y, self.labels, self.classifier.num_labels, len(columns[0]), labels)
+            one_hot = self._one_hot()
+            y = targets(y, self.labels, self.classifier.num_labels, len(columns[0]), labels, one_hot)
+        self._check_or_learn(len(columns) == 2, texts, learns)
         # Each text once, however many epochs there are.
-        blocks = tokenised_blocks(self._token_ids, *columns, at_once=TEXTS_AT_ONCE)
-        found = [{name: tensor.numpy() for name, tensor in block.items()} for block in blocks]
-        return {name: np.concatenate([block[name] for block in found]) for name in found[0]}, y
+        blocks = tokenised_blocks(self._counted_ids, *columns, at_once=TEXTS_AT_ONCE)
+        found = [tf.nest.map_structure(np.asarray, block) for block in blocks]
+        ids, lengths, unknown = tf.nest.map_structure(lambda *parts: np.concatenate(parts), *found)
+        if learns:
+            dropped = np.maximum(lengths + len(columns) + 1 - self.seq_length, 0)
+            counts = lengths.sum(), unknown.sum(), lengths.sum()
+            for line in unread_lines(dropped, *counts, self.seq_length):
+                logging.warning(line)
+        return ids, y
 
-    def _prepared_batch(self, x: Any, *rest: Any) -> Any:
-        if any(part.dtype == tf.string for part in tf.nest.flatten(rest)):
-            raise InputError("labels in a tf.data.Dataset must be numbers, not names")
-        inputs = x if are_ids(x) else self._token_ids(*segments(x))
-        return (inputs, *rest) if rest else inputs
+    def _check_or_learn(self, is_pair: bool | None, argument: str, learns: bool) -> None:
+        if not learns:
+            check_form(is_pair, self.takes_pairs, argument)
+        elif is_pair is not None:
+            self._learns(is_pair)
+
+    def _one_hot(self) -> bool | None:
+        return takes_one_hot(getattr(self, "loss", None))  # which Keras sets when it compiles
+
+    def _prepared_dataset(self, dataset: tf.data.Dataset, argument: str) -> tf.data.Dataset:
+        convert = label_converter(self.labels, self.classifier.num_labels, self._one_hot(), argument)
+
+        def prepare(x: Any, *rest: Any) -> Any:
+            inputs = x if are_ids(x) else self._token_ids(*segments(x))
+            return (inputs, convert(rest[0]), *rest[1:]) if rest else inputs
+
+        # Not converted by autograph, which would wrap an InputError in an error of its own.
+        return dataset.map(tf.autograph.experimental.do_not_convert(prepare), tf.data.AUTOTUNE)
 
     def save_run(self, run: PathLike, step: int = 0) -> None:
         """Writes a run directory, which `hub_export`, `predict` and `pipeline` read.
@@ -348,16 +405,21 @@ class TextClassifier(keras.Model):
         Raises:
           FileExistsError, InputError: as `albert_tf.save`.
         """
-        count = self.classifier.num_labels
-        task: dict[str, Any] = {"task": "regression", "seq_length": self.seq_length}
-        if count > 1:
-            names = self.labels or [str(number) for number in range(count)]
-            task |= {"task": "classification", "labels": list(names)}
+        task = self.task_entries()
         settings = {"lowercase": self.tokenizer.lowercase, "strip_accents": self.tokenizer.strip_accents}
         checked_path(run, "run")
         with tempfile.NamedTemporaryFile(suffix=".model") as vocabulary:
             Path(vocabulary.name).write_bytes(self.tokenizer.vocabulary.model)
             save(self.classifier, run, vocabulary.name, step, settings, task=task)
+
+    def task_entries(self) -> dict[str, Any]:
+        """What task.json says of the model beyond its class."""
+        count = self.classifier.num_labels
+        entries: dict[str, Any] = {"task": "regression", "seq_length": self.seq_length}
+        if count > 1:
+            names = self.labels or [str(number) for number in range(count)]
+            entries |= {"task": "classification", "labels": list(names)}
+        return entries if self.takes_pairs is None else {**entries, PAIRS_KEY: self.takes_pairs}
 
     def get_config(self) -> dict[str, Any]:
         """What `from_config` makes the same, untrained model of; the vocabulary is part of it."""
@@ -370,6 +432,7 @@ class TextClassifier(keras.Model):
             "labels": None if self.labels is None else list(self.labels),
             "seq_length": self.seq_length,
             "pad_to_length": self.pad_to_length,
+            "takes_pairs": self.takes_pairs,
         }
 
     @classmethod

@@ -1,16 +1,15 @@
-"""The forms in which people have texts and their labels, as lists and arrays."""
+"""The forms in which people have texts: lists, arrays, datasets; one or two columns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError, shown
 from albert_tf.features import MASK, WORD_IDS
-from albert_tf.text.given import checked_texts, decoded, listed
+from albert_tf.text.given import checked_texts, listed
 
 
 def text_columns(texts: Any, argument: str) -> list[list[str]]:
@@ -63,6 +62,40 @@ def check_dataset(dataset: tf.data.Dataset, labels: Any, argument: str) -> None:
         raise InputError(f"{argument} is a tf.data.Dataset, in which the labels stand beside the texts")
 
 
+def dataset_takes_pairs(dataset: tf.data.Dataset, argument: str) -> bool | None:
+    """True if the batches of a dataset are of pairs of texts, None if of token ids; InputError if unbatched.
+
+    Args:
+      dataset: of inputs alone, or of tuples that begin with them.
+      argument: what the caller calls it, for errors.
+    """
+    spec = dataset.element_spec
+    texts, *labels = spec if isinstance(spec, tuple) else (spec,)
+    ids = are_ids(texts)
+    least = 2 if ids else 1
+    ranks = [(part.shape.rank, least) for part in tf.nest.flatten(texts)]
+    ranks += [(part.shape.rank, 1) for part in tf.nest.flatten(labels)]
+    if any(rank is not None and rank < wanted for rank, wanted in ranks):
+        raise InputError(f"{argument} is an unbatched tf.data.Dataset: give {argument}.batch(32)")
+    return None if ids else are_pairs(texts)
+
+
+def are_pairs(texts: Any) -> bool:
+    """True if these tensors of texts, or their specs, are of pairs: two of them, or one [B, 2]."""
+    return isinstance(texts, tuple | list) or (texts.shape.rank == 2 and texts.shape[1] == 2)
+
+
+def check_form(is_pair: bool | None, takes_pairs: bool | None, argument: str) -> None:
+    """InputError where a model that learned pairs is given single texts, or the other way round."""
+    if None not in (is_pair, takes_pairs) and is_pair != takes_pairs:
+        raise InputError(
+            f"{argument} holds {_FORMS[bool(is_pair)]}: the model learned {_FORMS[bool(takes_pairs)]}"
+        )
+
+
+_FORMS = {False: "single texts", True: "pairs of texts"}
+
+
 def are_ids(inputs: Any) -> bool:
     """Whether these are inputs of the encoder; InputError where a dict is of something else."""
     if not isinstance(inputs, Mapping):
@@ -73,69 +106,6 @@ def are_ids(inputs: Any) -> bool:
             "ids, and texts come in a list or an array"
         )
     return True
-
-
-def targets(
-    labels: Any, names: Sequence[str] | None, num_labels: int, count: int, argument: str
-) -> np.ndarray:
-    """What a classifier is to learn of each text.
-
-    Args:
-      labels: numbers from 0, names, or for each text a number for each label; of regression numbers.
-      names: of the labels, in the order of the logits; None where they have none.
-      num_labels: K; 1 is regression.
-      count: number of texts, B.
-      argument: what the caller calls the labels, for errors.
-    Returns:
-      int32 [B]; float32 [B] of regression, [B, K] where that was given.
-    Raises:
-      InputError: a label is missing or does not fit.
-    """
-    if labels is None or isinstance(labels, str | bytes | Mapping):
-        raise InputError(f"{argument}={shown(labels)}: the labels of {count} texts are needed, in a list")
-    values = np.asarray(labels.to_numpy() if hasattr(labels, "to_numpy") else labels)
-    if values.shape[:1] != (count,):
-        raise InputError(f"{argument} holds {values.size} labels for {count} texts")
-    if values.shape == (count, 1):
-        values = values[:, 0]
-    if values.shape != (count,) and (num_labels == 1 or values.shape != (count, num_labels)):
-        raise InputError(f"{argument} has the shape {values.shape}: it must be [{count}]")
-    given = [decoded(value) for value in values.tolist()]
-    if num_labels > 1 and values.ndim == 1:
-        numbers: dict[Any, int] = {name: number for number, name in enumerate(names or ())}
-        by_name = any(isinstance(value, str) for value in given)
-        known = numbers if by_name else {number: number for number in range(num_labels)}
-        wrong = next((n for n, value in enumerate(given) if value not in known), None)
-        if wrong is not None:
-            spelled = ", ".join(map(repr, known)) or "the names, as the model has none: give it labels"
-            raise InputError(f"{argument}[{wrong}]={shown(given[wrong])} is none of {spelled}")
-        return np.array([known[value] for value in given], np.int32)
-    wrong = next((n for n, value in enumerate(given) if not _is_finite(value)), None)
-    if wrong is not None:
-        raise InputError(f"{argument}[{wrong}]={shown(given[wrong])} is not a finite number")
-    return values.astype(np.float32)
-
-
-def _is_finite(value: Any) -> bool:
-    values = value if isinstance(value, list) else [value]
-    return all(isinstance(part, int | float) and abs(part) < float("inf") for part in values)
-
-
-def label_names(labels: Any) -> list[str]:
-    """The names in a list or an array of labels; an InputError where it is something else."""
-    if isinstance(labels, str | bytes | Mapping) or not isinstance(labels, Iterable):
-        raise InputError(f"labels={shown(labels)} is not a list of names")
-    return checked_texts(listed(labels), "labels")
-
-
-def checked_labels(labels: Any, count: int) -> tuple[str, ...]:
-    """The names of a network's labels; an InputError where they are not as many different ones."""
-    names = tuple(label_names(labels))
-    if count == 1:
-        raise InputError(f"labels={list(names)}: a network of num_labels=1 gives a number and has none")
-    if len(names) != count or len(set(names)) != count:
-        raise InputError(f"labels={list(names)} must be {count} different names")
-    return names
 
 
 def segments(inputs: Any) -> tuple[tf.Tensor, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Collection
 from pathlib import Path
@@ -12,6 +13,7 @@ from albert_tf.errors import InputError
 
 METRICS = "metrics.jsonl"
 _EVALUATION = "eval_"
+_LOSS = "eval_loss"
 
 
 def read_figures(run: str | os.PathLike[str]) -> list[dict[str, Any]]:
@@ -65,8 +67,18 @@ def evaluated_steps(run: str | os.PathLike[str]) -> set[int]:
     return {line["step"] for line in read_figures(run) if any(name.startswith(_EVALUATION) for name in line)}
 
 
+def rank(value: float, loss: float | None) -> tuple[float, float]:
+    """The place of an evaluation among others, greater where it is better: of equal values, by the loss.
+
+    Args:
+      value: of which more is better.
+      loss: of the same evaluation; None where it has none, which is worse than any.
+    """
+    return value, -math.inf if loss is None else -loss
+
+
 class Best(NamedTuple):
-    """What tells the best of a run's steps.
+    """What tells the best of a run's steps: a figure, of equal figures the loss, of equal losses the step.
 
     Attributes:
       figure: of an evaluation, as metrics.jsonl calls it.
@@ -79,20 +91,24 @@ class Best(NamedTuple):
     after: int = -1
 
     def step(self, run: str | os.PathLike[str], steps: Collection[int]) -> int | None:
-        """The best of these steps, of several the first; None where the figure is known of none."""
-        known = {step: value for step, value in self._values(run).items() if step in steps}
-        return (max if self.is_highest else min)(known, key=known.__getitem__, default=None)
+        """The best of these steps; None where the figure is known of none."""
+        known = {step: place for step, place in self._ranks(run).items() if step in steps}
+        return max(known, key=known.__getitem__, default=None)
 
     def evaluations_since(self, run: str | os.PathLike[str]) -> int:
         """How many evaluations there have been since the best; 0 as long as there is none."""
-        values = self._values(run)
-        best = self.step(run, values)
+        best = self.step(run, self._ranks(run))
         return sum(step > best for step in evaluated_steps(run)) if best is not None else 0
 
-    def _values(self, run: str | os.PathLike[str]) -> dict[int, float]:
-        """The figure by step, ascending; a non-finite one is not a figure."""
-        found = ((line["step"], line.get(self.figure)) for line in read_figures(run))
-        return {step: value for step, value in found if value is not None and step > self.after}
+    def _ranks(self, run: str | os.PathLike[str]) -> dict[int, tuple[float, float]]:
+        """The rank by step, ascending; a non-finite figure is none."""
+        found = ((line["step"], line.get(self.figure), line.get(_LOSS)) for line in read_figures(run))
+        sign = 1 if self.is_highest else -1
+        return {
+            step: rank(sign * value, loss)
+            for step, value, loss in found
+            if value is not None and step > self.after
+        }
 
 
-LOWEST_LOSS = Best("eval_loss", is_highest=False)
+LOWEST_LOSS = Best(_LOSS, is_highest=False)

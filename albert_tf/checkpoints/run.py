@@ -237,14 +237,18 @@ def check_finite(model: Any, run: PathLike, step: int | None = None) -> None:
     Raises:
       ValueError: variables hold NaN or infinity; the message names all of them.
     """
-    names = [
+    if names := non_finite(model):
+        remedy = _other_steps(run, step) or "there is not another checkpoint: train again"
+        raise InputError(f"{run}: NaN or infinity in {', '.join(names)}: {remedy}")
+
+
+def non_finite(model: Any) -> list[str]:
+    """The names of a model's variables that hold NaN or infinity."""
+    return [
         variable.name.partition(":")[0]
         for variable in model.variables
         if not np.isfinite(np.asarray(variable.read_value(), np.float32)).all()
     ]
-    if names:
-        remedy = _other_steps(run, step) or "there is not another checkpoint: train again"
-        raise InputError(f"{run}: NaN or infinity in {', '.join(names)}: {remedy}")
 
 
 def read_config(run: PathLike) -> AlbertConfig:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import functools
+import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from albert_tf import __version__
 from albert_tf.cli import analyse, convert, evaluate, finetune, predict, prepare, pretrain, vocab
+from albert_tf.errors import InputError
 from albert_tf.files import check_place
 from albert_tf.startup import Command, OneLineParser, run_command
 
@@ -52,14 +55,29 @@ def _command(arguments: Sequence[str]) -> Command:
 
 def _run(flags: argparse.Namespace) -> None:
     """Runs a command; what can be seen of its output to be wrong is, before TensorFlow is imported."""
-    if flags.command in OUTPUT_IS_FOLDER and flags.output is not None:
+    if flags.command in OUTPUT_IS_FOLDER and not (flags.command == "prepare" and "://" in flags.output):
         check_place(Path(flags.output), is_folder=OUTPUT_IS_FOLDER[flags.command])
-    COMMANDS[flags.command].run(flags)
+    try:
+        COMMANDS[flags.command].run(flags)
+    except InputError as error:
+        said = (_with_flags(part, vars(flags)) if isinstance(part, str) else part for part in error.args)
+        error.args = tuple(said)
+        raise
+
+
+def _with_flags(message: str, names: Collection[str]) -> str:
+    """A message in which `arguments` are the flags that they come from.
+
+    >>> _with_flags("name another `output`", ["output"])
+    'name another --output'
+    """
+    return re.sub(r"`(\w+)`", lambda found: f"--{found[1]}" if found[1] in names else found[0], message)
 
 
 def command_line_parser() -> argparse.ArgumentParser:
     """The parser of all commands."""
     parser = OneLineParser(prog="albert-tf", description="ALBERT, from raw text to TF Hub modules.")
+    parser.add_argument("--version", action="version", version=f"albert-tf {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, command in COMMANDS.items():
         command.add_flags(commands.add_parser(name, help=command.SUMMARY, description=command.SUMMARY))

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from albert_tf.config import PRESETS
+from albert_tf.startup import quiet_start
 
 SUMMARY = "what a model is made of and how it learned"
 
@@ -33,8 +34,8 @@ def _parameters(flags: argparse.Namespace) -> None:
 
 
 def _curve(flags: argparse.Namespace) -> None:
-    from albert_tf.analysis.curve import draw_curve
-
+    with quiet_start():
+        from albert_tf.analysis.curve import draw_curve
     output = flags.output or Path(flags.run) / "curve.png"
     draw_curve(flags.run, output)
     print(output)

@@ -25,7 +25,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "albert_base_v2 and the like (google), albert/albert-base-v2 (huggingface), https://… (hub)",
     )
     parser.add_argument("--revision", help="of a repository of Hugging Face: branch, tag or commit (main)")
-    parser.add_argument("--output", required=True, help="directory to write; it must not exist")
+    parser.add_argument("--output", required=True, help="directory to write, a new or an empty one")
     parser.add_argument("--vocabulary", help="SentencePiece model (the one beside the checkpoint)")
     parser.add_argument("--config", help="JSON file with the config (the one beside the checkpoint)")
     parser.add_argument("--partial", action="store_true", help="load the encoder only; say what is fresh")

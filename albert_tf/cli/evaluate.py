@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from albert_tf.cli.flags import TEXT, column_flags, columns_given, paths_flag
+from albert_tf.cli.flags import FIGURES, TEXT, column_flags, columns_given, paths_flag, run_named
 from albert_tf.errors import InputError
 from albert_tf.startup import quiet_start
 
@@ -19,7 +19,11 @@ _OF_FINETUNED = ("data", "eval", "text", "text_pair", "label")
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
-    parser.add_argument("--run", required=True, help="run directory")
+    parser.add_argument(
+        "--run",
+        required=True,
+        help="run directory, or a folder of several fine-tuned seeds, of which the best is taken",
+    )
     parser.add_argument(
         "--step", type=int, help="of the checkpoint (the newest; of a fine-tuned run the best)"
     )
@@ -31,7 +35,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     pretrained.add_argument("--max_ngram", type=int, help="longest masked span, in words (as it was trained)")
     pretrained.add_argument("--max_examples", type=int, help="stop after so many, in whole batches")
     pretrained.add_argument("--passes", type=int, help="times over the text, with other masks (1)")
-    finetuned = parser.add_argument_group("of a fine-tuned run")
+    finetuned = parser.add_argument_group("of a fine-tuned run", FIGURES)
     finetuned.add_argument("--data", metavar="DIR", help="folder of the task's original files (GLUE, race)")
     finetuned.add_argument("--eval", metavar="FILE", help="a file with labels (of all tasks)")
     column_flags(finetuned, " (as the run was trained)")
@@ -42,6 +46,7 @@ def run(flags: argparse.Namespace) -> None:
     with quiet_start():
         from albert_tf.checkpoints import read_config, read_task
 
+    flags.run = run_named(flags.run)
     read_config(flags.run)  # which says so if there is no such run
     is_finetuned = "task" in read_task(flags.run)
     useless = _OF_PRETRAINED if is_finetuned else _OF_FINETUNED

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import shlex
+from pathlib import Path
+from typing import Any
+
+from absl import logging
 
 from albert_tf.cli.flags import (
+    FIGURES,
     column_flags,
     columns_given,
     config_named,
@@ -14,7 +21,7 @@ from albert_tf.cli.flags import (
     tokenizer_given,
 )
 from albert_tf.config import PRESETS
-from albert_tf.finetuning.recipes import RECIPES, FinetuningRecipe, QuestionSettings
+from albert_tf.finetuning.recipes import OWN_DATA, RECIPES, FinetuningRecipe, QuestionSettings
 from albert_tf.startup import quiet_start
 from albert_tf.training.execution import Execution
 from albert_tf.training.loop_settings import LoopSettings
@@ -42,7 +49,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "--config", help=f"a network of random weights: a JSON file, or one of {', '.join(PRESETS)}"
     )
     parser.add_argument("--vocabulary", help="SentencePiece model, where the weights come without one")
-    field_flags(parser, FinetuningRecipe, default="the task's")
+    field_flags(parser, FinetuningRecipe, default=_defaults())
     field_flags(parser, QuestionSettings)
     parser.add_argument("--freeze", choices=["encoder"], help="train the head alone")
     parser.add_argument("--runs", type=int, help="train so many times, with a seed each, and sum up")
@@ -51,6 +58,22 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     every = {"eval_every": _EVERY, "checkpoint_every": _EVERY, "log_every": "once an epoch, at most 100"}
     field_flags(parser, LoopSettings, default=every)
     tokenizer_flags(parser)
+    parser.epilog = FIGURES
+
+
+def _defaults() -> dict[str, str]:
+    """What the help says of the recipe: the value of all tasks, else that for own data."""
+    texts = {}
+    for field in dataclasses.fields(FinetuningRecipe):
+        values = {name: _spelled(getattr(recipe, field.name)) for name, recipe in RECIPES.items()}
+        own = " or ".join(dict.fromkeys(values[name] for name in OWN_DATA))
+        is_one = len(set(values.values())) == 1
+        texts[field.name] = own if is_one else f"{own} for own data, the paper's for other tasks"
+    return texts
+
+
+def _spelled(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def run(flags: argparse.Namespace) -> None:
@@ -80,5 +103,28 @@ def run(flags: argparse.Namespace) -> None:
     )
     if flags.runs is None:
         finetune(settings)
+        best_run = Path(flags.output)
     else:
-        finetune_runs(settings, flags.runs)
+        best_run = finetune_runs(settings, flags.runs)
+    for command in next_commands(best_run, flags.task, flags.data, flags.train):
+        logging.info("next: %s", command)
+
+
+def next_commands(run: Path, task: str, data: str | None, train: str | None) -> list[str]:
+    """What a fine-tuned run is for, as it is typed.
+
+    Args:
+      run: its directory.
+      task: a name in TASKS.
+      data: the folder of its task, where it has one.
+      train: else the file that it has learned from, whose ending those to predict for have.
+    """
+    from albert_tf.finetuning.tasks import find_task
+
+    ending = Path((train or "").removesuffix(".gz")).suffix
+    is_file = data is None and not find_task(task).has_windows
+    source, output = data or f"new{ending}", f"predicted{ending}" if is_file else "predictions"
+    return [
+        shlex.join(["albert-tf", "predict", "--run", str(run), "--input", source, "--output", output]),
+        shlex.join(["python", "-m", "hub_export", "--run", str(run), "--output", f"{run}-hub"]),
+    ]

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from absl import logging
+
 from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.records import flat_fields
@@ -20,6 +22,14 @@ if TYPE_CHECKING:
 
 # What flags are added to.
 Flags = argparse.ArgumentParser | argparse._ArgumentGroup
+
+# What the names of the figures mean; those of GLUE, SQuAD and RACE are the official ones.
+FIGURES = (
+    "Figures: of classification accuracy and f1 (macro: the mean of the F1 scores of all labels, of which a "
+    "rare one counts as much as a frequent one); of regression the Pearson and Spearman correlations; of "
+    "tagging f1, precision and recall of entities, and accuracy of words; of multiple_choice accuracy. Their "
+    "names begin with eval_ in the log and in metrics.jsonl of a run."
+)
 
 TEXT = "text files or globs, .gz too, or a folder of prepare"
 
@@ -53,6 +63,16 @@ def config_named(name: str) -> AlbertConfig:
     if not Path(name).exists():
         raise InputError(f"--config {name} is neither a file nor one of {', '.join(PRESETS)}")
     return AlbertConfig.from_json_file(name)
+
+
+def run_named(name: str) -> Path:
+    """A run directory; of a folder of several seeds the best run, which is logged."""
+    from albert_tf.finetuning.runs import best_run
+
+    run = best_run(Path(name))
+    if run != Path(name):
+        logging.info("%s is the best run of %s", run, name)
+    return run
 
 
 def column_flags(parser: Flags, default: str = "") -> None:

@@ -52,7 +52,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--budget",
         metavar="TIME",
-        help="time to train, such as 60m or 24h: it decides --steps, by updates that are timed first",
+        help="time to train, such as 60m or 24h: it decides --steps, by the measured time of an update",
     )
     field_flags(parser, PretrainingRecipe, default="the recipe's")
     parser.add_argument("--seed", type=int, default=0, help="of everything random (0)")

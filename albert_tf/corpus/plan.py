@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,13 +15,18 @@ import tensorflow as tf
 
 from albert_tf.corpus.settings import PreparationSettings
 from albert_tf.corpus.whole_files import read_json, write_json
-from albert_tf.data.prepared import BYTES, EVAL, MOST_SHARDS, TRAIN, read_stats, shard_name, stats_path
+from albert_tf.data.prepared import BYTES, EVAL, MOST_SHARDS, STATS, TRAIN, read_stats, shard_name, stats_path
 from albert_tf.errors import InputError, WorkFailed
 from albert_tf.records import defaults
 from albert_tf.text.vocabulary import Vocabulary
 
 _UNFINISHED = "unfinished"
 _SETTINGS = "settings.json"
+
+# The files of unfinished work: what tasks have finished, and what they are writing.
+_WORK = re.compile(
+    r"settings\.json|run-\d{6}(\.json)?|(train|eval)-\d{5}-of-\d{5}\.tfrecord\.json|[0-9a-f]{32}\.tmp"
+)
 
 # What the counts of dropped text mean.
 _DROPPED = {
@@ -79,13 +85,12 @@ class Preparation(PreparationSettings):
     @property
     def shard_counts(self) -> dict[str, int]:
         """How many shards each split has."""
-        held_out = max(1, round(self.shards * self.eval_share)) if self.eval_share else 0
-        return {TRAIN: self.shards, EVAL: held_out}
+        return shard_counts(self.shards, self.eval_share)
 
     @property
     def shard_names(self) -> list[str]:
         """The files to make."""
-        return [shard_name(split, i, n) for split, n in self.shard_counts.items() for i in range(n)]
+        return shard_names(self.shards, self.eval_share)
 
     @property
     def eval_shards(self) -> list[str]:
@@ -114,8 +119,20 @@ class Preparation(PreparationSettings):
         return os.path.join(self.output, name)  # noqa: PTH118
 
 
-def begin(plan: Preparation) -> str:
-    """Makes the output folder ready, and says in a word what is there.
+def shard_counts(shards: int, eval_share: float) -> dict[str, int]:
+    """How many shards each split has."""
+    return {TRAIN: shards, EVAL: max(1, round(shards * eval_share)) if eval_share else 0}
+
+
+def shard_names(shards: int, eval_share: float) -> list[str]:
+    """The files that a corpus of so many shards has."""
+    return [
+        shard_name(split, i, n) for split, n in shard_counts(shards, eval_share).items() for i in range(n)
+    ]
+
+
+def state_of(plan: Preparation) -> str:
+    """What there is in the output folder, in a word; nothing is changed.
 
     A setting that an older version did not write down yet has its default.
 
@@ -124,10 +141,10 @@ def begin(plan: Preparation) -> str:
 
     Raises:
       ValueError: the folder holds a corpus prepared with other settings, or a damaged stats.json.
-      FileExistsError: it is a file.
+      FileExistsError: it is a file, or holds something that `prepare` has not written.
     """
     if tf.io.gfile.exists(plan.output) and not tf.io.gfile.isdir(plan.output):
-        raise FileExistsError(f"{plan.output} is not a folder: name another --output")
+        raise FileExistsError(f"{plan.output} is not a folder: name another one")
     settings, default = plan.settings(), defaults(Preparation)
     if tf.io.gfile.exists(stats_path(plan.output)):
         stats = read_stats(plan.output)
@@ -144,22 +161,71 @@ def begin(plan: Preparation) -> str:
             )
         if all(tf.io.gfile.exists(plan.shard_path(name)) for name in stats["shards"]):
             return "done"
+        state = "has lost shards"
+    else:
+        there = read_json(plan.unfinished(_SETTINGS))
+        goes_on = there is not None and {**default, **there} == {**default, **settings}
+        state = "new" if there is None else "goes on" if goes_on else "starts over"
+    _check_own(plan)
+    return state
+
+
+def _check_own(plan: Preparation) -> None:
+    """FileExistsError if the output folder holds an input, or what no `prepare` has written."""
+    inside = os.path.join(_absolute(plan.output), "")  # noqa: PTH118
+    inputs = [file for file, _ in plan.files if _absolute(file).startswith(inside)]
+    own = {STATS, _UNFINISHED, *_begun_shards(plan)}
+    if tf.io.gfile.exists(stats_path(plan.output)):
+        own |= read_stats(plan.output)["shards"].keys()
+    others = [plan.shard_path(name) for name in sorted(_names(plan.output) - own)]
+    work = _names(plan.unfinished())
+    others += [plan.unfinished(name) for name in sorted(work) if not _WORK.fullmatch(name)]
+    if found := [*inputs, *others]:
+        what = "the input" if inputs else "something that is not of a corpus begun there"
+        raise FileExistsError(f"{plan.output} holds {what} ({found[0]}): name a folder of its own")
+
+
+def _names(folder: str) -> set[str]:
+    """What is in a folder; nothing where there is none."""
+    names = tf.io.gfile.listdir(folder) if tf.io.gfile.exists(folder) else []
+    return {name.rstrip("/") for name in names}
+
+
+def _absolute(path: str) -> str:
+    """A path that other paths of the same file can be compared with."""
+    return path if "://" in path else os.path.realpath(path)
+
+
+def _begun_shards(plan: Preparation) -> list[str]:
+    """The shards that the unfinished work in the output folder makes, whichever settings it has."""
+    there = read_json(plan.unfinished(_SETTINGS))
+    if there is None:
+        return []
+    settings = {**defaults(Preparation), **there}
+    return shard_names(settings["shards"], settings["eval_share"])
+
+
+def begin(plan: Preparation, state: str) -> None:
+    """Makes the output folder ready for a plan that is not done.
+
+    Args:
+      plan: what to prepare.
+      state: of the folder, as `state_of` says.
+    """
+    if state == "goes on":
+        return
+    if state == "has lost shards":
         tf.io.gfile.remove(stats_path(plan.output))  # what it was made of is there no longer
-        tf.io.gfile.makedirs(plan.unfinished())
-        write_json(plan.unfinished(_SETTINGS), settings)
-        return "has lost shards"
-    path = plan.unfinished(_SETTINGS)
-    there = read_json(path)
-    if there is not None and {**default, **there} == {**default, **settings}:
-        return "goes on"
-    if there is not None:
-        for name in tf.io.gfile.listdir(plan.output):
-            if name.startswith((f"{TRAIN}-", f"{EVAL}-")):
+    if state == "starts over":
+        for name in _begun_shards(plan):
+            if tf.io.gfile.exists(plan.shard_path(name)):
                 tf.io.gfile.remove(plan.shard_path(name))
+    if tf.io.gfile.exists(
+        plan.unfinished()
+    ):  # of other settings, or what a killed process had begun to remove
         tf.io.gfile.rmtree(plan.unfinished())
     tf.io.gfile.makedirs(plan.unfinished())
-    write_json(path, settings)
-    return "new" if there is None else "starts over"
+    write_json(plan.unfinished(_SETTINGS), plan.settings())
 
 
 def has_finished_tasks(plan: Preparation) -> bool:

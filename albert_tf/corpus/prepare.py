@@ -31,6 +31,7 @@ from albert_tf.corpus.plan import (
     has_finished_tasks,
     nothing_left_of_a_failure,
     shown,
+    state_of,
 )
 from albert_tf.corpus.reading import FileSlice, check_beginning, file_slices
 from albert_tf.corpus.runners import pipeline_options, quiet_beam, runner_of
@@ -67,7 +68,7 @@ def prepare(
       beam_options: flags of Beam such as `--runner=SparkRunner`; without a runner, or with DirectRunner, the
         work is done in this process, and with `--direct_running_mode=multi_processing --direct_num_workers=4`
         in several.
-      report: what is told about the progress goes here, a line at a time.
+      report: called with lines about the progress.
       **settings: of `PreparationSettings`, and `lowercase` and `strip_accents`: where not given, as the
         vocabulary remembers them.
     Returns:
@@ -75,6 +76,7 @@ def prepare(
     Raises:
       FileNotFoundError: an input or the vocabulary does not exist.
       ValueError: a setting or flag is impossible, or the folder holds a corpus with other settings.
+      FileExistsError: the folder holds the input, or files that `prepare` has not written.
       PreparationFailed: a task failed, for example on a damaged file, or the files hold no documents.
     """
     options = pipeline_options(beam_options)
@@ -93,7 +95,16 @@ def prepare(
     if plan.format == "examples":
         example_maker(plan)  # which checks the sizes
     _check_beginnings(plan)
+    state = state_of(plan)
+    if state == "done":
+        report(f"{plan.output} is finished already, with these settings: nothing to do")
+        return read_stats(plan.output)
     with nothing_left_of_a_failure(plan):
+        begin(plan, state)
+        if state == "starts over":
+            report(f"{plan.output} was begun with other settings: starts over")
+        if state == "has lost shards":
+            report(f"{plan.output} was finished, but has lost shards since: starts over")
         return _prepare(plan, options, runner, report)
 
 
@@ -113,14 +124,6 @@ def _prepare(
     plan: Preparation, options: PipelineOptions, runner: PipelineRunner, report: Callable[[str], None]
 ) -> dict[str, Any]:
     """What is missing of a corpus; the content of its stats.json."""
-    state = begin(plan)
-    if state == "done":
-        report(f"{plan.output} is finished already, with these settings: nothing to do")
-        return read_stats(plan.output)
-    if state == "starts over":
-        report(f"{plan.output} was begun with other settings: starts over")
-    if state == "has lost shards":
-        report(f"{plan.output} was finished, but has lost shards since: starts over")
     try:
         with quiet_beam(runner), _Reports(plan, report):
             _run(plan, options, runner)

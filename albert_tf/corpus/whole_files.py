@@ -41,5 +41,5 @@ def read_json(path: str) -> Any:
     try:
         return json.loads(content)
     except ValueError:
-        folder = os.path.dirname(path)  # noqa: PTH120
-        raise InputError(f"{path} is damaged: delete {folder} and type the same command again") from None
+        output = os.path.dirname(os.path.dirname(path))  # noqa: PTH120
+        raise InputError(f"{path} is damaged: delete {output} and type the same command again") from None

@@ -113,8 +113,8 @@ def read_stats(folder: str) -> dict[str, Any]:
     is_whole = isinstance(stats, dict) and all(isinstance(stats.get(x), kind) for x, kind in _FIELDS.items())
     if not (is_whole and stats["shards"] and all(isinstance(x, dict) for x in stats["shards"].values())):
         raise InputError(
-            f"{path} is damaged, or not of `albert-tf prepare`: copy it again, or delete it and type the "
-            "command of `albert-tf prepare` again"
+            f"{path} is damaged, or not of `albert-tf prepare`: copy it again, or delete {folder} and type "
+            "the command of `albert-tf prepare` again"
         )
     return stats
 

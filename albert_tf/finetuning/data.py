@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import collections
 import hashlib
-from collections.abc import Hashable, Mapping, Sequence
+import os
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from albert_tf.checkpoints.run import RECIPE
 from albert_tf.data.tasks.columns import Columns
 from albert_tf.data.tasks.records import ChoiceRecord, QuestionRecord, TextRecord, label_of, scores
 from albert_tf.data.tasks.rows import TokenRows
 from albert_tf.errors import InputError
+from albert_tf.files import read_json
 from albert_tf.finetuning.settings import Finetuning, PathLike
 from albert_tf.finetuning.tasks import Task
 
@@ -56,7 +60,7 @@ def read_sets(settings: Finetuning) -> Sets:
     train = task.read(settings.train, True, settings.columns)
     if settings.eval is not None:
         return Sets(train, dev_sets(task, file=settings.eval, columns=settings.columns))
-    rest, held_out = split_off(train, HELD_OUT)
+    rest, held_out = split_off(train, HELD_OUT, task.kind.label_of)
     if not rest or not held_out:
         raise InputError(f"{settings.train}: too little to hold any of it out: name other data by --eval")
     return Sets(rest, {"dev": held_out}, f"{len(held_out)} of {len(train)} examples of {settings.train}")
@@ -86,21 +90,25 @@ def dev_sets(
     return {"dev": task.read(file, True, columns)}
 
 
-def described(train: Records, labels: Sequence[str] | None) -> list[str]:
+def described(sets: Sets, labels: Sequence[str] | None) -> list[str]:
     """What shows a wrong column or missing texts at a glance, in lines; nothing of tasks without texts.
 
     Args:
-      train: records to train on.
+      sets: what is trained and evaluated on.
       labels: in the order of the logits; None of regression.
     """
-    rows = [record for record in train if isinstance(record, TextRecord)]
+    rows = [record for record in sets.train if isinstance(record, TextRecord)]
     lines = []
     if rows and labels is not None:
         counts = collections.Counter(label_of(record) for record in rows)
         commonest = [label for label, _ in counts.most_common(MOST_LABELS)]
         chosen = labels if len(labels) <= MOST_LABELS else commonest
-        more = f" and {len(labels) - len(chosen)} more" if len(labels) > len(chosen) else ""
-        lines.append(f"labels: {', '.join(f'{_short(label)} ({counts[label]})' for label in chosen)}{more}")
+        told = [f"{_short(label)} ({counts[label]})" for label in chosen]
+        lines.append(f"labels: {_listed(told, len(labels))}")
+        there = {label_of(record) for records in sets.dev.values() for record in records}
+        if missing := [_short(label) for label in labels if label not in there]:
+            noun = "label" if len(missing) == 1 else "labels"
+            lines.append(f"evaluated on no example of the {noun} {_listed(missing, len(missing))}")
     elif rows:
         wanted = scores(rows)
         mean = sum(wanted) / len(wanted)
@@ -111,23 +119,57 @@ def described(train: Records, labels: Sequence[str] | None) -> list[str]:
     return lines
 
 
+def _listed(words: Sequence[str], count: int) -> str:
+    """The first of so many words, and how many more there are."""
+    shown = words[:MOST_LABELS]
+    return ", ".join(shown) + (f" and {count - len(shown)} more" if count > len(shown) else "")
+
+
 def _short(label: str) -> str:
     return label if len(label) <= 30 else f"{label[:29]}…"
 
 
-def split_off(records: Records, share: float) -> tuple[list[Any], list[Any]]:
+def split_off(
+    records: Records, share: float, label: Callable[[Any], Hashable] | None = None
+) -> tuple[list[Any], list[Any]]:
     """All but about a share of the records, and these: the same ones each time, whatever a run's seed.
 
     Questions on one context stay together: who has seen some of them knows something of the others.
+
+    Args:
+      records: to choose from.
+      share: of them, of which at least one is taken.
+      label: of a record; the share of each label is taken, as nearly as possible. None: all are alike.
     """
     units = [_unit(record, number) for number, record in enumerate(records)]
-    names = list(dict.fromkeys(units))
-    count = max(1, round(share * len(names)))
-    chosen = {names[place] for place in np.random.default_rng(0).permutation(len(names))[:count]}
+    labels: dict[Hashable, Hashable] = {}
+    for unit, record in zip(units, records, strict=True):
+        labels.setdefault(unit, label and label(record))
+    names = list(labels)
+    left = _quotas(collections.Counter(labels.values()), max(1, round(share * len(names))))
+    chosen = set()
+    for place in np.random.default_rng(0).permutation(len(names)):
+        name = names[place]
+        if left[labels[name]]:
+            left[labels[name]] -= 1
+            chosen.add(name)
     parts: tuple[list[Any], list[Any]] = ([], [])
     for unit, record in zip(units, records, strict=True):
         parts[unit in chosen].append(record)
     return parts
+
+
+def _quotas(sizes: collections.Counter[Hashable], count: int) -> dict[Hashable, int]:
+    """How many of each label make up a count, by the largest remainder.
+
+    Of equal remainders that of the rarest label counts most; a label that is there once is better learned.
+    """
+    total = sizes.total()
+    quotas = {name: count * size // total for name, size in sizes.items()}
+    order = sorted(sizes, key=lambda name: (sizes[name] == 1, -(count * sizes[name] % total), sizes[name]))
+    for name in order[: count - sum(quotas.values())]:
+        quotas[name] += 1
+    return quotas
 
 
 def _unit(record: Any, number: int) -> Hashable:
@@ -135,7 +177,7 @@ def _unit(record: Any, number: int) -> Hashable:
 
 
 def data_record(train: TokenRows, dev: Mapping[str, Records]) -> dict[str, Any]:
-    """What recipe.json says of the data: what a run that is resumed must find again."""
+    """What recipe.json says of the data: what a run that is resumed must find again, wherever it lies."""
     digest = hashlib.sha256()
     labels = [] if train.token_labels is None else [train.token_labels]
     for array in (train.tokens, train.starts, train.lengths, *train.features.values(), *labels):
@@ -144,4 +186,31 @@ def data_record(train: TokenRows, dev: Mapping[str, Records]) -> dict[str, Any]:
         "examples": len(train),
         "data_sha256": digest.hexdigest(),
         "eval_examples": {name: len(records) for name, records in dev.items()},
+        "eval_sha256": {name: _digest(records) for name, records in dev.items()},
     }
+
+
+def _digest(records: Records) -> str:
+    """The SHA-256 of records without the places that they are from."""
+    digest = hashlib.sha256()
+    for record in records:
+        places = {"file", "line", "where"} & set(record._fields)
+        digest.update(repr(record._replace(**dict.fromkeys(places, ""))).encode())
+    return digest.hexdigest()
+
+
+def check_same_data(run: Path, record: Mapping[str, Any], files: Mapping[str, PathLike]) -> None:
+    """InputError if a run was begun with other examples; the message says which file has changed.
+
+    Args:
+      run: the run directory; runs of older versions say nothing of the examples to evaluate on.
+      record: of the data that there is now, as `data_record` has it.
+      files: that it was read of, by names of the record.
+    """
+    there = read_json(run / RECIPE)
+    for name, file in files.items():
+        if there.get(name, record[name]) != record[name]:
+            raise InputError(
+                f"{run} was begun with other examples than {os.fspath(file)} has: bring back those, or name "
+                "another --output"
+            )

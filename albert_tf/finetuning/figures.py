@@ -10,6 +10,7 @@ from albert_tf.data.tasks.records import (
     TaggedRecord,
     TextRecord,
     label_of,
+    same_label,
     scores,
     tags_of,
 )
@@ -33,7 +34,8 @@ def label_figures(
     """A function from records and predictions to named figures of their labels."""
 
     def figures(records: Sequence[TextRecord], predictions: Sequence[LabelPrediction]) -> Figures:
-        right, predicted = [label_of(record) for record in records], [found.label for found in predictions]
+        right = [label_of(record) for record in records]
+        predicted = [same_label(found.label) for found in predictions]
         return {name: function(right, predicted) for name, function in functions.items()}
 
     return figures

@@ -5,18 +5,19 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.checkpoints.pairs import takes_pairs
 from albert_tf.data.tasks.encoding import TaggedRows, choice_rows, tagged_rows, text_rows
 from albert_tf.data.tasks.questions import QuestionRows, question_rows
-from albert_tf.data.tasks.records import label_names, tag_names
+from albert_tf.data.tasks.records import label_names, label_of, tag_names
 from albert_tf.data.tasks.rows import TokenRows, splits_of
 from albert_tf.errors import InputError
 from albert_tf.finetuning.predictions.answers import question_answerer
-from albert_tf.finetuning.predictions.outputs import Predicted, Tensors, padded, row_outputs
+from albert_tf.finetuning.predictions.outputs import Predicted, Progress, Tensors, padded, row_outputs, unseen
 from albert_tf.finetuning.predictions.records import (
     ChoicePrediction,
     LabelPrediction,
@@ -45,7 +46,11 @@ class Examples:
     places: TaggedRows | QuestionRows | None = None
 
 
-Predictor = Callable[[Examples], Predicted]
+class Predictor(Protocol):
+    """What a model answers."""
+
+    def __call__(self, examples: Examples, progress: Progress = unseen) -> Predicted:
+        """A prediction for each record of the examples, in their order."""
 
 
 class Kind(NamedTuple):
@@ -60,12 +65,14 @@ class Kind(NamedTuple):
         way, or None, to a function of examples that gives a prediction of each record, in their order; it may
         be called many times.
       is_pooled: whether the head reads one state of a whole sequence, which `pooling` may choose.
+      label_of: the label of a record, where each has one; None of other kinds.
     """
 
     entries: Callable[[Sequence[Any]], dict[str, Any]]
     encode: Callable[[Sequence[Any], PieceTokenizer, Entries, bool], Examples]
     predictor: Callable[[Any, Entries, int, Objective | None], Predictor]
     is_pooled: bool = False
+    label_of: Callable[[Any], str] | None = None
 
 
 def classification(labels: Sequence[str] | None = None) -> Kind:
@@ -79,12 +86,16 @@ def classification(labels: Sequence[str] | None = None) -> Kind:
         found = label_names(records) if labels is None else labels
         return {"model": "classifier", "num_labels": len(found), "labels": list(found)}
 
-    return Kind(entries, _encode_labelled, _label_predictor, is_pooled=True)
+    return Kind(entries, _encode_labelled, _label_predictor, is_pooled=True, label_of=label_of)
 
 
 def _encode_labelled(
     records: Sequence[Any], tokenizer: PieceTokenizer, entries: Entries, is_labelled: bool
 ) -> Examples:
+    pairs = takes_pairs(entries)
+    if records and pairs not in (None, records[0].text_pair is not None):
+        learned, given = ("pairs", "single texts") if pairs else ("single texts", "pairs")
+        raise InputError(f"{records[0].file}: the model learned {learned}, and these are {given}")
     return Examples(records, text_rows(records, tokenizer, entries.get("labels"), is_labelled))
 
 
@@ -92,8 +103,8 @@ def _label_predictor(model: Any, entries: Entries, batch_size: int, objective: O
     outputs = row_outputs(model, entries["seq_length"], batch_size, _probabilities, objective)
     labels = entries["labels"]
 
-    def predict(examples: Examples) -> Predicted:
-        found, terms = outputs(examples.rows)
+    def predict(examples: Examples, progress: Progress = unseen) -> Predicted:
+        found, terms = outputs(examples.rows, progress)
         rows = found["probabilities"]  # [N, K]
         return Predicted([LabelPrediction(labels[scores.argmax()], scores) for scores in rows], terms)
 
@@ -110,8 +121,8 @@ def _score_predictor(model: Any, entries: Entries, batch_size: int, objective: O
 
     outputs = row_outputs(model, entries["seq_length"], batch_size, keep, objective)
 
-    def predict(examples: Examples) -> Predicted:
-        found, terms = outputs(examples.rows)
+    def predict(examples: Examples, progress: Progress = unseen) -> Predicted:
+        found, terms = outputs(examples.rows, progress)
         return Predicted([ScorePrediction(score) for score in found["scores"]], terms)
 
     return predict
@@ -135,8 +146,8 @@ def _choice_predictor(
 ) -> Predictor:
     outputs = row_outputs(model, entries["seq_length"], batch_size, _probabilities, objective)
 
-    def predict(examples: Examples) -> Predicted:
-        found, terms = outputs(examples.rows)
+    def predict(examples: Examples, progress: Progress = unseen) -> Predicted:
+        found, terms = outputs(examples.rows, progress)
         rows = found["probabilities"]  # [N, C]
         return Predicted([ChoicePrediction(int(scores.argmax()), scores) for scores in rows], terms)
 
@@ -166,9 +177,9 @@ def _tag_predictor(model: Any, entries: Entries, batch_size: int, objective: Obj
 
     outputs = row_outputs(model, seq_length, batch_size, keep, objective)
 
-    def predict(examples: Examples) -> Predicted:
+    def predict(examples: Examples, progress: Progress = unseen) -> Predicted:
         assert isinstance(examples.places, TaggedRows)
-        found, terms = outputs(examples.rows)
+        found, terms = outputs(examples.rows, progress)
         tags, scores = (examples.places.of_words(found[name]) for name in ("tags", "scores"))  # [words]
         splits = splits_of(np.array([len(record.words) for record in examples.records]))
         predictions = [
@@ -207,9 +218,9 @@ def _answer_predictor(
     settings = {name: entries[name] for name in ("seq_length", "max_answer_length", "n_best")}
     answers = question_answerer(model, batch_size, **settings, objective=objective)
 
-    def predict(examples: Examples) -> Predicted:
+    def predict(examples: Examples, progress: Progress = unseen) -> Predicted:
         assert isinstance(examples.places, QuestionRows)
-        return answers(examples.places)
+        return answers(examples.places, progress)
 
     return predict
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import tensorflow as tf
 
@@ -13,8 +13,9 @@ from albert_tf.checkpoints.run import read_task
 from albert_tf.data.tasks.columns import Columns
 from albert_tf.data.tasks.glue import GLUE
 from albert_tf.errors import InputError
+from albert_tf.files import check_place
 from albert_tf.finetuning.entries import read_columns, run_task
-from albert_tf.finetuning.predictions.files import check_output, write_predictions
+from albert_tf.finetuning.predictions.destination import AS_READ, Form, form_of, write_predictions
 from albert_tf.finetuning.predictions.submissions import write_submission
 from albert_tf.finetuning.trained import Trained, read_trained
 
@@ -24,47 +25,66 @@ PathLike = str | os.PathLike[str]
 def predict(
     run: PathLike,
     source: PathLike,
-    output: PathLike,
+    output: PathLike | BinaryIO,
     *,
     task: str | None = None,
     columns: Columns | None = None,
+    prediction_column: str | None = None,
+    score_column: str | None = None,
     step: int | None = None,
     batch_size: int = 32,
-) -> list[str]:
+) -> list[Path]:
     """Writes what a fine-tuned run predicts for a file or a folder of its task.
 
     Args:
       run: its directory.
       source: a file with or without labels, or the folder of a task whose original files are in one.
-      output: where a single file of predictions goes if this name has an ending; else the folder of all.
+      output: where a single file of predictions goes if this name has an ending, which is then its format
+        (of tables .csv, .tsv or .jsonl, or .gz of them); else the folder of all. A stream gets a single file,
+        in the format of `source`.
       task: another one that the run predicts for, "ax" of an MNLI run.
       columns: of one's own table; None: those that the run was trained with.
+      prediction_column: name of the column to add; None: "prediction".
+      score_column: name of the other; None: "score".
       step: of the checkpoint; None: that which `load` takes.
       batch_size: examples at a time; it decides about memory and speed.
     Returns:
-      The names of the files.
+      The files.
     Raises:
       FileNotFoundError: the run or the source is missing.
       FileExistsError: there is something in the folder.
-      InputError: the run is not fine-tuned, or the source is not of its task.
+      InputError: the run is not fine-tuned, the source is not of its task, or what is predicted cannot be
+        added to it or written under such a name.
     """
-    check_output(output)
-    if Path(output).resolve() == Path(source).resolve():
-        raise InputError(f"{output} is what is predicted for: name another --output")
-    files = predicted_files(read_trained(run, step, task), source, columns, batch_size)
-    write_predictions(output, files)
-    return list(files)
+    names = prediction_column, score_column
+    place = Path(output) if isinstance(output, str | os.PathLike) else None
+    form = Form(None, True, *names) if place is None else form_of(place, *names)
+    if place is not None and place.resolve() == Path(source).resolve():
+        raise InputError(f"{output} is what is predicted for: name another `output`")
+    files = predicted_files(read_trained(run, step, task), source, columns, batch_size, form)
+    if isinstance(output, str | os.PathLike):
+        return write_predictions(output, files)
+    output.write("".join(files.values()).encode())
+    return []
 
 
 def predicted_files(
-    trained: Trained, source: PathLike, columns: Columns | None = None, batch_size: int = 32
+    trained: Trained,
+    source: PathLike,
+    columns: Columns | None = None,
+    batch_size: int = 32,
+    form: Form = AS_READ,
 ) -> dict[str, str]:
     """The texts of the files that `predict` writes, by their names; arguments are the same."""
-    task = trained.task
-    files: dict[str, str] = {}
-    for origin, records in _records(trained, source, columns).items():
-        files |= task.files(origin, records, trained.predictions(records, batch_size))
-    return files
+    sets = _records(trained, source, columns)
+    if form.is_file and len(sets) > 1:
+        form.check_folder(os.fspath(source))
+    files = {origin: trained.task.files(origin, records, form) for origin, records in sets.items()}
+    return {
+        name: text
+        for origin, records in sets.items()
+        for name, text in files[origin](trained.predictions(records, batch_size)).items()
+    }
 
 
 def _records(trained: Trained, source: PathLike, columns: Columns | None) -> dict[PathLike, Sequence[Any]]:
@@ -98,7 +118,7 @@ def submit(runs: Sequence[PathLike], glue: PathLike, output: PathLike, batch_siz
             f"{output}: the server takes predictions for all tasks at once: name a run of "
             f"{', '.join(missing)}, too"
         )
-    check_output(output)
+    check_place(Path(output), is_folder=False)
     files: dict[str, str] = {}
     for name, run in {**of_task, "ax": of_task["mnli"]}.items():
         files |= predicted_files(

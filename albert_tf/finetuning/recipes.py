@@ -168,3 +168,4 @@ RECIPES: dict[str, FinetuningRecipe] = {
     "tagging": _OWN,
     "multiple_choice": _OWN.replace(seq_length=512),
 }
+OWN_DATA = ("classification", "regression", "tagging", "multiple_choice")  # whose data is the user's

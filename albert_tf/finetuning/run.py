@@ -17,20 +17,23 @@ from absl import logging
 from albert_tf.checkpoints.figures import Best
 from albert_tf.checkpoints.growth import Growth, grown_from
 from albert_tf.checkpoints.models import build_model
-from albert_tf.checkpoints.run import BEST_KEY, RECIPE, VOCABULARY_KEY
+from albert_tf.checkpoints.run import BEST_KEY, RECIPE, TASK, VOCABULARY_KEY, read_task
 from albert_tf.checkpoints.steps import checkpoint_steps
 from albert_tf.config import AlbertConfig
 from albert_tf.data.service import served
 from albert_tf.data.tasks.batches import batches_per_epoch, task_batches
+from albert_tf.data.tasks.coverage import unread
 from albert_tf.data.tasks.rows import TokenRows
+from albert_tf.errors import InputError
 from albert_tf.features import FIRST, LABELS
 from albert_tf.files import read_json
-from albert_tf.finetuning.data import data_record, described, read_sets
+from albert_tf.finetuning.data import check_same_data, data_record, described, read_sets
 from albert_tf.finetuning.entries import task_entries
 from albert_tf.finetuning.kinds import Entries, Examples
 from albert_tf.finetuning.losses import evaluation_objective, finetuning_objective
 from albert_tf.finetuning.predictions.outputs import Predicted
 from albert_tf.finetuning.recipes import QuestionSettings
+from albert_tf.finetuning.reports import ending, origin_line
 from albert_tf.finetuning.settings import ENCODER, Finetuning
 from albert_tf.finetuning.tasks import Task, set_figures
 from albert_tf.model.memory import TRAINING, check_memory
@@ -47,7 +50,11 @@ from albert_tf.training.strategies import Feed, feed
 OUTPUT_BIAS = "classifier/output_bias"
 
 # What a resumed run may do differently, besides how its updates are computed.
-_CHANGEABLE = ("steps", "epochs", "command")
+_CHANGEABLE = (
+    *("steps", "epochs", "command"),
+    *("data", "train", "eval"),  # of which the content is compared
+    *("examples", "data_sha256", "eval_examples", "eval_sha256"),
+)
 
 # What older runs, which do not say it, have done.
 _UNSAID = {"pooling": FIRST}
@@ -58,7 +65,7 @@ def finetune(settings: Finetuning, report: Callable[[str], None] = logging.info)
 
     Args:
       settings: what to do.
-      report: what is told of the start: where weights come from, what is held out.
+      report: what is told: where weights come from, what is held out, which step is the best.
     Raises:
       ValueError: settings contradict each other, the data, or those of the run that is there.
       FileNotFoundError: an input is missing.
@@ -66,6 +73,7 @@ def finetune(settings: Finetuning, report: Callable[[str], None] = logging.info)
       Preempted: SIGTERM came, and the state is saved; or another host is lost.
       KeyboardInterrupt: Ctrl-C came; once training has begun, the state is saved.
     """
+    check_output(Path(settings.output))
     with contextlib.ExitStack() as stack:
 
         def job(strategy: tf.distribute.Strategy) -> Job:
@@ -84,6 +92,15 @@ def finetune(settings: Finetuning, report: Callable[[str], None] = logging.info)
             return _job(settings, start, strategy, report)
 
         train_run(Path(settings.output), job, settings.execution, report)
+
+
+def check_output(run: Path) -> None:
+    """InputError where there is a run that fine-tuning has not made: it cannot go on there."""
+    if (run / TASK).exists() and not ((run / RECIPE).exists() and BEST_KEY in read_task(run)):
+        raise InputError(
+            f"{run} holds a run that was not fine-tuned: name another `output`, and this one as `init_from` "
+            "to begin with its weights"
+        )
 
 
 def _random_start(settings: Finetuning) -> Start:
@@ -126,7 +143,12 @@ def _job(
     if (run / RECIPE).exists():
         asked = {**config.to_dict(), **entries, **start.tokenizer, **record}
         check_same_settings(run, asked, _UNSAID, _CHANGEABLE)
-    facts = described(sets.train, entries.get("labels"))
+        train = settings.data if settings.train is None else settings.train
+        assert train is not None
+        dev_file = settings.eval or train
+        of = {"data_sha256": train, "eval_examples": dev_file, "eval_sha256": dev_file}
+        check_same_data(run, record, of)
+    facts = [*described(sets, entries.get("labels")), *unread(rows, recipe.seq_length)]
     objective = evaluation_objective(entries)
     dev = {
         name: task.kind.encode(records, tokenizer, entries, objective is not None)
@@ -167,6 +189,7 @@ def _job(
         seed=settings.seed,
         loop=settings.loop_settings(batches_per_epoch(rows, recipe.batch_size)),
         best=Best(entries[BEST_KEY], is_highest=True),
+        ending=functools.partial(ending, run, task, sets.dev),
         note=f"; {len(rows)} examples" + (f"; held out: {sets.note}" if sets.note else ""),
     )
 
@@ -205,8 +228,14 @@ def _model(
     else:
         growth = None if start.run is None else grown_from(start.run, config, entries)
         model = build(read=_first_values(growth, entries, rows))
-        for line in [*(growth.listing() if growth else ()), *facts]:
+        if growth is not None:
+            report(origin_line(settings.init_from, growth, config, entries))
+            for line in growth.listing():
+                logging.vlog(1, line)
+        for line in facts:
             report(line)
+    # Its pooler, too, though no gradient reaches it where the head does not read it: checkpoints number the
+    # optimizer's variables.
     model.encoder.trainable = settings.freeze != ENCODER
     return model
 

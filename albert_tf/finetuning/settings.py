@@ -12,6 +12,7 @@ from albert_tf.data.tasks.columns import Columns
 from albert_tf.errors import InputError
 from albert_tf.finetuning.recipes import FinetuningRecipe, QuestionSettings
 from albert_tf.finetuning.tasks import Task, find_task
+from albert_tf.origins import origin_record
 from albert_tf.training.execution import Execution
 from albert_tf.training.loop_settings import LoopSettings
 
@@ -84,8 +85,8 @@ class Finetuning:
             raise InputError(f"pooling: task={self.task!r} reads the state of every token, leave it out")
         if (self.init_from is None) == (self.config is None):
             raise InputError(
-                "one of init_from and config says where the weights begin: a run (or hub:DIR), or a network "
-                "with random ones"
+                "give one of `init_from`, to start from the weights of a run, a published name or hub:DIR, "
+                "and `config`, to start from random weights"
             )
         if self.config is not None and self.vocabulary is None:
             raise InputError(
@@ -141,9 +142,10 @@ class Finetuning:
 
     def record(self) -> dict[str, Any]:
         """What recipe.json says of it, besides hyper-parameters and data."""
-        paths = {name: getattr(self, name) for name in ("data", "train", "eval", "init_from")}
+        paths = {name: getattr(self, name) for name in ("data", "train", "eval")}
         return {
             **{name: None if path is None else os.fspath(path) for name, path in paths.items()},
+            **origin_record(self.output, self.init_from),
             "freeze": self.freeze,
             "seed": self.seed,
             "command": self.command,

@@ -26,7 +26,9 @@ from albert_tf.finetuning.figures import (
     tag_figures,
 )
 from albert_tf.finetuning.kinds import MULTIPLE_CHOICE, REGRESSION, TAGGING, Kind, classification, spans
+from albert_tf.finetuning.predictions.destination import Form
 from albert_tf.finetuning.predictions.files import (
+    Files,
     answer_files,
     choice_files,
     passage_files,
@@ -69,7 +71,8 @@ class Task:
         one's own tables. Other tasks leave the columns alone.
       figures: of records and their predictions, a fraction or per cent by name.
       best: the figure that the best step has the highest of.
-      files: what was predicted for a file, its records and their predictions to the texts of files by name.
+      files: from a file that is predicted for, its records and the form of the output to a function from
+        predictions to the texts of files by name; it refuses what could not be written.
       recipe: hyper-parameters; None where the task is not trained for.
       sets: where the data is a folder.
       trained_as: the task of the runs that predict for this one; None: the same.
@@ -81,7 +84,7 @@ class Task:
     read: Callable[[PathLike, bool, Columns | None], Records]
     figures: Callable[[Records, Sequence[Any]], dict[str, float]]
     best: str
-    files: Callable[[PathLike, Records, Sequence[Any]], dict[str, str]]
+    files: Callable[[PathLike, Records, Form], Files]
     recipe: FinetuningRecipe | None
     sets: Sets | None = None
     trained_as: str | None = None
@@ -139,10 +142,6 @@ def _read_own(file: PathLike, needs_labels: bool, columns: Columns | None) -> Re
     return text_records(read_table(file), columns if needs_labels else columns._replace(label=None))
 
 
-def _table_files(source: PathLike, _: Records, predictions: Sequence[Any]) -> dict[str, str]:
-    return table_files(source, predictions)
-
-
 def _glue_task(name: str, figures: Callable[..., dict[str, float]], best: str) -> Task:
     glue = GLUE[name]
     dev, test = (tuple(name for name in glue.files if name.startswith(part)) for part in (DEV, TEST))
@@ -150,8 +149,12 @@ def _glue_task(name: str, figures: Callable[..., dict[str, float]], best: str) -
     def read(file: PathLike, needs_labels: bool, _: Columns | None) -> Records:
         return read_glue_file(name, file, needs_labels)
 
-    def files(source: PathLike, records: Records, predictions: Sequence[Any]) -> dict[str, str]:
-        return {submission_name(name, os.fspath(source)): submission_text(records, predictions)}
+    def files(source: PathLike, records: Records, form: Form) -> Files:
+        form.check_no_columns("GLUE")
+        if form.ending not in (None, ".tsv"):
+            raise InputError(f"{form.file} does not end in .tsv, the format that GLUE's server takes")
+        file = submission_name(name, os.fspath(source))
+        return lambda predictions: {file: submission_text(records, predictions)}
 
     return Task(
         kind=REGRESSION if glue.labels is None else classification(glue.labels),
@@ -174,7 +177,7 @@ def _squad_task(name: str, has_impossible: bool, best: str) -> Task:
         read=read,
         figures=answer_figures,
         best=best,
-        files=lambda _, records, predictions: answer_files(records, predictions),
+        files=answer_files,
         recipe=RECIPES[name],
         has_windows=True,
     )
@@ -213,7 +216,7 @@ TASKS: dict[str, Task] = {
         read=_read_own,
         figures=label_figures(accuracy=accuracy, f1=macro_f1),
         best="accuracy",
-        files=_table_files,
+        files=table_files,
         recipe=RECIPES["classification"],
         needs_columns=True,
     ),
@@ -222,7 +225,7 @@ TASKS: dict[str, Task] = {
         read=_read_own,
         figures=score_figures,
         best="pearson",
-        files=_table_files,
+        files=table_files,
         recipe=RECIPES["regression"],
         needs_columns=True,
     ),
@@ -231,7 +234,7 @@ TASKS: dict[str, Task] = {
         read=lambda file, *_: read_conll(file),
         figures=tag_figures,
         best="f1",
-        files=lambda source, _, predictions: tagged_files(source, predictions),
+        files=tagged_files,
         recipe=RECIPES["tagging"],
     ),
     "multiple_choice": Task(
@@ -239,7 +242,7 @@ TASKS: dict[str, Task] = {
         read=lambda file, needs_labels, _: read_choices(file, needs_labels),
         figures=choice_figures,
         best="accuracy",
-        files=lambda source, _, predictions: choice_files(source, predictions),
+        files=choice_files,
         recipe=RECIPES["multiple_choice"],
     ),
 }

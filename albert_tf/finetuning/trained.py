@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from absl import logging
+from tqdm import tqdm
+
 from albert_tf.checkpoints.run import (
     VOCABULARY,
     check_finite,
@@ -17,12 +20,15 @@ from albert_tf.checkpoints.run import (
     vocabulary_path,
 )
 from albert_tf.data.tasks.columns import Columns
+from albert_tf.data.tasks.coverage import unread
+from albert_tf.errors import InputError
 from albert_tf.finetuning.data import dev_sets
 from albert_tf.finetuning.entries import read_columns, run_task
 from albert_tf.finetuning.tasks import Task, find_task, set_figures
 from albert_tf.text import PieceTokenizer, Vocabulary
 
 PathLike = str | os.PathLike[str]
+PATIENCE = 2.0  # seconds until a progress bar is shown
 
 
 class Trained(NamedTuple):
@@ -43,7 +49,7 @@ class Trained(NamedTuple):
     step: int
 
     def predictions(self, records: Sequence[Any], batch_size: int = 32) -> list[Any]:
-        """A prediction for each record, in their order.
+        """A prediction for each record, in their order; on a terminal a bar shows the progress of long work.
 
         Args:
           records: of the task, with or without labels.
@@ -54,9 +60,15 @@ class Trained(NamedTuple):
         return self._predictions(records, batch_size, is_labelled=False)
 
     def _predictions(self, records: Sequence[Any], batch_size: int, is_labelled: bool) -> list[Any]:
+        if batch_size < 1:
+            raise InputError(f"batch_size={batch_size} must be at least 1")
         kind = self.task.kind
         examples = kind.encode(records, self.tokenizer, self.entries, is_labelled)
-        return kind.predictor(self.model, self.entries, batch_size, None)(examples).predictions
+        for line in unread(examples.rows, self.entries["seq_length"]):
+            logging.info(line)
+        predict = kind.predictor(self.model, self.entries, batch_size, None)
+        with tqdm(total=len(examples.rows), unit=" examples", disable=None, delay=PATIENCE) as bar:
+            return predict(examples, bar.update).predictions
 
     def figures(self, sets: Mapping[str, Sequence[Any]], batch_size: int = 32) -> dict[str, float]:
         """The task's figures.

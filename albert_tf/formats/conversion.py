@@ -27,7 +27,7 @@ from albert_tf.checkpoints.vocabulary import vocabulary_problems
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.features import FIRST
-from albert_tf.files import new_directory
+from albert_tf.files import check_new, new_directory
 from albert_tf.formats import google, huggingface
 from albert_tf.formats.hub import hub_source
 from albert_tf.formats.locations import (
@@ -94,8 +94,7 @@ def convert(
         known = ", ".join([f"{name} to run" for name in READERS] + [f"run to {name}" for name in WRITERS])
         raise InputError(f"no conversion from {source} to {target}: there are {known}")
     # Also found when it comes to writing, but reading a large checkpoint takes a while.
-    if Path(output).exists():
-        raise FileExistsError(f"{Path(output).absolute()} exists already: name another place")
+    check_new(Path(output))
     for what, path in (("vocabulary", vocabulary), ("config", config)):
         if path is not None and not Path(path).is_file():
             raise FileNotFoundError(f"{path} is not a file: the {what} is missing")

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import socket
-import warnings
-from collections.abc import Callable, Collection, Iterator
+import urllib.parse
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import NamedTuple
 
-from absl import logging
-
 from albert_tf.config import PRESETS
-from albert_tf.downloads import TIMEOUT, cache_folder, download, refusals
+from albert_tf.downloads import cache_folder, download
 from albert_tf.errors import InputError
 from albert_tf.formats.repository import is_repository, repository
 
@@ -88,31 +84,14 @@ def _archive(name: str) -> Path:
 
 
 def _module(handle: str) -> Path:
-    """A module of TF Hub, which tensorflow_hub downloads once; TFHUB_CACHE_DIR says where to."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of pkg_resources
-        import tensorflow_hub as hub  # which imports Keras
-    logging.info("resolving %s", handle)
-    remedy = f"download {handle}?tf-hub-format=compressed elsewhere as a .tar.gz, and name that file"
-    with refusals(handle, remedy), _timeout(TIMEOUT):
-        try:
-            folder = Path(hub.resolve(handle))
-        except ValueError as error:  # of what an archive may not hold
-            raise InputError(f"{handle}: {error}") from error
-    if not folder.is_dir():
-        raise InputError(f"{handle} is not copied here: leave TFHUB_MODEL_LOAD_FORMAT out of the environment")
-    return folder
+    """A module of TF Hub as an archive, in the cache.
 
-
-@contextlib.contextmanager
-def _timeout(seconds: float) -> Iterator[None]:
-    """The time that sockets wait which were told none: tensorflow_hub's would wait for ever."""
-    before = socket.getdefaulttimeout()
-    socket.setdefaulttimeout(seconds)
-    try:
-        yield
-    finally:
-        socket.setdefaulttimeout(before)
+    Not by tensorflow_hub, which waits for a silent server for ever.
+    """
+    path = cache_folder() / "hub" / f"{urllib.parse.quote(handle, safe='')}.tar.gz"
+    if not path.exists():
+        download(f"{handle}?tf-hub-format=compressed", path)
+    return path
 
 
 def _repository(name: str, revision: str | None) -> Checkpoint:

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.model.layer import FLOAT32_VARIABLE, Dense, Layer, LayerNorm, dropout, kernel_initializer
+from albert_tf.model.layer import FLOAT32_VARIABLE, DenseLayer, Layer, LayerNorm, dropout, kernel_initializer
 
 # In place of a logit where no answer may be. float16 does not hold it: all logits here are float32.
 IMPOSSIBLE = -1e30
@@ -29,11 +29,11 @@ class AnswerableSpan(Layer):
         self.dropout_rate = config.classifier_dropout_prob
         self.start_n_top, self.end_n_top = start_n_top, end_n_top
         width = config.hidden_size
-        self.start = Dense("start_logits/dense", width, 1, config)
-        self.end_transform = Dense("end_logits/dense_0", 2 * width, width, config)
+        self.start = DenseLayer("start_logits/dense", width, 1, config)
+        self.end_transform = DenseLayer("end_logits/dense_0", 2 * width, width, config)
         self.end_norm = LayerNorm("end_logits/LayerNorm", width, config)
-        self.end = Dense("end_logits/dense_1", width, 1, config)
-        self.answer_transform = Dense("answer_class/dense_0", 2 * width, width, config)
+        self.end = DenseLayer("end_logits/dense_1", width, 1, config)
+        self.answer_transform = DenseLayer("answer_class/dense_0", 2 * width, width, config)
         self.answer_kernel = self.add_weight(
             "answer_class/dense_1/kernel",
             [width, 1],

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.model.layer import Dense, Elementwise, Layer, LayerNorm, Pair, attention, dense, dropout
+from albert_tf.model.layer import DenseLayer, Elementwise, Layer, LayerNorm, Pair, attention, dense, dropout
 from albert_tf.model.padding import Tokens
 
 
@@ -43,10 +43,10 @@ class AttentionBlock(Layer):
         super().__init__(**kwargs)
         self.config = config
         width = config.hidden_size
-        self.query = Dense(f"{scope}/attention_1/self/query", width, width, config)
-        self.key = Dense(f"{scope}/attention_1/self/key", width, width, config)
-        self.value = Dense(f"{scope}/attention_1/self/value", width, width, config)
-        self.output_dense = Dense(f"{scope}/attention_1/output/dense", width, width, config)
+        self.query = DenseLayer(f"{scope}/attention_1/self/query", width, width, config)
+        self.key = DenseLayer(f"{scope}/attention_1/self/key", width, width, config)
+        self.value = DenseLayer(f"{scope}/attention_1/self/value", width, width, config)
+        self.output_dense = DenseLayer(f"{scope}/attention_1/output/dense", width, width, config)
         self.layer_norm = LayerNorm(f"{scope}/LayerNorm", width, config)
 
     def parameters(self) -> AttentionParameters:
@@ -113,8 +113,8 @@ class FeedForwardBlock(Layer):
         super().__init__(**kwargs)
         self.config = config
         width, inner = config.hidden_size, config.intermediate_size
-        self.intermediate = Dense(f"{scope}/ffn_1/intermediate/dense", width, inner, config)
-        self.output_dense = Dense(f"{scope}/ffn_1/intermediate/output/dense", inner, width, config)
+        self.intermediate = DenseLayer(f"{scope}/ffn_1/intermediate/dense", width, inner, config)
+        self.output_dense = DenseLayer(f"{scope}/ffn_1/intermediate/output/dense", inner, width, config)
         self.layer_norm = LayerNorm(f"{scope}/LayerNorm_1", width, config)
 
     def parameters(self) -> FeedForwardParameters:

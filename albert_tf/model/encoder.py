@@ -19,7 +19,7 @@ from albert_tf.model.blocks import (
     FeedForwardParameters,
 )
 from albert_tf.model.embeddings import Embeddings
-from albert_tf.model.layer import Dense, Elementwise, attention_bias, elementwise
+from albert_tf.model.layer import DenseLayer, Elementwise, attention_bias, elementwise
 from albert_tf.model.memory import check_memory
 from albert_tf.model.padding import Tokens
 from albert_tf.model.recompute import recomputed
@@ -60,7 +60,9 @@ class AlbertEncoder(keras.Model):
         plan = sharing_plan(config)
         self.embeddings = Embeddings(config, name="embeddings", dtype=self.dtype_policy)
         self.projection = (
-            Dense("encoder/embedding_hidden_mapping_in", config.embedding_size, config.hidden_size, config)
+            DenseLayer(
+                "encoder/embedding_hidden_mapping_in", config.embedding_size, config.hidden_size, config
+            )
             if config.has_projection
             else None
         )
@@ -72,7 +74,7 @@ class AlbertEncoder(keras.Model):
             _key(path): FeedForwardBlock(path.scope(), config)
             for path in dict.fromkeys(pair.feed_forward for pair in plan)
         }
-        self.pooler = Dense("pooler/dense", config.hidden_size, config.hidden_size, config)
+        self.pooler = DenseLayer("pooler/dense", config.hidden_size, config.hidden_size, config)
         self.built = True  # every variable exists: counting, summary and loading need no first call
 
     def call(

@@ -9,7 +9,14 @@ import tensorflow as tf
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.features import MLM_POSITIONS
-from albert_tf.model.layer import ACTIVATIONS, FLOAT32_VARIABLE, Dense, Layer, LayerNorm, kernel_initializer
+from albert_tf.model.layer import (
+    ACTIVATIONS,
+    FLOAT32_VARIABLE,
+    DenseLayer,
+    Layer,
+    LayerNorm,
+    kernel_initializer,
+)
 
 
 class MaskedLanguageModel(Layer):
@@ -24,7 +31,7 @@ class MaskedLanguageModel(Layer):
         super().__init__(**kwargs)
         self.activation = ACTIVATIONS[config.hidden_act]
         width = config.embedding_size
-        self.transform = Dense("cls/predictions/transform/dense", config.hidden_size, width, config)
+        self.transform = DenseLayer("cls/predictions/transform/dense", config.hidden_size, width, config)
         self.layer_norm = LayerNorm("cls/predictions/transform/LayerNorm", width, config)
         self.output_bias = self.add_weight(
             "cls/predictions/output_bias", [config.vocab_size], initializer="zeros", **FLOAT32_VARIABLE

@@ -211,7 +211,7 @@ class Layer(keras.layers.Layer):
         self.built = True  # counting and summary need no first call
 
 
-class Dense(Layer):
+class DenseLayer(Layer):
     """A dense layer whose variables are `<scope>/kernel` [I, O] and `<scope>/bias` [O]."""
 
     def __init__(self, scope: str, inputs: int, outputs: int, config: AlbertConfig, **kwargs: Any):

@@ -121,14 +121,15 @@ class PooledModel(TaskModel):
     Args:
       config: the network's shape.
       pooling: "first", the pooled output, or "mean", the mean of all tokens' states. The pooler stays a part
-        of the encoder; with "mean" no logit depends on it, so that it stays as it is, and Keras' `fit` tells
-        once that it has no gradients.
+        of the encoder; with "mean" no logit depends on it, so that it is not trainable and stays as it is.
       **kwargs: of TaskModel and keras.Model: `remat`, `name`, `dtype` and others.
     """
 
     def __init__(self, config: AlbertConfig, pooling: str = FIRST, **kwargs: Any):
         super().__init__(config, **kwargs)
         self.pooling = check_pooling(pooling)
+        # Else Keras' `fit` warns of variables without gradients.
+        self.encoder.pooler.trainable = pooling == FIRST
 
     def pooled(self, inputs: Inputs, training: bool | None, seed: tf.Tensor | None) -> tf.Tensor:
         """What the head reads of sequences [B, S], behind the classifier's dropout: [B, H]."""

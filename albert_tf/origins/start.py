@@ -26,10 +26,9 @@ from albert_tf.downloads import cache_folder
 from albert_tf.errors import InputError, Missing
 from albert_tf.formats.conversion import convert
 from albert_tf.formats.published import local_checkpoint, publisher_of
+from albert_tf.origins.record import HUB
 
 PathLike = str | os.PathLike[str]
-
-HUB = "hub:"
 
 
 class Start(NamedTuple):
@@ -132,12 +131,9 @@ def published_run(name: str | os.PathLike[str], revision: str | None = None) -> 
     if not run.exists():
         logging.info("converting %s to %s", text, run)
         run.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{run.name}.writing-", dir=run.parent) as scratch:
-            made = Path(scratch) / "run"
-            convert(source, "run", text, made, revision=revision)
-            try:
-                made.rename(run)
-            except OSError:
-                if not run.exists():  # else another process was faster
-                    raise
+        try:
+            convert(source, "run", text, run, revision=revision)
+        except OSError:
+            if not run.exists():  # else another process was faster
+                raise
     return run

@@ -1,8 +1,8 @@
 """A budget of time: the network that it is enough for, and for how many updates.
 
-An update of each stage of a recipe is timed where the run is to be; what the budget leaves room for is then
-the run's number of updates, which its recipe.json keeps, so that a resumed run is not timed again. Of several
-sizes, the largest that the budget gives enough updates is taken.
+The time of an update is measured for each stage of a recipe, on the machine of the run; the number of updates
+that fit in the budget is then the run's, and recipe.json keeps it, so that a resumed run measures nothing. Of
+several sizes, the largest that the budget gives enough updates is taken.
 """
 
 from __future__ import annotations

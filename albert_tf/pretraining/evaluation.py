@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -103,8 +103,8 @@ def evaluate_run(
     dataset = functools.reduce(tf.data.Dataset.concatenate, parts)
     if max_examples is not None:
         dataset = first_examples(dataset, max_examples, batch_size, settings)
-    terms = evaluator(model, pretraining_objective(model.sentence_objective))(dataset)
-    examples = counted(dataset)
+    examples = Examples(model.config.vocab_size)
+    terms = evaluator(model, pretraining_objective(model.sentence_objective))(examples.of(dataset))
     return {
         "step": step,
         "examples": examples.number,
@@ -130,21 +130,28 @@ def first_examples(
     return rows.map(lambda rows: filled_batch(rows, batch_size, settings))
 
 
-class Examples(NamedTuple):
-    """What was evaluated on."""
+class Examples:
+    """Counts what is evaluated on, while it is.
 
-    number: int  # without the rows that fill the last batch
-    unigram_entropy: float  # of the masked tokens' own distribution, in nats
+    Attributes:
+      number: of examples, without the rows that fill the last batch.
+      masked: how often each token was masked, int64 [V].
+    """
 
+    def __init__(self, vocab_size: int):
+        self.number = 0
+        self.masked = np.zeros([vocab_size], np.int64)
 
-def counted(dataset: Iterable[Batch]) -> Examples:
-    """Goes over the batches once more."""
-    examples, tokens = 0, np.zeros([0], np.int64)
-    for batch in dataset:
-        examples += int(np.asarray(batch[MASK])[:, 0].sum())
-        masked = np.asarray(batch[MLM_IDS])[np.asarray(batch[MLM_WEIGHTS]) > 0]
-        found = np.bincount(masked, minlength=len(tokens))
-        found[: len(tokens)] += tokens
-        tokens = found
-    shares = tokens[tokens > 0] / tokens.sum()
-    return Examples(examples, float(-(shares * np.log(shares)).sum()))
+    def of(self, dataset: Iterable[Batch]) -> Iterator[Batch]:
+        """The batches themselves, each counted."""
+        for batch in dataset:
+            self.number += int(np.asarray(batch[MASK])[:, 0].sum())
+            found = np.asarray(batch[MLM_IDS])[np.asarray(batch[MLM_WEIGHTS]) > 0]
+            self.masked += np.bincount(found, minlength=len(self.masked))
+            yield batch
+
+    @property
+    def unigram_entropy(self) -> float:
+        """Of the masked tokens' own distribution, in nats."""
+        shares = self.masked[self.masked > 0] / self.masked.sum()
+        return float(-(shares * np.log(shares)).sum())

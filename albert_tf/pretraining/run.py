@@ -48,7 +48,7 @@ def pretrain(settings: Pretraining, report: Callable[[str], None] = logging.info
 
     Args:
       settings: what to do.
-      report: what is told of the start: where weights come from, or that a checkpoint is damaged.
+      report: called with lines about the start: where weights come from, or that a checkpoint is damaged.
     Raises:
       ValueError: settings contradict each other, or those of the run that is there; a file is damaged.
       FileNotFoundError: an input is missing.
@@ -88,10 +88,10 @@ def _size(
         )
         return seconds_per_update(_sized_job(tried, strategy, report), settings.execution)
 
-    if settings.init_from is not None:  # a wrong one is told before a minute is spent
+    if settings.init_from is not None:  # a wrong one is refused before a minute is spent
         for size in budget.sizes:
             _growth(settings, _with_vocabulary(settings, size.config))
-    report("updates are timed first, which takes about a minute")
+    report("measuring the time of an update, which takes about a minute")
     size = fitted(budget, pace)
     report(
         f"{budget.seconds:g} s are time for {size.recipe.steps:,} updates, {size.recipe.warmup_steps:,} "

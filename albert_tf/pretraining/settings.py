@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,13 +12,16 @@ from typing import Any
 from albert_tf.checkpoints.run import RECIPE
 from albert_tf.checkpoints.steps import newest_checkpoint
 from albert_tf.config import AlbertConfig
+from albert_tf.data.sources import corpus_files, held_out_shards, to_evaluate_on
 from albert_tf.errors import InputError
 from albert_tf.files import read_json
+from albert_tf.origins import origin_record
 from albert_tf.pretraining.budget import Budget
 from albert_tf.recipes import PretrainingRecipe
 from albert_tf.records import defaults, flat, from_flat
 from albert_tf.stages import stages_from
 from albert_tf.text import Vocabulary
+from albert_tf.text.raw.identity import difference, file_identities
 from albert_tf.training.execution import Execution
 from albert_tf.training.loop_settings import LoopSettings
 from albert_tf.training.resume import check_same_settings
@@ -26,6 +30,8 @@ PathLike = str | os.PathLike[str]
 
 # What a resumed run may do differently, besides how its updates are computed.
 _CHANGEABLE = ("steps", "eval", "command")
+
+FILES, EVAL_FILES = "train_files", "eval_files"  # in recipe.json
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -89,15 +95,28 @@ class Pretraining:
         """What tokenizer.json says."""
         return {"lowercase": self.lowercase, "strip_accents": self.strip_accents}
 
+    @functools.cached_property
+    def files(self) -> list[dict[str, Any]]:
+        """What tells whether the text to train on is the same, wherever it lies."""
+        return file_identities(corpus_files(self.train))
+
+    @functools.cached_property
+    def eval_files(self) -> list[dict[str, Any]]:
+        """The same of text to evaluate on, given or held out by `prepare`; empty where a run holds it out."""
+        inputs = held_out_shards(self.train) if self.eval is None else to_evaluate_on(self.eval)
+        return file_identities(corpus_files(inputs)) if inputs else []
+
     def record(self) -> dict[str, Any]:
         """What recipe.json says of all that decides the weights."""
         return {
             **flat(self.recipe),
             "seed": self.seed,
             "train": list(self.train),
+            FILES: self.files,
             "eval": None if self.eval is None else list(self.eval),
+            EVAL_FILES: self.eval_files or None,
             "vocabulary": Vocabulary.from_file(self.vocabulary).fingerprint,
-            "init_from": None if self.init_from is None else os.fspath(self.init_from),
+            **origin_record(self.output, self.init_from),
             "extend_positions": self.extend_positions,
             "budget": None if self.budget is None else self.budget.seconds,
             "command": self.command,
@@ -105,10 +124,26 @@ class Pretraining:
 
 
 def check_same_run(run: Path, config: AlbertConfig, settings: Pretraining) -> None:
-    """ValueError, with the fields that differ, unless a run directory is of these settings, and whole."""
+    """ValueError, with what differs, unless a run directory is of these settings and this text, and whole."""
     unsaid = {**defaults(Pretraining), **flat(read_recipe(run))}
     asked = {**config.to_dict(), **settings.task, **settings.tokenizer, **settings.record()}
-    check_same_settings(run, asked, unsaid, _CHANGEABLE)
+    there = read_json(run / RECIPE)
+    files, eval_files = there.get(FILES), there.get(EVAL_FILES)
+    changeable = _CHANGEABLE if files is None else (*_CHANGEABLE, "train")  # older runs: paths are compared
+    check_same_settings(run, asked, unsaid, (*changeable, FILES, EVAL_FILES))
+    if files is not None and (what := difference(files, settings.files)):
+        raise InputError(
+            f"{run} was begun with other text: {what}. Bring back what it was, or name another --output"
+        )
+    # Who names other text means it. Under the same name it must not have changed, or losses do not compare.
+    if (
+        eval_files
+        and there["eval"] == asked["eval"]
+        and (what := difference(eval_files, settings.eval_files))
+    ):
+        raise InputError(
+            f"{run} was evaluated on other text: {what}. Bring back what it was, or name other text by eval"
+        )
     _check_same_updates(run, settings.recipe)
 
 

@@ -53,7 +53,7 @@ def train_vocabulary(
       strip_accents: whether accents are dropped.
       max_sentences: of a larger corpus a random sample of this many lines is used,
         the same one every time.
-      report: what is told where more than a hundredth of the letters would lose marks.
+      report: called with a line where more than a hundredth of the letters would lose marks.
     Returns:
       The vocabulary.
     Raises:

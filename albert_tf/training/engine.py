@@ -96,6 +96,7 @@ class Job:
       best: the figure of an evaluation that tells the best step, among those of the last stretch.
       note: what else the line says that a run begins with.
       more: what a run that is done can be given to go on.
+      ending: the lines that tell what the run has when it is done.
     """
 
     config: AlbertConfig
@@ -113,6 +114,7 @@ class Job:
     best: Best = LOWEST_LOSS
     note: str = ""
     more: str = "more --steps"
+    ending: Callable[[], Sequence[str]] = tuple
 
     @property
     def steps(self) -> int:
@@ -136,7 +138,7 @@ def train_run(
       run: the run directory; made unless it is there.
       job: what to train. It checks what it can, and that a run that is there is of the same settings.
       execution: how updates are computed.
-      report: what is told of the start.
+      report: called with each line about the start and the end.
     Raises:
       FileExistsError: the run directory holds something else.
       ValueError: the execution is impossible here, or no checkpoint can be read.
@@ -203,6 +205,9 @@ def _train(run: Path, job: Job, execution: Execution, report: Callable[[str], No
             write_json(run / RECIPE, record)
             report(_plan(run, job, execution, model.trainable_variables, start))
         _train_stretches(run, state, (feed, iterator), job, execution, report)
+        if hosts.is_chief:
+            for line in job.ending():
+                report(line)
 
 
 def _train_stretches(

@@ -12,7 +12,8 @@ from albert_tf.errors import InputError
 class Execution:
     """How updates are computed.
 
-    None of it decides what they are but for rounding, so that a resumed run may use another machine.
+    A resumed run may change all of it. That changes updates by rounding, and, where there is dropout, what
+    it draws: replicas and microbatches have seeds of their own.
 
     Args:
       strategy: one device, all GPUs, the hosts of TF_CONFIG, or a TPU (auto: what is there).

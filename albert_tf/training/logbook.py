@@ -11,8 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TextIO
 
-import tensorflow as tf
 from absl import logging
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from tqdm import tqdm
 
 from albert_tf.checkpoints.figures import METRICS, read_figures
@@ -43,8 +45,8 @@ class Logbook:
     """Writes a run's figures, for people and for programs.
 
     Args:
-      run: the run directory. Lines of metrics.jsonl behind `first_step` are dropped: they were written by a
-        process that died before its next checkpoint, and will be written again.
+      run: the run directory. What metrics.jsonl and TensorBoard have of steps after `first_step` is dropped:
+        it was written by a process that died before its next checkpoint, and will be written again.
       first_step: updates done so far.
       last_step: updates when the run is done.
       stream: where a progress bar goes, if it is a terminal. Lines are logged, above the bar.
@@ -62,7 +64,9 @@ class Logbook:
         self._last_step, self._until = last_step, last_step if until is None else until
         self._started = (time.monotonic(), first_step)
         self._jsonl = _open_jsonl(run, first_step)
-        self._tensorboard = tf.summary.create_file_writer(str(run / "tensorboard"))
+        self._tensorboard = EventFileWriter(str(run / "tensorboard"))
+        restart = SessionLog(status=SessionLog.START)  # drops what is there from this step on
+        self._tensorboard.add_event(Event(wall_time=time.time(), step=first_step + 1, session_log=restart))
         self._stream = stream
         self._bar = (
             tqdm(total=self._until, initial=first_step, unit="step", file=stream, dynamic_ncols=True)
@@ -81,9 +85,9 @@ class Logbook:
         numbers = {name: value if math.isfinite(value) else None for name, value in figures.items()}
         self._jsonl.write(json.dumps({"step": step, **numbers}) + "\n")
         self._jsonl.flush()
-        with self._tensorboard.as_default(step=step):
-            for name, value in figures.items():
-                tf.summary.scalar(name, value)
+        values = [Summary.Value(tag=name, simple_value=value) for name, value in figures.items()]
+        event = Event(wall_time=time.time(), step=step, summary=Summary(value=values))
+        self._tensorboard.add_event(event)
         self._tensorboard.flush()
         self.say(self._line(step, figures))
 

@@ -126,7 +126,10 @@ def set_damaged_aside(run: Path, damaged: Sequence[int], step: int) -> None:
 
 
 def check_same_settings(
-    run: Path, asked: Mapping[str, Any], unsaid: Mapping[str, Any], changeable: Collection[str]
+    run: Path,
+    asked: Mapping[str, Any],
+    unsaid: Mapping[str, Any],
+    changeable: Collection[str],
 ) -> None:
     """ValueError, with the fields that differ, unless a run directory is of these settings, and whole.
 
@@ -143,10 +146,13 @@ def check_same_settings(
         **read_tokenizer(run),
         **read_json(run / RECIPE),
     }
+    origin = there.get("init_from_sha256")  # runs of older versions do not say: their paths are compared
+    is_same_origin = origin is not None and origin == asked.get("init_from_sha256")
+    left_out = {*changeable, "init_from_sha256", *(["init_from"] if is_same_origin else [])}
     differing = [
         f"{name} is {there.get(name, 'missing')!r} there and {value!r} here"
         for name, value in asked.items()
-        if name not in changeable and there.get(name) != value
+        if name not in left_out and there.get(name) != value
     ]
     if differing:
         raise InputError(

@@ -66,7 +66,7 @@ def make_strategy(
         the hosts that the environment variable TF_CONFIG names; "tpu"; "auto": tpu if one is named,
         multi_worker if TF_CONFIG names several hosts, mirrored if there are several GPUs, else one.
       tpu: name or gRPC address of a TPU; "local" on the TPU's own host.
-      report: is told that the other hosts are waited for.
+      report: called with a line when the other hosts are waited for.
     Returns:
       The strategy.
     Raises:

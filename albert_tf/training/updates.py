@@ -89,8 +89,9 @@ def replica_update(
 ) -> Callable[[Batch, tf.Tensor], Update]:
     """The part of one replica in an update, to be run by a strategy on all of them.
 
-    Losses are divided by the weights of the whole global batch: neither the number of replicas nor that of
-    microbatches changes an update.
+    Losses are divided by the weights of the whole global batch, so that the number of replicas and that of
+    microbatches change an update's sums by rounding alone. They do change what dropout draws: each replica
+    and each microbatch has a seed of its own.
 
     Args:
       model: called with a batch, `training` and `seed`.

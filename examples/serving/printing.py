@@ -56,9 +56,7 @@ def lines(inputs: Mapping[str, Sequence], outputs: Mapping[str, Any]) -> Iterato
             if named is None or name not in (named, "scores"):
                 yield "  " + ("" if len(outputs) == 1 else f"{name}: ") + short(values[row])
         if named is not None:
-            names = outputs[named]
-            # Labels are the same for all rows, unless each row has its own.
-            yield from scored(names if isinstance(names[0], str) else names[row], outputs["scores"][row])
+            yield from scored(outputs[named][row], outputs["scores"][row])
 
 
 def scored(names: Sequence, scores: Sequence) -> Iterator[str]:

@@ -95,21 +95,18 @@ def check(folder: Path, expected: Mapping[str, np.ndarray] | None = None) -> set
 def unserved_tensors(saved: saved_model_pb2.SavedModel) -> Iterator[str]:
     """What is wrong with the inputs and outputs of signatures, a line each.
 
-    All are dense and have a row for each of the request's, however many these are. Only an output of one
-    fixed shape may be the same for all of them: a list of labels.
+    All are dense and have a row for each of the request's, however many these are: a server that collects
+    requests into batches splits every output by its rows.
     """
     for name, signature in (item for meta in saved.meta_graphs for item in meta.signature_def.items()):
         if not signature.method_name:  # what loaders run, not servers
             continue
-        for tensors, may_be_fixed in ((signature.inputs, False), (signature.outputs, True)):
-            for key, info in tensors.items():
-                sizes = [dimension.size for dimension in info.tensor_shape.dim]
-                has_rows = sizes[:1] == [-1] and not info.tensor_shape.unknown_rank
-                is_fixed = bool(sizes) and -1 not in sizes
-                if info.WhichOneof("encoding") != "name":
-                    yield f"{key} of {name} is not dense"
-                elif not has_rows and not (may_be_fixed and is_fixed):
-                    yield f"{key} of {name} has the shape {sizes}: its rows must be those of the request"
+        for key, info in (*signature.inputs.items(), *signature.outputs.items()):
+            sizes = [dimension.size for dimension in info.tensor_shape.dim]
+            if info.WhichOneof("encoding") != "name":
+                yield f"{key} of {name} is not dense"
+            elif sizes[:1] != [-1] or info.tensor_shape.unknown_rank:
+                yield f"{key} of {name} has the shape {sizes}: its rows must be those of the request"
 
 
 def saved_ops(saved: saved_model_pb2.SavedModel) -> set[str]:

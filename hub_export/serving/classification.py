@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from hub_export.serving.signature import DEFAULT, Served, Signature, Tensors, text_signatures
+from albert_tf.checkpoints.pairs import takes_pairs
+from hub_export.serving.signature import DEFAULT, PAIR, Served, Signature, Tensors, text_signatures
 
 
 def classification_signatures(served: Served) -> dict[str, Signature]:
-    """`serving_default` of a text a row, and `pair` of two, unless the run's columns have only one.
+    """`serving_default` of a text a row, and `pair` of two, unless the run says which of them it learned.
 
-    With labels they answer `label` string [B], the likeliest, and its probability `score` float32 [B];
-    `labels` string [K], all of them, and their probabilities `scores` float32 [B, K]. Regression answers
-    `score` float32 [B].
+    A model of pairs has `pair` alone, which is its `serving_default`, too: it answers no single texts. With
+    labels they answer `label` string [B], the likeliest, and its probability `score` float32 [B]; `labels`
+    string [B, K], all of them, the same in each row, and their probabilities `scores` float32 [B, K].
+    Regression answers `score` float32 [B].
     """
     model = served.model
     names = served.label_names() if model.num_labels > 1 else []
@@ -25,10 +27,14 @@ def classification_signatures(served: Served) -> dict[str, Signature]:
         return {
             "label": tf.gather(tf.constant(names), tf.argmax(scores, axis=1)),
             "score": tf.reduce_max(scores, axis=1),
-            "labels": tf.constant(names),
+            # Of each row, since a server that collects requests into batches splits each output by its rows.
+            "labels": tf.repeat(tf.constant([names]), tf.shape(scores)[0], axis=0),
             "scores": scores,
         }
 
     signatures = text_signatures(answer)
-    columns = served.task.get("columns") or {"text_pair": "?"}  # a run that does not say may have either
-    return signatures if columns.get("text_pair") else {DEFAULT: signatures[DEFAULT]}
+    pairs = takes_pairs(served.task)
+    if pairs is None:  # a run that does not say may have learned either
+        return signatures
+    name = PAIR if pairs else DEFAULT
+    return {name: signatures[name]}

@@ -18,6 +18,7 @@ T = TypeVar("T")
 
 # What a request that names no signature gets, and what converters to other runtimes look for.
 DEFAULT = "serving_default"
+PAIR = "pair"
 
 # Rows that are computed at once where a request of few texts may need many.
 ROWS_AT_ONCE = 32
@@ -91,7 +92,7 @@ def text_signatures(answer: Callable[..., Tensors]) -> dict[str, Signature]:
 
     return {
         DEFAULT: Signature(serving_default, {"text": ["Warm words before the first visitor."]}),
-        "pair": Signature(pair, {"text": ["Is the water warm?"], "text_pair": ["It will be soon."]}),
+        PAIR: Signature(pair, {"text": ["Is the water warm?"], "text_pair": ["It will be soon."]}),
     }
 
 

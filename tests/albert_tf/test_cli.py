@@ -1,15 +1,21 @@
 """The command line: what users type, and one line for every mistake."""
 
+import importlib.metadata
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import albert_tf
 from albert_tf import PRESETS, cli
+from albert_tf.finetuning.recipes import RECIPES
 from albert_tf.stages import Stage
 from albert_tf.text import Vocabulary
 from albert_tf.tokenizer_settings import resolved_settings
+from hub_export.__main__ import main as hub_export_main
 from tests.albert_tf.commands import mistake
 from tests.tiny import TINY
 
@@ -128,6 +134,18 @@ def test_convert_says_what_it_did_not_read(golden, tmp_path, capsys):
     assert "exists" in mistake(capsys, *words)
 
 
+def test_help_has_the_numbers_of_own_data_and_explains_the_figures(capsys):
+    assert cli.run(["finetune", "--help"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    own = RECIPES["classification"]
+    for name in ("learning_rate", "batch_size", "epochs", "seq_length", "classifier_dropout", "clip_norm"):
+        _, _, entry = text.partition(f" --{name} {name.upper()} ")
+        assert f"{getattr(own, name):g}" in entry.partition(" --")[0], name
+    assert "macro" in text
+    assert cli.run(["evaluate", "--help"]) == 0
+    assert "macro" in capsys.readouterr().out
+
+
 def test_parameters_of_the_presets(capsys):
     assert cli.run(["analyse", "parameters"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -218,6 +236,39 @@ def test_the_program_ends_with_its_status_and_nothing_but_its_line():
     )
 
 
+EARLIER = Path(__file__).parents[1] / "earlier/run"
+COMMANDS = {
+    "analyse": ["albert_tf", "analyse", "curve", "--run", str(EARLIER), "--output", "curve.png"],
+    "hub_export": [
+        "hub_export",
+        "--run",
+        str(EARLIER),
+        "--seq_length",
+        "24",
+        "--output",
+        "hub",
+        "--encoder_only",
+    ],
+}
+
+
+@pytest.mark.parametrize("name", ["analyse", pytest.param("hub_export", marks=pytest.mark.slow)])
+def test_a_command_that_does_well_says_nothing_on_stderr(name, tmp_path):
+    """Nor does TensorFlow, whose import tells of CUDA and of oneDNN."""
+    environment = {key: value for key, value in os.environ.items() if key != "TF_CPP_MIN_LOG_LEVEL"}
+    root = str(Path(__file__).parents[2])
+    done = subprocess.run(
+        [sys.executable, "-m", *COMMANDS[name]],
+        cwd=tmp_path,
+        env={**environment, "PYTHONPATH": os.pathsep.join([root, *sys.path])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout
+
+
 @pytest.mark.parametrize(("words", "status"), [(["-v", "0", "pretrain"], 75), (["vocab"], 143)])
 def test_sigterm_ends_a_command_with_its_status_from_the_start(words, status):
     code = f"""
@@ -262,3 +313,34 @@ assert time.process_time() < 1, time.process_time()
     assert done.stdout.count("usage: ") == 8
     assert done.stderr.count("file is not a folder: name another --output\n") == 4
     assert done.stderr.count("is a folder: name a file\n") == 1
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "pretrain --train a.txt --vocabulary a.model --config albert_base_v2",
+        "finetune --task classification --train a.csv --text text --label label --init_from run",
+        "convert --from google --to run --input google",
+        "vocab --input a.txt",
+        "hub_export --run run",
+    ],
+)
+def test_an_output_that_is_not_on_this_machine_is_refused_at_once(command, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    program, _, flags = command.partition(" ")
+    arguments = [*flags.split(), "--output", "gs://bucket/place"]
+    if program == "hub_export":
+        with pytest.raises(SystemExit) as stopped:
+            hub_export_main(arguments)
+        status = stopped.value.code
+    else:
+        status = cli.run([program, *arguments])
+    (line,) = capsys.readouterr().err.splitlines()
+    assert status == 2 and "gs://bucket/place" in line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_version_is_that_of_the_package(capsys):
+    assert cli.run(["--version"]) == 0
+    assert capsys.readouterr().out == f"albert-tf {albert_tf.__version__}\n"
+    assert albert_tf.__version__ == importlib.metadata.version("albert-tf")

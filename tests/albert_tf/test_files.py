@@ -5,12 +5,23 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 import tensorflow as tf
 
-from albert_tf.files import check_place, new_directory, write_file, writing
+from albert_tf import files
+from albert_tf.errors import InputError
+from albert_tf.files import (
+    check_new,
+    check_place,
+    new_directory,
+    restore_folder,
+    whole_file,
+    write_file,
+    writing,
+)
 from tests.full_disk import no_file_beyond
 
 
@@ -49,23 +60,50 @@ def test_an_empty_folder_is_kept(tmp_path, kind):
     assert [name for name in names(path) if not name.endswith("-0")] == ["inner"]
 
 
+def run_code(folder, code):
+    """The exit status of a process that does this in a folder."""
+    imports = (
+        "import os, sys\nfrom pathlib import Path\nfrom albert_tf import files\nfrom albert_tf.files import *"
+    )
+    path = os.pathsep.join(sys.path)
+    command = [sys.executable, "-c", f"{imports}\n{code}"]
+    return subprocess.run(command, cwd=folder, env={**os.environ, "PYTHONPATH": path}, check=False).returncode
+
+
 def killed(folder, code):
-    """What a process leaves that is killed in the middle of this, and of no other."""
-    code = f"import os\nfrom pathlib import Path\nfrom albert_tf.files import *\n{code}"
-    done = subprocess.run([sys.executable, "-c", f"{code} os.kill(os.getpid(), 9)"], cwd=folder, check=False)
-    assert done.returncode == -9
+    """What a process leaves that is killed in the middle of this."""
+    assert run_code(folder, f"{code} os.kill(os.getpid(), 9)") == -9
     return names(folder)
 
 
 def test_what_a_killed_process_has_left_goes_at_the_next_start(tmp_path):
-    (left,) = killed(tmp_path, "with whole_file(Path('file')) as path: path.write_text('half');")
-    running = tmp_path / left.replace(left.rpartition("-")[2], str(os.getppid()))
-    elsewhere = tmp_path / left.replace("writing-", "writing-elsewhere-")
-    others = tmp_path / left.replace(".file.", ".file2.")
-    for path in (running, elsewhere, others):
-        path.touch()
+    killed(tmp_path, "with whole_file(Path('file')) as path: path.write_text('half');")
+    assert len(names(tmp_path)) == 1
     write_file(tmp_path / "file", "whole")
-    assert names(tmp_path) == sorted(["file", running.name, elsewhere.name, others.name])
+    assert names(tmp_path) == ["file"]
+
+
+def test_what_another_process_is_writing_stays(tmp_path):
+    """Even one of the same number on a machine of the same name, as in two containers."""
+    with whole_file(tmp_path / "file") as theirs, whole_file(tmp_path / "file2") as others:
+        others.touch()
+        theirs.write_text("half")
+        assert run_code(tmp_path, "write_file(Path('file'), 'whole')") == 0
+        assert theirs.read_text() == "half"
+        assert (tmp_path / "file").read_text() == "whole"
+    assert names(tmp_path) == ["file", "file2"]
+
+
+@pytest.mark.parametrize(("days", "goes"), [(0.5, False), (1.5, True)])
+def test_without_a_lock_the_time_of_the_last_change_decides(days, goes, tmp_path):
+    """As of older versions, and on filesystems that have no locks."""
+    left = tmp_path / ".file.writing-elsewhere-17"
+    left.mkdir()
+    (left / "half").touch()
+    for path in (left / "half", left):
+        os.utime(path, times=(time.time() - days * 86400,) * 2)
+    write_file(tmp_path / "file", "whole")
+    assert left.exists() != goes
 
 
 @pytest.mark.parametrize("is_there", [False, True])
@@ -78,6 +116,63 @@ def test_a_folder_that_a_killed_process_has_left_goes_at_the_next_start(is_there
     with new_directory(folder) as new:
         fill(new)
     assert names(tmp_path) == ["run"] and names(folder) == ["inner"]
+
+
+# Kills a process before each of its changes of the filesystem; what is behind the last one is its end.
+KILL = """
+def kill(event, arguments, left=[{count}]):
+    if event in ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "shutil.rmtree", "ctypes.dlsym"):
+        left[0] -= 1
+        if left[0] < 0:
+            os.kill(os.getpid(), 9)
+sys.addaudithook(kill)
+"""
+REPLACE = "replace_folder(Path('new'), Path('target'))"
+
+
+@pytest.mark.parametrize("exchange", [True, False])
+def test_a_folder_that_is_replaced_is_never_gone(exchange, tmp_path):
+    without = "" if exchange else "files._exchanged = lambda *names: False\n"
+    statuses = []
+    for count in range(20):
+        place = tmp_path / str(count)
+        for name in ("new", "target"):
+            (place / name).mkdir(parents=True)
+            for file in ("one", "two"):
+                (place / name / file).write_text(name)
+        statuses.append(run_code(place, without + KILL.format(count=count) + REPLACE))
+        if not exchange:
+            restore_folder(place / "target")
+        contents = [(place / "target" / file).read_text() for file in ("one", "two")]
+        assert contents in (["new"] * 2, ["target"] * 2)
+        if statuses[-1] == 0:
+            break
+    assert statuses[-1] == 0 and statuses.count(-9) == len(statuses) - 1 >= 3
+    assert contents == ["new"] * 2
+    assert names(place) == ["target"]
+
+
+def test_a_folder_comes_back_where_the_new_one_cannot_have_its_name(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "_exchanged", lambda *names: False)
+    (tmp_path / "target").mkdir()
+    (tmp_path / "target" / "old").touch()
+    with pytest.raises(FileNotFoundError):
+        files.replace_folder(tmp_path / "nothing", tmp_path / "target")
+    assert names(tmp_path) == ["target"] and names(tmp_path / "target") == ["old"]
+
+
+@pytest.mark.parametrize("address", ["gs://bucket/run", "s3://bucket", "ram://run", Path("gs://bucket/run")])
+def test_addresses_of_other_filesystems_are_refused(address, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = Path(address)
+    for refuse in (
+        check_new,
+        lambda path: check_place(path, is_folder=True),
+        lambda path: new_directory(path).__enter__(),
+    ):
+        with pytest.raises(InputError, match=path.name):
+            refuse(path)
+    assert names(tmp_path) == []
 
 
 def test_places_where_nothing_can_be_written(tmp_path):

@@ -123,7 +123,8 @@ def test_what_a_server_cannot_run_fails(extra, message, tmp_path):
         ([None], tf.reduce_sum, r"y of serving_default has the shape \[\]: its rows"),
         ([None], lambda x: x[tf.newaxis], r"y of serving_default has the shape \[1, -1\]: its rows"),
         ([None], lambda x: tf.RaggedTensor.from_row_splits(x, [0, 1], validate=False), "y.* is not dense"),
-        ([None], lambda x: tf.constant(["no", "yes"]), None),
+        ([None], lambda x: tf.constant(["no", "yes"]), r"y of serving_default has the shape \[2\]: its rows"),
+        ([None], lambda x: tf.repeat([["no", "yes"]], tf.size(x), axis=0), None),
     ],
 )
 def test_signatures_are_dense_and_of_any_batch(shape, outputs, message, tmp_path):

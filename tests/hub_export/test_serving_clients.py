@@ -268,7 +268,7 @@ def test_serving_clients_print_the_answers_of_a_fine_tuned_model(tiny_tokenizer,
             {
                 "label": ["yes", "no"],
                 "score": [0.9, 0.6],
-                "labels": ["no", "yes"],
+                "labels": [["no", "yes"], ["no", "yes"]],
                 "scores": [[0.1, 0.9], [0.6, 0.4]],
             },
             [

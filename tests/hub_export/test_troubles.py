@@ -28,7 +28,7 @@ NOT_HERE = {
 
 def messages() -> list[str]:
     """What is said, of all rows."""
-    table = (ROOT / "README.md").read_text("utf-8").partition("| what is said |")[2].partition("\n\n")[0]
+    table = (ROOT / "README.md").read_text("utf-8").partition("| message |")[2].partition("\n\n")[0]
     cells = [line.split(" | ")[0] for line in table.splitlines()[2:]]
     return [code.strip() for cell in cells for _, code in re.findall(r"(``?)(.+?)\1(?!`)", cell)]
 

@@ -95,7 +95,9 @@ def choice_rows(
     features = (
         {LABELS: np.array([_right_option(record) for record in records], np.int32)} if is_labelled else {}
     )
-    return TokenRows(tokens, np.stack(starts, axis=-1), np.stack([told, kept], axis=-1), features)
+    dropped = (contexts.lengths[of_record] - told + asked - kept).sum(axis=1, dtype=np.int64)  # [N]
+    lengths = np.stack([told, kept], axis=-1)  # [N, C, 2]
+    return TokenRows(tokens, np.stack(starts, axis=-1), lengths, features, dropped=dropped)
 
 
 def _right_option(record: ChoiceRecord) -> int:

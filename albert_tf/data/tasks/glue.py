@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from albert_tf.data.tasks.columns import Columns, text_records
 from albert_tf.data.tasks.records import TextRecord, label_ids, scores
-from albert_tf.data.tasks.tables import Table, read_tsv
+from albert_tf.data.tasks.tables import Table, names_shown, read_tsv
 from albert_tf.data.tasks.text_files import read_lines
 from albert_tf.errors import InputError
 
@@ -150,7 +150,7 @@ def _records(glue: GlueTask, table: Table, needs_labels: bool) -> list[TextRecor
     wanted = [name for name in (names.text, names.text_pair, names.label if needs_labels else None) if name]
     if missing := [name for name in wanted if name not in columns]:
         raise InputError(
-            f"{table.file} has no column {', '.join(map(repr, missing))} but {', '.join(columns)}: is it a "
+            f"{table.file} has no column {', '.join(map(repr, missing))} but {names_shown(columns)}: is it a "
             f"file of another task than {glue.name}, or a test set?"
         )
     has_labels = names.label in columns

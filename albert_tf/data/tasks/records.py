@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from albert_tf.errors import InputError, shown
@@ -68,17 +69,42 @@ class QuestionRecord(NamedTuple):
     is_impossible: bool
 
 
+# Whole numbers with a fraction of zeros, as tables write a column that also has missing values.
+_WHOLE = re.compile(r"(-?)(0|[1-9]\d*)\.0+", re.ASCII)
+
+# Numbers as programs write them; leading zeros are those of a code.
+_NUMBER = re.compile(r"[-+]?(?!0\d)\d*\.?\d+([eE][-+]?\d+)?", re.ASCII)
+
+# More different numbers than these are something measured.
+MAX_NUMBERS = 50
+
+
 def label_names(records: Sequence[TextRecord]) -> tuple[str, ...]:
     """The labels there are, sorted, whole numbers by their value.
 
     Raises:
-      InputError: a row has none, or all have the same.
+      InputError: a row has none, all have the same, or they are numbers to learn by regression.
     """
     names = {label_of(record) for record in records}
     if len(names) == 1:
         raise InputError(f"{records[0].file}: the only label is {min(names)!r}: there is nothing to learn")
+    _check_classes(names, records[0].file)
     numbers = all(name.removeprefix("-").isdecimal() for name in names)
     return tuple(sorted(names, key=(lambda name: (int(name), name)) if numbers else None))
+
+
+def _check_classes(names: Collection[str], file: str) -> None:
+    """InputError where labels are numbers that look continuous."""
+    if not all(_NUMBER.fullmatch(name) for name in names):
+        return
+    broken = next((name for name in sorted(names) if not float(name).is_integer()), None)
+    if broken is None and len(names) <= MAX_NUMBERS:
+        return
+    what = f"{len(names)} different ones" if broken is None else f"such as {broken}"
+    raise InputError(
+        f"{file}: the labels are numbers that look continuous ({what}): train with `task` regression, or, if "
+        "they name classes, write them with a letter, such as class 7"
+    )
 
 
 def label_ids(records: Sequence[TextRecord], labels: Sequence[str]) -> list[int]:
@@ -90,7 +116,7 @@ def label_ids(records: Sequence[TextRecord], labels: Sequence[str]) -> list[int]
     Raises:
       InputError: a label is missing or none of these.
     """
-    numbers = {label: number for number, label in enumerate(labels)}
+    numbers = {same_label(label): number for number, label in enumerate(labels)}
     return [lookup(numbers, label_of(record), record.where) for record in records]
 
 
@@ -140,7 +166,13 @@ def tags_of(record: TaggedRecord) -> tuple[str, ...]:
 
 
 def label_of(record: TextRecord) -> str:
-    """The label of a row; an InputError names the place of one without."""
+    """The label of a row, as `same_label` spells it; an InputError names the place of one without."""
     if not record.label:
         raise InputError(f"{record.where}: the row has no label")
-    return record.label
+    return same_label(record.label)
+
+
+def same_label(label: str) -> str:
+    """A label as it is compared with others: 1.0 is 1, and all that is no whole number is as it was."""
+    match = _WHOLE.fullmatch(label)
+    return label if match is None else str(int(match[1] + match[2]))

@@ -26,6 +26,7 @@ class TokenRows:
       lengths: the tokens of each segment, int32 of the same shape.
       features: further tensors of a batch by name, [N] each.
       token_labels: label of each token, int32 [T], -1 for none; None where labels are not of tokens.
+      dropped: tokens of each example that were left out already, int64 [N]; None: none were.
     """
 
     tokens: np.ndarray
@@ -33,10 +34,17 @@ class TokenRows:
     lengths: np.ndarray
     features: Mapping[str, np.ndarray]
     token_labels: np.ndarray | None = None
+    dropped: np.ndarray | None = None
 
     def __len__(self) -> int:
         """The number of examples, N."""
         return len(self.starts)
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of all segments, with what was left out already; a text counts as often as it is read."""
+        dropped = 0 if self.dropped is None else self.dropped.sum()
+        return int(self.lengths.sum(dtype=np.int64) + dropped)
 
     @property
     def packed_lengths(self) -> np.ndarray:

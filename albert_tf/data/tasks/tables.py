@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from albert_tf.data.tasks.text_files import read_json_lines, read_lines, read_text
 from albert_tf.errors import InputError, shown
+from albert_tf.text.raw.utf8 import GZIP_SUFFIX
 
 
 class Row(NamedTuple):
@@ -39,17 +40,37 @@ class Table:
         """Which column has a name; an InputError where none or several have."""
         if self.columns.count(column) != 1:
             problem = "several columns are called" if column in self.columns else "there is no column"
-            raise InputError(f"{self.file}: {problem} {column!r}; the columns are {', '.join(self.columns)}")
+            raise InputError(
+                f"{self.file}: {problem} {column!r}; the columns are {names_shown(self.columns)}"
+            )
         return self.columns.index(column)
 
-    def extended(self, file: str, columns: Mapping[str, Sequence[Any]]) -> Table:
-        """The table for another file with further columns; those of the same name give way."""
-        kept = [number for number, name in enumerate(self.columns) if name not in columns]
+    def extended(self, columns: Mapping[str, Sequence[Any]]) -> Table:
+        """The table with further columns, whose names are new."""
         rows = [
-            Row(row.line, [*(row.cells[number] for number in kept), *added])
+            Row(row.line, [*row.cells, *added])
             for row, added in zip(self.rows, zip(*columns.values(), strict=True), strict=True)
         ]
-        return Table(file, (*(self.columns[number] for number in kept), *columns), tuple(rows))
+        return Table(self.file, (*self.columns, *columns), tuple(rows))
+
+
+_MAX_SHOWN = 12  # columns in an error
+
+
+def names_shown(columns: Sequence[str]) -> str:
+    """Column names in an error's one line. A text among them is cut: a file may lack its header."""
+    names = [name if len(name) <= 30 else f"{name[:29]}…" for name in columns[:_MAX_SHOWN]]
+    more = f" and {len(columns) - _MAX_SHOWN} more" if len(columns) > _MAX_SHOWN else ""
+    return ", ".join(map(repr, names)) + more
+
+
+def table_ending(file: str | os.PathLike) -> str:
+    """How a file's name ends in lower case, without the `.gz` of what is compressed.
+
+    >>> table_ending("reviews.CSV.gz")
+    '.csv'
+    """
+    return os.path.splitext(os.fspath(file).removesuffix(GZIP_SUFFIX))[1].lower()  # noqa: PTH122
 
 
 # What else people separate columns by.
@@ -57,7 +78,9 @@ _OTHER_MARKS = {";": "semicolons", "\t": "tabs"}
 
 
 def read_table(file: str | os.PathLike) -> Table:
-    """A table in the format that the file's name ends in: .csv, .tsv or .jsonl.
+    """A table in the format that the file's name ends in: .csv, .tsv or .jsonl, perhaps followed by .gz.
+
+    Blank lines are skipped, and spaces around the names of columns are dropped.
 
     Args:
       file: CSV and TSV name their columns in the first line; of JSON lines the fields are the columns.
@@ -66,10 +89,17 @@ def read_table(file: str | os.PathLike) -> Table:
       InputError: the name ends otherwise, the file is empty or not UTF-8, or a row does not fit.
     """
     file = os.fspath(file)
-    suffix = os.path.splitext(file)[1].lower()  # noqa: PTH122
-    if suffix not in FORMATS:
-        raise InputError(f"{file} ends in none of {', '.join(FORMATS)}, the formats of tables")
-    return FORMATS[suffix](file)
+    return FORMATS[known_ending(file)](file)
+
+
+def known_ending(file: str) -> str:
+    """The ending of a file's name, a key of FORMATS; an InputError where it is none."""
+    ending = table_ending(file)
+    if ending not in FORMATS:
+        raise InputError(
+            f"{file} ends in none of {', '.join(FORMATS)}, the formats of tables, perhaps followed by .gz"
+        )
+    return ending
 
 
 def _read_csv(file: str) -> Table:
@@ -87,11 +117,13 @@ def _csv_rows(file: str) -> Iterator[Row]:
     text = read_text(file)
     before = csv.field_size_limit(len(text))  # the module's own limit is below the length of long documents
     # Split at line feeds alone: other line breaks of Unicode are part of a text.
-    reader = csv.reader((line + "\n" for line in text.removesuffix("\n").split("\n")), strict=True)
+    lines = text.removesuffix("\n").split("\n")
+    reader = csv.reader((line + "\n" for line in lines), strict=True)
     try:
         line = 1
         for cells in reader:
-            yield Row(line, cells or [""])
+            if lines[line - 1].strip(" \t\r"):  # blank lines are those that pandas skips
+                yield Row(line, cells)
             line = reader.line_num + 1
     except csv.Error as error:
         raise InputError(
@@ -113,7 +145,11 @@ def read_tsv(file: str, columns: tuple[str, ...] | None = None, broken_lines: bo
       FileNotFoundError: there is no such file.
       InputError: the file is empty or not UTF-8, or a row has more or fewer cells than there are columns.
     """
-    lines = [Row(line, text.split("\t")) for line, text in enumerate(read_lines(file), start=1)]
+    lines = [
+        Row(line, text.split("\t"))
+        for line, text in enumerate(read_lines(file), start=1)
+        if broken_lines or text.strip(" ")  # tabs are a row of empty cells
+    ]
     header = Row(0, columns) if columns else lines.pop(0)
     return _headed(file, header, _joined(lines, len(header.cells)) if broken_lines else iter(lines))
 
@@ -122,6 +158,8 @@ def _joined(lines: Sequence[Row], width: int) -> Iterator[Row]:
     """Rows put together from lines that line breaks in cells have made of them."""
     begun: Row | None = None
     for row in lines:
+        if begun is None and row.cells == [""]:  # a blank line, which is in no cell
+            continue
         if begun is not None:
             first, *others = row.cells
             row = Row(begun.line, [*begun.cells[:-1], f"{begun.cells[-1]} {first}", *others])
@@ -134,18 +172,20 @@ def _joined(lines: Sequence[Row], width: int) -> Iterator[Row]:
 
 def _headed(file: str, header: Row, rows: Iterator[Row]) -> Table:
     """The table of a header and rows of the same length."""
+    columns = tuple(name.strip() for name in header.cells)
     checked = []
     for row in rows:
-        if len(row.cells) != len(header.cells):
+        if len(row.cells) != len(columns):
             raise InputError(
-                f"{file}:{row.line}: {len(row.cells)} cells where there are {len(header.cells)} columns "
-                f"({', '.join(header.cells)})"
+                f"{file}:{row.line}: {len(row.cells)} cells where there are {len(columns)} columns "
+                f"({names_shown(columns)})"
             )
         checked.append(row)
-    return _table(file, tuple(header.cells), checked)
+    return _table(file, columns, checked)
 
 
-def _read_json_lines(file: str) -> Table:
+def read_json_table(file: str) -> Table:
+    """A table of JSON lines, whatever the file's name ends in; errors are those of `read_table`."""
     objects = list(read_json_lines(file))
     columns = tuple(dict.fromkeys(name for _, value in objects for name in value))
     rows = [Row(line, [value.get(name) for name in columns]) for line, value in objects]
@@ -158,25 +198,45 @@ def _table(file: str, columns: tuple[str, ...], rows: Sequence[Row]) -> Table:
     return Table(file, columns, tuple(rows))
 
 
-def table_text(table: Table) -> str:
-    """What a file holds that `read_table` reads the table of, in the format that its name ends in.
+def table_text(table: Table, ending: str) -> str:
+    """What a file holds that `read_table` reads the table of.
 
+    Args:
+      table: its rows. CSV and TSV have what is no text, such as a list, as JSON, and nothing for null.
+      ending: the format, a key of FORMATS.
     Raises:
-      InputError: a cell has a tab or a line break, which TSV cannot write.
+      InputError: the format cannot write the table.
     """
-    suffix = os.path.splitext(table.file)[1].lower()  # noqa: PTH122
-    if suffix == ".jsonl":
+    check_writable(table, ending)
+    if ending == ".jsonl":
         objects = [dict(zip(table.columns, row.cells, strict=True)) for row in table.rows]
         there = [{name: value for name, value in line.items() if value is not None} for line in objects]
         return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in there)
-    rows = [table.columns, *(row.cells for row in table.rows)]
-    if suffix == ".csv":
+    rows = [table.columns, *(map(_spelled, row.cells) for row in table.rows)]
+    if ending == ".csv":
         written = io.StringIO(newline="")
         csv.writer(written, lineterminator="\n").writerows(rows)
         return written.getvalue()
-    for cell in (cell for row in rows for cell in row if {"\t", "\n", "\r"} & set(str(cell))):
-        raise InputError(f"{table.file}: TSV has no way to write {shown(cell)}: name a .csv or .jsonl file")
-    return "".join("\t".join(map(str, row)) + "\n" for row in rows)
+    return "".join("\t".join(row) + "\n" for row in rows)
+
+
+def check_writable(table: Table, ending: str) -> None:
+    """Refuses what a format cannot write: a tab or a line break in TSV, columns of one name in JSON lines."""
+    for name in table.columns if ending == ".jsonl" else ():
+        table.number(name)
+    rows = [table.columns, *(row.cells for row in table.rows)] if ending == ".tsv" else []
+    for cell in (cell for row in rows for cell in row):
+        if {"\t", "\n", "\r"} & set(_spelled(cell)):
+            raise InputError(
+                f"{table.file}: TSV has no way to write {shown(cell)}: name a .csv or .jsonl file"
+            )
+
+
+def _spelled(value: Any) -> str:
+    """A cell in CSV and TSV."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def cell_text(value: Any) -> str | None:
@@ -189,5 +249,5 @@ def cell_text(value: Any) -> str | None:
 FORMATS: dict[str, Callable[[str], Table]] = {
     ".csv": _read_csv,
     ".tsv": read_tsv,
-    ".jsonl": _read_json_lines,
+    ".jsonl": read_json_table,
 }

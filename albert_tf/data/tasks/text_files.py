@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.errors import InputError, shown
-from albert_tf.text.raw.checks import HEAD_BYTES
+from albert_tf.text.raw.checks import HEAD_BYTES, decompressed
 from albert_tf.text.raw.utf8 import conversion, other_encoding
 
 
@@ -18,17 +18,17 @@ def read_text(file: str | os.PathLike) -> str:
     """The text of a file, without the byte order mark that it may begin with.
 
     Args:
-      file: UTF-8, on any filesystem that TensorFlow reads.
+      file: UTF-8, on any filesystem that TensorFlow reads; one that ends in `.gz` is decompressed.
     Raises:
       FileNotFoundError: there is no such file.
-      InputError: it is a folder, is empty, or is not UTF-8; the line is named.
+      InputError: it is a folder, is empty, damaged, or not UTF-8, whose line is named.
     """
     file = os.fspath(file)
     if not tf.io.gfile.exists(file):
         raise FileNotFoundError(f"{file}: no such file: correct the path")
     if tf.io.gfile.isdir(file):
         raise InputError(f"{file} is a folder: name a file in it")
-    with tf.io.gfile.GFile(file, "rb") as opened:
+    with tf.io.gfile.GFile(file, "rb") as stored, decompressed(file, stored) as opened:
         content = opened.read()
     if encoding := other_encoding(content[:HEAD_BYTES]):
         command = conversion(file, encoding)
@@ -67,14 +67,15 @@ def read_json(file: str | os.PathLike) -> dict[str, Any]:
 
 
 def read_json_lines(file: str | os.PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects that a file holds, one a line, with the lines' numbers from 1.
+    """The objects that a file holds, one a line, with the lines' numbers from 1; blank lines are skipped.
 
     Raises:
       FileNotFoundError: there is no such file.
       InputError: it is not text, or a line is not an object.
     """
     for number, line in enumerate(read_lines(file), start=1):
-        yield number, _object(line, f"{os.fspath(file)}:{number}")
+        if line.strip():
+            yield number, _object(line, f"{os.fspath(file)}:{number}")
 
 
 def _object(text: str, where: str) -> dict[str, Any]:

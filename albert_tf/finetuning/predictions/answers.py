@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from albert_tf.data.tasks.questions import QuestionRows
 from albert_tf.features import MASK
-from albert_tf.finetuning.predictions.outputs import Predicted, Tensors, padded, row_outputs
+from albert_tf.finetuning.predictions.outputs import Predicted, Progress, Tensors, padded, row_outputs, unseen
 from albert_tf.finetuning.predictions.records import AnswerPrediction, FoundAnswer
 from albert_tf.model.spans import (
     Answers,
@@ -35,7 +35,7 @@ def question_answerer(
     max_answer_length: int,
     n_best: int,
     objective: Objective | None = None,
-) -> Callable[[QuestionRows], Predicted]:
+) -> Callable[[QuestionRows, Progress], Predicted]:
     """A function from questions to the best answers to each over all windows of its context.
 
     Args:
@@ -62,8 +62,8 @@ def question_answerer(
     outputs = row_outputs(model, seq_length, batch_size, keep, objective)
     answer = _answer_function(max_answer_length, n_best)
 
-    def predict(questions: QuestionRows) -> Predicted:
-        found, terms = outputs(questions.rows)
+    def predict(questions: QuestionRows, progress: Progress = unseen) -> Predicted:
+        found, terms = outputs(questions.rows, progress)
         odds = found.pop("no_answer_logits", None)
         candidates = span_candidates(**found, n_best=n_best) if odds is None else beam_candidates(**found)
         predictions = []

@@ -26,6 +26,14 @@ class Outputs(NamedTuple):
     terms: dict[str, Term]  # summed over the examples; empty without an objective
 
 
+# Called with the number of examples that a batch has had.
+Progress = Callable[[int], Any]
+
+
+def unseen(count: int) -> None:
+    """Progress that nobody watches."""
+
+
 class Predicted(NamedTuple):
     """What is made of them."""
 
@@ -39,7 +47,7 @@ def row_outputs(
     batch_size: int,
     keep: Callable[[Tensors, Tensors], Tensors],
     objective: Objective | None = None,
-) -> Callable[[TokenRows], Outputs]:
+) -> Callable[[TokenRows, Progress], Outputs]:
     """A function that has a model's outputs of each example once and in their order.
 
     Args:
@@ -51,8 +59,8 @@ def row_outputs(
         becomes a graph.
       objective: losses to sum up on the way; the examples are labelled then.
     Returns:
-      A function of N examples. Its values have the names that `keep` has, and it traces the model no more
-      often when it is called again.
+      A function of N examples, and of what is called with their progress. Its values have the names that
+      `keep` has, and it traces the model no more often when it is called again.
     """
     strategy = tf.distribute.get_strategy()
     is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
@@ -76,7 +84,7 @@ def row_outputs(
         replicas = strategy.run(replica_outputs, (batch,))
         return tf.nest.map_structure(lambda part: strategy.experimental_local_results(part)[0], replicas)
 
-    def outputs(rows: TokenRows) -> Outputs:
+    def outputs(rows: TokenRows, progress: Progress = unseen) -> Outputs:
         found: dict[str, np.ndarray] = {}
         sums: dict[str, Term] = {}
         # Replicas want the same share of every batch.
@@ -91,6 +99,7 @@ def row_outputs(
                 if name not in found:
                     found[name] = np.empty([len(rows), *values.shape[1:]], values.dtype)
                 found[name][numbers[numbers >= 0]] = values[numbers >= 0]
+            progress(int((numbers >= 0).sum()))
         return Outputs(found, sums)
 
     return outputs

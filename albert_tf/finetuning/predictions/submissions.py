@@ -10,7 +10,7 @@ from pathlib import Path
 from albert_tf.data.tasks.glue import GLUE
 from albert_tf.data.tasks.records import TextRecord
 from albert_tf.errors import InputError
-from albert_tf.files import writing
+from albert_tf.files import whole_file
 from albert_tf.finetuning.predictions.records import LabelPrediction, ScorePrediction
 
 HEADER = "index\tprediction"
@@ -92,12 +92,6 @@ def write_submission(path: str | os.PathLike, files: Mapping[str, str]) -> None:
                 f"{HEADER!r}: predict for GLUE's whole test set"
             )
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.writing")
-    try:
-        with writing(path, temporary):
-            with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
-                for name in ROWS:
-                    archive.writestr(name, files[name])
-            temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with whole_file(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ROWS:
+            archive.writestr(name, files[name])

@@ -35,6 +35,19 @@ def test_picture_names_what_it_shows(run):
     assert "nsp_loss" not in labels
 
 
+def test_a_fine_tuned_run_shows_its_loss_and_metrics(tmp_path):
+    lines = [
+        {"step": 2, "loss": 0.7, "label_loss": 0.7, "label_accuracy": 0.5, "learning_rate": 1e-5},
+        {"step": 2, "eval_loss": 0.6, "eval_accuracy": 0.75, "eval_f1": 0.7, "eval_total": 20},
+    ]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    draw_curve(tmp_path, tmp_path / "curve.svg")
+    labels = set(re.findall(r"<!-- (.*?) -->", (tmp_path / "curve.svg").read_text()))
+    shown = {"loss", "loss (held out)", "label_accuracy", "accuracy (held out)", "f1 (held out)"}
+    assert {name for name in labels if "loss" in name or "acc" in name or "held" in name} == shown
+    assert "metrics" in labels and "learning_rate" not in labels
+
+
 def test_a_run_without_figures(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"metrics\.jsonl"):
         draw_curve(tmp_path, tmp_path / "curve.png")

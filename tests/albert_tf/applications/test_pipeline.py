@@ -12,12 +12,15 @@ import tensorflow as tf
 
 import albert_tf
 from albert_tf.applications import pipeline as pipelines
+from albert_tf.data.tasks.columns import Columns
 from albert_tf.errors import InputError
 from albert_tf.finetuning.predict import predicted_files
 from albert_tf.finetuning.trained import read_trained
 from albert_tf.model.padding import Tokens
+from hub_export.export import _save_serving
 from hub_export.serving import Served, serving_signatures
-from tests.albert_tf.applications.conftest import KINDS, SENTENCES
+from hub_export.serving.signature import Signature
+from tests.albert_tf.applications.conftest import KINDS, SENTENCES, SMALL
 
 CLS, SEP, MASK = 2, 3, 4
 WIDE = "Für den Älteren “saß” 🐝 " + " ".join(SENTENCES[:5])
@@ -280,9 +283,9 @@ WRONG = [
     ("classification", [b"a"], r"inputs\[0\]=b'a' is not a text"),
     ("classification", 5, "inputs=5 is neither a text nor a list"),
     ("classification", ("a", "b"), "a tuple of two texts may be a pair or two texts"),
-    ("classification", [("a", "b")], r"inputs\[0\] must be a single text"),
-    ("regression", ["a"], r"inputs\[0\] must be a pair"),
-    ("regression", [("a", "b"), ("a",)], r"inputs\[1\] must be a pair"),
+    ("classification", [("a", "b")], r"inputs\[0\] is .*pairs?.*trained on a single text"),
+    ("regression", ["a"], r"inputs\[0\] is a single text.*trained on pairs"),
+    ("regression", [("a", "b"), ("a",)], r"inputs\[1\] is a single text"),
     ("regression", [("a", None)], r"inputs\[0\]\[1\]=None is not a text"),
     ("classification", {"a", "b"}, "is a set, which has no order: give a list"),
     ("classification", np.array(["a", None], object), r"inputs\[1\]=None is not a text"),
@@ -321,7 +324,7 @@ def test_more_than_there_is(made, asked):
         asked("tagging")("a", top_k=2)
     with pytest.raises(InputError, match="top_k=6: the exported model gives 5 at most"):
         albert_tf.pipeline(made("fill_mask").served)("[MASK]", top_k=6)
-    with pytest.raises(InputError, match=r"inputs\[0\] must be a single text"):
+    with pytest.raises(InputError, match=r"inputs\[0\] is .*pairs?.*trained on a single text"):
         albert_tf.pipeline(made("classification").served)([("a", "b")])
 
 
@@ -333,6 +336,73 @@ def test_an_export_by_any_of_its_folders(made, tmp_path):
         assert albert_tf.pipeline(tmp_path / name)(["a boat"]) == expected
 
 
+def test_the_names_and_the_order_of_hugging_face(made):
+    run = made("classification").run
+    for arguments, settings in (
+        (("text-classification", str(run)), {}),
+        ((), {"task": "text-classification", "model": run}),
+    ):
+        assert albert_tf.pipeline(*arguments, **settings).task == "classification"
+
+
+def test_a_text_classifier_as_it_is_and_as_it_was_saved(made, asked, tmp_path):
+    model = albert_tf.TextClassifier.from_run(made("classification").run)
+    model.save(tmp_path / "model.keras")
+    inputs = INPUTS["classification"]
+    expected = asked("classification")(inputs, top_k=3)
+    for source in (model, str(tmp_path / "model.keras")):
+        assert_close(albert_tf.pipeline(source, "text-classification")(inputs, top_k=3), expected)
+        with pytest.raises(InputError, match="step=3"):
+            albert_tf.pipeline(source, step=3)
+    with pytest.raises(InputError, match="task='ner'"):
+        albert_tf.pipeline(model, "ner")
+    with pytest.raises(InputError, match=r"source=.* is not a path"):
+        albert_tf.pipeline(model.classifier)
+    model.classifier.classifier.output_bias.assign([np.nan, 0, 0])
+    with pytest.raises(InputError, match="NaN or infinity in classifier/output_bias"):
+        albert_tf.pipeline(model)
+
+
+@pytest.mark.parametrize(
+    "entries", [{"takes_pairs": True}, {"columns": {"text": "a", "text_pair": "b"}}, {"task": "rte"}]
+)
+def test_a_model_of_pairs_answers_no_single_texts(entries, made, piece_tokenizer, tiny_vocabulary, tmp_path):
+    """Neither as a run, nor exported, nor by `predict`."""
+    task = {"task": "classification", "labels": ["no", "yes", "é"], "seq_length": 32, **entries}
+    model = made("classification").model
+    albert_tf.save(model, tmp_path / "run", vocabulary=tiny_vocabulary, task=task)
+    served = Served(model, piece_tokenizer, 32, task)
+    _save_serving(served, serving_signatures(served), tmp_path / "serving/1")
+    answers = []
+    for source in ("run", "serving"):
+        answerer = albert_tf.pipeline(tmp_path / source)
+        for inputs in ("a boat", ["a boat"], [("a boat", "a lamp"), "a"]):
+            with pytest.raises(InputError, match=r"inputs(\[\d\])? must be a pair"):
+                answerer(inputs)
+        answers.append(answerer([("a boat", "a lamp")], top_k=3))
+    assert_close(*answers)
+    if task["task"] == "classification":
+        (tmp_path / "table.jsonl").write_text('{"a": "a boat"}\n')
+        with pytest.raises(InputError, match=r"table\.jsonl: the model learned pairs"):
+            predicted_files(read_trained(tmp_path / "run"), tmp_path / "table.jsonl", Columns("a"))
+
+
+def test_an_export_whose_labels_are_the_same_for_all_rows(made, asked, piece_tokenizer, tmp_path):
+    """As they were exported before there was a row of them for each text."""
+    served = Served(made("classification").model, piece_tokenizer, 32, KINDS["classification"][1])
+    signature = serving_signatures(served)["serving_default"]
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
+    def earlier(text):
+        answers = signature.function(text)
+        return {**answers, "labels": answers["labels"][0]}
+
+    _save_serving(served, {"serving_default": Signature(earlier, signature.example)}, tmp_path / "1")
+    inputs = INPUTS["classification"]
+    found = albert_tf.pipeline(tmp_path / "1", batch_size=7)(inputs, top_k=3)
+    assert_close(found, asked("classification")(inputs, top_k=3))
+
+
 def test_what_is_not_a_source(made, tmp_path, tiny_vocabulary):
     with pytest.raises(InputError, match=r"source='.*' is not a run directory: .* nor an exported serving"):
         albert_tf.pipeline(tmp_path)
@@ -340,9 +410,9 @@ def test_what_is_not_a_source(made, tmp_path, tiny_vocabulary):
         albert_tf.pipeline("none")
     with pytest.raises(InputError, match="task='tag' is none of fill_mask, classification"):
         albert_tf.pipeline("none", "tag")
-    with pytest.raises(InputError, match=r"task='tagging': the model of .* answers classification"):
-        albert_tf.pipeline(made("classification").run, "tagging")
-    assert albert_tf.pipeline(made("classification").run, "classification").task == "classification"
+    for task in ("tagging", "ner", "fill-mask"):
+        with pytest.raises(InputError, match=f"task='{task}': the model of .* answers classification"):
+            albert_tf.pipeline(made("classification").run, task)
     for size in (0, None, "8"):
         with pytest.raises(InputError, match=f"batch_size={size!r} must be a whole number of at least 1"):
             albert_tf.pipeline(made("classification").run, batch_size=size)
@@ -360,3 +430,14 @@ def test_what_is_not_a_source(made, tmp_path, tiny_vocabulary):
     albert_tf.save(encoder, tmp_path / "run", vocabulary=tiny_vocabulary)
     with pytest.raises(InputError, match="is of an encoder without a head: it answers nothing"):
         albert_tf.pipeline(tmp_path / "run")
+
+
+def test_another_step_than_the_damaged_one_is_advised(made, tiny_vocabulary, tmp_path):
+    model = albert_tf.AlbertClassifier(SMALL, 2)
+    for step, factor in ((1, 1.0), (2, np.nan), (3, 1.0)):
+        model.variables[0].assign(model.variables[0] * factor)
+        albert_tf.save(model, tmp_path / "run", vocabulary=tiny_vocabulary, step=step)
+        model = albert_tf.AlbertClassifier(SMALL, 2)
+    for load in (albert_tf.pipeline, albert_tf.TextClassifier.from_run):
+        with pytest.raises(InputError, match=r"NaN.*1, 3$"):
+            load(tmp_path / "run", step=2)

@@ -177,6 +177,28 @@ def test_regression_begins_at_the_mean(fresh, made):
     assert learnt.classifier.classifier.output_bias.numpy() == before != 100
 
 
+def test_training_and_saving_warn_of_nothing(fresh, tmp_path, caplog):
+    model = fresh(pooling="mean")
+    before = model.get_weights()
+    model.compile(keras.optimizers.Adam(1e-2))
+    caplog.clear()
+    model.fit(TEXTS, LABELS, batch_size=len(TEXTS), verbose=0)
+    model.save(tmp_path / "model.keras")
+    model.save(tmp_path / "folder")
+    assert [record.getMessage() for record in caplog.records if record.levelname != "INFO"] == []
+    names = [weight.name for weight in fresh(pooling="first").weights]
+    assert [weight.name for weight in model.weights] == names
+    for name in ("model.keras", "folder"):
+        again = albert_tf.TextClassifier.load(tmp_path / name)
+        for there, here in zip(again.get_weights(), model.get_weights(), strict=True):
+            np.testing.assert_array_equal(there, here)
+    is_same = {n: np.array_equal(*two) for n, *two in zip(names, before, model.get_weights(), strict=True)}
+    assert {name for name, same in is_same.items() if same} == {
+        "pooler/dense/kernel:0",
+        "pooler/dense/bias:0",
+    }
+
+
 def test_saved_and_loaded(fresh, tmp_path):
     model = fresh(seq_length=48)
     model.compile(keras.optimizers.Adam(1e-3))
@@ -192,6 +214,105 @@ def test_saved_and_loaded(fresh, tmp_path):
     raw = tf.saved_model.load(str(tmp_path / "saved_model"))
     (logits,) = raw.signatures["serving_default"](text=tf.constant(TEXTS)).values()
     np.testing.assert_allclose(logits, expected, atol=1e-5)
+
+
+def batches(*columns):
+    return tf.data.Dataset.from_tensor_slices(columns).batch(5)
+
+
+def test_labels_of_any_form_are_learned_alike(fresh):
+    """By number or name, in a list or a dataset, and one-hot with a categorical loss."""
+    named, hot = [NAMES[label] for label in LABELS], np.eye(2, dtype=np.float32)[LABELS]
+    categorical = keras.losses.CategoricalCrossentropy(from_logits=True)
+    weights = tf.zeros([2, SMALL.hidden_size])  # of the same head each time
+
+    def loss(x, y=None, **settings):
+        model = fresh(classifier_dropout=0.0)
+        model.classifier.classifier.output_weights.assign(weights)
+        model.compile(keras.optimizers.SGD(0.5), **settings)
+        model.fit(x, y, batch_size=None if y is None else 5, shuffle=False, verbose=0)
+        return model.evaluate(x, y, verbose=0)[0]
+
+    expected = loss(TEXTS, LABELS)
+    assert expected != pytest.approx(np.log(2), abs=1e-4)
+    assert loss(batches(TEXTS, named)) == pytest.approx(expected, rel=1e-4)
+    for form in ((TEXTS, hot), (batches(TEXTS, named),)):
+        metrics = ["accuracy", keras.metrics.AUC(from_logits=True)]
+        assert loss(*form, loss=categorical, metrics=metrics) == pytest.approx(expected, rel=1e-4)
+
+
+def test_labels_and_metrics_that_do_not_fit_the_loss(fresh):
+    model, hot = fresh(), np.eye(2, dtype=np.float32)[LABELS]
+    for metrics in (["AUC"], [keras.metrics.AUC()], [keras.metrics.AUC(from_logits=True)], ["Precision"]):
+        with pytest.raises(InputError, match="metrics"):
+            model.compile(metrics=metrics)
+    model.compile()
+    for form in ((TEXTS, hot), (batches(TEXTS, hot),)):
+        with pytest.raises(InputError, match=r"[xy] has the shape \((20|None), 2\)"):
+            model.fit(*form)
+    for function in (model.fit, model.evaluate, model.predict):
+        with pytest.raises(InputError, match=r"^x: label 'für' is none of 'sea', 'bread'$"):
+            function(batches(["a", "b"], ["sea", "für"]), verbose=0)
+    with pytest.raises(InputError, match=r"^validation_data: label 'land'"):
+        model.fit(["a"], [0], validation_data=batches(["a"], ["land"]), verbose=0)
+    nameless = fresh(labels=None, num_labels=2)
+    nameless.compile()
+    with pytest.raises(InputError, match="x has labels by name"):
+        nameless.fit(batches(["a"], ["sea"]))
+
+
+def test_a_dataset_of_no_batches(classifier):
+    classifier.compile()
+    texts = tf.data.Dataset.from_tensor_slices(TEXTS)
+    labels = tf.data.Dataset.from_tensor_slices(LABELS)
+    ids = texts.map(lambda _: {"input_word_ids": [2, 3], "input_mask": [1, 1]})
+    pairs = texts.map(lambda text: tf.stack([text, text]))
+    for x in (texts, ids, pairs):
+        with pytest.raises(InputError, match="x is an unbatched"):
+            classifier.fit(tf.data.Dataset.zip((x, labels)))
+    with pytest.raises(InputError, match="validation_data is an unbatched"):
+        classifier.fit(TEXTS, LABELS, validation_data=tf.data.Dataset.zip((texts, labels)))
+    with pytest.raises(InputError, match="x is an unbatched"):
+        classifier.predict(texts)
+
+
+def test_a_model_of_pairs_answers_no_single_texts(fresh, tmp_path):
+    model = fresh()
+    assert model.takes_pairs is None
+    model.compile()
+    with pytest.raises(InputError, match="y"):
+        model.fit((TEXTS, TEXTS), [5] * len(TEXTS))
+    assert model.takes_pairs is None  # nothing was learned
+    model.fit((TEXTS, TEXTS), LABELS, verbose=0)
+    expected = model.predict((TEXTS, TEXTS), verbose=0)
+    model.save(tmp_path / "folder")
+    model.save_run(tmp_path / "run")
+    load, of_run = albert_tf.TextClassifier.load, albert_tf.TextClassifier.from_run
+    again = load(tmp_path / "folder"), of_run(tmp_path / "run")
+    for other in (model, *again):
+        np.testing.assert_allclose(
+            other.predict(list(zip(TEXTS, TEXTS, strict=True)), verbose=0), expected, atol=1e-5
+        )
+        for form in (TEXTS, tf.constant(TEXTS)):
+            for function in (other, other.predict):
+                with pytest.raises(InputError, match=r"^(x|inputs) holds single texts"):
+                    function(form)
+    for source in (model, tmp_path / "folder", tmp_path / "run"):
+        with pytest.raises(InputError, match="inputs must be a pair"):
+            albert_tf.pipeline(source)("a boat")
+    for form in ((TEXTS, LABELS), (batches(TEXTS, LABELS),)):
+        with pytest.raises(InputError, match=r"^x holds single texts"):
+            model.evaluate(*form)
+    with pytest.raises(InputError, match=r"^validation_data.* holds single texts"):
+        model.fit((TEXTS, TEXTS), LABELS, validation_data=(TEXTS, LABELS))
+    raw = tf.saved_model.load(str(tmp_path / "folder")).signatures["serving_default"]
+    (logits,) = raw(text=tf.constant(list(zip(TEXTS, TEXTS, strict=True)))).values()
+    np.testing.assert_allclose(logits, expected, atol=1e-5)
+    model.fit(batches(TEXTS, LABELS), verbose=0)  # what it learns last is what it answers
+    with pytest.raises(InputError, match=r"^x holds pairs of texts: the model learned single texts"):
+        model.predict((TEXTS, TEXTS))
+    relabelled = of_run(tmp_path / "run", labels=["a", "b"])
+    assert relabelled.takes_pairs is None
 
 
 def test_as_a_run(fresh, piece_tokenizer, tmp_path):
@@ -422,9 +543,22 @@ def test_what_does_not_fit(made, fresh, classifier, tmp_path):
         classifier.fit(texts.map(lambda text: (text, 0)), [0])
     with pytest.raises(InputError, match="input_word_ids, input_mask not among the inputs text"):
         classifier.predict(texts.map(lambda text: {"text": text}))
-    named = tf.data.Dataset.from_tensor_slices((["a"], ["sea"])).batch(1)
-    with pytest.raises(InputError, match=r"labels in a tf\.data\.Dataset must be numbers, not names"):
-        classifier.fit(named)
     regression = fresh(labels=None, num_labels=1)
     with pytest.raises(InputError, match=r"y\[1\]=inf is not a finite number"):
         regression.fit(["a", "b"], [0.5, float("inf")])
+
+
+def test_what_is_cut_and_what_is_unknown_is_told(fresh, piece_tokenizer, caplog):
+    model = fresh(seq_length=28)
+    model.compile()
+    lengths = [len(ids) for ids in piece_tokenizer(tf.constant(TEXTS)).to_list()]
+    cut = [length - 26 for length in lengths if length > 26]
+    assert 0 < len(cut) < len(TEXTS)
+    caplog.clear()
+    model.fit(TEXTS, LABELS, verbose=0)
+    (line,) = [line for line in caplog.messages if "seq_length=28" in line]
+    assert f"{len(cut)} of {len(TEXTS)}" in line and f"{sum(cut) / sum(lengths):.1%}" in line
+    assert "unknown" not in caplog.text
+    caplog.clear()
+    model.fit(["щука", "ёж"], [0, 1], verbose=0)
+    assert "unknown to the vocabulary" in caplog.text and "seq_length" not in caplog.text

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from albert_tf.corpus.plan import Preparation, begin
+from albert_tf.corpus.plan import Preparation, begin, state_of
 from albert_tf.errors import InputError
 
 
@@ -14,7 +14,9 @@ def plan(tiny_vocabulary, tmp_path):
 
     def make(**changes) -> Preparation:
         output, model = str(tmp_path / "out"), tiny_vocabulary.read_bytes()
-        return Preparation(files=(("a.txt", 7),), output=output, model=model, shards=1, **changes)
+        return Preparation(
+            **{"files": (("a.txt", 7),), "output": output, "model": model, "shards": 1, **changes}
+        )
 
     return make
 
@@ -31,15 +33,64 @@ def test_a_corpus_of_an_older_version_is_done(plan, older, tmp_path):
     (folder / shard).touch()
     stats = {"settings": older, "shards": {shard: {}}, "vocabulary": older["vocabulary"]}
     (folder / "stats.json").write_text(json.dumps({**stats, "lowercase": True, "strip_accents": True}))
-    assert begin(plan()) == "done"
+    assert state_of(plan()) == "done"
     with pytest.raises(InputError, match=r"settings: dedup is False there and True here\. Name another"):
-        begin(plan(dedup=True))
+        state_of(plan(dedup=True))
 
 
 def test_an_unfinished_corpus_of_an_older_version_goes_on(plan, older, tmp_path):
     folder = tmp_path / "out" / "unfinished"
     folder.mkdir(parents=True)
     (folder / "settings.json").write_text(json.dumps(older))
-    assert begin(plan()) == "goes on"
-    assert begin(plan(dedup=True)) == "starts over"
-    assert begin(plan(dedup=True)) == "goes on"
+    assert state_of(plan()) == "goes on"
+    assert state_of(plan(dedup=True)) == "starts over"
+    begin(plan(dedup=True), "starts over")
+    assert state_of(plan(dedup=True)) == "goes on"
+
+
+def content(folder):
+    return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.fixture
+def begun(plan, tmp_path):
+    """The folder of a corpus of one shard, which was interrupted after it had been written."""
+    begin(plan(), "new")
+    shard = tmp_path / "out" / "train-00000-of-00001.tfrecord"
+    shard.touch()
+    return shard
+
+
+def test_what_starts_over_removes_its_own_shards_alone(plan, begun):
+    begin(plan(seed=1), state_of(plan(seed=1)))
+    assert not begun.exists()
+    assert [path.name for path in content(begun.parent)] == ["settings.json"]
+
+
+@pytest.mark.parametrize(
+    "name", ["train-a.txt", "train-00000-of-00002.tfrecord", "unfinished/notes.txt", "eval-/deep.txt"]
+)
+def test_files_of_others_are_refused_and_stay(plan, begun, name):
+    path = begun.parent / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("mine")
+    before = content(begun.parent)
+    with pytest.raises(FileExistsError, match=name.split("/")[0]):
+        state_of(plan(seed=1))
+    assert content(begun.parent) == before
+
+
+@pytest.mark.parametrize("place", ["out/a.txt", "out/unfinished/a.txt", "out/stats/deep/a.txt"])
+def test_an_input_in_the_output_folder_is_refused(plan, tmp_path, place, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileExistsError, match=f"the input .*{place}"):
+        state_of(plan(files=((place, 7),)))
+
+
+def test_what_a_killed_process_left_of_other_settings_counts_for_nothing(plan, tmp_path):
+    """It had removed the settings, and not yet what its tasks had finished."""
+    folder = tmp_path / "out" / "unfinished"
+    folder.mkdir(parents=True)
+    (folder / "run-000000.json").write_text("{}")
+    begin(plan(), state_of(plan()))
+    assert [path.name for path in folder.iterdir()] == ["settings.json"]

@@ -6,6 +6,7 @@ import logging as python_logging
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -423,21 +424,33 @@ def test_damaged_stats(content, prepared, tiny_corpus, tiny_vocabulary, tmp_path
         lambda: held_out_shards(tmp_path),
         make,
     ):
-        with pytest.raises(InputError, match=r"stats\.json is damaged, .* delete it and type the command"):
+        with pytest.raises(InputError, match=r"stats\.json is damaged, .* delete .* and type the command"):
             read()
 
 
 def test_the_advice_about_damaged_stats_helps(prepared, tiny_corpus, tiny_vocabulary, tmp_path):
-    for file in prepared.glob("*.tfrecord"):
-        (tmp_path / file.name).write_bytes(file.read_bytes()[:-20])
+    (tmp_path / "unfinished").mkdir()
+    (tmp_path / "unfinished" / "settings.json").write_text("{")
+    with pytest.raises(InputError, match=rf"settings\.json is damaged: delete {tmp_path} and type"):
+        prepare(tiny_corpus, tmp_path, tiny_vocabulary, shards=2, report=quiet)
+    shutil.rmtree(tmp_path)
     prepare(tiny_corpus, tmp_path, tiny_vocabulary, shards=2, report=quiet)
     assert content(tmp_path) == content(prepared)
     assert read_stats(str(tmp_path)) == read_stats(str(prepared))
-    (tmp_path / "stats.json").unlink()
-    (tmp_path / "unfinished").mkdir()
-    (tmp_path / "unfinished" / "settings.json").write_text("{")
-    with pytest.raises(InputError, match=r"settings\.json is damaged: delete .*/unfinished and type"):
-        prepare(tiny_corpus, tmp_path, tiny_vocabulary, shards=2, report=quiet)
+
+
+def test_an_interrupted_corpus_does_not_cost_the_text_beside_it(tiny_corpus, tiny_vocabulary, tmp_path):
+    """`prepare` typed again in the folder of its text, with other settings."""
+    folder = tmp_path / "data"
+    (folder / "unfinished").mkdir(parents=True)
+    (folder / "unfinished" / "settings.json").write_text(json.dumps({"seed": 7}))
+    for name in ("train-a.txt", "eval-b.txt"):
+        shutil.copyfile(tiny_corpus, folder / name)
+    before = {path.name: path.read_bytes() for path in folder.glob("*.txt")}
+    for inputs in (folder / "train-a.txt", tiny_corpus):
+        with pytest.raises(FileExistsError, match="name a folder of its own"):
+            prepare(inputs, folder, tiny_vocabulary, shards=1, report=quiet)
+    assert {path.name: path.read_bytes() for path in folder.glob("*.txt")} == before
 
 
 def test_documents_and_examples_together(prepared, tiny_corpus, tiny_vocabulary, tmp_path):

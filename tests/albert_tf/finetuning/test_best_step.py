@@ -9,6 +9,7 @@ import tensorflow as tf
 
 import albert_tf
 from albert_tf.checkpoints import checkpoint_steps
+from albert_tf.checkpoints.figures import Best
 from albert_tf.checkpoints.models import build_model
 from albert_tf.checkpoints.run import default_step
 from albert_tf.finetuning import run as finetuning
@@ -24,8 +25,11 @@ from tests.tiny import TINY
 NETWORK = TINY.replace(num_hidden_layers=1)
 
 
-def write_figures(run, values, figure="eval_accuracy"):
-    lines = [{"step": step, "eval_loss": 1.0, figure: value} for step, value in values.items()]
+def write_figures(run, values, figure="eval_accuracy", losses=()):
+    losses = dict(losses)
+    lines = [
+        {"step": step, "eval_loss": losses.get(step, 1.0), figure: value} for step, value in values.items()
+    ]
     (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
@@ -60,6 +64,27 @@ def test_the_best_evaluation_decides(steps, values, best, tmp_path):
     assert default_step(tmp_path / "run") == best
     pooler = albert_tf.load(tmp_path / "run").encoder.pooler.kernel
     np.testing.assert_allclose(pooler, np.full([32, 32], best / 100), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("losses", "best"),
+    [
+        ({2: 0.1, 4: 0.4, 6: 0.3, 8: 0.3}, 6),  # not step 2, whose accuracy is lower; of equals the first
+        ({4: 0.4, 6: 0.3, 8: None}, 6),
+        ({4: None, 6: None, 8: None}, 4),
+        ({4: None, 6: None, 8: 9.0}, 8),
+        ({4: -0.1, 6: 0.2}, 4),
+    ],
+)
+def test_the_loss_decides_among_equals(steps, losses, best, tmp_path):
+    shutil.copytree(steps, tmp_path / "run")
+    write_figures(tmp_path / "run", {2: 0.5, 4: 0.9, 6: 0.9, 8: 0.9}, losses=losses)
+    assert default_step(tmp_path / "run") == best
+
+
+def test_of_a_lowest_figure_the_loss_decides_too(tmp_path):
+    write_figures(tmp_path, {1: 0.2, 2: 0.1, 3: 0.1}, "eval_error", {1: 0.1, 2: 0.5, 3: 0.4})
+    assert Best("eval_error", is_highest=False).step(tmp_path, [1, 2, 3]) == 3
 
 
 def test_without_figures_the_newest_is_taken(steps):
@@ -102,9 +127,11 @@ def test_all_who_read_a_run_take_it_unless_they_are_told(steps, tmp_path):
 def pretend(monkeypatch):
     """Has evaluations find these accuracies, one after the other, and updates change nothing."""
 
-    def make(*accuracies):
-        found = iter(accuracies)
-        monkeypatch.setattr(finetuning, "dev_figures", lambda *_: {"loss": 1.0, "accuracy": next(found)})
+    def make(*accuracies, losses=None):
+        found = iter(zip(losses or [1.0] * len(accuracies), accuracies, strict=True))
+        monkeypatch.setattr(
+            finetuning, "dev_figures", lambda *_: dict(zip(("loss", "accuracy"), next(found), strict=True))
+        )
 
     return make
 
@@ -137,6 +164,28 @@ def test_a_run_that_gets_no_better_is_stopped(asked, pretend, monkeypatch):
     assert default_step(made.output) == 2
     finetune(asked(made.output, loop={**LOOP, "early_stop": 3}))
     assert [line["step"] for line in metrics(made.output) if "eval_accuracy" in line] == [1, 2, 3, 4, 5]
+
+
+def test_a_lower_loss_of_an_equal_accuracy_is_better(asked, pretend, monkeypatch):
+    """For what is kept, for how long is waited, and for a run that goes on after it was killed."""
+    pretend(*[0.9] * 6, losses=[0.5, 0.4, 0.3, 0.3, 0.6, 0.1])
+    made = asked(loop={**LOOP, "early_stop": 2, "keep": 1})
+    original = loop.write_checkpoint
+
+    def write_and_die(folder, step, /, **parts):
+        original(folder, step, **parts)
+        if step == 4:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "write_checkpoint", write_and_die)
+        with pytest.raises(KeyboardInterrupt):
+            finetune(made)
+    assert checkpoint_steps(made.output) == [3, 4]
+    finetune(made)
+    assert [line["step"] for line in metrics(made.output)] == [1, 2, 3, 4, 5]
+    assert checkpoint_steps(made.output) == [3, 5]
+    assert default_step(made.output) == 3
 
 
 @pytest.mark.slow

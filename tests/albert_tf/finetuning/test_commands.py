@@ -1,14 +1,19 @@
 """`finetune`, `evaluate` and `predict` as users type them, and one line for every mistake."""
 
 import csv
+import io
 import json
+import shlex
 import shutil
+import sys
+from pathlib import Path
 
 import pytest
 from sklearn.metrics import accuracy_score
 
 import albert_tf
 from albert_tf import cli
+from albert_tf.cli.finetune import next_commands
 from tests.albert_tf.commands import mistake
 from tests.albert_tf.finetuning.runs import CONFIG, ROWS
 from tests.tiny import TINY
@@ -57,8 +62,17 @@ def words(files, tmp_path):
 
 
 def test_from_a_table_to_predictions(words, files, tmp_path, capsys):
-    run, table = tmp_path / "run", files / "tabs.tsv"
-    assert cli.run(words(train=table, learning_rate=0.01)) == 0
+    run, table = tmp_path / "my run", files / "tabs.tsv"
+    assert cli.run(words(train=table, learning_rate=0.01, output=run)) == 0
+    told = capsys.readouterr().err.splitlines()
+    (best,) = (line for line in told if line.startswith("best: "))
+    assert str(run) in best and "accuracy" in best
+    assert [line.startswith("next: ") for line in told[-3:]] == [False, True, True]
+    predict, export = (shlex.split(line.removeprefix("next: ")) for line in told[-2:])
+    flags = cli.command_line_parser().parse_args(predict[1:])
+    assert (predict[0], flags.command, flags.run) == ("albert-tf", "predict", [str(run)])
+    assert Path(flags.input).suffix == Path(flags.output).suffix == ".tsv"
+    assert export[:3] == ["python", "-m", "hub_export"] and str(run) in export
     recipe = json.loads((run / "recipe.json").read_text())
     assert recipe["command"].startswith("albert-tf finetune --task classification --train ")
     assert (recipe["steps"], recipe["warmup_steps"], recipe["learning_rate"]) == (2, 0, 0.01)
@@ -74,12 +88,44 @@ def test_from_a_table_to_predictions(words, files, tmp_path, capsys):
     right, predicted = zip(*((cells[1], cells[2]) for cells in lines[1:]), strict=True)
     assert figures["accuracy"] == pytest.approx(accuracy_score(right, predicted))
     assert figures["examples"] == len(right) == len(ROWS)
-    assert capsys.readouterr().out == ""
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.splitlines()[-1] == f"wrote {output}"
 
 
-def test_several_seeds(words, tmp_path):
+def test_several_seeds(words, files, tmp_path, capsys):
     assert cli.run([*words(steps=1), "--runs", "2", "--freeze", "encoder"]) == 0
-    assert set(json.loads((tmp_path / "run/summary.json").read_text())["runs"]) == {"seed-0", "seed-1"}
+    summary = json.loads((tmp_path / "run/summary.json").read_text())
+    assert set(summary["runs"]) == {"seed-0", "seed-1"}
+    told = capsys.readouterr().err.splitlines()
+    assert [line.split()[0] for line in told].count("next:") == 2
+    assert str(tmp_path / "run" / summary["best_run"]) in told[-3]
+    assert f"--run {tmp_path / 'run' / summary['best_run']} " in told[-2]
+    output = tmp_path / "predicted.csv"
+    predict = ["predict", "--run", tmp_path / "run", "--input", files / "own.csv", "--output", output]
+    evaluate = ["evaluate", "--run", tmp_path / "run", "--eval", files / "own.csv"]
+    for command in (predict, evaluate):
+        capsys.readouterr()
+        assert cli.run([*map(str, command)]) == 0
+        assert summary["best_run"] in capsys.readouterr().err
+    assert len(output.read_text().splitlines()) == 1 + len(ROWS)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"task": "rte", "data": "GLUE/RTE"}, "--input GLUE/RTE --output predictions"),
+        ({"task": "race", "data": "RACE"}, "--input RACE --output predictions"),
+        ({"task": "tagging", "train": "a.conll"}, "--input new.conll --output predicted.conll"),
+        ({"task": "squad-v1.1", "train": "a.json"}, "--input new.json --output predictions"),
+        ({"task": "regression", "train": "a/b.csv"}, "--input new.csv --output predicted.csv"),
+    ],
+)
+def test_the_commands_that_come_next(changes, words):
+    changes = {"data": None, "train": None, **changes}
+    predict, export = next_commands(Path("runs/a"), **changes)
+    assert predict == f"albert-tf predict --run runs/a {words}"
+    assert export == "python -m hub_export --run runs/a --output runs/a-hub"
 
 
 @pytest.mark.parametrize(
@@ -93,11 +139,11 @@ def test_several_seeds(words, tmp_path):
         ({"text": None}, "--text_pair and --label name further columns: name that of the texts by --text"),
         ({"text": None, "label": None}, "needs the columns of texts and labels: --text and --label"),
         ({"label": None}, "needs the columns of texts and labels: --text and --label"),
-        ({"label": "kind"}, "own.csv: there is no column 'kind'; the columns are body, class"),
-        ({"text": "text"}, "own.csv: there is no column 'text'; the columns are body, class"),
-        ({"text_pair": "title"}, "own.csv: there is no column 'title'; the columns are body, class"),
-        ({"config": None}, "one of init_from and config says where the weights begin"),
-        ({"init_from": "run"}, "one of init_from and config says where the weights begin"),
+        ({"label": "kind"}, "own.csv: there is no column 'kind'; the columns are 'body', 'class'"),
+        ({"text": "text"}, "own.csv: there is no column 'text'; the columns are 'body', 'class'"),
+        ({"text_pair": "title"}, "own.csv: there is no column 'title'; the columns are 'body', 'class'"),
+        ({"config": None}, "give one of --init_from, to start"),
+        ({"init_from": "run"}, "give one of --init_from, to start"),
         ({"vocabulary": None}, "needs a vocabulary: name it by --vocabulary"),
         ({"config": "albert_huge"}, "albert_huge is neither a file nor one of albert_base_v1"),
         ({"config": None, "init_from": "nowhere"}, "nowhere is neither a path here nor a published name"),
@@ -126,7 +172,7 @@ def test_mistakes_of_flags_are_one_line(words, capsys, tmp_path, changes, messag
         ("empty.csv", "empty.csv is empty"),
         ("header.csv", "header.csv"),
         ("other.csv", "too little to hold any of it out"),
-        ("bare.csv", "too little"),
+        ("bare.csv", "bare.csv:2: the row has no label"),
         ("short.csv", "short.csv:2: 1 cells where there are 2 columns"),
         ("latin.csv", "latin.csv:2: not UTF-8: convert the file (`iconv -f"),
         ("quotes.csv", "quotes.csv:2: the row is not CSV"),
@@ -182,7 +228,7 @@ def test_mistakes_with_a_run_are_one_line(finetuned, own_table, files, shared, c
         ([*evaluate, "--data", rte], "what is to be evaluated on is missing: name it by --eval"),
         (
             [*evaluate, "--eval", files / "own.csv"],
-            "own.csv: there is no column 'text'; the columns are body",
+            "own.csv: there is no column 'text'; the columns are 'body'",
         ),
         (
             [*evaluate, "--eval", files / "other.csv", "--text", "body", "--label", "class"],
@@ -207,13 +253,19 @@ def test_mistakes_with_a_run_are_one_line(finetuned, own_table, files, shared, c
         ([*predict, "--output", out, "--run", "other"], "one run predicts; several do for --submission"),
         ([*predict, "--output", own_table / "out.jsonl"], "cannot be written"),
         ([*predict, "--output", out, "--task", "ax"], "fine-tuned for classification and not for ax"),
-        ([*predict, "--output", out, "--text", "body"], "there is no column 'body'; the columns are text"),
+        ([*predict, "--output", out, "--text", "body"], "there is no column 'body'; the columns are 'text'"),
         ([*predict, "--output", out, "--batch_size", 0], "batch_size=0 must be at least 1"),
         ([*predict, "--output", out, "--input", rte], "RTE ends in none of .csv, .tsv, .jsonl, the formats"),
         ([*predict, "--output", out, "--input", "nowhere.csv"], "nowhere.csv: no such file"),
         (
             [*predict, "--submission", tmp_path / "glue.zip"],
             "is of task='classification': name one run of each",
+        ),
+        ([*predict, "--output", tmp_path / "out.txt"], "out.txt ends in none of .csv, .tsv, .jsonl"),
+        ([*predict, "--output", out, "--score_column", "kind"], "--score_column"),
+        (
+            [*predict, "--output", out, "--score_column", "x", "--prediction_column", "x"],
+            "--prediction_column",
         ),
         (["predict", "--run", tmp_path, "--input", own_table, "--output", out], "task.json is missing"),
     ]
@@ -222,7 +274,48 @@ def test_mistakes_with_a_run_are_one_line(finetuned, own_table, files, shared, c
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("flags", [["--task", "ax"], ["--step", "3"], ["--text", "body"]])
+class Pipe(io.TextIOWrapper):
+    """Standard input of these bytes."""
+
+    def __init__(self, content):
+        super().__init__(io.BytesIO(content))
+
+
+def test_a_pipe(finetuned, own_table, monkeypatch, capsys, tmp_path):
+    """What comes out is what a file gets, with nothing else in it; what goes in is CSV by default."""
+    texts = [row["text"] for row in ROWS]
+    predict = ["predict", "--run", str(finetuned), "--input"]
+    assert cli.run([*predict, str(own_table), "--output", str(tmp_path / "out.jsonl")]) == 0
+    capsys.readouterr()
+    expected = (tmp_path / "out.jsonl").read_text()
+    assert cli.run([*predict, str(own_table), "--output", "/dev/stdout"]) == 0
+    assert capsys.readouterr().out == expected
+    monkeypatch.setattr(sys, "stdin", Pipe(own_table.read_bytes()))
+    assert cli.run([*predict, "-", "--input_format", "jsonl", "--output", "-"]) == 0
+    assert capsys.readouterr().out == expected
+    written = io.StringIO()
+    csv.writer(written).writerows([["text"], *([text] for text in texts)])
+    for name in ("-", "/dev/stdin"):
+        monkeypatch.setattr(sys, "stdin", Pipe(written.getvalue().encode()))
+        assert cli.run([*predict, name, "--output", "-"]) == 0
+        found = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+        assert [row["text"] for row in found] == texts
+        labels = [json.loads(line)["prediction"] for line in expected.splitlines()]
+        assert [row["prediction"] for row in found] == labels
+
+
+def test_mistakes_with_a_pipe_are_one_line(finetuned, own_table, monkeypatch, capsys, tmp_path):
+    predict = ["predict", "--run", finetuned, "--output", "-", "--input"]
+    assert "--input_format" in mistake(capsys, *predict, own_table, "--input_format", "csv")
+    monkeypatch.setattr(sys, "stdin", Pipe(b"text,kind\na\n"))
+    assert "standard input:2" in mistake(capsys, *predict, "-")
+    monkeypatch.setattr(sys, "stdin", Pipe(b""))
+    assert "standard input is empty" in mistake(capsys, *predict, "-")
+
+
+@pytest.mark.parametrize(
+    "flags", [["--task", "ax"], ["--step", "3"], ["--text", "body"], ["--score_column", "x"]]
+)
 def test_flags_that_a_submission_does_not_heed(finetuned, own_table, capsys, tmp_path, flags):
     words = ["predict", "--run", finetuned, "--input", own_table, "--submission", tmp_path / "glue.zip"]
     assert f"{flags[0]}: of no use to --submission, leave it out" in mistake(capsys, *words, *flags)

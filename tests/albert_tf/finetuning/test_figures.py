@@ -99,3 +99,10 @@ def test_answers_are_scored_as_by_the_scripts(shared, version):
     assert figures == pytest.approx(squad_scores(dataset, answers, odds if is_second else None), abs=1e-9)
     assert set(figures) >= ({"exact", "f1", "best_f1"} if is_second else {"exact_match", "f1"})
     assert len(records) > 20
+
+
+def test_a_whole_number_is_the_same_label_with_a_fraction_of_zeros():
+    """Of the table, or of a run whose labels an older version has spelled so."""
+    figures = label_figures(accuracy=accuracy)
+    predictions = [LabelPrediction(label, NONE) for label in ("1.0", "1", "2.0", "01")]
+    assert figures(texts("1", "1.0", "1", "1"), predictions) == {"accuracy": 0.5}

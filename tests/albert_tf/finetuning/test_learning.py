@@ -18,8 +18,8 @@ from albert_tf.finetuning.predictions.records import (
     ScorePrediction,
     TagPrediction,
 )
+from albert_tf.finetuning.reports import best_figures
 from albert_tf.finetuning.run import finetune
-from albert_tf.finetuning.runs import best_figures
 from albert_tf.finetuning.settings import Finetuning
 from albert_tf.finetuning.tasks import TASKS
 from albert_tf.finetuning.trained import evaluate_trained, read_trained

@@ -55,6 +55,14 @@ def test_all_of_the_network_but_the_pooler_learns(mean):
     assert same == POOLER
 
 
+def test_the_optimizer_still_has_the_poolers_moments(mean):
+    """By which runs of earlier versions, that number them, go on."""
+    found = tf.train.load_checkpoint(str(mean / "checkpoints/ckpt-6")).get_variable_to_shape_map()
+    shapes = [shape for name, shape in found.items() if name.startswith("optimizer/variables/") and shape]
+    expected = [variable.shape.as_list() for variable in albert_tf.load(mean).variables]
+    assert sorted(shapes) == sorted(expected * 2)
+
+
 def test_another_pooling_does_not_go_on(mean, asked):
     with pytest.raises(InputError, match="pooling is 'mean' there and 'first' here"):
         finetune(asked(mean, recipe={**MEAN, "pooling": "first"}))

@@ -1,7 +1,11 @@
 """Files of predictions of runs of all kinds, and their figures from what the files say."""
 
 import csv
+import gzip
+import io
 import json
+import re
+import sys
 
 import numpy as np
 import pytest
@@ -11,6 +15,7 @@ from sklearn.metrics import accuracy_score, f1_score
 
 from albert_tf.data.tasks.columns import Columns
 from albert_tf.errors import InputError
+from albert_tf.finetuning import trained
 from albert_tf.finetuning.predict import predict
 from albert_tf.finetuning.recipes import QuestionSettings
 from albert_tf.finetuning.tasks import TASKS
@@ -49,7 +54,7 @@ def test_labels_of_a_table(saved, tmp_path):
     for ending in (".csv", ".tsv", ".jsonl"):
         table, output = tmp_path / f"own{ending}", tmp_path / f"predicted{ending}"
         write_table(table, rows)
-        assert predict(run, table, output) == [table.name]
+        assert predict(run, table, output) == [output]
         found[ending] = read_rows(output)
         assert [{name: row[name] for name in rows[0]} for row in found[ending]] == rows
     predicted = [row["prediction"] for row in found[".csv"]]
@@ -72,7 +77,7 @@ def test_what_is_predicted_for_is_not_replaced(saved, tmp_path):
     write_table(table, [{"text": text, "kind": "xy"[n % 2]} for n, text in enumerate(SENTENCES)])
     run = saved("classification", TASKS["classification"].read(table, True, COLUMNS), columns=COLUMNS)
     before = table.read_bytes()
-    with pytest.raises(InputError, match=r"own\.csv is what is predicted for: name another --output"):
+    with pytest.raises(InputError, match=r"own\.csv is what is predicted for: name another `output`"):
         predict(run, table, tmp_path / "." / "own.csv")
     assert table.read_bytes() == before
 
@@ -98,7 +103,9 @@ def test_other_columns_than_those_of_the_run(saved, tmp_path):
     run = saved("classification", TASKS["classification"].read(table, True, COLUMNS), columns=COLUMNS)
     figures = evaluate_trained(run, file=table)
     write_table(table, [{"body": row["text"], "class": row["kind"]} for row in rows])
-    with pytest.raises(InputError, match=r"own\.csv: there is no column 'text'; the columns are body, class"):
+    with pytest.raises(
+        InputError, match=r"own\.csv: there is no column 'text'; the columns are 'body', 'class'"
+    ):
         evaluate_trained(run, file=table)
     columns = Columns("body", None, "class")
     assert evaluate_trained(run, file=table, columns=columns) == figures
@@ -124,6 +131,70 @@ def test_scores_of_a_table(saved, tmp_path):
     figures = evaluate_trained(run, file=table)
     assert figures["pearson"] == pytest.approx(pearsonr(right, predicted)[0])
     assert figures["spearman"] == pytest.approx(spearmanr(right, predicted)[0])
+
+
+def test_gold_scores_are_not_replaced(saved, tmp_path):
+    """Else `evaluate` on what was predicted compares the predictions with themselves."""
+    table, output, columns = tmp_path / "own.csv", tmp_path / "predicted.csv", Columns("text", None, "score")
+    rows = [{"text": text, "score": str(n * 0.25)} for n, text in enumerate(SENTENCES)]
+    write_table(table, rows)
+    run = saved("regression", columns=columns)
+    with pytest.raises(InputError, match=r"'score'.*score_column"):
+        predict(run, table, output)
+    assert not output.exists()
+    predict(run, table, output, score_column="found", prediction_column="guess")
+    found = read_rows(output)
+    assert [{name: row[name] for name in rows[0]} for row in found] == rows
+    assert set(found[0]) == {"text", "score", "guess", "found"}
+    assert evaluate_trained(run, file=output) == evaluate_trained(run, file=table)
+
+
+def test_rows_and_predictions_belong_together(saved, tmp_path):
+    """Whatever lines are blank, and whether the table is compressed."""
+    table, output = tmp_path / "own.csv", tmp_path / "out.jsonl"
+    rows = [{"text": text, "kind": "xyz"[n % 3]} for n, text in enumerate(SENTENCES)]
+    write_table(table, rows)
+    run = saved("classification", TASKS["classification"].read(table, True, COLUMNS), columns=COLUMNS)
+    predict(run, table, output)
+    _, *lines = table.read_text().splitlines()
+    with gzip.open(tmp_path / "own.csv.gz", "wt") as file:
+        file.write("\n".join([" text ,kind", *(f"{line}\n" for line in lines), " ", ""]))
+    predict(run, tmp_path / "own.csv.gz", tmp_path / "again.jsonl.gz")
+    with gzip.open(tmp_path / "again.jsonl.gz", "rt") as file:
+        assert [json.loads(line) for line in file] == read_rows(output)
+    figures = evaluate_trained(run, file=tmp_path / "own.csv.gz")
+    assert figures == evaluate_trained(run, file=table)
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_progress_bar_on_a_terminal(saved, tmp_path, monkeypatch, is_terminal):
+    """Of every example, whatever the batches; of SQuAD of every window."""
+    shown = Terminal() if is_terminal else io.StringIO()
+    monkeypatch.setattr(trained, "PATIENCE", 0)
+    monkeypatch.setattr(sys, "stderr", shown)
+    table, questions = tmp_path / "own.csv", tmp_path / "dev.json"
+    write_table(table, [{"text": text, "kind": "xy"[n % 2]} for n, text in enumerate(SENTENCES)])
+    questions.write_text(json.dumps(squad(False)))
+    run = saved("classification", TASKS["classification"].read(table, True, COLUMNS), columns=COLUMNS)
+    answering = saved("squad-v1.1", questions=QuestionSettings(max_query_length=8, n_best=3))
+    for work in (
+        lambda: predict(run, table, tmp_path / "out.csv", batch_size=3),
+        lambda: evaluate_trained(run, file=table, batch_size=3),
+        lambda: predict(answering, questions, tmp_path / "answers", batch_size=4),
+    ):
+        work()
+        total = re.findall(r"100%.* (\d+)/(\d+) ", shown.getvalue())
+        assert bool(total) == bool(shown.getvalue()) == is_terminal
+        for done, count in total:
+            assert done == count
+            assert int(count) == len(SENTENCES) or int(count) >= 6
+        shown.seek(0)
+        shown.truncate()
 
 
 def test_tags(saved, tmp_path):
@@ -181,9 +252,8 @@ def test_folders_of_race(saved, tmp_path):
     records = TASKS["race"].read_sets(tmp_path / "race", ("dev",))["dev"]
     run = saved("race", records)
     written = predict(run, tmp_path / "race", tmp_path / "test")
-    assert sorted(written) == sorted(
-        [f"middle/{n}.txt" for n in range(3)] + [f"high/{n}.txt" for n in range(2)]
-    )
+    names = [f"middle/{n}.txt" for n in range(3)] + [f"high/{n}.txt" for n in range(2)]
+    assert sorted(written) == sorted(tmp_path / "test" / name for name in names)
     predict(run, tmp_path / "race/dev", tmp_path / "dev")  # a set by its folder
     groups = {}
     for group in ("middle", "high"):
@@ -222,9 +292,9 @@ def test_answers(saved, tmp_path, name):
     run = saved(name, seq_length=40, questions=questions)
     written = predict(run, file, tmp_path / "answers")
     odds = ["null_odds.json"] if name == "squad-v2.0" else []
-    assert written == ["predictions.json", "nbest.json", *odds]
-    assert sorted(path.name for path in (tmp_path / "answers").iterdir()) == sorted(written)
-    values = {name: json.loads((tmp_path / "answers" / name).read_text()) for name in written}
+    assert [path.name for path in written] == ["predictions.json", "nbest.json", *odds]
+    assert sorted((tmp_path / "answers").iterdir()) == sorted(written)
+    values = {path.name: json.loads(path.read_text()) for path in written}
     figures = evaluate_trained(run, file=file)
     expected = squad_scores(file, values["predictions.json"], values.get("null_odds.json"))
     assert figures == {"step": 0, "examples": 6, **expected}

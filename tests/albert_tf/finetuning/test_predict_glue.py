@@ -50,9 +50,16 @@ def test_both_sets_of_mnli_and_ax(saved, tmp_path):
     labels = write_glue(tmp_path / "MNLI", "mnli", 7)
     write_glue(tmp_path / "AX", "ax", 5)
     run = saved("mnli")
-    assert predict(run, tmp_path / "MNLI", tmp_path / "test") == ["MNLI-m.tsv", "MNLI-mm.tsv"]
+    for output in ("both.tsv", "both.tsv.gz"):  # which are two
+        with pytest.raises(InputError, match="`output`"):
+            predict(run, tmp_path / "MNLI", tmp_path / output)
+        assert not (tmp_path / output).exists()
+    written = predict(run, tmp_path / "MNLI", tmp_path / "test")
+    assert [path.name for path in written] == ["MNLI-m.tsv", "MNLI-mm.tsv"]
+    with pytest.raises(InputError, match=r"one\.csv"):
+        predict(run, tmp_path / "MNLI/test_matched.tsv", tmp_path / "one.csv")
     assert len(predicted_labels(tmp_path / "test/MNLI-mm.tsv")) == 7
-    assert predict(run, tmp_path / "AX", tmp_path / "ax.tsv", task="ax") == ["AX.tsv"]
+    assert predict(run, tmp_path / "AX", tmp_path / "ax.tsv", task="ax") == [tmp_path / "ax.tsv"]
     assert len(predicted_labels(tmp_path / "ax.tsv")) == 5
     figures = {"step": 0, "examples": 14}
     for part in ("matched", "mismatched"):  # a set by its file, whatever labels it has
@@ -63,7 +70,7 @@ def test_both_sets_of_mnli_and_ax(saved, tmp_path):
     (tmp_path / "MNLI/dev_mismatched.tsv").unlink()
     (tmp_path / "MNLI/test_mismatched.tsv").unlink()
     assert set(evaluate_trained(run, folder=tmp_path / "MNLI")) == {"step", "examples", "accuracy_matched"}
-    assert predict(run, tmp_path / "MNLI", tmp_path / "one.tsv") == ["MNLI-m.tsv"]
+    assert predict(run, tmp_path / "MNLI", tmp_path / "one.tsv") == [tmp_path / "one.tsv"]
     with pytest.raises(InputError, match="fine-tuned for mnli and not for rte"):
         predict(run, tmp_path / "MNLI", tmp_path / "other", task="rte")
 

@@ -41,7 +41,7 @@ def test_sigterm_saves_and_the_same_settings_resume(finetuned, asked, monkeypatc
     monkeypatch.undo()
     lines = []
     finetune(made, lines.append)
-    assert lines[-1].endswith("going on from step 4, to 6; 38 examples")
+    assert any(line.endswith("going on from step 4, to 6; 38 examples") for line in lines)
     assert_same_weights(made.output, finetuned)
     evaluations = [[x for x in metrics(run) if "eval_loss" in x] for run in (made.output, finetuned)]
     assert evaluations[0] == evaluations[1]
@@ -51,10 +51,9 @@ def test_more_steps_go_on(finetuned, asked, tmp_path):
     copy, lines = tmp_path / "run", []
     shutil.copytree(finetuned, copy)
     finetune(asked(copy), lines.append)
-    (line,) = lines
-    assert line.endswith("run is at its last step, 6: no update is left, unless with more --steps")
+    assert lines[0].endswith("run is at its last step, 6: no update is left, unless with more --steps")
     finetune(asked(copy, recipe={**RECIPE, "steps": 8}), lines.append)
-    assert lines[-1].endswith("going on from step 6, to 8; 38 examples")
+    assert any(line.endswith("going on from step 6, to 8; 38 examples") for line in lines)
     assert json.loads((copy / "recipe.json").read_text())["steps"] == 8
     assert [line["step"] for line in metrics(copy) if "eval_loss" in line] == [3, 6, 8]
     with pytest.raises(InputError, match="run is at step 8 already: --steps 6 is less than that"):
@@ -75,7 +74,7 @@ def test_a_run_that_does_not_say_its_pooling_goes_on(finetuned, asked, tmp_path)
     with pytest.raises(InputError, match="pooling is 'first' there and 'mean' here"):
         finetune(asked(copy, recipe={**RECIPE, "pooling": "mean"}))
     finetune(asked(copy), lines.append)
-    assert "is at its last step, 6" in lines[-1]
+    assert any("is at its last step, 6" in line for line in lines)
 
 
 def changed_table(folder, change):
@@ -96,7 +95,7 @@ def changed_table(folder, change):
         ({"config": CONFIG.replace(num_hidden_layers=2)}, "num_hidden_layers is 1 there and 2 here"),
         ({"columns": Columns("text", "text", "kind")}, "columns is .* there and .*'text_pair'.* here"),
         ({"task": "regression", "columns": Columns("text", None, "length")}, "num_labels is 2 there and 1"),
-        ({"eval": None}, "eval is .*own.jsonl' there and None here"),
+        ({"eval": None}, "other examples than .*own.jsonl has"),
         ({"config": None, "init_from": "nowhere"}, "init_from is None there and 'nowhere' here"),
         ({"tokenizer": {"lowercase": False}}, "was trained with .*'lowercase': True.*, not with"),
     ],
@@ -110,9 +109,9 @@ def test_other_settings_are_refused(finetuned, asked, changes, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda rows: rows[3].update(text="Another text."), "data_sha256 is '"),
-        (lambda rows: rows[3].update(kind="speech" if rows[3]["kind"] == "tale" else "tale"), "data_sha256"),
-        (lambda rows: rows.pop(), "examples is 38 there and 37 here"),
+        (lambda rows: rows[3].update(text="Another text."), "other examples than .*own.jsonl"),
+        (lambda rows: rows[3].update(kind={"tale": "speech"}.get(rows[3]["kind"], "tale")), "other examples"),
+        (lambda rows: rows.pop(), "other examples than .*own.jsonl"),
         (lambda rows: rows[3].update(kind="verse"), r"labels is \['speech', 'tale'\] there and"),
     ],
 )
@@ -120,10 +119,28 @@ def test_other_data_is_refused(finetuned, asked, own_table, change, message):
     before = own_table.read_text()
     try:
         changed_table(own_table.parent, change)
-        with pytest.raises(InputError, match=f"is a run with other settings: .*{message}"):
+        with pytest.raises(InputError, match=message):
             finetune(asked(finetuned))
     finally:
         own_table.write_text(before)
+
+
+def test_data_that_was_moved_is_the_same(finetuned, asked, own_table, tmp_path, monkeypatch):
+    shutil.copy(own_table, tmp_path / "moved.jsonl")
+    monkeypatch.chdir(tmp_path)
+    lines = []
+    finetune(asked(finetuned, train="moved.jsonl"), lines.append)
+    assert any("is at its last step, 6" in line for line in lines)
+
+
+def test_evaluation_data_of_other_content_is_refused(finetuned, asked, tmp_path):
+    """With as many rows as before."""
+    rows = [dict(row) for row in ROWS]
+    rows[3]["text"] = "Another text."
+    file = tmp_path / "eval.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(InputError, match=r"other examples than .*eval\.jsonl"):
+        finetune(asked(finetuned, eval=file))
 
 
 def test_another_vocabulary_is_refused(finetuned, asked, tmp_path, shared):
@@ -138,5 +155,5 @@ def test_a_run_that_never_got_to_a_checkpoint_starts_again(finetuned, asked, tmp
     (copy / "metrics.jsonl").unlink()
     lines = []
     finetune(asked(copy, loop={**LOOP, "log_every": 6}), lines.append)
-    assert "training from step 0, to 6" in lines[-1]
+    assert any("training from step 0, to 6" in line for line in lines)
     assert_same_weights(copy, finetuned)

@@ -220,7 +220,7 @@ def test_nothing_is_written_where_there_is_nothing_to_learn_from(asked, tmp_path
         ({"eval": files["single"], "train": files["alike"]}, "the only label is 'tale'"),
         (
             {"columns": Columns("texts", None, "kind")},
-            "there is no column 'texts'; the columns are text, kind",
+            "there is no column 'texts'; the columns are 'text', 'kind'",
         ),
         ({"accumulate": 3}, "batch_size=8 cannot be divided among 1 replicas times accumulate=3"),
         ({"tokenizer": {"lowercases": False}}, "lowercases"),
@@ -231,3 +231,9 @@ def test_nothing_is_written_where_there_is_nothing_to_learn_from(asked, tmp_path
     with pytest.raises(FileNotFoundError, match=r"nowhere\.csv"):
         finetune(asked(run, train="nowhere.csv"))
     assert not run.exists()
+
+
+def test_what_is_cut_is_told_before_training(asked):
+    lines = []
+    finetune(asked(recipe={**RECIPE, "seq_length": 8, "steps": 1, "warmup_steps": 0}), report=lines.append)
+    assert any("of 38 examples are longer than seq_length=8" in line for line in lines)

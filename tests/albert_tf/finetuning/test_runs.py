@@ -1,14 +1,17 @@
 """Several seeds: what they have in common, and going on where a call stopped."""
 
 import json
+import shutil
 import statistics
 
 import pytest
 
+from albert_tf import cli
 from albert_tf.checkpoints import checkpoint_steps
 from albert_tf.errors import InputError
 from albert_tf.finetuning import runs
-from albert_tf.finetuning.runs import finetune_runs, summary
+from albert_tf.finetuning.runs import best_run, finetune_runs, summary
+from tests.albert_tf.commands import mistake
 from tests.albert_tf.finetuning.runs import RECIPE
 from tests.albert_tf.pretraining.runs import metrics, weights
 
@@ -57,6 +60,29 @@ def test_each_seed_is_a_run_and_the_summary_is_of_all(asked, tmp_path, monkeypat
     assert found["best"]["accuracy"] == max(line["eval_accuracy"] for line in best.values())
 
 
+def test_the_folder_stands_for_its_best_run(finetuned, own_table, tmp_path, capsys):
+    """For `evaluate` and `predict`, which say which it is; other runs stand for themselves."""
+    folder = tmp_path / "runs"
+    for name in ("seed-0", "seed-1"):
+        shutil.copytree(finetuned, folder / name)
+    (folder / "seed-0/spiece.model").unlink()  # it cannot answer
+    evaluate = ["evaluate", "--run", folder, "--eval", own_table]
+    predict = ["predict", "--run", folder, "--input", own_table, "--output", tmp_path / "out.jsonl"]
+    for words in (evaluate, predict):
+        assert "summary.json" in mistake(capsys, *words)
+    for content in ('{"best_run": "seed-7"}', "{}"):
+        (folder / "summary.json").write_text(content)
+        assert "best_run=" in mistake(capsys, *evaluate)
+    (folder / "summary.json").write_text('{"best_run": "seed-1"}')
+    for words in (evaluate, predict):
+        assert cli.run([*map(str, words)]) == 0
+        printed = capsys.readouterr()
+        assert str(folder / "seed-1") in printed.err
+    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == len(own_table.read_text().splitlines())
+    assert best_run(folder / "seed-0") == folder / "seed-0"
+    assert best_run(tmp_path / "nowhere") == tmp_path / "nowhere"
+
+
 def pretended(folder, name, values):
     run = folder / name
     (run / "checkpoints").mkdir(parents=True)
@@ -93,6 +119,9 @@ def test_median_best_and_spread_by_hand(tmp_path):
     assert summary(made[2:3])["best_run"] == "seed-2"
     assert summary(made[2:])["best_run"] == "seed-3"
     assert summary(made[2:4])["median"] == {"pearson": 0.1, "loss": 2.25}
+    # Of equals that of the lower loss.
+    equal = [pretended(tmp_path, f"seed-{seed}", {1: (0.7, loss)}) for seed, loss in ((5, 2.5), (6, 1.5))]
+    assert summary([made[0], *equal])["best_run"] == "seed-6"
     # Of the runs whose figure is unknown in all of them, one is still named.
     others = [made[2], pretended(tmp_path, "seed-4", {1: (None, 1.0)})]
     assert summary(others)["best_run"] in ("seed-2", "seed-4")

@@ -12,6 +12,7 @@ from albert_tf.data.tasks.columns import Columns
 from albert_tf.errors import InputError
 from albert_tf.features import ENCODER_INPUTS
 from albert_tf.finetuning.run import finetune
+from albert_tf.finetuning.runs import finetune_runs
 from albert_tf.formats.conversion import convert
 from hub_export.export import export
 from tests.albert_tf.finetuning.runs import CONFIG, RECIPE, ROWS
@@ -73,11 +74,25 @@ def test_a_pretrained_run(pretrained, begun):
     found, lines = begun(pretrained)
     assert_copied(found, pretrained)
     assert found.keys() - weights(pretrained).keys() == HEAD
-    assert lines[0] == f"copied: {len(found) - 2} variables"
-    assert {"fresh: classifier/output_weights", "fresh: classifier/output_bias"} <= set(lines)
-    assert "not copied: cls/predictions/output_bias" in lines
     kinds = [row["kind"] for row in ROWS]
-    assert f"labels: speech ({kinds.count('speech')}), tale ({kinds.count('tale')})" in lines
+    assert lines == [
+        f"encoder from {pretrained}, new head of 2 labels",
+        f"labels: speech ({kinds.count('speech')}), tale ({kinds.count('tale')})",
+        *lines[2:],  # what is cut, and the plan
+    ]
+
+
+@pytest.mark.parametrize("verbosity", [0, 1])
+def test_the_detail_of_what_is_copied(pretrained, begun, caplog, verbosity):
+    """Who asks for it reads each variable of the heads, who does not none."""
+    caplog.set_level(("INFO", "DEBUG")[verbosity], logger="absl")
+    found, _ = begun(pretrained)
+    detail = {
+        f"copied: {len(found) - 2} variables",
+        "fresh: classifier/output_weights",
+        "not copied: cls/predictions/output_bias",
+    }
+    assert len(detail & set(caplog.messages)) == len(detail) * verbosity
 
 
 def test_a_converted_run(pretrained, begun, tmp_path):
@@ -102,7 +117,7 @@ def test_a_finetuned_run(saved, begun, labels, task, is_same):
     origin = saved({"model": "classifier", "num_labels": 2}, task=task, labels=labels, seq_length=32)
     found, lines = begun(origin)
     assert_copied(found, origin, but=() if is_same else HEAD - {"classifier/output_bias:0"})
-    assert ("fresh: classifier/output_weights" in lines) is not is_same
+    assert lines[0].startswith("encoder and head from" if is_same else "encoder from")
 
 
 def test_a_head_of_another_pooling_starts_fresh(saved, begun):
@@ -113,7 +128,7 @@ def test_a_head_of_another_pooling_starts_fresh(saved, begun):
             found, lines = begun(origin, recipe={**RECIPE, "pooling": here})
             is_same = here == there
             assert_copied(found, origin, but=() if is_same else HEAD - {"classifier/output_bias:0"})
-            assert ("fresh: classifier/output_weights" in lines) is not is_same
+            assert lines[0].startswith("encoder and head from" if is_same else "encoder from")
 
 
 @pytest.mark.parametrize("is_random", [True, False])
@@ -187,8 +202,36 @@ def test_the_run_that_it_began_with_may_go(pretrained, asked, tmp_path):
     finetune(made)
     shutil.rmtree(origin)
     finetune(asked(made.output, recipe={**short, "steps": 2}, **changes), lines.append)
-    assert "going on from step 1, to 2" in lines[-1]
-    assert not [line for line in lines if line.startswith("copied")]
+    assert any("going on from step 1, to 2" in line for line in lines)
+    assert not [line for line in lines if line.startswith("encoder")]
+
+
+def test_a_run_that_was_not_finetuned_is_no_output(asked, pretrained, saved, shared, tmp_path, monkeypatch):
+    """It is refused before anything is read, and stays as it was."""
+    convert("run", "google", pretrained, tmp_path / "google")
+    convert("google", "run", tmp_path / "google", tmp_path / "converted")
+    begun = tmp_path / "begun"
+    shutil.copytree(pretrained, begun)
+    (begun / "recipe.json").write_text('{"steps": 125000, "warmup_steps": 3125}')
+    classifier = {"task": "classification", "labels": ["speech", "tale"], "seq_length": 32}
+    runs = [
+        tmp_path / "converted",
+        begun,
+        pretrained,
+        saved({"model": "encoder"}),
+        saved({"model": "classifier", "num_labels": 2}, **classifier),  # as TextClassifier.save_run writes it
+    ]
+    monkeypatch.setattr("albert_tf.finetuning.run.read_sets", None)
+    for run in runs:
+        before = sorted(path.name for path in run.rglob("*"))
+        with pytest.raises(InputError, match=rf"{run} .*init_from"):
+            finetune(asked(run))
+        assert sorted(path.name for path in run.rglob("*")) == before
+    (tmp_path / "seeds").mkdir()
+    shutil.copytree(begun, tmp_path / "seeds/seed-1")
+    with pytest.raises(InputError, match=r"seed-1 .*init_from"):  # before the first one trains
+        finetune_runs(asked(tmp_path / "seeds"), 2)
+    assert [path.name for path in (tmp_path / "seeds").iterdir()] == ["seed-1"]
 
 
 def test_starts_that_are_none(asked, pretrained, saved, tiny_vocabulary, shared, tmp_path):

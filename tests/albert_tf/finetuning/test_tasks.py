@@ -147,7 +147,7 @@ def test_ax_has_no_set_to_evaluate_on(shared):
         (
             "classification",
             Columns("c", None, "y"),
-            r"own\.csv: there is no column 'c'; the columns are a, b",
+            r"own\.csv: there is no column 'c'; the columns are 'a', 'b'",
         ),
         ("classification", Columns("a", None, "z"), r"own\.csv: there is no column 'z'"),
     ],

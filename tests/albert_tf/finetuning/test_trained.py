@@ -10,9 +10,10 @@ from albert_tf.checkpoints import build_model, save
 from albert_tf.data.tasks.columns import Columns
 from albert_tf.errors import InputError
 from albert_tf.finetuning.entries import read_columns, run_task, task_entries
+from albert_tf.finetuning.predictions.destination import AS_READ
 from albert_tf.finetuning.recipes import QuestionSettings
 from albert_tf.finetuning.tasks import TASKS
-from albert_tf.finetuning.trained import read_trained
+from albert_tf.finetuning.trained import evaluate_trained, read_trained
 from tests.tiny import DOCUMENTS, TINY
 
 SENTENCES = [sentence for document in DOCUMENTS for sentence in document]
@@ -71,7 +72,7 @@ def test_a_run_answers_as_its_model(run, table, piece_tokenizer):
     for one, other in zip(found, again, strict=True):
         assert one.label == other.label
         np.testing.assert_allclose(one.scores, other.scores, atol=1e-6)
-    lines = trained.task.files(table, records, found)["own.jsonl"].splitlines()
+    lines = trained.task.files(table, records, AS_READ)(found)["own.jsonl"].splitlines()
     assert [json.loads(line)["prediction"] for line in lines] == [one.label for one in found]
 
 
@@ -95,3 +96,13 @@ def test_tasks_of_runs(run):
     assert run_task({"task": "mnli"}) == run_task({"task": "mnli"}, "mnli") == "mnli"
     with pytest.raises(InputError, match="'ax' has no training data: a run of mnli predicts for it"):
         task_entries("ax", [], 128)
+
+
+def test_what_is_cut_is_told(run, table, piece_tokenizer, caplog):
+    rows = [{"text": text, "kind": "a"} for text in ("a loaf", " ".join(SENTENCES))]
+    table.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    lengths = [len(piece_tokenizer([row["text"]])[0]) for row in rows]
+    caplog.set_level("INFO", logger="absl")
+    evaluate_trained(run, file=table)
+    (line,) = [line for line in caplog.messages if "seq_length=32" in line]
+    assert "1 of 2" in line and f"{(lengths[1] - 30) / sum(lengths):.1%}" in line

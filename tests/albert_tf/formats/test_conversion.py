@@ -164,6 +164,9 @@ def test_pickles_are_refused(golden, tmp_path, name, directly):
 def test_files_that_are_missing_or_in_the_way(folder, tmp_path):
     with pytest.raises(FileExistsError, match="google exists already"):
         convert("google", "run", folder, folder)
+    (tmp_path / "empty").mkdir()  # as a mount is
+    convert("google", "run", folder, tmp_path / "empty")
+    assert (tmp_path / "empty" / "config.json").exists()
     for source, target in (("google", "word2vec"), ("word2vec", "run"), ("run", "run"), ("google", "google")):
         with pytest.raises(
             ValueError, match=f"no conversion from {source} to {target}: there are google to run"

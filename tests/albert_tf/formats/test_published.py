@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import socket
 import subprocess
 import sys
 import tarfile
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 import albert_tf
-from albert_tf import cli
+from albert_tf import cli, downloads
 from albert_tf.config import PRESETS
 from albert_tf.errors import InputError, WorkFailed
 from albert_tf.formats import convert, published
@@ -30,7 +31,6 @@ def server(monkeypatch, tmp_path):
     """A server instead of Google's, and empty caches."""
     monkeypatch.setenv("no_proxy", "127.0.0.1,localhost")
     monkeypatch.setenv("ALBERT_TF_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("TFHUB_CACHE_DIR", str(tmp_path / "tfhub"))
     with serve() as server:
         monkeypatch.setattr(published, "_ARCHIVES_AT", f"{server.address}/albert_models/")
         yield server
@@ -128,7 +128,7 @@ def test_hub_by_handle(server, shared, tmp_path):
     convert("hub", "run", handle, tmp_path / "1")
     convert("hub", "run", handle, tmp_path / "2")
     assert len(server.requests) == 2
-    assert len([path for path in (tmp_path / "tfhub").iterdir() if path.is_dir()]) == 1
+    assert len(list((tmp_path / "cache" / "hub").iterdir())) == 1
     convert("hub", "run", module, tmp_path / "3")
     for run in ("1", "2"):
         np.testing.assert_equal(weights(tmp_path / run), weights(tmp_path / "3"))
@@ -149,22 +149,16 @@ NOISE = np.random.default_rng(0).bytes(100_000)
 @pytest.mark.parametrize(
     ("answer", "error", "match"),
     [
-        (Answer(status=404), InputError, r"/albert/3 does not exist \(status 404"),
+        (Answer(status=404), InputError, r"/albert/3.* does not exist \(status 404"),
         (
             Answer(status=401),
             InputError,
-            r"is not open to all \(status 401.*tf-hub-format=compressed elsewhere",
+            r"is not open to all \(status 401.*download it elsewhere",
         ),
         (Answer(status=500), WorkFailed, r"cannot be had now \(status 500"),
-        (Answer(NOISE), WorkFailed, "does not appear to be a valid module"),
-        (Answer(link()), InputError, "Unexpected object type"),
-        ("breaks off", WorkFailed, "does not appear to be a valid module"),
+        ("breaks off", WorkFailed, "did not arrive whole"),
         ("says nothing", WorkFailed, "timed out"),
-        (
-            "not there",
-            WorkFailed,
-            r"refused.*: download .*/albert/3\?tf-hub-format=compressed elsewhere as a",
-        ),
+        ("not there", WorkFailed, r"refused.*: download it elsewhere and put it at .*albert%2F3\.tar\.gz"),
     ],
 )
 def test_handles_of_nothing(server, tmp_path, monkeypatch, answer, error, match):
@@ -172,17 +166,39 @@ def test_handles_of_nothing(server, tmp_path, monkeypatch, answer, error, match)
     if answer == "breaks off":
         (tmp_path / "module").mkdir()
         (tmp_path / "module" / "variables").write_bytes(NOISE)
-        answer = Answer(packed(tmp_path / "module"), cuts=[50_000])
+        answer = Answer(packed(tmp_path / "module"), cuts=[50_000, *[10] * 9])
     if isinstance(answer, Answer):
         server.answers["/albert/3?tf-hub-format=compressed"] = answer
-    monkeypatch.setattr(published, "TIMEOUT", 0.2)
+    monkeypatch.setattr(downloads, "TIMEOUT", 0.2)
+    monkeypatch.setattr(downloads, "_PAUSE", 0.0)
     with silence() as silent:
         if not isinstance(answer, Answer):
             handle = f"{silent if answer == 'says nothing' else nobody()}/albert/3"
         with pytest.raises(error, match=match) as caught:
             local_checkpoint(handle, "hub")
     assert "\n" not in str(caught.value)
-    assert not list((tmp_path / "tfhub").iterdir())
+    assert not list((tmp_path / "cache" / "hub").iterdir())
+
+
+@pytest.mark.parametrize("content", [NOISE, link()], ids=["noise", "link"])
+def test_a_module_that_is_no_archive(server, tmp_path, content):
+    server.answers["/albert/3?tf-hub-format=compressed"] = Answer(content)
+    with pytest.raises(InputError, match=r"albert%2F3\.tar\.gz"):
+        convert("hub", "run", f"{server.address}/albert/3", tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_download_sets_no_time_for_other_sockets(server, monkeypatch, tmp_path):
+    seen, opened = [], downloads._opened
+
+    def noted(*arguments):
+        seen.append(socket.getdefaulttimeout())
+        return opened(*arguments)
+
+    monkeypatch.setattr(downloads, "_opened", noted)
+    server.answers["/albert/3?tf-hub-format=compressed"] = Answer(NOISE)
+    local_checkpoint(f"{server.address}/albert/3", "hub")
+    assert seen == [None]
 
 
 def test_one_line_for_names_that_are_wrong(capsys, tmp_path):

@@ -172,7 +172,7 @@ def test_dropout_compiled_and_not(jit_compile):
 
 
 def test_dense_and_layer_norm_layers(rng):
-    dense = layer.Dense("scope/some/dense", 3, 4, TINY)
+    dense = layer.DenseLayer("scope/some/dense", 3, 4, TINY)
     norm = layer.LayerNorm("scope/LayerNorm", 4, TINY.replace(layer_norm_eps=0.25))
     assert dense.name == "dense" and norm.name == "LayerNorm"
     values = randomize(dense, rng) | randomize(norm, rng)

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from hashlib import sha256
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import pytest
 import albert_tf
 from albert_tf.checkpoints.models import build_model
 from albert_tf.errors import InputError
-from albert_tf.origins import opened
+from albert_tf.origins import opened, origin_record
 from tests.tiny import TINY
 
 CASED = {"lowercase": False, "strip_accents": True}
@@ -101,3 +102,25 @@ def test_places_that_are_no_start(tmp_path):
     for origin in (tmp_path, f"hub:{tmp_path}"):
         with pytest.raises(FileNotFoundError, match=str(tmp_path)), opened(origin):
             pass
+
+
+def hub_module(folder, index):
+    (folder / "variables").mkdir(parents=True)
+    (folder / "variables" / "variables.index").write_bytes(index)
+    return f"hub:{folder}"
+
+
+def test_an_origin_is_recorded_by_its_content(tmp_path):
+    """A published name has none here, nor has what is not there; a begun run keeps what it has recorded."""
+    first, copy, other = (
+        hub_module(tmp_path / name, index) for name, index in (("a", b"1"), ("b", b"1"), ("c", b"2"))
+    )
+    found = [origin_record(tmp_path / "run", origin) for origin in (first, copy, other, "albert_base_v2")]
+    assert [record["init_from"] for record in found] == [first, copy, other, "albert_base_v2"]
+    digests = [record["init_from_sha256"] for record in found]
+    assert digests == [sha256(b"1").hexdigest()] * 2 + [sha256(b"2").hexdigest(), None]
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "recipe.json").write_text(json.dumps(found[0]))
+    shutil.rmtree(tmp_path / "a")
+    assert origin_record(tmp_path / "run", first) == found[0]
+    assert origin_record(tmp_path / "run", copy) == found[1]

@@ -10,8 +10,9 @@ import tensorflow as tf
 import albert_tf
 from albert_tf.data.google_examples import encode_examples
 from albert_tf.errors import InputError
+from albert_tf.pretraining import evaluation
 from albert_tf.pretraining.batches import held_out_batches
-from albert_tf.pretraining.evaluation import counted, evaluate_run
+from albert_tf.pretraining.evaluation import Examples, evaluate_run
 from albert_tf.text import Vocabulary
 from tests.albert_tf.pretraining.runs import metrics
 
@@ -33,6 +34,20 @@ def test_evaluate_run(run, settings, tiny_corpus):
     np.testing.assert_allclose(figures["eval_mlm_unigram_entropy"], entropy, rtol=1e-6)
     rows = [batch["input_mask"].numpy()[:, 0].sum() for batch in held_out_batches(settings())]
     assert (figures["step"], figures["examples"], figures["seq_length"]) == (6, sum(rows), 32)
+
+
+def test_each_batch_is_made_once(run, tiny_corpus, monkeypatch):
+    made, dataset = [], evaluation.pretraining_dataset
+
+    def counted_dataset(*arguments, **settings):
+        def count(batch):
+            return tf.py_function(lambda: made.append(1) or 0, [], tf.int32), batch
+
+        return dataset(*arguments, **settings).map(count).map(lambda _, batch: batch)
+
+    monkeypatch.setattr(evaluation, "pretraining_dataset", counted_dataset)
+    figures = evaluate_run(run, [str(tiny_corpus)], batch_size=4)
+    assert len(made) == -(-figures["examples"] // 4)
 
 
 @pytest.fixture
@@ -116,7 +131,8 @@ def test_unigram_entropy_of_two_equal_tokens_is_log_two():
         "masked_lm_ids": np.array([[7, 9, 0], [0, 0, 0]]),
         "masked_lm_weights": np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]),
     }
-    examples = counted([batch, batch])
+    examples = Examples(vocab_size=10)
+    assert len(list(examples.of([batch, batch]))) == 2
     assert examples.number == 2
     np.testing.assert_allclose(examples.unigram_entropy, np.log(2))
 

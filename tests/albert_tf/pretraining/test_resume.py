@@ -1,5 +1,6 @@
 """Stopping and going on: bit for bit where nothing has changed."""
 
+import functools
 import json
 import logging
 import os
@@ -288,6 +289,69 @@ def test_other_settings_are_refused(run, settings, changes, message):
     with pytest.raises(ValueError, match=message):
         pretrain(settings(run, **changes))
     assert checkpoint_steps(run) == [3, 6]
+
+
+def test_text_that_was_moved_is_the_same(run, settings, tiny_corpus, tmp_path, monkeypatch):
+    shutil.copytree(run, tmp_path / "run")
+    shutil.copy(tiny_corpus, tmp_path / tiny_corpus.name)
+    monkeypatch.chdir(tmp_path)
+    lines = []
+    pretrain(settings(tmp_path / "run", train=[tiny_corpus.name]), lines.append)
+    assert "is at its last step, 6" in lines[-1]
+
+
+def test_text_of_other_content_is_refused_and_named(run, settings, tiny_corpus, tmp_path):
+    changed, further = tmp_path / tiny_corpus.name, tmp_path / "further.txt"
+    changed.write_text(tiny_corpus.read_text().replace("a", "e", 1))
+    further.write_text("A further text.\n")
+    for train, named in (([changed], changed), ([tiny_corpus, further], further)):
+        with pytest.raises(InputError, match=f"other text: {named.name}"):
+            pretrain(settings(run, train=[str(file) for file in train]))
+    assert checkpoint_steps(run) == [3, 6]
+
+
+def test_evaluation_text_may_be_another_but_not_change_under_its_name(
+    run, settings, tiny_corpus, tmp_path, monkeypatch
+):
+    """Else losses on different texts would be compared unnoticed."""
+    shutil.copytree(run, tmp_path / "run")
+    shutil.copy(tiny_corpus, tmp_path / "held_out.txt")
+    monkeypatch.chdir(tmp_path)
+    pretrain(settings(tmp_path / "run", eval=["held_out.txt"]), lambda line: None)
+    (tmp_path / "held_out.txt").write_text("Another text.\nOf two sentences.\n" * 20)
+    with pytest.raises(InputError, match=r"evaluated on other text: held_out\.txt"):
+        pretrain(settings(tmp_path / "run", eval=["held_out.txt"]))
+    pretrain(settings(tmp_path / "run", eval=["./held_out.txt"]), lambda line: None)
+
+
+def test_text_of_an_older_run_is_compared_by_its_path(run, settings, tiny_corpus, tmp_path):
+    """Its recipe says nothing of the content, and one name stands for many texts."""
+    shutil.copytree(run, tmp_path / "run")
+    recipe = json.loads((run / "recipe.json").read_text())
+    older = {name: value for name, value in recipe.items() if not name.endswith("_files")}
+    (tmp_path / "run" / "recipe.json").write_text(json.dumps(older))
+    (tmp_path / tiny_corpus.name).write_text("Another text.\n")
+    with pytest.raises(InputError, match="train is "):
+        pretrain(settings(tmp_path / "run", train=[str(tmp_path / tiny_corpus.name)]))
+    pretrain(settings(tmp_path / "run"), lambda line: None)
+    assert json.loads((tmp_path / "run" / "recipe.json").read_text()) == recipe
+
+
+def test_where_weights_began_is_compared_by_them(run, settings, tmp_path, monkeypatch):
+    """As far as it is still there: a begun run needs it no more."""
+    recipe = RECIPE.replace(steps=1, warmup_steps=0)
+    made = settings(init_from=run, recipe=recipe)
+    pretrain(made, lambda line: None)
+    shutil.copytree(run, tmp_path / "base")
+    monkeypatch.chdir(tmp_path)
+    again = functools.partial(settings, made.output, recipe=recipe)
+    pretrain(again(init_from="base"), lambda line: None)
+    shutil.rmtree(tmp_path / "base" / "checkpoints")
+    pretrain(again(init_from="base"), lambda line: None)
+    shutil.copytree(made.output, tmp_path / "other" / "base")
+    for origin in ("elsewhere", "other/base", None):
+        with pytest.raises(InputError, match="init_from is 'base' there and "):
+            pretrain(again(init_from=origin))
 
 
 # What the first version wrote; all that came later is to have its default.

@@ -8,6 +8,7 @@ import types
 
 import pytest
 from absl import logging
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from albert_tf.training import logbook as logbook_module
 from albert_tf.training.logbook import Logbook
@@ -37,7 +38,9 @@ def test_plain_lines_without_a_terminal(tmp_path, caplog):
 
 def test_the_time_left_is_that_of_the_stage(tmp_path, monkeypatch, caplog):
     now = iter([100.0, 108.0])
-    monkeypatch.setattr(logbook_module, "time", types.SimpleNamespace(monotonic=lambda: next(now)))
+    monkeypatch.setattr(
+        logbook_module, "time", types.SimpleNamespace(monotonic=lambda: next(now), time=lambda: 0.0)
+    )
     stage = Logbook(tmp_path, 2, 100, io.StringIO(), until=10)
     with stage as logbook, caplog.at_level("INFO", "absl"):
         logbook.record(
@@ -86,3 +89,14 @@ def test_lines_behind_the_checkpoint_are_written_again(tmp_path):
         logbook.record(6, {"loss": 0.5})
     kept = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert kept == [*lines[:2], {"step": 6, "loss": 0.5}]
+
+
+def test_tensorboard_shows_each_step_of_a_resumed_run_once(tmp_path):
+    """Those that the process before wrote after its last checkpoint are made again, and may differ."""
+    for first_step, loss in ((0, 1.0), (2, 0.5)):
+        with Logbook(tmp_path, first_step, 4, io.StringIO()) as logbook:
+            for step in range(first_step + 1, 5):
+                logbook.record(step, {"loss": loss})
+    events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    found = [(event.step, event.value) for event in events.Scalars("loss")]
+    assert found == [(1, 1.0), (2, 1.0), (3, 0.5), (4, 0.5)]

@@ -74,7 +74,7 @@ def test_a_feed_of_the_strategy_changes_nothing(reference, two_replicas):
     assert_close(variables, reference[0])
 
 
-def test_accumulation_over_replicas_changes_nothing(reference, two_replicas):
+def test_accumulation_over_replicas_changes_nothing_without_dropout(reference, two_replicas):
     assert_close(trained(two_replicas, accumulate=2)[0], reference[0])
 
 
@@ -145,7 +145,7 @@ def test_failed_updates_are_counted_and_left_out():
 
 
 @pytest.mark.parametrize("accumulate", [2, 8])
-def test_microbatches_change_nothing(reference, accumulate):
+def test_microbatches_change_nothing_without_dropout(reference, accumulate):
     assert_close(trained(accumulate=accumulate)[0], reference[0])
 
 

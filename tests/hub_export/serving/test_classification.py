@@ -20,7 +20,7 @@ LENGTH = 20
 
 @pytest.fixture(scope="module")
 def classifier(tiny_vocabulary, tmp_path_factory):
-    task = {"labels": LABELS, "seq_length": LENGTH, "columns": {"text": "a", "text_pair": "b"}}
+    task = {"labels": LABELS, "seq_length": LENGTH}  # of texts and of pairs, as it does not say
     model = albert_tf.AlbertClassifier(CONFIG, num_labels=3)
     return exported(model, tiny_vocabulary, tmp_path_factory.mktemp("classifier"), task)
 
@@ -48,7 +48,7 @@ def test_labels_and_scores_are_those_of_the_reader_and_the_model(classifier, pai
     asked = {"text": TEXTS} if pairs is None else {"text": TEXTS, "text_pair": pairs}
     found = classifier.ask("serving_default" if pairs is None else "pair", **asked)
     assert found.keys() == {"label", "score", "labels", "scores"}
-    assert [name.decode() for name in found["labels"]] == LABELS
+    assert [[name.decode() for name in row] for row in found["labels"]] == [LABELS] * len(TEXTS)
     np.testing.assert_allclose(found["scores"], expected, rtol=0, atol=1e-5)
     np.testing.assert_allclose(found["score"], expected.max(axis=1), rtol=0, atol=1e-5)
     assert [name.decode() for name in found["label"]] == [LABELS[n] for n in expected.argmax(axis=1)]
@@ -77,6 +77,15 @@ def test_signatures_are_those_of_the_columns(classifier, regression):
         assert sorted(dict(read_requests(served.folder))) == sorted(served.loaded.signatures)
 
 
+def test_a_model_of_pairs_answers_nothing_else(classifier):
+    task = {"labels": LABELS, "columns": {"text": "a", "text_pair": "b"}}
+    served = Served(classifier.model, classifier.tokenizer, LENGTH, task)
+    signatures = serving_signatures(served)
+    assert sorted(signatures) == ["pair", "serving_default", "tokens"]
+    assert signatures["serving_default"] is signatures["pair"]
+    assert signatures["pair"].example.keys() == {"text", "text_pair"}
+
+
 def test_variables_are_the_models(classifier):
     assert len(classifier.loaded.variables) == len(classifier.model.variables)
     names = {variable.name for variable in classifier.loaded.variables}
@@ -94,7 +103,7 @@ def test_names_are_numbers_without_labels_and_must_be_as_many(classifier):
         served = Served(classifier.model, classifier.tokenizer, 16, task)
         return serving_signatures(served)["serving_default"].function(TEXTS[:1])
 
-    assert answers({})["labels"].numpy().tolist() == [b"0", b"1", b"2"]
-    assert answers({"labels": [True, 1.5, 2]})["labels"].numpy().tolist() == [b"True", b"1.5", b"2"]
+    assert answers({})["labels"].numpy().tolist() == [[b"0", b"1", b"2"]]
+    assert answers({"labels": [True, 1.5, 2]})["labels"].numpy().tolist() == [[b"True", b"1.5", b"2"]]
     with pytest.raises(InputError, match=r"task\.json names 2 labels, and the model has num_labels=3"):
         answers({"labels": ["a", "b"]})

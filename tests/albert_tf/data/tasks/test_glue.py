@@ -164,7 +164,7 @@ def test_mnli_matched_and_mismatched(glue, tmp_path):
         ("sst-2", "sentence\tlabel\n", "has no rows"),
         ("sst-2", "sentence\tlabel\nfine\t1\ndull\t2\n", "train.tsv:3: label '2' is none of '0', '1'"),
         ("sst-2", "sentence\tlabel\nfine\t\n", "train.tsv:2: the row has no label"),
-        ("sst-2", "index\tsentence\n0\tfine\n", "no column 'label' but index, sentence.*or a test set"),
+        ("sst-2", "index\tsentence\n0\tfine\n", "no column 'label' but 'index', 'sentence'.*or a test set"),
         ("mnli", "index\tsentence1\tsentence2\tlabel\n0\ta\tb\tneutral\n", "of another task than MNLI"),
         ("rte", "index\tsentence1\tsentence2\tlabel\n0\ta\tb\t1\n", "train.tsv:2: label '1' is none of"),
         ("cola", "sentence\tlabel\nfine\t1\n", "2 columns and CoLA's files with labels have 4"),

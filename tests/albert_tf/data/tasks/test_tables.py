@@ -1,3 +1,5 @@
+import gzip
+
 import pytest
 
 from albert_tf.data.tasks.columns import Columns, text_records
@@ -52,9 +54,57 @@ def test_json_lines(file):
     ]
 
 
-def test_blank_lines_of_a_single_column_are_rows(file):
-    for name in ("data.csv", "data.tsv"):
-        assert cells(read_table(file("text\na\n\nb\n", name))) == [(2, ["a"]), (3, [""]), (4, ["b"])]
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("a.csv", "\ntext,n\n\na,1\r\n \t\r\nb,2\n\n\n", [(4, ["a", "1"]), (6, ["b", "2"])]),
+        ("a.csv", 'text\na\n\n""\nb\n', [(2, ["a"]), (4, [""]), (5, ["b"])]),
+        ("a.csv", 'text\n"a\n\nb"\n\n', [(2, ["a\n\nb"])]),
+        ("a.tsv", "\ntext\tn\n\na\t1\n  \n\t\nb\t2\n\n", [(4, ["a", "1"]), (6, ["", ""]), (7, ["b", "2"])]),
+        ("a.tsv", "text\na\n\nb\n", [(2, ["a"]), (4, ["b"])]),
+        ("a.jsonl", '\n{"text": "a"}\n \n{"text": "b"}\n\n', [(2, ["a"]), (4, ["b"])]),
+    ],
+)  # fmt: skip
+def test_blank_lines_are_skipped_as_pandas_does(file, name, content, expected):
+    assert cells(read_table(file(content, name))) == expected
+
+
+@pytest.mark.parametrize("name", ["data.csv", "data.tsv"])
+def test_names_of_columns_have_no_spaces_around_them(file, name):
+    content = " text , my label\na, b \n".replace(",", "," if name == "data.csv" else "\t")
+    table = read_table(file(content, name))
+    assert table.columns == ("text", "my label")
+    assert cells(table) == [(2, ["a", " b "])]
+
+
+def test_a_file_without_a_header(file):
+    """Its first row is taken for the names of the columns: an error shows how it begins, in one line."""
+    review = "I loved every minute of it, " * 200
+    for read in (lambda table: table.number("text"), lambda table: text_records(table, Columns("text"))):
+        with pytest.raises(InputError) as error:
+            read(read_table(file(f'"{review}",1\nb,0\n')))
+        assert "'text'" in str(error.value)
+        assert "'I loved every" in str(error.value)
+        assert len(str(error.value)) < 300
+    with pytest.raises(InputError) as error:
+        read_table(file(f"{review}\nb,0\n"))  # whose commas are not quoted
+    assert "201 columns" in str(error.value)
+    assert len(str(error.value)) < 700
+
+
+@pytest.mark.parametrize("name", ["data.csv", "data.tsv", "data.jsonl"])
+def test_compressed_tables(file, name):
+    plain = {"data.csv": 'text\n"é, a"\n', "data.tsv": "text\né, a\n", "data.jsonl": '{"text": "é, a"}\n'}[
+        name
+    ]
+    packed = gzip.compress(plain.encode())
+    expected = read_table(file(plain, name))
+    found = read_table(file(packed, f"{name}.gz"))
+    assert (found.columns, cells(found)) == (expected.columns, cells(expected))
+    for damaged in (packed[:-9], packed[:20] + bytes(9) + packed[29:], plain.encode()):
+        with pytest.raises(InputError, match=rf"{name}\.gz") as error:
+            read_table(file(damaged, f"{name}.gz"))
+        assert "\n" not in str(error.value)
 
 
 def test_rows_broken_by_line_feeds(file):
@@ -76,7 +126,6 @@ def test_rows_broken_by_line_feeds(file):
         ("data.csv", "", "data.csv is empty"),
         ("data.csv", "text,label\n", "data.csv has no rows, only the names of its columns"),
         ("data.csv", "text,label\na,1\nb\n", "data.csv:3: 1 cells where there are 2 columns"),
-        ("data.csv", "text,label\na,1\n\n", "data.csv:3: 1 cells where there are 2 columns"),
         ("data.csv", 'text,label\na,1\n"b"c,1\n', "data.csv:3: the row is not CSV"),
         ("data.csv", 'text,label\na,1\n"b,1\nc,0\n', "data.csv:3: the row is not CSV"),
         ("data.csv", "text,label\na\rb,1\n", "data.csv:2: the row is not CSV"),
@@ -100,7 +149,11 @@ def test_bad_tables(file, name, content, message):
 @pytest.mark.parametrize(
     ("content", "columns", "message"),
     [
-        ('{"a": "x", "b": "y"}', Columns("c"), "data.jsonl: there is no column 'c'; the columns are a, b"),
+        (
+            '{"a": "x", "b": "y"}',
+            Columns("c"),
+            "data.jsonl: there is no column 'c'; the columns are 'a', 'b'",
+        ),
         ('{"a": "x"}\n{"b": "y"}', Columns("a"), "data.jsonl:2: the row has no text under 'a'"),
         ('{"a": "x", "b": ["y"]}', Columns("a", "b"), "data.jsonl:1: the row has no text under 'b'"),
     ],
@@ -124,13 +177,11 @@ def test_columns_of_the_same_name(file):
 def test_predictions_beside_the_rows(file):
     content = 'text,n\n"a ""b"", c",1\n"two\nlines",\n'
     table = read_table(file(content))
-    assert table_text(table) == content
-    more = table.extended("out.csv", {"prediction": ["x", "y"], "score": [0.5, 1.0]})
-    assert table_text(more) == 'text,n,prediction,score\n"a ""b"", c",1,x,0.5\n"two\nlines",,y,1.0\n'
-    again = more.extended("out.csv", {"prediction": ["y", "x"]})
-    assert again.columns == ("text", "n", "score", "prediction")
-    with pytest.raises(InputError, match=r"TSV has no way to write 'two\\nlines'"):
-        table_text(table.extended("out.tsv", {"prediction": ["x", "y"]}))
+    assert table_text(table, ".csv") == content
+    more = table.extended({"prediction": ["x", "y"], "score": [0.5, 1.0]})
+    assert table_text(more, ".csv") == 'text,n,prediction,score\n"a ""b"", c",1,x,0.5\n"two\nlines",,y,1.0\n'
+    with pytest.raises(InputError, match=r"'two\\nlines'"):
+        table_text(more, ".tsv")
 
 
 def test_written_rows_are_those_that_were_read(file):
@@ -138,8 +189,8 @@ def test_written_rows_are_those_that_were_read(file):
         ("data.tsv", 'text\tn\n"a \t1\n\u2028é\t\n'),
         ("data.jsonl", '{"text": "é\\n", "n": 1}\n{"text": "b", "x": [1, {"y": null}]}\n'),
     ):
-        assert table_text(read_table(file(content, name))) == content
+        assert table_text(read_table(file(content, name)), name[4:]) == content
     rows = tuple(Row(n + 2, cells) for n, cells in enumerate([["", '"'], ["\r\n", ","], [" ", "é\u2028"]]))
     table = Table(str(file("", "data.csv")), ("a", 'b "c"'), rows)
-    path = file(table_text(table))
+    path = file(table_text(table, ".csv"))
     assert [list(row.cells) for row in read_table(path).rows] == [list(row.cells) for row in rows]

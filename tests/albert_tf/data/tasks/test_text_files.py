@@ -56,7 +56,7 @@ def test_json(file):
         with pytest.raises(InputError, match=message):
             read_json(file(content))
     for content, message in (
-        (b'{"a": 1}\n\n{"a": 1}', "file.txt:2: not JSON"),
+        (b'{"a": 1}\n\n{"a": 1', "file.txt:3: not JSON"),
         (b'{"a": 1}\n"a"', "file.txt:2: not a JSON object"),
         (b"[" * 100_000, "file.txt:1: not JSON"),
         (b'{"a": NaN}', r"file.txt:1: not JSON \(NaN is not a value of JSON\)"),

@@ -11,6 +11,7 @@ from albert_tf.data.tasks.glue import GLUE
 from albert_tf.data.tasks.records import TextRecord
 from albert_tf.errors import InputError
 from albert_tf.finetuning.entries import run_task, task_entries
+from albert_tf.finetuning.predictions.destination import AS_READ
 from albert_tf.finetuning.predictions.records import LabelPrediction, ScorePrediction
 from albert_tf.finetuning.predictions.submissions import (
     ROWS,
@@ -65,7 +66,7 @@ def test_files_of_all_tasks(folders, tiny_model, piece_tokenizer, tmp_path):
         for part, records in task.read_sets(folders[name], task.sets.test).items():
             examples = task.kind.encode(records, piece_tokenizer, entries, False)
             predictions = task.kind.predictor(model, entries, 512, None)(examples).predictions
-            (made,) = task.files(part, records, predictions).items()
+            (made,) = task.files(part, records, AS_READ)(predictions).items()
             assert made[0] not in files
             files |= [made]
             if glue.labels:

@@ -124,7 +124,7 @@ def test_the_wheel_works_where_nothing_else_is(python, tmp_path):
 def test_the_citation_is_of_this_version():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
     assert {"cff-version", "message", "title", "authors"} <= citation.keys()  # what the format asks for
-    version = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text("utf-8"), re.MULTILINE)
+    version = re.search(r'^__version__ = "(.+)"$', (ROOT / "albert_tf/__init__.py").read_text("utf-8"), re.M)
     assert citation["version"] == version[1]
     assert citation["license"] in (ROOT / "pyproject.toml").read_text("utf-8")
     (paper,) = citation["references"]

@@ -298,7 +298,7 @@ def test_a_model_of_pairs_answers_no_single_texts(fresh, tmp_path):
                 with pytest.raises(InputError, match=r"^(x|inputs) holds single texts"):
                     function(form)
     for source in (model, tmp_path / "folder", tmp_path / "run"):
-        with pytest.raises(InputError, match="inputs must be a pair"):
+        with pytest.raises(InputError, match="trained on pairs"):
             albert_tf.pipeline(source)("a boat")
     for form in ((TEXTS, LABELS), (batches(TEXTS, LABELS),)):
         with pytest.raises(InputError, match=r"^x holds single texts"):

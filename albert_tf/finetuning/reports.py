@@ -32,9 +32,9 @@ def origin_line(origin: object, growth: Growth, config: AlbertConfig, entries: M
     fresh = [name.rpartition("/")[0] for name in growth.fresh if name in encoder]
     new = [f"new {scope}" for scope in dict.fromkeys(fresh)]
     if encoder.issuperset(growth.fresh):
-        return ", ".join([f"encoder and head from {origin}", *new])
+        return ", ".join([f"encoder and head from {str(origin)!r}", *new])
     labels = f" of {len(entries['labels'])} labels" if "labels" in entries else ""
-    return ", ".join([f"encoder from {origin}", *new, f"new head{labels}"])
+    return ", ".join([f"encoder from {str(origin)!r}", *new, f"new head{labels}"])
 
 
 def best_figures(run: Path) -> Mapping[str, float | None]:

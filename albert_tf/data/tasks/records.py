@@ -103,7 +103,7 @@ def _check_classes(names: Collection[str], file: str) -> None:
     what = f"{len(names)} different ones" if broken is None else f"such as {broken}"
     raise InputError(
         f"{file}: the labels are numbers that look continuous ({what}): train with `task` regression, or, if "
-        "they name classes, write them with a letter, such as class 7"
+        "they name classes, write them with a letter, such as c7"
     )
 
 

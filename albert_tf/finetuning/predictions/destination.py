@@ -38,12 +38,12 @@ class Form(NamedTuple):
     def columns(self, taken: Collection[str], file: str) -> tuple[str, str]:
         """The names of the two columns; an InputError where there is such a column already."""
         names = {"prediction_column": self.prediction or "prediction", "score_column": self.score or "score"}
-        for argument, name in names.items():
-            if name in taken:
-                raise InputError(
-                    f"{file} has a column {name!r} already, which predictions would replace: give "
-                    f"another name by `{argument}`"
-                )
+        there = {argument: name for argument, name in names.items() if name in taken}
+        if there:
+            raise InputError(
+                f"{file} has {' and '.join(map(repr, there.values()))} already, which predictions would "
+                f"replace: give other names by {' and '.join(f'`{argument}`' for argument in there)}"
+            )
         prediction, score = names.values()
         if prediction == score:
             raise InputError(f"`prediction_column` and `score_column` are both {score!r}: give two names")

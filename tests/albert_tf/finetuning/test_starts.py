@@ -76,7 +76,7 @@ def test_a_pretrained_run(pretrained, begun):
     assert found.keys() - weights(pretrained).keys() == HEAD
     kinds = [row["kind"] for row in ROWS]
     assert lines == [
-        f"encoder from {pretrained}, new head of 2 labels",
+        f"encoder from '{pretrained}', new head of 2 labels",
         f"labels: speech ({kinds.count('speech')}), tale ({kinds.count('tale')})",
         *lines[2:],  # what is cut, and the plan
     ]

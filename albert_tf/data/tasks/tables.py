@@ -41,8 +41,8 @@ class Table:
         if self.columns.count(column) != 1:
             problem = "several columns are called" if column in self.columns else "there is no column"
             raise InputError(
-                f"{self.file}: {problem} {column!r}; the columns, by the first line, are "
-                f"{names_shown(self.columns)}"
+                f"{self.file}: {problem} {column!r}; the columns are {names_shown(self.columns)} (in CSV and "
+                "TSV the first line names them)"
             )
         return self.columns.index(column)
 

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 from albert_tf.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from albert_tf import optimization, training
+    from albert_tf import optimization
     from albert_tf.analysis.parameters import parameter_count
     from albert_tf.applications.pipeline import pipeline
     from albert_tf.applications.text_classifier import TextClassifier
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         AlbertSpanLabeler,
         AlbertTokenClassifier,
     )
+    from albert_tf.tasks.metrics.squad import squad_scores
     from albert_tf.text import Tokenizer, pack
 
 __version__ = "0.1.0"
@@ -68,7 +69,7 @@ __all__ = [
     "pipeline",
     "pretraining_dataset",
     "save",
-    "training",
+    "squad_scores",
 ]
 
 # The module that each public name is in, in reading order. Whoever reads a config need not wait for
@@ -91,7 +92,7 @@ _MODULES = {
     "save": "albert_tf.checkpoints",
     "parameter_count": "albert_tf.analysis.parameters",
     "optimization": "albert_tf.optimization",
-    "training": "albert_tf.training",
+    "squad_scores": "albert_tf.tasks.metrics.squad",
 }
 __getattr__ = lazy_names(__name__, _MODULES)
 

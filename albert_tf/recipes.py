@@ -55,6 +55,31 @@ def check_fields(record: Any) -> None:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class QuestionSettings:
+    """How contexts become windows, and spans of them answers; task.json has them under these names.
+
+    Args:
+      doc_stride: tokens from one window to the next.
+      max_query_length: tokens of a question, of which the first ones stay.
+      max_answer_length: of an answer, in tokens.
+      n_best: answers that are kept of each question; without answerability also the starts and ends of a
+        window that answers are put together from.
+
+    Raises:
+      InputError: a value is impossible; the message names it.
+    Source: Lan et al. 2020, A.4; google-research/albert, run_squad_v1.py.
+    """
+
+    doc_stride: int = 128
+    max_query_length: int = 64
+    max_answer_length: int = 30
+    n_best: int = 20
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class ExampleSettings:
     """How text becomes examples to pre-train on; the defaults are the paper's.
 

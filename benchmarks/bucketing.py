@@ -22,13 +22,12 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.data.tasks.batches import task_batches
-from albert_tf.data.tasks.encoding import text_rows
-from albert_tf.data.tasks.glue import GLUE, read_glue_split
-from albert_tf.data.tasks.rows import TokenRows
-from albert_tf.finetuning.losses import finetuning_objective
 from albert_tf.finetuning.recipes import RECIPES
 from albert_tf.optimization import create_optimizer
+from albert_tf.tasks.classification import Classification
+from albert_tf.tasks.datasets.glue import GLUE, read_glue_split
+from albert_tf.tasks.examples.batches import task_batches
+from albert_tf.tasks.examples.rows import TokenRows
 from albert_tf.training.updates import Batch, replica_update
 
 TASK = "sst-2"
@@ -45,7 +44,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="updates at each length (3)")
     flags = parser.parse_args()
     records = read_glue_split(TASK, flags.data, "train")
-    rows = text_rows(records, albert_tf.Tokenizer(flags.vocabulary), GLUE[TASK].labels)
+    kind = Classification({"labels": GLUE[TASK].labels})
+    rows = kind.encode(records, albert_tf.Tokenizer(flags.vocabulary), True).rows
     counts, batches = epoch(rows, flags.batch_size)
     seconds = timed(trainer(flags.preset), batches, flags.rounds)
     show(counts, seconds, flags.batch_size)
@@ -69,7 +69,7 @@ def trainer(preset: str) -> Callable[[Batch], tf.Tensor]:
     model = albert_tf.AlbertClassifier(config, num_labels=2, fused=True)
     optimizer = create_optimizer("adamw", init_lr=1e-5, num_train_steps=1000, num_warmup_steps=100)
     optimizer.build(model.trainable_variables)
-    objective = finetuning_objective({"model": "classifier", "num_labels": 2})
+    objective = Classification({"labels": GLUE[TASK].labels}).objective()
     update = replica_update(model, optimizer, objective)
     strategy = tf.distribute.get_strategy()
 

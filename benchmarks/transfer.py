@@ -27,14 +27,14 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegressionCV
 
 from albert_tf.checkpoints import read_config, read_tokenizer, vocabulary_path
-from albert_tf.data.tasks.columns import Columns
-from albert_tf.data.tasks.glue import read_glue_split
-from albert_tf.data.tasks.records import TextRecord
 from albert_tf.features import POOLINGS
 from albert_tf.finetuning.reports import best_figures
 from albert_tf.finetuning.run import finetune
 from albert_tf.finetuning.runs import SUMMARY, finetune_runs
 from albert_tf.finetuning.settings import Finetuning
+from albert_tf.tasks.datasets.columns import Columns
+from albert_tf.tasks.datasets.glue import read_glue_split
+from albert_tf.tasks.examples.records import TextRecord
 
 REVIEWS = 2400  # of IMDB
 FEW = 2000  # of SST-2

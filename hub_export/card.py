@@ -10,8 +10,8 @@ from typing import Any
 
 from albert_tf.errors import InputError
 from albert_tf.features import FIRST
+from albert_tf.tasks.serving import DEFAULT
 from hub_export.facts import Facts
-from hub_export.serving.signature import DEFAULT
 
 CARD = "README.md"
 

@@ -25,6 +25,7 @@ from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import GOOGLE_FILE, AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.files import check_place, replace_folder
+from albert_tf.tasks.serving import DEFAULT, Signature
 from albert_tf.text import PieceTokenizer, Vocabulary
 from albert_tf.tokenizer_settings import TOKENIZER
 from hub_export.answers import (
@@ -43,7 +44,6 @@ from hub_export.module import Module
 from hub_export.precision import in_dtype
 from hub_export.preprocessor import Preprocessor
 from hub_export.serving import Served, serving_signatures
-from hub_export.serving.signature import DEFAULT, Signature
 from hub_export.serving.tokens import ids_signature
 from hub_export.warmup import write_requests
 

@@ -1,168 +1,140 @@
-"""What answers for a pipeline: a model in memory, such as that of a run directory."""
+"""Models that answer: of a run directory, in memory, or exported for serving."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
+import albert_tf.text  # noqa: F401  registers the ops of exported models
 from albert_tf import origins
-from albert_tf.applications.answers import FillPrediction
 from albert_tf.applications.sources import PathLike
 from albert_tf.checkpoints.models import task_of
-from albert_tf.checkpoints.pairs import takes_pairs
 from albert_tf.checkpoints.run import check_finite, load, read_task
-from albert_tf.data.tasks.batches import task_batches
-from albert_tf.data.tasks.encoding import joined
-from albert_tf.data.tasks.records import TextRecord
-from albert_tf.data.tasks.rows import TokenRows, tokenised
 from albert_tf.errors import InputError
-from albert_tf.features import ENCODER_INPUTS, ROWS, WORD_IDS
-from albert_tf.finetuning.kinds import MULTIPLE_CHOICE, REGRESSION, TAGGING, Kind, classification, spans
-from albert_tf.finetuning.recipes import QuestionSettings
-from albert_tf.model.padding import skip_padding
-from albert_tf.records import flat
+from albert_tf.tasks import Kind, TaskConfig, kind_of
+from albert_tf.tasks.kind import SEQ_LENGTH
+from albert_tf.tasks.serving import DEFAULT, PAIR, TOP_K, Served
 from albert_tf.text import PieceTokenizer, Vocabulary
-from albert_tf.text.masks import answer_table, tokens_with_masks
-from albert_tf.text.vocabulary import ALBERT_IDS
-
-# As in hub_export, of runs that do not say.
-SEQ_LENGTH = 128
 
 
 class Answerer(NamedTuple):
-    """A model as what answers.
+    """A model that answers by the signatures of its kind.
 
     Attributes:
-      task: a key of READERS and FORMS.
-      predict: from records, as many as the batch size or several times that, and the answers wanted of each
-        (of those tasks that have several) to a prediction for each.
-      labels: in the order of the scores, where there are any.
-      takes_pairs: whether it is asked pairs of texts, or never is; None: either.
-      most: answers of which `top_k` are wanted, where the model limits them.
-      choices: of multiple choice, the options that a question has.
+      kind: of task.
+      ask: function from the name of a signature, its inputs, and the fillings of a mask to its outputs.
+      max_top_k: fillings of a mask at most; None: any number.
     """
 
-    task: str
-    predict: Callable[[Sequence[Any], int], Sequence[Any]]
-    labels: Sequence[str] = ()
-    takes_pairs: bool | None = None
-    most: int | None = None
-    choices: int | None = None
+    kind: Kind
+    ask: Callable[[str, Mapping[str, Any], int], dict[str, np.ndarray]]
+    max_top_k: int | None = None
 
 
-def run_answerer(run: PathLike, step: int | None, batch_size: int) -> Answerer:
+def run_answerer(run: PathLike, step: int | None) -> Answerer:
     """The model of a run directory.
 
     Args:
       run: the directory.
       step: of the checkpoint; None: that which `load` takes.
-      batch_size: examples at a time.
     Raises:
       InputError: the model has no head that answers, weights are non-finite, or a file is damaged.
       FileNotFoundError: there is no checkpoint or no vocabulary.
     """
     start, entries = origins.start_of_run(run), read_task(run)
-    kind = entries["model"]
-    if kind not in ("pretrainer", *_KINDS):
+    if entries["model"] == "encoder":
         raise InputError(
-            f"{run} is of an {kind} without a head: it answers nothing; TextClassifier trains one"
+            f"{run} is of an encoder without a head: it answers nothing; TextClassifier trains one"
         )
     model = load(run, step)
     check_finite(model, run, step)
     tokenizer = PieceTokenizer(Vocabulary.from_file(start.vocabulary), **start.tokenizer)
-    return model_answerer(model, tokenizer, entries, batch_size)
+    return model_answerer(model, tokenizer, entries)
 
 
-def model_answerer(
-    model: Any, tokenizer: PieceTokenizer, entries: Mapping[str, Any], batch_size: int
-) -> Answerer:
+def model_answerer(model: Any, tokenizer: PieceTokenizer, config: TaskConfig) -> Answerer:
     """A model in memory.
 
     Args:
       model: a pretrainer or another one with a head.
       tokenizer: text to token ids.
-      entries: what task.json says of it, or would say.
-      batch_size: examples at a time.
+      config: content of its task.json.
     """
-    kind = task_of(model)["model"]
-    defaults = {
-        "seq_length": min(SEQ_LENGTH, model.config.max_position_embeddings),
-        **flat(QuestionSettings()),
-    }
-    entries = {**defaults, **entries}
-    if kind == "pretrainer":
-        return Answerer("fill_mask", mask_filler(model, tokenizer, entries["seq_length"], batch_size))
-    task, makes = _KINDS[kind](model)
-    if task in ("classification", "tagging"):
-        entries.setdefault("labels", [str(number) for number in range(model.num_labels)])
-    predict = makes.predictor(model, entries, batch_size, None)
+    config = {**config, **task_of(model)}
+    kind = kind_of(config)
+    seq_length = config.get("seq_length", min(SEQ_LENGTH, model.config.max_position_embeddings))
+    served = Served(model, tokenizer, seq_length, config)
 
-    def predictions(records: Sequence[Any], _: int) -> Sequence[Any]:
-        if task == "tagging":
-            records = [text.record for text in records]
-        return predict(makes.encode(records, tokenizer, entries, False)).predictions
+    @functools.lru_cache(maxsize=2)
+    def signatures(top_k: int) -> dict[str, Callable[..., Any]]:
+        found = kind.signatures(served._replace(top_k=top_k))
+        return {name: signature.function for name, signature in found.items()}
 
-    return Answerer(
-        task,
-        predictions,
-        labels=entries.get("labels", ()),
-        takes_pairs=takes_pairs(entries),
-        choices=entries.get("num_choices"),
-    )
+    def ask(signature: str, inputs: Mapping[str, Any], top_k: int) -> dict[str, np.ndarray]:
+        return _outputs(signatures(max(top_k, TOP_K))[signature], inputs)
+
+    return Answerer(kind, ask)
 
 
-# Of each model in task.json but the pretrainer, what it answers, and how.
-_KINDS: dict[str, Callable[[Any], tuple[str, Kind]]] = {
-    "classifier": lambda model: (
-        ("regression", REGRESSION) if model.num_labels == 1 else ("classification", classification())
-    ),
-    "token_classifier": lambda _: ("tagging", TAGGING),
-    "span_labeler": lambda model: ("question_answering", spans(model.answerability)),
-    "multiple_choice": lambda _: ("multiple_choice", MULTIPLE_CHOICE),
-}
-
-
-def mask_filler(
-    model: Any, tokenizer: PieceTokenizer, seq_length: int, batch_size: int
-) -> Callable[[Sequence[TextRecord], int], list[FillPrediction]]:
-    """A function from texts and a number K to the K likeliest tokens for each mask in them.
+def exported_answerer(folder: Path) -> Answerer:
+    """An exported serving model.
 
     Args:
-      model: a pretrainer.
-      tokenizer: text to token ids.
-      seq_length: longest input in tokens.
-      batch_size: texts at a time.
+      folder: with its saved_model.pb.
+    Raises:
+      InputError: it is not a serving model, or none that answers.
     """
-    answers, is_answer = answer_table(tokenizer.vocabulary, model.config.vocab_size)
+    try:
+        loaded = tf.saved_model.load(str(folder))
+    except (OSError, ValueError, tf.errors.OpError) as error:
+        raise InputError(f"{folder} is not a SavedModel, or damaged: {error}") from error
+    config = _exported_config(loaded.signatures)
+    if config is None:
+        raise InputError(f"{folder} has no signature that answers: name the folder hub/serving of an export")
 
-    @tf.function(reduce_retracing=True)
-    def best(batch: Mapping[str, tf.Tensor], top_k: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """Of each mask its example [M], and ids and probabilities [M, K]."""
-        places = tf.where(batch[WORD_IDS] == ALBERT_IDS.mask)  # [M, 2]
-        inputs = skip_padding({name: batch[name] for name in ENCODER_INPUTS})
-        states = tf.gather_nd(model.encoder(inputs, training=False)["sequence_output"], places)  # [M, H]
-        positions = tf.range(tf.shape(states)[0])
-        logits = model.mlm(
-            states[tf.newaxis], positions[tf.newaxis], model.encoder.embeddings.word_embeddings
-        )
-        found = tf.math.top_k(tf.where(is_answer, tf.nn.softmax(logits[0]), 0), top_k)
-        return tf.gather(batch[ROWS], places[:, 0]), found.indices, found.values
+    def ask(signature: str, inputs: Mapping[str, Any], _: int) -> dict[str, np.ndarray]:
+        # `loaded` is held here, for signatures do not hold what they are of.
+        outputs = _outputs(loaded.signatures[signature], inputs)
+        if "label" in outputs and outputs["labels"].ndim == 1:  # of earlier exports, the same for all rows
+            outputs["labels"] = np.tile(outputs["labels"], [len(outputs["label"]), 1])
+        return outputs
 
-    def fill(records: Sequence[TextRecord], top_k: int) -> list[FillPrediction]:
-        top_k = min(top_k, model.config.vocab_size)
-        texts = tokenised(lambda text: tokens_with_masks(text, tokenizer), [r.text for r in records])
-        tokens, starts = joined([texts])
-        rows = TokenRows(tokens, np.stack(starts, axis=-1), texts.lengths[:, np.newaxis], {})
-        size = min(batch_size, len(records))
-        filled: list[FillPrediction] = [FillPrediction([], np.zeros([0, top_k], np.float32))] * len(records)
-        for batch in task_batches(rows, seq_length, size, shuffle=False, repeat=False):
-            numbers, ids, scores = (x.numpy() for x in best(batch, tf.constant(top_k)))
-            for number in np.unique(numbers):
-                of_text = numbers == number
-                filled[number] = FillPrediction(answers[ids[of_text]].tolist(), scores[of_text])
-        return filled
+    max_top_k = None
+    if config["model"] == "pretrainer":
+        max_top_k = loaded.signatures["fill_mask"].structured_outputs["scores"].shape[-1]
+    return Answerer(kind_of(config), ask, max_top_k)
 
-    return fill
+
+def _exported_config(signatures: Mapping[str, Any]) -> TaskConfig | None:
+    """Entries of task.json that the signatures of a serving model tell."""
+    if "fill_mask" in signatures:
+        return {"model": "pretrainer"}
+    if "answer" in signatures:
+        answerability = "no_answer_score" in signatures["answer"].structured_outputs
+        return {"model": "span_labeler", "answerability": answerability}
+    if "tag" in signatures:
+        return {"model": "token_classifier"}
+    if "choose" in signatures:
+        choices = signatures["choose"].structured_outputs["scores"].shape[-1]
+        return {"model": "multiple_choice", "num_choices": choices}
+    if DEFAULT not in signatures:
+        return None
+    outputs = signatures[DEFAULT].structured_outputs
+    if not {"scores", "score"} & outputs.keys():
+        return None
+    count = outputs["scores"].shape[-1] if "scores" in outputs else 1
+    config = {"model": "classifier", "num_labels": count, "multi_label": "is_label" in outputs}
+    inputs = signatures[DEFAULT].structured_input_signature[1]
+    if PAIR not in signatures or "text_pair" in inputs:
+        config["takes_pairs"] = PAIR in signatures
+    return config
+
+
+def _outputs(function: Callable[..., Any], inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    outputs = function(**{name: tf.constant(value) for name, value in inputs.items()})
+    return {name: tensor.numpy() for name, tensor in outputs.items()}

@@ -1,15 +1,15 @@
-"""What `pipeline` is called with: a source and a task, in our order and words or those of Hugging Face."""
+"""Arguments of `pipeline`: a source and a task, in this package's order and words or Hugging Face's."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from albert_tf.applications.inputs import READERS
 from albert_tf.errors import InputError, shown
+from albert_tf.tasks import KINDS
 
-# What a model may answer that is asked for by a name: one of ours, or of Hugging Face's.
+# Kinds of tasks by a name: this package's, or Hugging Face's.
 TASKS: dict[str, tuple[str, ...]] = {
-    **{name: (name,) for name in READERS},
+    **{name: (name,) for name in KINDS},
     "text-classification": ("classification", "regression"),
     "sentiment-analysis": ("classification",),
     "fill-mask": ("fill_mask",),

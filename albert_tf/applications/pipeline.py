@@ -8,24 +8,17 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from albert_tf.applications.answerers import Answerer, model_answerer, run_answerer
-from albert_tf.applications.answers import FORMS
+from albert_tf.applications.answerers import Answerer, exported_answerer, model_answerer, run_answerer
 from albert_tf.applications.arguments import TASKS, source_and_task
-from albert_tf.applications.exported import exported_answerer
-from albert_tf.applications.inputs import READERS
 from albert_tf.applications.sources import PathLike, is_keras_model, run_directory, serving_folder
 from albert_tf.applications.text_classifier import TextClassifier
 from albert_tf.checkpoints.run import non_finite
 from albert_tf.errors import InputError
 from albert_tf.files import checked_path
 from albert_tf.finetuning.trained import PATIENCE
+from albert_tf.tasks.classification import TextKind
+from albert_tf.tasks.serving import TOP_K
 from albert_tf.text.given import listed
-
-# Fillings of a mask where nobody says how many.
-TOP_K = 5
-
-# Batches between two looks at the progress bar.
-BATCHES_AT_ONCE = 16
 
 
 def pipeline(
@@ -36,15 +29,15 @@ def pipeline(
     batch_size: int = 32,
     step: int | None = None,
 ) -> Pipeline:
-    """What answers questions about texts with a model.
+    """A function from texts to the answers of a model.
 
     Args:
       source: a run directory or the published name of a checkpoint; the folder of an exported serving model,
         or of several versions of it; a TextClassifier, or what its `save` has written.
       task: what it must answer, where it is to be an error that the model does something else:
-        "fill_mask" (pre-trained runs), "classification", "regression", "question_answering", "tagging" or
-        "multiple_choice", or by the names of Hugging Face, such as "text-classification". It may come first,
-        as it does there.
+        "fill_mask" (pre-trained runs), "classification", "multi_label", "regression", "question_answering",
+        "tagging" or "multiple_choice", or by the names of Hugging Face, such as "text-classification". It
+        may come first, as it does there.
       model: another name of `source`.
       batch_size: texts at a time; it decides about memory and speed, not about the answers.
       step: of a run's checkpoint; None: that which `load` takes.
@@ -55,14 +48,14 @@ def pipeline(
     source, task = source_and_task(source, task, model)
     if not _is_count(batch_size):
         raise InputError(f"batch_size={batch_size!r} must be a whole number of at least 1")
-    answerer = _answerer(source, step, batch_size)
-    if task is not None and answerer.task not in TASKS[task]:
+    answerer = _answerer(source, step)
+    if task is not None and answerer.kind.name not in TASKS[task]:
         named = source.name if isinstance(source, TextClassifier) else source
-        raise InputError(f"task={task!r}: the model of {named} answers {answerer.task}")
+        raise InputError(f"task={task!r}: the model of {named} answers {answerer.kind.name}")
     return Pipeline(answerer, batch_size)
 
 
-def _answerer(source: Any, step: int | None, batch_size: int) -> Answerer:
+def _answerer(source: Any, step: int | None) -> Answerer:
     folder = None
     if not isinstance(source, TextClassifier):
         if is_keras_model(checked_path(source, "source")):
@@ -73,16 +66,16 @@ def _answerer(source: Any, step: int | None, batch_size: int) -> Answerer:
                 run = run_directory(
                     source, "source", "nor an exported serving model: that has a saved_model.pb"
                 )
-                return run_answerer(run, step, batch_size)
+                return run_answerer(run, step)
     if step is not None:
         raise InputError(
             f"step={step} is of a run's checkpoint: {folder or 'a TextClassifier'} has one model"
         )
     if folder is not None:
-        return exported_answerer(folder, batch_size)
+        return exported_answerer(folder)
     if names := non_finite(source.classifier):
         raise InputError(f"{source.name}: NaN or infinity in {', '.join(names)}: train it again")
-    return model_answerer(source.classifier, source.tokenizer, source.task_entries(), batch_size)
+    return model_answerer(source.classifier, source.tokenizer, source.task_entries())
 
 
 def _is_count(value: Any) -> bool:
@@ -93,7 +86,7 @@ class Pipeline:
     """A function from texts to answers, made by `pipeline`.
 
     Args:
-      answerer: what it asks.
+      answerer: the model.
       batch_size: texts at a time.
     """
 
@@ -103,8 +96,8 @@ class Pipeline:
 
     @property
     def task(self) -> str:
-        """What is answered, by the name that `pipeline` takes."""
-        return self._answerer.task
+        """Name of the task, as `pipeline` takes it."""
+        return self._answerer.kind.name
 
     def __call__(self, inputs: Any, top_k: int | None = None) -> Any:
         """The answers to texts, in their order; to a single text (a str or dict) a single one.
@@ -113,16 +106,17 @@ class Pipeline:
 
         Args:
           inputs: a list, or another iterable, of
-            classification, regression: texts, or pairs of them as tuples (text, text_pair);
+            classification, multi_label, regression: texts, or pairs of them as tuples (text, text_pair);
             fill_mask: texts with `[MASK]` in them;
             tagging: texts, whose words stand between spaces;
             question_answering: dicts of `question` and `context`;
             multiple_choice: dicts of `context`, `question` and `options`.
-          top_k: of classification, how many labels are wanted of each text, in a list; of fill_mask, how many
-            tokens, 5 unless it is given.
+          top_k: of classification and multi_label, how many labels are wanted of each text, in a list; of
+            fill_mask, how many tokens, 5 unless it is given.
         Returns:
           Of each text, with probabilities as `score`:
             classification: {"label", "score"}, or a list of them where `top_k` is given;
+            multi_label: [{"label", "score"}, …], those at least as likely as the model's threshold;
             regression: {"score"}, the number itself;
             fill_mask: [{"token", "score"}, …], or a list of such lists for several masks;
             tagging: [{"label", "score", "start", "end", "text"}, …], an entity each;
@@ -136,16 +130,15 @@ class Pipeline:
         is_one = isinstance(inputs, str | Mapping)
         values = [inputs] if is_one else self._values(inputs)
         self._check_top_k(top_k)
-        read = READERS[self.task]
-        records = [read(value, "inputs" if is_one else f"inputs[{n}]") for n, value in enumerate(values)]
-        self._check_forms(records)
+        kind = self._answerer.kind
+        records = [kind.read(value, "inputs" if is_one else f"inputs[{n}]") for n, value in enumerate(values)]
+        kind.check(records)
         answers: list[Any] = [None] * len(records)
         # The longest first: if memory does not suffice, it is soon known.
         order = sorted(range(len(records)), key=lambda number: len(str(values[number])), reverse=True)
-        size = BATCHES_AT_ONCE * self._batch_size
         with tqdm(total=len(records), disable=None, delay=PATIENCE, unit=" texts") as bar:
-            for first in range(0, len(records), size):
-                numbers = order[first : first + size]
+            for first in range(0, len(records), self._batch_size):
+                numbers = order[first : first + self._batch_size]
                 for number, answer in zip(
                     numbers, self._answers([records[n] for n in numbers], top_k), strict=True
                 ):
@@ -154,17 +147,16 @@ class Pipeline:
         return answers[0] if is_one else answers
 
     def _answers(self, records: Sequence[Any], top_k: int | None) -> list[Any]:
-        answerer = self._answerer
-        predictions = answerer.predict(records, top_k or TOP_K)
-        form = FORMS[self.task]
+        kind = self._answerer.kind
+        outputs = self._answerer.ask(*kind.request(records), top_k or TOP_K)
         return [
-            form(record, prediction, answerer.labels, top_k)
-            for record, prediction in zip(records, predictions, strict=True)
+            kind.answer(record, {name: values[n] for name, values in outputs.items()}, top_k)
+            for n, record in enumerate(records)
         ]
 
     def _values(self, inputs: Any) -> list[Any]:
         is_two = isinstance(inputs, tuple) and len(inputs) == 2 and all(isinstance(x, str) for x in inputs)
-        if is_two and self.task in ("classification", "regression"):
+        if is_two and isinstance(self._answerer.kind, TextKind):
             raise InputError(
                 "inputs: a tuple of two texts may be a pair or two texts: give a list, [(text, text_pair)] "
                 "or [text, text]"
@@ -176,29 +168,10 @@ class Pipeline:
     def _check_top_k(self, top_k: int | None) -> None:
         if top_k is None:
             return
-        if self.task not in ("classification", "fill_mask"):
+        if self.task not in ("classification", "multi_label", "fill_mask"):
             raise InputError(f"top_k={top_k}: {self.task} has one answer")
         if not _is_count(top_k):
             raise InputError(f"top_k={top_k!r} must be a whole number of at least 1")
-        if self._answerer.most is not None and top_k > self._answerer.most:
-            raise InputError(f"top_k={top_k}: the exported model gives {self._answerer.most} at most")
-
-    def _check_forms(self, records: Sequence[Any]) -> None:
-        """An InputError names a text that is not of the form that the model, or the first of them, has."""
-        choices = self._answerer.choices
-        for record in records if choices is not None else ():
-            if len(record.options) != choices:
-                raise InputError(
-                    f"{record.where}: {len(record.options)} options where the model knows {choices}"
-                )
-        if self.task not in ("classification", "regression"):
-            return
-        pairs = self._answerer.takes_pairs
-        why = "the model was trained on" if pairs is not None else "the first of these inputs is one of"
-        for record in records:
-            pairs = record.text_pair is not None if pairs is None else pairs
-            if (record.text_pair is not None) != pairs:
-                found, wanted = ("a single text", "pairs (text, text_pair)")[:: 1 if pairs else -1]
-                raise InputError(
-                    f"{record.file} is {found}, and {why} {wanted}: give all inputs in that form"
-                )
+        most = self._answerer.max_top_k
+        if most is not None and top_k > most:
+            raise InputError(f"top_k={top_k}: the exported model gives {most} at most")

@@ -35,16 +35,16 @@ from albert_tf.applications.texts import (
     text_columns,
 )
 from albert_tf.checkpoints.models import arguments_of, build_model
-from albert_tf.checkpoints.pairs import PAIRS_KEY, takes_pairs
 from albert_tf.checkpoints.run import check_finite, save, stored_model
-from albert_tf.data.tasks.coverage import unread_lines
-from albert_tf.data.tasks.rows import TEXTS_AT_ONCE, check_length, tokenised_blocks
 from albert_tf.errors import InputError
 from albert_tf.features import MASK
 from albert_tf.files import checked_path
 from albert_tf.finetuning.recipes import RECIPES
 from albert_tf.model import AlbertClassifier
 from albert_tf.model.padding import skip_padding
+from albert_tf.tasks.examples.coverage import unread_lines
+from albert_tf.tasks.examples.rows import check_length, tokenised_blocks
+from albert_tf.tasks.examples.texts import PAIRS_KEY, takes_pairs
 from albert_tf.text import PieceTokenizer, Vocabulary, pack
 from albert_tf.text.vocabulary import ALBERT_IDS
 
@@ -367,7 +367,7 @@ class TextClassifier(keras.Model):
             y = targets(y, self.labels, self.classifier.num_labels, len(columns[0]), labels, one_hot)
         self._check_or_learn(len(columns) == 2, texts, learns)
         # Each text once, however many epochs there are.
-        blocks = tokenised_blocks(self._counted_ids, *columns, at_once=TEXTS_AT_ONCE)
+        blocks = tokenised_blocks(self._counted_ids, *columns)
         found = [tf.nest.map_structure(np.asarray, block) for block in blocks]
         ids, lengths, unknown = tf.nest.map_structure(lambda *parts: np.concatenate(parts), *found)
         if learns:

@@ -21,7 +21,8 @@ from albert_tf.cli.flags import (
     tokenizer_given,
 )
 from albert_tf.config import PRESETS
-from albert_tf.finetuning.recipes import OWN_DATA, RECIPES, FinetuningRecipe, QuestionSettings
+from albert_tf.finetuning.recipes import OWN_DATA, RECIPES, FinetuningRecipe
+from albert_tf.recipes import QuestionSettings
 from albert_tf.startup import quiet_start
 from albert_tf.training.execution import Execution
 from albert_tf.training.loop_settings import LoopSettings
@@ -122,7 +123,7 @@ def next_commands(run: Path, task: str, data: str | None, train: str | None) -> 
     from albert_tf.finetuning.tasks import find_task
 
     ending = Path((train or "").removesuffix(".gz")).suffix
-    is_file = data is None and not find_task(task).has_windows
+    is_file = data is None and not find_task(task).kind.has_windows
     source, output = data or f"new{ending}", f"predicted{ending}" if is_file else "predictions"
     return [
         shlex.join(["albert-tf", "predict", "--run", str(run), "--input", source, "--output", output]),

@@ -18,7 +18,7 @@ from albert_tf.records import flat_fields
 from albert_tf.tokenizer_settings import TOKENIZER_DEFAULTS
 
 if TYPE_CHECKING:
-    from albert_tf.data.tasks.columns import Columns
+    from albert_tf.tasks.datasets.columns import Columns
 
 # What flags are added to.
 Flags = argparse.ArgumentParser | argparse._ArgumentGroup
@@ -85,7 +85,7 @@ def columns_given(flags: argparse.Namespace) -> Columns | None:
     """The columns that the command line names; None where it names none."""
     if flags.text is None and (flags.text_pair or flags.label):
         raise InputError("--text_pair and --label name further columns: name that of the texts by --text")
-    from albert_tf.data.tasks.columns import Columns
+    from albert_tf.tasks.datasets.columns import Columns
 
     return None if flags.text is None else Columns(flags.text, flags.text_pair, flags.label)
 

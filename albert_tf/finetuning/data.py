@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from albert_tf.checkpoints.run import RECIPE
-from albert_tf.data.tasks.columns import Columns
-from albert_tf.data.tasks.records import ChoiceRecord, QuestionRecord, TextRecord, label_of, scores
-from albert_tf.data.tasks.rows import TokenRows
 from albert_tf.errors import InputError
 from albert_tf.files import read_json
 from albert_tf.finetuning.settings import Finetuning, PathLike
 from albert_tf.finetuning.tasks import Task
+from albert_tf.tasks.datasets.columns import Columns
+from albert_tf.tasks.examples.records import ChoiceRecord, QuestionRecord, TextRecord, scores
+from albert_tf.tasks.examples.rows import TokenRows
 
 Records = Sequence[Any]
 HELD_OUT = 0.1
@@ -60,7 +60,7 @@ def read_sets(settings: Finetuning) -> Sets:
     train = task.read(settings.train, True, settings.columns)
     if settings.eval is not None:
         return Sets(train, dev_sets(task, file=settings.eval, columns=settings.columns))
-    rest, held_out = split_off(train, HELD_OUT, task.kind.label_of)
+    rest, held_out = split_off(train, HELD_OUT, task.kind.labels_of)
     if not rest or not held_out:
         raise InputError(f"{settings.train}: too little to hold any of it out: name other data by --eval")
     return Sets(rest, {"dev": held_out}, f"{len(held_out)} of {len(train)} examples of {settings.train}")
@@ -90,22 +90,23 @@ def dev_sets(
     return {"dev": task.read(file, True, columns)}
 
 
-def described(sets: Sets, labels: Sequence[str] | None) -> list[str]:
+def described(task: Task, sets: Sets, labels: Sequence[str] | None) -> list[str]:
     """What shows a wrong column or missing texts at a glance, in lines; nothing of tasks without texts.
 
     Args:
-      sets: what is trained and evaluated on.
+      task: its entry.
+      sets: to train and to evaluate on.
       labels: in the order of the logits; None of regression.
     """
-    rows = [record for record in sets.train if isinstance(record, TextRecord)]
+    rows, labels_of = [record for record in sets.train if isinstance(record, TextRecord)], task.kind.labels_of
     lines = []
     if rows and labels is not None:
-        counts = collections.Counter(label_of(record) for record in rows)
+        counts = collections.Counter(label for record in rows for label in labels_of(record))
         commonest = [label for label, _ in counts.most_common(MOST_LABELS)]
         chosen = labels if len(labels) <= MOST_LABELS else commonest
         told = [f"{_short(label)} ({counts[label]})" for label in chosen]
         lines.append(f"labels: {_listed(told, len(labels))}")
-        there = {label_of(record) for records in sets.dev.values() for record in records}
+        there = {label for records in sets.dev.values() for record in records for label in labels_of(record)}
         if missing := [_short(label) for label in labels if label not in there]:
             noun = "label" if len(missing) == 1 else "labels"
             lines.append(f"evaluated on no example of the {noun} {_listed(missing, len(missing))}")

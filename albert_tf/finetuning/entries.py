@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from albert_tf.checkpoints.run import BEST_KEY
-from albert_tf.data.tasks.columns import Columns
 from albert_tf.errors import InputError
 from albert_tf.features import FIRST
-from albert_tf.finetuning.recipes import QuestionSettings
 from albert_tf.finetuning.tasks import TASKS, find_task
+from albert_tf.recipes import QuestionSettings
+from albert_tf.tasks.datasets.columns import Columns
 
 
 def task_entries(
@@ -38,12 +38,12 @@ def task_entries(
     if task.trained_as:
         raise InputError(f"task={name!r} has no training data: a run of {task.trained_as} predicts for it")
     entries = {
-        **task.kind.entries(records),
+        **task.kind.model_config(records, **task.options),
         "task": name,
         "seq_length": seq_length,
-        BEST_KEY: f"eval_{task.best}",
+        BEST_KEY: f"eval_{task.best_metric}",
     }
-    if task.has_windows:
+    if task.kind.has_windows:
         entries |= dataclasses.asdict(questions or QuestionSettings())
     if pooling != FIRST:  # the default of the models, which task.json leaves out
         entries["pooling"] = pooling

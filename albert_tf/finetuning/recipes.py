@@ -13,30 +13,6 @@ from albert_tf.recipes import check_fields
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class QuestionSettings:
-    """How long contexts become windows, and spans of them answers; the defaults are the paper's.
-
-    Args:
-      doc_stride: tokens from one window to the next.
-      max_query_length: tokens of a question, of which the first ones stay.
-      max_answer_length: of an answer, in tokens.
-      n_best: answers that are kept of each question.
-
-    Raises:
-      InputError: a value is impossible; the message names it.
-    Source: Lan et al. 2020, A.4; google-research/albert, run_squad_v1.py.
-    """
-
-    doc_stride: int = 128
-    max_query_length: int = 64
-    max_answer_length: int = 30
-    n_best: int = 20
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class FinetuningRecipe:
     """Everything but the network's shape that decides how a model is fine-tuned, by AdamW.
 
@@ -164,8 +140,11 @@ RECIPES: dict[str, FinetuningRecipe] = {
     # google-research/albert, README: RACE with the models of version 2.
     "race-v2": _paper(1e-5, 32, 0.0, 0.1, 12000, 1000, 512),
     "classification": _OWN,
+    "multi_label": _OWN,
     "regression": _OWN,
     "tagging": _OWN,
     "multiple_choice": _OWN.replace(seq_length=512),
 }
-OWN_DATA = ("classification", "regression", "tagging", "multiple_choice")  # whose data is the user's
+
+# Tasks with a user's own data.
+OWN_DATA = ("classification", "multi_label", "regression", "tagging", "multiple_choice")

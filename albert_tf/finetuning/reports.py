@@ -14,8 +14,10 @@ from albert_tf.checkpoints.growth import Growth
 from albert_tf.checkpoints.names import variable_names
 from albert_tf.checkpoints.run import BEST_KEY, default_step, read_task
 from albert_tf.config import AlbertConfig
-from albert_tf.finetuning.predictions.records import LabelPrediction
-from albert_tf.finetuning.tasks import Task, set_figures
+from albert_tf.finetuning.tasks import Task, set_metrics
+from albert_tf.tasks.classification import Classification
+from albert_tf.tasks.examples.records import label_of
+from albert_tf.tasks.predictions import LabelPrediction
 from albert_tf.training.logbook import FIGURES
 
 
@@ -61,14 +63,12 @@ def ending(run: Path, task: Task, dev: Mapping[str, Sequence[Any]]) -> list[str]
     names = [best_by, *(name for name in figures if name in FIGURES and name != best_by)]
     shown = ", ".join(_shown(name, number) for name in names if (number := figures[name]) is not None)
     lines = [f"best: step {step} ({shown}) in {run}"]
-    if task.kind.label_of is not None:
-        labels = collections.Counter(
-            task.kind.label_of(record) for records in dev.values() for record in records
-        )
+    if issubclass(task.kind, Classification):
+        labels = collections.Counter(label_of(record) for records in dev.values() for record in records)
         label = labels.most_common(1)[0][0]
         always = LabelPrediction(label, np.ones(1, np.float32))
         constant = {name: (records, [always] * len(records)) for name, records in dev.items()}
-        if value <= (baseline := set_figures(task, constant)[best_by]):
+        if value <= (baseline := set_metrics(task, constant)[best_by]):
             lines.append(
                 f"that is no better than {label!r}, the most frequent label, for every text "
                 f"({_shown(best_by, baseline)}): train longer, on more data, or from a better start"

@@ -21,25 +21,24 @@ from albert_tf.checkpoints.run import BEST_KEY, RECIPE, TASK, VOCABULARY_KEY, re
 from albert_tf.checkpoints.steps import checkpoint_steps
 from albert_tf.config import AlbertConfig
 from albert_tf.data.service import served
-from albert_tf.data.tasks.batches import batches_per_epoch, task_batches
-from albert_tf.data.tasks.coverage import unread
-from albert_tf.data.tasks.rows import TokenRows
 from albert_tf.errors import InputError
 from albert_tf.features import FIRST, LABELS
 from albert_tf.files import read_json
 from albert_tf.finetuning.data import check_same_data, data_record, described, read_sets
 from albert_tf.finetuning.entries import task_entries
-from albert_tf.finetuning.kinds import Entries, Examples
-from albert_tf.finetuning.losses import evaluation_objective, finetuning_objective
-from albert_tf.finetuning.predictions.outputs import Predicted
-from albert_tf.finetuning.recipes import QuestionSettings
+from albert_tf.finetuning.outputs import Predicted, predictor
 from albert_tf.finetuning.reports import ending, origin_line
 from albert_tf.finetuning.settings import ENCODER, Finetuning
-from albert_tf.finetuning.tasks import Task, set_figures
+from albert_tf.finetuning.tasks import Task, set_metrics
 from albert_tf.model.memory import TRAINING, check_memory
 from albert_tf.optimization import recipe_optimizer
 from albert_tf.origins import Start, opened, start_of_run
+from albert_tf.recipes import QuestionSettings
 from albert_tf.records import flat
+from albert_tf.tasks.examples.batches import batches_per_epoch, task_batches
+from albert_tf.tasks.examples.coverage import unread
+from albert_tf.tasks.examples.rows import TokenRows
+from albert_tf.tasks.kind import Examples, TaskConfig
 from albert_tf.text import PieceTokenizer, Vocabulary
 from albert_tf.tokenizer_settings import resolved_settings
 from albert_tf.training.engine import Evaluate, Job, Stretch, model_options, train_run
@@ -127,7 +126,8 @@ def _job(
     )
     vocabulary = Vocabulary.from_file(start.vocabulary)
     tokenizer = PieceTokenizer(vocabulary, **start.tokenizer)
-    rows = task.kind.encode(sets.train, tokenizer, entries, True).rows
+    kind = task.kind(entries)
+    rows = kind.encode(sets.train, tokenizer, True).rows
     recipe = recipe.in_steps(len(rows))
     if (run / RECIPE).exists() and "warmup_steps" not in settings.recipe:  # which more steps leave as it was
         recipe = recipe.replace(warmup_steps=read_json(run / RECIPE).get("warmup_steps"))
@@ -148,11 +148,9 @@ def _job(
         dev_file = settings.eval or train
         of = {"data_sha256": train, "eval_examples": dev_file, "eval_sha256": dev_file}
         check_same_data(run, record, of)
-    facts = [*described(sets, entries.get("labels")), *unread(rows, recipe.seq_length)]
-    objective = evaluation_objective(entries)
+    facts = [*described(task, sets, entries.get("labels")), *unread(rows, recipe.seq_length)]
     dev = {
-        name: task.kind.encode(records, tokenizer, entries, objective is not None)
-        for name, records in sets.dev.items()
+        name: kind.encode(records, tokenizer, kind.has_evaluation_loss) for name, records in sets.dev.items()
     }
     lengths = (recipe.seq_length,) if isinstance(strategy, tf.distribute.TPUStrategy) else None
 
@@ -165,8 +163,8 @@ def _job(
 
     def evaluation(model: keras.Model) -> Evaluate:
         batch_size = settings.execution.rows_at_once(recipe.batch_size)
-        predictor = task.kind.predictor(model, entries, batch_size, objective)
-        return functools.partial(dev_figures, task, predictor, dev)
+        predict = predictor(kind, model, batch_size, has_loss=kind.has_evaluation_loss)
+        return functools.partial(dev_metrics, task, predict, dev)
 
     return Job(
         config=config,
@@ -176,7 +174,7 @@ def _job(
         record=record,
         model=functools.partial(_model, settings, config, entries, start, rows, facts, report),
         optimizer=lambda: recipe_optimizer("adamw", recipe, steps, warmup_steps),
-        objective=finetuning_objective(entries),
+        objective=kind.objective(),
         stretches=[
             Stretch(
                 end=steps,
@@ -194,27 +192,27 @@ def _job(
     )
 
 
-def dev_figures(
-    task: Task, predictor: Callable[[Examples], Predicted], dev: Mapping[str, Examples]
+def dev_metrics(
+    task: Task, predict: Callable[[Examples], Predicted], dev: Mapping[str, Examples]
 ) -> dict[str, float]:
-    """The figures of a task's sets together, and their `loss` where the outputs tell it.
+    """Metrics of a task's sets together, and their `loss` where the outputs tell it.
 
     Args:
       task: its entry.
-      predictor: of its model.
+      predict: by its model.
       dev: the examples by the name of their set.
     """
-    found = {name: predictor(examples) for name, examples in dev.items()}
-    figures = set_figures(task, {name: (dev[name].records, said.predictions) for name, said in found.items()})
+    found = {name: predict(examples) for name, examples in dev.items()}
+    metrics = set_metrics(task, {name: (dev[name].records, said.predictions) for name, said in found.items()})
     terms = [said.terms for said in found.values() if said.terms]
     sums = functools.reduce(functools.partial(tf.nest.map_structure, operator.add), terms) if terms else {}
-    return {**({"loss": term_metrics(sums)["loss"]} if sums else {}), **figures}
+    return {**({"loss": term_metrics(sums)["loss"]} if sums else {}), **metrics}
 
 
 def _model(
     settings: Finetuning,
     config: AlbertConfig,
-    entries: Entries,
+    entries: TaskConfig,
     start: Start,
     rows: TokenRows,
     facts: Sequence[str],
@@ -240,7 +238,7 @@ def _model(
     return model
 
 
-def _first_values(growth: Growth | None, entries: Entries, rows: TokenRows) -> Callable[[str], Any]:
+def _first_values(growth: Growth | None, entries: TaskConfig, rows: TokenRows) -> Callable[[str], Any]:
     """What variables begin with, by name; None for those that begin at random.
 
     Note: the head of a regression begins at the mean of what it is to learn and not at 0, as in

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from albert_tf.config import AlbertConfig
-from albert_tf.data.tasks.columns import Columns
 from albert_tf.errors import InputError
-from albert_tf.finetuning.recipes import FinetuningRecipe, QuestionSettings
+from albert_tf.finetuning.recipes import FinetuningRecipe
 from albert_tf.finetuning.tasks import Task, find_task
 from albert_tf.origins import origin_record
+from albert_tf.recipes import QuestionSettings
+from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.training.execution import Execution
 from albert_tf.training.loop_settings import LoopSettings
 
@@ -77,7 +78,7 @@ class Finetuning:
         if self.freeze not in (None, ENCODER):
             raise InputError(f"freeze={self.freeze!r} must be {ENCODER!r}, or nothing")
         self._check_data(task)
-        if self.questions and not task.has_windows:
+        if self.questions and not task.kind.has_windows:
             raise InputError(
                 f"{', '.join(self.questions)}: task={self.task!r} has no contexts to cut in windows"
             )

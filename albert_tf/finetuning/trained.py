@@ -19,12 +19,13 @@ from albert_tf.checkpoints.run import (
     read_tokenizer,
     vocabulary_path,
 )
-from albert_tf.data.tasks.columns import Columns
-from albert_tf.data.tasks.coverage import unread
 from albert_tf.errors import InputError
 from albert_tf.finetuning.data import dev_sets
 from albert_tf.finetuning.entries import read_columns, run_task
-from albert_tf.finetuning.tasks import Task, find_task, set_figures
+from albert_tf.finetuning.outputs import predictor
+from albert_tf.finetuning.tasks import Task, find_task, set_metrics
+from albert_tf.tasks.datasets.columns import Columns
+from albert_tf.tasks.examples.coverage import unread
 from albert_tf.text import PieceTokenizer, Vocabulary
 
 PathLike = str | os.PathLike[str]
@@ -32,14 +33,14 @@ PATIENCE = 2.0  # seconds until a progress bar is shown
 
 
 class Trained(NamedTuple):
-    """What predictions are made with.
+    """Model, tokenizer and task of a fine-tuned run.
 
     Attributes:
-      task: what is predicted for.
+      task: to predict for.
       model: with its weights.
       tokenizer: of the texts that it learnt from.
-      entries: what task.json says.
-      step: that the weights are of.
+      entries: content of task.json.
+      step: of the weights.
     """
 
     task: Task
@@ -62,16 +63,16 @@ class Trained(NamedTuple):
     def _predictions(self, records: Sequence[Any], batch_size: int, is_labelled: bool) -> list[Any]:
         if batch_size < 1:
             raise InputError(f"batch_size={batch_size} must be at least 1")
-        kind = self.task.kind
-        examples = kind.encode(records, self.tokenizer, self.entries, is_labelled)
-        for line in unread(examples.rows, self.entries["seq_length"]):
+        kind = self.task.kind(self.entries)
+        examples = kind.encode(records, self.tokenizer, is_labelled)
+        for line in unread(examples.rows, kind.seq_length):
             logging.info(line)
-        predict = kind.predictor(self.model, self.entries, batch_size, None)
+        predict = predictor(kind, self.model, batch_size)
         with tqdm(total=len(examples.rows), unit=" examples", disable=None, delay=PATIENCE) as bar:
             return predict(examples, bar.update).predictions
 
-    def figures(self, sets: Mapping[str, Sequence[Any]], batch_size: int = 32) -> dict[str, float]:
-        """The task's figures.
+    def metrics(self, sets: Mapping[str, Sequence[Any]], batch_size: int = 32) -> dict[str, float]:
+        """The task's metrics.
 
         Args:
           sets: labelled records by the name of their set.
@@ -83,11 +84,11 @@ class Trained(NamedTuple):
             name: (records, self._predictions(records, batch_size, is_labelled=True))
             for name, records in sets.items()
         }
-        return set_figures(self.task, found)
+        return set_metrics(self.task, found)
 
 
 def read_trained(run: PathLike, step: int | None = None, asked: str | None = None) -> Trained:
-    """What predictions are made with, of a fine-tuned run.
+    """Model, tokenizer and task of a fine-tuned run.
 
     Args:
       run: its directory.
@@ -119,7 +120,7 @@ def evaluate_trained(
     step: int | None = None,
     batch_size: int = 32,
 ) -> dict[str, float]:
-    """The figures of a fine-tuned run on labelled data of its task.
+    """Metrics of a fine-tuned run on labelled data of its task.
 
     Args:
       run: its directory.
@@ -129,7 +130,7 @@ def evaluate_trained(
       step: of the checkpoint; None: that which `load` takes.
       batch_size: examples at a time; it decides about memory and speed.
     Returns:
-      `step` and `examples`, what was evaluated, and the task's figures.
+      `step` and `examples`, what was evaluated, and the task's metrics.
     Raises:
       FileNotFoundError: the run or its data is missing.
       InputError: the run is not fine-tuned, or the data is not of its task.
@@ -140,4 +141,4 @@ def evaluate_trained(
     sets = dev_sets(task, folder, file, columns)
     trained = read_trained(run, step)
     count = sum(len(records) for records in sets.values())
-    return {"step": trained.step, "examples": count, **trained.figures(sets, batch_size)}
+    return {"step": trained.step, "examples": count, **trained.metrics(sets, batch_size)}

@@ -25,10 +25,10 @@ from albert_tf.checkpoints.run import RECIPE, create_run
 from albert_tf.checkpoints.steps import checkpoint_steps, clean_up
 from albert_tf.config import AlbertConfig
 from albert_tf.files import check_new, sole_use, write_json
+from albert_tf.model.losses import Objective, Term
 from albert_tf.training.execution import Execution
 from albert_tf.training.loop import FLOAT16_PATIENCE, TrainingState, Work, train
 from albert_tf.training.loop_settings import LoopSettings
-from albert_tf.training.losses import Objective, Term
 from albert_tf.training.metrics import term_metrics
 from albert_tf.training.preemption import Preempted, stop_at_once
 from albert_tf.training.resume import check_same_start, restore, seed_of, set_damaged_aside

@@ -8,7 +8,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.errors import InputError
-from albert_tf.training.losses import Objective, Term
+from albert_tf.model.losses import Objective, Term
 from albert_tf.training.updates import Batch, replica_rows
 
 

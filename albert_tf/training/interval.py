@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
-from albert_tf.training.losses import Term
+from albert_tf.model.losses import Term
 from albert_tf.training.metrics import term_metrics
 from albert_tf.training.updates import Totals
 

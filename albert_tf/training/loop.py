@@ -15,10 +15,10 @@ import tf_keras as keras
 from albert_tf.checkpoints.figures import LOWEST_LOSS, Best, evaluated_steps
 from albert_tf.checkpoints.steps import checkpoint_steps, delete_checkpoint, write_checkpoint
 from albert_tf.errors import WorkFailed
+from albert_tf.model.losses import Term
 from albert_tf.training.interval import Interval
 from albert_tf.training.logbook import Logbook, NoLogbook
 from albert_tf.training.loop_settings import LoopSettings, is_due
-from albert_tf.training.losses import Term
 from albert_tf.training.preemption import PreemptionNotice
 from albert_tf.training.profiler import Profiler
 from albert_tf.training.updates import Batch, Totals

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 import tf_keras as keras
 
+from albert_tf.model.losses import Objective, Term
 from albert_tf.optimization import global_norm
-from albert_tf.training.losses import Objective, Term
 
 Batch = Mapping[str, tf.Tensor]
 Gradients = dict[int, tf.Tensor]  # by the position of the variable in model.trainable_variables

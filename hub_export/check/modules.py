@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 from tensorflow.core.protobuf import saved_model_pb2
 
 import albert_tf.text  # noqa: F401, registers the ops of TF Text
+from albert_tf.tasks.serving import DEFAULT
 from hub_export.answers import (
     CheckFailed,
     call_answers,
@@ -21,7 +22,6 @@ from hub_export.answers import (
     session_answers,
     signature_answers,
 )
-from hub_export.serving.signature import DEFAULT
 from hub_export.warmup import REQUESTS
 
 # The ops of TF Text that an exported graph may hold: they are in its `ops_lib`, which TF Serving links.

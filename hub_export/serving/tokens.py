@@ -9,8 +9,8 @@ import tf_keras as keras
 
 from albert_tf.features import ENCODER_INPUTS
 from albert_tf.model import AlbertEncoder
+from albert_tf.tasks.serving import Signature, Tensors
 from albert_tf.text.vocabulary import ALBERT_IDS
-from hub_export.serving.signature import Signature, Tensors
 
 
 def tokens_signature(model: keras.Model) -> Signature:

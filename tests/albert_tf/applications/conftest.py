@@ -7,9 +7,9 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.text import PieceTokenizer, Vocabulary
+from albert_tf.tasks.serving import Served
 from hub_export.export import _save_serving
-from hub_export.serving import Served, serving_signatures
+from hub_export.serving import serving_signatures
 from tests.tiny import DOCUMENTS, TINY
 
 SMALL = TINY.replace(num_hidden_layers=1)
@@ -21,6 +21,17 @@ KINDS = {
     "classification": (
         lambda: albert_tf.AlbertClassifier(SMALL, 3),
         {"task": "classification", "labels": ["no", "yes", "é"], "seq_length": 32, "columns": {"text": "t"}},
+    ),
+    "multi_label": (
+        lambda: albert_tf.AlbertClassifier(SMALL, 3),
+        {
+            "task": "multi_label",
+            "labels": ["a", "b", "c"],
+            "multi_label": True,
+            "threshold": 0.4,
+            "seq_length": 32,
+            "columns": {"text": "t"},
+        },
     ),
     "regression": (lambda: albert_tf.AlbertClassifier(SMALL, 1), {"task": "sts-b", "seq_length": 32}),
     "question_answering": (lambda: albert_tf.AlbertSpanLabeler(SMALL), {"task": "squad-v1.1", **QUESTIONS}),
@@ -39,11 +50,6 @@ class Made(NamedTuple):
     model: Any
     run: Path
     served: Path
-
-
-@pytest.fixture(scope="session")
-def piece_tokenizer(tiny_vocabulary):
-    return PieceTokenizer(Vocabulary.from_file(tiny_vocabulary))
 
 
 @pytest.fixture(scope="session")

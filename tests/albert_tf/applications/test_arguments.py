@@ -1,15 +1,15 @@
 import pytest
 
 from albert_tf.applications.arguments import TASKS, source_and_task
-from albert_tf.applications.inputs import READERS
 from albert_tf.errors import InputError
+from albert_tf.tasks import KINDS
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_either_may_come_first(task):
     for arguments in (("run", task, None), (task, "run", None), (task, None, "run"), (None, task, "run")):
         assert source_and_task(*arguments) == ("run", task)
-    assert set(TASKS[task]) <= READERS.keys()
+    assert set(TASKS[task]) <= KINDS.keys()
 
 
 def test_a_folder_may_be_called_like_a_task():

@@ -5,31 +5,12 @@ import json
 import pytest
 
 import albert_tf
-from albert_tf.checkpoints import build_model
-from albert_tf.data.tasks.columns import Columns
 from albert_tf.finetuning.entries import task_entries
 from albert_tf.finetuning.run import finetune
 from albert_tf.finetuning.settings import Finetuning
 from albert_tf.records import changed
-from albert_tf.text import PieceTokenizer, Vocabulary
+from albert_tf.tasks.datasets.columns import Columns
 from tests.albert_tf.finetuning.runs import CONFIG, LOOP, RECIPE, ROWS
-from tests.tiny import TINY
-
-
-@pytest.fixture(scope="session")
-def piece_tokenizer(tiny_vocabulary):
-    return PieceTokenizer(Vocabulary.from_file(tiny_vocabulary))
-
-
-@pytest.fixture
-def tiny_model():
-    """A model of what task.json says, so little trained that no two of its answers are alike."""
-
-    def make(entries, **changes):
-        config = TINY.replace(num_hidden_layers=1, initializer_range=0.5, **changes)
-        return build_model(config, entries)
-
-    return make
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import itertools
 import json
 from collections import defaultdict
 
-from albert_tf.data.tasks.columns import Columns
-from albert_tf.data.tasks.glue import GLUE
+from albert_tf.tasks.datasets.columns import Columns
+from albert_tf.tasks.datasets.glue import GLUE
 
 COUNT = 64
 

@@ -6,8 +6,12 @@ import json
 import numpy as np
 import pytest
 
-from albert_tf.data.tasks.columns import Columns
-from albert_tf.data.tasks.records import (
+from albert_tf.errors import InputError
+from albert_tf.finetuning.data import Sets, data_record, described, dev_sets, read_sets, split_off
+from albert_tf.finetuning.settings import Finetuning
+from albert_tf.finetuning.tasks import TASKS
+from albert_tf.tasks.datasets.columns import Columns
+from albert_tf.tasks.examples.records import (
     Answer,
     ChoiceRecord,
     QuestionRecord,
@@ -15,11 +19,7 @@ from albert_tf.data.tasks.records import (
     TextRecord,
     label_of,
 )
-from albert_tf.data.tasks.rows import TokenRows
-from albert_tf.errors import InputError
-from albert_tf.finetuning.data import Sets, data_record, described, dev_sets, read_sets, split_off
-from albert_tf.finetuning.settings import Finetuning
-from albert_tf.finetuning.tasks import TASKS
+from albert_tf.tasks.examples.rows import TokenRows
 from tests.tiny import TINY
 
 COLUMNS = Columns("text", None, "kind")

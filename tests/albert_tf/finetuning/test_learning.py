@@ -8,21 +8,21 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.data.tasks.glue import GLUE
-from albert_tf.data.tasks.records import ChoiceRecord, QuestionRecord, TaggedRecord
 from albert_tf.finetuning.data import read_sets
-from albert_tf.finetuning.predictions.records import (
+from albert_tf.finetuning.reports import best_figures
+from albert_tf.finetuning.run import finetune
+from albert_tf.finetuning.settings import Finetuning
+from albert_tf.finetuning.tasks import TASKS
+from albert_tf.finetuning.trained import evaluate_trained, read_trained
+from albert_tf.tasks.datasets.glue import GLUE
+from albert_tf.tasks.examples.records import ChoiceRecord, QuestionRecord, TaggedRecord
+from albert_tf.tasks.predictions import (
     AnswerPrediction,
     ChoicePrediction,
     LabelPrediction,
     ScorePrediction,
     TagPrediction,
 )
-from albert_tf.finetuning.reports import best_figures
-from albert_tf.finetuning.run import finetune
-from albert_tf.finetuning.settings import Finetuning
-from albert_tf.finetuning.tasks import TASKS
-from albert_tf.finetuning.trained import evaluate_trained, read_trained
 from hub_export.check.modules import check
 from hub_export.export import export
 from tests.albert_tf.finetuning.samples import COUNT, sample

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from albert_tf.data.tasks.records import ChoiceRecord, TextRecord
 from albert_tf.finetuning.reports import ending
 from albert_tf.finetuning.tasks import TASKS
+from albert_tf.tasks.examples.records import ChoiceRecord, TextRecord
 
 
 @pytest.fixture

@@ -11,13 +11,13 @@ from sklearn.metrics import f1_score
 
 import albert_tf
 from albert_tf.checkpoints import checkpoint_parts, checkpoint_steps
-from albert_tf.data.tasks.batches import task_batches
-from albert_tf.data.tasks.columns import Columns
-from albert_tf.data.tasks.encoding import text_rows
 from albert_tf.errors import InputError
 from albert_tf.files import sole_use
 from albert_tf.finetuning.run import finetune
 from albert_tf.finetuning.tasks import TASKS
+from albert_tf.tasks.classification import Classification
+from albert_tf.tasks.datasets.columns import Columns
+from albert_tf.tasks.examples.batches import task_batches
 from albert_tf.training import engine
 from albert_tf.training.strategies import STRATEGIES
 from tests.albert_tf.finetuning.runs import CONFIG, LOOP, RECIPE, ROWS
@@ -72,7 +72,8 @@ def test_metrics_have_their_names(finetuned):
 def examples(own_table, piece_tokenizer):
     """The examples, tokenised, with their labels."""
     records = TASKS["classification"].read(own_table, True, COLUMNS)
-    return text_rows(records, piece_tokenizer, ["speech", "tale"])
+    kind = Classification({"labels": ["speech", "tale"]})
+    return kind.encode(records, piece_tokenizer, True).rows
 
 
 @pytest.fixture(scope="module")

@@ -9,23 +9,25 @@ import numpy as np
 import pytest
 
 from albert_tf.checkpoints.models import MODELS
-from albert_tf.data.tasks.columns import Columns
-from albert_tf.data.tasks.glue import GLUE
 from albert_tf.errors import InputError
-from albert_tf.finetuning.losses import finetuning_objective
-from albert_tf.finetuning.predictions.records import (
+from albert_tf.finetuning.recipes import RECIPES
+from albert_tf.finetuning.tasks import TASKS, find_task, set_metrics
+from albert_tf.tasks import kind_of
+from albert_tf.tasks.datasets.columns import Columns
+from albert_tf.tasks.datasets.glue import GLUE
+from albert_tf.tasks.predictions import (
     AnswerPrediction,
     ChoicePrediction,
     FoundAnswer,
     LabelPrediction,
+    LabelsPrediction,
     ScorePrediction,
     TagPrediction,
 )
-from albert_tf.finetuning.recipes import RECIPES
-from albert_tf.finetuning.tasks import TASKS, find_task, set_figures
 
 OWN = {
     "classification": ("own.csv", "a,b,y\none,two,yes\ntwo,one,no\n"),
+    "multi_label": ("own.csv", "a,b,y\none,two,p|q\ntwo,one,q\n"),
     "regression": ("own.tsv", "a\tb\ty\none\ttwo\t1.5\ntwo\tone\t-2\n"),
     "tagging": ("own.conll", "one B-X\ntwo O\n\nthree O\n"),
     "multiple_choice": (
@@ -72,6 +74,8 @@ def right(name, records):
         ]
     if name in ("sts-b", "regression"):
         return [ScorePrediction(np.float32(record.label)) for record in records]
+    if name == "multi_label":
+        return [LabelsPrediction(tuple(record.label.split("|")), scores) for record in records]
     return [LabelPrediction(record.label, scores) for record in records]
 
 
@@ -79,18 +83,19 @@ def right(name, records):
 def test_every_task_has_what_it_needs(name, labelled):
     task = TASKS[name]
     records = labelled(name)
-    entries = task.kind.entries(records)
+    entries = task.kind.model_config(records, **task.options)
     kind = MODELS[entries["model"]]
     assert set(kind.arguments) <= set(entries)
-    assert finetuning_objective(entries).names
+    assert type(kind_of(entries)) is task.kind
     assert task.recipe == RECIPES[name]
-    figures = set_figures(task, {task.sets.dev[0] if task.sets else "eval": (records, right(name, records))})
-    assert figures[task.best] == pytest.approx(100 if name.startswith("squad") else 1)
+    metrics = set_metrics(task, {task.sets.dev[0] if task.sets else "eval": (records, right(name, records))})
+    assert metrics[task.best_metric] == pytest.approx(100 if name.startswith("squad") else 1)
 
 
 def test_the_table_is_complete():
     fixed = "cola sst-2 mrpc sts-b qqp mnli qnli rte wnli ax squad-v1.1 squad-v2.0 race"
-    assert list(TASKS) == [*fixed.split(), "classification", "regression", "tagging", "multiple_choice"]
+    own = {"classification", "multi_label", "regression", "tagging", "multiple_choice"}
+    assert set(TASKS) == {*fixed.split(), *own}
     assert {name for name, task in TASKS.items() if task.recipe is None} == {"ax"}
     assert set(RECIPES) - set(TASKS) == {"race-v2"}
     with pytest.raises(InputError, match="task='sst2' is none of cola, sst-2, "):
@@ -105,15 +110,16 @@ FIGURES = {
     "race": {"accuracy", "accuracy_middle", "accuracy_high"},
     "squad-v1.1": {"exact_match", "f1"},
     "classification": {"accuracy", "f1"},
+    "multi_label": {"accuracy", "micro_f1", "macro_f1"},
     "tagging": {"accuracy", "precision", "recall", "f1"},
 }
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_names_of_figures(name, labelled):
+def test_names_of_metrics(name, labelled):
     task = TASKS[name]
     records = labelled(name)
-    found = set_figures(task, {task.sets.dev[0] if task.sets else "eval": (records, right(name, records))})
+    found = set_metrics(task, {task.sets.dev[0] if task.sets else "eval": (records, right(name, records))})
     assert set(found) == FIGURES[name]
 
 
@@ -128,7 +134,7 @@ def test_mnli_matched_and_mismatched(shared, tmp_path):
     label, *_ = wrong["dev_mismatched"][1]
     other = "neutral" if label.label != "neutral" else "entailment"
     wrong["dev_mismatched"][1][0] = label._replace(label=other)
-    assert set_figures(task, wrong) == {"accuracy_matched": 1.0, "accuracy_mismatched": 0.5}
+    assert set_metrics(task, wrong) == {"accuracy_matched": 1.0, "accuracy_mismatched": 0.5}
     (tmp_path / "dev_matched.tsv").unlink()
     with pytest.raises(FileNotFoundError, match=r"dev_matched\.tsv: no such file"):
         task.read_sets(tmp_path, task.sets.dev)
@@ -171,7 +177,7 @@ def test_the_wrong_data_for_a_task(shared):
         TASKS["race"].read_sets(data / "glue", ("dev",))
 
 
-def test_figures_wait_for_their_libraries():
+def test_metrics_wait_for_their_libraries():
     """The table of tasks is read without scikit-learn and SciPy."""
     heavy = ("sklearn", "scipy", "seqeval")
     code = f"import sys; sys.modules.update(dict.fromkeys({heavy})); import albert_tf.finetuning.tasks"

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.model.losses import Term, classification_term, cross_entropy, fused_cross_entropy
 from albert_tf.pretraining.objective import (
     pretraining_figures,
     pretraining_objective,
     pretraining_terms,
     pretraining_weights,
 )
-from albert_tf.training.losses import Term, classification_term, cross_entropy, fused_cross_entropy
 
 
 def by_hand(logits: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> Term:

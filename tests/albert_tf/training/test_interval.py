@@ -1,7 +1,7 @@
 """Figures of several updates."""
 
+from albert_tf.model.losses import Term
 from albert_tf.training.interval import Interval
-from albert_tf.training.losses import Term
 from albert_tf.training.updates import Totals
 
 

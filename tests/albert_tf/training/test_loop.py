@@ -4,10 +4,10 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.checkpoints import checkpoint_steps
+from albert_tf.model.losses import Term
 from albert_tf.pretraining.run import pretrain
 from albert_tf.training import loop
 from albert_tf.training.loop import TrainingFailed, all_finite
-from albert_tf.training.losses import Term
 from tests.albert_tf.pretraining.runs import RECIPE, metrics
 
 

@@ -3,10 +3,10 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.data.tasks.choices import same_width
-from albert_tf.data.tasks.encoding import choice_rows
-from albert_tf.data.tasks.records import ChoiceRecord
 from albert_tf.errors import InputError
+from albert_tf.tasks.datasets.choices import same_width
+from albert_tf.tasks.examples.records import ChoiceRecord
+from albert_tf.tasks.multiple_choice import MultipleChoice
 from hub_export.serving import Served, serving_signatures
 from tests.hub_export.conftest import CONFIG
 from tests.hub_export.serving.fine_tuned import exported, outputs_of, softmax
@@ -35,7 +35,8 @@ def asked(questions):
 
 def test_choices_are_those_of_the_reader_and_the_model(served):
     records = same_width([ChoiceRecord("f", str(n), "", *q, None) for n, q in enumerate(QUESTIONS)])
-    rows = choice_rows(records, served.tokenizer, LENGTH, is_labelled=False)
+    kind = MultipleChoice({"seq_length": LENGTH, "num_choices": 3})
+    rows = kind.encode(records, served.tokenizer, False).rows
     _, outputs = outputs_of(served.model, rows, LENGTH)
     expected = softmax(outputs["logits"])
     found = served.ask("choose", **asked(QUESTIONS))

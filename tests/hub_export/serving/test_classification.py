@@ -3,9 +3,9 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.data.tasks.encoding import text_rows
-from albert_tf.data.tasks.records import TextRecord
 from albert_tf.errors import InputError
+from albert_tf.tasks.examples.records import TextRecord
+from albert_tf.tasks.examples.texts import text_rows
 from hub_export.serving import Served, serving_signatures
 from hub_export.warmup import read_requests
 from tests.hub_export.conftest import CONFIG
@@ -38,7 +38,7 @@ def logits(served, pairs=None, seq_length=LENGTH):
         TextRecord("f.csv", n, str(n), text, pair, None)
         for n, (text, pair) in enumerate(zip(TEXTS, pairs or [None] * len(TEXTS), strict=True))
     ]
-    rows = text_rows(records, served.tokenizer, LABELS, is_labelled=False)
+    rows = text_rows(records, served.tokenizer, {})
     return outputs_of(served.model, rows, seq_length)[1]["logits"]
 
 

@@ -3,9 +3,8 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.data.tasks.encoding import tagged_rows
-from albert_tf.data.tasks.records import TaggedRecord
-from hub_export.serving.tagging import word_tokens
+from albert_tf.tasks.examples.records import TaggedRecord
+from albert_tf.tasks.tagging import Tagging, word_tokens
 from tests.hub_export.conftest import CONFIG
 from tests.hub_export.serving.fine_tuned import exported, outputs_of, softmax
 from tests.tiny import DOCUMENTS
@@ -31,10 +30,11 @@ def tagger(tiny_vocabulary, tmp_path_factory):
 def expected_tags(tagger, texts):
     """Of each text's words the likeliest tags and their probabilities, through the reader."""
     sentences = [TaggedRecord("f", 1, tuple(text.split()), None) for text in texts]
-    tagged = tagged_rows(sentences, tagger.tokenizer, LENGTH, TAGS, is_labelled=False)
-    _, outputs = outputs_of(tagger.model, tagged.rows, LENGTH)
-    scores = softmax(outputs["logits"])
-    of_words = tagged.of_words(scores.argmax(axis=-1)), tagged.of_words(scores.max(axis=-1))
+    kind = Tagging({"seq_length": LENGTH, "labels": TAGS})
+    examples = kind.encode(sentences, tagger.tokenizer, False)
+    _, outputs = outputs_of(tagger.model, examples.rows, LENGTH)
+    scores = softmax(outputs["logits"])[tuple(examples.places.T)]  # [words, K]
+    of_words = scores.argmax(axis=-1), scores.max(axis=-1)
     ends = np.cumsum([len(sentence.words) for sentence in sentences])[:-1]
     return [np.split(values, ends) for values in of_words]
 

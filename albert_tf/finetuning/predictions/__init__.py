@@ -1,1 +1,0 @@
-"""What a fine-tuned model says: its outputs, predictions, answers to questions, and their files."""

@@ -1,0 +1,43 @@
+"""Kinds of tasks, a module each: records, encoding, loss, decoding, metrics and answers."""
+
+from __future__ import annotations
+
+from albert_tf.errors import InputError
+from albert_tf.tasks.classification import Classification
+from albert_tf.tasks.kind import Kind, TaskConfig
+from albert_tf.tasks.masked_words import MaskedWords
+from albert_tf.tasks.multi_label import MultiLabel
+from albert_tf.tasks.multiple_choice import MultipleChoice
+from albert_tf.tasks.question_answering import QuestionAnswering
+from albert_tf.tasks.regression import Regression
+from albert_tf.tasks.tagging import Tagging
+
+__all__ = ["KINDS", "Kind", "TaskConfig", "kind_of"]
+
+# A further kind of task is one more module and one more entry.
+KINDS: dict[str, type[Kind]] = {
+    kind.name: kind
+    for kind in (
+        MaskedWords,
+        Classification,
+        MultiLabel,
+        Regression,
+        Tagging,
+        QuestionAnswering,
+        MultipleChoice,
+    )
+}
+
+
+def kind_of(config: TaskConfig) -> Kind:
+    """The kind of task that a model is for.
+
+    Args:
+      config: content of task.json.
+    Raises:
+      InputError: the model has no head for a task.
+    """
+    for kind in KINDS.values():
+        if kind.is_of(config):
+            return kind(config)
+    raise InputError(f"a model of the kind {config.get('model')!r} has no head that answers")

@@ -1,0 +1,1 @@
+"""Readers of benchmarks and of tables: a format each."""

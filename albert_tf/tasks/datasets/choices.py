@@ -1,0 +1,115 @@
+"""Multiple choice: RACE's folders, and the user's own questions as JSON lines."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from albert_tf.errors import InputError, shown
+from albert_tf.tasks.datasets.text_files import field, read_json, read_json_lines
+from albert_tf.tasks.examples.records import ChoiceRecord
+
+RACE_GROUPS = ("middle", "high")
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def read_race(folder: str | os.PathLike) -> list[ChoiceRecord]:
+    """The questions of one of RACE's sets, those for middle schools first.
+
+    Args:
+      folder: `train`, `dev` or `test`, with `middle` and `high` in it, or one of these; a passage a .txt
+        file, which is JSON.
+    Raises:
+      FileNotFoundError: no passages are there.
+      InputError: a file is not such a passage.
+    """
+    folder = os.fspath(folder).rstrip("/")
+    name = os.path.basename(folder)  # noqa: PTH119
+    groups = {name: folder} if name in RACE_GROUPS else {g: f"{folder}/{g}" for g in RACE_GROUPS}
+    passages = [(group, file) for group, place in groups.items() for file in _text_files(place)]
+    if not passages:
+        raise FileNotFoundError(f"{folder}: no .txt files in its folders {' and '.join(RACE_GROUPS)}")
+    return same_width([record for group, file in passages for record in _passage(file, group)])
+
+
+def is_race_set(folder: str) -> bool:
+    """Whether a folder is one of RACE's sets, or a group of one, and not the folder of all of them."""
+    folder = folder.rstrip("/")
+    is_group = os.path.basename(folder) in RACE_GROUPS  # noqa: PTH119
+    return is_group or any(tf.io.gfile.isdir(f"{folder}/{group}") for group in RACE_GROUPS)
+
+
+def _text_files(folder: str) -> list[str]:
+    """The .txt files of a folder that may not be there, by their numbers."""
+    names = tf.io.gfile.listdir(folder) if tf.io.gfile.isdir(folder) else []
+    names = [name for name in names if name.endswith(".txt")]
+    return [f"{folder}/{name}" for name in sorted(names, key=lambda name: (len(name), name))]
+
+
+def _passage(file: str, group: str) -> list[ChoiceRecord]:
+    """The questions of one passage."""
+    passage = read_json(file)
+    article = field(passage, "article", str, file)
+    questions, options = (field(passage, name, list, file) for name in ("questions", "options"))
+    answers = field(passage, "answers", list, file) if "answers" in passage else [None] * len(questions)
+    if not len(questions) == len(options) == len(answers):
+        raise InputError(
+            f"{file}: {len(questions)} questions, {len(options)} lists of options and {len(answers)} answers"
+        )
+    stem = os.path.basename(file).removesuffix(".txt")  # noqa: PTH119
+    return [
+        _record(f"{file}: question {n}", f"{group}{stem}-{n}", group, article, *values)
+        for n, values in enumerate(zip(questions, options, answers, strict=True))
+    ]
+
+
+def read_choices(file: str | os.PathLike, needs_labels: bool) -> list[ChoiceRecord]:
+    """The questions of a file of JSON lines with `context`, `question`, `options` and `label`.
+
+    Args:
+      file: a question a line; the label is the number of the right option, from 0, or its letter, from A.
+      needs_labels: whether a question without a label is refused.
+    Raises:
+      FileNotFoundError: there is no such file.
+      InputError: the file is empty or not UTF-8, or a line is not such a question.
+    """
+    records = []
+    for number, (line, value) in enumerate(read_json_lines(file)):
+        where = f"{os.fspath(file)}:{line}"
+        label = value.get("label")
+        if label is None and needs_labels:
+            raise InputError(f"{where}: the question has no 'label'")
+        context = field(value, "context", str, where)
+        question, options = field(value, "question", str, where), field(value, "options", list, where)
+        records.append(_record(where, str(number), "", context, question, options, label))
+    return same_width(records)
+
+
+def _record(
+    where: str, number: str, group: str, context: str, question: Any, options: Any, label: Any
+) -> ChoiceRecord:
+    texts = [question, *options] if isinstance(options, list) else []
+    if len(texts) < 3 or not all(isinstance(text, str) for text in texts):
+        raise InputError(f"{where}: a question needs two or more options, all of them text")
+    count = len(options)
+    if isinstance(label, str) and len(label) == 1 and label in LETTERS[:count]:
+        label = LETTERS.index(label)
+    if label is not None and not (type(label) is int and 0 <= label < count):
+        raise InputError(
+            f"{where}: label {shown(label)} is none of 0 to {count - 1} and none of A to {LETTERS[count - 1]}"
+        )
+    return ChoiceRecord(where, number, group, context, question, tuple(options), label)
+
+
+def same_width(records: Sequence[ChoiceRecord]) -> list[ChoiceRecord]:
+    """The records themselves; an InputError where they differ in the number of options."""
+    for record in records:
+        if len(record.options) != len(records[0].options):
+            raise InputError(
+                f"{record.where}: {len(record.options)} options where {records[0].where} has "
+                f"{len(records[0].options)}: all questions must have as many"
+            )
+    return list(records)

@@ -1,0 +1,62 @@
+"""Sentences of tagged words in columns, as the CoNLL shared tasks wrote them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from albert_tf.errors import InputError, shown
+from albert_tf.tasks.datasets.text_files import read_lines
+from albert_tf.tasks.examples.records import TaggedRecord
+
+_DOCUMENT = "-DOCSTART-"
+
+
+def read_conll(file: str | os.PathLike) -> list[TaggedRecord]:
+    """The sentences of a file: a word a line, its columns between tabs or spaces, blank lines between.
+
+    Lines that begin with -DOCSTART- are no words: they begin a document.
+
+    Args:
+      file: the word is the first column and the tag is the last; with a single column there are no tags.
+    Raises:
+      FileNotFoundError: there is no such file.
+      InputError: the file is empty or not UTF-8, holds no words, or lines have different numbers of columns.
+    """
+    file = os.fspath(file)
+    records: list[TaggedRecord] = []
+    sentence: list[list[str]] = []
+    first = width = 0
+    for number, line in enumerate([*read_lines(file), ""], start=1):
+        cells = _cells(line)
+        if not is_word(line):
+            if sentence:
+                records.append(_record(file, first, sentence))
+            sentence = []
+            continue
+        width = width or len(cells)
+        if len(cells) != width or not (cells[0].strip() and cells[-1].strip()):
+            raise InputError(
+                f"{file}:{number}: {shown(line)} has {len(cells)} columns, and the lines before {width}: a "
+                "line is a word, further columns and its tag, and blank between sentences"
+            )
+        first = first if sentence else number
+        sentence.append(cells)
+    if not records:
+        raise InputError(f"{file} holds no words")
+    return records
+
+
+def is_word(line: str) -> bool:
+    """Whether a line is a word; others are blank or begin a document."""
+    cells = _cells(line)
+    return bool(cells) and cells[0] != _DOCUMENT
+
+
+def _cells(line: str) -> list[str]:
+    return line.split("\t") if "\t" in line else line.split()
+
+
+def _record(file: str, line: int, sentence: Sequence[Sequence[str]]) -> TaggedRecord:
+    tags = tuple(cells[-1].strip() for cells in sentence) if len(sentence[0]) > 1 else None
+    return TaggedRecord(file, line, tuple(cells[0] for cells in sentence), tags)

@@ -1,0 +1,86 @@
+"""Questions on paragraphs in SQuAD's JSON, versions 1.1 and 2.0."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from albert_tf.errors import InputError, shown
+from albert_tf.tasks.datasets.text_files import field, read_json
+from albert_tf.tasks.examples.records import Answer, QuestionRecord
+
+
+def read_squad(file: str | os.PathLike, has_impossible: bool, needs_answers: bool) -> list[QuestionRecord]:
+    """The questions of a file.
+
+    Args:
+      file: articles of paragraphs of questions; also one's own data in this form.
+      has_impossible: whether questions may have no answer, as in version 2.0.
+      needs_answers: whether a question without an annotated answer is refused, unless it is impossible.
+    Raises:
+      FileNotFoundError: there is no such file.
+      InputError: it is not such a file, of the other version, or an answer is not where it should be; the
+        question is named.
+    """
+    file = os.fspath(file)
+    records, has_flags = [], False
+    for where, context, question in _questions(file):
+        has_flags |= "is_impossible" in question
+        records.append(_record(where, context, question, needs_answers))
+    if not records:
+        raise InputError(f"{file} holds no questions")
+    impossible = next((record for record in records if record.is_impossible), None)
+    if impossible and not has_impossible:
+        raise InputError(
+            f"{impossible.where} is impossible, which is SQuAD 2.0's: --task squad-v2.0 learns that, too"
+        )
+    if has_impossible and needs_answers and not has_flags:
+        raise InputError(
+            f"{file}: no question says whether it `is_impossible`: --task squad-v1.1 is for such"
+        )
+    seen: set[str] = set()
+    for record in records:
+        if record.id in seen:
+            raise InputError(f"{record.where}: another question has the same id")
+        seen.add(record.id)
+    return records
+
+
+def _questions(file: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """The place, the context and the object of each question."""
+    articles = field(read_json(file), "data", list, file)
+    for number, article in enumerate(articles):
+        place = f"{file}: article {number}"
+        for paragraph in field(_object(article, place), "paragraphs", list, place):
+            context = field(_object(paragraph, place), "context", str, place)
+            for question in field(paragraph, "qas", list, place):
+                name = field(_object(question, place), "id", str, place)
+                yield f"{file}: question {name}", context, question
+
+
+def _object(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise InputError(f"{where}: not a JSON object but {shown(value)}")
+    return value
+
+
+def _record(where: str, context: str, question: dict[str, Any], needs_answers: bool) -> QuestionRecord:
+    is_impossible = "is_impossible" in question and field(question, "is_impossible", bool, where)
+    listed = [] if "answers" not in question else field(question, "answers", list, where)
+    if needs_answers and not listed and not is_impossible:
+        raise InputError(f"{where} has no answers")
+    answers = [] if is_impossible else [_answer(_object(answer, where), context, where) for answer in listed]
+    text = field(question, "question", str, where)
+    return QuestionRecord(where, question["id"], text, context, tuple(answers), is_impossible)
+
+
+def _answer(value: dict[str, Any], context: str, where: str) -> Answer:
+    text, start = field(value, "text", str, where), field(value, "answer_start", int, where)
+    found = context[start : start + len(text)] if start >= 0 else ""
+    if not text or found != text:
+        raise InputError(
+            f"{where}: at character {start} of the context stands {shown(found)} and not the answer "
+            f"{shown(text)}"
+        )
+    return Answer(text, start)

@@ -1,0 +1,1 @@
+"""Labelled texts as token ids, and batches of them by length."""

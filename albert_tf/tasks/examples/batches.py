@@ -1,0 +1,191 @@
+"""Tokenised examples to batches of similar length: every epoch is a permutation of the seed and its number.
+
+An epoch's examples, in random order, are sorted by the bucket of their length and cut into batches of the
+same number of rows, and the batches come in random order. So only one batch of an epoch is not full, every
+example is in exactly one, and all hosts agree on all of it without a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.features import LABELS, MASK, ROWS
+from albert_tf.tasks.examples.rows import TokenRows
+from albert_tf.text.packing import pack
+
+SHORTEST_BUCKET = 8
+
+
+def bucket_lengths(seq_length: int) -> tuple[int, ...]:
+    """SHORTEST_BUCKET, from twice of it on the powers of two and their middles, and the longest sequence.
+
+    >>> bucket_lengths(100)
+    (8, 16, 24, 32, 48, 64, 96, 100)
+    """
+    lengths = [SHORTEST_BUCKET]
+    while lengths[-1] < seq_length:
+        power = 2 ** (lengths[-1].bit_length() - 1)
+        lengths.append(lengths[-1] + max(SHORTEST_BUCKET, power // 2))
+    return (*(length for length in lengths if length < seq_length), seq_length)
+
+
+def task_batches(
+    rows: TokenRows,
+    seq_length: int,
+    batch_size: int,
+    lengths: Sequence[int] | None = None,
+    seed: int = 0,
+    shuffle: bool = True,
+    repeat: bool = True,
+    input_context: tf.distribute.InputContext | None = None,
+) -> tf.data.Dataset:
+    """Batches of the encoder's inputs and of what is to be learnt.
+
+    The same arguments give the same batches, and a plain iterator can be saved with `tf.train.Checkpoint`.
+
+    Args:
+      rows: the examples.
+      seq_length: longest sequence; what is longer is trimmed.
+      batch_size: rows of a batch (of this input pipeline), B.
+      lengths: of sequences in a batch, ascending, the last one seq_length; None for `bucket_lengths`. With a
+        single one all shapes are static.
+      seed: of the order.
+      shuffle: False takes the examples of each length in their own order, the shortest first.
+      repeat: False ends after one epoch.
+      input_context: which of several input pipelines this is; each reads its rows of common batches.
+    Returns:
+      Dicts of the encoder's inputs, int32 [B, S] or [B, C, S]; the features of the examples, [B]; `labels`
+      [B, S] where tokens have labels; `rows` int32 [B], the number of each example. What is missing in the
+      one batch that is not full are rows of zeros, also in their mask, with -1 for number and labels.
+    Raises:
+      InputError: a setting is impossible.
+    """
+    ends = _checked_lengths(rows, seq_length, lengths)
+    if batch_size < 1:
+        raise InputError(f"batch_size={batch_size} must be at least 1")
+    part = input_context or tf.distribute.InputContext()
+    numbers = np.searchsorted(ends, np.minimum(rows.packed_lengths, seq_length)).astype(np.int32)
+    make = _BatchMaker(rows, ends)
+    with tf.device("CPU:0"):
+        buckets, row_seed = tf.constant(numbers), tf.constant([seed, 0])
+
+        def epoch_batches(epoch: tf.Tensor) -> tf.data.Dataset:
+            epoch_seed = tf.random.fold_in(row_seed, epoch) if shuffle else None
+            plan = batch_plan(buckets, batch_size * part.num_input_pipelines, epoch_seed)
+            return tf.data.Dataset.from_tensor_slices(plan)
+
+        def batch(examples: tf.Tensor, bucket: tf.Tensor) -> dict[str, tf.Tensor]:
+            first = part.input_pipeline_id * batch_size
+            return make(tf.ensure_shape(examples[first : first + batch_size], [batch_size]), bucket)
+
+        return (
+            tf.data.Dataset.range(tf.int64.max if repeat else 1)
+            .flat_map(epoch_batches)
+            .map(batch, tf.data.AUTOTUNE)
+            .prefetch(tf.data.AUTOTUNE)
+        )
+
+
+def batches_per_epoch(rows: TokenRows, global_batch_size: int) -> int:
+    """How many batches, of all pipelines together, show every example once."""
+    return -(-len(rows) // global_batch_size)
+
+
+def _checked_lengths(rows: TokenRows, seq_length: int, lengths: Sequence[int] | None) -> np.ndarray:
+    specials = rows.lengths.shape[-1] + 1
+    if seq_length <= specials:
+        raise InputError(f"seq_length={seq_length} is too short: {specials} tokens of it are special ones")
+    chosen = bucket_lengths(seq_length) if lengths is None else tuple(lengths)
+    if not chosen or chosen[-1] != seq_length or list(chosen) != sorted(set(chosen)) or chosen[0] <= specials:
+        raise InputError(f"lengths={chosen} must ascend from above {specials} to seq_length={seq_length}")
+    return np.array(chosen, np.int32)
+
+
+def batch_plan(buckets: tf.Tensor, batch_size: int, seed: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
+    """The batches of an epoch.
+
+    Args:
+      buckets: of each example, int32 [N].
+      batch_size: rows of a batch, B.
+      seed: int [2] of the order; None keeps it within buckets.
+    Returns:
+      The examples of each batch, int32 [ceil(N / B), B], the last ones -1 where too few are left; and the
+      bucket of the longest, int32 [ceil(N / B)].
+    """
+    order = tf.range(tf.size(buckets))  # [N]
+    if seed is not None:
+        seed, batch_seed = tf.unstack(tf.random.split(seed))
+        order = tf.random.experimental.stateless_shuffle(order, seed)
+    order = tf.gather(order, tf.argsort(tf.gather(buckets, order), stable=True))
+    missing = -tf.size(order) % batch_size
+    longest = tf.gather(buckets, tf.concat([order[batch_size - 1 :: batch_size], order[-1:]], axis=0))
+    order = tf.reshape(tf.pad(order, [[0, missing]], constant_values=-1), [-1, batch_size])  # [batches, B]
+    longest = longest[: tf.shape(order)[0]]
+    if seed is not None:
+        places = tf.random.experimental.stateless_shuffle(tf.range(tf.size(longest)), batch_seed)
+        order, longest = tf.gather(order, places), tf.gather(longest, places)
+    return order, longest
+
+
+class _BatchMaker:
+    """Numbers of examples to batches; called inside a function of tf.data."""
+
+    def __init__(self, rows: TokenRows, lengths: np.ndarray):
+        with tf.device("CPU:0"):  # where tf.data reads them
+            self._tokens = tf.constant(rows.tokens)
+            self._starts, self._lengths = tf.constant(rows.starts), tf.constant(rows.lengths)
+            self._features = {name: tf.constant(values) for name, values in rows.features.items()}
+            self._labels = None if rows.token_labels is None else tf.constant(rows.token_labels)
+        self._bucket_lengths = lengths
+
+    def __call__(self, examples: tf.Tensor, bucket: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The batch of examples [B], -1 for none, at the length of a bucket."""
+        is_example = examples >= 0  # [B]
+        found = tf.maximum(examples, 0)
+        starts, lengths = tf.gather(self._starts, found), tf.gather(self._lengths, found)  # [B, (C,) G]
+        # A Python number where there is only one, for the shape to be static.
+        static = int(self._bucket_lengths[0]) if len(self._bucket_lengths) == 1 else None
+        length = static or tf.gather(self._bucket_lengths, bucket)
+        segments = [
+            _spans(tf.reshape(starts[..., n], [-1]), tf.reshape(lengths[..., n], [-1]))
+            for n in range(starts.shape[-1])
+        ]
+        packed = pack(
+            [segment.with_values(tf.gather(self._tokens, segment.values)) for segment in segments], length
+        )
+        shape = [*starts.shape[:-1], static]
+        batch = {
+            name: _where(is_example, tf.ensure_shape(tf.reshape(tensor, [*shape[:-1], length]), shape), 0)
+            for name, tensor in packed.items()
+        }
+        for name, values in self._features.items():
+            filler = -1 if name == LABELS and values.dtype.is_integer else 0
+            batch[name] = _where(is_example, tf.gather(values, found), filler)
+        if self._labels is not None:
+            batch[LABELS] = self._token_labels(segments[0], batch[MASK])
+        return batch | {ROWS: examples}
+
+    def _token_labels(self, segment: tf.RaggedTensor, mask: tf.Tensor) -> tf.Tensor:
+        """The labels of the tokens of packed single segments, int32 [B, S]; mask is [B, S], 0 for fillers."""
+        columns = tf.range(tf.shape(mask)[1])[tf.newaxis] - 1  # [1, S]
+        tokens = tf.cast(segment.row_splits[:-1], tf.int32)[:, tf.newaxis] + columns  # [B, S]
+        # Not the [CLS] in front, nor the [SEP] and the padding behind.
+        inside = (columns >= 0) & (columns < tf.reduce_sum(mask, axis=1, keepdims=True) - 2)
+        labels = tf.gather(self._labels, segment.values)  # [tokens]
+        labels = tf.gather(tf.concat([labels, [-1]], axis=0), tf.where(inside, tokens, tf.size(labels)))
+        return tf.ensure_shape(labels, mask.shape)
+
+
+def _spans(starts: tf.Tensor, lengths: tf.Tensor) -> tf.RaggedTensor:
+    """The numbers from each start on, int64 [R] and int32 [R] → int64 [R, (length)]."""
+    return tf.ragged.range(starts, starts + tf.cast(lengths, tf.int64), row_splits_dtype=tf.int64)
+
+
+def _where(is_example: tf.Tensor, values: tf.Tensor, filler: int) -> tf.Tensor:
+    """The values [B, …] of examples, and the filler for what is none."""
+    condition = tf.reshape(is_example, [-1, *[1] * (values.shape.rank - 1)])
+    return tf.where(condition, values, tf.cast(filler, values.dtype))

@@ -1,0 +1,57 @@
+"""What a model does not read of its texts: what is longer than its input, and what its vocabulary lacks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from albert_tf.tasks.examples.rows import TokenRows
+from albert_tf.text.vocabulary import ALBERT_IDS
+
+# Share of unknown pieces above which a vocabulary is likely made for other texts.
+MAX_UNKNOWN = 0.05
+
+
+def unread(rows: TokenRows, seq_length: int) -> list[str]:
+    """Lines about tokenised examples of which a part is not read; none where there is little to tell.
+
+    Args:
+      rows: the examples.
+      seq_length: longest sequence; what is longer is trimmed.
+    """
+    unknown = int((rows.tokens == ALBERT_IDS.unknown).sum())
+    return unread_lines(
+        dropped_tokens(rows, seq_length), rows.num_tokens, unknown, len(rows.tokens), seq_length
+    )
+
+
+def dropped_tokens(rows: TokenRows, seq_length: int) -> np.ndarray:
+    """The tokens of each example that do not fit into its sequences, int64 [N]."""
+    lengths = rows.lengths.sum(axis=-1, dtype=np.int64) + rows.lengths.shape[-1] + 1  # [N] or [N, C]
+    dropped = np.maximum(lengths - seq_length, 0).reshape(len(rows), -1).sum(axis=1)  # [N]
+    return dropped if rows.dropped is None else dropped + rows.dropped
+
+
+def unread_lines(
+    dropped: np.ndarray, num_tokens: int, num_unknown: int, num_pieces: int, seq_length: int
+) -> list[str]:
+    """What is told of counted tokens.
+
+    Args:
+      dropped: the tokens of each text that do not fit, integer [N].
+      num_tokens: of all texts.
+      num_unknown: pieces that are not in the vocabulary.
+      num_pieces: all that were looked up.
+      seq_length: longest sequence.
+    """
+    lines = []
+    if dropped.any():
+        lines.append(
+            f"{(dropped > 0).sum():,} of {len(dropped):,} examples are longer than seq_length={seq_length}: "
+            f"{dropped.sum() / num_tokens:.1%} of all tokens are dropped"
+        )
+    if num_unknown > MAX_UNKNOWN * num_pieces:
+        lines.append(
+            f"{num_unknown / num_pieces:.1%} of all tokens are unknown to the vocabulary: was it made for "
+            "this language?"
+        )
+    return lines

@@ -1,0 +1,187 @@
+"""Records, one an example, each with the place in its file that errors name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
+
+from albert_tf.errors import InputError, shown
+
+
+class TextRecord(NamedTuple):
+    """A text or a pair of texts, and perhaps a label."""
+
+    file: str
+    line: int  # where the row begins, from 1
+    id: str  # of the file's id column, or the row's number from 0
+    text: str
+    text_pair: str | None
+    label: str | None  # as the file spells it
+
+    @property
+    def where(self) -> str:
+        """The place in the file."""
+        return f"{self.file}:{self.line}"
+
+
+class TaggedRecord(NamedTuple):
+    """A sentence of words, and perhaps a tag for each."""
+
+    file: str
+    line: int  # of the first word, from 1
+    words: tuple[str, ...]
+    tags: tuple[str, ...] | None
+
+    @property
+    def where(self) -> str:
+        """The place in the file."""
+        return f"{self.file}:{self.line}"
+
+
+class ChoiceRecord(NamedTuple):
+    """A question on a context with options to choose from."""
+
+    where: str  # the place in the file
+    id: str
+    group: str  # "middle" or "high" of RACE, else ""
+    context: str
+    question: str
+    options: tuple[str, ...]
+    label: int | None  # the right option, from 0
+
+
+class Answer(NamedTuple):
+    """A span of a context."""
+
+    text: str
+    start: int  # its first character
+
+
+class QuestionRecord(NamedTuple):
+    """A question on a context that perhaps holds its answer."""
+
+    where: str  # the place in the file
+    id: str
+    question: str
+    context: str
+    answers: tuple[Answer, ...]  # none where the question is impossible or the file has no answers
+    is_impossible: bool
+
+
+# Whole numbers with a fraction of zeros, as tables write a column that also has missing values.
+_WHOLE = re.compile(r"(-?)(0|[1-9]\d*)\.0+", re.ASCII)
+
+# Numbers as programs write them; leading zeros are those of a code.
+_NUMBER = re.compile(r"[-+]?(?!0\d)\d*\.?\d+([eE][-+]?\d+)?", re.ASCII)
+
+# Between several labels of one row.
+SEPARATOR = "|"
+
+# More different numbers than these are something measured.
+MAX_NUMBERS = 50
+
+
+def label_names(records: Sequence[TextRecord]) -> tuple[str, ...]:
+    """The labels there are, sorted, whole numbers by their value.
+
+    Raises:
+      InputError: a row has none, all have the same, or they are numbers to learn by regression.
+    """
+    names = {label_of(record) for record in records}
+    if len(names) == 1:
+        raise InputError(f"{records[0].file}: the only label is {min(names)!r}: there is nothing to learn")
+    _check_classes(names, records[0].file)
+    numbers = all(name.removeprefix("-").isdecimal() for name in names)
+    return tuple(sorted(names, key=(lambda name: (int(name), name)) if numbers else None))
+
+
+def _check_classes(names: Collection[str], file: str) -> None:
+    """InputError where labels are numbers that look continuous."""
+    if not all(_NUMBER.fullmatch(name) for name in names):
+        return
+    broken = next((name for name in sorted(names) if not float(name).is_integer()), None)
+    if broken is None and len(names) <= MAX_NUMBERS:
+        return
+    what = f"{len(names)} different ones" if broken is None else f"such as {broken}"
+    raise InputError(
+        f"{file}: the labels are numbers that look continuous ({what}): train with `task` regression, or, if "
+        "they name classes, write them with a letter, such as c7"
+    )
+
+
+def label_ids(records: Sequence[TextRecord], labels: Sequence[str]) -> list[int]:
+    """The number of each record's label.
+
+    Args:
+      records: what to look up.
+      labels: in the order of the logits.
+    Raises:
+      InputError: a label is missing or none of these.
+    """
+    numbers = {same_label(label): number for number, label in enumerate(labels)}
+    return [lookup(numbers, label_of(record), record.where) for record in records]
+
+
+def lookup(numbers: dict[str, int], label: str, where: str) -> int:
+    """The number of a label; an InputError names the place of one that there is not."""
+    if label not in numbers:
+        raise InputError(f"{where}: label {shown(label)} is none of {', '.join(map(repr, numbers))}")
+    return numbers[label]
+
+
+def scores(records: Sequence[TextRecord]) -> list[float]:
+    """The labels of regression.
+
+    Raises:
+      InputError: a label is missing or not a finite number.
+    """
+    return list(_scores(records))
+
+
+def _scores(records: Sequence[TextRecord]) -> Iterator[float]:
+    for record in records:
+        label = label_of(record)
+        try:
+            score = float(label)
+        except ValueError:
+            score = float("nan")
+        if not abs(score) < float("inf"):
+            raise InputError(f"{record.where}: label {shown(label)} is not a finite number")
+        yield score
+
+
+def tag_names(records: Sequence[TaggedRecord]) -> tuple[str, ...]:
+    """The tags there are, sorted, but "O" (no entity) first.
+
+    Raises:
+      InputError: a sentence has none.
+    """
+    names = {tag for record in records for tag in tags_of(record)}
+    return tuple(sorted(names, key=lambda name: (name != "O", name)))
+
+
+def tags_of(record: TaggedRecord) -> tuple[str, ...]:
+    """The tags of a sentence; an InputError names the place of one without."""
+    if record.tags is None:
+        raise InputError(f"{record.where}: words without tags: a column of tags must be the last")
+    return record.tags
+
+
+def label_of(record: TextRecord) -> str:
+    """The label of a row, as `same_label` spells it; an InputError names the place of one without."""
+    if not record.label:
+        raise InputError(f"{record.where}: the row has no label")
+    return same_label(record.label)
+
+
+def label_set(record: TextRecord) -> tuple[str, ...]:
+    """The labels of a row that may have any number of them."""
+    labels = (label.strip() for label in (record.label or "").split(SEPARATOR))
+    return tuple(dict.fromkeys(label for label in labels if label))
+
+
+def same_label(label: str) -> str:
+    """A label as it is compared with others: 1.0 is 1, and all that is no whole number is as it was."""
+    match = _WHOLE.fullmatch(label)
+    return label if match is None else str(int(match[1] + match[2]))

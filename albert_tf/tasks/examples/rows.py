@@ -1,0 +1,113 @@
+"""Tokenised examples in memory: spans of one run of tokens, with what is to be learnt of each."""
+
+from __future__ import annotations
+
+import dataclasses
+import numbers
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+
+TEXTS_AT_ONCE = 1024
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TokenRows:
+    """N examples, each a sequence (or C of them, one a choice) of one or two segments (G).
+
+    Texts are stored once, however many examples have them: a passage for all of its questions.
+
+    Args:
+      tokens: all texts one after the other, int32 [T].
+      starts: the first token of each segment, int64 [N, G] or [N, C, G].
+      lengths: the tokens of each segment, int32 of the same shape.
+      features: further tensors of a batch by name, [N] each.
+      token_labels: label of each token, int32 [T], -1 for none; None where labels are not of tokens.
+      dropped: tokens of each example that were left out already, int64 [N]; None: none were.
+    """
+
+    tokens: np.ndarray
+    starts: np.ndarray
+    lengths: np.ndarray
+    features: Mapping[str, np.ndarray]
+    token_labels: np.ndarray | None = None
+    dropped: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        """The number of examples, N."""
+        return len(self.starts)
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of all segments, with what was left out already; a text counts as often as it is read."""
+        dropped = 0 if self.dropped is None else self.dropped.sum()
+        return int(self.lengths.sum(dtype=np.int64) + dropped)
+
+    @property
+    def packed_lengths(self) -> np.ndarray:
+        """The longest sequence of each example with its special tokens, int64 [N]; not trimmed."""
+        lengths = self.lengths.sum(axis=-1, dtype=np.int64) + self.lengths.shape[-1] + 1
+        return lengths.reshape(len(self), -1).max(axis=1)
+
+
+def tokenised(tokenize: Callable[..., Any], *texts: Sequence[str], at_once: int = TEXTS_AT_ONCE) -> Any:
+    """Tokens of texts, many texts at a time.
+
+    Args:
+      tokenize: string [B] (or several of them) → one or several ragged tensors [B, (tokens)].
+      *texts: one sequence for each argument of `tokenize`; at least one text.
+      at_once: texts of a block, B.
+    Returns:
+      The same of all texts, [texts, (tokens)].
+    """
+    with tf.device("CPU:0"):
+        found = list(tokenised_blocks(tokenize, *texts, at_once=at_once))
+        if isinstance(found[0], tuple):
+            return tuple(_concatenated(part) for part in zip(*found, strict=True))
+        return _concatenated(found)
+
+
+def tokenised_blocks(
+    tokenize: Callable[..., Any], *texts: Sequence[str], at_once: int = TEXTS_AT_ONCE
+) -> tf.data.Dataset:
+    """Results of a function of blocks of texts, in order; arguments as those of `tokenised`."""
+    with tf.device("CPU:0"):
+        columns = tuple(tf.constant([utf8(text) for text in column], tf.string) for column in texts)
+        dataset = tf.data.Dataset.from_tensor_slices(columns).batch(at_once)
+        return dataset.map(tokenize, tf.data.AUTOTUNE).prefetch(1)
+
+
+def _concatenated(blocks: Sequence[tf.RaggedTensor]) -> tf.RaggedTensor:
+    return tf.RaggedTensor.from_row_lengths(
+        tf.concat([block.flat_values for block in blocks], axis=0),
+        tf.concat([block.row_lengths() for block in blocks], axis=0),
+        validate=False,
+    )
+
+
+def row_lengths(texts: tf.RaggedTensor) -> tf.Tensor:
+    """Tokens of each text, int32 [B]."""
+    return tf.cast(texts.row_lengths(), tf.int32)
+
+
+def utf8(text: str) -> bytes:
+    """The bytes of a text; what UTF-8 has none for (JSON's lone surrogates) becomes ?."""
+    return text.encode("utf-8", "replace")
+
+
+def splits_of(lengths: np.ndarray) -> np.ndarray:
+    """Where rows of these lengths begin and the last one ends, int64 [rows + 1]."""
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+
+
+def check_length(name: str, value: int, least: int) -> int:
+    """A length in tokens; an InputError where it is not one, or below the least that it can be."""
+    if not isinstance(value, numbers.Integral):
+        raise InputError(f"{name}={value!r} must be a whole number of at least {least}")
+    if value < least:
+        raise InputError(f"{name}={value} is too short: at least {least} tokens are needed here")
+    return value

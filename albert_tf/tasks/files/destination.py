@@ -1,0 +1,123 @@
+"""Place and format of predictions, by the name of the output."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from albert_tf.errors import InputError
+from albert_tf.files import check_place, new_directory, whole_file
+from albert_tf.tasks.datasets.tables import table_ending
+
+PathLike = str | os.PathLike[str]
+
+# From the predictions, one a record, to the texts of files by their names.
+Files = Callable[[Sequence[Any]], dict[str, str]]
+
+
+class Form(NamedTuple):
+    """The form in which predictions are written.
+
+    Attributes:
+      file: whose name's ending decides the format; None: the format of the input.
+      is_file: True if all is to be one file, False if it is a folder of them.
+      prediction: name of the column of predictions; None: "prediction".
+      score: name of the column of scores; None: "score".
+    """
+
+    file: str | None = None
+    is_file: bool = False
+    prediction: str | None = None
+    score: str | None = None
+
+    @property
+    def ending(self) -> str | None:
+        """That of the file's name; None where the input's format is kept."""
+        return None if self.file is None else table_ending(self.file)
+
+    def columns(self, taken: Collection[str], file: str) -> tuple[str, str]:
+        """The names of the two columns; an InputError where there is such a column already."""
+        names = {"prediction_column": self.prediction or "prediction", "score_column": self.score or "score"}
+        there = {argument: name for argument, name in names.items() if name in taken}
+        if there:
+            raise InputError(
+                f"{file} has {' and '.join(map(repr, there.values()))} already, which predictions would "
+                f"replace: give other names by {' and '.join(f'`{argument}`' for argument in there)}"
+            )
+        prediction, score = names.values()
+        if prediction == score:
+            raise InputError(f"`prediction_column` and `score_column` are both {score!r}: give two names")
+        return prediction, score
+
+    def check_no_columns(self, what: str) -> None:
+        """Refuses names of columns for files that have none."""
+        if self.prediction or self.score:
+            raise InputError(
+                f"`prediction_column` and `score_column`: of no use to {what}, whose columns have no names: "
+                "leave them out"
+            )
+
+    def check_folder(self, what: str) -> None:
+        """Refuses a single file for what several are written of."""
+        if self.is_file:
+            raise InputError(f"the predictions for {what} are several files: name a folder by `output`")
+
+
+AS_READ = Form()  # a folder, with the formats of what is predicted for
+
+
+def _is_file(output: Path) -> bool:
+    """True if the name is that of a file: it has an ending other than a number, which v1.0 has."""
+    return bool(output.suffix) and not output.suffix[1:].isdecimal() and not output.is_dir()
+
+
+def form_of(output: PathLike, prediction: str | None = None, score: str | None = None) -> Form:
+    """The form of an output; columns as `Form` has them.
+
+    Raises:
+      FileExistsError: there is something in the folder.
+      OSError: nothing can be written there.
+    """
+    output = Path(output)
+    is_file = _is_file(output)
+    if not is_file and (output.is_file() or (output.is_dir() and any(output.iterdir()))):
+        raise FileExistsError(f"{output} exists already and is not empty: name another place")
+    check_place(output, is_folder=not is_file)
+    return Form(str(output) if is_file else None, is_file, prediction, score)
+
+
+def write_predictions(output: PathLike, files: Mapping[str, str]) -> list[Path]:
+    """Writes files of predictions, all of them or none; compressed where the name ends in .gz.
+
+    Args:
+      output: where a single file goes if this name has an ending; else the folder of all, which does not
+        exist yet or is empty.
+      files: the text of each by its place in the folder.
+    Returns:
+      The paths of the files.
+    Raises:
+      FileExistsError: there is something in the folder.
+      OSError: something cannot be written.
+    """
+    output = Path(output)
+    if _is_file(output):
+        form_of(output)
+        output.parent.mkdir(parents=True, exist_ok=True)
+        (text,) = files.values()
+        _write(output, text)
+        return [output]
+    with new_directory(output) as folder:
+        for name, text in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            _write(folder / name, text)
+    return [output / name for name in files]
+
+
+def _write(path: Path, text: str) -> None:
+    content = text.encode()
+    with whole_file(path) as temporary:
+        # Without the time of day, so that the same predictions are the same bytes.
+        temporary.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)

@@ -1,0 +1,204 @@
+"""Prediction files of SQuAD, RACE and a user's own data: the input with predictions added.
+
+Each function is called before anything is predicted, and refuses what could not be written afterwards.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from albert_tf.errors import InputError
+from albert_tf.tasks.datasets.choices import LETTERS
+from albert_tf.tasks.datasets.conll import is_word
+from albert_tf.tasks.datasets.tables import (
+    FORMATS,
+    Table,
+    check_writable,
+    known_ending,
+    read_json_table,
+    read_table,
+    table_ending,
+    table_text,
+)
+from albert_tf.tasks.datasets.text_files import read_json, read_lines
+from albert_tf.tasks.examples.records import SEPARATOR, ChoiceRecord, QuestionRecord
+from albert_tf.tasks.files.destination import Files, Form
+from albert_tf.tasks.predictions import (
+    AnswerPrediction,
+    ChoicePrediction,
+    TagPrediction,
+)
+
+PathLike = str | os.PathLike[str]
+
+
+def shortest(value: np.float32) -> float:
+    """A float32 number as the float with the fewest digits that is written for it.
+
+    >>> shortest(np.float32(0.1))
+    0.1
+    """
+    return float(str(np.float32(value)))
+
+
+def answer_files(records: Sequence[QuestionRecord], form: Form) -> Files:
+    """Files that SQuAD's evaluation scripts read, and the n best answers.
+
+    Args:
+      records: the questions.
+      form: of the output, a folder.
+    Returns:
+      A function to `predictions.json` and `nbest.json` and, where there need not be an answer, to
+      `null_odds.json`: the higher, the less likely there is one.
+    """
+    form.check_folder("SQuAD")
+    form.check_no_columns("SQuAD")
+
+    def files(predictions: Sequence[AnswerPrediction]) -> dict[str, str]:
+        by_id = {record.id: found for record, found in zip(records, predictions, strict=True)}
+        texts: dict[str, dict[str, Any]] = {
+            "predictions.json": {key: found.text() for key, found in by_id.items()},
+            "nbest.json": {
+                key: [answer._asdict() for answer in found.answers] for key, found in by_id.items()
+            },
+        }
+        odds = {key: found.null_odds for key, found in by_id.items() if found.null_odds is not None}
+        if odds:
+            texts["null_odds.json"] = odds
+        return {name: json.dumps(found, indent=2, ensure_ascii=False) + "\n" for name, found in texts.items()}
+
+    return files
+
+
+def table_files(
+    source: PathLike, form: Form, prediction: Callable[[Any], Any], score: Callable[[Any], Any]
+) -> Files:
+    """A table with two more columns.
+
+    Args:
+      source: the table that is predicted for.
+      form: of the output.
+      prediction: value of the first column for a prediction; several labels are joined, but not as JSON.
+      score: value of the other.
+    """
+    table, ending = read_table(source), table_ending(source)
+    extended = _extended(table, ending, form)
+    is_json = (table_ending(form.file) if form.file else ending) == ".jsonl"
+
+    def cell(value: Any) -> Any:
+        if isinstance(value, str):
+            return value
+        if isinstance(value, np.floating):
+            return shortest(value)
+        values = [cell(item) for item in value]
+        return values if is_json else SEPARATOR.join(map(str, values))
+
+    def files(predictions: Sequence[Any]) -> dict[str, str]:
+        columns = ([cell(value(found)) for found in predictions] for value in (prediction, score))
+        return extended(*columns)
+
+    return files
+
+
+def choice_files(source: PathLike, form: Form) -> Files:
+    """Questions with two more columns, the prediction and its score.
+
+    Args:
+      source: JSON lines; where they have labels that are letters, so are predictions.
+      form: of the output.
+    """
+    table = read_json_table(os.fspath(source))
+    labels = [row.cells[table.number("label")] for row in table.rows] if "label" in table.columns else []
+    has_letters = any(isinstance(label, str) for label in labels)
+    extended = _extended(table, ".jsonl", form)
+
+    def files(predictions: Sequence[Any]) -> dict[str, str]:
+        choices = [LETTERS[found.choice] if has_letters else found.choice for found in predictions]
+        return extended(choices, [shortest(found.score) for found in predictions])
+
+    return files
+
+
+def _extended(
+    table: Table, ending: str, form: Form
+) -> Callable[[Sequence[Any], Sequence[Any]], dict[str, str]]:
+    """A function from predictions and scores to the file; what cannot be written is refused now."""
+    if form.file is not None:
+        ending = known_ending(form.file)
+    columns = form.columns(table.columns, table.file)
+    nothing = [""] * len(table.rows)
+    check_writable(table.extended(dict.fromkeys(columns, nothing)), ending)
+
+    def files(predictions: Sequence[Any], scores: Sequence[Any]) -> dict[str, str]:
+        extended = table.extended(dict(zip(columns, (predictions, scores), strict=True)))
+        return {Path(table.file).name: table_text(extended, ending)}
+
+    return files
+
+
+def tagged_files(source: PathLike, form: Form) -> Files:
+    """The lines of a CoNLL file, those of words with two more columns.
+
+    Args:
+      source: file that is predicted for; columns are put between the same as before, tabs or spaces.
+      form: of the output, whose name is not that of a table.
+    """
+    form.check_no_columns("sentences of tagged words")
+    if form.ending in FORMATS:
+        raise InputError(
+            f"{form.file} has the name of a table, and tags are written beside the words of the input: name "
+            "a file that ends otherwise, such as in .conll"
+        )
+    read = read_lines(source)
+
+    def files(predictions: Sequence[TagPrediction]) -> dict[str, str]:
+        found = _tags(predictions)
+        lines = []
+        for line in read:
+            if is_word(line):
+                tag, score = next(found)
+                tab = "\t" if "\t" in line else " "
+                line = tab.join([line.rstrip(tab), tag, str(shortest(score))])
+            lines.append(line + "\n")
+        return {Path(source).name: "".join(lines)}
+
+    return files
+
+
+def _tags(predictions: Sequence[TagPrediction]) -> Iterator[tuple[str, np.float32]]:
+    for found in predictions:
+        yield from zip(found.tags, found.scores, strict=True)
+
+
+def passage_files(source: PathLike, records: Sequence[ChoiceRecord], form: Form) -> Files:
+    """RACE's passages with lists of predictions (letters) and scores added, by their places in the folder.
+
+    Args:
+      source: the folder that is predicted for.
+      records: its questions.
+      form: of the output, a folder.
+    """
+    form.check_folder("RACE's passages")
+    of_questions = [record.where.rpartition(": question ")[0] for record in records]
+    passages = {file: read_json(file) for file in dict.fromkeys(of_questions)}
+    names = {file: form.columns(passage, file) for file, passage in passages.items()}
+
+    def files(predictions: Sequence[ChoicePrediction]) -> dict[str, str]:
+        answers: dict[str, list[ChoicePrediction]] = {}
+        for file, found in zip(of_questions, predictions, strict=True):
+            answers.setdefault(file, []).append(found)
+        texts = {}
+        for file, passage in passages.items():
+            letters = [LETTERS[found.choice] for found in answers[file]]
+            scores = [shortest(found.score) for found in answers[file]]
+            values = {**passage, **dict(zip(names[file], (letters, scores), strict=True))}
+            texts[os.path.relpath(file, source)] = json.dumps(values, ensure_ascii=False) + "\n"
+        return texts
+
+    return files

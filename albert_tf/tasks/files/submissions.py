@@ -1,0 +1,97 @@
+"""Prediction files as GLUE's server takes them, and the zip file of all."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from albert_tf.errors import InputError
+from albert_tf.files import whole_file
+from albert_tf.tasks.datasets.glue import GLUE
+from albert_tf.tasks.examples.records import TextRecord
+from albert_tf.tasks.predictions import LabelPrediction, ScorePrediction
+
+HEADER = "index\tprediction"
+
+# Rows of each file. Source: the test sets of gluebenchmark.com.
+ROWS = {
+    "CoLA.tsv": 1063,
+    "SST-2.tsv": 1821,
+    "MRPC.tsv": 1725,
+    "STS-B.tsv": 1379,
+    "QQP.tsv": 390_965,
+    "MNLI-m.tsv": 9796,
+    "MNLI-mm.tsv": 9847,
+    "QNLI.tsv": 5463,
+    "RTE.tsv": 3000,
+    "WNLI.tsv": 146,
+    "AX.tsv": 1104,
+}
+
+# The server refuses scores of STS-B beyond those that people gave.
+_LOWEST, _HIGHEST = 0.0, 5.0
+
+
+def submission_name(task: str, source: str) -> str:
+    """What the server calls the predictions for a set.
+
+    Args:
+      task: a key of GLUE.
+      source: name of the set or of its file, which of MNLI says whether it is the mismatched one.
+    """
+    if task == "mnli":
+        return "MNLI-mm.tsv" if "mismatched" in os.path.basename(source) else "MNLI-m.tsv"  # noqa: PTH119
+    return f"{GLUE[task].name}.tsv"
+
+
+def submission_text(
+    records: Sequence[TextRecord], predictions: Sequence[LabelPrediction | ScorePrediction]
+) -> str:
+    """The lines of a file, one a record in their order, with the index that its file gives it.
+
+    Args:
+      records: of the test set.
+      predictions: one a record.
+    """
+    lines = [
+        f"{record.id}\t{_spelled(prediction)}"
+        for record, prediction in zip(records, predictions, strict=True)
+    ]
+    return "\n".join([HEADER, *lines]) + "\n"
+
+
+def _spelled(prediction: LabelPrediction | ScorePrediction) -> str:
+    if isinstance(prediction, LabelPrediction):
+        return prediction.label
+    return f"{min(max(float(prediction.score), _LOWEST), _HIGHEST):.3f}"
+
+
+def write_submission(path: str | os.PathLike, files: Mapping[str, str]) -> None:
+    """Writes the zip file that the server takes, whole or not at all.
+
+    Args:
+      path: the zip file; an existing one is replaced.
+      files: the text of each file by its name, as `submission_text` has it.
+    Raises:
+      InputError: a file is missing, is none of the server's, or has another number of rows than its set.
+      OSError: the zip file cannot be written.
+    """
+    path = Path(path)
+    missing, unknown = (", ".join(sorted(names)) for names in (ROWS.keys() - files, files.keys() - ROWS))
+    if missing:
+        raise InputError(f"{path}: the server takes predictions for all tasks at once: {missing} missing")
+    if unknown:
+        raise InputError(f"{path}: {unknown} is none of the server's files: {', '.join(ROWS)}")
+    for name, rows in ROWS.items():
+        header, *lines = files[name].splitlines()
+        if header != HEADER or len(lines) != rows:
+            raise InputError(
+                f"{path}: {name} has {len(lines)} rows below {header!r}, and the server wants {rows} below "
+                f"{HEADER!r}: predict for GLUE's whole test set"
+            )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ROWS:
+            archive.writestr(name, files[name])

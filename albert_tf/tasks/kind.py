@@ -1,0 +1,210 @@
+"""Interfaces of a kind of task.
+
+Data flows through it in two ways. In bulk, for training and for files: `encode` turns records into rows of
+tokens, a model sees them in batches, `keep` reduces its outputs in the graph, `decode` makes a prediction of
+each record. At once, for a server and in memory: a signature does all of this in one graph, from strings to
+answers, by the same functions.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.model.losses import Objective, Term
+from albert_tf.tasks.datasets.columns import Columns
+from albert_tf.tasks.examples.rows import TokenRows
+from albert_tf.tasks.files.destination import Files, Form
+from albert_tf.tasks.losses import LossPart
+from albert_tf.tasks.serving import Served, Signature
+from albert_tf.text.tokenizer import PieceTokenizer
+
+PathLike = str | os.PathLike[str]
+Tensors = Mapping[str, tf.Tensor]
+Arrays = Mapping[str, np.ndarray]
+
+# Content of task.json: `model` and its arguments, `labels`, `seq_length`, settings of questions.
+TaskConfig = Mapping[str, Any]
+
+SEQ_LENGTH = 128  # of a model whose task.json names none
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Examples:
+    """Records as tokens.
+
+    Args:
+      records: one a prediction.
+      rows: input of a model; a long record may have several.
+      places: where the parts of a record are among the rows, for kinds that need it.
+    """
+
+    records: Sequence[Any]
+    rows: TokenRows
+    places: Any = None
+
+
+class Kind(abc.ABC):
+    """A kind of task, with the settings of one model.
+
+    Args:
+      config: content of task.json.
+
+    Attributes:
+      name: as `pipeline` takes it.
+      model: in task.json.
+    """
+
+    name: ClassVar[str]
+    model: ClassVar[str]
+
+    def __init__(self, config: TaskConfig):
+        self.config = config
+        self.seq_length: int = config.get("seq_length", SEQ_LENGTH)
+        self.labels: Sequence[str] | None = config.get("labels")
+
+    @classmethod
+    def is_of(cls, config: TaskConfig) -> bool:
+        """True if a task.json is of this kind."""
+        return config["model"] == cls.model
+
+    @abc.abstractmethod
+    def signatures(self, served: Served) -> dict[str, Signature]:
+        """Functions from strings to answers by name, the one that a request gets which names none first."""
+
+    @abc.abstractmethod
+    def read(self, value: Any, where: str) -> Any:
+        """A record of one input of a pipeline.
+
+        Args:
+          value: as a user gave it.
+          where: place of it, for errors.
+        Raises:
+          InputError: it is not what this kind takes.
+        """
+
+    def check(self, records: Sequence[Any]) -> None:  # noqa: B027  few kinds refuse any
+        """Refuses records of a pipeline that cannot be answered together."""
+
+    @abc.abstractmethod
+    def request(self, records: Sequence[Any]) -> tuple[str, dict[str, Any]]:
+        """Name of a signature, and its inputs for some records."""
+
+    @abc.abstractmethod
+    def answer(self, record: Any, outputs: Arrays, top_k: int | None) -> Any:
+        """Answer of a pipeline: plain values, places in characters.
+
+        Args:
+          record: result of `read`.
+          outputs: of the signature for this record.
+          top_k: answers to give, of kinds that have several.
+        """
+
+
+class FinetunedKind(Kind):
+    """A kind of task that models are fine-tuned for.
+
+    Attributes:
+      is_pooled: True if the head reads one state of a whole sequence, which `pooling` may choose.
+      has_windows: True if long texts are read in windows, as `QuestionSettings` say.
+      best_metric: metric that the best step has the highest value of.
+    """
+
+    is_pooled: ClassVar[bool] = False
+    has_windows: ClassVar[bool] = False
+    best_metric: ClassVar[str] = "accuracy"
+
+    @classmethod
+    @abc.abstractmethod
+    def model_config(cls, records: Sequence[Any]) -> dict[str, Any]:
+        """Entries of task.json for a model that learns these records: its class, its size, its labels.
+
+        Raises:
+          InputError: a record has no label, or there is nothing to learn.
+        """
+
+    @classmethod
+    @abc.abstractmethod
+    def read_file(cls, file: PathLike, needs_labels: bool, columns: Columns | None) -> Sequence[Any]:
+        """Records of a user's own file.
+
+        Args:
+          file: its path.
+          needs_labels: False for a file to predict for.
+          columns: of a table.
+        Raises:
+          FileNotFoundError: there is no such file.
+          InputError: the file is not of this kind.
+        """
+
+    @classmethod
+    def labels_of(cls, record: Any) -> tuple[str, ...]:
+        """Labels of a record, by which data is held out evenly; none of kinds whose labels are no names."""
+        return ()
+
+    @abc.abstractmethod
+    def encode(self, records: Sequence[Any], tokenizer: PieceTokenizer, is_labelled: bool) -> Examples:
+        """Records as rows of tokens.
+
+        Raises:
+          InputError: a record does not fit the model, such as by a label that it does not know.
+        """
+
+    @abc.abstractmethod
+    def keep(self, outputs: Tensors, batch: Tensors) -> Tensors:
+        """The part of a model's outputs that `decode` needs, [B, …] with static shapes but for B."""
+
+    @abc.abstractmethod
+    def decode(self, examples: Examples, outputs: Arrays) -> list[Any]:
+        """A prediction of each record.
+
+        Args:
+          examples: result of `encode`.
+          outputs: result of `keep` for all rows, [N, …].
+        """
+
+    @property
+    @abc.abstractmethod
+    def losses(self) -> Mapping[str, LossPart]:
+        """Terms of the loss by name, which add up."""
+
+    @property
+    def has_evaluation_loss(self) -> bool:
+        """True if the outputs that predictions are made of tell the training loss."""
+        return True
+
+    def objective(self) -> Objective:
+        """Objective of fine-tuning."""
+        losses = self.losses
+
+        def terms(outputs: Tensors, batch: Tensors) -> dict[str, Term]:
+            return {name: part.term(outputs, batch, part.weights(batch)) for name, part in losses.items()}
+
+        def weights(batch: Tensors) -> dict[str, tf.Tensor]:
+            return {name: tf.reduce_sum(part.weights(batch)) for name, part in losses.items()}
+
+        return Objective(tuple(losses), terms, weights)
+
+    @classmethod
+    @abc.abstractmethod
+    def metrics(cls, records: Sequence[Any], predictions: Sequence[Any]) -> dict[str, float]:
+        """Metrics of predictions for labelled records."""
+
+    @classmethod
+    @abc.abstractmethod
+    def prediction_files(cls, source: PathLike, records: Sequence[Any], form: Form) -> Files:
+        """A function from predictions to the texts of files by name.
+
+        It is asked for before anything is predicted, and refuses what could not be written afterwards.
+
+        Args:
+          source: file that is predicted for.
+          records: its content.
+          form: of the output.
+        """

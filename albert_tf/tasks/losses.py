@@ -1,0 +1,115 @@
+"""Losses of labelled examples, as sums and weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.features import END_POSITIONS, IS_IMPOSSIBLE, LABELS, MASK, START_POSITIONS
+from albert_tf.model.losses import Term, classification_term
+
+Tensors = Mapping[str, tf.Tensor]
+
+
+class LossPart(NamedTuple):
+    """One term of a loss.
+
+    Attributes:
+      term: from the model's outputs, the batch and the weights.
+      weights: of a batch, 0 where there is nothing to learn; also of several microbatches, [A, B, …].
+    """
+
+    term: Callable[[Tensors, Tensors, tf.Tensor], Term]
+    weights: Callable[[Tensors], tf.Tensor]
+
+
+def weights_of(labels: str) -> Callable[[Tensors], tf.Tensor]:
+    """A function from a batch to the weights of labels, see `label_weights`."""
+    return lambda batch: label_weights(batch, labels)
+
+
+def label_weights(batch: Tensors, name: str) -> tf.Tensor:
+    """1 for a label, 0 for none: an integer below 0, or where no token is.
+
+    Args:
+      batch: labels [...] and mask [..., S], or [..., C, S] of multiple choice, or [...] where tokens have
+        labels. In front there may be an axis of microbatches.
+      name: of the labels.
+    Returns:
+      float32 [...].
+    """
+    labels, mask = batch[name], batch[MASK]
+    counted = tf.reduce_any(mask > 0, axis=list(range(labels.shape.rank, mask.shape.rank)))
+    if labels.dtype.is_integer:
+        counted &= labels >= 0
+    return tf.cast(counted, tf.float32)
+
+
+def row_weights(batch: Tensors) -> tf.Tensor:
+    """1 for a row that has tokens, 0 for one that fills up a batch; float32 [...] of a mask [..., S]."""
+    return tf.cast(tf.reduce_any(batch[MASK] > 0, axis=-1), tf.float32)
+
+
+def label_term(outputs: Tensors, batch: Tensors, weights: tf.Tensor) -> Term:
+    """Softmax cross-entropy of `logits` [B, C] or [B, S, C]."""
+    return classification_term(outputs["logits"], batch[LABELS], weights)
+
+
+def multi_label_term(outputs: Tensors, batch: Tensors, weights: tf.Tensor) -> Term:
+    """Sigmoid cross-entropy of `logits` [B, K], the mean over the labels; correct where all are."""
+    logits, labels = outputs["logits"], tf.cast(batch[LABELS], tf.float32)
+    losses = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, logits), axis=-1)  # [B]
+    hits = tf.reduce_all((logits > 0) == (labels > 0), axis=-1)
+    return _term(losses, hits, weights)
+
+
+def score_term(outputs: Tensors, batch: Tensors, weights: tf.Tensor) -> Term:
+    """Squared error of `logits` [B, 1]. Nothing is right or wrong: `correct` is not a number."""
+    counted = weights > 0
+    errors = outputs["logits"][:, 0] - tf.where(counted, batch[LABELS], 0.0)
+    return _term(tf.square(errors), None, weights)
+
+
+def span_term(outputs: Tensors, batch: Tensors, weights: tf.Tensor) -> Term:
+    """Mean of the cross-entropies of start and end; correct where both are.
+
+    Source: google-research/albert, run_squad_v1.py and run_squad_v2.py.
+    """
+    start, end = (
+        (outputs[f"{which}_logits"], tf.where(weights > 0, batch[positions], 0))
+        for which, positions in (("start", START_POSITIONS), ("end", END_POSITIONS))
+    )
+    losses = [
+        tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits) for logits, labels in (start, end)
+    ]
+    hits = [tf.argmax(logits, axis=-1, output_type=labels.dtype) == labels for logits, labels in (start, end)]
+    return _term(tf.add_n(losses) / 2, hits[0] & hits[1], weights)
+
+
+def answer_term(outputs: Tensors, batch: Tensors, weights: tf.Tensor) -> Term:
+    """Half of the sigmoid cross-entropy of `no_answer_logits` [B].
+
+    Source: google-research/albert, run_squad_v2.py, which halves it to be of the size of the span's.
+    """
+    logits, labels = outputs["no_answer_logits"], tf.cast(batch[IS_IMPOSSIBLE], tf.float32)
+    losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
+    return _term(losses / 2, (logits > 0) == (labels > 0), weights)
+
+
+def _term(losses: tf.Tensor, hits: tf.Tensor | None, weights: tf.Tensor) -> Term:
+    """Sums of losses and hits, [B] each."""
+    return Term(
+        loss=tf.reduce_sum(weights * losses),
+        correct=tf.constant(np.nan) if hits is None else tf.reduce_sum(tf.where(hits, weights, 0)),
+        weight=tf.reduce_sum(weights),
+    )
+
+
+LABEL = {"label": LossPart(label_term, weights_of(LABELS))}
+MULTI_LABEL = {"label": LossPart(multi_label_term, row_weights)}
+SCORE = {"score": LossPart(score_term, weights_of(LABELS))}
+SPAN = {"span": LossPart(span_term, weights_of(START_POSITIONS))}
+ANSWER = {**SPAN, "answer": LossPart(answer_term, weights_of(IS_IMPOSSIBLE))}

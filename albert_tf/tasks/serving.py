@@ -1,0 +1,175 @@
+"""Signatures of serving models: functions from text to answers, dense tensors in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.errors import InputError
+from albert_tf.features import MASK, TYPE_IDS, WORD_IDS
+from albert_tf.model import AlbertEncoder
+from albert_tf.model.padding import skip_padding
+from albert_tf.text import PieceTokenizer, pack
+from albert_tf.text.packing import mask_and_type_ids, pack_spans
+
+Tensors = Mapping[str, tf.Tensor]
+T = TypeVar("T")
+
+# What a request that names no signature gets, and what converters to other runtimes look for.
+DEFAULT = "serving_default"
+PAIR = "pair"
+
+# Fillings of a mask where nobody says how many.
+TOP_K = 5
+
+# Rows that are computed at once where a request of few texts may need many.
+ROWS_AT_ONCE = 32
+
+
+class Signature(NamedTuple):
+    """A function that a server answers by.
+
+    Attributes:
+      function: from dense tensors to dense tensors by name.
+      example: a request, which a server answers before it takes others.
+    """
+
+    function: tf.types.experimental.GenericFunction
+    example: Mapping[str, Any]
+
+
+class Served(NamedTuple):
+    """Parts of a serving model.
+
+    Attributes:
+      model: any that a run can hold.
+      tokenizer: text to token ids.
+      seq_length: longest input of the model in tokens.
+      task: content of task.json.
+      top_k: fillings of a mask.
+    """
+
+    model: keras.Model
+    tokenizer: PieceTokenizer
+    seq_length: int
+    task: Mapping[str, Any]
+    top_k: int = TOP_K
+
+    def inputs(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The model's inputs of one or two texts a row, string [B] each; what is too long is trimmed."""
+        segments = [self.tokenizer(tf.ensure_shape(text, [None])) for text in texts]
+        return skip_padding(without_padding(pack(segments, self.seq_length)))
+
+    def packed(
+        self, tokens: tf.Tensor, starts: tf.Tensor, lengths: tf.Tensor, shortest: int = 1
+    ) -> dict[str, tf.Tensor]:
+        """The encoder's inputs, int32 [R, S] each, of spans of tokens that fit.
+
+        Args:
+          tokens: int32 [T].
+          starts: of one or two segments a row, int64 [R, G].
+          lengths: int32 [R, G].
+          shortest: columns at least.
+        """
+        starts, lengths = tf.unstack(tf.cast(starts, tf.int32), axis=1), tf.unstack(lengths, axis=1)
+        mask, type_ids = mask_and_type_ids(lengths, self.seq_length)
+        word_ids = pack_spans(tokens, starts, lengths, self.seq_length)
+        return without_padding({WORD_IDS: word_ids, MASK: mask, TYPE_IDS: type_ids}, shortest)
+
+    def outputs(self, inputs: Tensors) -> Tensors:
+        """The model's outputs, of what `packed` gives."""
+        return self.model(skip_padding(inputs), training=False)
+
+    def label_names(self) -> list[str]:
+        """The labels in the order of the logits: task.json's, and without them the numbers from 0."""
+        count = self.model.num_labels
+        names = self.task.get("labels") or range(count)
+        if len(names) != count:
+            raise InputError(f"task.json names {len(names)} labels, and the model has num_labels={count}")
+        return [str(name) for name in names]
+
+    def check_length(self, least: int) -> None:
+        """An InputError where the longest input is shorter than the task needs."""
+        if self.seq_length < least:
+            raise InputError(f"seq_length={self.seq_length} is too short: the task needs {least} tokens")
+
+
+def text_spec(name: str) -> tf.TensorSpec:
+    """An input of a text a row, string [B]."""
+    return tf.TensorSpec([None], tf.string, name)
+
+
+def text_signatures(answer: Callable[..., Tensors]) -> dict[str, Signature]:
+    """`serving_default` of `text`, and `pair` of `text` and `text_pair`, string [B] each.
+
+    Args:
+      answer: from one text a row or two of them to the outputs.
+    """
+
+    @tf.function(input_signature=[text_spec("text")])
+    def serving_default(text: tf.Tensor) -> Tensors:
+        return answer(text)
+
+    @tf.function(input_signature=[text_spec("text"), text_spec("text_pair")])
+    def pair(text: tf.Tensor, text_pair: tf.Tensor) -> Tensors:
+        return answer(text, text_pair)
+
+    return {
+        DEFAULT: Signature(serving_default, {"text": ["Warm words before the first visitor."]}),
+        PAIR: Signature(pair, {"text": ["Is the water warm?"], "text_pair": ["It will be soon."]}),
+    }
+
+
+def encoder_signatures(served: Served) -> dict[str, Signature]:
+    """`serving_default` and `pair`: texts to `pooled_output`, float32 [B, H]."""
+    model = served.model
+    encoder = model if isinstance(model, AlbertEncoder) else model.encoder
+
+    def pooled_output(*texts: tf.Tensor) -> Tensors:
+        outputs = encoder(served.inputs(*texts), training=False)
+        return {"pooled_output": tf.cast(outputs["pooled_output"], tf.float32)}
+
+    return text_signatures(pooled_output)
+
+
+def without_padding(inputs: Tensors, least: int = 1) -> dict[str, tf.Tensor]:
+    """The encoder's inputs without the columns that are padding in every row: they would cost time alone.
+
+    Args:
+      inputs: `input_mask` and others, [B, S] each.
+      least: columns to keep in any case.
+    Returns:
+      The same, [B, longest row].
+    """
+    lengths = tf.reduce_sum(inputs[MASK], axis=1)  # [B]
+    longest = tf.maximum(tf.reduce_max(lengths), least)  # of no rows: the lowest int
+    return {name: tensor[:, :longest] for name, tensor in inputs.items()}
+
+
+def in_blocks(function: Callable[[Tensors], T], inputs: Tensors, dtypes: T) -> T:
+    """What a function answers to many rows, computed some at a time: memory is that of a few.
+
+    Args:
+      function: from tensors of rows, [R, …] each, to tensors of as many, whatever their number.
+      inputs: [W, S] each.
+      dtypes: of what it returns, in the same structure.
+    Returns:
+      Its answers, [W, …] each.
+    """
+    rows, columns = tf.unstack(tf.shape(inputs[MASK]))
+    blocks = tf.maximum(-(-rows // ROWS_AT_ONCE), 1)
+    size = -(-rows // blocks)
+    missing = blocks * size - rows
+    blocked = {
+        name: tf.reshape(tf.pad(tensor, [[0, missing], [0, 0]]), [blocks, size, columns])
+        for name, tensor in inputs.items()
+    }
+    # One after the other: several at a time would need the memory of all.
+    found = tf.map_fn(function, blocked, fn_output_signature=dtypes, parallel_iterations=1)
+    return tf.nest.map_structure(
+        lambda tensor: tf.reshape(tensor, tf.concat([[blocks * size], tf.shape(tensor)[2:]], axis=0))[:rows],
+        found,
+    )

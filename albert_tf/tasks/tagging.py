@@ -1,0 +1,221 @@
+"""Tagging: a tag for each word of a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.tasks.datasets.columns import Columns
+from albert_tf.tasks.datasets.conll import read_conll
+from albert_tf.tasks.examples.records import TaggedRecord, TextRecord, lookup, tag_names, tags_of
+from albert_tf.tasks.examples.rows import TokenRows, check_length, tokenised, utf8
+from albert_tf.tasks.files.destination import Files, Form
+from albert_tf.tasks.files.own import tagged_files
+from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, PathLike, Tensors
+from albert_tf.tasks.losses import LABEL, LossPart
+from albert_tf.tasks.metrics.labels import accuracy, entity_scores, entity_spans
+from albert_tf.tasks.predictions import TagPrediction, characters
+from albert_tf.tasks.serving import Served, Signature, in_blocks, text_spec
+from albert_tf.text.given import check_text
+from albert_tf.text.offsets import rows_of
+from albert_tf.text.tokenizer import PieceTokenizer
+from albert_tf.text.vocabulary import ALBERT_IDS
+from albert_tf.text.windows import word_windows
+from albert_tf.text.words import words_of
+
+SHORTEST = 3  # [CLS], a token, [SEP]
+
+
+class WordSpans(NamedTuple):
+    """`[CLS] sentence [SEP]`; a sentence that is too long is cut before a word into several windows.
+
+    Attributes:
+      tokens: of all words, int32 [T].
+      first_tokens: first token of each word among them, int64 [words].
+      starts: of each window, int64 [W, 1].
+      lengths: int32 [W, 1].
+      places: window and column of the first token of each word, int64 [words, 2].
+    """
+
+    tokens: tf.Tensor
+    first_tokens: tf.Tensor
+    starts: tf.Tensor
+    lengths: tf.Tensor
+    places: tf.Tensor
+
+
+def word_spans(pieces: tf.RaggedTensor, sentences: tf.Tensor, seq_length: int) -> WordSpans:
+    """The inputs of sentences.
+
+    Args:
+      pieces: tokens of each word, int32 [words, (tokens)]; a word of which normalisation leaves nothing
+        becomes an unknown token.
+      sentences: first word of each sentence, and the number of words, int64 [N + 1].
+      seq_length: longest sequence, S.
+    """
+    tokens, splits = word_tokens(pieces)
+    windows = word_windows(splits, tf.gather(splits, sentences), seq_length - 2)
+    starts = tf.gather(tf.gather(splits, sentences), windows.rows) + tf.cast(windows.starts, tf.int64)  # [W]
+    # A word's window is the last one that begins at or before its first token; [CLS] is in column 0.
+    window = tf.searchsorted(starts, splits[:-1], side="right", out_type=tf.int64) - 1  # [words]
+    column = splits[:-1] - tf.gather(starts, window) + 1
+    return WordSpans(
+        tokens,
+        splits[:-1],
+        starts[:, tf.newaxis],
+        windows.lengths[:, tf.newaxis],
+        tf.stack([window, column], axis=1),
+    )
+
+
+def word_tokens(pieces: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Tokens of words; a word of nothing that can be seen has one, too: an unknown one.
+
+    Args:
+      pieces: int32 [words, (tokens)].
+    Returns:
+      int32 [tokens], and where each word begins and the last one ends, int64 [words + 1].
+    """
+    lengths = tf.cast(pieces.row_lengths(), tf.int64)
+    splits = tf.concat([[0], tf.cumsum(tf.maximum(lengths, 1))], axis=0)  # [words + 1]
+    word = rows_of(splits)  # [tokens]
+    row_splits = tf.cast(pieces.row_splits, tf.int64)
+    place = tf.range(splits[-1]) - tf.gather(splits, word) + tf.gather(row_splits, word)
+    is_unknown = tf.gather(lengths == 0, word)
+    # An unknown one may stand after the last piece.
+    tokens = tf.gather(tf.concat([pieces.values, [ALBERT_IDS.unknown]], axis=0), place)
+    return tf.where(is_unknown, ALBERT_IDS.unknown, tokens), splits
+
+
+class Tagging(FinetunedKind):
+    """Named entities and other tags of words."""
+
+    name = "tagging"
+    model = "token_classifier"
+    best_metric = "f1"
+
+    @classmethod
+    def model_config(cls, records: Sequence[TaggedRecord]) -> dict[str, Any]:
+        """Tags of the records, "O" first."""
+        labels = tag_names(records)
+        return {"model": cls.model, "num_labels": len(labels), "labels": list(labels)}
+
+    @classmethod
+    def read_file(cls, file: PathLike, needs_labels: bool, columns: Columns | None) -> list[TaggedRecord]:
+        """Sentences in columns, as the CoNLL shared tasks wrote them."""
+        return read_conll(file)
+
+    def encode(
+        self, records: Sequence[TaggedRecord], tokenizer: PieceTokenizer, is_labelled: bool
+    ) -> Examples:
+        """The first token of a word has its label, other tokens none."""
+        check_length("seq_length", self.seq_length, SHORTEST)
+        pieces = tokenised(tokenizer, [word for record in records for word in record.words])
+        sentences = np.cumsum([0, *(len(record.words) for record in records)])
+        with tf.device("CPU:0"):
+            spans = word_spans(pieces, tf.constant(sentences, tf.int64), self.seq_length)
+        labels = np.full(spans.tokens.shape, -1, np.int32)
+        if is_labelled:
+            assert self.labels is not None
+            numbers = {tag: number for number, tag in enumerate(self.labels)}
+            labels[spans.first_tokens.numpy()] = [
+                lookup(numbers, tag, record.where) for record in records for tag in tags_of(record)
+            ]
+        rows = TokenRows(spans.tokens.numpy(), spans.starts.numpy(), spans.lengths.numpy(), {}, labels)
+        return Examples(records, rows, spans.places.numpy())
+
+    @property
+    def losses(self) -> Mapping[str, LossPart]:
+        """Cross-entropy of words."""
+        return LABEL
+
+    def keep(self, outputs: Tensors, batch: Tensors) -> Tensors:
+        """The likeliest tag of each token and its probability, [B, S] each."""
+        tags, scores = _likeliest(outputs["logits"])
+        missing = self.seq_length - tf.shape(tags)[1]
+        return {
+            name: tf.ensure_shape(tf.pad(values, [[0, 0], [0, missing]]), [None, self.seq_length])
+            for name, values in {"tags": tags, "scores": scores}.items()
+        }
+
+    def decode(self, examples: Examples, outputs: Arrays) -> list[TagPrediction]:
+        """The likeliest tag of each word: that of its first token."""
+        names = np.array(self.labels, object)
+        windows, columns = examples.places.T  # [words] each
+        tags, scores = names[outputs["tags"][windows, columns]], outputs["scores"][windows, columns]
+        ends = np.cumsum([len(record.words) for record in examples.records])[:-1]
+        return [
+            TagPrediction(tuple(found), probabilities)
+            for found, probabilities in zip(np.split(tags, ends), np.split(scores, ends), strict=True)
+        ]
+
+    @classmethod
+    def metrics(
+        cls, records: Sequence[TaggedRecord], predictions: Sequence[TagPrediction]
+    ) -> dict[str, float]:
+        """`f1`, `precision` and `recall` of entities, and the `accuracy` of words' tags."""
+        right, predicted = [tags_of(record) for record in records], [found.tags for found in predictions]
+        of_words = ([tag for tags in sentences for tag in tags] for sentences in (right, predicted))
+        return {**entity_scores(right, predicted), "accuracy": accuracy(*of_words)}
+
+    @classmethod
+    def prediction_files(cls, source: PathLike, records: Sequence[TaggedRecord], form: Form) -> Files:
+        """The lines of the file, those of words with two more columns."""
+        return tagged_files(source, form)
+
+    def signatures(self, served: Served) -> dict[str, Signature]:
+        """`tag`: from `text` string [B] of any length to a tag for each of its words.
+
+        Words are what stands between spaces, as in the columns that taggers learn from. Answers are `labels`
+        string [B, T] and their probabilities `scores` float32 [B, T]; `start` and `end` int32 [B, T], the
+        first byte of the word and the one after its last. T is the largest number of words of a text: the
+        rows of others end in empty labels and zeros.
+        """
+        names = served.label_names()
+
+        def likeliest(inputs: Tensors) -> tuple[tf.Tensor, tf.Tensor]:
+            return _likeliest(served.outputs(inputs)["logits"])
+
+        @tf.function(input_signature=[text_spec("text")])
+        def tag(text: tf.Tensor) -> Tensors:
+            words = words_of(tf.ensure_shape(text, [None]))
+            spans = word_spans(served.tokenizer(words.text.values), words.text.row_splits, served.seq_length)
+            inputs = served.packed(spans.tokens, spans.starts, spans.lengths)
+            tags, scores = in_blocks(likeliest, inputs, (tf.int32, tf.float32))  # [W, S]
+            answers = {
+                "labels": tf.gather(tf.constant(names), tf.gather_nd(tags, spans.places)),
+                "scores": tf.gather_nd(scores, spans.places),
+            }
+            ragged = {name: words.text.with_values(values) for name, values in answers.items()}
+            ragged |= {"start": words.starts, "end": words.ends}
+            return {name: values.to_tensor() for name, values in ragged.items()}
+
+        return {"tag": Signature(tag, {"text": ["Mrs. Alder kept bees ."]})}
+
+    def read(self, value: Any, where: str) -> TextRecord:
+        """A text, whose words stand between spaces."""
+        return TextRecord(where, 1, where, check_text(value, where), None, None)
+
+    def request(self, records: Sequence[TextRecord]) -> tuple[str, dict[str, Any]]:
+        """Texts."""
+        return "tag", {"text": [utf8(record.text) for record in records]}
+
+    def answer(self, record: TextRecord, outputs: Arrays, top_k: int | None) -> list[dict[str, Any]]:
+        """Entities: spans of words, with the mean of their scores."""
+        count = np.count_nonzero(outputs["end"])
+        entities = []
+        for label, first, after in entity_spans([tag.decode() for tag in outputs["labels"][:count]]):
+            start, end = characters(record.text, int(outputs["start"][first]), int(outputs["end"][after - 1]))
+            score = float(np.mean(outputs["scores"][first:after]))
+            text = record.text[start:end]
+            entities.append({"label": label, "score": score, "start": start, "end": end, "text": text})
+        return entities
+
+
+def _likeliest(logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Tag int32 and probability float32 of each token, [B, S] each."""
+    scores = tf.nn.softmax(tf.cast(logits, tf.float32))  # [B, S, K]
+    return tf.argmax(scores, axis=-1, output_type=tf.int32), tf.reduce_max(scores, axis=-1)

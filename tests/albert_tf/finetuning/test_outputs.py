@@ -1,0 +1,92 @@
+"""Outputs of batches against those of each example by itself."""
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.finetuning.outputs import row_outputs
+from albert_tf.tasks.examples.records import TextRecord
+from albert_tf.tasks.examples.texts import text_rows
+from albert_tf.tasks.predictions import (
+    AnswerPrediction,
+    ChoicePrediction,
+    FoundAnswer,
+    LabelPrediction,
+)
+from tests.tiny import DOCUMENTS
+
+SENTENCES = [sentence for document in DOCUMENTS for sentence in document]
+
+
+def records(texts):
+    return [TextRecord("f.csv", n + 2, str(n), text, None, None) for n, text in enumerate(texts)]
+
+
+def padded(ids, length):
+    ids = tf.pad(ids, [[0, 0], [0, length - tf.shape(ids)[1]]], constant_values=7)
+    return tf.ensure_shape(ids, [None, length])
+
+
+def test_every_example_once_and_in_its_place(piece_tokenizer):
+    rows = text_rows(records(SENTENCES), piece_tokenizer, {})
+    seen, lengths = [], set()
+
+    def model(batch, training):
+        assert training is False
+        return batch
+
+    def keep(outputs, inputs):
+        seen.append(inputs["input_word_ids"].shape)
+        return {
+            "ids": padded(outputs["input_word_ids"], 48),
+            "length": tf.reduce_sum(inputs["input_mask"], axis=1),
+        }
+
+    for batch_size in (1, 10, 1000):
+        outputs = row_outputs(model, 48, batch_size, keep)
+        seen.clear()
+        outputs(rows)
+        assert len(seen) <= 2  # traced for the first length, and for all
+        found = outputs(rows).values
+        assert len(seen) <= 2
+        assert found["ids"].shape == (len(SENTENCES), 48)
+        for number, sentence in enumerate(SENTENCES):
+            tokens = piece_tokenizer(tf.constant([sentence])).to_list()[0][:46]
+            length = len(tokens) + 2
+            assert found["length"][number] == length
+            lengths.add(length > 32)
+            assert found["ids"][number, :length].tolist() == [2, *tokens, 3]
+            assert set(found["ids"][number, length:]) <= {0, 7}
+    assert lengths == {True, False}  # of more than one bucket
+
+
+def test_few_examples_are_not_filled_up_to_a_batch(piece_tokenizer):
+    """Whoever asks about one text does not wait for the answers to thirty-two."""
+    rows = []
+
+    def model(batch, training):
+        return {"length": tf.reduce_sum(batch["input_mask"], axis=1)}
+
+    def keep(outputs, inputs):
+        tf.py_function(lambda mask: rows.append(mask.shape[0]), [inputs["input_mask"]], [])
+        return outputs
+
+    outputs = row_outputs(model, 48, 32, keep)
+    for count in (1, 3, 32, 40):
+        rows.clear()
+        examples = text_rows(records(SENTENCES[:count]), piece_tokenizer, {})
+        assert len(outputs(examples).values["length"]) == count
+        assert rows == ([count] if count <= 32 else [32, 32])
+
+
+def test_scores_are_of_what_is_predicted():
+    scores = np.array([0.25, 0.75], np.float32)
+    assert LabelPrediction("b", scores).score == 0.75
+    assert ChoicePrediction(1, scores).score == 0.75
+
+
+def test_no_answer_above_the_threshold():
+    answers = (FoundAnswer("a", 0, 1, -1.0, -1.0, 1.0),)
+    assert AnswerPrediction(answers, None).text() == "a"
+    assert [AnswerPrediction(answers, odds).text() for odds in (-0.5, 0.0, 0.5)] == ["a", "a", ""]
+    assert AnswerPrediction(answers, 0.5).text(threshold=0.5) == "a"
+    assert AnswerPrediction(answers, -0.5).text(threshold=-1.0) == ""

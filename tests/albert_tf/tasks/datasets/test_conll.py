@@ -1,0 +1,62 @@
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.tasks.datasets.conll import read_conll
+
+CONLL_2003 = """\
+-DOCSTART- -X- -X- O
+
+EU NNP B-NP B-ORG
+rejects VBZ B-VP O
+
+Peter NNP B-NP B-PER
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(content):
+        path = tmp_path / "data.txt"
+        path.write_text(content, encoding="utf-8")
+        return path
+
+    return write
+
+
+def test_columns_between_spaces(file):
+    records = read_conll(file(CONLL_2003))
+    assert [record[1:] for record in records] == [
+        (3, ("EU", "rejects"), ("B-ORG", "O")),
+        (6, ("Peter",), ("B-PER",)),
+    ]
+
+
+def test_columns_between_tabs(file):
+    records = read_conll(file("New York\tB-LOC\r\n.\tO\r\n \r\n\r\n#\tO"))
+    assert [record[1:] for record in records] == [
+        (1, ("New York", "."), ("B-LOC", "O")),
+        (5, ("#",), ("O",)),
+    ]
+
+
+def test_words_without_tags(file):
+    assert [record[1:] for record in read_conll(file("a\nb\n\nc\n"))] == [
+        (1, ("a", "b"), None),
+        (4, ("c",), None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "data.txt is empty"),
+        ("-DOCSTART- O\n\n", "data.txt holds no words"),
+        ("a O\nb\n", "data.txt:2: 'b' has 1 columns, and the lines before 2"),
+        ("a O\n\nb X O\n", "data.txt:3: 'b X O' has 3 columns"),
+        ("a\tO\n\tO\n", r"data.txt:2: '\\tO' has 2 columns"),
+        ("a\tO\nb\t\n", r"data.txt:2: 'b\\t' has 2 columns"),
+    ],
+)
+def test_bad_files(file, content, message):
+    with pytest.raises(InputError, match=message):
+        read_conll(file(content))

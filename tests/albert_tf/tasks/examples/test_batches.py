@@ -1,0 +1,219 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.features import ENCODER_INPUTS
+from albert_tf.tasks.classification import Classification
+from albert_tf.tasks.datasets.glue import read_glue_split
+from albert_tf.tasks.examples.batches import batch_plan, batches_per_epoch, bucket_lengths, task_batches
+from albert_tf.tasks.examples.records import ChoiceRecord, TaggedRecord, TextRecord
+from albert_tf.tasks.multiple_choice import MultipleChoice
+from albert_tf.tasks.tagging import Tagging
+from albert_tf.text import PieceTokenizer, Vocabulary, pack
+from tests.tiny import DOCUMENTS
+
+SENTENCES = [sentence for document in DOCUMENTS for sentence in document]
+S = 48
+
+
+def records(pairs=False):
+    return [
+        TextRecord("f.csv", n + 2, str(n), text[: n % 7 * 9 + 3], text[::2] if pairs else None, str(n % 2))
+        for n, text in enumerate(SENTENCES)
+    ]
+
+
+def text_rows(records, tokenizer):
+    return Classification({"labels": ("0", "1")}).encode(records, tokenizer, True).rows
+
+
+@pytest.fixture(scope="module")
+def rows(tiny_tokenizer):
+    return text_rows(records(), tiny_tokenizer)
+
+
+def numpy_batches(dataset):
+    return [{name: tensor.numpy() for name, tensor in batch.items()} for batch in dataset]
+
+
+def test_buckets():
+    assert bucket_lengths(512) == (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+    assert bucket_lengths(400) == (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 400)
+    assert bucket_lengths(16) == (8, 16)
+    assert bucket_lengths(10) == (8, 10)
+    assert bucket_lengths(8) == (8,)
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_every_example_once_as_pack_packs_it(tiny_tokenizer, pairs, shuffle):
+    asked = records(pairs)
+    rows = text_rows(asked, tiny_tokenizer)
+    batches = numpy_batches(task_batches(rows, S, 8, shuffle=shuffle, repeat=False))
+    assert len(batches) == batches_per_epoch(rows, 8) == -(-len(asked) // 8)
+    seen = np.concatenate([batch["rows"] for batch in batches])
+    assert sorted(seen[seen >= 0]) == list(range(len(asked)))
+    columns = [[r.text for r in asked], [r.text_pair for r in asked]][: 1 + pairs]
+    expected = pack([tiny_tokenizer(column) for column in columns], S)
+    lengths = tf.reduce_sum(expected["input_mask"], axis=1).numpy()
+    for batch in batches:
+        numbers, length = batch["rows"], batch["input_mask"].shape[1]
+        assert length in (8, 16, 24, 32, 48)
+        real = numbers >= 0
+        assert length == min(b for b in (8, 16, 24, 32, 48) if b >= lengths[numbers[real]].max())
+        for name in ENCODER_INPUTS:
+            assert batch[name].shape == (8, length)
+            np.testing.assert_array_equal(batch[name][real], expected[name].numpy()[numbers[real], :length])
+            assert not batch[name][~real].any()
+        assert batch["labels"][real].tolist() == (numbers[real] % 2).tolist()
+        assert set(batch["labels"][~real]) <= {-1}
+
+
+def test_epochs_differ_and_seeds_repeat(rows):
+    def order(count, **arguments):
+        return [b["rows"].numpy().tolist() for b in task_batches(rows, S, 8, **arguments).take(count)]
+
+    each = batches_per_epoch(rows, 8)
+    two = order(2 * each, seed=3)
+    assert two == order(2 * each, seed=3)
+    assert two[:each] != two[each:]
+    assert two != order(2 * each, seed=4)
+    for epoch in (two[:each], two[each:]):
+        assert sorted(n for batch in epoch for n in batch if n >= 0) == list(range(len(rows)))
+    tf.random.set_seed(99)
+    assert order(each, seed=3) == two[:each]
+    assert order(each, shuffle=False) == order(each, shuffle=False, seed=8)
+
+
+def test_batches_of_equal_lengths_come_in_no_order(rows):
+    lengths = [b["input_mask"].shape[1] for b in task_batches(rows, S, 4, repeat=False)]
+    assert lengths != sorted(lengths)
+    assert lengths != sorted(lengths, reverse=True)
+
+
+def test_pipelines_divide_common_batches(rows):
+    whole = numpy_batches(task_batches(rows, S, 6, repeat=False))
+    parts = [
+        numpy_batches(
+            task_batches(rows, S, 2, repeat=False, input_context=tf.distribute.InputContext(3, number, 6))
+        )
+        for number in range(3)
+    ]
+    assert [len(part) for part in parts] == [len(whole)] * 3
+    for batch, *others in zip(whole, *parts, strict=True):
+        for name, values in batch.items():
+            np.testing.assert_array_equal(values, np.concatenate([other[name] for other in others]))
+
+
+def test_an_iterator_goes_on_where_it_was_saved(rows, tmp_path):
+    dataset = task_batches(rows, S, 8, seed=5)
+    iterator = iter(dataset)
+    for _ in range(batches_per_epoch(rows, 8) + 3):
+        next(iterator)
+    path = tf.train.Checkpoint(iterator=iterator).save(tmp_path / "ckpt")
+    expected = [next(iterator) for _ in range(12)]
+    again = iter(task_batches(rows, S, 8, seed=5))
+    tf.train.Checkpoint(iterator=again).restore(path).assert_consumed()
+    for batch in expected:
+        restored = next(again)
+        for name, values in batch.items():
+            np.testing.assert_array_equal(values, restored[name])
+
+
+def test_static_shapes_and_a_tf_function(rows):
+    one = task_batches(rows, S, 8, lengths=[S])
+    assert {name: spec.shape.as_list() for name, spec in one.element_spec.items()} == {
+        **{name: [8, S] for name in ENCODER_INPUTS},
+        "labels": [8],
+        "rows": [8],
+    }
+    several = task_batches(rows, S, 8)
+    assert several.element_spec["input_mask"].shape.as_list() == [8, None]
+    iterator = iter(several)
+
+    @tf.function
+    def tokens():
+        return tf.add_n([tf.reduce_sum(next(iterator)["input_mask"]) for _ in range(3)])
+
+    expected = sum(int(tf.reduce_sum(batch["input_mask"])) for batch in several.take(3))
+    assert int(tokens()) == expected
+
+
+def test_choices(tiny_tokenizer):
+    asked = [
+        ChoiceRecord("f", str(n), "", SENTENCES[n], "who", ("he", "she and they", "it"), n % 3)
+        for n in range(10)
+    ]
+    rows = MultipleChoice({"seq_length": S, "num_choices": 3}).encode(asked, tiny_tokenizer, True).rows
+    batches = numpy_batches(task_batches(rows, S, 4, repeat=False))
+    assert task_batches(rows, S, 4, [S]).element_spec["input_mask"].shape.as_list() == [4, 3, S]
+    found = {}
+    for batch in batches:
+        for number, ids, label in zip(batch["rows"], batch["input_word_ids"], batch["labels"], strict=True):
+            assert label == (number % 3 if number >= 0 else -1)
+            found[number] = ids
+    for number, record in enumerate(asked):
+        for option, ids in zip(record.options, found[number], strict=True):
+            question = tiny_tokenizer([f"who {option}"]).flat_values.numpy().tolist()
+            context = tiny_tokenizer([record.context]).flat_values.numpy()[: S - 3 - len(question)].tolist()
+            assert ids[ids > 0].tolist() == [2, *context, 3, *question, 3]
+    assert not found[-1].any()
+
+
+def test_labels_of_tokens(tiny_tokenizer):
+    asked = [
+        TaggedRecord("f", n, tuple(text.split()), tuple(str(i) for i in range(len(text.split()))))
+        for n, text in enumerate(SENTENCES[:10])
+    ]
+    tags = [str(i) for i in range(40)]
+    rows = Tagging({"seq_length": S, "labels": tags}).encode(asked, tiny_tokenizer, True).rows
+    found = []
+    for batch in numpy_batches(task_batches(rows, S, 4, repeat=False)):
+        assert batch["labels"].shape == batch["input_mask"].shape
+        for number, labels, mask in zip(batch["rows"], batch["labels"], batch["input_mask"], strict=True):
+            if number < 0:
+                assert (set(labels), mask.any()) == ({-1}, False)
+                continue
+            start, length = rows.starts[number, 0], rows.lengths[number, 0]
+            assert labels[1 : 1 + length].tolist() == rows.token_labels[start : start + length].tolist()
+            assert labels[0] == -1 == max(labels[1 + length :])
+            found.append((number, [label for label in labels if label >= 0]))
+    words = [label for _, labels in sorted(found) for label in labels]
+    assert words == [i for record in asked for i in range(len(record.words))]
+
+
+def test_plans_by_hand():
+    buckets = tf.constant([1, 0, 2, 0, 1])
+    order, longest = batch_plan(buckets, 2, None)
+    assert (order.numpy().tolist(), longest.numpy().tolist()) == ([[1, 3], [0, 4], [2, -1]], [0, 1, 2])
+    order, longest = batch_plan(buckets, 5, None)
+    assert (order.numpy().tolist(), longest.numpy().tolist()) == ([[1, 3, 0, 4, 2]], [2])
+    order, longest = batch_plan(buckets, 9, tf.constant([1, 2]))
+    assert (sorted(order.numpy()[0]), longest.numpy().tolist()) == ([-1] * 4 + [0, 1, 2, 3, 4], [2])
+    first = [int(batch_plan(tf.zeros(50, tf.int32), 50, tf.constant([0, n]))[0][0, 0]) for n in range(60)]
+    assert len(set(first)) > 25
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"batch_size": 0}, "batch_size=0 must be at least 1"),
+        ({"seq_length": 2}, "seq_length=2 is too short: 2 tokens of it are special ones"),
+        ({"lengths": [16, 32]}, r"lengths=\(16, 32\) must ascend from above 2 to seq_length=48"),
+        ({"lengths": [32, 16, 48]}, "must ascend"),
+        ({"lengths": []}, "must ascend"),
+    ],
+)
+def test_impossible_settings(rows, arguments, message):
+    with pytest.raises(InputError, match=message):
+        task_batches(rows, **{"seq_length": S, "batch_size": 8, **arguments})
+
+
+def test_sst_2_at_its_real_lengths_is_less_than_a_sixth_of_the_tokens(shared):
+    tokenizer = PieceTokenizer(Vocabulary.from_file(shared / "data/vocabulary/30k-clean.model"))
+    records = read_glue_split("sst-2", shared / "data/glue/SST-2", "train")[:8000]
+    rows = text_rows(records, tokenizer)
+    batches = numpy_batches(task_batches(rows, 128, 32, repeat=False))
+    assert len(batches) == 250
+    assert sum(batch["input_mask"].size for batch in batches) < 250 * 32 * 128 / 6

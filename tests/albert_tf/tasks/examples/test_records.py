@@ -1,0 +1,97 @@
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.tasks.examples.records import (
+    TaggedRecord,
+    TextRecord,
+    label_ids,
+    label_names,
+    label_of,
+    scores,
+    tag_names,
+)
+
+
+def labelled(*labels):
+    return [TextRecord("f.csv", n + 2, str(n), "text", None, label) for n, label in enumerate(labels)]
+
+
+def test_labels_are_sorted_and_numbers_by_value():
+    assert label_names(labelled("b", "a", "b")) == ("a", "b")
+    assert label_names(labelled("10", "9", "-1", "9")) == ("-1", "9", "10")
+    assert label_names(labelled("10", "9", "x")) == ("10", "9", "x")
+    assert label_ids(labelled("b", "a", "b"), ("b", "a")) == [0, 1, 0]
+
+
+def test_a_whole_number_is_one_label_however_it_is_spelled():
+    """And what only looks like one, or has leading zeros, is as it was."""
+    spelled = ("1", "1.0", "1.00", "-0.0", "0", "10.0", "-3.0")
+    assert label_ids(labelled(*spelled), ("0", "1", "10", "-3")) == [1, 1, 1, 0, 0, 2, 3]
+    assert label_ids(labelled("1", "2"), ("2.0", "1.0")) == [1, 0]  # as older runs call them
+    assert label_names(labelled("2.0", "1", "10.0", "1.0")) == ("1", "2", "10")
+    assert label_names(labelled("1.0", "yes")) == ("1", "yes")
+    strings = (
+        "007",
+        "7.5.0",
+        "1e5",
+        "nan",
+        "inf",
+        "1.",
+        "1.0 ",
+        "+1.0",
+        "1_0.0",
+        "01.0",
+        "\u0661.0",
+        "1.50x",
+    )
+    assert {label_of(record) for record in labelled(*strings)} == set(strings)
+    assert label_names(labelled("007", "7", "7.0")) == ("007", "7")
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [("1", "2.5"), ("0.5", "1e-05"), ("-.5", "1"), ("1.0", "2.50"), tuple(map(str, range(51)))],
+)
+def test_numbers_that_look_continuous_are_of_regression(labels):
+    with pytest.raises(InputError, match=r"f\.csv: .*regression"):
+        label_names(labelled(*labels))
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        tuple(map(str, range(50))),
+        (*map(str, range(51)), "other"),
+        tuple(f"{number:03}" for number in range(99)),  # which has leading zeros
+        ("1.5", "nan"),
+        ("1.5", "inf"),
+        ("1.5", "1_0"),
+        ("1.10", "1.1", "v2"),
+    ],
+)
+def test_labels_that_are_not_continuous(labels):
+    assert set(label_names(labelled(*labels))) == set(labels)
+
+
+def test_bad_labels():
+    with pytest.raises(InputError, match=r"f\.csv: the only label is 'a'"):
+        label_names(labelled("a", "a"))
+    for label in ("", None):
+        with pytest.raises(InputError, match=r"f\.csv:3: the row has no label"):
+            label_names(labelled("a", label))
+    with pytest.raises(InputError, match=r"f\.csv:3: label 'c' is none of 'a', 'b'"):
+        label_ids(labelled("a", "c"), ("a", "b"))
+
+
+def test_scores():
+    assert scores(labelled("1", "-2.5", "1e3")) == [1, -2.5, 1000]
+    for label in ("nan", "inf", "good", "1,5"):
+        with pytest.raises(InputError, match=f"f.csv:3: label '{label}' is not a finite number"):
+            scores(labelled("1", label))
+
+
+def test_tags():
+    sentence = TaggedRecord("f.txt", 7, ("a", "b", "c"), ("I-X", "O", "B-X"))
+    assert tag_names([sentence]) == ("O", "B-X", "I-X")
+    with pytest.raises(InputError, match=r"f\.txt:7: words without tags"):
+        tag_names([sentence, sentence._replace(tags=None)])

@@ -1,0 +1,104 @@
+"""Figures against counts by hand, and against the formulas written out with NumPy."""
+
+import numpy as np
+import pytest
+
+from albert_tf.errors import InputError
+from albert_tf.tasks.metrics.labels import (
+    accuracy,
+    entity_scores,
+    f1,
+    macro_f1,
+    matthews_correlation,
+    pearson,
+    spearman,
+)
+
+# Right and predicted: 3 true positives, 1 false negative, 2 false positives, 4 true negatives.
+RIGHT = list("1111000000")
+PREDICTED = list("1110110000")
+
+
+def test_labels_by_hand():
+    assert accuracy(RIGHT, PREDICTED) == 0.7
+    assert f1(RIGHT, PREDICTED, "1") == pytest.approx(2 * 3 / (2 * 3 + 2 + 1))
+    assert f1(RIGHT, PREDICTED, "0") == pytest.approx(2 * 4 / (2 * 4 + 2 + 1))
+    assert macro_f1(RIGHT, PREDICTED) == pytest.approx((6 / 9 + 8 / 11) / 2)
+    assert matthews_correlation(RIGHT, PREDICTED) == pytest.approx(
+        (3 * 4 - 2 * 1) / np.sqrt((3 + 2) * (3 + 1) * (4 + 2) * (4 + 1))
+    )
+
+
+def test_where_nothing_is_found():
+    assert f1(RIGHT, ["0"] * 10, "1") == 0
+    assert f1(["0", "0"], ["0", "0"], "1") == 0
+    assert matthews_correlation(RIGHT, ["0"] * 10) == 0
+    assert matthews_correlation(["0"] * 3, ["0"] * 3) == 0
+
+
+def test_labels_of_more_than_two_kinds():
+    right, predicted = list("aabbcc"), list("abbbca")
+    assert accuracy(right, predicted) == pytest.approx(4 / 6)
+    assert macro_f1(right, predicted) == pytest.approx((2 / 4 + 4 / 5 + 2 / 3) / 3)
+
+
+def test_correlations_by_their_formulas():
+    right, predicted = [0.0, 1.5, 5.0, 2.0, 3.5], [0.25, 2.0, 3.0, 1.0, 4.0]
+    centred = [np.array(values) - np.mean(values) for values in (right, predicted)]
+    expected = (centred[0] @ centred[1]) / np.sqrt((centred[0] @ centred[0]) * (centred[1] @ centred[1]))
+    assert pearson(right, predicted) == pytest.approx(expected)
+    # Ranks 1 2 5 3 4 and 1 3 4 2 5: 1 - 6 Σd² / (n (n² - 1)).
+    assert spearman(right, predicted) == pytest.approx(1 - 6 * (0 + 1 + 1 + 1 + 1) / (5 * 24))
+    assert spearman(right, [10**x for x in right]) == pytest.approx(1)
+    assert pearson(right, [-x for x in right]) == pytest.approx(-1)
+
+
+@pytest.mark.parametrize("figure", [pearson, spearman])
+def test_what_does_not_vary_has_no_correlation(figure):
+    assert figure([1.0, 2.0, 3.0], [2.0, 2.0, 2.0]) == 0
+    assert figure([2.0, 2.0], [1.0, 3.0]) == 0
+    assert figure([2.0], [2.0]) == 0
+
+
+def entities(right, predicted):
+    scores = entity_scores([line.split() for line in right], [line.split() for line in predicted])
+    return tuple(round(scores[name], 4) for name in ("precision", "recall", "f1"))
+
+
+@pytest.mark.parametrize(
+    ("right", "predicted", "expected"),
+    [
+        (["B-PER I-PER O B-LOC"], ["B-PER I-PER O B-LOC"], (1, 1, 1)),
+        # A wrong type, and a border too early, are wrong entities.
+        (["B-PER I-PER O B-LOC"], ["B-PER I-PER O B-ORG"], (0.5, 0.5, 0.5)),
+        (["B-PER I-PER O B-LOC"], ["B-PER O O B-LOC"], (0.5, 0.5, 0.5)),
+        # Two entities side by side, told apart by B; without it they are one.
+        (["B-PER B-PER"], ["B-PER I-PER"], (0, 0, 0)),
+        # Entities that begin with I, as the shared task of 2003 has them.
+        (["I-PER I-PER O I-LOC"], ["B-PER I-PER O B-LOC"], (1, 1, 1)),
+        (["I-PER I-LOC"], ["B-PER B-LOC"], (1, 1, 1)),
+        # An entity ends with its sentence.
+        (["O I-LOC", "I-LOC"], ["O B-LOC", "B-LOC"], (1, 1, 1)),
+        (["B-PER O", "O"], ["B-PER O", "B-LOC"], (0.5, 1, 0.6667)),
+        (["B-PER", "B-LOC O"], ["O", "B-LOC O"], (1, 0.5, 0.6667)),
+        (["O O"], ["O O"], (0, 0, 0)),
+        # Other schemes.
+        (["U-PER O B-LOC I-LOC L-LOC"], ["B-PER O B-LOC I-LOC I-LOC"], (1, 1, 1)),
+        (["S-PER B-LOC E-LOC"], ["B-PER B-LOC I-LOC"], (1, 1, 1)),
+        # Types with a dash.
+        (["B-ORG-sub B-ORG-main"], ["B-ORG-sub B-ORG-sub"], (0.5, 0.5, 0.5)),
+        # Parts of speech are of single words.
+        (["DET NOUN NOUN VERB"], ["DET NOUN NOUN NOUN"], (0.75, 0.75, 0.75)),
+        (["I NUM-X"], ["I NUM-Y"], (0.5, 0.5, 0.5)),
+    ],
+)
+def test_entities_by_hand(right, predicted, expected):
+    assert entities(right, predicted) == expected
+
+
+@pytest.mark.parametrize("figure", [accuracy, macro_f1, matthews_correlation, pearson, entity_scores])
+def test_a_prediction_for_each_example(figure):
+    with pytest.raises(InputError, match="1 predictions for 2 examples"):
+        figure([1, 2], [1])
+    with pytest.raises(InputError, match="0 predictions for 0 examples"):
+        figure([], [])

@@ -1,0 +1,146 @@
+"""SQuAD's figures against those of its scripts on a slice of the dev sets, and by hand."""
+
+import copy
+import json
+
+import numpy as np
+import pytest
+
+from albert_tf.tasks.metrics.squad import normalized_answer, squad_scores
+
+
+@pytest.fixture(scope="module")
+def folder(shared):
+    return shared / "golden" / "squad_metrics"
+
+
+def parsed(path):
+    return json.loads(path.read_text("utf-8"))
+
+
+def test_recorded_figures_of_the_first(folder):
+    figures = squad_scores(folder / "dev-v1.1.json", str(folder / "predictions-v1.1.json"))
+    expected = parsed(folder / "expected-v1.1.json")
+    assert figures.keys() == {"exact_match", "f1"}
+    np.testing.assert_allclose(figures["exact_match"], 100 * expected["exact_match"], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(figures["f1"], 100 * expected["final_f1"], rtol=0, atol=1e-9)
+
+
+@pytest.fixture(scope="module")
+def second(folder):
+    """Data set, predictions and probabilities of 2.0."""
+    names = ("dev-v2.0", "predictions-v2.0", "no_answer_probability-v2.0")
+    return tuple(parsed(folder / f"{name}.json") for name in names)
+
+
+def test_recorded_figures_of_the_second(folder, second):
+    expected = parsed(folder / "expected-v2.0.json")
+    figures = squad_scores(*second[:2])
+    assert figures.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(figures[name], value, rtol=0, atol=1e-9, err_msg=name)
+
+
+def test_best_thresholds(second):
+    """By trying some, and the one that was found."""
+    dataset, predictions, odds = second
+    # The scripts' search takes "The ." for an answer, their figures do not.
+    predictions = {key: text if normalized_answer(text) else "" for key, text in predictions.items()}
+    figures = squad_scores(dataset, predictions, odds)
+    best = {"exact": (0.0, 0.0), "f1": (0.0, 0.0)}
+    for threshold in np.quantile(list(odds.values()), np.linspace(0, 1, 20)):
+        cut = {key: "" if odds[key] > threshold else text for key, text in predictions.items()}
+        tried = squad_scores(dataset, cut)
+        best = {name: max(found, (tried[name], threshold)) for name, found in best.items()}
+    for name, (value, _) in best.items():
+        assert value <= figures[f"best_{name}"] + 1e-9
+        np.testing.assert_allclose(value, figures[f"best_{name}"], atol=2)
+        threshold = figures[f"best_{name}_thresh"]
+        cut = {key: "" if odds[key] > threshold else text for key, text in predictions.items()}
+        np.testing.assert_allclose(squad_scores(dataset, cut)[name], figures[f"best_{name}"], atol=1e-9)
+    assert {key: figures[key] for key in squad_scores(dataset, predictions)} == squad_scores(
+        dataset, predictions
+    )
+
+
+def squad(*questions):
+    """A data set of (answers, is_impossible or None)."""
+    entries = [
+        {"id": str(index), "answers": [{"text": text} for text in answers]}
+        | ({} if impossible is None else {"is_impossible": impossible})
+        for index, (answers, impossible) in enumerate(questions)
+    ]
+    return {"data": [{"paragraphs": [{"qas": entries}]}]}
+
+
+def test_first_by_hand():
+    dataset = squad((["a red house", "house"], None), (["The"], None), (["two words"], None))
+    figures = squad_scores(dataset, {"0": "Red house!", "1": "an", "7": "of no question"})
+    # Nothing of "The" and "an" is left: the same, but without a word in common. The third has no prediction.
+    np.testing.assert_allclose([figures["exact_match"], figures["f1"]], [100 * 2 / 3, 100 / 3])
+    figures = squad_scores(squad((["one two"], None)), {"0": "two three four"})
+    assert figures == {"exact_match": 0, "f1": 40}  # precision 1/3, recall 1/2
+
+
+def test_second_by_hand():
+    dataset = squad((["red", "red house"], False), ([], True), ([], True), (["the"], False))
+    figures = squad_scores(dataset, {"0": "a house", "1": "", "2": "something", "3": "the"})
+    assert figures == {
+        "exact": 50,
+        "f1": 100 * (2 / 3 + 1 + 0 + 1) / 4,
+        "total": 4,
+        "HasAns_exact": 50,
+        "HasAns_f1": 100 * (2 / 3 + 1) / 2,
+        "HasAns_total": 2,
+        "NoAns_exact": 50,
+        "NoAns_f1": 50,
+        "NoAns_total": 2,
+    }
+    only = squad_scores(squad(([], True)), {"0": ""})
+    assert only.keys() == {"exact", "f1", "total", "NoAns_exact", "NoAns_f1", "NoAns_total"}
+
+
+def test_odds_above_one_are_no_answer():
+    dataset = squad((["red"], False), ([], True), (["blue"], False))
+    figures = squad_scores(dataset, {"0": "red", "1": "green", "2": "blue"}, {"0": -3, "1": 1.5, "2": 2.5})
+    assert (figures["exact"], figures["NoAns_exact"], figures["HasAns_exact"]) == (200 / 3, 100, 50)
+    # One has no answer; the first adds one, the second takes one away, the third adds one again.
+    assert (figures["best_exact"], figures["best_exact_thresh"]) == (200 / 3, -3)
+
+
+def test_normalisation():
+    assert normalized_answer(" The  Café -\tA theatre's (An)") == "café theatres"
+    # Punctuation goes before the articles, whose neighbours it may join.
+    assert normalized_answer("the-end, a.b; an\u00a0ox") == "theend ab ox"
+
+
+FIRST, SECOND = squad((["red"], None)), squad((["red"], False), ([], True))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((FIRST, {"0": "red"}, {"0": 0.5}), "dataset is of SQuAD 1.1"),
+        ((squad(([], None)), {"0": ""}), "dataset: 0 has no answers"),
+        ((SECOND, {"0": "red"}), "predictions lacks 1 of 2 questions, such as 1"),
+        ((SECOND, {"0": "red", "1": ""}, {"0": 0.1}), "no_answer_probability lacks 1 of 2 questions"),
+        ((SECOND, {"0": "red", "1": ""}, {"0": 0.1, "1": float("nan")}), "nan of 1 is not a number"),
+        ((SECOND, {"0": "red", "1": ""}, {"0": "0.1", "1": 0}), "'0.1' of 0 is not a number"),
+        ((FIRST, {"0": None}), "predictions: the answer to 0 is not a text"),
+        ((FIRST, ["red"]), "predictions must hold a JSON object, not a list"),
+        (({"data": []}, {}), "dataset has no questions"),
+        (({"version": "1.1"}, {}), r"dataset is not a SQuAD file .* KeyError\('data'\)"),
+        (({"data": [3]}, {}), "dataset is not a SQuAD file"),
+    ],
+)
+def test_bad_input(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        squad_scores(*copy.deepcopy(arguments))
+
+
+def test_bad_files(tmp_path):
+    (tmp_path / "dev.json").write_text("{")
+    with pytest.raises(ValueError, match=r"dev\.json is not a JSON file"):
+        squad_scores(tmp_path / "dev.json", {})
+    with pytest.raises(FileNotFoundError, match=r"absent\.json"):
+        squad_scores(FIRST, tmp_path / "absent.json")

@@ -1,0 +1,171 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.tasks.classification import Classification
+from albert_tf.tasks.examples.records import ChoiceRecord, TaggedRecord, TextRecord
+from albert_tf.tasks.multi_label import MultiLabel
+from albert_tf.tasks.multiple_choice import MultipleChoice
+from albert_tf.tasks.regression import Regression
+from albert_tf.tasks.tagging import Tagging
+from albert_tf.text.options import LONGEST_QUESTION
+from albert_tf.text.vocabulary import ALBERT_IDS
+
+
+@pytest.fixture(scope="module")
+def ids(tiny_tokenizer):
+    return lambda text: tiny_tokenizer(tf.constant([text])).to_list()[0]
+
+
+def classes(*labels):
+    return Classification({"labels": labels})
+
+
+def choices(seq_length, num_choices=2):
+    return MultipleChoice({"seq_length": seq_length, "num_choices": num_choices})
+
+
+def tags(*labels, seq_length=64):
+    return Tagging({"seq_length": seq_length, "labels": labels})
+
+
+def segments(rows):
+    """The tokens of every segment of every sequence."""
+    starts, lengths = (x.reshape(-1, x.shape[-1]) for x in (rows.starts, rows.lengths))
+    return [
+        [rows.tokens[s : s + n].tolist() for s, n in zip(*row, strict=True)]
+        for row in zip(starts, lengths, strict=True)
+    ]
+
+
+def records(*rows):
+    return [TextRecord("f.csv", n + 2, str(n), *row) for n, row in enumerate(rows)]
+
+
+def test_texts_and_pairs(tiny_tokenizer, ids):
+    texts = records(("the sea", None, "b"), ("", None, "a"))
+    single = classes("a", "b").encode(texts, tiny_tokenizer, True).rows
+    assert segments(single) == [[ids("the sea")], [[]]]
+    assert single.features["labels"].tolist() == [1, 0]
+    assert single.features["labels"].dtype == np.int32
+    texts = records(("the sea", "a cup", "2.5"), ("a", "", "0"))
+    pairs = Regression({}).encode(texts, tiny_tokenizer, True).rows
+    assert segments(pairs) == [[ids("the sea"), ids("a cup")], [ids("a"), []]]
+    assert pairs.features["labels"].tolist() == [2.5, 0]
+    assert pairs.features["labels"].dtype == np.float32
+    unlabelled = records(("the sea", None, None))
+    assert classes("a", "b").encode(unlabelled, tiny_tokenizer, False).rows.features == {}
+    with pytest.raises(InputError, match=r"f\.csv:2"):
+        classes("a", "b").encode(unlabelled, tiny_tokenizer, True)
+
+
+def test_several_labels(tiny_tokenizer):
+    texts = records(("the sea", None, "b | a"), ("a", None, None), ("a", None, "c|c"))
+    config = MultiLabel.model_config(texts)
+    assert config["labels"] == ["a", "b", "c"] and config["num_labels"] == 3
+    rows = MultiLabel(config).encode(texts, tiny_tokenizer, True).rows
+    assert rows.features["labels"].tolist() == [[1, 1, 0], [0, 0, 0], [0, 0, 1]]
+    with pytest.raises(InputError, match=r"f\.csv:2.*'d'"):
+        MultiLabel(config).encode(records(("a", None, "a|d")), tiny_tokenizer, True)
+    with pytest.raises(InputError, match=r"f\.csv"):
+        MultiLabel.model_config(records(("a", None, None)))
+
+
+def choice(context, question, options, label=1):
+    return ChoiceRecord("f.jsonl:1", "0", "", context, question, options, label)
+
+
+def test_choices_share_their_context_and_trim_it(tiny_tokenizer, ids):
+    long = "the old clock and the sea and the old clock and the sea"
+    asked = [
+        choice(long, "what is _ ?", ("the sea", "a clock that stopped")),
+        choice("the sea", "what", ("a cup", "no cup"), label=0),
+        choice(long, "who", ("he", "she")),
+    ]
+    rows = choices(30).encode(asked, tiny_tokenizer, True).rows
+    texts = [
+        "what is the sea ?",
+        "what is a clock that stopped ?",
+        "what a cup",
+        "what no cup",
+        "who he",
+        "who she",
+    ]
+    contexts = [long, long, "the sea", "the sea", long, long]
+    expected = []
+    for text, context in zip(texts, contexts, strict=True):
+        question = ids(text)[-27:]
+        expected.append([ids(context)[: 27 - len(question)], question])
+    assert segments(rows) == expected
+    assert any(len(ids(context)) > len(told) for context, (told, _) in zip(contexts, expected, strict=True))
+    assert rows.features["labels"].tolist() == [1, 0, 1]
+    assert len(rows.tokens) == len(ids(long)) + 2 * 0 + len(ids("the sea")) + sum(len(ids(t)) for t in texts)
+    assert rows.packed_lengths.max() == 30
+    assert rows.starts.shape == (3, 2, 2)
+
+
+def test_of_a_long_question_the_end_stays(tiny_tokenizer, ids):
+    text = "the sea " * 200
+    rows = choices(512).encode([choice("a cup", text, ("one", "two"))], tiny_tokenizer, True).rows
+    assert segments(rows)[1] == [ids("a cup"), ids(text + " two")[-LONGEST_QUESTION:]]
+    rows = choices(10).encode([choice("a cup", text, ("one", "two"))], tiny_tokenizer, True).rows
+    assert segments(rows)[1] == [[], ids(text + " two")[-7:]]
+
+
+def test_choices_without_labels(tiny_tokenizer):
+    asked = [choice("a", "b", ("c", "d"), label=None)]
+    assert choices(16).encode(asked, tiny_tokenizer, False).rows.features == {}
+    with pytest.raises(InputError, match=r"f\.jsonl:1"):
+        choices(16).encode(asked, tiny_tokenizer, True)
+
+
+SENTENCES = [
+    TaggedRecord("f.txt", 1, ("lighthouse", "\u200b", "sea"), ("B-X", "O", "I-X")),
+    TaggedRecord("f.txt", 5, ("clock",), ("O",)),
+]
+
+
+def test_the_first_token_of_a_word_has_its_label(tiny_tokenizer, ids):
+    found = tags("O", "B-X", "I-X").encode(SENTENCES, tiny_tokenizer, True).rows
+    words = [ids("lighthouse"), [ALBERT_IDS.unknown], ids("sea"), ids("clock")]
+    assert len(words[0]) > 1
+    assert segments(found) == [[[*words[0], *words[1], *words[2]]], [words[3]]]
+    expected = [
+        label if place == 0 else -1
+        for word, label in zip(words, (1, 0, 2, 0), strict=True)
+        for place in range(len(word))
+    ]
+    assert found.token_labels.tolist() == expected
+    unlabelled = [record._replace(tags=None) for record in SENTENCES]
+    assert set(tags("O").encode(unlabelled, tiny_tokenizer, False).rows.token_labels) == {-1}
+    with pytest.raises(InputError, match=r"f\.txt:1"):
+        tags("O").encode(unlabelled, tiny_tokenizer, True)
+    with pytest.raises(InputError, match=r"f\.txt:1.*'I-X'"):
+        tags("O", "B-X").encode(SENTENCES, tiny_tokenizer, True)
+
+
+@pytest.mark.parametrize("seq_length", [3, 5, 9, 64])
+def test_long_sentences_are_cut_and_every_word_is_answered(tiny_tokenizer, ids, seq_length):
+    text = "the old clock was made of pear wood and stopped before the morning"
+    words = (*text.split(" "),)
+    sentences = [
+        TaggedRecord("f.txt", n, words[n:], tuple(str(i) for i in range(n, len(words)))) for n in range(4)
+    ]
+    kind = tags(*(str(i) for i in range(len(words))), seq_length=seq_length)
+    found = kind.encode(sentences, tiny_tokenizer, True)
+    rows = found.rows
+    assert rows.packed_lengths.max() <= seq_length
+    pieces = [token for row in segments(rows) for token in row[0]]
+    assert pieces == [token for sentence in sentences for word in sentence.words for token in ids(word)]
+    longest = max(len(ids(word)) for word in words)
+    firsts = set(np.flatnonzero(rows.token_labels >= 0).tolist())
+    for (start,) in rows.starts:  # of a row: that of a word where one fits into it
+        assert start in firsts or longest > seq_length - 2
+    # A model that is right at the first token of each word, and wrong elsewhere.
+    values = np.full([len(rows), seq_length], -1)
+    for number, ((start,), (length,)) in enumerate(zip(rows.starts, rows.lengths, strict=True)):
+        labels = rows.token_labels[start : start + length]
+        values[number, 1 : 1 + length] = np.where(labels >= 0, labels, -2)
+    predictions = kind.decode(found, {"tags": values, "scores": values.astype(np.float32)})
+    assert [found.tags for found in predictions] == [sentence.tags for sentence in sentences]

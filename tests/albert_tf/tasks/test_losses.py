@@ -1,0 +1,193 @@
+"""The objectives of fine-tuning against NumPy, and against google-research/albert's recorded loss."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras as keras
+
+import albert_tf
+from albert_tf.checkpoints import task_of
+from albert_tf.formats import convert
+from albert_tf.tasks import kind_of
+from albert_tf.training.metrics import term_metrics
+from albert_tf.training.updates import replica_update
+from tests.tiny import TINY
+
+SMALL = TINY.replace(num_hidden_layers=1, classifier_dropout_prob=0.0)
+B, C, S = 6, 3, 8
+MODELS = {
+    "classifier": lambda: albert_tf.AlbertClassifier(SMALL, num_labels=C),
+    "multi_label": lambda: albert_tf.AlbertClassifier(SMALL, num_labels=C),
+    "regression": lambda: albert_tf.AlbertClassifier(SMALL, num_labels=1),
+    "token_classifier": lambda: albert_tf.AlbertTokenClassifier(SMALL, num_labels=C),
+    "multiple_choice": lambda: albert_tf.AlbertMultipleChoice(SMALL, num_choices=C),
+    "span_labeler": lambda: albert_tf.AlbertSpanLabeler(SMALL),
+    "answerability": lambda: albert_tf.AlbertSpanLabeler(SMALL, answerability=True),
+}
+
+
+def batch_of(kind):
+    """Six rows: the last two fill up the batch, and the second has no label where that can be."""
+    rng = np.random.default_rng(3)
+    shape = [B, C, S] if kind == "multiple_choice" else [B, S]
+    mask = np.ones(shape, np.int32)
+    mask[0, ..., -2:] = 0
+    mask[4:] = 0
+    types = np.zeros(shape, np.int32)
+    types[..., 2:] = 1
+    batch = {
+        "input_word_ids": rng.integers(5, SMALL.vocab_size, shape, dtype=np.int32) * mask,
+        "input_mask": mask,
+        "input_type_ids": types * mask,
+    }
+    if kind in ("span_labeler", "answerability"):
+        starts = np.array([2, 0, 4, 5, 0, 0], np.int32)
+        ends = np.array([3, 0, 4, 6, 0, 0], np.int32)
+        batch |= {"start_positions": starts, "end_positions": ends}
+        batch["is_impossible"] = np.array([0, 1, 0, 0, 0, 0], np.int32)
+    elif kind == "regression":
+        batch["labels"] = np.array([0.5, -1.0, 3.0, 2.0, np.nan, 7.0], np.float32)
+    elif kind == "multi_label":
+        batch["labels"] = np.array([[0, 1, 1], [0, 0, 0], [1, 1, 1], [0, 0, 1], [-1] * C, [-1] * C], np.int32)
+    elif kind == "token_classifier":
+        batch["labels"] = rng.integers(-1, C, [B, S], dtype=np.int32)
+    else:
+        batch["labels"] = np.array([2, -1, 0, 1, 0, -1], np.int32)
+    return {name: tf.constant(value) for name, value in batch.items()}
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def case(request):
+    """Kind, model with logits that differ, batch, outputs, objective."""
+    model, batch = MODELS[request.param](), batch_of(request.param)
+    rng = np.random.default_rng(4)
+    for variable in model.variables:
+        variable.assign_add(rng.normal(0, 0.2, variable.shape))
+    config = {**task_of(model), "multi_label": request.param == "multi_label"}
+    return request.param, model, batch, model(batch), kind_of(config).objective()
+
+
+def cross_entropy(logits, label):
+    logits = logits.astype(np.float64)
+    return np.log(np.exp(logits - logits.max()).sum()) + logits.max() - logits[label]
+
+
+def by_hand(kind, outputs, batch):
+    """Loss, correct and weight of each term, label by label."""
+    outputs = {name: value.numpy() for name, value in outputs.items()}
+    batch = {name: value.numpy() for name, value in batch.items()}
+    names = {"regression": ["score"], "span_labeler": ["span"], "answerability": ["span", "answer"]}
+    sums = {name: np.zeros(3) for name in names.get(kind, ["label"])}
+    for row in range(4):
+        if kind == "regression":
+            error = outputs["logits"][row, 0] - batch["labels"][row]
+            sums["score"] += [error**2, np.nan, 1]
+        elif kind in ("classifier", "multiple_choice") and batch["labels"][row] >= 0:
+            logits, label = outputs["logits"][row], batch["labels"][row]
+            sums["label"] += [cross_entropy(logits, label), logits.argmax() == label, 1]
+        elif kind == "multi_label":
+            probabilities, labels = 1 / (1 + np.exp(-outputs["logits"][row])), batch["labels"][row]
+            loss = -np.log(np.where(labels, probabilities, 1 - probabilities)).mean()
+            sums["label"] += [loss, all((probabilities > 0.5) == labels), 1]
+        elif kind == "token_classifier":
+            for logits, label, mask in zip(
+                outputs["logits"][row], batch["labels"][row], batch["input_mask"][row], strict=True
+            ):
+                if mask and label >= 0:
+                    sums["label"] += [cross_entropy(logits, label), logits.argmax() == label, 1]
+        elif "span" in sums:
+            pairs = [
+                (outputs[f"{end}_logits"][row], batch[f"{end}_positions"][row]) for end in ("start", "end")
+            ]
+            loss = np.mean([cross_entropy(*pair) for pair in pairs])
+            sums["span"] += [loss, all(logits.argmax() == label for logits, label in pairs), 1]
+            if "answer" in sums:
+                logit, label = float(outputs["no_answer_logits"][row]), batch["is_impossible"][row]
+                probability = 1 / (1 + np.exp(-logit))
+                loss = -np.log(probability if label else 1 - probability) / 2
+                sums["answer"] += [loss, (logit > 0) == label, 1]
+    return sums
+
+
+def test_terms_by_hand(case):
+    kind, _, batch, outputs, objective = case
+    terms, expected = objective.terms(outputs, batch), by_hand(kind, outputs, batch)
+    assert objective.names == tuple(terms) == tuple(expected)
+    for name, term in terms.items():
+        np.testing.assert_allclose(term, expected[name], rtol=1e-5, err_msg=name)
+        assert term.weight > 0
+    weights = objective.weights(batch)
+    assert {name: float(weight) for name, weight in weights.items()} == {
+        name: float(term.weight) for name, term in terms.items()
+    }
+
+
+def test_terms_of_parts_add_up(case):
+    _, _, batch, outputs, objective = case
+    whole = objective.terms(outputs, batch)
+    parts = [
+        objective.terms(
+            *({name: value[rows] for name, value in values.items()} for values in (outputs, batch))
+        )
+        for rows in (slice(0, 1), slice(1, 5), slice(5, 6))
+    ]
+    added = tf.nest.map_structure(lambda *values: sum(values), *parts)
+    for name in objective.names:
+        np.testing.assert_allclose(added[name], whole[name], rtol=1e-5)
+
+
+def test_an_update_does_not_depend_on_microbatches_and_filling(case):
+    """Through the engine; the batch without its filling rows, too."""
+    kind, model, batch, _, objective = case
+    start = model.get_weights()
+    variants = {
+        "whole": (batch, 1),
+        "microbatches": (batch, 3),
+        "without filling": ({name: value[:4] for name, value in batch.items()}, 1),
+    }
+    after = {}
+    for name, (rows, accumulate) in variants.items():
+        model.set_weights(start)
+        optimizer = keras.optimizers.SGD(0.1)
+        optimizer.build(model.trainable_variables)
+        update = tf.function(replica_update(model, optimizer, objective, accumulate=accumulate))
+        done = tf.distribute.get_strategy().run(update, (rows, tf.constant([1, 2])))
+        after[name] = model.get_weights()
+        assert np.isfinite(done.gradient_norm) and done.gradient_norm > 0
+    model.set_weights(start)
+    for name in ("microbatches", "without filling"):
+        for one, other in zip(after["whole"], after[name], strict=True):
+            np.testing.assert_allclose(one, other, rtol=0, atol=1e-5, err_msg=f"{kind}: {name}")
+
+
+def test_metrics(case):
+    _, _, batch, outputs, objective = case
+    metrics = term_metrics(objective.terms(outputs, batch))
+    accuracies = {f"{name}_accuracy" for name in objective.names if name != "score"}
+    losses = {f"{name}_loss" for name in objective.names}
+    assert metrics.keys() == {"loss"} | losses | accuracies
+    np.testing.assert_allclose(metrics["loss"], sum(metrics[name] for name in losses))
+    assert np.isfinite(list(metrics.values())).all()
+
+
+def test_recorded_loss_of_run_squad_v2(shared, tmp_path):
+    folder = shared / "golden" / "squad_v2"
+    convert("google", "run", folder, tmp_path / "run")
+    model, expected = albert_tf.load(tmp_path / "run"), dict(np.load(folder / "expected.npz"))
+    names = ("word_ids", "mask", "type_ids")
+    batch = {f"input_{name}": tf.constant(expected[f"input_{name}"], tf.int32) for name in names}
+    for name in ("start_positions", "end_positions", "is_impossible"):
+        batch[name] = tf.constant(expected[name], tf.int32)
+    objective = kind_of(task_of(model)).objective()
+    metrics = term_metrics(objective.terms(model(batch), batch))
+    for name, loss in (
+        ("loss", expected["total_loss"]),
+        ("span_loss", (expected["start_loss"] + expected["end_loss"]) / 2),
+        ("answer_loss", expected["answer_loss"] / 2),
+    ):
+        np.testing.assert_allclose(metrics[name], loss, rtol=0, atol=1e-5, err_msg=name)
+
+
+def test_an_encoder_has_no_task():
+    with pytest.raises(ValueError, match="encoder"):
+        kind_of({"model": "encoder"})

@@ -26,7 +26,8 @@ Flags = argparse.ArgumentParser | argparse._ArgumentGroup
 # What the names of the figures mean; those of GLUE, SQuAD and RACE are the official ones.
 FIGURES = (
     "Figures: of classification accuracy and f1 (macro: the mean of the F1 scores of all labels, of which a "
-    "rare one counts as much as a frequent one); of regression the Pearson and Spearman correlations; of "
+    "rare one counts as much as a frequent one); of multi_label micro_f1 (over all decisions), macro_f1, and "
+    "accuracy (all labels of a text right); of regression the Pearson and Spearman correlations; of "
     "tagging f1, precision and recall of entities, and accuracy of words; of multiple_choice accuracy. Their "
     "names begin with eval_ in the log and in metrics.jsonl of a run."
 )

@@ -2,11 +2,14 @@
 
 import pytest
 
+from albert_tf.checkpoints import build_model
 from albert_tf.pretraining.run import pretrain
 from albert_tf.pretraining.settings import Pretraining
 from albert_tf.records import changed
+from albert_tf.text import PieceTokenizer, Vocabulary
 from albert_tf.training.loop_settings import LoopSettings
 from tests.albert_tf.pretraining.runs import CONFIG, RECIPE
+from tests.tiny import TINY
 
 
 @pytest.fixture(scope="session")
@@ -34,3 +37,19 @@ def run(settings):
     made = settings()
     pretrain(made)
     return made.output
+
+
+@pytest.fixture(scope="session")
+def piece_tokenizer(tiny_vocabulary):
+    """The tiny vocabulary's tokenizer, as it is in a graph."""
+    return PieceTokenizer(Vocabulary.from_file(tiny_vocabulary))
+
+
+@pytest.fixture
+def tiny_model():
+    """A model of a task.json, so little trained that no two of its answers are alike."""
+
+    def make(config, **changes):
+        return build_model(TINY.replace(num_hidden_layers=1, initializer_range=0.5, **changes), config)
+
+    return make

@@ -38,6 +38,7 @@ INPUTS = {
     ],
 }
 INPUTS["answerability"] = INPUTS["question_answering"]
+INPUTS["multi_label"] = INPUTS["classification"]
 
 
 @pytest.fixture(scope="session")
@@ -128,6 +129,17 @@ def test_labels_by_hand(made, asked, tokens):
         )
         assert all_found[0] == found
     assert len({found[0]["label"] for found in every}) > 1
+
+
+def test_several_labels_by_hand(made, asked, tokens):
+    model, texts = made("multi_label").model, INPUTS["multi_label"][:9]
+    found, every = asked("multi_label")(texts), asked("multi_label")(texts, top_k=3)
+    for text, some, all_labels in zip(texts, found, every, strict=True):
+        scores = 1 / (1 + np.exp(-model(ids(tokens(text)[:30]))["logits"].numpy()[0]))
+        expected = dict(zip("abc", scores, strict=True))
+        assert {x["label"]: x["score"] for x in all_labels} == pytest.approx(expected, abs=1e-5)
+        assert some == [x for x in all_labels if x["score"] >= 0.4]
+        assert [x["score"] for x in all_labels] == pytest.approx(sorted(scores, reverse=True), abs=1e-5)
 
 
 def test_scores_of_pairs_by_hand(made, asked, tokens):
@@ -292,7 +304,7 @@ WRONG = [
     ("regression", [("a", "b", "c")], r"inputs\[0\]=.* is not a pair of texts"),
     ("regression", [("a", 3)], r"inputs\[0\]\[1\]=3 is not a text"),
     ("fill_mask", "the [mask]", r"inputs='the \[mask\]' has no \[MASK\]"),
-    ("fill_mask", ["the old wall " * 20 + "[MASK]"], r"inputs\[0\]: a \[MASK\] stands behind the tokens"),
+    ("fill_mask", ["the old wall " * 20 + "[MASK]"], r"inputs\[0\]: a \[MASK\] stands"),
     ("question_answering", ["who?"], r"inputs\[0\]='who\?' is not a dict of question, context"),
     ("question_answering", [{"question": "who?"}], "is not a dict of question, context"),
     ("question_answering", {"question": "q", "context": None}, r"inputs\['context'\]=None is not a text"),

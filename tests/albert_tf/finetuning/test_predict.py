@@ -16,9 +16,9 @@ from sklearn.metrics import accuracy_score, f1_score
 from albert_tf.errors import InputError
 from albert_tf.finetuning import trained
 from albert_tf.finetuning.predict import predict
-from albert_tf.finetuning.recipes import QuestionSettings
 from albert_tf.finetuning.tasks import TASKS
 from albert_tf.finetuning.trained import evaluate_trained
+from albert_tf.recipes import QuestionSettings
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.metrics.squad import squad_scores
 from tests.albert_tf.finetuning.runs import SENTENCES

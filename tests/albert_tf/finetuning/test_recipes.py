@@ -6,7 +6,8 @@ import pytest
 
 from albert_tf import PRESETS
 from albert_tf.errors import InputError
-from albert_tf.finetuning.recipes import RECIPES, FinetuningRecipe, QuestionSettings
+from albert_tf.finetuning.recipes import RECIPES, FinetuningRecipe
+from albert_tf.recipes import QuestionSettings
 
 # Learning rate / batch / ALBERT dropout / classifier dropout / steps / warm-up / length.
 PUBLISHED = """

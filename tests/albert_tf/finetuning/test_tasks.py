@@ -188,5 +188,5 @@ def test_metrics_wait_for_their_libraries():
 
 def test_entries_are_json(labelled):
     for name in ("tagging", "classification", "squad-v2.0"):
-        entries = TASKS[name].kind.entries(labelled(name))
+        entries = TASKS[name].kind.model_config(labelled(name))
         assert json.loads(json.dumps(entries)) == entries

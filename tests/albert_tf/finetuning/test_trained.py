@@ -9,9 +9,9 @@ import pytest
 from albert_tf.checkpoints import build_model, save
 from albert_tf.errors import InputError
 from albert_tf.finetuning.entries import read_columns, run_task, task_entries
-from albert_tf.finetuning.recipes import QuestionSettings
 from albert_tf.finetuning.tasks import TASKS
 from albert_tf.finetuning.trained import evaluate_trained, read_trained
+from albert_tf.recipes import QuestionSettings
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.files.destination import AS_READ
 from tests.tiny import DOCUMENTS, TINY

@@ -82,7 +82,7 @@ def test_choices_by_group():
         "accuracy_middle",
     }
     assert MultipleChoice.metrics(records, predictions) == {"accuracy": 2 / 5}
-    with pytest.raises(InputError, match="^f:"):
+    with pytest.raises(InputError, match=r"^f:"):
         MultipleChoice.metrics([records[0]._replace(label=None)], predictions[:1])
 
 

@@ -9,6 +9,7 @@ from albert_tf import cli
 from albert_tf.checkpoints import save
 from albert_tf.errors import InputError
 from albert_tf.finetuning.entries import run_task, task_entries
+from albert_tf.finetuning.outputs import predictor
 from albert_tf.finetuning.tasks import TASKS
 from albert_tf.tasks.datasets.glue import GLUE
 from albert_tf.tasks.examples.records import TextRecord
@@ -64,8 +65,9 @@ def test_files_of_all_tasks(folders, tiny_model, piece_tokenizer, tmp_path):
             (bias,) = (variable for variable in model.variables if "output_bias" in variable.name)
             bias.assign([2.5])
         for part, records in task.read_sets(folders[name], task.sets.test).items():
-            examples = task.kind.encode(records, piece_tokenizer, entries, False)
-            predictions = task.kind.predictor(model, entries, 512, None)(examples).predictions
+            kind = task.kind(entries)
+            examples = kind.encode(records, piece_tokenizer, False)
+            predictions = predictor(kind, model, 512)(examples).predictions
             (made,) = task.files(part, records, AS_READ)(predictions).items()
             assert made[0] not in files
             files |= [made]

@@ -16,10 +16,9 @@ from absl import logging
 from albert_tf.errors import InputError
 from albert_tf.files import check_place, whole_file
 from albert_tf.text.normalization import lost_marks, normalize
-from albert_tf.text.raw.checks import check_text_files
+from albert_tf.text.raw.checks import GZIP_SUFFIX, check_text_files
 from albert_tf.text.raw.long_lines import LONGEST_SENTENCE, bounded_lines
 from albert_tf.text.raw.paths import input_files
-from albert_tf.text.raw.utf8 import GZIP_SUFFIX
 from albert_tf.text.vocabulary import ALBERT_IDS, CLS, MASK, SEP, Vocabulary
 from albert_tf.tokenizer_settings import read_settings, remember_settings, settings_beside
 

@@ -503,13 +503,13 @@ def test_bad_input(tiny_corpus, tiny_vocabulary, tmp_path):
     with pytest.raises(PreparationFailed, match=r"cut\.gz is damaged or cut off"):
         start(tmp_path / "cut.gz")
     (tmp_path / "wide.txt").write_bytes(CORPUS.encode("utf-16"))
-    with pytest.raises(ValueError, match=r"wide\.txt is not text in UTF-8.*leave it out"):
+    with pytest.raises(ValueError, match=r"wide\.txt:1: "):
         start([tiny_corpus, tmp_path / "wide.txt"])
     (tmp_path / "fr.txt").write_bytes(
         (f"{CORPUS}\n" + "Il a cessé. L'été, ça allait.\n" * 20).encode("latin-1")
     )
     line = next(number for number, text in enumerate(CORPUS.splitlines(), start=1) if not text.isascii())
-    with pytest.raises(PreparationFailed, match=rf"fr\.txt .* in line {line}: .*iconv -f WINDOWS-1252"):
+    with pytest.raises(PreparationFailed, match=rf"fr\.txt:{line}: "):
         start(tmp_path / "fr.txt")
     (tmp_path / "text.jsonl").write_text(json.dumps({"text": CORPUS}) + "\n")
     for input_format in ("lines", "document_per_line"):

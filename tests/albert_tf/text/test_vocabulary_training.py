@@ -37,13 +37,13 @@ def test_damaged_input(tmp_path):
     with pytest.raises(ValueError, match=r"cut\.gz is damaged or cut off"):
         train_vocabulary(tmp_path / "cut.gz", tmp_path / "m.model", 200)
     (tmp_path / "wide.txt").write_bytes(CORPUS.encode("utf-16"))
-    with pytest.raises(ValueError, match=r"wide\.txt is not text in UTF-8"):
+    with pytest.raises(ValueError, match=r"wide\.txt:1: "):
         train_vocabulary(tmp_path / "wide.txt", tmp_path / "m.model", 200)
     (tmp_path / "fr.txt").write_bytes(
         (f"{CORPUS}\n" + "Il a cessé. L'été, ça allait.\n" * 20).encode("latin-1")
     )
     line = next(number for number, text in enumerate(CORPUS.splitlines(), start=1) if not text.isascii())
-    with pytest.raises(ValueError, match=rf"fr\.txt is not text .* in line {line}: .*iconv -f WINDOWS-1252"):
+    with pytest.raises(ValueError, match=rf"fr\.txt:{line}: "):
         train_vocabulary(tmp_path / "fr.txt", tmp_path / "m.model", 200)
     assert not list(tmp_path.glob("*.model*"))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from albert_tf.checks import check_choice
 from albert_tf.errors import InputError
 
 # Keys of published configs that Google's code read once, or never, with the values that leave the
@@ -91,9 +92,3 @@ def _from_hugging_face(values: Mapping[str, Any], fields: Collection[str]) -> di
     # Hugging Face's ALBERT projects the embeddings even where E = H.
     ours.setdefault("project_embeddings", True)
     return ours
-
-
-def check_choice(name: str, value: str, choices: Collection[str]) -> None:
-    """ValueError unless a value is one of the choices."""
-    if value not in choices:
-        raise InputError(f"{name}={value!r} is none of {', '.join(choices)}")

@@ -48,8 +48,7 @@ def encode_examples(
     original = np.array(batch[WORD_IDS])
     rows, columns = np.nonzero(batch[MLM_WEIGHTS])
     original[rows, batch[MLM_POSITIONS][rows, columns]] = batch[MLM_IDS][rows, columns]
-    ids = vocabulary.special_ids
-    special = (original == ids.start) | (original == ids.separator)
+    special = np.isin(original, vocabulary.input_format.framing_ids)
     boundary = (special | vocabulary.starts_word[original]) & (batch[MASK] == 1)
     labels = batch[label_name] if label_name else np.zeros(len(original), np.int32)
     columns_by_name = {google: batch[name] for name, google in GOOGLE_NAMES.items()}

@@ -17,7 +17,6 @@ from albert_tf.text.vocabulary import Vocabulary
 STATS = "stats.json"
 BYTES = "bytes"  # of a shard, in stats.json
 TRAIN, EVAL = "train", "eval"  # how the names of the shards begin
-MOST_SHARDS = 99_999  # of a split: their names have five digits
 
 # What of stats.json is read.
 _FIELDS = {"vocabulary": str, "lowercase": bool, "strip_accents": bool, "shards": dict, "settings": dict}

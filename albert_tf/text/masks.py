@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.text.input_format import ALBERT_IDS
 from albert_tf.text.offsets import rows_of
 from albert_tf.text.tokenizer import PieceTokenizer
-from albert_tf.text.vocabulary import ALBERT_IDS, Vocabulary
 from albert_tf.text.vocabulary import MASK as MASK_PIECE
+from albert_tf.text.vocabulary import Vocabulary
 
 SPACE = "▁"  # U+2581, how SentencePiece spells a space
 

@@ -19,13 +19,15 @@ from albert_tf.tokenizer_settings import resolved_settings
 
 
 class PieceTokenizer(tf.Module):
-    """Text to token ids, without Keras: the form for pipelines and exported modules.
+    """`TextTokenizer` by SentencePiece, without Keras: the form for pipelines and exported modules.
 
     Args:
       vocabulary: whose pieces the ids are; its bytes go into whatever graph this is exported with.
       lowercase: whether case is folded, as `normalize`.
       strip_accents: whether accents are dropped, as `normalize`.
     """
+
+    kind = SENTENCEPIECE
 
     def __init__(self, vocabulary: Vocabulary, lowercase: bool = True, strip_accents: bool = True):
         super().__init__()
@@ -44,6 +46,47 @@ class PieceTokenizer(tf.Module):
           int32 [B, (tokens)], no special tokens added.
         """
         return self.tokenize_normalized(normalize(text, self.lowercase, self.strip_accents))
+
+    def __len__(self) -> int:
+        return len(self.vocabulary)
+
+    @property
+    def special_ids(self) -> SpecialIds:
+        """Those of the vocabulary, as the next four."""
+        return self.vocabulary.special_ids
+
+    @property
+    def input_format(self) -> InputFormat:
+        """See `TokenIds`."""
+        return self.vocabulary.input_format
+
+    @property
+    def starts_word(self) -> np.ndarray:
+        """See `TokenIds`."""
+        return self.vocabulary.starts_word
+
+    @property
+    def ordinary_ids(self) -> np.ndarray:
+        """See `TokenIds`."""
+        return self.vocabulary.ordinary_ids
+
+    @property
+    def fingerprint(self) -> str:
+        """See `TokenIds`."""
+        return self.vocabulary.fingerprint
+
+    @property
+    def settings(self) -> dict[str, bool]:
+        """How text is normalised."""
+        return {"lowercase": self.lowercase, "strip_accents": self.strip_accents}
+
+    def files(self) -> dict[str, bytes]:
+        """The SentencePiece model under the name that it has in a run directory."""
+        return {"spiece.model": self.vocabulary.model}
+
+    def for_corpora(self) -> Tokenize:
+        """A FastPieceTokenizer."""
+        return FastPieceTokenizer(self)
 
     def tokenize_normalized(self, text: tf.Tensor) -> tf.RaggedTensor:
         """The token ids of texts that `normalize` has seen, string [B] → int32 [B, (tokens)]."""

@@ -7,27 +7,15 @@ import functools
 import hashlib
 import os
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import sentencepiece
 
 from albert_tf.errors import InputError, Missing
+from albert_tf.text.input_format import ALBERT_IDS, InputFormat, SpecialIds
 
 PAD, UNKNOWN, CLS, SEP, MASK = SPECIAL_PIECES = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 
-
-class SpecialIds(NamedTuple):
-    """The ids of the pieces that no text consists of."""
-
-    padding: int
-    unknown: int
-    start: int  # [CLS]
-    separator: int  # [SEP]
-    mask: int
-
-
-ALBERT_IDS = SpecialIds(*range(len(SPECIAL_PIECES)))
 
 _MARKS = frozenset('!"#$%&()*+,-./:;?@[\\]^_`{|}~€£')
 _LETTERS_AND_MARKS = _MARKS | frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
@@ -107,6 +95,11 @@ class Vocabulary:
     def special_ids(self) -> SpecialIds:
         """The ids of its special pieces."""
         return SpecialIds(*map(self.pieces.index, SPECIAL_PIECES))
+
+    @functools.cached_property
+    def input_format(self) -> InputFormat:
+        """How segments of its tokens are framed."""
+        return InputFormat.of_bert(self.special_ids)
 
     @functools.cached_property
     def fingerprint(self) -> str:

@@ -28,7 +28,7 @@ def test_same_bytes_every_time_and_compressed_input(tmp_path):
     assert Vocabulary.from_file(tmp_path / "a.model") == plain
     sampled = train_vocabulary(tmp_path / "corpus.txt", tmp_path / "c.model", 200)
     assert sampled.pieces != plain.pieces
-    with pytest.raises(ValueError, match="max_sentences=100 must be more than 100"):
+    with pytest.raises(ValueError, match="max_sentences=100 must"):
         train_vocabulary(tmp_path / "corpus.txt", tmp_path / "d.model", 200, max_sentences=100)
 
 
@@ -138,7 +138,7 @@ def test_long_lines_count(tmp_path):
             3000,
             r"vocab_size=3000 is too large for 3 lines of text, which allow at most \d+",
         ),
-        (CORPUS, 0, "vocab_size=0 must be positive"),
+        (CORPUS, 0, "vocab_size=0 must"),
         (CORPUS, 20, r"vocab_size=20 is too small: the characters of this text alone need \d+ pieces"),
     ],
 )

@@ -53,7 +53,12 @@ def checked_settings(values: Mapping[str, Any]) -> dict[str, bool]:
 
 def remember_settings(vocabulary: PathLike, values: Mapping[str, bool]) -> None:
     """Writes the file beside a vocabulary, whole or not at all; an existing one is replaced."""
-    write_json(settings_beside(vocabulary), checked_settings(values))
+    write_settings(settings_beside(vocabulary), values)
+
+
+def write_settings(path: Path, values: Mapping[str, bool], kind: str = SENTENCEPIECE) -> None:
+    """Writes a tokenizer.json; settings that are left out have their defaults."""
+    write_json(path, {KIND: kind, **checked_settings(values)})
 
 
 def resolved_settings(vocabulary: PathLike | None, asked: Mapping[str, Any] | None = None) -> dict[str, bool]:

@@ -22,7 +22,7 @@ from albert_tf.corpus.stored_examples import write_examples
 from albert_tf.corpus.whole_files import read_json, whole_file, write_json
 from albert_tf.data.documents import hash_bucket, in_hash_range
 from albert_tf.data.prepared import BYTES, EVAL, TRAIN, encode_document, shard_name
-from albert_tf.text.fast_tokenizer import FastPieceTokenizer
+from albert_tf.text.tokenizer import FastPieceTokenizer
 from albert_tf.text.vocabulary import Vocabulary
 
 _TEXT_AT_ONCE = 1 << 20  # bytes that are tokenised together

@@ -21,8 +21,8 @@ from albert_tf.features import (
     pretraining_spec,
 )
 from albert_tf.recipes import ExampleSettings
+from albert_tf.text.interface import TokenIds
 from albert_tf.text.packing import mask_and_type_ids, pack_spans, segment_numbers
-from albert_tf.text.vocabulary import Vocabulary
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +33,7 @@ class ExampleMaker:
       ValueError: the batch size is impossible.
     """
 
-    vocabulary: Vocabulary
+    vocabulary: TokenIds
     settings: ExampleSettings
     batch_size: int
 

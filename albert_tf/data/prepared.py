@@ -12,7 +12,7 @@ import tensorflow as tf
 from albert_tf.data.documents import Documents
 from albert_tf.data.tfrecords import serialised_example
 from albert_tf.errors import InputError
-from albert_tf.text.vocabulary import Vocabulary
+from albert_tf.text.interface import TextTokenizer
 
 STATS = "stats.json"
 BYTES = "bytes"  # of a shard, in stats.json
@@ -123,15 +123,15 @@ def stats_path(folder: str) -> str:
     return os.path.join(folder, STATS)  # noqa: PTH118
 
 
-def check_tokenizer(folder: str, vocabulary: Vocabulary, lowercase: bool, strip_accents: bool) -> None:
-    """ValueError unless a prepared corpus was made with this vocabulary and normalisation."""
-    stats = read_stats(folder)
-    if stats["vocabulary"] != vocabulary.fingerprint:
+def check_tokenizer(folder: str, tokenizer: TextTokenizer) -> None:
+    """InputError unless a prepared corpus was made with this tokenizer."""
+    stats, fingerprint = read_stats(folder), tokenizer.vocabulary.fingerprint
+    if stats["vocabulary"] != fingerprint:
         raise InputError(
             f"{stats_path(folder)}: prepared with another vocabulary (SHA-256 {stats['vocabulary'][:12]}…, "
-            f"given is {vocabulary.fingerprint[:12]}…): give that one, or prepare the text again"
+            f"given is {fingerprint[:12]}…): give that one, or prepare the text again"
         )
-    for name, value in (("lowercase", lowercase), ("strip_accents", strip_accents)):
+    for name, value in tokenizer.settings.items():
         if stats[name] != value:
             raise InputError(
                 f"{stats_path(folder)}: prepared with {name}={stats[name]}, not {value}: use the same, "

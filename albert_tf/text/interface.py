@@ -40,7 +40,7 @@ class TokenIds(Protocol):
         """The number of ids, V."""
 
 
-class TextTokenizer(TokenIds, Protocol):
+class TextTokenizer(Protocol):
     """Text to token ids inside the graph.
 
     Attributes:
@@ -48,6 +48,10 @@ class TextTokenizer(TokenIds, Protocol):
     """
 
     kind: str
+
+    @property
+    def vocabulary(self) -> TokenIds:
+        """The meaning of its ids."""
 
     @property
     def settings(self) -> Mapping[str, bool]:

@@ -99,7 +99,7 @@ def test_files_that_look_like_globs(tiny_corpus, tiny_vocabulary, tmp_path, monk
 
 
 def test_globs_of_prepared_folders(prepared, tiny_tokenizer):
-    found = find_inputs(f"{prepared.parent}/corp*", tiny_tokenizer.vocabulary, True, True)
+    found = find_inputs(f"{prepared.parent}/corp*", tiny_tokenizer.tokenize)
     assert found.files == sorted(map(str, prepared.glob("train-*")))
 
 

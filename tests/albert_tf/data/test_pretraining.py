@@ -12,7 +12,7 @@ from albert_tf.data import Share
 from albert_tf.data.prepared import encode_document
 from albert_tf.errors import InputError
 from albert_tf.features import pretraining_spec
-from albert_tf.text.fast_tokenizer import FastPieceTokenizer
+from albert_tf.text.tokenizer import FastPieceTokenizer
 from albert_tf.text.vocabulary import Vocabulary
 from tests.tiny import DOCUMENTS
 

@@ -1,6 +1,5 @@
 import errno
 import gzip
-import json
 import resource
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from albert_tf.data import pretraining_dataset
 from albert_tf.text import PieceTokenizer, Tokenizer, Vocabulary, train_vocabulary
 from albert_tf.text.vocabulary_training import USER_DEFINED
+from albert_tf.tokenizer_settings import read_settings
 from tests.tiny import CORPUS, TINY
 
 
@@ -61,7 +61,7 @@ def test_remembers_how_text_was_normalised(tmp_path):
     path, cased = tmp_path / "m.model", {"lowercase": False, "strip_accents": False}
     (tmp_path / "text.txt").write_text(f"Élan vital\n{CORPUS}")
     train_vocabulary(tmp_path / "text.txt", path, 200, **cased)
-    assert json.loads((tmp_path / "m.tokenizer.json").read_text()) == cased
+    assert read_settings(tmp_path / "m.tokenizer.json") == cased
     message = r"lowercase=True contradicts lowercase=False in .*m\.tokenizer\.json"
     with pytest.raises(ValueError, match=message):
         Tokenizer(path)

@@ -51,7 +51,7 @@ _HUGGING_FACE_DEFAULTS = {
 
 
 def our_fields(values: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
-    """What a parsed JSON file says of a network, Google's, Hugging Face's or ours, without keys of theirs.
+    """The fields of an AlbertConfig in a parsed JSON file, Google's, Hugging Face's or ours.
 
     Args:
       values: what the file holds.

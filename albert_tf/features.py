@@ -55,7 +55,7 @@ def check_pooling(value: str) -> str:
 def pretraining_spec(
     batch_size: int | None, seq_length: int, max_predictions: int, sentence_objective: str
 ) -> dict[str, tf.TensorSpec]:
-    """What a pre-training batch consists of.
+    """The tensors of a pre-training batch.
 
     Args:
       batch_size: rows, B; None where it is unknown.

@@ -33,7 +33,7 @@ def checked_path(path: Any, argument: str) -> Path:
 
 @contextlib.contextmanager
 def writing(path: Path, temporary: Path) -> Iterator[None]:
-    """Has errors of the system name what is written: errno and filename say which disk is full.
+    """Makes errors of the system name the file that the user knows.
 
     Python names no file in what `write` raises; TensorFlow's errors are not OSErrors, though their text ends
     as those do.
@@ -69,7 +69,7 @@ def check_place(path: Path, *, is_folder: bool) -> None:
 
     Args:
       path: of what is to be written, which may be there already.
-      is_folder: whether that is a folder, not a file.
+      is_folder: True for a folder, False for a file.
     Raises:
       OSError: the path, or what it lies in, is of the other kind; the message names it.
       InputError: it is on no filesystem of this machine.

@@ -62,7 +62,7 @@ def write_settings(path: Path, values: Mapping[str, bool], kind: str = SENTENCEP
 
 
 def resolved_settings(vocabulary: PathLike | None, asked: Mapping[str, Any] | None = None) -> dict[str, bool]:
-    """How text is normalised for a vocabulary: as was asked for, else as it remembers, else by default.
+    """Settings of the normalisation: as asked for, else as the vocabulary remembers, else the defaults.
 
     Args:
       vocabulary: SentencePiece model; None where there is none.

@@ -154,7 +154,7 @@ def write_shard(name: str, spills: int, plan: Preparation) -> None:
 
 
 def _contents(documents: Iterable[Document]) -> dict[str, int]:
-    """How much there is in documents."""
+    """The number of documents, sentences and tokens."""
     sizes = [(d.sentences, d.tokens) for d in documents]
     return {
         "documents": len(sizes),

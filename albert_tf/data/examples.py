@@ -27,7 +27,7 @@ from albert_tf.text.packing import mask_and_type_ids, pack_spans, segment_number
 
 @dataclasses.dataclass(frozen=True)
 class ExampleMaker:
-    """How examples are made of a vocabulary's tokens, and how many of them make a batch.
+    """Makes examples of documents, and batches of examples.
 
     Raises:
       ValueError: the batch size is impossible.

@@ -91,7 +91,7 @@ def check_sizes(folder: str, files: Iterable[str]) -> None:
 
 
 def read_stats(folder: str) -> dict[str, Any]:
-    """What stats.json of a prepared corpus says.
+    """Reads the stats.json of a prepared corpus.
 
     Raises:
       FileNotFoundError: there is none: the folder is not from `prepare`, or the command was interrupted.
@@ -119,7 +119,7 @@ def read_stats(folder: str) -> dict[str, Any]:
 
 
 def stats_path(folder: str) -> str:
-    """Where the stats.json of a folder is."""
+    """The path of the stats.json of a folder."""
     return os.path.join(folder, STATS)  # noqa: PTH118
 
 

@@ -27,7 +27,7 @@ class Segments(NamedTuple):
 def target_lengths(
     count: tf.Tensor, max_tokens: int, short_seq_prob: float, seed: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """How long chunks shall become, in tokens: mostly the longest that fits, at times any shorter length.
+    """The target lengths of chunks, in tokens: mostly max_tokens, sometimes any shorter length.
 
     Note: one for each chunk; google-research/albert draws one for each document, so that about 29 % of its
     inputs are short instead of 10 %.
@@ -48,7 +48,7 @@ def target_lengths(
 
 
 def chunk_ends(documents: Documents, targets: tf.Tensor) -> tf.Tensor:
-    """Where a chunk would end that starts at each sentence.
+    """The end of a chunk that starts at each sentence.
 
     Args:
       documents: N sentences.
@@ -98,7 +98,7 @@ def segment_pairs(
 
     Args:
       documents: what to make pairs of.
-      starts_word: whether each piece begins a word, bool [V].
+      starts_word: True for pieces that begin a word, bool [V].
       max_tokens: tokens that fit beside the special ones.
       short_seq_prob: share of the chunks whose target is drawn shorter.
       seed: int [2].
@@ -126,12 +126,12 @@ def random_next_pairs(
     """Pairs for next-sentence prediction: label 0 for the true next segment, 1 for one of another document.
 
     Half of the chunks keep their first part alone, followed by sentences from a random place of a random
-    other document; the next chunk starts behind that part, so that nothing is lost. Where there is but one
+    other document; the next chunk starts after that part, so that nothing is lost. Where there is but one
     document, every pair is a true one. Division and trimming are those of `segment_pairs`.
 
     Args:
       documents: what to make pairs of; the other documents are among these.
-      starts_word: whether each piece begins a word, bool [V].
+      starts_word: True for pieces that begin a word, bool [V].
       max_tokens: tokens that fit beside the special ones.
       short_seq_prob: share of the chunks whose target is drawn shorter.
       seed: int [2].
@@ -215,7 +215,7 @@ def trimmed_starts(
     kept: tuple[tf.Tensor, ...],
     seed: tf.Tensor,
 ) -> tuple[tf.Tensor, ...]:
-    """Where segments start after trimming, each token that goes taken from the front or the back by a coin.
+    """The starts of segments after trimming; a coin decides for each token if it goes at the front or back.
 
     Args:
       starts: int32 [C] a segment.
@@ -239,7 +239,7 @@ def _divide(
       documents: N sentences.
       first: the chunks' first sentences, int32 [C].
       last: the sentences after them, int32 [C].
-      starts_word: whether each piece begins a word, bool [V].
+      starts_word: True for pieces that begin a word, bool [V].
       seed: int [2].
     """
     sentence_seed, word_seed = tf.unstack(tf.random.split(seed))

@@ -38,7 +38,7 @@ class Inputs(NamedTuple):
 
 
 class DocumentSource(NamedTuple):
-    """How documents are read: of a file as string scalars, of a block of those as Documents."""
+    """Functions that read documents: a file to string scalars, a block of those to Documents."""
 
     read: Callable[[tf.Tensor], tf.data.Dataset]
     decode: Callable[[tf.Tensor], Documents]
@@ -138,12 +138,12 @@ def is_tfrecord(file: str) -> bool:
 
 
 def prepared_source(files: list[str]) -> DocumentSource:
-    """How the documents of a prepared corpus' files are read."""
+    """The source of a prepared corpus' documents."""
     return DocumentSource(tfrecord_reader(files), decode_documents)
 
 
 def document_source(inputs: Inputs, tokenizer: TextTokenizer, share: Share | None) -> DocumentSource:
-    """How the documents of text or of prepared files are read, or a share of them."""
+    """The source of the documents of text or of prepared files, or of a share of them."""
     if inputs.kind == "documents":
         whole = prepared_source(inputs.files)
     else:

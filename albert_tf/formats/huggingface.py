@@ -55,7 +55,7 @@ def hugging_face_source(
     Args:
       tensors: the weights.
       config: config.json, whose `architectures` tells multiple choice from classification.
-      partial: whether to take the encoder only.
+      partial: True to read the encoder alone.
       vocabulary: found in the folder.
       folder: where tokenizer_config.json is, perhaps.
     Returns:
@@ -101,7 +101,7 @@ def _group(layer: int, layers: int, groups: int) -> int:
 
 
 def _task(task: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """What the heads say, refined by what config.json says."""
+    """The task that the heads show, refined by config.json."""
     architectures = values.get("architectures")
     if not isinstance(architectures, list):
         architectures = []
@@ -145,7 +145,7 @@ def _without_identity(
 
 
 def _tokenizer(folder: Path) -> dict[str, bool] | None:
-    """How text is normalised, as the tokenizer_config.json of a folder says."""
+    """Tokenizer settings in the tokenizer_config.json of a folder."""
     path = folder / TOKENIZER
     if not path.exists():
         return None
@@ -157,7 +157,7 @@ def _tokenizer(folder: Path) -> dict[str, bool] | None:
 
 
 def hugging_face_config(config: AlbertConfig, task: Mapping[str, Any]) -> dict[str, Any]:
-    """What config.json says of a model.
+    """The content of config.json.
 
     Args:
       config: the network's shape.

@@ -88,7 +88,7 @@ def _rebuilt(values: Mapping[str, Any]) -> RebuiltVocabulary:
     _check_words(values["pre_tokenizer"])
     tokenizer, table = _normalizer(values["normalizer"])
     scores = [score for _, score in model["vocab"]]
-    if any(np.float32(score) != score for score in scores):
+    if any(float(np.float32(score)) != score for score in scores):
         raise InputError("its scores are not float32, as SentencePiece's are")
     types = _types(scores, pieces, values["added_tokens"])
     content = b"".join(
@@ -113,7 +113,7 @@ def _check_words(settings: Mapping[str, Any]) -> None:
 
 
 def _normalizer(settings: Mapping[str, Any]) -> tuple[dict[str, bool], bytes]:
-    """How text is normalised, and SentencePiece's table of it; ValueError unless it is as an ALBERT's."""
+    """Settings and SentencePiece's table of the normalisation; InputError unless they are an ALBERT's."""
     steps = list(settings["normalizers"]) if settings["type"] == "Sequence" else [settings]
     kinds = [step["type"] for step in steps if step not in _QUOTES]
     strip_accents, lowercase = "StripAccents" in kinds, "Lowercase" in kinds

@@ -24,7 +24,7 @@ _ends: list[End] = []
 
 
 def end_in_order(status: int) -> None:
-    """Has the first signal of a process raise an exception, so that the command cleans up.
+    """Makes the first signal raise an exception, so that the command cleans up.
 
     Args:
       status: the exit status after SIGTERM, which raises SystemExit; Ctrl-C raises KeyboardInterrupt.
@@ -44,7 +44,7 @@ def end_in_order(status: int) -> None:
 
 
 def told_to_end() -> End | None:
-    """How the process ends if a signal has told it to, whatever a library has made of the exception."""
+    """Status and reason if a signal ends the process, whatever a library has made of the exception."""
     return _ends[0] if _ends else None
 
 

@@ -1,4 +1,4 @@
-"""How segments of token ids become one input: the special tokens around them, their number, the type ids."""
+"""The input format: special tokens around segments, their number, type ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The interface of tokenizers: what the rest of the package uses of each kind."""
+"""The interface of tokenizers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TokenIds(Protocol):
 
     @property
     def input_format(self) -> InputFormat:
-        """How segments are framed by special tokens."""
+        """The special tokens around segments."""
 
     @property
     def starts_word(self) -> np.ndarray:
@@ -55,7 +55,7 @@ class TextTokenizer(Protocol):
 
     @property
     def settings(self) -> Mapping[str, bool]:
-        """How text is normalised, as tokenizer.json has it."""
+        """Settings of the normalisation, as in tokenizer.json."""
 
     def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
         """The token ids of each text, without special tokens: string [B] to int32 [B, (tokens)]."""

@@ -15,7 +15,7 @@ SPACE = "▁"  # U+2581, how SentencePiece spells a space
 
 
 def answer_table(vocabulary: Vocabulary, vocab_size: int) -> tuple[np.ndarray, np.ndarray]:
-    """What each token id is as an answer.
+    """The text of each token id as an answer, and which ids may be answers.
 
     Args:
       vocabulary: the pieces.

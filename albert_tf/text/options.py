@@ -17,7 +17,7 @@ SHORTEST_CHOICE = ALBERT_FORMAT.num_special_tokens(2) + 2
 
 
 def question_with_option(question: tf.Tensor, option: tf.Tensor) -> tf.Tensor:
-    """The question with the option in its blanks, or behind it where it has none.
+    """The question with the option in its blanks, or after it if it has none.
 
     Args:
       question: string [B]; a blank is one `_` or several without anything between.
@@ -38,7 +38,7 @@ def question_with_option(question: tf.Tensor, option: tf.Tensor) -> tf.Tensor:
 def choice_lengths(
     context: tf.Tensor, question: tf.Tensor, seq_length: int, input_format: InputFormat = ALBERT_FORMAT
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """How many tokens are kept of a context, its first ones, and of a question with an option, its last ones.
+    """The number of tokens to keep: the first of a context, the last of a question with an option.
 
     Args:
       context: tokens of the context, int32 of any shape.

@@ -160,7 +160,7 @@ def _check_segments(segments: Any, seq_length: Any, input_format: InputFormat) -
 
 
 def _token_splits(segment: tf.RaggedTensor) -> tf.Tensor:
-    """Where each row begins and ends in the flat tokens, whatever the ragged rank: int32 [B + 1]."""
+    """Row splits of the flat tokens, for any ragged rank: int32 [B + 1]."""
     splits = segment.row_splits
     while isinstance(segment.values, tf.RaggedTensor):
         segment = segment.values

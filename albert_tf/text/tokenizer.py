@@ -28,8 +28,8 @@ class PieceTokenizer(tf.Module):
 
     Args:
       vocabulary: whose pieces the ids are; its bytes go into whatever graph this is exported with.
-      lowercase: whether case is folded, as `normalize`.
-      strip_accents: whether accents are dropped, as `normalize`.
+      lowercase: as of `normalize`.
+      strip_accents: as of `normalize`.
     """
 
     def __init__(self, vocabulary: Vocabulary, lowercase: bool = True, strip_accents: bool = True):
@@ -53,7 +53,7 @@ class PieceTokenizer(tf.Module):
 
     @property
     def settings(self) -> dict[str, bool]:
-        """How text is normalised."""
+        """Settings of the normalisation, as in tokenizer.json."""
         return {"lowercase": self.lowercase, "strip_accents": self.strip_accents}
 
     def files(self) -> dict[str, bytes]:
@@ -76,7 +76,7 @@ class PieceTokenizer(tf.Module):
         Args:
           text: string [B], UTF-8.
         Returns:
-          The ids, int32 [B, (tokens)], those of a call; the first byte of each in `text` and the one behind
+          The ids, int32 [B, (tokens)], those of a call; the first byte of each in `text` and the one after
           its last, int64 [B, (tokens)] each. A token's space before it is part of it.
         """
         normalized, source = normalize_with_offsets(text, self.lowercase, self.strip_accents)
@@ -123,8 +123,8 @@ class FastPieceTokenizer:
 
     Args:
       vocabulary: whose pieces the ids are.
-      lowercase: whether case is folded, as `normalize`.
-      strip_accents: whether accents are dropped, as `normalize`.
+      lowercase: as of `normalize`.
+      strip_accents: as of `normalize`.
     """
 
     def __init__(self, vocabulary: Vocabulary, lowercase: bool = True, strip_accents: bool = True):
@@ -182,8 +182,8 @@ class Tokenizer(keras.layers.Layer):
 
     Args:
       model_file: a SentencePiece model with ALBERT's ids (`albert-tf vocab` trains one).
-      lowercase: whether case is folded; False for cased vocabularies.
-      strip_accents: whether accents are dropped; False for languages that distinguish by them.
+      lowercase: True folds case; False for cased vocabularies.
+      strip_accents: True drops accents; False for languages that distinguish by them.
     Raises:
       FileNotFoundError: the file does not exist.
       ValueError: it is not a SentencePiece model, lacks a special piece at its id, or remembers that its text

@@ -22,7 +22,7 @@ _LETTERS_AND_MARKS = _MARKS | frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLM
 
 
 def starts_word(piece: str) -> bool:
-    """Whether a piece begins a word of its own, for masking whole words.
+    """True if a piece begins a word, for masking of whole words.
 
     Args:
       piece: as the vocabulary spells it, ▁ for a space.
@@ -98,7 +98,7 @@ class Vocabulary:
 
     @functools.cached_property
     def input_format(self) -> InputFormat:
-        """How segments of its tokens are framed."""
+        """The special tokens around segments."""
         return InputFormat.of_bert(self.special_ids)
 
     @functools.cached_property
@@ -108,7 +108,7 @@ class Vocabulary:
 
     @functools.cached_property
     def starts_word(self) -> np.ndarray:
-        """Whether each piece begins a word, bool [V]; the first piece of a segment does whatever it is."""
+        """True for pieces that begin a word, bool [V]; the first piece of a segment always does."""
         return np.array([starts_word(piece) for piece in self.pieces])
 
     @functools.cached_property

@@ -50,8 +50,8 @@ def train_vocabulary(
       inputs: text files (also .gz), a path, a glob or a list of them.
       output: the `.model` file; it appears only when it is whole. Its folder is made where it is missing.
       vocab_size: number of pieces, the special ones included, V.
-      lowercase: whether case is folded.
-      strip_accents: whether accents are dropped.
+      lowercase: True folds case.
+      strip_accents: True drops accents.
       max_sentences: of a larger corpus a random sample of this many lines is used,
         the same one every time.
       report: called with a line where more than a hundredth of the letters would lose marks.

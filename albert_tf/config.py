@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from albert_tf.config_keys import check_choice, our_fields
+from albert_tf.checks import check_choice, check_range, check_type
+from albert_tf.config_keys import our_fields
 from albert_tf.errors import InputError
 
 ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
@@ -17,8 +18,8 @@ SHARINGS = ("all", "attention", "ffn", "none")
 
 GOOGLE_FILE = "albert_config.json"  # what google-research/albert calls the file of a config
 
-# Far beyond what trains: a graph of so many takes about a minute to build, and a gigabyte.
-MOST_BLOCKS = 10_000
+# Far beyond what trains: such a graph takes about a minute to build, and a gigabyte.
+MAX_BLOCKS = 10_000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -47,7 +48,7 @@ class AlbertConfig:
       type_vocab_size: number of segment types.
       initializer_range: standard deviation of the truncated normal that kernels start from.
       layer_norm_eps: epsilon of every LayerNorm.
-      project_embeddings: whether a dense layer leads from E to H; None means only where E ≠ H.
+      project_embeddings: True if a dense layer leads from E to H; None: only where E ≠ H.
 
     Raises:
       ValueError: a value is impossible; the message names it.
@@ -75,29 +76,28 @@ class AlbertConfig:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            check_type(field.name, field.type, value)
-            if field.type == "int" and value < 1:
-                raise InputError(f"{field.name}={value} must be at least 1")
-            if field.name.endswith("_prob") and not 0 <= value < 1:
-                raise InputError(f"{field.name}={value} must be at least 0 and below 1")
+            check_type(field.name, str(field.type), value)
+            if field.type == "int":
+                check_range(field.name, value, at_least=1)
+            if field.name.endswith("_prob"):
+                check_range(field.name, value, at_least=0, below=1)
         for name in ("initializer_range", "layer_norm_eps"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise InputError(f"{name}={getattr(self, name)} must be a positive number")
+            check_range(name, getattr(self, name), above=0, below=float("inf"))
         check_choice("hidden_act", self.hidden_act, ACTIVATIONS)
         check_choice("sharing", self.sharing, SHARINGS)
         self._check_agreement()
 
     def _check_agreement(self) -> None:
-        """Raises ValueError where two fields contradict each other."""
+        """InputError if two fields contradict each other."""
         if self.hidden_size % self.num_attention_heads:
             raise InputError(
                 f"hidden_size={self.hidden_size} is not a multiple of "
                 f"num_attention_heads={self.num_attention_heads}"
             )
-        if self.num_hidden_layers * self.inner_group_num > MOST_BLOCKS:
+        if self.num_hidden_layers * self.inner_group_num > MAX_BLOCKS:
             raise InputError(
                 f"num_hidden_layers={self.num_hidden_layers} times inner_group_num={self.inner_group_num} "
-                f"must be at most {MOST_BLOCKS}: every layer is a part of the graph, shared or not"
+                f"must be at most {MAX_BLOCKS}: every layer is a part of the graph, shared or not"
             )
         if self.num_hidden_groups > self.num_hidden_layers:
             raise InputError(
@@ -117,7 +117,7 @@ class AlbertConfig:
 
     @property
     def has_projection(self) -> bool:
-        """Whether the embeddings go through a dense layer [E, H] before the first block."""
+        """True if the embeddings go through a dense layer [E, H] before the first block."""
         if self.project_embeddings is None:
             return self.embedding_size != self.hidden_size
         return self.project_embeddings
@@ -172,14 +172,6 @@ class AlbertConfig:
     def to_json_string(self) -> str:
         """All fields as a JSON object, a line each."""
         return json.dumps(self.to_dict(), indent=2) + "\n"
-
-
-def check_type(name: str, kind: Any, value: Any) -> None:
-    """Raises ValueError unless a field's value is of the annotated kind; an int may stand for a float."""
-    types = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,), "None": (type(None),)}
-    accepted = tuple(accepted for part in kind.split(" | ") for accepted in types[part])
-    if not isinstance(value, accepted) or (isinstance(value, bool) and bool not in accepted):
-        raise InputError(f"{name}={value!r} must be of type {kind}")
 
 
 _BASE = AlbertConfig()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from albert_tf.checks import check_choice
 from albert_tf.errors import InputError
 
 # Keys of published configs that Google's code read once, or never, with the values that leave the
@@ -50,7 +51,7 @@ _HUGGING_FACE_DEFAULTS = {
 
 
 def our_fields(values: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
-    """What a parsed JSON file says of a network, Google's, Hugging Face's or ours, without keys of theirs.
+    """The fields of an AlbertConfig in a parsed JSON file, Google's, Hugging Face's or ours.
 
     Args:
       values: what the file holds.
@@ -91,9 +92,3 @@ def _from_hugging_face(values: Mapping[str, Any], fields: Collection[str]) -> di
     # Hugging Face's ALBERT projects the embeddings even where E = H.
     ours.setdefault("project_embeddings", True)
     return ours
-
-
-def check_choice(name: str, value: str, choices: Collection[str]) -> None:
-    """ValueError unless a value is one of the choices."""
-    if value not in choices:
-        raise InputError(f"{name}={value!r} is none of {', '.join(choices)}")

@@ -1,4 +1,4 @@
-"""How a command may end other than well: what the user can mend, what went wrong, what can go on later."""
+"""Exceptions: mistakes of the user, work that failed, work that was interrupted."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import sys
 
 
 class InputError(ValueError):
-    """What was asked for is impossible; the message names the value and the remedy.
+    """An argument, setting or file is wrong; the message names the value and the remedy.
 
     Commands show it as one line. Any other ValueError is a bug and keeps its traceback.
     """
 
 
 class Missing(FileNotFoundError, InputError):
-    """What was named is not there: both what Python calls that and a mistake of the user's."""
+    """A file that the user named does not exist."""
 
 
 class WorkFailed(RuntimeError):
@@ -34,6 +34,6 @@ def shown(value: object) -> str:
 
 
 def is_tensorflows(error: BaseException) -> bool:
-    """Whether this is an error of TensorFlow's runtime, which is not imported to find out."""
+    """True for an error of TensorFlow's runtime; TensorFlow is not imported to find out."""
     tensorflow = sys.modules.get("tensorflow")
     return tensorflow is not None and isinstance(error, tensorflow.errors.OpError)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from albert_tf.errors import InputError
+from albert_tf.checks import check_choice
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -36,9 +36,8 @@ SENTENCE_OBJECTIVES = (*SENTENCE_LABELS, "none")
 
 
 def check_sentence_objective(value: str) -> str:
-    """The objective itself, or a ValueError that names those there are."""
-    if value not in SENTENCE_OBJECTIVES:
-        raise InputError(f"sentence_objective={value!r} is none of {', '.join(SENTENCE_OBJECTIVES)}")
+    """The objective itself; InputError if there is none of this name."""
+    check_choice("sentence_objective", value, SENTENCE_OBJECTIVES)
     return value
 
 
@@ -48,16 +47,15 @@ POOLINGS = FIRST, MEAN = ("first", "mean")
 
 
 def check_pooling(value: str) -> str:
-    """The pooling itself, or an InputError that names those there are."""
-    if value not in POOLINGS:
-        raise InputError(f"pooling={value!r} is none of {', '.join(POOLINGS)}")
+    """The pooling itself; InputError if there is none of this name."""
+    check_choice("pooling", value, POOLINGS)
     return value
 
 
 def pretraining_spec(
     batch_size: int | None, seq_length: int, max_predictions: int, sentence_objective: str
 ) -> dict[str, tf.TensorSpec]:
-    """What a pre-training batch consists of.
+    """The tensors of a pre-training batch.
 
     Args:
       batch_size: rows, B; None where it is unknown.

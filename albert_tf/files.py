@@ -11,16 +11,15 @@ import json
 import os
 import re
 import shutil
+import tempfile
 import time
-import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from albert_tf.errors import InputError, is_tensorflows, shown
 
-_LOCK = "lock"  # beside what is being written
-_ABANDONED = 24 * 3600.0  # seconds without a change after which nobody is writing any more
+_ABANDONED = 24 * 3600.0  # seconds
 _RENAME_EXCHANGE = 2  # of linux/fs.h
 _SCHEME = re.compile(r"([A-Za-z][\w+.-]+):/+")
 
@@ -34,7 +33,7 @@ def checked_path(path: Any, argument: str) -> Path:
 
 @contextlib.contextmanager
 def writing(path: Path, temporary: Path) -> Iterator[None]:
-    """Has errors of the system name what is written: errno and filename say which disk is full.
+    """Makes errors of the system name the file that the user knows.
 
     Python names no file in what `write` raises; TensorFlow's errors are not OSErrors, though their text ends
     as those do.
@@ -70,7 +69,7 @@ def check_place(path: Path, *, is_folder: bool) -> None:
 
     Args:
       path: of what is to be written, which may be there already.
-      is_folder: whether that is a folder, not a file.
+      is_folder: True for a folder, False for a file.
     Raises:
       OSError: the path, or what it lies in, is of the other kind; the message names it.
       InputError: it is on no filesystem of this machine.
@@ -89,58 +88,27 @@ def check_place(path: Path, *, is_folder: bool) -> None:
 
 @contextlib.contextmanager
 def scratch(path: Path) -> Iterator[Path]:
-    """A name for what is written before it gets its own, in a hidden folder beside it that goes at the end.
+    """A temporary name for a file or folder, in a hidden folder beside it that is removed at the end.
 
-    What killed processes have left there goes, too. A lock tells whether somebody is still writing, since
-    containers may share both a host name and process ids; where the filesystem has no locks, the time of the
-    last change does.
+    Folders that killed processes have left there are removed when nothing in them has changed for a day.
 
     Args:
-      path: the file or folder to be; the folder that it is in exists.
+      path: the file or folder to write; the folder that it is in exists.
     Yields:
       A path with the same name, where nothing is yet.
     """
     for left in path.parent.glob(f"{glob.escape(_hidden(path))}*"):
-        with _lock_of(left) as is_ours:
-            if is_ours or (is_ours is None and time.time() - _last_change(left) > _ABANDONED):
-                remove(left)
-    while True:
-        folder = path.with_name(f"{_hidden(path)}{uuid.uuid4().hex[:8]}")
-        folder.mkdir()
-        (folder / _LOCK).touch()
-        with _lock_of(folder) as is_ours:
-            if is_ours is False or not (folder / _LOCK).exists():
-                continue  # taken for a leftover before it was locked
-            try:
-                yield folder / path.name
-            finally:
-                shutil.rmtree(folder, ignore_errors=True)
-            return
-
-
-@contextlib.contextmanager
-def _lock_of(folder: Path) -> Iterator[bool | None]:
-    """Locks a folder of `scratch`: False where another process has; None where locks say nothing."""
+        if time.time() - _last_change(left) > _ABANDONED:
+            remove(left)
+    folder = Path(tempfile.mkdtemp(prefix=_hidden(path), dir=path.parent))
     try:
-        descriptor = os.open(folder / _LOCK, os.O_RDWR)
-    except OSError:
-        yield None
-        return
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_ours: bool | None = True
-        except BlockingIOError:
-            is_ours = False
-        except OSError:
-            is_ours = None
-        yield is_ours
+        yield folder / path.name
     finally:
-        os.close(descriptor)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _last_change(path: Path) -> float:
-    """When something in a folder was changed last, in seconds; now where it is just disappearing."""
+    """Time of the last change in a folder, in seconds; now if it is just disappearing."""
     times = []
     for place in (path, *path.rglob("*")):
         with contextlib.suppress(FileNotFoundError):
@@ -149,7 +117,7 @@ def _last_change(path: Path) -> float:
 
 
 def _hidden(path: Path) -> str:
-    """How the names begin under which a path is made."""
+    """The beginning of the names of temporary folders for a path."""
     return f".{path.name}.writing-"
 
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from albert_tf.checks import check_type
 from albert_tf.choices import WORD_EMBEDDINGS
-from albert_tf.config import check_type
 from albert_tf.errors import InputError
 from albert_tf.features import check_sentence_objective
 from albert_tf.records import changed

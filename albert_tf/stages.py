@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from albert_tf.config import check_type
+from albert_tf.checks import check_type
 from albert_tf.errors import InputError
 
 

@@ -1,12 +1,13 @@
-"""How text is normalised before it meets a vocabulary, and the small file beside it that remembers it."""
+"""Settings of tokenizers: kind and normalisation, and the JSON file beside a vocabulary that has them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from albert_tf.checks import check_choice
 from albert_tf.errors import InputError
 from albert_tf.files import read_json, write_json
 
@@ -15,14 +16,16 @@ PathLike = str | os.PathLike[str]
 # Of a run directory, and of exported modules.
 TOKENIZER = "tokenizer.json"
 
-# What holds where nobody says otherwise: how the published English vocabulary was trained.
+KIND, SENTENCEPIECE = "kind", "sentencepiece"  # which a file without the key means
+
+# Those of the published English vocabulary.
 TOKENIZER_DEFAULTS = {"lowercase": True, "strip_accents": True}
 
 _MODEL = ".model"
 
 
 def settings_beside(vocabulary: PathLike) -> Path:
-    """The file that remembers how the text of a vocabulary was normalised.
+    """The file with the settings of a vocabulary.
 
     >>> settings_beside("folder/ru.model").as_posix()
     'folder/ru.tokenizer.json'
@@ -50,11 +53,16 @@ def checked_settings(values: Mapping[str, Any]) -> dict[str, bool]:
 
 def remember_settings(vocabulary: PathLike, values: Mapping[str, bool]) -> None:
     """Writes the file beside a vocabulary, whole or not at all; an existing one is replaced."""
-    write_json(settings_beside(vocabulary), checked_settings(values))
+    write_settings(settings_beside(vocabulary), values)
+
+
+def write_settings(path: Path, values: Mapping[str, bool], kind: str = SENTENCEPIECE) -> None:
+    """Writes a tokenizer.json; settings that are left out have their defaults."""
+    write_json(path, {KIND: kind, **checked_settings(values)})
 
 
 def resolved_settings(vocabulary: PathLike | None, asked: Mapping[str, Any] | None = None) -> dict[str, bool]:
-    """How text is normalised for a vocabulary: as was asked for, else as it remembers, else by default.
+    """Settings of the normalisation: as asked for, else as the vocabulary remembers, else the defaults.
 
     Args:
       vocabulary: SentencePiece model; None where there is none.
@@ -81,12 +89,24 @@ def resolved_settings(vocabulary: PathLike | None, asked: Mapping[str, Any] | No
 
 
 def read_settings(path: Path) -> dict[str, bool]:
-    """The settings in a file; ValueError, with the file's name, where it holds none."""
+    """The settings of normalisation in a file; InputError, with the file's name, if it holds none."""
     values = read_json(path)
+    values.pop(KIND, None)
     try:
         return checked_settings(values)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
+
+
+def remembered_kind(vocabulary: PathLike, kinds: Collection[str]) -> str:
+    """The kind of a vocabulary's tokenizer; InputError if it is none of `kinds`."""
+    path = _remembering(Path(vocabulary))
+    kind = SENTENCEPIECE if path is None else read_json(path).get(KIND, SENTENCEPIECE)
+    try:
+        check_choice(KIND, kind, kinds)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+    return kind
 
 
 def _remembering(vocabulary: Path) -> Path | None:
@@ -98,7 +118,7 @@ def _remembering(vocabulary: Path) -> Path | None:
 
 
 def _is_hugging_face(path: Path) -> bool:
-    """Whether a tokenizer.json is what transformers writes under that name."""
+    """True if a tokenizer.json is that of transformers."""
     try:
         return "model" in read_json(path)
     except InputError:

@@ -1,9 +1,10 @@
-"""The model card beside exported modules: what they are, how they came about, how good they are."""
+"""The model card beside exported modules: network, training, evaluation, use, limits."""
 
 from __future__ import annotations
 
 import json
 import os
+import string
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,10 @@ from hub_export.facts import Facts
 
 CARD = "README.md"
 
-# By which an export knows what it may replace.
+# Tells cards of an export, which may be replaced, from other files.
 MARK = "library_name: albert_tf"
 
-# What a model is for in the words of model hubs, by its kind in task.json; a number has none of its own.
+# `pipeline_tag` of model hubs by the kind of model in task.json; there is none for regression.
 PIPELINES = {
     "encoder": "feature-extraction",
     "pretrainer": "fill-mask",
@@ -28,7 +29,7 @@ PIPELINES = {
     "multiple_choice": "multiple-choice",
 }
 
-# What the pooled output of a network has learnt, by the objective of its pre-training.
+# What `pooled_output` has learnt, by the sentence objective of pre-training.
 POOLED = {
     "sop": "was trained to tell whether two segments are in order, not to be close for texts alike.",
     "nsp": "was trained to tell whether one segment follows another, not to be close for texts alike.",
@@ -48,15 +49,22 @@ SHAPE = (
     "max_position_embeddings",
 )
 
-# Of recipe.json: the command line says nothing more but names of a machine's folders.
-NOT_SHOWN = ("command",)
-MOST_SHOWN = 20  # of a list
+# The command line in recipe.json adds only names of a machine's folders.
+HIDDEN = ("command",)
+MAX_LISTED = 20
 
-TEXT_OPS = "import tensorflow_text  # the ops that read text"
+# What the example calls the encoder with.
+IDS = """
+names = ("input_word_ids", "input_mask", "input_type_ids")
+inputs = {name: tf.ones([1, 3], tf.int32) for name in names}"""
+TEXTS = """import tensorflow_text  # the ops that read text
+
+preprocessor = hub.KerasLayer("preprocessor")
+inputs = preprocessor(tf.constant(["A text.", "Another."]))"""
 
 
 def check_license(name: str | None) -> None:
-    """An InputError where a license is named by what is not a name."""
+    """InputError unless a license is a name in one line."""
     if name is not None and (not name.strip() or not name.isprintable()):
         raise InputError(f"license={name!r} must be a name in one line, such as apache-2.0")
 
@@ -69,41 +77,35 @@ def check_card(path: Path) -> None:
 
 def model_card(facts: Facts) -> str:
     """The card, as Markdown with the fields that model hubs read in front."""
-    sections = (
-        _front(facts),
-        _title(facts),
-        "## Network\n\n" + _table(("", ""), _network(facts)),
-        "## Training\n\n" + _training(facts),
-        "## Evaluation\n\n" + _evaluation(facts),
-        "## Use\n\n" + "\n\n".join(_use(facts)),
-        "## Limits\n\n" + "\n".join(f"- {line}" for line in _limits(facts)),
-        "## License\n\n" + (facts.license or "None is named: ask whoever made the model and its text."),
+    model, task, labels = facts.task["model"], facts.task.get("task"), facts.task.get("labels")
+    article = "an" if model[0] in "aeiou" else "a"
+    return _filled(
+        "card.md",
+        front="".join(f"{line}\n" for line in _front(facts)),
+        what=f"fine-tuned for {_cell(task)}" if task else f"{article} {model.replace('_', ' ')}",
+        parameters=f"{facts.parameters()['all']:,}",
+        labels=f" Its labels are {_listed(labels)}, in the order of the scores." if labels else "",
+        network=_table(("", ""), _network(facts)),
+        training=_training(facts),
+        evaluation=_evaluation(facts),
+        inputs=IDS if facts.served is None else TEXTS,
+        serving=_serving(facts) if facts.signatures else "",
+        limits="\n".join(f"- {line}" for line in _limits(facts)),
+        license=facts.license or "None is named: ask whoever made the model and its text.",
     )
-    return "\n\n".join(sections) + "\n"
 
 
-def _front(facts: Facts) -> str:
-    lines = [MARK, "tags:", "- albert", "- tensorflow"]
+def _filled(template: str, **values: Any) -> str:
+    """A template beside this file with its placeholders filled in."""
+    text = Path(__file__).with_name(template).read_text(encoding="utf-8")
+    return string.Template(text).substitute(values)
+
+
+def _front(facts: Facts) -> Iterable[str]:
     if facts.task.get("num_labels") != 1:
-        lines.append(f"pipeline_tag: {PIPELINES[facts.task['model']]}")
+        yield f"pipeline_tag: {PIPELINES[facts.task['model']]}"
     if facts.license is not None:
-        lines.append(f"license: {json.dumps(facts.license)}")  # which YAML reads, too
-    return "\n".join(["---", *lines, "---"])
-
-
-def _title(facts: Facts) -> str:
-    model, task = facts.task["model"], facts.task.get("task")
-    what = f"fine-tuned for {_cell(task)}" if task else f"{_article(model)} {model.replace('_', ' ')}"
-    labels = facts.task.get("labels")
-    answers = f" Its labels are {_listed(labels)}, in the order of the scores." if labels else ""
-    return (
-        f"# ALBERT, {what}\n\nAn ALBERT ([Lan et al. 2020](https://arxiv.org/abs/1909.11942)) of "
-        f"{facts.parameters()['all']:,} parameters as TensorFlow SavedModels.{answers}"
-    )
-
-
-def _article(word: str) -> str:
-    return "an" if word[0] in "aeiou" else "a"
+        yield f"license: {json.dumps(facts.license)}"  # which YAML reads, too
 
 
 def _network(facts: Facts) -> list[tuple[str, Any]]:
@@ -113,7 +115,7 @@ def _network(facts: Facts) -> list[tuple[str, Any]]:
 
 
 def _training(facts: Facts) -> str:
-    recipe = {name: _said(value) for name, value in facts.recipe().items() if name not in NOT_SHOWN}
+    recipe = {name: _said(value) for name, value in facts.recipe().items() if name not in HIDDEN}
     if not recipe:
         return f"Step {facts.step}. The run says nothing of how its weights came about."
     rows = [(name, said) for name, said in recipe.items() if said]
@@ -121,7 +123,7 @@ def _training(facts: Facts) -> str:
 
 
 def _said(value: Any) -> str:
-    """A value of recipe.json in a cell; paths of a machine by their last part, which is what names a text."""
+    """A value of recipe.json as text; of an absolute path its last part."""
     if value is None:
         return ""
     if isinstance(value, Mapping):
@@ -143,54 +145,16 @@ def _evaluation(facts: Facts) -> str:
     )
 
 
-def _use(facts: Facts) -> Iterable[str]:
-    yield (
-        "In this folder, with tensorflow, tensorflow-text and tf_keras of one version, and tensorflow-hub; "
-        "`pooled_output` is [B, H], `sequence_output` [B, S, H]:"
-    )
-    if facts.served is None:
-        names = '("input_word_ids", "input_mask", "input_type_ids")'
-        imports, inputs = [], f"inputs = {{name: tf.ones([1, 3], tf.int32) for name in {names}}}"
-        call = "encoder(inputs)"
-    else:
-        imports, inputs = [TEXT_OPS], 'preprocessor = hub.KerasLayer("preprocessor")'
-        call = 'encoder(preprocessor(tf.constant(["A text.", "Another."])))'
-    yield _code(
-        "python",
-        "import os",
-        "",
-        'os.environ["TF_USE_LEGACY_KERAS"] = "1"  # hub.KerasLayer takes part in Keras 2 models only',
-        "import tensorflow as tf",
-        "import tensorflow_hub as hub",
-        *imports,
-        "",
-        inputs,
-        'encoder = hub.KerasLayer("encoder", trainable=True)',
-        f"outputs = {call}",
-    )
-    if facts.signatures:
-        yield from _serving(facts)
-
-
-def _serving(facts: Facts) -> Iterable[str]:
+def _serving(facts: Facts) -> str:
     request = facts.signatures[DEFAULT].example
-    arguments = ", ".join(f"{name}=tf.constant({value!r})" for name, value in request.items())
-    yield "The model for TF Serving goes from text to answers, and answers in Python, too:"
-    yield _code(
-        "python",
-        "import tensorflow as tf",
-        TEXT_OPS,
-        "",
-        f'served = tf.saved_model.load("serving/{facts.version}")',
-        f'answers = served.signatures["{DEFAULT}"]({arguments})',
-    )
-    yield f"It has the signatures {_listed(facts.signatures)}. Served, and asked by REST:"
     body = json.dumps({"signature_name": DEFAULT, "inputs": request}, ensure_ascii=False)
-    quoted = body.replace("'", "'\\''")
-    yield _code(
-        "sh",
-        "tensorflow_model_server --rest_api_port=8501 --model_name=albert --model_base_path=$PWD/serving &",
-        f"curl localhost:8501/v1/models/albert:predict -d '{quoted}'",
+    return _filled(
+        "card_serving.md",
+        version=facts.version,
+        signature=DEFAULT,
+        arguments=", ".join(f"{name}=tf.constant({value!r})" for name, value in request.items()),
+        signatures=_listed(facts.signatures),
+        body=body.replace("'", "'\\''"),
     )
 
 
@@ -208,14 +172,6 @@ def _limits(facts: Facts) -> Iterable[str]:
         yield "It answers from the mean of all tokens' states: fine-tuning has not trained `pooled_output`."
     if facts.dtype == "bfloat16":
         yield "The variables are rounded to bfloat16: for answers, not for further training."
-    yield (
-        "The model knows the languages and the kinds of text that it was trained on, and repeats what these "
-        "say. The program that wrote this card has not examined it for bias."
-    )
-
-
-def _code(language: str, *lines: str) -> str:
-    return "\n".join([f"```{language}", *lines, "```"])
 
 
 def _table(header: tuple[str, str], rows: Iterable[tuple[str, Any]]) -> str:
@@ -224,11 +180,11 @@ def _table(header: tuple[str, str], rows: Iterable[tuple[str, Any]]) -> str:
 
 
 def _cell(value: Any) -> str:
-    """Text for a cell or a line: what would end either is not in it."""
+    """Text in one line that ends no cell of a table."""
     return " ".join(str(value).split()).replace("|", "\\|")
 
 
 def _listed(values: Iterable[Any]) -> str:
     found = [_cell(value) for value in values]
-    more = f" and {len(found) - MOST_SHOWN} more" if len(found) > MOST_SHOWN else ""
-    return ", ".join(f"`{value}`" for value in found[:MOST_SHOWN]) + more
+    more = f" and {len(found) - MAX_LISTED} more" if len(found) > MAX_LISTED else ""
+    return ", ".join(f"`{value}`" for value in found[:MAX_LISTED]) + more

@@ -1,4 +1,4 @@
-"""What an export tells of a model: its run's files, and what was made of them."""
+"""Facts about an exported model, for its card."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Facts(NamedTuple):
     license: str | None
 
     def parameters(self) -> dict[str, int]:
-        """How many there are in the model and in its encoder."""
+        """The number of parameters of the model and of its encoder."""
         encoder = self.model if isinstance(self.model, AlbertEncoder) else self.model.encoder
         return {
             name: sum(math.prod(variable.shape) for variable in part.variables)
@@ -52,12 +52,12 @@ class Facts(NamedTuple):
         }
 
     def recipe(self) -> dict[str, Any]:
-        """What recipe.json says; nothing where there is none, as in runs that `albert_tf.save` wrote."""
+        """The content of recipe.json; empty for runs that `albert_tf.save` wrote."""
         path = self.run / RECIPE
         return read_json(path) if path.exists() else {}
 
     def figures(self) -> dict[str, float]:
-        """Those of the last evaluation of the step, by their names without `eval_`; none without one.
+        """The metrics of the last evaluation of the step, by their names without `eval_`.
 
         Raises:
           ValueError: metrics.jsonl is damaged.

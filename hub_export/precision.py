@@ -8,8 +8,8 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.checkpoints import build_model, task_of
+from albert_tf.checks import check_choice
 from albert_tf.choices import EXPORTED_DTYPES
-from albert_tf.errors import InputError
 
 
 def in_dtype(model: keras.Model, dtype: str) -> keras.Model:
@@ -23,8 +23,7 @@ def in_dtype(model: keras.Model, dtype: str) -> keras.Model:
     Raises:
       ValueError: another type.
     """
-    if dtype not in EXPORTED_DTYPES:
-        raise InputError(f"dtype={dtype!r} is none of {', '.join(EXPORTED_DTYPES)}")
+    check_choice("dtype", dtype, EXPORTED_DTYPES)
     if dtype == "float32":
         return model
     narrow = tf.as_dtype(dtype)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -18,18 +17,16 @@ from typing import Any
 import apache_beam as beam
 import tensorflow as tf
 from absl import logging
-from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineRunner
 
-from albert_tf.corpus.beam_files import open_file, sized_files
 from albert_tf.corpus.plan import (
     Preparation,
     PreparationFailed,
     begin,
+    clear,
     finish,
-    has_finished_tasks,
-    nothing_left_of_a_failure,
+    finished_tasks,
     shown,
     state_of,
 )
@@ -37,9 +34,8 @@ from albert_tf.corpus.reading import FileSlice, check_beginning, file_slices
 from albert_tf.corpus.runners import pipeline_options, quiet_beam, runner_of
 from albert_tf.corpus.spills import write_shard, write_spill
 from albert_tf.corpus.stored_examples import example_maker
-from albert_tf.corpus.whole_files import read_json
-from albert_tf.data.prepared import read_stats
-from albert_tf.text.raw.paths import QUESTIONS_AT_ONCE, Paths
+from albert_tf.data.prepared import EVAL, read_stats
+from albert_tf.text.raw.paths import CONCURRENT_REQUESTS, Paths, input_files
 from albert_tf.text.vocabulary import Vocabulary
 from albert_tf.tokenizer_settings import TOKENIZER_DEFAULTS, resolved_settings
 
@@ -62,7 +58,7 @@ def prepare(
     shard in memory: divide large .gz files, and name more shards for a large corpus.
 
     Args:
-      inputs: text files, also .gz: a path, a glob or a list, on any filesystem that TensorFlow or Beam reads.
+      inputs: text files, also .gz: a path, a glob or a list, on any filesystem that TensorFlow reads.
       output: the folder to write, on any filesystem that TensorFlow writes.
       vocabulary: the SentencePiece model.
       beam_options: flags of Beam such as `--runner=SparkRunner`; without a runner, or with DirectRunner, the
@@ -81,12 +77,11 @@ def prepare(
     """
     options = pipeline_options(beam_options)
     runner = runner_of(options)
-    FileSystems.set_options(options)  # the address of a Hadoop cluster is among them
     model = Vocabulary.from_file(vocabulary).model
     asked = {name: settings[name] for name in TOKENIZER_DEFAULTS if name in settings}
     settings |= resolved_settings(vocabulary, asked)
     plan = Preparation(
-        files=tuple(sized_files(inputs)),
+        files=_sized(input_files(inputs)),
         output=os.fspath(output),
         model=model,
         **settings,
@@ -99,40 +94,21 @@ def prepare(
     if state == "done":
         report(f"{plan.output} is finished already, with these settings: nothing to do")
         return read_stats(plan.output)
-    with nothing_left_of_a_failure(plan):
-        begin(plan, state)
-        if state == "starts over":
-            report(f"{plan.output} was begun with other settings: starts over")
-        if state == "has lost shards":
-            report(f"{plan.output} was finished, but has lost shards since: starts over")
-        return _prepare(plan, options, runner, report)
-
-
-def _check_beginnings(plan: Preparation) -> None:
-    """ValueError unless all files begin like text in the format that they are said to have."""
-
-    def check(file: str) -> None:
-        with open_file(file) as stream:
-            check_beginning(file, stream, plan.input_format)
-
-    with ThreadPoolExecutor(QUESTIONS_AT_ONCE) as pool:
-        for _ in pool.map(check, [file for file, _ in plan.files]):
-            pass
-
-
-def _prepare(
-    plan: Preparation, options: PipelineOptions, runner: PipelineRunner, report: Callable[[str], None]
-) -> dict[str, Any]:
-    """What is missing of a corpus; the content of its stats.json."""
+    if state == "has lost shards":
+        report(f"{plan.output} was finished, but has lost shards since: starts over")
+    begin(plan, state)
     try:
         with quiet_beam(runner), _Reports(plan, report):
             _run(plan, options, runner)
     except Exception as error:
-        goes_on = "; the same command goes on from what is done" if has_finished_tasks(plan) else ""
+        goes_on = "; the same command goes on from what is done" if finished_tasks(plan) else ""
+        if not goes_on:
+            clear(plan)
         raise PreparationFailed(_reason(error) + goes_on) from error
     stats = finish(plan)
     report(shown(stats["counts"]))
-    if plan.eval_share and not any(stats["shards"][name]["documents"] for name in plan.eval_shards):
+    eval_shards = [shard for name, shard in stats["shards"].items() if name.startswith(f"{EVAL}-")]
+    if plan.eval_share and not any(shard["documents"] for shard in eval_shards):
         report(
             f"--eval_share {plan.eval_share} of {stats['counts']['documents']:,} documents, by their hashes, "
             "is none: `pretrain` will hold out a part of this text itself"
@@ -140,8 +116,27 @@ def _prepare(
     return stats
 
 
+def _sized(files: Sequence[str]) -> tuple[tuple[str, int], ...]:
+    """Path and size in bytes of each file."""
+    with ThreadPoolExecutor(CONCURRENT_REQUESTS) as pool:
+        sizes = pool.map(lambda file: tf.io.gfile.stat(file).length, files)
+        return tuple(zip(files, sizes, strict=True))
+
+
+def _check_beginnings(plan: Preparation) -> None:
+    """InputError unless all files begin like text in the input format."""
+
+    def check(file: str) -> None:
+        with tf.io.gfile.GFile(file, "rb") as stream:
+            check_beginning(file, stream, plan.input_format)
+
+    with ThreadPoolExecutor(CONCURRENT_REQUESTS) as pool:
+        for _ in pool.map(check, [file for file, _ in plan.files]):
+            pass
+
+
 def _reason(error: Exception) -> str:
-    """What has failed in a task: of a failure elsewhere Beam hands on the traceback, as text."""
+    """The last line of an error: Beam hands on tracebacks of other processes as text."""
     lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     return _ERROR_CLASS.sub("", lines[-1].strip().partition(" [while running ")[0])
 
@@ -149,12 +144,9 @@ def _reason(error: Exception) -> str:
 def _run(plan: Preparation, options: PipelineOptions, runner: PipelineRunner) -> None:
     """The Beam pipeline, to its end."""
     all_slices = file_slices(plan.files)
-    missing_slices = [
-        s for s in all_slices if not tf.io.gfile.exists(plan.unfinished(f"run-{s.number:06d}.json"))
-    ]
-    missing_shards = [
-        name for name in plan.shard_names if not tf.io.gfile.exists(plan.unfinished(f"{name}.json"))
-    ]
+    finished = finished_tasks(plan)
+    missing_slices = [s for s in all_slices if f"run-{s.number:06d}.json" not in finished]
+    missing_shards = [name for name in plan.shard_names if f"{name}.json" not in finished]
     with beam.Pipeline(runner=runner, options=options) as pipeline:
         spills = (
             pipeline
@@ -173,13 +165,13 @@ def _run(plan: Preparation, options: PipelineOptions, runner: PipelineRunner) ->
 
 def _write_spill(file_slice: FileSlice, plan: Preparation) -> int:
     """The first task."""
-    with open_file(file_slice.file) as stream:
+    with tf.io.gfile.GFile(file_slice.file, "rb") as stream:
         write_spill(file_slice, stream, plan)
     return file_slice.number
 
 
 def _write_shard(name: str, spills: int, plan: Preparation, spills_written: int) -> str:
-    """The second task; that it is given their number lets it wait for the spills."""
+    """The second task; its last argument lets it wait for the spills."""
     write_shard(name, spills, plan)
     return name
 
@@ -201,23 +193,9 @@ class _Reports:
         self._thread.join()
 
     def _watch(self) -> None:
-        total = len(file_slices(self._plan.files))
-        counts: Counter[str] = Counter()
-        seen: set[str] = set()
+        slices, shards = len(file_slices(self._plan.files)), len(self._plan.shard_names)
         while not self._finished.wait(_SECONDS_BETWEEN_REPORTS):
-            try:
-                names = tf.io.gfile.listdir(self._plan.unfinished())
-                new = [name for name in names if name.endswith(".json") and name not in seen]
-                for name in new:
-                    if name.startswith("run-"):
-                        spill = read_json(self._plan.unfinished(name))
-                        counts.update(spill["counts"] | spill["contents"])
-            except tf.errors.NotFoundError:
-                return  # the same command, started twice, has cleared up
-            seen.update(new)
-            read = sum(name.startswith("run-") for name in seen)
-            written = sum(f"{name}.json" in seen for name in self._plan.shard_names)
-            self._report(
-                f"{read} of {total} slices read, {written} of {len(self._plan.shard_names)} shards written: "
-                f"{shown(counts)}"
-            )
+            names = finished_tasks(self._plan)
+            read = sum(name.startswith("run-") for name in names)
+            written = sum(f"{name}.json" in names for name in self._plan.shard_names)
+            self._report(f"{read} of {slices} slices read, {written} of {shards} shards written")

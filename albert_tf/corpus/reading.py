@@ -10,14 +10,11 @@ from typing import IO, NamedTuple
 import tensorflow as tf
 
 from albert_tf.data.documents import BYTES_HASHED, LONGEST_DOCUMENT
-from albert_tf.errors import InputError
-from albert_tf.text.raw.checks import HEAD_BYTES, check_is_text, decompressed
+from albert_tf.text.raw.checks import GZIP_SUFFIX, HEAD_BYTES, check_head, check_utf8, decompressed
 from albert_tf.text.raw.long_lines import LONGEST_SENTENCE, bounded_lines
 from albert_tf.text.raw.sentences import split_sentences
-from albert_tf.text.raw.utf8 import GZIP_SUFFIX, Utf8Census
 
 SLICE_BYTES = 32 << 20
-_BYTES_AT_ONCE = 1 << 20
 _END_OF_DOCUMENT = b""
 _JSON_LINES = "jsonl"
 
@@ -65,30 +62,22 @@ def read_slice(
       text_field: of "jsonl", where the text is.
       counts: takes up how many were read, and what was dropped and why.
     Raises:
-      ValueError: the file is not text, more than a trace of the slice is not UTF-8, or it is a damaged .gz.
+      InputError: the slice is not UTF-8, or the file is a damaged .gz.
     """
     end = 1 << 62 if file_slice.file.endswith(GZIP_SUFFIX) else file_slice.end
     with decompressed(file_slice.file, stream) as opened:
-        if file_slice.begin == 0:
-            check_is_text(opened.read(HEAD_BYTES), file_slice.file, input_format == _JSON_LINES)
+        sentences = FORMATS[input_format](_lines(opened, file_slice.begin), end, text_field, counts)
+        try:
+            yield from _documents(sentences, counts)
+        except UnicodeDecodeError:
             opened.seek(0)
-        census = Utf8Census()
-        sentences = FORMATS[input_format](_lines(opened, file_slice.begin, census), end, text_field, counts)
-        yield from _documents(sentences, counts)
-        if census.is_above_trace:
-            raise InputError(census.complaint(file_slice.file, _lines_before(opened, file_slice.begin)))
+            check_utf8(opened, file_slice.file)  # raises, with the line
 
 
 def check_beginning(file: str, stream: IO[bytes], input_format: str) -> None:
-    """ValueError if a file does not begin like text of a format.
-
-    Args:
-      file: its name.
-      stream: its content, as it is stored.
-      input_format: a key of FORMATS.
-    """
+    """InputError if a file, given by its name and content as stored, does not begin like text of a format."""
     with decompressed(file, stream) as opened:
-        check_is_text(opened.read(HEAD_BYTES), file, input_format == _JSON_LINES)
+        check_head(opened.read(HEAD_BYTES), file, input_format == _JSON_LINES)
 
 
 def _documents(sentences: Iterator[bytes], counts: Counter[str]) -> Iterator[Part]:
@@ -122,28 +111,16 @@ def _bounded(sentences: Iterator[bytes]) -> Iterator[bytes]:
             yield sentence
 
 
-def _lines(stream: IO[bytes], begin: int, census: Utf8Census) -> Iterator[tuple[int, bytes]]:
-    """The position and content of each line that begins at or behind a position; the census counts them."""
+def _lines(stream: IO[bytes], begin: int) -> Iterator[tuple[int, bytes]]:
+    """Position and content of the lines from a position on; UnicodeDecodeError if they are not UTF-8."""
     position = begin
     if begin > 0:
         stream.seek(begin - 1)
-        position += len(stream.readline()) - 1  # what is left of the line before
+        position += len(stream.readline()) - 1  # the rest of the line before
     while line := stream.readline():
-        census.add(line)
+        line.decode()
         yield position, line.strip()
         position += len(line)
-
-
-def _lines_before(stream: IO[bytes], position: int) -> int:
-    """How many lines end before a position, and the one that is cut there."""
-    if position == 0:
-        return 0
-    stream.seek(0)
-    lines, left = 1, position - 1  # a line that ends just there is not cut: it is the one
-    while part := stream.read(min(left, _BYTES_AT_ONCE)):
-        lines += part.count(b"\n")
-        left -= len(part)
-    return lines
 
 
 def _blank_line_documents(
@@ -151,8 +128,8 @@ def _blank_line_documents(
 ) -> Iterator[bytes]:
     """Documents between blank lines, a sentence a line.
 
-    A slice owns what lies behind its first blank line, up to the first blank line behind its end; the first
-    slice of a file owns its beginning too.
+    A slice owns the documents after its first blank line, up to the first blank line after its end; the first
+    slice of a file also owns its beginning.
     """
     inside = None
     for position, line in lines:
@@ -172,7 +149,7 @@ def _line_documents(
     for position, line in lines:
         if position >= end:
             return
-        yield from _split(line.decode("utf-8", "replace"))
+        yield from _split(line.decode())
 
 
 def _json_documents(

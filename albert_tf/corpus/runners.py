@@ -14,6 +14,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.runner import PipelineRunner, create_runner
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
+from albert_tf.checks import check_range
 from albert_tf.errors import InputError
 
 
@@ -34,9 +35,7 @@ def pipeline_options(flags: Sequence[str]) -> PipelineOptions:
     if unknown := given.keys() - known.keys():
         names = ", ".join(f"--{name}" for name in sorted(unknown))
         raise InputError(f"{names}: neither a flag of prepare nor an option of Apache Beam")
-    workers = options.view_as(DirectOptions).direct_num_workers
-    if workers < 0:
-        raise InputError(f"direct_num_workers={workers} must be at least 0, which means one a core")
+    check_range("direct_num_workers", options.view_as(DirectOptions).direct_num_workers, at_least=0)
     return options
 
 

@@ -1,16 +1,18 @@
-"""What decides how text is prepared, apart from TensorFlow, so that flags and their help need not wait."""
+"""Settings of `prepare`, without TensorFlow, so that flags and their help need not wait for it."""
 
 from __future__ import annotations
 
 import dataclasses
 
+from albert_tf.checks import check_choice, check_range
 from albert_tf.choices import INPUT_FORMATS, OUTPUT_FORMATS
-from albert_tf.errors import InputError
+
+MAX_SHARDS = 99_999  # of a split: their names have five digits
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PreparationSettings:
-    """What decides how text is prepared.
+    """Settings that decide about the content of a prepared corpus.
 
     Args:
       input_format: of the text; lines: a sentence a line, blank lines between documents.
@@ -39,12 +41,8 @@ class PreparationSettings:
     dupe_factor: int = 10
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(PreparationSettings):
-            choices, value = field.metadata.get("choices"), getattr(self, field.name)
-            if choices and value not in choices:
-                raise InputError(f"{field.name}={value!r} is none of {', '.join(choices)}")
-        for name in ("shards", "dupe_factor"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name}={getattr(self, name)} must be at least 1")
-        if not 0 <= self.eval_share < 1:
-            raise InputError(f"eval_share={self.eval_share} must be at least 0 and below 1")
+        check_choice("input_format", self.input_format, INPUT_FORMATS)
+        check_choice("format", self.format, OUTPUT_FORMATS)
+        check_range("shards", self.shards, at_least=1, at_most=MAX_SHARDS)
+        check_range("dupe_factor", self.dupe_factor, at_least=1)
+        check_range("eval_share", self.eval_share, at_least=0, below=1)

@@ -22,7 +22,7 @@ from albert_tf.corpus.stored_examples import write_examples
 from albert_tf.corpus.whole_files import read_json, whole_file, write_json
 from albert_tf.data.documents import hash_bucket, in_hash_range
 from albert_tf.data.prepared import BYTES, EVAL, TRAIN, encode_document, shard_name
-from albert_tf.text.fast_tokenizer import FastPieceTokenizer
+from albert_tf.text.tokenizer import FastPieceTokenizer
 from albert_tf.text.vocabulary import Vocabulary
 
 _TEXT_AT_ONCE = 1 << 20  # bytes that are tokenised together
@@ -154,7 +154,7 @@ def write_shard(name: str, spills: int, plan: Preparation) -> None:
 
 
 def _contents(documents: Iterable[Document]) -> dict[str, int]:
-    """How much there is in documents."""
+    """The number of documents, sentences and tokens."""
     sizes = [(d.sentences, d.tokens) for d in documents]
     return {
         "documents": len(sizes),

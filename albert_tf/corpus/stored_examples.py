@@ -1,4 +1,4 @@
-"""A shard of documents rewritten as examples with masks and pairs in them, for other trainers."""
+"""Shards of examples with masks and pairs in them, for other trainers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BATCH_SIZE = 64
 
 
 def example_maker(plan: Preparation) -> ExampleMaker:
-    """How a plan's examples are made; ValueError where its sizes are impossible."""
+    """The maker of a plan's examples; InputError if its sizes are impossible."""
     settings = ExampleSettings(seq_length=plan.seq_length, max_predictions=plan.max_predictions)
     return ExampleMaker(plan.vocabulary, settings, _BATCH_SIZE)
 

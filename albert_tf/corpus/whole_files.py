@@ -33,7 +33,7 @@ def write_json(path: str, value: Any) -> None:
 
 
 def read_json(path: str) -> Any:
-    """What is in a JSON file of unfinished work, None where there is none; ValueError where it is damaged."""
+    """The content of a JSON file of unfinished work; None if there is none, InputError if it is damaged."""
     if not tf.io.gfile.exists(path):
         return None
     with tf.io.gfile.GFile(path, "rb") as file:

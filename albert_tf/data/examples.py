@@ -6,10 +6,10 @@ import dataclasses
 
 import tensorflow as tf
 
+from albert_tf.checks import check_range
 from albert_tf.data.documents import Documents
 from albert_tf.data.masking import mask_tokens
 from albert_tf.data.segments import Segments, random_next_pairs, segment_pairs, single_segments
-from albert_tf.errors import InputError
 from albert_tf.features import (
     MASK,
     MLM_IDS,
@@ -21,25 +21,24 @@ from albert_tf.features import (
     pretraining_spec,
 )
 from albert_tf.recipes import ExampleSettings
+from albert_tf.text.interface import TokenIds
 from albert_tf.text.packing import mask_and_type_ids, pack_spans, segment_numbers
-from albert_tf.text.vocabulary import Vocabulary
 
 
 @dataclasses.dataclass(frozen=True)
 class ExampleMaker:
-    """How examples are made of a vocabulary's tokens, and how many of them make a batch.
+    """Makes examples of documents, and batches of examples.
 
     Raises:
       ValueError: the batch size is impossible.
     """
 
-    vocabulary: Vocabulary
+    vocabulary: TokenIds
     settings: ExampleSettings
     batch_size: int
 
     def __post_init__(self) -> None:
-        if not 1 <= self.batch_size < 2**31:
-            raise InputError(f"batch_size={self.batch_size} must be at least 1 and below 2^31")
+        check_range("batch_size", self.batch_size, at_least=1, below=2**31)
 
     def rows(self, documents: Documents, seed: tf.Tensor) -> tf.Tensor:
         """All examples of a block of documents, packed and masked.
@@ -54,12 +53,12 @@ class ExampleMaker:
           the length of each segment, the label. They are one tensor since moving several through the shuffle
           costs as much as making them.
         """
-        settings, ids = self.settings, self.vocabulary.special_ids
+        settings, frame = self.settings, self.vocabulary.input_format
         pair_seed, mask_seed = tf.unstack(tf.random.split(seed))
         segments = self._segments_of(documents, pair_seed)
         masked = mask_tokens(
-            pack_spans(documents.tokens, segments.starts, segments.lengths, settings.seq_length, ids),
-            segment_numbers(segments.lengths, settings.seq_length),
+            pack_spans(documents.tokens, segments.starts, segments.lengths, settings.seq_length, frame),
+            segment_numbers(segments.lengths, settings.seq_length, frame),
             mask_seed,
             starts_word=tf.constant(self.vocabulary.starts_word),
             ordinary_ids=tf.constant(self.vocabulary.ordinary_ids),
@@ -67,7 +66,7 @@ class ExampleMaker:
             masked_lm_prob=settings.masked_lm_prob,
             max_ngram=settings.max_ngram,
             whole_word=settings.whole_word,
-            mask_id=ids.mask,
+            mask_id=self.vocabulary.special_ids.mask,
         )
         columns = tf.stack([*segments.lengths, segments.labels], axis=1)
         rows = [masked[WORD_IDS], masked[MLM_POSITIONS], masked[MLM_IDS], columns]
@@ -77,7 +76,7 @@ class ExampleMaker:
         """At most batch_size of the rows by name; what is missing are rows of nothing."""
         word_ids, positions, ids, columns = tf.split(rows, self._column_counts, axis=1)
         *lengths, labels = tf.unstack(columns, self.settings.segments + 1, axis=1)
-        mask, type_ids = mask_and_type_ids(lengths, self.settings.seq_length)
+        mask, type_ids = mask_and_type_ids(lengths, self.settings.seq_length, self.vocabulary.input_format)
         features = {
             WORD_IDS: word_ids,
             MASK: mask,
@@ -99,11 +98,12 @@ class ExampleMaker:
     def _segments_of(self, documents: Documents, seed: tf.Tensor) -> Segments:
         """The examples of a block of documents as spans of its tokens."""
         settings = self.settings
+        specials = self.vocabulary.input_format.num_special_tokens(settings.segments)
+        sizes = settings.seq_length - specials, settings.short_seq_prob
         if settings.sentence_objective == "none":
-            return single_segments(documents, settings.seq_length, settings.short_seq_prob, seed)
+            return single_segments(documents, *sizes, seed)
         pairs = {"sop": segment_pairs, "nsp": random_next_pairs}[settings.sentence_objective]
-        starts_word = tf.constant(self.vocabulary.starts_word)
-        return pairs(documents, starts_word, settings.seq_length, settings.short_seq_prob, seed)
+        return pairs(documents, tf.constant(self.vocabulary.starts_word), *sizes, seed)
 
 
 def filled_batch(

@@ -20,7 +20,7 @@ from albert_tf.features import (
     check_sentence_objective,
 )
 from albert_tf.recipes import ExampleSettings
-from albert_tf.text.vocabulary import Vocabulary
+from albert_tf.text.interface import TokenIds
 
 # Google's names of our features. Its sentence labels are called so whatever the objective.
 GOOGLE_NAMES = {
@@ -36,7 +36,7 @@ TOKEN_BOUNDARY = "token_boundary"  # 1 where a word starts and at special tokens
 
 
 def encode_examples(
-    batch: Mapping[str, np.ndarray], vocabulary: Vocabulary, label_name: str | None
+    batch: Mapping[str, np.ndarray], vocabulary: TokenIds, label_name: str | None
 ) -> list[bytes]:
     """The real rows of a batch as serialised tf.train.Examples.
 
@@ -48,8 +48,7 @@ def encode_examples(
     original = np.array(batch[WORD_IDS])
     rows, columns = np.nonzero(batch[MLM_WEIGHTS])
     original[rows, batch[MLM_POSITIONS][rows, columns]] = batch[MLM_IDS][rows, columns]
-    ids = vocabulary.special_ids
-    special = (original == ids.start) | (original == ids.separator)
+    special = np.isin(original, vocabulary.input_format.framing_ids)
     boundary = (special | vocabulary.starts_word[original]) & (batch[MASK] == 1)
     labels = batch[label_name] if label_name else np.zeros(len(original), np.int32)
     columns_by_name = {google: batch[name] for name, google in GOOGLE_NAMES.items()}

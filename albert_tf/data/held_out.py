@@ -18,8 +18,8 @@ from albert_tf.data.sources import (
     find_inputs,
     hashed_documents,
 )
+from albert_tf.text.kinds import open_tokenizer
 from albert_tf.text.raw.checks import check_text_files
-from albert_tf.text.vocabulary import Vocabulary
 
 HELD_OUT_SHARE = 0.01
 MOST_HELD_OUT = 0.25  # of the text, where documents are so large that a hundredth cannot be had
@@ -55,7 +55,8 @@ def held_out_shares(
     Raises:
       ValueError: the inputs hold finished examples, or a file is not text or damaged.
     """
-    found = find_inputs(inputs, Vocabulary.from_file(vocabulary), lowercase, strip_accents)
+    tokenizer = open_tokenizer(vocabulary, lowercase=lowercase, strip_accents=strip_accents)
+    found = find_inputs(inputs, tokenizer)
     check_divisible(found)
     if corpus_bytes(found.files) > SMALL_CORPUS:
         yield Share(BY_HASH, 0.0, HELD_OUT_SHARE), f"{HELD_OUT_SHARE:.0%} of the documents"

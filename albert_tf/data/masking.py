@@ -9,9 +9,8 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.errors import InputError
+from albert_tf.checks import check_range
 from albert_tf.features import MLM_IDS, MLM_POSITIONS, MLM_WEIGHTS, WORD_IDS
-from albert_tf.text.vocabulary import ALBERT_IDS
 
 MASKED, KEPT = 0.8, 0.1  # of the chosen tokens become [MASK], stay as they are; the rest is replaced
 
@@ -31,8 +30,7 @@ def ngram_length_probabilities(max_ngram: int) -> np.ndarray:
       ValueError: max_ngram < 1.
     Source: Lan et al. 2020, §4.1.
     """
-    if max_ngram < 1:
-        raise InputError(f"max_ngram={max_ngram} must be at least 1")
+    check_range("max_ngram", max_ngram, at_least=1)
     weights = 1 / np.arange(1, max_ngram + 1)
     return (weights / weights.sum()).astype(np.float32)
 
@@ -200,7 +198,7 @@ def mask_tokens(
     masked_lm_prob: float,
     max_ngram: int,
     whole_word: bool,
-    mask_id: int = ALBERT_IDS.mask,
+    mask_id: int,
 ) -> dict[str, tf.Tensor]:
     """Rows with masks: of the chosen tokens 80 % `[MASK]`, 10 % kept, 10 % replaced by ordinary pieces.
 

@@ -12,12 +12,11 @@ import tensorflow as tf
 from albert_tf.data.documents import Documents
 from albert_tf.data.tfrecords import serialised_example
 from albert_tf.errors import InputError
-from albert_tf.text.vocabulary import Vocabulary
+from albert_tf.text.interface import TextTokenizer
 
 STATS = "stats.json"
 BYTES = "bytes"  # of a shard, in stats.json
 TRAIN, EVAL = "train", "eval"  # how the names of the shards begin
-MOST_SHARDS = 99_999  # of a split: their names have five digits
 
 # What of stats.json is read.
 _FIELDS = {"vocabulary": str, "lowercase": bool, "strip_accents": bool, "shards": dict, "settings": dict}
@@ -92,7 +91,7 @@ def check_sizes(folder: str, files: Iterable[str]) -> None:
 
 
 def read_stats(folder: str) -> dict[str, Any]:
-    """What stats.json of a prepared corpus says.
+    """Reads the stats.json of a prepared corpus.
 
     Raises:
       FileNotFoundError: there is none: the folder is not from `prepare`, or the command was interrupted.
@@ -120,19 +119,19 @@ def read_stats(folder: str) -> dict[str, Any]:
 
 
 def stats_path(folder: str) -> str:
-    """Where the stats.json of a folder is."""
+    """The path of the stats.json of a folder."""
     return os.path.join(folder, STATS)  # noqa: PTH118
 
 
-def check_tokenizer(folder: str, vocabulary: Vocabulary, lowercase: bool, strip_accents: bool) -> None:
-    """ValueError unless a prepared corpus was made with this vocabulary and normalisation."""
-    stats = read_stats(folder)
-    if stats["vocabulary"] != vocabulary.fingerprint:
+def check_tokenizer(folder: str, tokenizer: TextTokenizer) -> None:
+    """InputError unless a prepared corpus was made with this tokenizer."""
+    stats, fingerprint = read_stats(folder), tokenizer.vocabulary.fingerprint
+    if stats["vocabulary"] != fingerprint:
         raise InputError(
             f"{stats_path(folder)}: prepared with another vocabulary (SHA-256 {stats['vocabulary'][:12]}…, "
-            f"given is {vocabulary.fingerprint[:12]}…): give that one, or prepare the text again"
+            f"given is {fingerprint[:12]}…): give that one, or prepare the text again"
         )
-    for name, value in (("lowercase", lowercase), ("strip_accents", strip_accents)):
+    for name, value in tokenizer.settings.items():
         if stats[name] != value:
             raise InputError(
                 f"{stats_path(folder)}: prepared with {name}={stats[name]}, not {value}: use the same, "

@@ -24,10 +24,8 @@ from albert_tf.data.tfrecords import first_example, tfrecord_reader
 from albert_tf.errors import InputError
 from albert_tf.recipes import ExampleSettings
 from albert_tf.records import changed
-from albert_tf.text.fast_tokenizer import FastPieceTokenizer
+from albert_tf.text.kinds import open_tokenizer
 from albert_tf.text.raw.checks import check_text_files
-from albert_tf.text.vocabulary import Vocabulary
-from albert_tf.tokenizer_settings import resolved_settings
 
 EXAMPLES_SHUFFLED = 4096
 DOCUMENTS_AT_ONCE = 16
@@ -101,9 +99,8 @@ def pretraining_dataset(
         normalised otherwise, or is not the one that the data was prepared with, a file is not text or a
         damaged .gz, or there is no text.
     """
-    pieces = Vocabulary.from_file(vocabulary)
-    resolved_settings(vocabulary, {"lowercase": lowercase, "strip_accents": strip_accents})
-    found = find_inputs(inputs, pieces, lowercase, strip_accents)
+    tokenizer = open_tokenizer(vocabulary, lowercase=lowercase, strip_accents=strip_accents)
+    found = find_inputs(inputs, tokenizer)
     settings = ExampleSettings(
         seq_length=seq_length,
         max_predictions=max_predictions,
@@ -117,9 +114,11 @@ def pretraining_dataset(
         if share is not None:
             check_divisible(found)
         example = first_example(found.files)
-        stored = check_example(example, found.files[0], seq_length, max_predictions, len(pieces))
+        stored = check_example(
+            example, found.files[0], seq_length, max_predictions, len(tokenizer.vocabulary)
+        )
         settings = changed(settings, max_predictions=stored)
-    maker = ExampleMaker(pieces, settings, batch_size)
+    maker = ExampleMaker(tokenizer.vocabulary, settings, batch_size)
     part = input_context or tf.distribute.InputContext()
     epochs = tf.int64.max if repeat else 1
     if found.kind == "examples":
@@ -127,7 +126,7 @@ def pretraining_dataset(
     else:
         if found.kind == "text":
             check_text_files(files_of_part(found.files, part))
-        source = document_source(found, FastPieceTokenizer(pieces, lowercase, strip_accents), share)
+        source = document_source(found, tokenizer, share)
         # Without a look at the first of them an endless dataset would search for its first example for ever.
         if not _has_examples(corpus_documents(found.files, source.read, part), source, maker):
             raise NothingFound(_nothing_found(found, part, share))

@@ -25,17 +25,17 @@ class Segments(NamedTuple):
 
 
 def target_lengths(
-    count: tf.Tensor, longest: int, short_seq_prob: float, seed: tf.Tensor
+    count: tf.Tensor, max_tokens: int, short_seq_prob: float, seed: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """How long chunks shall become, in tokens: mostly the longest that fits, at times any shorter length.
+    """The target lengths of chunks, in tokens: mostly max_tokens, sometimes any shorter length.
 
     Note: one for each chunk; google-research/albert draws one for each document, so that about 29 % of its
     inputs are short instead of 10 %.
 
     Args:
       count: number of targets.
-      longest: the most tokens that fit beside the special ones.
-      short_seq_prob: probability of a short target, uniform between 2 and longest.
+      max_tokens: tokens that fit beside the special ones.
+      short_seq_prob: probability of a short target, uniform between 2 and max_tokens.
       seed: int [2].
     Returns:
       int32 [count], and bool [count] that says which were drawn short.
@@ -43,12 +43,12 @@ def target_lengths(
     """
     coin_seed, length_seed = tf.unstack(tf.random.split(seed))
     short = tf.random.stateless_uniform([count], coin_seed) < short_seq_prob
-    lengths = tf.random.stateless_uniform([count], length_seed, 2, longest + 1, tf.int32)
-    return tf.where(short, lengths, longest), short
+    lengths = tf.random.stateless_uniform([count], length_seed, 2, max_tokens + 1, tf.int32)
+    return tf.where(short, lengths, max_tokens), short
 
 
 def chunk_ends(documents: Documents, targets: tf.Tensor) -> tf.Tensor:
-    """Where a chunk would end that starts at each sentence.
+    """The end of a chunk that starts at each sentence.
 
     Args:
       documents: N sentences.
@@ -76,7 +76,7 @@ def chunk_starts(documents: Documents, ends: tf.Tensor) -> tf.Tensor:
     first = tf.cumsum(documents.sentences, exclusive=True)  # [D]
     starts = tf.scatter_nd(first[:, tf.newaxis], tf.ones_like(first), [count + 1])
     starts = tf.minimum(starts, 1)  # documents without sentences share theirs with the next
-    following = tf.concat([ends, [count]], axis=0)  # [N + 1]; what lies behind the last sentence stays there
+    following = tf.concat([ends, [count]], axis=0)  # [N + 1]; what follows the last sentence stays there
 
     def follow(starts: tf.Tensor, following: tf.Tensor, _: tf.Tensor) -> tuple[tf.Tensor, ...]:
         more = tf.tensor_scatter_nd_max(starts, following[:, tf.newaxis], starts)
@@ -87,7 +87,7 @@ def chunk_starts(documents: Documents, ends: tf.Tensor) -> tf.Tensor:
 
 
 def segment_pairs(
-    documents: Documents, starts_word: tf.Tensor, seq_length: int, short_seq_prob: float, seed: tf.Tensor
+    documents: Documents, starts_word: tf.Tensor, max_tokens: int, short_seq_prob: float, seed: tf.Tensor
 ) -> Segments:
     """Pairs of consecutive segments, half of them swapped: labels 0 in order, 1 swapped.
 
@@ -98,15 +98,14 @@ def segment_pairs(
 
     Args:
       documents: what to make pairs of.
-      starts_word: whether each piece begins a word, bool [V].
-      seq_length: S, with the three special tokens.
-      short_seq_prob: share of the chunks whose target is drawn shorter than S.
+      starts_word: True for pieces that begin a word, bool [V].
+      max_tokens: tokens that fit beside the special ones.
+      short_seq_prob: share of the chunks whose target is drawn shorter.
       seed: int [2].
     Source: Lan et al. 2020, §3.1 and §4.1; google-research/albert, create_pretraining_data.py.
     """
-    budget = seq_length - 3
     target_seed, divide_seed, swap_seed, trim_seed = tf.unstack(tf.random.split(seed, 4))
-    targets, _ = target_lengths(tf.size(documents.sentence_lengths), budget, short_seq_prob, target_seed)
+    targets, _ = target_lengths(tf.size(documents.sentence_lengths), max_tokens, short_seq_prob, target_seed)
     ends = chunk_ends(documents, targets)
     first = chunk_starts(documents, ends)  # [C]
     begin, middle, end = _divide(documents, first, tf.gather(ends, first), starts_word, divide_seed)
@@ -116,34 +115,33 @@ def segment_pairs(
         tf.where(swapped, end - middle, middle - begin),
         tf.where(swapped, middle - begin, end - middle),
     )
-    kept = trimmed_lengths(*lengths, budget)
+    kept = trimmed_lengths(*lengths, max_tokens)
     starts = trimmed_starts(starts, lengths, kept, trim_seed)
     return _select(Segments(starts, kept, tf.cast(swapped, tf.int32)), middle > begin)
 
 
 def random_next_pairs(
-    documents: Documents, starts_word: tf.Tensor, seq_length: int, short_seq_prob: float, seed: tf.Tensor
+    documents: Documents, starts_word: tf.Tensor, max_tokens: int, short_seq_prob: float, seed: tf.Tensor
 ) -> Segments:
     """Pairs for next-sentence prediction: label 0 for the true next segment, 1 for one of another document.
 
     Half of the chunks keep their first part alone, followed by sentences from a random place of a random
-    other document; the next chunk starts behind that part, so that nothing is lost. Where there is but one
+    other document; the next chunk starts after that part, so that nothing is lost. Where there is but one
     document, every pair is a true one. Division and trimming are those of `segment_pairs`.
 
     Args:
       documents: what to make pairs of; the other documents are among these.
-      starts_word: whether each piece begins a word, bool [V].
-      seq_length: S, with the three special tokens.
-      short_seq_prob: share of the chunks whose target is drawn shorter than S.
+      starts_word: True for pieces that begin a word, bool [V].
+      max_tokens: tokens that fit beside the special ones.
+      short_seq_prob: share of the chunks whose target is drawn shorter.
       seed: int [2].
     Source: Devlin et al. 2018, §3.1; google-research/albert, create_pretraining_data.py.
     Note: A document of more than LONGEST_DOCUMENT bytes comes in parts, each of which counts as a document:
       another document may be another part of a long one.
     """
-    budget = seq_length - 3
     target_seed, divide_seed, coin_seed, other_seed, trim_seed = tf.unstack(tf.random.split(seed, 5))
     count = tf.size(documents.sentence_lengths)  # N
-    targets, _ = target_lengths(count, budget, short_seq_prob, target_seed)
+    targets, _ = target_lengths(count, max_tokens, short_seq_prob, target_seed)
     ends = chunk_ends(documents, targets)  # [N]
     sentences = tf.range(count)
     begin, middle, end = _divide(documents, sentences, ends, starts_word, divide_seed)  # [N] each
@@ -159,7 +157,7 @@ def random_next_pairs(
     other_begin, other_end = _elsewhere(documents, first, targets - (middle - begin), other_seed)
     starts = (begin, tf.where(random, other_begin, middle))
     lengths = (middle - begin, tf.where(random, other_end - other_begin, end - middle))
-    kept = trimmed_lengths(*lengths, budget)
+    kept = trimmed_lengths(*lengths, max_tokens)
     starts = trimmed_starts(starts, lengths, kept, trim_seed)
     return _select(Segments(starts, kept, tf.cast(random, tf.int32)), middle > begin)
 
@@ -190,24 +188,23 @@ def _elsewhere(
 
 
 def single_segments(
-    documents: Documents, seq_length: int, short_seq_prob: float, seed: tf.Tensor
+    documents: Documents, max_tokens: int, short_seq_prob: float, seed: tf.Tensor
 ) -> Segments:
     """Chunks as they are, for training without a sentence objective; labels are 0.
 
     Args:
       documents: what to make examples of.
-      seq_length: S, with the two special tokens.
-      short_seq_prob: share of the chunks whose target is drawn shorter than S.
+      max_tokens: tokens that fit beside the special ones.
+      short_seq_prob: share of the chunks whose target is drawn shorter.
       seed: int [2].
     """
-    budget = seq_length - 2
     target_seed, trim_seed = tf.unstack(tf.random.split(seed))
-    targets, _ = target_lengths(tf.size(documents.sentence_lengths), budget, short_seq_prob, target_seed)
+    targets, _ = target_lengths(tf.size(documents.sentence_lengths), max_tokens, short_seq_prob, target_seed)
     ends = chunk_ends(documents, targets)
     first = chunk_starts(documents, ends)  # [C]
     tokens = tf.concat([[0], tf.cumsum(documents.sentence_lengths)], axis=0)  # [N + 1]
     begin, end = tf.gather(tokens, first), tf.gather(tokens, tf.gather(ends, first))
-    kept = tf.minimum(end - begin, budget)
+    kept = tf.minimum(end - begin, max_tokens)
     starts = trimmed_starts((begin,), (end - begin,), (kept,), trim_seed)
     return Segments(starts, (kept,), tf.zeros_like(first))
 
@@ -218,7 +215,7 @@ def trimmed_starts(
     kept: tuple[tf.Tensor, ...],
     seed: tf.Tensor,
 ) -> tuple[tf.Tensor, ...]:
-    """Where segments start after trimming, each token that goes taken from the front or the back by a coin.
+    """The starts of segments after trimming; a coin decides for each token if it goes at the front or back.
 
     Args:
       starts: int32 [C] a segment.
@@ -242,7 +239,7 @@ def _divide(
       documents: N sentences.
       first: the chunks' first sentences, int32 [C].
       last: the sentences after them, int32 [C].
-      starts_word: whether each piece begins a word, bool [V].
+      starts_word: True for pieces that begin a word, bool [V].
       seed: int [2].
     """
     sentence_seed, word_seed = tf.unstack(tf.random.split(seed))

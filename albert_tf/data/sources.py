@@ -1,4 +1,4 @@
-"""What the user's inputs are (text, prepared documents or stored examples) and how documents are read."""
+"""Inputs of pre-training: text, prepared documents or stored examples, and how documents are read."""
 
 from __future__ import annotations
 
@@ -24,9 +24,8 @@ from albert_tf.data.prepared import (
 from albert_tf.data.shares import BY_POSITION, Share, between
 from albert_tf.data.tfrecords import first_example, tfrecord_reader
 from albert_tf.errors import InputError
-from albert_tf.text.fast_tokenizer import FastPieceTokenizer
+from albert_tf.text.interface import TextTokenizer
 from albert_tf.text.raw.paths import matched_paths
-from albert_tf.text.vocabulary import Vocabulary
 
 _RECORDS_AT_ONCE = 256
 
@@ -39,25 +38,18 @@ class Inputs(NamedTuple):
 
 
 class DocumentSource(NamedTuple):
-    """How documents are read: of a file as string scalars, of a block of those as Documents."""
+    """Functions that read documents: a file to string scalars, a block of those to Documents."""
 
     read: Callable[[tf.Tensor], tf.data.Dataset]
     decode: Callable[[tf.Tensor], Documents]
 
 
-def find_inputs(
-    inputs: str | os.PathLike | Iterable[str | os.PathLike],
-    vocabulary: Vocabulary,
-    lowercase: bool,
-    strip_accents: bool,
-) -> Inputs:
-    """The files that the user means, and what is in them.
+def find_inputs(inputs: str | os.PathLike | Iterable[str | os.PathLike], tokenizer: TextTokenizer) -> Inputs:
+    """The files of the inputs, and what is in them.
 
     Args:
       inputs: files, globs and folders of `prepare`, of one kind. A folder stands for its training shards.
-      vocabulary: what prepared files must have been made with.
-      lowercase: likewise.
-      strip_accents: likewise.
+      tokenizer: that prepared files must have been made with.
     Raises:
       FileNotFoundError: a path does not exist or a glob matches nothing.
       ValueError: several kinds, another vocabulary, or a damaged file.
@@ -74,7 +66,7 @@ def find_inputs(
     for folder in dict.fromkeys(map(os.path.dirname, files)):
         there = [file for file in files if os.path.dirname(file) == folder]  # noqa: PTH120
         if tf.io.gfile.exists(stats_path(folder)):
-            check_tokenizer(folder, vocabulary, lowercase, strip_accents)
+            check_tokenizer(folder, tokenizer)
             check_sizes(folder, there)
         found["documents" if TOKENS in first_example(there).features.feature else "examples"] = there[0]
     if len(found) > 1:
@@ -137,7 +129,7 @@ def to_evaluate_on(inputs: str | os.PathLike | Iterable[str | os.PathLike]) -> l
 
 
 def is_tfrecord(file: str) -> bool:
-    """Whether a file is called so, or begins with the length of a record that fits into it."""
+    """True if a file is named so, or begins with the length of a record that fits into it."""
     if ".tfrecord" in os.path.basename(file) or ".tf_record" in os.path.basename(file):  # noqa: PTH119
         return True
     with tf.io.gfile.GFile(file, "rb") as opened:
@@ -146,18 +138,19 @@ def is_tfrecord(file: str) -> bool:
 
 
 def prepared_source(files: list[str]) -> DocumentSource:
-    """How the documents of a prepared corpus' files are read."""
+    """The source of a prepared corpus' documents."""
     return DocumentSource(tfrecord_reader(files), decode_documents)
 
 
-def document_source(inputs: Inputs, tokenizer: FastPieceTokenizer, share: Share | None) -> DocumentSource:
-    """How the documents of text or of prepared files are read, or a share of them."""
+def document_source(inputs: Inputs, tokenizer: TextTokenizer, share: Share | None) -> DocumentSource:
+    """The source of the documents of text or of prepared files, or of a share of them."""
     if inputs.kind == "documents":
         whole = prepared_source(inputs.files)
     else:
+        tokenize = tokenizer.for_corpora()
         whole = DocumentSource(
             lambda file: text_documents(file).map(lambda text, _: text),
-            lambda texts: tokenized(texts, tokenizer),
+            lambda texts: tokenized(texts, tokenize),
         )
     if share is None:
         return whole

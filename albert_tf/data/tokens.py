@@ -12,9 +12,8 @@ from albert_tf.data.documents import Documents, corpus_documents
 from albert_tf.data.shares import Share
 from albert_tf.data.sources import document_source, find_inputs
 from albert_tf.errors import InputError
-from albert_tf.text.fast_tokenizer import FastPieceTokenizer
+from albert_tf.text.kinds import open_tokenizer
 from albert_tf.text.raw.checks import check_text_files
-from albert_tf.text.vocabulary import Vocabulary
 
 _DOCUMENTS_AT_ONCE = 16
 
@@ -45,8 +44,8 @@ def document_tokens(
       ValueError: the inputs hold finished examples, were prepared with other settings, or a file is not text
         or damaged.
     """
-    pieces = Vocabulary.from_file(vocabulary)
-    found = find_inputs(inputs, pieces, lowercase, strip_accents)
+    tokenizer = open_tokenizer(vocabulary, lowercase=lowercase, strip_accents=strip_accents)
+    found = find_inputs(inputs, tokenizer)
     if found.kind == "examples":
         raise InputError(
             f"{found.files[0]} holds finished examples and not documents, so that nothing can be counted of "
@@ -54,7 +53,7 @@ def document_tokens(
         )
     if found.kind == "text":
         check_text_files(found.files)
-    source = document_source(found, FastPieceTokenizer(pieces, lowercase, strip_accents), share)
+    source = document_source(found, tokenizer, share)
     blocks = (
         corpus_documents(found.files, source.read, tf.distribute.InputContext())
         .batch(_DOCUMENTS_AT_ONCE)

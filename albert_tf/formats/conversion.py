@@ -45,7 +45,7 @@ from albert_tf.tokenizer_settings import TOKENIZER, remember_settings, resolved_
 
 
 class Conversion(NamedTuple):
-    """What a conversion left out and made up, by name, and what became of the vocabulary."""
+    """The result of a conversion."""
 
     unread: list[str]  # tensors of the source that nothing here needs
     fresh: list[str]  # variables that the source did not have, initialised at random
@@ -75,7 +75,7 @@ def convert(
       output: the folder to make.
       vocabulary: SentencePiece model; None takes the one beside the checkpoint, if there is one.
       config: JSON file with the config; None takes the one beside the checkpoint.
-      partial: whether to take the encoder only, and start what it misses afresh.
+      partial: True to read the encoder alone, and initialise what is missing.
       command: the command line, for recipe.json.
       step: of a run's checkpoint; None: that which `load` takes.
       revision: of a repository of Hugging Face: branch, tag or commit; None: main.
@@ -185,7 +185,7 @@ def _to_hugging_face(model: Any, run: Path, folder: Path, step: int) -> None:
 
 
 class Writer(NamedTuple):
-    """How a format is written, from a model, its run and its step, and what it calls the vocabulary."""
+    """A function that writes a model of a run and step, and the file name of the vocabulary."""
 
     write: Callable[[Any, Path, Path, int], None]
     vocabulary: str

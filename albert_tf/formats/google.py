@@ -46,7 +46,7 @@ _UNKNOWN = ("sharing", "layer_norm_eps", "project_embeddings")
 
 
 def open_bundle(prefix: Path) -> Tensors:
-    """What a TensorFlow checkpoint holds.
+    """Opens a TensorFlow checkpoint.
 
     Args:
       prefix: the checkpoint's path without `.index` and `.data-…`.
@@ -83,7 +83,7 @@ def google_source(tensors: Tensors, config: AlbertConfig, partial: bool, vocabul
     Args:
       tensors: the checkpoint.
       config: the network's shape, from albert_config.json.
-      partial: whether to take the encoder only.
+      partial: True to read the encoder alone.
       vocabulary: found beside it.
     Returns:
       What to compare and to read. A checkpoint without heads is an encoder; one with the output layer of
@@ -116,7 +116,7 @@ def google_source(tensors: Tensors, config: AlbertConfig, partial: bool, vocabul
 
 
 def _layer_normalization(names: Iterable[str]) -> dict[str, str]:
-    """Where the LayerNorms of a scope are that Keras named and numbered, by their usual names.
+    """The names of LayerNorms that Keras has named and numbered, by their usual names.
 
     >>> _layer_normalization(["layer_1/dense/bias", "layer_1/layer_normalization_9/beta"])
     {'layer_1/LayerNorm/beta': 'layer_1/layer_normalization_9/beta'}
@@ -138,7 +138,7 @@ def _group(layer: int, layers: int, groups: int) -> int:
 
 
 def google_config(config: AlbertConfig) -> dict[str, Any]:
-    """What albert_config.json says of a network.
+    """The content of albert_config.json.
 
     Raises:
       ValueError: google-research/albert cannot express this network; the message says all that is the matter.

@@ -1,4 +1,4 @@
-"""Which layers share their parameters, in the terms of other implementations."""
+"""Sharing of parameters in the terms of other implementations."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def hub_source(
       tensors: its `variables/variables`.
       saved_model: its `saved_model.pb`, which is read, not run.
       config: the network's shape; None deduces that of a TF 2 encoder.
-      partial: whether variables may be missing.
+      partial: True if variables may be missing.
       vocabulary: its asset.
     Returns:
       What to compare and to read.
@@ -124,7 +124,7 @@ def deduce_config(tensors: Tensors, prefix: Prefix, saved_model: Path) -> Albert
 
 
 class Graph(NamedTuple):
-    """What the graph of a TF 2 encoder tells; None where it does not."""
+    """Depth and activation, as far as the graph of a TF 2 encoder shows them."""
 
     layers: int | None
     activation: str | None

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors.numpy import save
 
 from albert_tf.checkpoints.models import task_of
 from albert_tf.checkpoints.names import HUGGING_FACE_SCOPE, Names, variable_names
@@ -15,7 +16,6 @@ from albert_tf.config_keys import HUGGING_FACE_ACTIVATIONS
 from albert_tf.errors import InputError
 from albert_tf.files import read_json, write_json
 from albert_tf.formats.grouping import grouping_problems, whole_layers
-from albert_tf.formats.safetensors import write_safetensors
 from albert_tf.formats.transfer import Prefix, Source, Tensors, Wanted, find_prefix, find_task
 
 CONFIG, WEIGHTS, INDEX, VOCABULARY, TOKENIZER = (
@@ -55,7 +55,7 @@ def hugging_face_source(
     Args:
       tensors: the weights.
       config: config.json, whose `architectures` tells multiple choice from classification.
-      partial: whether to take the encoder only.
+      partial: True to read the encoder alone.
       vocabulary: found in the folder.
       folder: where tokenizer_config.json is, perhaps.
     Returns:
@@ -101,7 +101,7 @@ def _group(layer: int, layers: int, groups: int) -> int:
 
 
 def _task(task: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """What the heads say, refined by what config.json says."""
+    """The task that the heads show, refined by config.json."""
     architectures = values.get("architectures")
     if not isinstance(architectures, list):
         architectures = []
@@ -145,7 +145,7 @@ def _without_identity(
 
 
 def _tokenizer(folder: Path) -> dict[str, bool] | None:
-    """How text is normalised, as the tokenizer_config.json of a folder says."""
+    """Tokenizer settings in the tokenizer_config.json of a folder."""
     path = folder / TOKENIZER
     if not path.exists():
         return None
@@ -157,7 +157,7 @@ def _tokenizer(folder: Path) -> dict[str, bool] | None:
 
 
 def hugging_face_config(config: AlbertConfig, task: Mapping[str, Any]) -> dict[str, Any]:
-    """What config.json says of a model.
+    """The content of config.json.
 
     Args:
       config: the network's shape.
@@ -223,8 +223,9 @@ def write_hugging_face(
         size = model.config.hidden_size
         return {f"{_PROJECTION}/kernel": np.eye(size), f"{_PROJECTION}/bias": np.zeros(size)}[name.ours]
 
-    shapes = {key: name.hugging_face_shape for key, name in names.items()}
-    write_safetensors(folder / WEIGHTS, shapes, lambda key: value(names[key]))
+    values = {key: np.ascontiguousarray(value(name), np.float32) for key, name in names.items()}
+    # transformers reads no file that does not say what it was written for.
+    (folder / WEIGHTS).write_bytes(save(values, metadata={"format": "pt"}))
     if tokenizer is not None:
         write_json(folder / TOKENIZER, _tokenizer_config(model.config, tokenizer))
 

@@ -26,7 +26,7 @@ class Checkpoint(NamedTuple):
 
 
 class Publisher(NamedTuple):
-    """Where the checkpoints of a format are published."""
+    """A place where checkpoints of a format are published."""
 
     names: str  # how names look, for errors
     is_name: Callable[[str], bool]
@@ -56,7 +56,7 @@ def local_checkpoint(name: str | os.PathLike[str], source: str, revision: str | 
 
 
 def publisher_of(name: str, among: Collection[str] | None = None) -> str | None:
-    """Which of the formats a published name is of; None for a path.
+    """The format of a published name; None for a path.
 
     Args:
       name: a name or path.

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +15,8 @@ from albert_tf.errors import InputError
 from albert_tf.files import read_json
 from albert_tf.formats.transfer import Tensors
 
-# What a tensor may be of, by the format's name and NumPy's.
-_DTYPES = {
-    "F64": "float64",
-    "F32": "float32",
-    "F16": "float16",
-    "BF16": "bfloat16",
-    "I64": "int64",
-    "I32": "int32",
-    "I16": "int16",
-    "I8": "int8",
-    "U8": "uint8",
-    "BOOL": "bool",
-}
+# Names of NumPy and TensorFlow for those of the format.
+_FLOATS = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 
 
 def open_safetensors(path: Path) -> Tensors:
@@ -52,12 +39,8 @@ def open_safetensors(path: Path) -> Tensors:
             names = set(file.keys())
             for name in names:
                 view = file.get_slice(name)
-                if view.get_dtype() not in _DTYPES:
-                    raise InputError(
-                        f"{path}: {name} is of type {view.get_dtype()}, none of {', '.join(_DTYPES)}"
-                    )
                 files[name], shapes[name] = path.with_name(part), tuple(view.get_shape())
-                dtypes[name] = _DTYPES[view.get_dtype()]
+                dtypes[name] = _FLOATS.get(view.get_dtype(), view.get_dtype())
         if weight_map is not None:
             for name in sorted(names ^ {name for name, file in weight_map.items() if file == part}):
                 raise InputError(f"{path}: {name} is not both there and in {part}")
@@ -94,27 +77,3 @@ def _weight_map(path: Path) -> dict[str, str]:
 
 def _is_file_name(value: Any) -> bool:
     return isinstance(value, str) and re.fullmatch(r"[\w-][\w.-]*\.safetensors", value) is not None
-
-
-def write_safetensors(
-    path: Path, shapes: Mapping[str, tuple[int, ...]], read: Callable[[str], np.ndarray]
-) -> None:
-    """Writes float32 tensors one at a time, which the library cannot: it takes all of them at once.
-
-    Args:
-      path: the file; in a folder that nobody reads yet, since it grows there.
-      shapes: of every tensor, by name.
-      read: the values of a tensor, by name.
-    """
-    # transformers reads no file that does not say what it was written for.
-    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
-    end = 0
-    for name, shape in shapes.items():
-        start, end = end, end + 4 * math.prod(shape)
-        header[name] = {"dtype": "F32", "shape": list(shape), "data_offsets": [start, end]}
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)  # so that the tensors are aligned
-    with path.open("wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text)
-        for name in shapes:
-            file.write(np.ascontiguousarray(read(name), "<f4").data)  # tofile does not say why it fails

@@ -16,7 +16,7 @@ FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
 class Tensors(NamedTuple):
-    """What a checkpoint holds, read one tensor at a time: whole, a large one would not fit twice."""
+    """The tensors of a checkpoint, read one at a time: a large one does not fit into memory twice."""
 
     origin: str  # for error messages
     shapes: Mapping[str, tuple[int, ...]]
@@ -25,7 +25,7 @@ class Tensors(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """Where a variable of ours is in a checkpoint, its shape there, and what makes it ours."""
+    """Name and shape of a variable in a checkpoint, and its transform to ours."""
 
     name: str
     shape: tuple[int, ...]
@@ -51,7 +51,7 @@ class Source(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """How a checkpoint and a model differ, by name."""
+    """The differences between a checkpoint and a model, by name."""
 
     problems: list[str]
     unread: list[str]  # tensors of the checkpoint that nothing here needs
@@ -63,7 +63,7 @@ def compare(source: Source, partial: bool = False) -> Comparison:
 
     Args:
       source: the checkpoint.
-      partial: whether variables may be missing, and tensors be left over.
+      partial: True if variables may be missing and tensors may be left over.
     Returns:
       What differs; where there are problems, the checkpoint cannot be read.
     """
@@ -110,7 +110,7 @@ def read_value(source: Source, name: str | None) -> np.ndarray | None:
 
 
 class Prefix(NamedTuple):
-    """What stands before the names in a checkpoint that was saved as a part of something larger."""
+    """Prefixes of names in a checkpoint that was saved as a part of a larger model."""
 
     scope: str  # usually before the encoder's names: "bert/" or "albert."
     encoder: str  # here before the encoder's names
@@ -124,7 +124,7 @@ class Prefix(NamedTuple):
 
 
 def find_prefix(tensors: Tensors, scope: str, anchor: str) -> Prefix:
-    """What stands before the names in a checkpoint.
+    """Finds the prefixes of the names in a checkpoint.
 
     Args:
       tensors: the checkpoint.
@@ -145,7 +145,7 @@ def find_prefix(tensors: Tensors, scope: str, anchor: str) -> Prefix:
 
 
 def find_task(tensors: Tensors, prefix: Prefix, column: str) -> dict[str, Any]:
-    """What the heads in a checkpoint say that it was trained for.
+    """The task that the heads in a checkpoint show.
 
     Args:
       tensors: the checkpoint.

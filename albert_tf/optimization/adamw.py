@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.errors import InputError
+from albert_tf.checks import check_range
 
-# Google's patterns for the variables that are neither decayed nor adapted by layer.
+# Variables that google-research/albert neither decays nor adapts by layer.
 EXCLUDED = ("LayerNorm", "layer_norm", "bias")
 
 
@@ -20,7 +20,6 @@ def adamw(
     g: tf.Tensor,
     m: tf.Tensor,
     v: tf.Tensor,
-    *,
     lr: tf.Tensor,
     beta_1: float,
     beta_2: float,
@@ -56,7 +55,7 @@ def adam_moments(
 
 
 def is_excluded(name: str, patterns: Iterable[str]) -> bool:
-    """Whether a variable's name, without its `:0`, contains a match of any pattern.
+    """True if a variable's name, without its `:0`, contains a match of any pattern.
 
     >>> is_excluded("cls/predictions/output_bias:0", ["LayerNorm", "bias$"])
     True
@@ -82,16 +81,13 @@ def dense(gradient: tf.Tensor | tf.IndexedSlices | None) -> tf.Tensor | None:
 class AdamW(keras.optimizers.Optimizer):
     """AdamW of google-research/albert.
 
-    In `apply_gradients` the gradients are made dense, summed over the replicas, then clipped together to
-    `global_clipnorm`, and only then used.
-
     Args:
       learning_rate: a number or a Keras schedule.
       weight_decay: λ, for the variables that are not excluded.
       beta_1: decay rate β₁ of the gradient's running mean.
       beta_2: decay rate β₂ of the squared gradient's running mean.
       epsilon: ε, added to the root of the latter.
-      global_clipnorm: largest norm of all gradients together; None leaves them as they are.
+      global_clipnorm: maximal norm of all gradients together; None: no clipping.
       exclude_from_weight_decay: regular expressions; a variable whose name contains a match is not decayed.
       name: name of the optimizer.
       **kwargs: further arguments of keras.optimizers.Optimizer.
@@ -111,9 +107,14 @@ class AdamW(keras.optimizers.Optimizer):
         name: str = "AdamW",
         **kwargs: Any,
     ):
-        if isinstance(learning_rate, int | float) and not 0 <= learning_rate < float("inf"):
-            raise InputError(f"learning_rate={learning_rate} must be a number that is not negative")
-        _check_hyperparameters(weight_decay, beta_1, beta_2, epsilon, global_clipnorm)
+        if isinstance(learning_rate, int | float):
+            check_range("learning_rate", learning_rate, at_least=0, below=float("inf"))
+        check_range("beta_1", beta_1, at_least=0, below=1)
+        check_range("beta_2", beta_2, at_least=0, below=1)
+        check_range("weight_decay", weight_decay, at_least=0, below=float("inf"))
+        check_range("epsilon", epsilon, above=0, below=float("inf"))
+        if global_clipnorm is not None:
+            check_range("global_clipnorm", global_clipnorm, above=0, at_most=float(tf.float32.max))
         # A jit around the update fails under MirroredStrategy, and Keras turns it on where there is a GPU.
         kwargs.setdefault("jit_compile", False)
         super().__init__(name=name, weight_decay=weight_decay, global_clipnorm=global_clipnorm, **kwargs)
@@ -131,14 +132,18 @@ class AdamW(keras.optimizers.Optimizer):
         self._m = [self.add_variable_from_reference(variable, "m") for variable in var_list]
         self._v = [self.add_variable_from_reference(variable, "v") for variable in var_list]
         self._decays = tuple(self._decay(variable) for variable in var_list)
+        self._rules = tuple(self._rule(variable) for variable in var_list)
         self._built = True
 
     def _decay(self, variable: tf.Variable) -> float:
         # Keras' own exclusions, set by the method exclude_from_weight_decay(), hold as well.
-        excluded = is_excluded(variable.name, self._undecayed_patterns) or not self._use_weight_decay(
-            variable
-        )
-        return 0.0 if excluded else self.weight_decay
+        is_decayed = self._use_weight_decay(variable)
+        if is_excluded(variable.name, self._undecayed_patterns) or not is_decayed:
+            return 0.0
+        return self.weight_decay
+
+    def _rule(self, variable: tf.Variable) -> Callable[..., tuple[tf.Tensor, tf.Tensor, tf.Tensor]]:
+        return adamw
 
     def apply_gradients(
         self,
@@ -147,33 +152,23 @@ class AdamW(keras.optimizers.Optimizer):
         skip_gradients_aggregation: bool = False,
         **kwargs: Any,
     ) -> tf.Variable:
-        """Updates the variables; gradients are summed over the replicas unless that is to be skipped."""
+        """Updates the variables with gradients that are made dense, summed over the replicas and clipped."""
         pairs = [(dense(gradient), variable) for gradient, variable in grads_and_vars]
         return super().apply_gradients(pairs, name, skip_gradients_aggregation, **kwargs)
 
     def _apply_weight_decay(self, variables: Sequence[tf.Variable]) -> None:
-        """Nothing: the decay is a part of the update (Keras would shrink the variables beforehand)."""
+        """Does nothing: the decay is part of the update; Keras would shrink the variables before it."""
 
     def update_step(self, gradient: tf.Tensor, variable: tf.Variable) -> None:
-        """Moves a variable, its m and its v one step on."""
+        """Updates a variable, its m and its v."""
         index = self._index_dict[self._var_key(variable)]
         m, v = self._m[index], self._v[index]
-        values = self._step(index, tf.convert_to_tensor(variable), gradient, m, v)
+        x, lr = tf.convert_to_tensor(variable), tf.cast(self.learning_rate, variable.dtype)
+        values = self._rules[index](
+            x, gradient, m, v, lr, self.beta_1, self.beta_2, self.epsilon, self._decays[index]
+        )
         for target, value in zip((variable, m, v), values, strict=True):
             target.assign(value)
-
-    def _step(
-        self, index: int, x: tf.Tensor, g: tf.Tensor, m: tf.Tensor, v: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        return adamw(x, g, m, v, decay=self._decays[index], **self._letters(x.dtype))
-
-    def _letters(self, dtype: tf.DType) -> dict[str, Any]:
-        return {
-            "lr": tf.cast(self.learning_rate, dtype),
-            "beta_1": self.beta_1,
-            "beta_2": self.beta_2,
-            "epsilon": self.epsilon,
-        }
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments, the schedule among them, ready for `from_config`."""
@@ -185,20 +180,3 @@ class AdamW(keras.optimizers.Optimizer):
             "epsilon": self.epsilon,
             "exclude_from_weight_decay": list(self._undecayed_patterns),
         }
-
-
-def _check_hyperparameters(
-    weight_decay: float, beta_1: float, beta_2: float, epsilon: float, global_clipnorm: float | None
-) -> None:
-    """Raises ValueError, with its name, for a value that no update can be made with."""
-    for name, value in (("beta_1", beta_1), ("beta_2", beta_2)):
-        if not 0 <= value < 1:
-            raise InputError(f"{name}={value} must be at least 0 and below 1")
-    if not 0 <= weight_decay < float("inf"):
-        raise InputError(f"weight_decay={weight_decay} must be a number that is not negative; 0 turns it off")
-    if not 0 < epsilon < float("inf"):
-        raise InputError(f"epsilon={epsilon} must be a positive number")
-    if global_clipnorm is not None and not 0 < global_clipnorm <= float(tf.float32.max):
-        raise InputError(
-            f"global_clipnorm={global_clipnorm} must be a positive number of float32; None turns clipping off"
-        )

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.errors import InputError
+from albert_tf.checks import check_range
 
 
 def warmup_polynomial_decay(
@@ -24,9 +24,9 @@ def warmup_polynomial_decay(
       step: updates done so far, an integer scalar.
       init_lr: rate that the warm-up climbs to and the decay starts from.
       num_train_steps: steps after which the rate stays 0.
-      num_warmup_steps: steps of linear warm-up; the first rate is 0.
+      num_warmup_steps: steps of linear warm-up, at most num_train_steps; the first rate is 0.
       power: exponent of the decay; 1 is linear.
-      decay_after_warmup: whether the decay starts where the warm-up ends.
+      decay_after_warmup: True if the decay starts where the warm-up ends, not at step 0 as Google's.
     Returns:
       float32 scalar.
     Note: without `decay_after_warmup` the decay also runs during the warm-up, as in google-research/albert:
@@ -45,17 +45,10 @@ def warmup_polynomial_decay(
 
 @keras.utils.register_keras_serializable(package="albert_tf")
 class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """`warmup_polynomial_decay` as a Keras schedule.
-
-    Args:
-      init_lr: rate that the warm-up climbs to and the decay starts from.
-      num_train_steps: steps after which the rate stays 0.
-      num_warmup_steps: steps of linear warm-up, at most num_train_steps.
-      power: exponent of the decay; 1 is linear.
-      decay_after_warmup: whether the decay starts where the warm-up ends; False is Google's schedule.
+    """`warmup_polynomial_decay` as a Keras schedule, with the same arguments.
 
     Raises:
-      ValueError: a value is impossible; the message names it.
+      InputError: a value is impossible; the message names it.
     """
 
     def __init__(
@@ -66,17 +59,10 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
         power: float = 1.0,
         decay_after_warmup: bool = False,
     ):
-        if not 0 <= init_lr < float("inf"):
-            raise InputError(f"init_lr={init_lr} must be a number that is not negative")
-        if num_train_steps < 1:
-            raise InputError(f"num_train_steps={num_train_steps} must be at least 1")
-        if not 0 <= num_warmup_steps <= num_train_steps:
-            raise InputError(
-                f"num_warmup_steps={num_warmup_steps} must lie between 0 and "
-                f"num_train_steps={num_train_steps}"
-            )
-        if not 0 < power < float("inf"):
-            raise InputError(f"power={power} must be a positive number")
+        check_range("init_lr", init_lr, at_least=0, below=float("inf"))
+        check_range("num_train_steps", num_train_steps, at_least=1)
+        check_range("num_warmup_steps", num_warmup_steps, at_least=0, at_most=num_train_steps)
+        check_range("power", power, above=0, below=float("inf"))
         self.init_lr = init_lr
         self.num_train_steps = num_train_steps
         self.num_warmup_steps = num_warmup_steps

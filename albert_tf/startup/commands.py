@@ -1,4 +1,4 @@
-"""How every command starts: its flags under absl.app, and TensorFlow without its messages."""
+"""Start of commands: flags under absl.app, and TensorFlow without its messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from absl.flags import argparse_flags
 from albert_tf.startup.exits import outcome
 from albert_tf.startup.log import start_log
 
-# What a command line asks for: the command, as the line of an error names it, and its work.
+# The name of a command, as in the line of an error, and its work.
 Command = tuple[str, Callable[[], None]]
 
 
@@ -53,7 +53,7 @@ class OneLineParser(argparse_flags.ArgumentParser):
     flags are missing it names the unknown ones, too: one of them may be the missing one, mistyped.
 
     Attributes:
-      hands_others_on: whether unknown flags are for another program, which says what is wrong with them.
+      hands_others_on: True if unknown flags are for another program, which checks them.
     """
 
     hands_others_on = False
@@ -65,7 +65,7 @@ class OneLineParser(argparse_flags.ArgumentParser):
                 action.help = argparse.SUPPRESS
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """What argparse makes of a command line; a wrong flag of absl's or an empty value is an error."""
+        """As argparse's; wrong flags of absl and empty values are errors."""
         words = sys.argv[1:] if args is None else list(args)
         names = (word.partition("=")[0] for word in words if word.startswith("--"))
         self._unknown = [name for name in names if name not in self._option_string_actions]

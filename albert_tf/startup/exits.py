@@ -1,4 +1,4 @@
-"""What a command ends with: its exit status, and the one line on stderr that says why it is not 0."""
+"""Exit statuses of commands, and the line on stderr that explains them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ RESUME = 75  # EX_TEMPFAIL of sysexits.h: try again
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 TERMINATED = 143  # 128 + SIGTERM
 
-# What is wrong with the files that were named. Of all else that systems report (a full disk, a fault of one),
-# the same command may go well elsewhere, or later.
+# Mistakes about files. After other errors of the system (a full disk) the same command may work later.
 _MISTAKES = (
     FileNotFoundError,
     FileExistsError,
@@ -74,7 +73,7 @@ def status_of(error: BaseException) -> int | None:
 
 
 def one_line(error: BaseException) -> str:
-    """What an exception says, without line breaks."""
+    """The message of an exception in one line."""
     if isinstance(error, KeyboardInterrupt):
         return str(error) or "interrupted"
     if isinstance(error, OSError) and error.filename is not None:

@@ -1,4 +1,4 @@
-"""How commands show what is logged: lines of this project plainly, of libraries from errors on."""
+"""The log of commands: plain lines of this project, and only errors of libraries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PACKAGES = tuple(str(_PROJECT / name) + os.sep for name in ("albert_tf", "hub_e
 
 
 def start_log() -> None:
-    """Has what absl.logging is given shown on stderr, or where absl's flags say."""
+    """Directs absl.logging to stderr, or where absl's flags say."""
     handler = logging.get_absl_handler()
     handler.setFormatter(_Plain())
     handler.addFilter(_is_shown)
@@ -36,7 +36,7 @@ class _Plain(logging.PythonFormatter):
 
 
 def _is_shown(record: python_logging.LogRecord) -> bool:
-    """Whether a line is worth showing: those of libraries only from errors on, or with --verbosity 1."""
+    """True for lines of this project and errors of libraries; with --verbosity 1 for all."""
     return _is_ours(record) or record.levelno >= python_logging.ERROR or logging.get_verbosity() > 0
 
 

@@ -1,4 +1,4 @@
-"""Texts as people have them: in lists, arrays and pandas columns, among which may be what is not a text."""
+"""Texts in lists, arrays and pandas columns, checked and converted."""
 
 from __future__ import annotations
 

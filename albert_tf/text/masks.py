@@ -5,16 +5,17 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.text.input_format import ALBERT_IDS
 from albert_tf.text.offsets import rows_of
 from albert_tf.text.tokenizer import PieceTokenizer
-from albert_tf.text.vocabulary import ALBERT_IDS, Vocabulary
 from albert_tf.text.vocabulary import MASK as MASK_PIECE
+from albert_tf.text.vocabulary import Vocabulary
 
 SPACE = "▁"  # U+2581, how SentencePiece spells a space
 
 
 def answer_table(vocabulary: Vocabulary, vocab_size: int) -> tuple[np.ndarray, np.ndarray]:
-    """What each token id is as an answer.
+    """The text of each token id as an answer, and which ids may be answers.
 
     Args:
       vocabulary: the pieces.
@@ -54,7 +55,8 @@ def tokens_with_masks(text: tf.Tensor, tokenizer: PieceTokenizer) -> tf.RaggedTe
     number = tf.concat([tf.range(tf.size(rows)), part], axis=0)  # [parts + tokens]
     order = tf.argsort(number, stable=True)
     order = tf.boolean_mask(order, tf.gather(tf.concat([~is_first, ~is_added], axis=0), order))
-    ids = tf.concat([tf.fill([tf.size(rows)], ALBERT_IDS.mask), pieces.flat_values], axis=0)
+    mask_id = tokenizer.vocabulary.special_ids.mask
+    ids = tf.concat([tf.fill([tf.size(rows)], mask_id), pieces.flat_values], axis=0)
     return tf.RaggedTensor.from_value_rowids(
         tf.gather(ids, order),
         tf.cast(tf.gather(rows, tf.gather(number, order)), tf.int64),
@@ -68,17 +70,18 @@ def _space_id(vocabulary: Vocabulary) -> int:
     return vocabulary.pieces.index(SPACE) if SPACE in vocabulary.pieces else -1
 
 
-def mask_positions(word_ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Where the mask tokens stand.
+def mask_positions(word_ids: tf.Tensor, mask_id: int = ALBERT_IDS.mask) -> tuple[tf.Tensor, tf.Tensor]:
+    """The positions of mask tokens.
 
     Args:
       word_ids: int32 [B, S].
+      mask_id: of the mask token.
     Returns:
       Positions int32 [B, M], M being the most masks of a row, ascending and padded with 0; and which of them
       are no padding, bool [B, M].
     """
     length = tf.shape(word_ids)[1]
-    columns = tf.where(word_ids == ALBERT_IDS.mask, tf.range(length), length)  # [B, S]
+    columns = tf.where(word_ids == mask_id, tf.range(length), length)  # [B, S]
     most = tf.reduce_max(tf.math.count_nonzero(columns < length, axis=1, dtype=tf.int32))
     columns = tf.sort(columns, axis=1)[:, : tf.maximum(most, 0)]  # [B, M]
     return tf.where(columns < length, columns, 0), columns < length

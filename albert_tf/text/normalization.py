@@ -1,4 +1,4 @@
-"""What happens to text before SentencePiece sees it."""
+"""Normalisation of text before it is tokenised."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def normalize(text: tf.Tensor, lowercase: bool = True, strip_accents: bool = Tru
 
     Args:
       text: UTF-8 strings of any shape; bytes that are not UTF-8 stay as they are.
-      lowercase: whether to fold case.
-      strip_accents: whether to drop the combining marks of NFD (category Mn).
+      lowercase: True folds case.
+      strip_accents: True drops the combining marks of NFD (category Mn).
     Returns:
       Strings of the same shape.
     Source: the published `albert_en_preprocess/3`, where both are True.
@@ -37,14 +37,14 @@ def normalize(text: tf.Tensor, lowercase: bool = True, strip_accents: bool = Tru
 
 
 class LostMarks(NamedTuple):
-    """What dropping accents does to a text."""
+    """The effect of dropping accents on a text."""
 
     share: float  # of its letters and marks that would lose a mark or be dropped
     examples: list[str]  # of such characters the most frequent ones, and what becomes of them
 
 
 def lost_marks(counts: Mapping[str, int]) -> LostMarks:
-    """What `normalize` with strip_accents does to the letters of a text.
+    """The effect of `strip_accents` on the letters of a text.
 
     Args:
       counts: how often each character is in it.

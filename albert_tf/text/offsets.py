@@ -1,8 +1,8 @@
-"""Where in the original text each byte of the normalised text comes from, inside the graph.
+"""Byte offsets from normalised text to the original text, inside the graph.
 
 A text is cut into units that normalise independently of each other: normalised one by one and joined, they
 are the text normalised as a whole. The running sum of their lengths leads back. A unit is a character with
-the marks behind it, and with whatever else behind it may vanish, compose or change places with it.
+the marks after it, and with whatever else after it may vanish, compose or change places with it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Units(NamedTuple):
       text: string [U].
       rows: the text that each belongs to, int32 [U].
       starts: its first byte in that text, int64 [U].
-      is_end: whether it is the END of its text, bool [U].
+      is_end: True for the END of a text, bool [U].
     """
 
     text: tf.Tensor
@@ -92,16 +92,16 @@ class SourceMap(NamedTuple):
         Args:
           rows: the text of each span, integer [T].
           starts: first byte, int64 [T].
-          limits: the byte behind the last, int64 [T].
+          limits: the byte after the last, int64 [T].
         Returns:
           Starts and limits in the originals, int64 [T] each: of whole units, so that a character that
           normalisation makes several of belongs to every token that has a part of it.
         """
         bases = tf.gather(self.bases, rows)
         first = tf.searchsorted(self.positions, bases + starts, side="right", out_type=tf.int64) - 1
-        behind = tf.searchsorted(self.positions, bases + limits, side="left", out_type=tf.int64)
+        after = tf.searchsorted(self.positions, bases + limits, side="left", out_type=tf.int64)
         source_starts = tf.gather(self.starts, first)
-        return source_starts, tf.maximum(source_starts, tf.gather(self.starts, behind))
+        return source_starts, tf.maximum(source_starts, tf.gather(self.starts, after))
 
 
 def normalize_with_offsets(
@@ -111,8 +111,8 @@ def normalize_with_offsets(
 
     Args:
       text: string [B]; what is not UTF-8 becomes U+FFFD.
-      lowercase: whether to fold case.
-      strip_accents: whether to drop the combining marks.
+      lowercase: True folds case.
+      strip_accents: True drops combining marks.
     Returns:
       string [B], and the map from its bytes to those of `text`.
     """
@@ -174,7 +174,7 @@ def rows_of(splits: tf.Tensor) -> tf.Tensor:
 
 
 def _attached(codes: tf.Tensor) -> tf.Tensor:
-    """Whether each code point belongs to the unit of the one before it, int32 [C] to bool [C]."""
+    """True for code points that belong to the unit of the one before, int32 [C] to bool [C]."""
     characters = tf.raw_ops.UnicodeEncode(
         input_values=codes,
         input_splits=tf.range(tf.size(codes, tf.int64) + 1),
@@ -185,6 +185,6 @@ def _attached(codes: tf.Tensor) -> tf.Tensor:
 
 
 def in_ranges(codes: tf.Tensor, ranges: Sequence[tuple[int, int]]) -> tf.Tensor:
-    """Whether each code point is in one of ascending ranges, from first to last: int32 [C] to bool [C]."""
+    """True for code points in one of ascending ranges, ends included: int32 [C] to bool [C]."""
     bounds = np.array([bound for first, last in ranges for bound in (first, last + 1)], np.int32)
     return tf.searchsorted(bounds, codes, side="right") % 2 == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from albert_tf.text.input_format import ALBERT_FORMAT, InputFormat
 from albert_tf.text.offsets import rows_of
 
 BLANK = "_"
@@ -12,11 +13,11 @@ BLANK = "_"
 # Source: google-research/albert, run_race.py.
 LONGEST_QUESTION = 128
 
-SHORTEST_CHOICE = 5  # [CLS], a token, [SEP], a token, [SEP]
+SHORTEST_CHOICE = ALBERT_FORMAT.num_special_tokens(2) + 2
 
 
 def question_with_option(question: tf.Tensor, option: tf.Tensor) -> tf.Tensor:
-    """The question with the option in its blanks, or behind it where it has none.
+    """The question with the option in its blanks, or after it if it has none.
 
     Args:
       question: string [B]; a blank is one `_` or several without anything between.
@@ -34,17 +35,20 @@ def question_with_option(question: tf.Tensor, option: tf.Tensor) -> tf.Tensor:
     return tf.where(parts.row_lengths() > 1, texts, question + " " + option)
 
 
-def choice_lengths(context: tf.Tensor, question: tf.Tensor, seq_length: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """How many tokens stay of a context, its first ones, and of a question with an option, its last ones.
+def choice_lengths(
+    context: tf.Tensor, question: tf.Tensor, seq_length: int, input_format: InputFormat = ALBERT_FORMAT
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The number of tokens to keep: the first of a context, the last of a question with an option.
 
     Args:
       context: tokens of the context, int32 of any shape.
       question: tokens of the question with the option, int32 of a shape that goes with it.
       seq_length: longest sequence, the special tokens included; at least SHORTEST_CHOICE.
+      input_format: the special tokens.
     Returns:
       int32 each, of the question's shape.
     Source: google-research/albert, race_utils.py.
     """
-    budget = seq_length - 3
+    budget = seq_length - input_format.num_special_tokens(2)
     kept = tf.minimum(question, min(LONGEST_QUESTION, budget))
     return tf.minimum(context, budget - kept), kept

@@ -7,34 +7,22 @@ import functools
 import hashlib
 import os
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import sentencepiece
 
 from albert_tf.errors import InputError, Missing
+from albert_tf.text.input_format import ALBERT_IDS, InputFormat, SpecialIds
 
 PAD, UNKNOWN, CLS, SEP, MASK = SPECIAL_PIECES = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 
-
-class SpecialIds(NamedTuple):
-    """The ids of the pieces that no text consists of."""
-
-    padding: int
-    unknown: int
-    start: int  # [CLS]
-    separator: int  # [SEP]
-    mask: int
-
-
-ALBERT_IDS = SpecialIds(*range(len(SPECIAL_PIECES)))
 
 _MARKS = frozenset('!"#$%&()*+,-./:;?@[\\]^_`{|}~€£')
 _LETTERS_AND_MARKS = _MARKS | frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
 
 def starts_word(piece: str) -> bool:
-    """Whether a piece begins a word of its own, for masking whole words.
+    """True if a piece begins a word, for masking of whole words.
 
     Args:
       piece: as the vocabulary spells it, ▁ for a space.
@@ -109,13 +97,18 @@ class Vocabulary:
         return SpecialIds(*map(self.pieces.index, SPECIAL_PIECES))
 
     @functools.cached_property
+    def input_format(self) -> InputFormat:
+        """The special tokens around segments."""
+        return InputFormat.of_bert(self.special_ids)
+
+    @functools.cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the model file, in hexadecimal: tells whether data was made with this vocabulary."""
         return hashlib.sha256(self.model).hexdigest()
 
     @functools.cached_property
     def starts_word(self) -> np.ndarray:
-        """Whether each piece begins a word, bool [V]; the first piece of a segment does whatever it is."""
+        """True for pieces that begin a word, bool [V]; the first piece of a segment always does."""
         return np.array([starts_word(piece) for piece in self.pieces])
 
     @functools.cached_property

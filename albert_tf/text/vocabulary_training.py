@@ -13,18 +13,19 @@ import sentencepiece
 import tensorflow as tf
 from absl import logging
 
+from albert_tf.checks import check_range
 from albert_tf.errors import InputError
 from albert_tf.files import check_place, whole_file
+from albert_tf.text.input_format import ALBERT_IDS
 from albert_tf.text.normalization import lost_marks, normalize
-from albert_tf.text.raw.checks import check_text_files
+from albert_tf.text.raw.checks import GZIP_SUFFIX, check_text_files
 from albert_tf.text.raw.long_lines import LONGEST_SENTENCE, bounded_lines
 from albert_tf.text.raw.paths import input_files
-from albert_tf.text.raw.utf8 import GZIP_SUFFIX
-from albert_tf.text.vocabulary import ALBERT_IDS, CLS, MASK, SEP, Vocabulary
+from albert_tf.text.vocabulary import CLS, MASK, SEP, Vocabulary
 from albert_tf.tokenizer_settings import read_settings, remember_settings, settings_beside
 
 USER_DEFINED = ("(", ")", '"', "-", ".", "–", "£", "€")
-_MOST = 10**9  # SentencePiece counts in 32 bits; of 2**31 - 1 pieces it computes without end
+_MAX = 10**9  # SentencePiece counts in 32 bits; of 2**31 - 1 pieces it computes without end
 
 _LINES_AT_ONCE = 1024
 _BATCHES_A_LOOK = 8  # one in so many is looked at for marks
@@ -49,8 +50,8 @@ def train_vocabulary(
       inputs: text files (also .gz), a path, a glob or a list of them.
       output: the `.model` file; it appears only when it is whole. Its folder is made where it is missing.
       vocab_size: number of pieces, the special ones included, V.
-      lowercase: whether case is folded.
-      strip_accents: whether accents are dropped.
+      lowercase: True folds case.
+      strip_accents: True drops accents.
       max_sentences: of a larger corpus a random sample of this many lines is used,
         the same one every time.
       report: called with a line where more than a hundredth of the letters would lose marks.
@@ -63,15 +64,8 @@ def train_vocabulary(
       OSError: output cannot be written.
     Source: google-research/albert, README, and the settings stored in its 30k-clean.model.
     """
-    if vocab_size <= 0:
-        raise InputError(f"vocab_size={vocab_size} must be positive")
-    if max_sentences <= 100:
-        raise InputError(
-            f"max_sentences={max_sentences} must be more than 100, the least SentencePiece samples"
-        )
-    for name, value in (("vocab_size", vocab_size), ("max_sentences", max_sentences)):
-        if value > _MOST:
-            raise InputError(f"{name}={value} must be at most {_MOST}")
+    check_range("vocab_size", vocab_size, at_least=1, at_most=_MAX)
+    check_range("max_sentences", max_sentences, above=100, at_most=_MAX)  # SentencePiece's bounds
     output = Path(output)
     check_place(output, is_folder=False)
     _check_replaceable(output)

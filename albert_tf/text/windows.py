@@ -86,6 +86,6 @@ def word_windows(words: tf.Tensor, texts: tf.Tensor, budget: int) -> Windows:
 
 
 def _window_ends(words: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor, budget: int) -> tf.Tensor:
-    """Where windows end that start at `starts` in texts that end at `ends`, int64 [W] each."""
+    """The ends of windows that start at `starts` in texts that end at `ends`, int64 [W] each."""
     word = tf.gather(words, tf.searchsorted(words, starts + budget, side="right") - 1)
     return tf.where(ends - starts <= budget, ends, tf.where(word > starts, word, starts + budget))

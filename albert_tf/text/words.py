@@ -29,7 +29,7 @@ class Words(NamedTuple):
     Attributes:
       text: string [B, (words)].
       starts: the first byte of each in its text, int32 [B, (words)].
-      ends: the byte behind its last, int32 [B, (words)].
+      ends: the byte after its last, int32 [B, (words)].
     """
 
     text: tf.RaggedTensor
@@ -49,7 +49,7 @@ def words_of(text: tf.Tensor) -> Words:
     rows, starts, spaces = (tf.gather(values, heads) for values in (rows, starts, spaces))  # [P]
     is_word = ~spaces
     parts = cut(closed, rows, starts)
-    ends = tf.concat([starts[1:], starts[:1]], axis=0)  # a space is behind every word
+    ends = tf.concat([starts[1:], starts[:1]], axis=0)  # a space follows every word
     found = tf.RaggedTensor.from_value_rowids(
         tf.boolean_mask(parts, is_word),
         tf.cast(tf.boolean_mask(rows, is_word), tf.int64),

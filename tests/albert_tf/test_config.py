@@ -7,6 +7,7 @@ import re
 import pytest
 
 from albert_tf import PRESETS, AlbertConfig
+from albert_tf.errors import InputError
 
 # Hand-written: file, and the fields in which its network differs from the base model without dropout.
 DROPOUT = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
@@ -171,9 +172,9 @@ def test_replace_leaves_the_original_and_checks():
     config = AlbertConfig()
     assert config.replace(num_hidden_groups=2).to_dict() == {**BASE_MODEL, "num_hidden_groups": 2}
     assert config.to_dict() == BASE_MODEL
-    with pytest.raises(ValueError, match=r"^hidden_size=770 is not a multiple of num_attention_heads=12$"):
+    with pytest.raises(InputError, match=r"hidden_size=770.*num_attention_heads=12"):
         config.replace(hidden_size=770)
-    with pytest.raises(ValueError, match=r"^unknown config key 'hidden_sizes': check its spelling$"):
+    with pytest.raises(ValueError, match="'hidden_sizes'"):
         config.replace(hidden_sizes=770)
 
 
@@ -216,65 +217,36 @@ NAN, INFINITY = float("nan"), float("inf")
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    "changes",
     [
-        *(({name: 0}, f"{name}=0 must be at least 1") for name in SIZES),
-        *(({name: -12}, f"{name}=-12 must be at least 1") for name in SIZES),
-        *(({name: 12.0}, f"{name}=12.0 must be of type int") for name in SIZES),
-        *(({name: True}, f"{name}=True must be of type int") for name in SIZES),
-        *(({name: "12"}, f"{name}='12' must be of type int") for name in SIZES),
-        *(({name: None}, f"{name}=None must be of type int") for name in SIZES),
+        *({name: value} for name in SIZES for value in (0, -12, 12.0, True, "12", None)),
+        *({name: value} for name in PROBABILITIES for value in (-0.1, 1, 1.5, NAN, INFINITY, False)),
         *(
-            ({name: value}, f"{name}={value} must be at least 0 and below 1")
-            for name in PROBABILITIES
-            for value in (-0.1, 1, 1.5, NAN, INFINITY)
-        ),
-        *(({name: False}, f"{name}=False must be of type float") for name in PROBABILITIES),
-        *(
-            ({name: value}, f"{name}={value} must be a positive number")
+            {name: value}
             for name in ("initializer_range", "layer_norm_eps")
-            for value in (0, -0.1, NAN, INFINITY)
+            for value in (0, -0.1, NAN, INFINITY, "0.02", None)
         ),
-        ({"initializer_range": "0.02"}, "initializer_range='0.02' must be of type float"),
-        ({"layer_norm_eps": None}, "layer_norm_eps=None must be of type float"),
-        ({"hidden_act": "swish"}, "hidden_act='swish' is none of gelu, gelu_erf, relu, tanh, linear"),
-        ({"hidden_act": None}, "hidden_act=None must be of type str"),
-        ({"sharing": "All"}, "sharing='All' is none of all, attention, ffn, none"),
-        ({"sharing": ["all"]}, "sharing=['all'] must be of type str"),
-        ({"project_embeddings": 1}, "project_embeddings=1 must be of type bool | None"),
-        ({"hidden_size": 770}, "hidden_size=770 is not a multiple of num_attention_heads=12"),
-        (
-            {"num_hidden_layers": 100_000},
-            "num_hidden_layers=100000 times inner_group_num=1 must be at most 10000: every layer is a part "
-            "of the graph, shared or not",
-        ),
-        (
-            {"num_hidden_layers": 101, "inner_group_num": 100},
-            "num_hidden_layers=101 times inner_group_num=100 must be at most 10000: every layer is a part "
-            "of the graph, shared or not",
-        ),
-        (
-            {"num_hidden_layers": 3, "num_hidden_groups": 4},
-            "num_hidden_groups=4 is more than num_hidden_layers=3: some groups would have no layer",
-        ),
-        *(
-            (
-                {"sharing": sharing, "num_hidden_groups": 2},
-                f'sharing="{sharing}" shares that block over all layers: it needs num_hidden_groups=1, not 2',
-            )
-            for sharing in ("attention", "ffn")
-        ),
-        (
-            {"project_embeddings": False},
-            "project_embeddings=False needs embedding_size=128 to equal hidden_size=768",
-        ),
+        {"hidden_act": "swish"},
+        {"hidden_act": None},
+        {"sharing": "All"},
+        {"sharing": ["all"]},
+        {"project_embeddings": 1},
+        {"project_embeddings": False},
+        {"hidden_size": 770},
+        {"num_hidden_layers": 100_000},
+        {"num_hidden_layers": 101, "inner_group_num": 100},
+        {"num_hidden_groups": 4, "num_hidden_layers": 3},
+        {"sharing": "attention", "num_hidden_groups": 2},
+        {"sharing": "ffn", "num_hidden_groups": 2},
     ],
-    ids=lambda value: str(value) if isinstance(value, dict) else "",
+    ids=str,
 )
-def test_wrong_values_are_named(changes, message):
+def test_wrong_values_are_named(changes):
+    name, value = next(iter(changes.items()))
     for make in (lambda: AlbertConfig(**changes), lambda: AlbertConfig.from_dict(changes)):
-        with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        with pytest.raises(InputError) as caught:
             make()
+        assert re.match(f"{name}=['\"]?{re.escape(str(value))}", str(caught.value))
 
 
 def test_groups_are_of_no_matter_where_nothing_is_shared():
@@ -282,9 +254,7 @@ def test_groups_are_of_no_matter_where_nothing_is_shared():
 
 
 def test_unknown_keys_are_named_together():
-    with pytest.raises(
-        ValueError, match=r"^unknown config key 'hiden_size', 'n_layers': check its spelling$"
-    ):
+    with pytest.raises(InputError, match="'hiden_size', 'n_layers'"):
         AlbertConfig.from_dict({"n_layers": 2, "hidden_size": 24, "hiden_size": 24})
 
 
@@ -303,8 +273,7 @@ HISTORICAL = [
 @pytest.mark.parametrize(("key", "neutral", "other"), HISTORICAL)
 def test_historical_keys(key, neutral, other):
     assert AlbertConfig.from_dict({key: neutral}) == AlbertConfig()
-    message = f"^{re.escape(f'{key}={other!r} describes another network, only {neutral!r} is known here')}$"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(InputError, match=re.escape(f"{key}={other!r}")):
         AlbertConfig.from_dict({key: other})
 
 
@@ -320,23 +289,17 @@ def test_keys_that_no_albert_read():
 
 @pytest.mark.parametrize("values", [None, "albert", [1, 2], 3])
 def test_a_config_is_an_object(values):
-    with pytest.raises(ValueError, match=f"^a config must be a JSON object, not {type(values).__name__}$"):
+    with pytest.raises(ValueError, match=type(values).__name__):
         AlbertConfig.from_dict(values)
 
 
 @pytest.mark.parametrize(
-    "text", ["", "not json", "[1, 2]", '{"hidden_size": 770}', '{"layer_norm_eps": NaN}']
+    "content",
+    [b"", b"not json", b"[1, 2]", b'{"hidden_size": 770}', b'{"layer_norm_eps": NaN}', b"\xff\xfe\0"],
 )
-def test_a_wrong_file_is_named(text, tmp_path):
+def test_a_wrong_file_is_named(content, tmp_path):
     path = tmp_path / "config.json"
-    path.write_text(text)
-    with pytest.raises(ValueError, match=f"^{re.escape(str(path))}: "):
-        AlbertConfig.from_json_file(path)
-
-
-def test_a_file_of_other_bytes_is_named(tmp_path):
-    path = tmp_path / "config.json"
-    path.write_bytes(b"\xff\xfe\x00")
+    path.write_bytes(content)
     with pytest.raises(ValueError, match=f"^{re.escape(str(path))}: "):
         AlbertConfig.from_json_file(path)
 
@@ -370,23 +333,19 @@ def test_hugging_face_defaults_and_unrelated_keys():
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    "changes",
     [
-        ({"model_type": "bert"}, "model_type='bert' is not 'albert'"),
-        ({"model_type": None}, "model_type=None is not 'albert'"),
-        (
-            {"position_embedding_type": "relative_key"},
-            "position_embedding_type='relative_key': ALBERT has 'absolute' ones",
-        ),
-        (
-            {"tie_word_embeddings": False},
-            "tie_word_embeddings=False: ALBERT's MLM head is tied to the word embeddings",
-        ),
-        ({"hidden_act": "silu"}, "hidden_act='silu' is none of gelu_new, "),
-        ({"hidden_act": ["gelu"]}, "hidden_act=['gelu'] is none of gelu_new, "),
-        ({"hidden_size": 33}, "hidden_size=33 is not a multiple of num_attention_heads=4"),
+        {"model_type": "bert"},
+        {"model_type": None},
+        {"position_embedding_type": "relative_key"},
+        {"tie_word_embeddings": False},
+        {"hidden_act": "silu"},
+        {"hidden_act": ["gelu"]},
+        {"hidden_size": 33},
     ],
+    ids=str,
 )
-def test_hugging_face_files_of_another_network(changes, message):
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+def test_hugging_face_files_of_another_network(changes):
+    ((name, value),) = changes.items()
+    with pytest.raises(InputError, match=f"^{re.escape(f'{name}={value!r}')}"):
         AlbertConfig.from_dict({**HUGGING_FACE, **changes})

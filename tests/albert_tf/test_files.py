@@ -76,46 +76,24 @@ def killed(folder, code):
     return names(folder)
 
 
-def test_what_a_killed_process_has_left_goes_at_the_next_start(tmp_path):
+@pytest.mark.parametrize(("days", "goes"), [(0.5, False), (1.5, True)])
+@pytest.mark.parametrize("write", [write_file, lambda path, text: new_directory(path).__enter__()])
+def test_what_a_killed_process_has_left_goes_after_a_day(days, goes, write, tmp_path):
     killed(tmp_path, "with whole_file(Path('file')) as path: path.write_text('half');")
-    assert len(names(tmp_path)) == 1
-    write_file(tmp_path / "file", "whole")
-    assert names(tmp_path) == ["file"]
+    (left,) = tmp_path.iterdir()
+    for path in (*left.iterdir(), left):
+        os.utime(path, times=(time.time() - days * 86400,) * 2)
+    write(tmp_path / "file", "whole")
+    assert left.exists() != goes
 
 
 def test_what_another_process_is_writing_stays(tmp_path):
-    """Even one of the same number on a machine of the same name, as in two containers."""
-    with whole_file(tmp_path / "file") as theirs, whole_file(tmp_path / "file2") as others:
-        others.touch()
+    with whole_file(tmp_path / "file") as theirs:
         theirs.write_text("half")
         assert run_code(tmp_path, "write_file(Path('file'), 'whole')") == 0
         assert theirs.read_text() == "half"
         assert (tmp_path / "file").read_text() == "whole"
-    assert names(tmp_path) == ["file", "file2"]
-
-
-@pytest.mark.parametrize(("days", "goes"), [(0.5, False), (1.5, True)])
-def test_without_a_lock_the_time_of_the_last_change_decides(days, goes, tmp_path):
-    """As of older versions, and on filesystems that have no locks."""
-    left = tmp_path / ".file.writing-elsewhere-17"
-    left.mkdir()
-    (left / "half").touch()
-    for path in (left / "half", left):
-        os.utime(path, times=(time.time() - days * 86400,) * 2)
-    write_file(tmp_path / "file", "whole")
-    assert left.exists() != goes
-
-
-@pytest.mark.parametrize("is_there", [False, True])
-def test_a_folder_that_a_killed_process_has_left_goes_at_the_next_start(is_there, tmp_path):
-    folder = tmp_path / "run"
-    if is_there:
-        folder.mkdir()
-    killed(tmp_path, "with new_directory(Path('run')) as path: (path / 'inner').mkdir();")
-    assert len(list(tmp_path.rglob(".run.writing-*"))) == 1
-    with new_directory(folder) as new:
-        fill(new)
-    assert names(tmp_path) == ["run"] and names(folder) == ["inner"]
+    assert names(tmp_path) == ["file"]
 
 
 # Kills a process before each of its changes of the filesystem; what is behind the last one is its end.

@@ -129,7 +129,7 @@ def test_a_run_that_says_nothing(tmp_path):
     assert card.endswith("## License\n\nNone is named: ask whoever made the model and its text.\n")
     assert "license" not in yaml.safe_load(card.split("---\n")[1])
     known = {}
-    exec("import tensorflow as tf\n" + re.search(r"^inputs = .*$", card, re.MULTILINE)[0], known)
+    exec("import tensorflow as tf\n" + re.search(r"^names = .*\n.*$", card, re.MULTILINE)[0], known)
     assert known["inputs"].keys() == {"input_word_ids", "input_mask", "input_type_ids"}
 
 

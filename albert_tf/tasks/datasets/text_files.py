@@ -10,8 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.errors import InputError, shown
-from albert_tf.text.raw.checks import HEAD_BYTES, decompressed
-from albert_tf.text.raw.utf8 import conversion, other_encoding
+from albert_tf.text.raw.checks import decode_text, decompressed
 
 
 def read_text(file: str | os.PathLike) -> str:
@@ -30,15 +29,7 @@ def read_text(file: str | os.PathLike) -> str:
         raise InputError(f"{file} is a folder: name a file in it")
     with tf.io.gfile.GFile(file, "rb") as stored, decompressed(file, stored) as opened:
         content = opened.read()
-    if encoding := other_encoding(content[:HEAD_BYTES]):
-        command = conversion(file, encoding)
-        raise InputError(f"{file}:1: not UTF-8 but {encoding}: convert the file (`{command}`)")
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        command = conversion(file, "ENCODING")
-        raise InputError(f"{file}:{line}: not UTF-8: convert the file (`{command}`)") from None
+    text = decode_text(content, file)
     if not text.strip():
         raise InputError(f"{file} is empty")
     return text

@@ -1,7 +1,8 @@
-"""Whether files are what they are read as: text in UTF-8, and whole where they are compressed."""
+"""Checks that files are what they are read as: text in UTF-8, and whole where they are compressed."""
 
 from __future__ import annotations
 
+import codecs
 import functools
 import gzip
 import re
@@ -14,37 +15,26 @@ from typing import IO, cast
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.text.raw.utf8 import GZIP_SUFFIX, Utf8Census, conversion, other_encoding
 
+GZIP_SUFFIX = ".gz"
 HEAD_BYTES = 4096
-_LEAST_BYTES = 512  # of which to judge
-_MOST_UNREADABLE = 0.2  # of how a file begins, control characters and what is not UTF-8
-_MOST_CONTROL = 0.05  # the same of control characters alone, which no encoding of text has
-_CONTROL = re.compile("[\0-\x08\x0e-\x1f\x7f]")
-# How a JSON object begins, perhaps behind a byte order mark, with the name of its first field.
-_JSON_FIELD = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*"([^"\\]|\\.)*"\s*:')
 _BYTES_AT_ONCE = 1 << 20
-_SAMPLES = 32
-_SAMPLE_BYTES = 1 << 14
-_CONTINUATION = bytes(range(0x80, 0xC0))  # of characters that begin before a sample
+_MAX_CONTROL_SHARE = 0.2  # of the first HEAD_BYTES bytes: UTF-16 and binary files have more
+_CONTROL = re.compile(rb"[\0-\x08\x0e-\x1f]")
+# The start of a JSON object, perhaps after a byte order mark, with the name of its first field.
+_JSON_FIELD = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*"([^"\\]|\\.)*"\s*:')
 
 
 def check_text_files(files: Iterable[str]) -> None:
-    """Looks at how files begin and into them, and reads those that end in `.gz` to their ends.
+    """Reads files to their ends and checks that they are text.
 
-    TensorFlow's reader takes a `.gz` that is cut off for one that ends there, so that text would be missing
-    without a word, and of other damage it does not name the file. This takes about a tenth of the time of one
-    epoch's batches (half of it with several files, two at a time); a file that was whole is not read again.
-
-    Of a file that is not compressed and larger than half a MiB, 32 samples of 16 KiB are looked at, evenly
-    spread: a part in another encoding is found where it is a thirtieth of the file. Only where one of them
-    holds more than a trace of what is not UTF-8, the whole file is read, and decides.
+    TensorFlow's reader silently stops where a `.gz` is cut off, and passes on bytes that are not UTF-8. A
+    file that has not changed since it was checked is not read again.
 
     Args:
-      files: on any filesystem that TensorFlow reads.
+      files: paths on any filesystem that TensorFlow reads; those that end in `.gz` are decompressed.
     Raises:
-      ValueError: a file is not text or holds JSON objects, more than a trace of it is not UTF-8, or a
-        compressed one is damaged, cut off or not compressed.
+      InputError: a file is not UTF-8 or holds JSON objects, or a compressed one is damaged or not compressed.
     """
     with ThreadPoolExecutor(2) as pool:
         for _ in pool.map(_check, files):
@@ -52,48 +42,28 @@ def check_text_files(files: Iterable[str]) -> None:
 
 
 def _check(file: str) -> None:
-    """One file of `check_text_files`."""
     stat = tf.io.gfile.stat(file)
     _check_unchanged(file, stat.length, stat.mtime_nsec)
 
 
 @functools.lru_cache(maxsize=1 << 16)
 def _check_unchanged(file: str, size: int, modified: int) -> None:
-    """One file, of that size, as it was at that time; the cache does not hold errors."""
+    """Checks a file of this size and time of change; the cache does not hold errors."""
     with tf.io.gfile.GFile(file, "rb") as stored, decompressed(file, stored) as opened:
-        check_is_text(opened.read(HEAD_BYTES), file)
-        if not file.endswith(GZIP_SUFFIX) and not _is_doubtful(stored, size):
-            return
+        check_head(opened.read(HEAD_BYTES), file)
         opened.seek(0)
-        census = Utf8Census()
-        while part := opened.read(_BYTES_AT_ONCE):
-            census.add(part)
-        if census.is_above_trace:
-            raise InputError(census.complaint(file))
-
-
-def _is_doubtful(stored: IO[bytes], size: int) -> bool:
-    """Whether a sample of a file holds more than a trace of what is not UTF-8; a small one is always read."""
-    if size <= _SAMPLES * _SAMPLE_BYTES:
-        return True
-    for number in range(_SAMPLES):
-        stored.seek((size - _SAMPLE_BYTES) * number // (_SAMPLES - 1))
-        census = Utf8Census()
-        census.add(stored.read(_SAMPLE_BYTES).lstrip(_CONTINUATION))
-        if census.is_above_trace:
-            return True
-    return False
+        check_utf8(opened, file)
 
 
 @contextmanager
 def decompressed(file: str, stored: IO[bytes]) -> Iterator[IO[bytes]]:
-    """The content of a file whose name says whether it is compressed.
+    """The content of a file that is compressed if its name ends in `.gz`.
 
     Args:
       file: its name.
       stored: its bytes from the beginning, as they are stored.
     Raises:
-      ValueError: inside of the block, where a damaged `.gz` is read.
+      InputError: inside of the block, where a damaged `.gz` is read.
     """
     if not file.endswith(GZIP_SUFFIX):
         yield stored
@@ -107,31 +77,18 @@ def decompressed(file: str, stored: IO[bytes]) -> Iterator[IO[bytes]]:
         ) from None
 
 
-def check_is_text(head: bytes, file: str, is_json: bool = False) -> None:
-    """ValueError if a file does not begin like text; of a very short beginning anything is taken.
-
-    Some NULs and the like are found in every large corpus and do no harm. What is in another encoding but
-    otherwise text is for `Utf8Census` to find.
+def check_head(head: bytes, file: str, is_json: bool = False) -> None:
+    """Checks the beginning of a file.
 
     Args:
       head: its first HEAD_BYTES bytes.
       file: its name.
-      is_json: whether JSON objects, one a line, are what is meant; else they are refused: their braces and
-        names of fields would be learned.
+      is_json: True if JSON objects, one a line, are expected; otherwise they are refused, since their braces
+        and names of fields would be learned.
+    Raises:
+      InputError: it has many control characters, as UTF-16 and binary files do, or unexpected JSON objects.
     """
-    if encoding := other_encoding(head):
-        raise InputError(
-            f"{file} is not text in UTF-8 but in {encoding}, from line 1: convert it "
-            f"(`{conversion(file, encoding)}`), or leave it out"
-        )
-    text = head.decode("utf-8", "replace")
-    control = len(_CONTROL.findall(text)) / max(len(text), 1)
-    unreadable = control + text.count("\ufffd") / max(len(text), 1)
-    if len(head) >= _LEAST_BYTES and unreadable > _MOST_UNREADABLE and control > _MOST_CONTROL:
-        raise InputError(
-            f"{file} is not text in UTF-8: {unreadable:.0%} of how it begins is control characters or not "
-            f"UTF-8: unpack it, convert it (`{conversion(file, 'ENCODING')}`), or leave it out"
-        )
+    _check_control(head, file)
     if not is_json and _begins_like_json_lines(head):
         raise InputError(
             f"{file} holds JSON objects, one a line, not text: `albert-tf prepare --input_format jsonl "
@@ -140,8 +97,44 @@ def check_is_text(head: bytes, file: str, is_json: bool = False) -> None:
         )
 
 
+def _check_control(head: bytes, file: str) -> None:
+    if len(_CONTROL.findall(head)) > _MAX_CONTROL_SHARE * len(head):
+        raise _not_text(file, 1)
+
+
+def check_utf8(stream: IO[bytes], file: str) -> None:
+    """Reads a stream to its end; InputError if it is not UTF-8."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    line = 1
+    while True:
+        part = stream.read(_BYTES_AT_ONCE)
+        try:
+            decoder.decode(part, final=not part)
+        except UnicodeDecodeError as error:
+            raise _not_text(file, line + error.object.count(b"\n", 0, error.start)) from None
+        if not part:
+            return
+        line += part.count(b"\n")
+
+
+def decode_text(content: bytes, file: str) -> str:
+    """The text of a whole file, without byte order mark; InputError if it is not UTF-8."""
+    _check_control(content[:HEAD_BYTES], file)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise _not_text(file, content.count(b"\n", 0, error.start) + 1) from None
+
+
+def _not_text(file: str, line: int) -> InputError:
+    return InputError(
+        f"{file}:{line}: not UTF-8: convert the file (`iconv -f ENCODING -t UTF-8`; where only a few bytes "
+        "are wrong, `iconv -c -f UTF-8 -t UTF-8` leaves them out), or name another"
+    )
+
+
 def _begins_like_json_lines(head: bytes) -> bool:
-    """Whether all lines at the beginning of a file begin like JSON objects."""
+    """True if all lines at the beginning of a file begin like JSON objects."""
     lines = [line for line in head.splitlines() if line.strip()]
     if len(head) == HEAD_BYTES and len(lines) > 1:
         del lines[-1]  # of which the beginning may hold a part

@@ -1,4 +1,4 @@
-"""What tells that files are the same, wherever they lie: names, sizes and samples of their content."""
+"""Identities of files, wherever they lie: names, sizes and digests of samples."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.text.raw.paths import QUESTIONS_AT_ONCE
+from albert_tf.text.raw.paths import CONCURRENT_REQUESTS
 
 _BLOCK, _NUM_BLOCKS = 1 << 16, 16
 
@@ -25,7 +25,7 @@ def file_identities(files: Iterable[str]) -> list[dict[str, Any]]:
       the last: of a file of up to 1 MiB it covers all; of a larger one a change that keeps its size, and lies
       between the blocks, goes unnoticed.
     """
-    with ThreadPoolExecutor(QUESTIONS_AT_ONCE) as pool:
+    with ThreadPoolExecutor(CONCURRENT_REQUESTS) as pool:
         return list(pool.map(_identity, files))
 
 

@@ -63,7 +63,7 @@ def _parts(lines: tf.Tensor) -> tf.Tensor:
 
 
 def _heads(texts: tf.Tensor) -> tf.Tensor:
-    """How texts of at most PART + 1 bytes begin, in a byte less: what ends before a space."""
+    """The beginnings of texts, of at most PART bytes, up to the last space that fits."""
     before_space = tf.strings.regex_replace(texts, r"^(\C+) \C*$", r"\1")
     whole_characters = tf.strings.length(texts, unit="UTF8_CHAR") - 1  # the last one may be cut in two
     first = tf.zeros_like(whole_characters)

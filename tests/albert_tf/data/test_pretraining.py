@@ -12,7 +12,7 @@ from albert_tf.data import Share
 from albert_tf.data.prepared import encode_document
 from albert_tf.errors import InputError
 from albert_tf.features import pretraining_spec
-from albert_tf.text.fast_tokenizer import FastPieceTokenizer
+from albert_tf.text.tokenizer import FastPieceTokenizer
 from albert_tf.text.vocabulary import Vocabulary
 from tests.tiny import DOCUMENTS
 
@@ -309,10 +309,10 @@ def test_compressed_text(dataset, tiny_corpus, tmp_path):
 
 def test_what_is_not_text(dataset, tmp_path):
     (tmp_path / "text.zip").write_bytes(bytes(range(256)) * 20)
-    with pytest.raises(ValueError, match=r"text\.zip is not text in UTF-8"):
+    with pytest.raises(ValueError, match=r"text\.zip:2: "):
         dataset(tmp_path / "text.zip")
     (tmp_path / "fr.txt").write_bytes("Il a cessé.\nL'été, ça allait.\n".encode("latin-1") * 100)
-    with pytest.raises(ValueError, match=r"fr\.txt is not text .* in line 1: .*iconv -f WINDOWS-1252 -t"):
+    with pytest.raises(ValueError, match=r"fr\.txt:1: "):
         dataset(tmp_path / "fr.txt")
 
 

@@ -110,7 +110,7 @@ def check_pairs(lengths, starts_word, seq_length, segments, targets_are_full=Fal
 def test_pairs_of_any_documents(lengths, seed, seq_length):
     documents = block(lengths)
     starts_word = np.random.default_rng(seed).random(tf.size(documents.tokens) + 1) < 0.6
-    segments = segment_pairs(documents, tf.constant(starts_word), seq_length, 0.3, tf.constant([seed, 0]))
+    segments = segment_pairs(documents, tf.constant(starts_word), seq_length - 3, 0.3, tf.constant([seed, 0]))
     check_pairs(lengths, starts_word, seq_length, segments)
 
 
@@ -118,13 +118,13 @@ def test_pairs_in_order_and_swapped_by_halves():
     lengths = [np.random.default_rng(i).integers(1, 20, 40).tolist() for i in range(400)]
     documents = block(lengths)
     starts_word = tf.ones([tf.size(documents.tokens)], tf.bool)
-    segments = segment_pairs(documents, starts_word, 64, 0.1, SEED)
+    segments = segment_pairs(documents, starts_word, 64 - 3, 0.1, SEED)
     labels = segments.labels.numpy()
     assert len(labels) > 2000
     assert abs(labels.mean() - 0.5) < 3 * 0.5 / len(labels) ** 0.5
     # Without trimming every token would appear; what is cut off are ends of chunks that overshoot.
     shown = {t for a, b, _ in spans(segments) for t in (*a, *b)}
-    untrimmed = segment_pairs(documents, starts_word, 100_000, 0.0, SEED)
+    untrimmed = segment_pairs(documents, starts_word, 100_000 - 3, 0.0, SEED)
     assert {t for a, b, _ in spans(untrimmed) for t in (*a, *b)} == set(range(tf.size(documents.tokens)))
     assert len(shown) > 0.85 * len(documents.tokens)
 
@@ -132,12 +132,12 @@ def test_pairs_in_order_and_swapped_by_halves():
 def test_division_is_uniform_over_sentence_ends_and_over_words():
     documents = block([[2, 2, 2, 2]] * 3000)
     starts_word = tf.ones([tf.size(documents.tokens)], tf.bool)
-    segments = segment_pairs(documents, starts_word, 64, 0.0, SEED)
+    segments = segment_pairs(documents, starts_word, 64 - 3, 0.0, SEED)
     first = [len(b if label else a) for a, b, label in spans(segments)]
     assert np.abs(np.bincount(first, minlength=7)[[2, 4, 6]] / 3000 - 1 / 3).max() < 0.03
     one_sentence = block([[6]] * 3000)
     starts_word = tf.constant([True, True, False, True, True, False] * 3000)
-    segments = segment_pairs(one_sentence, starts_word, 64, 0.0, SEED)
+    segments = segment_pairs(one_sentence, starts_word, 64 - 3, 0.0, SEED)
     first = [len(b if label else a) for a, b, label in spans(segments)]
     assert np.abs(np.bincount(first, minlength=6) / 3000 - [0, 1 / 3, 0, 1 / 3, 1 / 3, 0]).max() < 0.03
 
@@ -145,15 +145,15 @@ def test_division_is_uniform_over_sentence_ends_and_over_words():
 def test_a_single_word_makes_no_pair():
     documents = block([[3], [1], [2]])
     starts_word = tf.constant([True, False, False, True, True, True])
-    (pair,) = spans(segment_pairs(documents, starts_word, 16, 0.0, SEED))
+    (pair,) = spans(segment_pairs(documents, starts_word, 16 - 3, 0.0, SEED))
     assert sorted(pair[:2], key=lambda side: side.start) == [range(4, 5), range(5, 6)]
 
 
 @pytest.mark.parametrize("lengths", [[], [[]], [[], []]])
 def test_no_sentences(lengths):
     for segments in (
-        segment_pairs(block(lengths), tf.constant([True]), 16, 0.1, SEED),
-        single_segments(block(lengths), 16, 0.1, SEED),
+        segment_pairs(block(lengths), tf.constant([True]), 16 - 3, 0.1, SEED),
+        single_segments(block(lengths), 16 - 2, 0.1, SEED),
     ):
         assert segments.labels.shape == [0]
 
@@ -171,7 +171,7 @@ def test_trimming_takes_from_front_and_back_by_a_coin():
 
 def test_single_segments_are_the_chunks():
     lengths = [[5, 6, 7], [30], [2]]
-    segments = single_segments(block(lengths), 12, 0.0, SEED)
+    segments = single_segments(block(lengths), 12 - 2, 0.0, SEED)
     shown = [
         range(s, s + n) for s, n in zip(segments.starts[0].numpy(), segments.lengths[0].numpy(), strict=True)
     ]
@@ -186,7 +186,7 @@ def test_in_a_pipeline_as_eagerly():
     starts_word = tf.ones([tf.size(documents.tokens)], tf.bool)
 
     def pairs(documents):
-        return segment_pairs(documents, starts_word, 24, 0.5, SEED)
+        return segment_pairs(documents, starts_word, 24 - 3, 0.5, SEED)
 
     eager = pairs(documents)
     graph = tf.data.Dataset.from_tensors(documents).map(pairs).get_single_element()
@@ -199,7 +199,9 @@ def test_in_a_pipeline_as_eagerly():
 def test_random_next_pairs_of_any_documents(lengths, seed, seq_length):
     documents = block(lengths)
     starts_word = np.random.default_rng(seed).random(tf.size(documents.tokens) + 1) < 0.6
-    segments = random_next_pairs(documents, tf.constant(starts_word), seq_length, 0.3, tf.constant([seed, 0]))
+    segments = random_next_pairs(
+        documents, tf.constant(starts_word), seq_length - 3, 0.3, tf.constant([seed, 0])
+    )
     borders = {0, *np.cumsum([length for document in lengths for length in document]).tolist()}
     document_ends = np.cumsum([sum(document) for document in lengths])
     several = sum(map(bool, lengths)) > 1
@@ -221,13 +223,13 @@ def test_random_next_pairs_by_halves_and_without_loss():
     lengths = [np.random.default_rng(i).integers(1, 20, 40).tolist() for i in range(300)]
     documents = block(lengths)
     starts_word = tf.ones([tf.size(documents.tokens)], tf.bool)
-    found = spans(random_next_pairs(documents, starts_word, 64, 0.1, SEED))
+    found = spans(random_next_pairs(documents, starts_word, 64 - 3, 0.1, SEED))
     labels = np.array([label for _, _, label in found])
     assert len(labels) > 2000
     assert abs(labels.mean() - 0.5) < 3 * 0.5 / len(labels) ** 0.5
     starts = [b.start for _, b, label in found if label]
     assert len(set(starts)) > 0.8 * len(starts)  # from everywhere
-    untrimmed = spans(random_next_pairs(documents, starts_word, 100_000, 0.0, SEED))
+    untrimmed = spans(random_next_pairs(documents, starts_word, 100_000 - 3, 0.0, SEED))
     shown = {t for a, b, label in untrimmed for t in (a if label else (*a, *b))}
     assert shown == set(range(tf.size(documents.tokens)))
 
@@ -237,7 +239,7 @@ def test_random_next_follows_a_whole_sentence():
     documents = block([[6]] * 2000)
     starts_word = tf.constant([True, True, False, True, True, False] * 2000)
     lengths = {0: [], 1: []}
-    for a, b, label in spans(random_next_pairs(documents, starts_word, 64, 0.0, SEED)):
+    for a, b, label in spans(random_next_pairs(documents, starts_word, 64 - 3, 0.0, SEED)):
         lengths[int(label)].append((len(a), len(b)))
     assert set(lengths[1]) == {(6, 6)}
     assert set(lengths[0]) == {(1, 5), (3, 3), (4, 2)}

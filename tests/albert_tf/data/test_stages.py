@@ -19,7 +19,7 @@ from albert_tf.data.shares import between
 from albert_tf.data.tfrecords import tfrecord_reader
 from albert_tf.recipes import ExampleSettings
 from albert_tf.records import changed
-from albert_tf.text.fast_tokenizer import FastPieceTokenizer
+from albert_tf.text.tokenizer import FastPieceTokenizer
 from albert_tf.text.vocabulary import Vocabulary
 from tests.tiny import DOCUMENTS
 

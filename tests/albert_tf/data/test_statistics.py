@@ -10,8 +10,7 @@ import albert_tf
 from albert_tf.data.documents import text_documents, tokenized
 from albert_tf.data.masking import tiles, word_numbers
 from albert_tf.data.segments import chunk_ends, chunk_starts, target_lengths
-from albert_tf.text.fast_tokenizer import FastPieceTokenizer
-from albert_tf.text.tokenizer import PieceTokenizer
+from albert_tf.text.tokenizer import FastPieceTokenizer, PieceTokenizer
 from albert_tf.text.vocabulary import Vocabulary
 
 LENGTH = 128

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import http.server
 import io
+import json
 import socket
 import tarfile
 import threading
@@ -110,23 +111,23 @@ def silence() -> Iterator[str]:
 def put_repository(
     server: Server, name: str, folder: Path, revision: str = "main", commit: str = COMMIT
 ) -> None:
-    """Has a server give the files of a folder as a repository of Hugging Face, and 404 as its Hub does."""
+    """Has a server give the files of a folder as a repository of Hugging Face."""
+    tree = []
+    for path in folder.iterdir():
+        content = path.read_bytes()
+        etag = hashlib.sha1(content).hexdigest()
+        tree.append({"type": "file", "path": path.name, "size": len(content), "oid": etag})
+        server.answers[f"/{name}/resolve/{commit}/{path.name}"] = Answer(
+            content, headers={"ETag": f'"{etag}"', "X-Repo-Commit": commit}
+        )
     for place in (revision, commit):
-        for path in folder.iterdir():
-            content = path.read_bytes()
-            etag = hashlib.sha1(content).hexdigest()
-            server.answers[f"/{name}/resolve/{place}/{path.name}"] = Answer(
-                content, headers={"ETag": f'"{etag}"', "X-Repo-Commit": commit}
-            )
-        for file in ("config.json", "model.safetensors", "model.safetensors.index.json", "spiece.model"):
-            server.answers.setdefault(f"/{name}/resolve/{place}/{file}", missing_file(commit))
-        for file in ("tokenizer.json", "tokenizer_config.json"):
-            server.answers.setdefault(f"/{name}/resolve/{place}/{file}", missing_file(commit))
+        server.answers[f"/api/models/{name}/revision/{place}"] = _json({"id": name, "sha": commit})
+    for options in ("recursive=true&expand=false", "recursive=True&expand=False"):
+        server.answers[f"/api/models/{name}/tree/{commit}?{options}"] = _json(tree)
 
 
-def missing_file(commit: str = COMMIT) -> Answer:
-    """What the Hub says of a file that a commit lacks."""
-    return Answer(status=404, headers={"X-Error-Code": "EntryNotFound", "X-Repo-Commit": commit})
+def _json(value: object) -> Answer:
+    return Answer(json.dumps(value).encode(), headers={"Content-Type": "application/json"})
 
 
 def instead_of_hugging_face(address: str, home: Path, monkeypatch) -> None:

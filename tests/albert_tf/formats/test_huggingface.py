@@ -7,12 +7,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 import tensorflow as tf
+from safetensors.numpy import save_file
 
 import albert_tf
 from albert_tf.checkpoints import read_task, task_of
 from albert_tf.formats import convert
 from albert_tf.formats.huggingface import ACTIVATIONS, hugging_face_config
-from albert_tf.formats.safetensors import open_safetensors, write_safetensors
+from albert_tf.formats.safetensors import open_safetensors
 from tests.tiny import TINY
 
 CASES = {
@@ -69,9 +70,8 @@ def values(path):
 
 def rewrite(folder, change):
     """Writes the weights of a folder anew, changed by a function."""
-    changed = change(values(folder / "model.safetensors"))
-    shapes = {name: value.shape for name, value in changed.items()}
-    write_safetensors(folder / "model.safetensors", shapes, changed.__getitem__)
+    changed = {k: np.ascontiguousarray(v) for k, v in change(values(folder / "model.safetensors")).items()}
+    save_file(changed, folder / "model.safetensors")
 
 
 def kernel(run):
@@ -188,8 +188,6 @@ def test_labels_and_choices(tmp_path):
     ("change", "message"),
     [
         ({"position_embedding_type": "relative_key"}, "position_embedding_type='relative_key'"),
-        ({"tie_word_embeddings": False}, "tie_word_embeddings=False"),
-        ({"model_type": "bert"}, "model_type='bert' is not 'albert'"),
         ({"vocab_size": 121}, r"word_embeddings.weight is \[120, 16\], the config says \[121, 16\]"),
     ],
 )
@@ -236,21 +234,10 @@ def test_networks_that_transformers_does_not_have(tmp_path, sharing):
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
-@pytest.mark.parametrize(("name", "dtype"), [("F16", np.float16), ("BF16", ml_dtypes.bfloat16)])
-def test_half_precision(folder, tmp_path, name, dtype):
-    """Laid out by hand: what is written here is float32."""
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_half_precision(folder, tmp_path, dtype):
     weights = values(folder / "model.safetensors")
-    header, data = {}, b""
-    for key, value in weights.items():
-        part = value.astype(dtype).tobytes()
-        header[key] = {
-            "dtype": name,
-            "shape": value.shape,
-            "data_offsets": [len(data), len(data) + len(part)],
-        }
-        data += part
-    text = json.dumps(header).encode()
-    (folder / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data)
+    rewrite(folder, lambda values: {name: value.astype(dtype) for name, value in values.items()})
     convert("huggingface", "run", folder, tmp_path / "run")
     expected = weights["albert.pooler.weight"].T.astype(dtype).astype(np.float32)
     np.testing.assert_array_equal(kernel(tmp_path / "run"), expected)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.formats.safetensors import open_safetensors, write_safetensors
+from albert_tf.formats.safetensors import open_safetensors
 
 SCALE = np.array([1.5, -2.0], np.float32)
 TABLE = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -48,52 +48,13 @@ def test_other_floats(tmp_path, dtype, data):
     np.testing.assert_array_equal(tensors.read("scale").astype(np.float32), SCALE)
 
 
-def test_write(tmp_path):
-    path = tmp_path / "model.safetensors"
-    values = {"scale": SCALE, "table": TABLE.T, "nothing": np.zeros([0, 2]), "scalar": np.array(3.0)}
-    write_safetensors(path, {name: value.shape for name, value in values.items()}, values.__getitem__)
-    content = path.read_bytes()
-    length = int.from_bytes(content[:8], "little")
-    header = json.loads(content[8 : 8 + length])
-    assert length % 8 == 0 and header.pop("__metadata__") == {"format": "pt"}
-    for name, value in values.items():
-        start, end = header[name]["data_offsets"]
-        data = np.frombuffer(content[8 + length + start : 8 + length + end], "<f4")
-        np.testing.assert_array_equal(data.reshape(header[name]["shape"]), value)
-    tensors = open_safetensors(path)
-    for name, value in values.items():
-        np.testing.assert_array_equal(tensors.read(name), value)
-
-
 DAMAGED = {
     "empty": b"",
-    "shorter than a length": b"\x10\x00",
-    "absurd length": layout(ENTRIES, length=1 << 60),
     "longer than the file": layout(ENTRIES, length=4000),
-    "no length at all": layout(ENTRIES, length=0),
     "no JSON": layout(b"{]"),
-    "no UTF-8": layout(b'{"\xff": 1}'),
-    "endless nesting": layout(b"[" * 100_000),
     "no object": layout([1]),
-    "name twice": layout(b'{"a": {}, "a": {}}'),
-    "name twice, for two tensors": layout(json.dumps(ENTRIES).replace("table", "scale").encode()),
-    "no entry": layout({**ENTRIES, "table": 3}),
-    "unknown type": layout(changed(dtype="F9")),
-    "type of another kind": layout(changed(dtype=["F32"])),
-    "negative dimension": layout(changed(shape=[-2, -3])),
-    "fraction of a dimension": layout(changed(shape=[2.0, 3])),
-    "truth of a dimension": layout(changed(shape=[True, 6])),
-    "overflowing shape": layout(changed(shape=[1 << 32, 1 << 32])),
-    "overflow that wraps to the right size": layout(changed(shape=[1 << 62, 4, 6])),
-    "dimension beyond 64 bits": layout(changed(shape=[1 << 64])),
-    "too many dimensions": layout(changed(shape=[1] * 9)),
-    "three offsets": layout(changed(data_offsets=[8, 20, 32])),
-    "end before begin": layout(changed(data_offsets=[32, 8])),
     "outside the file": layout(changed(data_offsets=[1 << 50, (1 << 50) + 24])),
-    "overlap": layout(changed(data_offsets=[4, 28])),
-    "hole": layout(changed(data_offsets=[12, 36]), DATA + b"\0" * 4),
     "cut off": layout(ENTRIES, DATA[:-1]),
-    "something behind": layout(ENTRIES, DATA + b"\0"),
 }
 
 
@@ -104,13 +65,6 @@ def test_damaged(tmp_path, content):
     with pytest.raises(InputError, match="is not a safetensors file, or damaged: ") as caught:
         open_safetensors(path)
     assert str(path) in str(caught.value)
-
-
-def test_a_type_that_no_checkpoint_has(tmp_path):
-    path = tmp_path / "model.safetensors"
-    path.write_bytes(layout({"scale": {"dtype": "F8_E4M3", "shape": [8], "data_offsets": [0, 8]}}, DATA[:8]))
-    with pytest.raises(InputError, match="scale is of type F8_E4M3, none of F64"):
-        open_safetensors(path)
 
 
 def test_cut_off_after_it_was_opened(tmp_path):

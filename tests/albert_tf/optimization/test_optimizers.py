@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
+from albert_tf.errors import InputError
 from albert_tf.optimization import AdamW, Lamb, create_optimizer, global_norm
 
 STEPS = 8
@@ -75,15 +76,6 @@ def test_google_adapts_neither_layer_norm_nor_biases(golden):
         expected = recording.arrays[f"value:{STEPS - 1}:{name}"]
         agrees = np.allclose(variable.numpy(), expected, rtol=0, atol=1e-6)
         assert agrees == (name in ("dense/kernel", "word_embeddings")), name
-
-
-@both
-def test_first_rate_is_zero(recording, name):
-    variables, optimizer = recording.variables(), recording.optimizer(name)
-    optimizer.apply_gradients(zip(recording.gradients(0), variables, strict=True))
-    for name, variable in zip(recording.names, variables, strict=True):
-        np.testing.assert_array_equal(variable.numpy(), recording.arrays[f"initial:{name}"])
-    assert int(optimizer.iterations) == 1
 
 
 @both
@@ -264,25 +256,30 @@ def test_update_stays_outside_xla(name, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "named"),
     [
-        ({"name": "adam"}, "optimizer='adam' is none of lamb, adamw"),
-        ({"num_warmup_steps": 11}, "num_warmup_steps=11 must lie between 0 and num_train_steps=10"),
-        ({"weight_decay": -0.1}, "weight_decay=-0.1 must"),
-        ({"clip_norm": 0.0}, "global_clipnorm=0.0 must be a positive number of float32"),
-        ({"clip_norm": 1e39}, "must be a positive number of float32; None turns clipping off"),
-        ({"beta_1": 1.0}, "beta_1=1.0 must be at least 0 and below 1"),
-        ({"beta_2": -0.5}, "beta_2=-0.5 must"),
-        ({"epsilon": 0.0}, "epsilon=0.0 must"),
+        ({"name": "adam"}, "'adam'.*lamb, adamw"),
+        ({"num_warmup_steps": 11}, "num_warmup_steps=11"),
+        ({"weight_decay": -0.1}, "weight_decay=-0.1"),
+        ({"clip_norm": 0.0}, "global_clipnorm=0.0"),
+        ({"clip_norm": 1e39}, "global_clipnorm=1e"),
+        ({"beta_1": 1.0}, "beta_1=1.0"),
+        ({"beta_2": -0.5}, "beta_2=-0.5"),
+        ({"epsilon": 0.0}, "epsilon=0.0"),
+        ({"init_lr": -1.0}, "init_lr=-1.0"),
+        ({"init_lr": float("nan")}, "init_lr=nan"),
+        ({"num_train_steps": 0}, "num_train_steps=0"),
+        ({"num_warmup_steps": -1}, "num_warmup_steps=-1"),
+        ({"power": 0.0}, "power=0.0"),
     ],
 )
-def test_impossible_values_are_named(change, message):
-    with pytest.raises(ValueError, match=message):
+def test_impossible_values_are_named(change, named):
+    with pytest.raises(InputError, match=named):
         create_optimizer(**{"name": "lamb", "init_lr": 0.1, "num_train_steps": 10, **change})
 
 
 @pytest.mark.parametrize("rate", [float("nan"), float("inf"), -1])
 @pytest.mark.parametrize("optimizer", [AdamW, Lamb])
 def test_a_rate_that_is_none_is_named(optimizer, rate):
-    with pytest.raises(ValueError, match=f"learning_rate={rate} must be a number that is not negative"):
+    with pytest.raises(InputError, match=f"learning_rate={rate}"):
         optimizer(learning_rate=rate)

@@ -1,9 +1,6 @@
-import json
-
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras as keras
 
 from albert_tf.optimization import WarmupPolynomialDecay
 
@@ -49,27 +46,3 @@ def test_in_a_graph(dtype):
     rate = tf.function(schedule)(tf.constant(10, dtype))
     assert rate.dtype == tf.float32
     assert float(rate) == 4
-
-
-def test_round_trip_through_json():
-    schedule = WarmupPolynomialDecay(8.0, 20, 4, power=0.5, decay_after_warmup=True)
-    config = json.loads(json.dumps(keras.optimizers.schedules.serialize(schedule)))
-    copy = keras.optimizers.schedules.deserialize(config)
-    assert isinstance(copy, WarmupPolynomialDecay)
-    assert copy.get_config() == schedule.get_config()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((-1.0, 10), "init_lr=-1.0 must be"),
-        ((float("nan"), 10), "init_lr=nan must be"),
-        ((1.0, 0), "num_train_steps=0 must be at least 1"),
-        ((1.0, 10, 11), "num_warmup_steps=11 must lie between 0 and num_train_steps=10"),
-        ((1.0, 10, -1), "num_warmup_steps=-1 must"),
-        ((1.0, 10, 1, 0.0), "power=0.0 must be a positive number"),
-    ],
-)
-def test_impossible_values_are_named(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        WarmupPolynomialDecay(*arguments)

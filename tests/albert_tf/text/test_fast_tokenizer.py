@@ -3,8 +3,7 @@ import random
 import pytest
 import tensorflow as tf
 
-from albert_tf.text.fast_tokenizer import FastPieceTokenizer, repeated_unit
-from albert_tf.text.tokenizer import PieceTokenizer
+from albert_tf.text.tokenizer import FastPieceTokenizer, PieceTokenizer, repeated_unit
 from albert_tf.text.vocabulary import Vocabulary
 from tests.tiny import CORPUS
 

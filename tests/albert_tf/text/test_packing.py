@@ -7,8 +7,8 @@ import tf_keras as keras
 
 from albert_tf.errors import InputError
 from albert_tf.features import ENCODER_INPUTS
-from albert_tf.text.packing import pack, trimmed_lengths
-from albert_tf.text.vocabulary import SpecialIds
+from albert_tf.text.input_format import InputFormat, SpecialIds
+from albert_tf.text.packing import pack, segment_numbers, trimmed_lengths
 
 
 @pytest.fixture(scope="module")
@@ -135,12 +135,32 @@ def test_segments_of_different_batch_sizes_are_refused():
         pack([two, one], 8)
 
 
-def test_special_ids_of_another_vocabulary():
-    """BERT's, where [PAD] is 0 and [UNK] 100."""
-    ids = SpecialIds(padding=0, unknown=100, start=101, separator=102, mask=103)
+@pytest.mark.parametrize(
+    ("input_format", "ids", "type_ids"),
+    [
+        (
+            InputFormat.of_bert(SpecialIds(padding=0, unknown=100, start=101, separator=102, mask=103)),
+            [[101, 7, 8, 102, 5, 102, 0, 0], [101, 9, 102, 102, 0, 0, 0, 0]],
+            [[0, 0, 0, 0, 1, 1, 0, 0], [0, 0, 0, 1, 0, 0, 0, 0]],
+        ),
+        (
+            InputFormat(start=(0,), between=(2, 2), end=(2,), padding=1, has_type_ids=False),
+            [[0, 7, 8, 2, 2, 5, 2, 1], [0, 9, 2, 2, 2, 1, 1, 1]],
+            [[0] * 8] * 2,
+        ),
+    ],
+    ids=["bert", "roberta"],
+)
+def test_inputs_of_other_models(input_format, ids, type_ids):
     segments = [
         tf.ragged.constant([[7, 8], [9]], dtype=tf.int32),
         tf.ragged.constant([[5], []], dtype=tf.int32),
     ]
-    packed = pack(segments, 7, ids)["input_word_ids"].numpy().tolist()
-    assert packed == [[101, 7, 8, 102, 5, 102, 0], [101, 9, 102, 102, 0, 0, 0]]
+    packed = pack(segments, 8, input_format)
+    assert packed["input_word_ids"].numpy().tolist() == ids
+    assert packed["input_type_ids"].numpy().tolist() == type_ids
+    expected = (np.array(ids) != input_format.padding).astype(int).tolist()
+    assert packed["input_mask"].numpy().tolist() == expected
+    numbers = segment_numbers([tf.constant([2, 1]), tf.constant([1, 0])], 8, input_format).numpy()
+    assert np.array_equal(numbers > 0, np.isin(ids, [5, 7, 8, 9]))
+    assert input_format.num_special_tokens(2) == len(input_format.framing_ids)

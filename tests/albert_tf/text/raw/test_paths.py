@@ -1,6 +1,6 @@
 import pytest
 
-from albert_tf.text.raw.paths import FileSystem, input_files, matched_paths
+from albert_tf.text.raw.paths import input_files, matched_paths
 
 
 @pytest.fixture
@@ -50,19 +50,3 @@ def test_folders_are_matched_too(folder):
     assert matched_paths(["part-*", "a.txt"]) == ["part-1", "part-2", "a.txt"]
     with pytest.raises(IsADirectoryError, match="part-1 is a folder"):
         input_files("part-*")
-
-
-def test_other_file_systems(folder):
-    """The rule is the same where paths begin with the name of a file system."""
-    there = {f"far://{path.name}" for path in folder.iterdir()}
-
-    def glob(pattern):
-        return {path for path in there if path.endswith(pattern.rpartition("*")[2])}
-
-    far = FileSystem(there.__contains__, lambda path: False, glob)
-    assert input_files(["far://odd[1].txt", "far://*.gz"], lambda path: far) == [
-        "far://odd[1].txt",
-        "far://c.gz",
-    ]
-    with pytest.raises(FileNotFoundError, match=r"far://\*\.text: no such file"):
-        input_files("far://*.text", lambda path: far)

@@ -1,0 +1,51 @@
+"""Checks of values that users give; the errors name the argument, the value and what is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from albert_tf.errors import InputError
+
+_TYPES = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,), "None": (type(None),)}
+
+
+def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
+    """InputError unless a value is one of the choices."""
+    if value not in choices:
+        raise InputError(f"{name}={value!r} is none of {', '.join(choices)}")
+
+
+def check_range(
+    name: str,
+    value: float,
+    *,
+    at_least: float | None = None,
+    above: float | None = None,
+    at_most: float | None = None,
+    below: float | None = None,
+    remedy: str = "",
+) -> None:
+    """InputError unless a number lies within bounds; NaN lies within none.
+
+    >>> check_range("rate", 1.5, at_least=0, below=1)
+    Traceback (most recent call last):
+    albert_tf.errors.InputError: rate=1.5 must be at least 0 and below 1
+    """
+    bounds = (
+        ("at least", at_least, lambda bound: value >= bound),
+        ("above", above, lambda bound: value > bound),
+        ("at most", at_most, lambda bound: value <= bound),
+        ("below", below, lambda bound: value < bound),
+    )
+    given = [(words, bound, holds) for words, bound, holds in bounds if bound is not None]
+    if not all(holds(bound) for _, bound, holds in given):
+        allowed = " and ".join(f"{words} {bound}" for words, bound, _ in given)
+        raise InputError(f"{name}={value} must be {allowed}{remedy and f': {remedy}'}")
+
+
+def check_type(name: str, annotation: str, value: Any) -> None:
+    """InputError unless a value is of the annotated type, such as "int | None"; an int may be a float."""
+    accepted = tuple(kind for part in annotation.split(" | ") for kind in _TYPES[part])
+    if not isinstance(value, accepted) or (isinstance(value, bool) and bool not in accepted):
+        raise InputError(f"{name}={value!r} must be of type {annotation}")

@@ -1,0 +1,87 @@
+"""A further kind of tokenizer, with other special ids and another frame, goes through pre-training."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import albert_tf
+from albert_tf.errors import InputError
+from albert_tf.text import kinds
+from albert_tf.text.input_format import InputFormat, SpecialIds
+from albert_tf.text.kinds import open_tokenizer
+from albert_tf.text.tokenizer import PieceTokenizer
+
+IDS = SpecialIds(padding=1, unknown=3, start=0, separator=2, mask=4)
+SIZE = 50
+
+
+class Words:
+    """Ids of words are their hashes."""
+
+    special_ids = IDS
+    input_format = InputFormat(start=(0,), between=(2, 2), end=(2,), padding=1, has_type_ids=False)
+    starts_word = np.ones(SIZE, bool)
+    ordinary_ids = np.arange(5, SIZE, dtype=np.int32)
+    fingerprint = "of words"
+
+    def __len__(self):
+        return SIZE
+
+
+class WordTokenizer:
+    """Text to its words, without normalisation."""
+
+    kind = "words"
+    vocabulary = Words()
+
+    @property
+    def settings(self):
+        return {"lowercase": True, "strip_accents": True}
+
+    def __call__(self, text):
+        words = tf.strings.split(text)
+        hashes = tf.strings.to_hash_bucket_fast(words.flat_values, SIZE - 5) + 5
+        return words.with_values(tf.cast(hashes, tf.int32))
+
+    def for_corpora(self):
+        return self
+
+
+@pytest.fixture
+def vocabulary(tmp_path, monkeypatch):
+    monkeypatch.setitem(kinds.KINDS, "words", lambda path, settings: WordTokenizer())
+    (tmp_path / "words.txt.tokenizer.json").write_text(json.dumps({"kind": "words"}))
+    return tmp_path / "words.txt"
+
+
+@pytest.mark.parametrize("objective", ["sop", "nsp", "none"])
+def test_pretraining_batches(vocabulary, tiny_corpus, objective):
+    dataset = albert_tf.pretraining_dataset(
+        tiny_corpus, vocabulary, batch_size=8, seq_length=32, sentence_objective=objective, repeat=False
+    )
+    for batch in dataset.as_numpy_iterator():
+        ids, mask = batch["input_word_ids"], batch["input_mask"]
+        assert not batch["input_type_ids"].any()
+        is_real = mask.any(axis=1)
+        assert (ids[is_real, 0] == 0).all()
+        assert (ids[is_real][mask[is_real] == 0] == 1).all()
+        expected = [0, 2] if objective == "none" else [0, 2, 2, 2]
+        for row, length in zip(ids[is_real], mask[is_real].sum(axis=1), strict=True):
+            special = [token for token in row[:length] if token in (0, 2)]
+            assert special == expected and row[length - 1] == 2
+        rows, columns = np.nonzero(batch["masked_lm_weights"])
+        masked = ids[rows, batch["masked_lm_positions"][rows, columns]]
+        assert (masked == IDS.mask).any() and (masked >= IDS.mask).all()
+
+
+def test_kinds_are_told_by_the_settings(vocabulary, tiny_vocabulary):
+    assert isinstance(open_tokenizer(vocabulary), WordTokenizer)
+    found = open_tokenizer(tiny_vocabulary, lowercase=False)
+    assert isinstance(found, PieceTokenizer) and found.kind == "sentencepiece"
+    assert found.settings == {"lowercase": False, "strip_accents": True}
+    assert found.files() == {"spiece.model": tiny_vocabulary.read_bytes()}
+    (vocabulary.parent / "words.txt.tokenizer.json").write_text(json.dumps({"kind": "letters"}))
+    with pytest.raises(InputError, match="'letters'"):
+        open_tokenizer(vocabulary)

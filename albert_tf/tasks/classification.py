@@ -21,7 +21,7 @@ from albert_tf.tasks.losses import LABEL, LossPart
 from albert_tf.tasks.metrics.labels import accuracy, macro_f1
 from albert_tf.tasks.predictions import LabelPrediction
 from albert_tf.tasks.serving import DEFAULT, PAIR, Served, Signature, text_signatures
-from albert_tf.text.tokenizer import PieceTokenizer
+from albert_tf.text.interface import TextTokenizer
 
 Metric = Callable[[Sequence[str], Sequence[str]], float]
 
@@ -45,7 +45,7 @@ class TextKind(FinetunedKind):
         """Labels of records as the loss takes them, [N, …]."""
         raise NotImplementedError
 
-    def encode(self, records: Sequence[TextRecord], tokenizer: PieceTokenizer, is_labelled: bool) -> Examples:
+    def encode(self, records: Sequence[TextRecord], tokenizer: TextTokenizer, is_labelled: bool) -> Examples:
         """`[CLS] text [SEP]` or `[CLS] text [SEP] text_pair [SEP]`, trimmed when they are packed."""
         self._check_pairs(records)
         features = {LABELS: self.targets(records)} if is_labelled else {}
@@ -56,8 +56,8 @@ class TextKind(FinetunedKind):
             learned, given = ("pairs", "single texts")[:: 1 if self.takes_pairs else -1]
             raise InputError(f"{records[0].file}: the model learned {learned}, and these are {given}")
 
-    def serve(self, logits: tf.Tensor, served: Served) -> Tensors:
-        """Answers of a server, given logits float32 [B, K]."""
+    def serve(self, logits: tf.Tensor, names: Sequence[str]) -> Tensors:
+        """Answers of a server, given logits float32 [B, K] and the names of the labels."""
         raise NotImplementedError
 
     def signatures(self, served: Served) -> dict[str, Signature]:
@@ -65,11 +65,11 @@ class TextKind(FinetunedKind):
 
         A model of pairs has `pair` alone, which is its `serving_default`, too.
         """
-        model = served.model
+        model, names = served.model, served.label_names()
 
         def answer(*texts: tf.Tensor) -> Tensors:
             logits = model(served.inputs(*texts), training=False)["logits"]
-            return self.serve(tf.cast(logits, tf.float32), served)
+            return self.serve(tf.cast(logits, tf.float32), names)
 
         signatures = text_signatures(answer)
         if self.takes_pairs is None:
@@ -158,9 +158,9 @@ class Classification(TextKind):
         """The table with two more columns."""
         return table_files(source, form, lambda found: found.label, lambda found: found.score)
 
-    def serve(self, logits: tf.Tensor, served: Served) -> Tensors:
+    def serve(self, logits: tf.Tensor, names: Sequence[str]) -> Tensors:
         """`label` string [B], its probability `score` float32 [B]; all `labels` and `scores` [B, K]."""
-        names, scores = served.label_names(), tf.nn.softmax(logits)  # [B, K]
+        scores = tf.nn.softmax(logits)  # [B, K]
         return {
             "label": tf.gather(tf.constant(names), tf.argmax(scores, axis=1)),
             "score": tf.reduce_max(scores, axis=1),

@@ -23,7 +23,7 @@ from albert_tf.tasks.examples.rows import TokenRows
 from albert_tf.tasks.files.destination import Files, Form
 from albert_tf.tasks.losses import LossPart
 from albert_tf.tasks.serving import Served, Signature
-from albert_tf.text.tokenizer import PieceTokenizer
+from albert_tf.text.interface import TextTokenizer
 
 PathLike = str | os.PathLike[str]
 Tensors = Mapping[str, tf.Tensor]
@@ -149,7 +149,7 @@ class FinetunedKind(Kind):
         return ()
 
     @abc.abstractmethod
-    def encode(self, records: Sequence[Any], tokenizer: PieceTokenizer, is_labelled: bool) -> Examples:
+    def encode(self, records: Sequence[Any], tokenizer: TextTokenizer, is_labelled: bool) -> Examples:
         """Records as rows of tokens.
 
         Raises:

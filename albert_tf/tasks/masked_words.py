@@ -42,13 +42,14 @@ class MaskedWords(Kind):
         trimming.
         """
         model, tokenizer = served.model, served.tokenizer
+        mask_id = tokenizer.vocabulary.special_ids.mask
         answers, is_answer = answer_table(tokenizer.vocabulary, model.config.vocab_size)
 
         @tf.function(input_signature=[text_spec("text")])
         def fill_mask(text: tf.Tensor) -> Tensors:
             tokens = tokens_with_masks(tf.ensure_shape(text, [None]), tokenizer)
-            inputs = without_padding(pack([tokens], served.seq_length))
-            positions, is_mask = mask_positions(inputs[WORD_IDS])
+            inputs = without_padding(pack([tokens], served.seq_length, served.input_format))
+            positions, is_mask = mask_positions(inputs[WORD_IDS], mask_id)
             sequence = model.encoder(skip_padding(inputs), training=False)["sequence_output"]
             logits = model.mlm(sequence, positions, model.encoder.embeddings.word_embeddings)  # [B, M, V]
             probabilities = tf.where(is_answer, tf.nn.softmax(logits), 0)

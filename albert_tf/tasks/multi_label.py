@@ -18,7 +18,6 @@ from albert_tf.tasks.kind import Arrays, Examples, PathLike, TaskConfig, Tensors
 from albert_tf.tasks.losses import MULTI_LABEL, LossPart
 from albert_tf.tasks.metrics.labels import multi_label_scores
 from albert_tf.tasks.predictions import LabelsPrediction
-from albert_tf.tasks.serving import Served
 
 THRESHOLD = 0.5  # probability from which on a text has a label
 
@@ -95,9 +94,9 @@ class MultiLabel(TextKind):
         """The table with two more columns, lists of labels and of their probabilities."""
         return table_files(source, form, lambda found: found.labels, lambda found: found.scores)
 
-    def serve(self, logits: tf.Tensor, served: Served) -> Tensors:
+    def serve(self, logits: tf.Tensor, names: Sequence[str]) -> Tensors:
         """`labels` string, their probabilities `scores` float32, and `is_label` bool, [B, K] each."""
-        names, scores = served.label_names(), tf.sigmoid(logits)
+        scores = tf.sigmoid(logits)
         return {
             "labels": tf.repeat(tf.constant([names]), tf.shape(scores)[0], axis=0),
             "scores": scores,

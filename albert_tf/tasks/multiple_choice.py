@@ -13,7 +13,7 @@ from albert_tf.features import LABELS
 from albert_tf.tasks.datasets.choices import read_choices
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.examples.records import ChoiceRecord, lookup
-from albert_tf.tasks.examples.rows import TokenRows, check_length, row_lengths, tokenised, utf8
+from albert_tf.tasks.examples.rows import TokenRows, check_length, framing, row_lengths, tokenised, utf8
 from albert_tf.tasks.examples.texts import check_fields, joined
 from albert_tf.tasks.files.destination import Files, Form
 from albert_tf.tasks.files.own import choice_files
@@ -23,8 +23,9 @@ from albert_tf.tasks.metrics.labels import accuracy
 from albert_tf.tasks.predictions import ChoicePrediction
 from albert_tf.tasks.serving import Served, Signature, text_spec
 from albert_tf.text.given import check_text
+from albert_tf.text.input_format import InputFormat
+from albert_tf.text.interface import TextTokenizer
 from albert_tf.text.options import SHORTEST_CHOICE, choice_lengths, question_with_option
-from albert_tf.text.tokenizer import PieceTokenizer
 
 
 class ChoiceSpans(NamedTuple):
@@ -46,7 +47,11 @@ class ChoiceSpans(NamedTuple):
 
 
 def choice_spans(
-    contexts: tf.RaggedTensor, context_of: tf.Tensor, questions: tf.RaggedTensor, seq_length: int
+    contexts: tf.RaggedTensor,
+    context_of: tf.Tensor,
+    questions: tf.RaggedTensor,
+    seq_length: int,
+    input_format: InputFormat,
 ) -> ChoiceSpans:
     """The inputs of R options.
 
@@ -55,11 +60,12 @@ def choice_spans(
       context_of: number of each option's context, int32 [R].
       questions: tokens of question and option, int32 [R, (tokens)].
       seq_length: longest sequence, S.
+      input_format: special tokens.
     Source: google-research/albert, race_utils.py.
     """
     context_lengths = tf.gather(row_lengths(contexts), context_of)  # [R]
     question_lengths = row_lengths(questions)
-    context_kept, question_kept = choice_lengths(context_lengths, question_lengths, seq_length)
+    context_kept, question_kept = choice_lengths(context_lengths, question_lengths, seq_length, input_format)
     tokens, (context_starts, question_starts) = joined([contexts, questions])
     starts = [
         tf.gather(context_starts, context_of),
@@ -93,7 +99,7 @@ class MultipleChoice(FinetunedKind):
         return read_choices(file, needs_labels)
 
     def encode(
-        self, records: Sequence[ChoiceRecord], tokenizer: PieceTokenizer, is_labelled: bool
+        self, records: Sequence[ChoiceRecord], tokenizer: TextTokenizer, is_labelled: bool
     ) -> Examples:
         """A row of C sequences for each question."""
         check_length("seq_length", self.seq_length, SHORTEST_CHOICE)
@@ -106,13 +112,20 @@ class MultipleChoice(FinetunedKind):
         questions = tokenised(
             lambda *texts: tokenizer(question_with_option(*texts)), *zip(*pairs, strict=True)
         )
-        spans = choice_spans(tokenised(tokenizer, list(numbers)), context_of, questions, self.seq_length)
+        spans = choice_spans(
+            tokenised(tokenizer, list(numbers)),
+            context_of,
+            questions,
+            self.seq_length,
+            tokenizer.vocabulary.input_format,
+        )
         features = {LABELS: np.array([_right_option(r) for r in records], np.int32)} if is_labelled else {}
         rows = TokenRows(
             spans.tokens.numpy(),
             spans.starts.numpy().reshape([*shape, 2]),
             spans.lengths.numpy().reshape([*shape, 2]),
             features,
+            **framing(tokenizer.vocabulary),
             dropped=spans.dropped.numpy().reshape(shape).sum(axis=1, dtype=np.int64),
         )
         return Examples(records, rows)
@@ -185,7 +198,13 @@ class MultipleChoice(FinetunedKind):
             texts = question_with_option(
                 tf.gather(question, rows), tf.reshape(tf.stack(options, axis=1), [-1])
             )
-            spans = choice_spans(served.tokenizer(context), rows, served.tokenizer(texts), served.seq_length)
+            spans = choice_spans(
+                served.tokenizer(context),
+                rows,
+                served.tokenizer(texts),
+                served.seq_length,
+                served.input_format,
+            )
             inputs = served.packed(spans.tokens, spans.starts, spans.lengths)  # [B·C, S]
             logits = served.outputs(
                 {

@@ -26,7 +26,7 @@ from albert_tf.recipes import QuestionSettings
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.datasets.squad import read_squad
 from albert_tf.tasks.examples.records import QuestionRecord
-from albert_tf.tasks.examples.rows import TokenRows, check_length, row_lengths, tokenised, utf8
+from albert_tf.tasks.examples.rows import TokenRows, check_length, framing, row_lengths, tokenised, utf8
 from albert_tf.tasks.examples.texts import check_fields, joined
 from albert_tf.tasks.files.destination import Files, Form
 from albert_tf.tasks.files.own import answer_files
@@ -35,7 +35,8 @@ from albert_tf.tasks.losses import ANSWER, SPAN, LossPart
 from albert_tf.tasks.metrics.squad import squad_scores
 from albert_tf.tasks.predictions import AnswerPrediction, FoundAnswer, characters
 from albert_tf.tasks.serving import Served, Signature, in_blocks, text_spec
-from albert_tf.text.tokenizer import PieceTokenizer
+from albert_tf.text.input_format import InputFormat
+from albert_tf.text.interface import TextTokenizer
 from albert_tf.text.windows import Windows, sliding_windows
 
 CONTEXTS_AT_ONCE = 64
@@ -64,6 +65,7 @@ def question_spans(
     context_of: tf.Tensor,
     seq_length: int,
     settings: QuestionSettings,
+    input_format: InputFormat,
 ) -> QuestionSpans:
     """The inputs of questions.
 
@@ -73,11 +75,13 @@ def question_spans(
       context_of: number of each question's context, int32 [Q].
       seq_length: longest sequence, S.
       settings: of windows.
+      input_format: special tokens.
     Source: google-research/albert, `convert_examples_to_features` in squad_utils.py.
     """
     question_lengths = tf.minimum(row_lengths(questions), settings.max_query_length)  # [Q]
     context_lengths = tf.gather(row_lengths(contexts), context_of)  # [Q]
-    windows = sliding_windows(context_lengths, seq_length - 3 - question_lengths, settings.doc_stride)
+    budgets = seq_length - input_format.num_special_tokens(2) - question_lengths  # [Q]
+    windows = sliding_windows(context_lengths, budgets, settings.doc_stride)
     tokens, (question_starts, context_starts) = joined([questions, contexts])
     starts = [
         tf.gather(question_starts, windows.rows),
@@ -89,6 +93,7 @@ def question_spans(
 
 def answers_of(
     settings: QuestionSettings,
+    input_format: InputFormat,
     seq_length: tf.Tensor | int,
     candidates: Candidates,
     lengths: tf.Tensor,
@@ -101,6 +106,7 @@ def answers_of(
 
     Args:
       settings: which spans count, and how many are wanted.
+      input_format: special tokens.
       seq_length: positions of a window, S.
       candidates: of its windows, [W, C].
       lengths: of question and window, int32 [W, 2].
@@ -109,7 +115,8 @@ def answers_of(
       token_ends: byte after its last, int64 [T].
       context: string [].
     """
-    places = tf.range(seq_length) - lengths[:, :1] - 2  # [W, S], in the window
+    (_, first), _ = input_format.bounds([lengths[:, :1], lengths[:, 1:]])  # column of the context, [W, 1]
+    places = tf.range(seq_length) - first  # [W, S], in the window
     in_context = (places >= 0) & (places < lengths[:, 1:])
     is_best = best_context(in_context, first_tokens, tf.zeros_like(first_tokens))
     counts = possible(candidates, in_context, is_best, settings.max_answer_length)
@@ -130,6 +137,7 @@ class Places(NamedTuple):
       context_of: number of each question's context, int [Q].
       token_starts: of each context, the first byte of each token, int64 [T].
       token_ends: of each context, the byte after the last of each token.
+      input_format: special tokens.
     """
 
     questions: np.ndarray
@@ -138,6 +146,7 @@ class Places(NamedTuple):
     context_of: np.ndarray
     token_starts: Sequence[np.ndarray]
     token_ends: Sequence[np.ndarray]
+    input_format: InputFormat
 
 
 class QuestionAnswering(FinetunedKind):
@@ -165,13 +174,14 @@ class QuestionAnswering(FinetunedKind):
         return read_squad(file, has_impossible=True, needs_answers=needs_labels)
 
     def encode(
-        self, records: Sequence[QuestionRecord], tokenizer: PieceTokenizer, is_labelled: bool
+        self, records: Sequence[QuestionRecord], tokenizer: TextTokenizer, is_labelled: bool
     ) -> Examples:
         """A row for each window; one without the whole of the first annotated answer has none.
 
         Note: answers are found by byte offsets and not by an alignment of characters, which loses some.
         """
-        check_length("seq_length", self.seq_length, self.settings.max_query_length + 4)
+        input_format = tokenizer.vocabulary.input_format
+        check_length("seq_length", self.seq_length, self._shortest(input_format))
         numbers = {text: n for n, text in enumerate(dict.fromkeys(record.context for record in records))}
         context_of = np.array([numbers[record.context] for record in records])
         contexts, starts, ends = tokenised(
@@ -179,19 +189,32 @@ class QuestionAnswering(FinetunedKind):
         )
         questions = tokenised(tokenizer, [record.question for record in records])
         with tf.device("CPU:0"):
-            spans = question_spans(questions, contexts, context_of, self.seq_length, self.settings)
+            spans = question_spans(
+                questions,
+                contexts,
+                context_of,
+                self.seq_length,
+                self.settings,
+                input_format,
+            )
+        token_starts, token_ends = (
+            np.split(offsets.flat_values.numpy(), offsets.row_splits.numpy()[1:-1])
+            for offsets in (starts, ends)
+        )
         places = Places(
             spans.windows.rows.numpy(),
             spans.windows.starts.numpy(),
             [utf8(text) for text in numbers],
             context_of,
-            *(np.split(x.flat_values.numpy(), x.row_splits.numpy()[1:-1]) for x in (starts, ends)),
+            token_starts,
+            token_ends,
+            input_format,
         )
         lengths = spans.lengths.numpy()
         features = _positions(records, places, lengths) if is_labelled else {}
-        return Examples(
-            records, TokenRows(spans.tokens.numpy(), spans.starts.numpy(), lengths, features), places
-        )
+        parts = spans.tokens.numpy(), spans.starts.numpy(), lengths, features
+        rows = TokenRows(*parts, **framing(tokenizer.vocabulary))
+        return Examples(records, rows, places)
 
     @property
     def losses(self) -> Mapping[str, LossPart]:
@@ -228,7 +251,7 @@ class QuestionAnswering(FinetunedKind):
         odds = outputs.get("no_answer_logits")
         count = len(examples.records)
         splits = np.searchsorted(places.questions, np.arange(count + 1)).tolist()
-        function = self._answer_function()
+        function = self._answer_function(places.input_format)
         predictions = []
         for context, (first, after) in zip(places.context_of, itertools.pairwise(splits), strict=True):
             found = function(
@@ -245,7 +268,11 @@ class QuestionAnswering(FinetunedKind):
             predictions.append(AnswerPrediction(tuple(answers), null_odds))
         return predictions
 
-    def _answer_function(self) -> tf.types.experimental.GenericFunction:
+    def _shortest(self, input_format: InputFormat) -> int:
+        """Tokens of an input with the longest question and one token of a context."""
+        return self.settings.max_query_length + input_format.num_special_tokens(2) + 1
+
+    def _answer_function(self, input_format: InputFormat) -> tf.types.experimental.GenericFunction:
         """`answers_of`, as a graph that is traced once for any number of windows and tokens."""
         numbers, log_probs = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None, None], tf.float32)
         signature = [
@@ -257,7 +284,7 @@ class QuestionAnswering(FinetunedKind):
             tf.TensorSpec([], tf.string),
         ]
 
-        function = functools.partial(answers_of, self.settings, self.seq_length)
+        function = functools.partial(answers_of, self.settings, input_format, self.seq_length)
         return tf.function(function, input_signature=signature)
 
     @classmethod
@@ -294,7 +321,7 @@ class QuestionAnswering(FinetunedKind):
         model = served.model
         # Tokens that an input of the model needs, whatever they are.
         shortest = max(model.start_n_top, model.end_n_top) if self.answerability else 1
-        served.check_length(max(self.settings.max_query_length + 4, shortest))
+        served.check_length(max(self._shortest(served.input_format), shortest))
 
         def candidates(inputs: Tensors) -> tuple[Candidates, tf.Tensor]:
             outputs = served.outputs(inputs)
@@ -308,7 +335,14 @@ class QuestionAnswering(FinetunedKind):
             question, context = tf.unstack(tf.stack(texts))
             tokens, starts, ends = served.tokenizer.tokenize_with_offsets(context)
             rows = tf.range(tf.size(question))
-            spans = question_spans(served.tokenizer(question), tokens, rows, served.seq_length, self.settings)
+            spans = question_spans(
+                served.tokenizer(question),
+                tokens,
+                rows,
+                served.seq_length,
+                self.settings,
+                served.input_format,
+            )
             inputs = served.packed(spans.tokens, spans.starts, spans.lengths, shortest)
             found, none = in_blocks(candidates, inputs, (CANDIDATE_TYPES, tf.float32))
             length = tf.shape(inputs[MASK])[1]
@@ -321,6 +355,7 @@ class QuestionAnswering(FinetunedKind):
                 )
                 answers = answers_of(
                     self.settings,
+                    served.input_format,
                     length,
                     Candidates(*of_question),
                     lengths,
@@ -385,7 +420,8 @@ def _positions(
     spans = spans[places.questions]  # [W, 2], tokens of contexts
     in_window = spans - places.first_tokens[:, np.newaxis]
     is_inside = (spans[:, 0] >= 0) & (in_window[:, 0] >= 0) & (in_window[:, 1] < lengths[:, 1])
-    positions = np.where(is_inside[:, np.newaxis], in_window + lengths[:, :1] + 2, 0).astype(np.int32)
+    (_, first), _ = places.input_format.bounds([lengths[:, :1], lengths[:, 1:]])  # [W, 1]
+    positions = np.where(is_inside[:, np.newaxis], in_window + first, 0).astype(np.int32)
     return {
         START_POSITIONS: positions[:, 0],
         END_POSITIONS: positions[:, 1],

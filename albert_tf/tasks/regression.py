@@ -16,7 +16,6 @@ from albert_tf.tasks.kind import Arrays, Examples, PathLike, TaskConfig, Tensors
 from albert_tf.tasks.losses import SCORE, LossPart
 from albert_tf.tasks.metrics.labels import pearson, spearman
 from albert_tf.tasks.predictions import ScorePrediction
-from albert_tf.tasks.serving import Served
 
 
 class Regression(TextKind):
@@ -65,7 +64,7 @@ class Regression(TextKind):
         """The table with two more columns, both the number."""
         return table_files(source, form, lambda found: found.score, lambda found: found.score)
 
-    def serve(self, logits: tf.Tensor, served: Served) -> Tensors:
+    def serve(self, logits: tf.Tensor, names: Sequence[str]) -> Tensors:
         """`score` float32 [B]."""
         return {"score": logits[:, 0]}
 

@@ -13,6 +13,7 @@ from albert_tf.features import MASK, TYPE_IDS, WORD_IDS
 from albert_tf.model import AlbertEncoder
 from albert_tf.model.padding import skip_padding
 from albert_tf.text import PieceTokenizer, pack
+from albert_tf.text.input_format import InputFormat
 from albert_tf.text.packing import mask_and_type_ids, pack_spans
 
 Tensors = Mapping[str, tf.Tensor]
@@ -58,10 +59,15 @@ class Served(NamedTuple):
     task: Mapping[str, Any]
     top_k: int = TOP_K
 
+    @property
+    def input_format(self) -> InputFormat:
+        """Special tokens around segments."""
+        return self.tokenizer.vocabulary.input_format
+
     def inputs(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         """The model's inputs of one or two texts a row, string [B] each; what is too long is trimmed."""
         segments = [self.tokenizer(tf.ensure_shape(text, [None])) for text in texts]
-        return skip_padding(without_padding(pack(segments, self.seq_length)))
+        return skip_padding(without_padding(pack(segments, self.seq_length, self.input_format)))
 
     def packed(
         self, tokens: tf.Tensor, starts: tf.Tensor, lengths: tf.Tensor, shortest: int = 1
@@ -75,8 +81,8 @@ class Served(NamedTuple):
           shortest: columns at least.
         """
         starts, lengths = tf.unstack(tf.cast(starts, tf.int32), axis=1), tf.unstack(lengths, axis=1)
-        mask, type_ids = mask_and_type_ids(lengths, self.seq_length)
-        word_ids = pack_spans(tokens, starts, lengths, self.seq_length)
+        mask, type_ids = mask_and_type_ids(lengths, self.seq_length, self.input_format)
+        word_ids = pack_spans(tokens, starts, lengths, self.seq_length, self.input_format)
         return without_padding({WORD_IDS: word_ids, MASK: mask, TYPE_IDS: type_ids}, shortest)
 
     def outputs(self, inputs: Tensors) -> Tensors:

@@ -11,7 +11,7 @@ import tensorflow as tf
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.datasets.conll import read_conll
 from albert_tf.tasks.examples.records import TaggedRecord, TextRecord, lookup, tag_names, tags_of
-from albert_tf.tasks.examples.rows import TokenRows, check_length, tokenised, utf8
+from albert_tf.tasks.examples.rows import TokenRows, check_length, framing, tokenised, utf8
 from albert_tf.tasks.files.destination import Files, Form
 from albert_tf.tasks.files.own import tagged_files
 from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, PathLike, Tensors
@@ -20,13 +20,10 @@ from albert_tf.tasks.metrics.labels import accuracy, entity_scores, entity_spans
 from albert_tf.tasks.predictions import TagPrediction, characters
 from albert_tf.tasks.serving import Served, Signature, in_blocks, text_spec
 from albert_tf.text.given import check_text
+from albert_tf.text.interface import TextTokenizer, TokenIds
 from albert_tf.text.offsets import rows_of
-from albert_tf.text.tokenizer import PieceTokenizer
-from albert_tf.text.vocabulary import ALBERT_IDS
 from albert_tf.text.windows import word_windows
 from albert_tf.text.words import words_of
-
-SHORTEST = 3  # [CLS], a token, [SEP]
 
 
 class WordSpans(NamedTuple):
@@ -47,7 +44,9 @@ class WordSpans(NamedTuple):
     places: tf.Tensor
 
 
-def word_spans(pieces: tf.RaggedTensor, sentences: tf.Tensor, seq_length: int) -> WordSpans:
+def word_spans(
+    pieces: tf.RaggedTensor, sentences: tf.Tensor, seq_length: int, vocabulary: TokenIds
+) -> WordSpans:
     """The inputs of sentences.
 
     Args:
@@ -55,13 +54,16 @@ def word_spans(pieces: tf.RaggedTensor, sentences: tf.Tensor, seq_length: int) -
         becomes an unknown token.
       sentences: first word of each sentence, and the number of words, int64 [N + 1].
       seq_length: longest sequence, S.
+      vocabulary: of the tokens.
     """
-    tokens, splits = word_tokens(pieces)
-    windows = word_windows(splits, tf.gather(splits, sentences), seq_length - 2)
+    input_format = vocabulary.input_format
+    tokens, splits = word_tokens(pieces, vocabulary.special_ids.unknown)
+    budget = seq_length - input_format.num_special_tokens(1)
+    windows = word_windows(splits, tf.gather(splits, sentences), budget)
     starts = tf.gather(tf.gather(splits, sentences), windows.rows) + tf.cast(windows.starts, tf.int64)  # [W]
-    # A word's window is the last one that begins at or before its first token; [CLS] is in column 0.
+    # A word's window is the last one that begins at or before its first token.
     window = tf.searchsorted(starts, splits[:-1], side="right", out_type=tf.int64) - 1  # [words]
-    column = splits[:-1] - tf.gather(starts, window) + 1
+    column = splits[:-1] - tf.gather(starts, window) + len(input_format.start)
     return WordSpans(
         tokens,
         splits[:-1],
@@ -71,11 +73,12 @@ def word_spans(pieces: tf.RaggedTensor, sentences: tf.Tensor, seq_length: int) -
     )
 
 
-def word_tokens(pieces: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
+def word_tokens(pieces: tf.RaggedTensor, unknown_id: int) -> tuple[tf.Tensor, tf.Tensor]:
     """Tokens of words; a word of nothing that can be seen has one, too: an unknown one.
 
     Args:
       pieces: int32 [words, (tokens)].
+      unknown_id: of that token.
     Returns:
       int32 [tokens], and where each word begins and the last one ends, int64 [words + 1].
     """
@@ -86,8 +89,8 @@ def word_tokens(pieces: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
     place = tf.range(splits[-1]) - tf.gather(splits, word) + tf.gather(row_splits, word)
     is_unknown = tf.gather(lengths == 0, word)
     # An unknown one may stand after the last piece.
-    tokens = tf.gather(tf.concat([pieces.values, [ALBERT_IDS.unknown]], axis=0), place)
-    return tf.where(is_unknown, ALBERT_IDS.unknown, tokens), splits
+    tokens = tf.gather(tf.concat([pieces.values, [unknown_id]], axis=0), place)
+    return tf.where(is_unknown, unknown_id, tokens), splits
 
 
 class Tagging(FinetunedKind):
@@ -109,14 +112,17 @@ class Tagging(FinetunedKind):
         return read_conll(file)
 
     def encode(
-        self, records: Sequence[TaggedRecord], tokenizer: PieceTokenizer, is_labelled: bool
+        self, records: Sequence[TaggedRecord], tokenizer: TextTokenizer, is_labelled: bool
     ) -> Examples:
         """The first token of a word has its label, other tokens none."""
-        check_length("seq_length", self.seq_length, SHORTEST)
+        check_length(
+            "seq_length", self.seq_length, tokenizer.vocabulary.input_format.num_special_tokens(1) + 1
+        )
         pieces = tokenised(tokenizer, [word for record in records for word in record.words])
         sentences = np.cumsum([0, *(len(record.words) for record in records)])
         with tf.device("CPU:0"):
-            spans = word_spans(pieces, tf.constant(sentences, tf.int64), self.seq_length)
+            sentences = tf.constant(sentences, tf.int64)
+            spans = word_spans(pieces, sentences, self.seq_length, tokenizer.vocabulary)
         labels = np.full(spans.tokens.shape, -1, np.int32)
         if is_labelled:
             assert self.labels is not None
@@ -124,7 +130,8 @@ class Tagging(FinetunedKind):
             labels[spans.first_tokens.numpy()] = [
                 lookup(numbers, tag, record.where) for record in records for tag in tags_of(record)
             ]
-        rows = TokenRows(spans.tokens.numpy(), spans.starts.numpy(), spans.lengths.numpy(), {}, labels)
+        parts = spans.tokens.numpy(), spans.starts.numpy(), spans.lengths.numpy()
+        rows = TokenRows(*parts, {}, labels, **framing(tokenizer.vocabulary))
         return Examples(records, rows, spans.places.numpy())
 
     @property
@@ -182,7 +189,12 @@ class Tagging(FinetunedKind):
         @tf.function(input_signature=[text_spec("text")])
         def tag(text: tf.Tensor) -> Tensors:
             words = words_of(tf.ensure_shape(text, [None]))
-            spans = word_spans(served.tokenizer(words.text.values), words.text.row_splits, served.seq_length)
+            spans = word_spans(
+                served.tokenizer(words.text.values),
+                words.text.row_splits,
+                served.seq_length,
+                served.tokenizer.vocabulary,
+            )
             inputs = served.packed(spans.tokens, spans.starts, spans.lengths)
             tags, scores = in_blocks(likeliest, inputs, (tf.int32, tf.float32))  # [W, S]
             answers = {

@@ -25,7 +25,10 @@ FIGURES = {
     **dict.fromkeys(("num_hidden_layers", "seq_length", "batch_size"), "{}"),
     "loss": "{:.4f}",
     **dict.fromkeys(("accuracy", "accuracy_matched", "accuracy_mismatched", "label_accuracy"), "{:.3f}"),
-    **dict.fromkeys(("f1", "matthews_correlation", "pearson", "spearman", "exact_match", "exact"), "{:.3f}"),
+    **dict.fromkeys(
+        ("f1", "micro_f1", "macro_f1", "matthews_correlation", "pearson", "spearman", "exact_match", "exact"),
+        "{:.3f}",
+    ),
     "mlm_loss": "{:.4f}",
     "mlm_accuracy": "{:.3f}",
     "mlm_perplexity": "{:.1f}",

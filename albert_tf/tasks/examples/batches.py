@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.features import LABELS, MASK, ROWS
+from albert_tf.features import LABELS, MASK, ROWS, WORD_IDS
 from albert_tf.tasks.examples.rows import TokenRows
 from albert_tf.text.packing import pack
 
@@ -96,7 +96,7 @@ def batches_per_epoch(rows: TokenRows, global_batch_size: int) -> int:
 
 
 def _checked_lengths(rows: TokenRows, seq_length: int, lengths: Sequence[int] | None) -> np.ndarray:
-    specials = rows.lengths.shape[-1] + 1
+    specials = rows.num_special_tokens
     if seq_length <= specials:
         raise InputError(f"seq_length={seq_length} is too short: {specials} tokens of it are special ones")
     chosen = bucket_lengths(seq_length) if lengths is None else tuple(lengths)
@@ -141,6 +141,7 @@ class _BatchMaker:
             self._features = {name: tf.constant(values) for name, values in rows.features.items()}
             self._labels = None if rows.token_labels is None else tf.constant(rows.token_labels)
         self._bucket_lengths = lengths
+        self._format = rows.input_format
 
     def __call__(self, examples: tf.Tensor, bucket: tf.Tensor) -> dict[str, tf.Tensor]:
         """The batch of examples [B], -1 for none, at the length of a bucket."""
@@ -155,13 +156,15 @@ class _BatchMaker:
             for n in range(starts.shape[-1])
         ]
         packed = pack(
-            [segment.with_values(tf.gather(self._tokens, segment.values)) for segment in segments], length
+            [segment.with_values(tf.gather(self._tokens, segment.values)) for segment in segments],
+            length,
+            self._format,
         )
         shape = [*starts.shape[:-1], static]
-        batch = {
-            name: _where(is_example, tf.ensure_shape(tf.reshape(tensor, [*shape[:-1], length]), shape), 0)
-            for name, tensor in packed.items()
-        }
+        batch = {}
+        for name, tensor in packed.items():
+            tensor = tf.ensure_shape(tf.reshape(tensor, [*shape[:-1], length]), shape)
+            batch[name] = _where(is_example, tensor, self._format.padding if name == WORD_IDS else 0)
         for name, values in self._features.items():
             filler = -1 if name == LABELS and values.dtype.is_integer else 0
             batch[name] = _where(is_example, tf.gather(values, found), filler)
@@ -171,10 +174,11 @@ class _BatchMaker:
 
     def _token_labels(self, segment: tf.RaggedTensor, mask: tf.Tensor) -> tf.Tensor:
         """The labels of the tokens of packed single segments, int32 [B, S]; mask is [B, S], 0 for fillers."""
-        columns = tf.range(tf.shape(mask)[1])[tf.newaxis] - 1  # [1, S]
+        columns = tf.range(tf.shape(mask)[1])[tf.newaxis] - len(self._format.start)  # [1, S]
         tokens = tf.cast(segment.row_splits[:-1], tf.int32)[:, tf.newaxis] + columns  # [B, S]
-        # Not the [CLS] in front, nor the [SEP] and the padding behind.
-        inside = (columns >= 0) & (columns < tf.reduce_sum(mask, axis=1, keepdims=True) - 2)
+        # Not the special tokens, nor the padding.
+        lengths = tf.reduce_sum(mask, axis=1, keepdims=True) - self._format.num_special_tokens(1)
+        inside = (columns >= 0) & (columns < lengths)
         labels = tf.gather(self._labels, segment.values)  # [tokens]
         labels = tf.gather(tf.concat([labels, [-1]], axis=0), tf.where(inside, tokens, tf.size(labels)))
         return tf.ensure_shape(labels, mask.shape)

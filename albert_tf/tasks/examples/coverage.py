@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from albert_tf.tasks.examples.rows import TokenRows
-from albert_tf.text.vocabulary import ALBERT_IDS
 
 # Share of unknown pieces above which a vocabulary is likely made for other texts.
 MAX_UNKNOWN = 0.05
@@ -18,7 +17,7 @@ def unread(rows: TokenRows, seq_length: int) -> list[str]:
       rows: the examples.
       seq_length: longest sequence; what is longer is trimmed.
     """
-    unknown = int((rows.tokens == ALBERT_IDS.unknown).sum())
+    unknown = int((rows.tokens == rows.unknown_id).sum())
     return unread_lines(
         dropped_tokens(rows, seq_length), rows.num_tokens, unknown, len(rows.tokens), seq_length
     )
@@ -26,8 +25,7 @@ def unread(rows: TokenRows, seq_length: int) -> list[str]:
 
 def dropped_tokens(rows: TokenRows, seq_length: int) -> np.ndarray:
     """The tokens of each example that do not fit into its sequences, int64 [N]."""
-    lengths = rows.lengths.sum(axis=-1, dtype=np.int64) + rows.lengths.shape[-1] + 1  # [N] or [N, C]
-    dropped = np.maximum(lengths - seq_length, 0).reshape(len(rows), -1).sum(axis=1)  # [N]
+    dropped = np.maximum(rows.sequence_lengths - seq_length, 0).reshape(len(rows), -1).sum(axis=1)  # [N]
     return dropped if rows.dropped is None else dropped + rows.dropped
 
 

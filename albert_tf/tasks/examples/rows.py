@@ -11,6 +11,8 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.text.input_format import ALBERT_FORMAT, ALBERT_IDS, InputFormat
+from albert_tf.text.interface import TokenIds
 
 TEXTS_AT_ONCE = 1024
 
@@ -28,6 +30,8 @@ class TokenRows:
       features: further tensors of a batch by name, [N] each.
       token_labels: label of each token, int32 [T], -1 for none; None where labels are not of tokens.
       dropped: tokens of each example that were left out already, int64 [N]; None: none were.
+      input_format: special tokens around the segments.
+      unknown_id: of pieces that are not in the vocabulary.
     """
 
     tokens: np.ndarray
@@ -36,6 +40,8 @@ class TokenRows:
     features: Mapping[str, np.ndarray]
     token_labels: np.ndarray | None = None
     dropped: np.ndarray | None = None
+    input_format: InputFormat = ALBERT_FORMAT
+    unknown_id: int = ALBERT_IDS.unknown
 
     def __len__(self) -> int:
         """The number of examples, N."""
@@ -50,8 +56,17 @@ class TokenRows:
     @property
     def packed_lengths(self) -> np.ndarray:
         """The longest sequence of each example with its special tokens, int64 [N]; not trimmed."""
-        lengths = self.lengths.sum(axis=-1, dtype=np.int64) + self.lengths.shape[-1] + 1
-        return lengths.reshape(len(self), -1).max(axis=1)
+        return self.sequence_lengths.reshape(len(self), -1).max(axis=1)
+
+    @property
+    def num_special_tokens(self) -> int:
+        """The number of special tokens in a sequence."""
+        return self.input_format.num_special_tokens(self.lengths.shape[-1])
+
+    @property
+    def sequence_lengths(self) -> np.ndarray:
+        """The length of each sequence with its special tokens, int64 [N] or [N, C]; not trimmed."""
+        return self.lengths.sum(axis=-1, dtype=np.int64) + self.num_special_tokens
 
 
 def tokenised(tokenize: Callable[..., Any], *texts: Sequence[str], at_once: int = TEXTS_AT_ONCE) -> Any:
@@ -92,6 +107,11 @@ def _concatenated(blocks: Sequence[tf.RaggedTensor]) -> tf.RaggedTensor:
 def row_lengths(texts: tf.RaggedTensor) -> tf.Tensor:
     """Tokens of each text, int32 [B]."""
     return tf.cast(texts.row_lengths(), tf.int32)
+
+
+def framing(vocabulary: TokenIds) -> dict[str, Any]:
+    """Arguments of `TokenRows` that follow from a vocabulary."""
+    return {"input_format": vocabulary.input_format, "unknown_id": vocabulary.special_ids.unknown}
 
 
 def utf8(text: str) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,9 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError, shown
 from albert_tf.tasks.examples.records import TextRecord
-from albert_tf.tasks.examples.rows import TokenRows, row_lengths, tokenised
+from albert_tf.tasks.examples.rows import TokenRows, framing, row_lengths, tokenised
 from albert_tf.text.given import check_text
+from albert_tf.text.interface import TextTokenizer
 
 # Entry of task.json, of a run that names no columns.
 PAIRS_KEY = "takes_pairs"
@@ -34,23 +35,27 @@ def takes_pairs(config: Mapping[str, Any]) -> bool | None:
 
 def text_rows(
     records: Sequence[TextRecord],
-    tokenize: Callable[[tf.Tensor], tf.RaggedTensor],
+    tokenizer: TextTokenizer,
     features: Mapping[str, np.ndarray],
 ) -> TokenRows:
-    """`[CLS] text [SEP]` or `[CLS] text [SEP] text_pair [SEP]` of each record, not trimmed yet.
+    """The text, or the text and its pair, of each record; not trimmed yet.
 
     Args:
       records: all with a second text, or all without.
-      tokenize: string [B] → int32 [B, (tokens)].
+      tokenizer: text to token ids.
       features: as in TokenRows.
     """
-    segments = [tokenised(tokenize, [record.text for record in records])]
+    segments = [tokenised(tokenizer, [record.text for record in records])]
     if records[0].text_pair is not None:
-        segments.append(tokenised(tokenize, [record.text_pair or "" for record in records]))
+        segments.append(tokenised(tokenizer, [record.text_pair or "" for record in records]))
     tokens, starts = joined(segments)
     lengths = [row_lengths(segment) for segment in segments]
     return TokenRows(
-        tokens.numpy(), tf.stack(starts, axis=-1).numpy(), tf.stack(lengths, axis=-1).numpy(), features
+        tokens.numpy(),
+        tf.stack(starts, axis=-1).numpy(),
+        tf.stack(lengths, axis=-1).numpy(),
+        features,
+        **framing(tokenizer.vocabulary),
     )
 
 

@@ -130,7 +130,7 @@ def pretend(monkeypatch):
     def make(*accuracies, losses=None):
         found = iter(zip(losses or [1.0] * len(accuracies), accuracies, strict=True))
         monkeypatch.setattr(
-            finetuning, "dev_figures", lambda *_: dict(zip(("loss", "accuracy"), next(found), strict=True))
+            finetuning, "dev_metrics", lambda *_: dict(zip(("loss", "accuracy"), next(found), strict=True))
         )
 
     return make

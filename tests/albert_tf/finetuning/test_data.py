@@ -85,13 +85,13 @@ def test_a_table_is_held_out_by_label_and_others_are_not(tmp_path):
 def test_a_label_that_nothing_is_evaluated_on_is_told(tmp_path):
     rows = [{"text": f"text {n}", "kind": "verse" if n < 2 else "ab"[n % 2]} for n in range(100)]
     sets = read_sets(settings_for(own_file(tmp_path, rows)))
-    assert described(sets, ["a", "b", "verse"]) == [
+    assert described(TASKS["classification"], sets, ["a", "b", "verse"]) == [
         "labels: a (44), b (44), verse (2)",
         "evaluated on no example of the label verse",
     ]
     rows += [{"text": "text", "kind": f"kind {n:02}"} for n in range(30)]
     sets = read_sets(settings_for(own_file(tmp_path, rows)))
-    (_, line) = described(sets, sorted({row["kind"] for row in rows}))
+    (_, line) = described(TASKS["classification"], sets, sorted({row["kind"] for row in rows}))
     assert line.count("kind ") == 10  # two of those that are there once complete the tenth
     assert line.endswith(" and 18 more")
 
@@ -151,22 +151,22 @@ def test_what_shows_a_wrong_column_at_a_glance():
         record("", "article"),
         record("b", "article"),
     ]
-    assert described(Sets(rows, {"dev": rows}), labels) == [
+    assert described(TASKS["classification"], Sets(rows, {"dev": rows}), labels) == [
         "labels: article (3), advert (12)",
         "2 of 15 rows have an empty text",
     ]
     texts = [f"text {n % 40:02} {'x' * 40}" for n in range(80)]
     many = [record("a", text) for text in [*texts, texts[7]]]
-    (line,) = described(Sets(many, {"dev": many}), sorted(set(texts)))
+    (line,) = described(TASKS["classification"], Sets(many, {"dev": many}), sorted(set(texts)))
     assert line.startswith(f"labels: text 07 {'x' * 21}… (3), text 00 ") and line.endswith(" and 30 more")
     assert len(line) < 400
     pairs = [record("a", "1", "b"), record("a", "4.5", "\n")]
-    assert described(Sets(pairs, {"dev": pairs}), None) == [
+    assert described(TASKS["classification"], Sets(pairs, {"dev": pairs}), None) == [
         "scores: 1 to 4.5, 2.75 on average",
         "1 of 2 rows have an empty text",
     ]
     choices = [ChoiceRecord("a:1", "1", "", "c", "q", ("a", "b"), 0)]
-    assert described(Sets(choices, {"dev": choices}), None) == []
+    assert described(TASKS["classification"], Sets(choices, {"dev": choices}), None) == []
 
 
 def test_too_little_to_hold_any_out(tmp_path):

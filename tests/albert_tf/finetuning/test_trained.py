@@ -9,6 +9,7 @@ import pytest
 from albert_tf.checkpoints import build_model, save
 from albert_tf.errors import InputError
 from albert_tf.finetuning.entries import read_columns, run_task, task_entries
+from albert_tf.finetuning.outputs import predictor
 from albert_tf.finetuning.tasks import TASKS
 from albert_tf.finetuning.trained import evaluate_trained, read_trained
 from albert_tf.recipes import QuestionSettings
@@ -67,8 +68,9 @@ def test_a_run_answers_as_its_model(run, table, piece_tokenizer):
     trained = read_trained(run)
     records = trained.task.read(table, False, read_columns(trained.entries))
     found = trained.predictions(records, batch_size=7)
-    examples = trained.task.kind.encode(records, piece_tokenizer, trained.entries, False)
-    again = trained.task.kind.predictor(trained.model, trained.entries, 50, None)(examples).predictions
+    kind = trained.task.kind(trained.entries)
+    examples = kind.encode(records, piece_tokenizer, False)
+    again = predictor(kind, trained.model, 50)(examples).predictions
     for one, other in zip(found, again, strict=True):
         assert one.label == other.label
         np.testing.assert_allclose(one.scores, other.scores, atol=1e-6)

@@ -45,29 +45,29 @@ def records(*rows):
 
 def test_texts_and_pairs(tiny_tokenizer, ids):
     texts = records(("the sea", None, "b"), ("", None, "a"))
-    single = classes("a", "b").encode(texts, tiny_tokenizer, True).rows
+    single = classes("a", "b").encode(texts, tiny_tokenizer.tokenize, True).rows
     assert segments(single) == [[ids("the sea")], [[]]]
     assert single.features["labels"].tolist() == [1, 0]
     assert single.features["labels"].dtype == np.int32
     texts = records(("the sea", "a cup", "2.5"), ("a", "", "0"))
-    pairs = Regression({}).encode(texts, tiny_tokenizer, True).rows
+    pairs = Regression({}).encode(texts, tiny_tokenizer.tokenize, True).rows
     assert segments(pairs) == [[ids("the sea"), ids("a cup")], [ids("a"), []]]
     assert pairs.features["labels"].tolist() == [2.5, 0]
     assert pairs.features["labels"].dtype == np.float32
     unlabelled = records(("the sea", None, None))
-    assert classes("a", "b").encode(unlabelled, tiny_tokenizer, False).rows.features == {}
+    assert classes("a", "b").encode(unlabelled, tiny_tokenizer.tokenize, False).rows.features == {}
     with pytest.raises(InputError, match=r"f\.csv:2"):
-        classes("a", "b").encode(unlabelled, tiny_tokenizer, True)
+        classes("a", "b").encode(unlabelled, tiny_tokenizer.tokenize, True)
 
 
 def test_several_labels(tiny_tokenizer):
     texts = records(("the sea", None, "b | a"), ("a", None, None), ("a", None, "c|c"))
     config = MultiLabel.model_config(texts)
     assert config["labels"] == ["a", "b", "c"] and config["num_labels"] == 3
-    rows = MultiLabel(config).encode(texts, tiny_tokenizer, True).rows
+    rows = MultiLabel(config).encode(texts, tiny_tokenizer.tokenize, True).rows
     assert rows.features["labels"].tolist() == [[1, 1, 0], [0, 0, 0], [0, 0, 1]]
     with pytest.raises(InputError, match=r"f\.csv:2.*'d'"):
-        MultiLabel(config).encode(records(("a", None, "a|d")), tiny_tokenizer, True)
+        MultiLabel(config).encode(records(("a", None, "a|d")), tiny_tokenizer.tokenize, True)
     with pytest.raises(InputError, match=r"f\.csv"):
         MultiLabel.model_config(records(("a", None, None)))
 
@@ -83,7 +83,7 @@ def test_choices_share_their_context_and_trim_it(tiny_tokenizer, ids):
         choice("the sea", "what", ("a cup", "no cup"), label=0),
         choice(long, "who", ("he", "she")),
     ]
-    rows = choices(30).encode(asked, tiny_tokenizer, True).rows
+    rows = choices(30).encode(asked, tiny_tokenizer.tokenize, True).rows
     texts = [
         "what is the sea ?",
         "what is a clock that stopped ?",
@@ -107,17 +107,17 @@ def test_choices_share_their_context_and_trim_it(tiny_tokenizer, ids):
 
 def test_of_a_long_question_the_end_stays(tiny_tokenizer, ids):
     text = "the sea " * 200
-    rows = choices(512).encode([choice("a cup", text, ("one", "two"))], tiny_tokenizer, True).rows
+    rows = choices(512).encode([choice("a cup", text, ("one", "two"))], tiny_tokenizer.tokenize, True).rows
     assert segments(rows)[1] == [ids("a cup"), ids(text + " two")[-LONGEST_QUESTION:]]
-    rows = choices(10).encode([choice("a cup", text, ("one", "two"))], tiny_tokenizer, True).rows
+    rows = choices(10).encode([choice("a cup", text, ("one", "two"))], tiny_tokenizer.tokenize, True).rows
     assert segments(rows)[1] == [[], ids(text + " two")[-7:]]
 
 
 def test_choices_without_labels(tiny_tokenizer):
     asked = [choice("a", "b", ("c", "d"), label=None)]
-    assert choices(16).encode(asked, tiny_tokenizer, False).rows.features == {}
+    assert choices(16).encode(asked, tiny_tokenizer.tokenize, False).rows.features == {}
     with pytest.raises(InputError, match=r"f\.jsonl:1"):
-        choices(16).encode(asked, tiny_tokenizer, True)
+        choices(16).encode(asked, tiny_tokenizer.tokenize, True)
 
 
 SENTENCES = [
@@ -127,7 +127,7 @@ SENTENCES = [
 
 
 def test_the_first_token_of_a_word_has_its_label(tiny_tokenizer, ids):
-    found = tags("O", "B-X", "I-X").encode(SENTENCES, tiny_tokenizer, True).rows
+    found = tags("O", "B-X", "I-X").encode(SENTENCES, tiny_tokenizer.tokenize, True).rows
     words = [ids("lighthouse"), [ALBERT_IDS.unknown], ids("sea"), ids("clock")]
     assert len(words[0]) > 1
     assert segments(found) == [[[*words[0], *words[1], *words[2]]], [words[3]]]
@@ -138,11 +138,11 @@ def test_the_first_token_of_a_word_has_its_label(tiny_tokenizer, ids):
     ]
     assert found.token_labels.tolist() == expected
     unlabelled = [record._replace(tags=None) for record in SENTENCES]
-    assert set(tags("O").encode(unlabelled, tiny_tokenizer, False).rows.token_labels) == {-1}
+    assert set(tags("O").encode(unlabelled, tiny_tokenizer.tokenize, False).rows.token_labels) == {-1}
     with pytest.raises(InputError, match=r"f\.txt:1"):
-        tags("O").encode(unlabelled, tiny_tokenizer, True)
+        tags("O").encode(unlabelled, tiny_tokenizer.tokenize, True)
     with pytest.raises(InputError, match=r"f\.txt:1.*'I-X'"):
-        tags("O", "B-X").encode(SENTENCES, tiny_tokenizer, True)
+        tags("O", "B-X").encode(SENTENCES, tiny_tokenizer.tokenize, True)
 
 
 @pytest.mark.parametrize("seq_length", [3, 5, 9, 64])
@@ -153,7 +153,7 @@ def test_long_sentences_are_cut_and_every_word_is_answered(tiny_tokenizer, ids, 
         TaggedRecord("f.txt", n, words[n:], tuple(str(i) for i in range(n, len(words)))) for n in range(4)
     ]
     kind = tags(*(str(i) for i in range(len(words))), seq_length=seq_length)
-    found = kind.encode(sentences, tiny_tokenizer, True)
+    found = kind.encode(sentences, tiny_tokenizer.tokenize, True)
     rows = found.rows
     assert rows.packed_lengths.max() <= seq_length
     pieces = [token for row in segments(rows) for token in row[0]]

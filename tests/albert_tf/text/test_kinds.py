@@ -4,49 +4,13 @@ import json
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import albert_tf
 from albert_tf.errors import InputError
 from albert_tf.text import kinds
-from albert_tf.text.input_format import InputFormat, SpecialIds
 from albert_tf.text.kinds import open_tokenizer
 from albert_tf.text.tokenizer import PieceTokenizer
-
-IDS = SpecialIds(padding=1, unknown=3, start=0, separator=2, mask=4)
-SIZE = 50
-
-
-class Words:
-    """Ids of words are their hashes."""
-
-    special_ids = IDS
-    input_format = InputFormat(start=(0,), between=(2, 2), end=(2,), padding=1, has_type_ids=False)
-    starts_word = np.ones(SIZE, bool)
-    ordinary_ids = np.arange(5, SIZE, dtype=np.int32)
-    fingerprint = "of words"
-
-    def __len__(self):
-        return SIZE
-
-
-class WordTokenizer:
-    """Text to its words, without normalisation."""
-
-    kind = "words"
-    vocabulary = Words()
-
-    @property
-    def settings(self):
-        return {"lowercase": True, "strip_accents": True}
-
-    def __call__(self, text):
-        words = tf.strings.split(text)
-        hashes = tf.strings.to_hash_bucket_fast(words.flat_values, SIZE - 5) + 5
-        return words.with_values(tf.cast(hashes, tf.int32))
-
-    def for_corpora(self):
-        return self
+from tests.other_tokenizer import IDS, WordTokenizer
 
 
 @pytest.fixture

@@ -66,6 +66,6 @@ def test_texts_without_words(tagger):
 
 def test_a_word_without_tokens_is_an_unknown_one():
     pieces = tf.ragged.constant([[], [7, 8], [], [], [9], []], dtype=tf.int32)
-    tokens, splits = word_tokens(pieces)
+    tokens, splits = word_tokens(pieces, 1)
     assert tokens.numpy().tolist() == [1, 7, 8, 1, 1, 9, 1]
     assert splits.numpy().tolist() == [0, 1, 3, 4, 5, 6, 7]

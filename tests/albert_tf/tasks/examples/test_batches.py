@@ -30,7 +30,7 @@ def text_rows(records, tokenizer):
 
 @pytest.fixture(scope="module")
 def rows(tiny_tokenizer):
-    return text_rows(records(), tiny_tokenizer)
+    return text_rows(records(), tiny_tokenizer.tokenize)
 
 
 def numpy_batches(dataset):
@@ -49,7 +49,7 @@ def test_buckets():
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_every_example_once_as_pack_packs_it(tiny_tokenizer, pairs, shuffle):
     asked = records(pairs)
-    rows = text_rows(asked, tiny_tokenizer)
+    rows = text_rows(asked, tiny_tokenizer.tokenize)
     batches = numpy_batches(task_batches(rows, S, 8, shuffle=shuffle, repeat=False))
     assert len(batches) == batches_per_epoch(rows, 8) == -(-len(asked) // 8)
     seen = np.concatenate([batch["rows"] for batch in batches])
@@ -145,7 +145,8 @@ def test_choices(tiny_tokenizer):
         ChoiceRecord("f", str(n), "", SENTENCES[n], "who", ("he", "she and they", "it"), n % 3)
         for n in range(10)
     ]
-    rows = MultipleChoice({"seq_length": S, "num_choices": 3}).encode(asked, tiny_tokenizer, True).rows
+    kind = MultipleChoice({"seq_length": S, "num_choices": 3})
+    rows = kind.encode(asked, tiny_tokenizer.tokenize, True).rows
     batches = numpy_batches(task_batches(rows, S, 4, repeat=False))
     assert task_batches(rows, S, 4, [S]).element_spec["input_mask"].shape.as_list() == [4, 3, S]
     found = {}
@@ -167,7 +168,7 @@ def test_labels_of_tokens(tiny_tokenizer):
         for n, text in enumerate(SENTENCES[:10])
     ]
     tags = [str(i) for i in range(40)]
-    rows = Tagging({"seq_length": S, "labels": tags}).encode(asked, tiny_tokenizer, True).rows
+    rows = Tagging({"seq_length": S, "labels": tags}).encode(asked, tiny_tokenizer.tokenize, True).rows
     found = []
     for batch in numpy_batches(task_batches(rows, S, 4, repeat=False)):
         assert batch["labels"].shape == batch["input_mask"].shape

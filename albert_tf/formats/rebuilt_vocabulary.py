@@ -40,22 +40,21 @@ class RebuiltVocabulary(NamedTuple):
     tokenizer: dict[str, bool]  # of tokenizer.json as a run has it
 
 
-def with_rebuilt_vocabulary(source: Source, folder: Path) -> Source:
-    """Gives a source without a vocabulary the one in tokenizer.json, or the reason why it has none."""
-    path = folder / FAST_TOKENIZER
-    if source.vocabulary is not None or not path.exists():
-        return source
-    try:
-        rebuilt = rebuilt_vocabulary(path)
-        if rebuilt.size != source.config.vocab_size:
-            raise InputError(
-                f"{path} has {rebuilt.size} pieces, the config says vocab_size={source.config.vocab_size}"
-            )
-        if source.tokenizer not in (None, rebuilt.tokenizer):
-            raise InputError(f"{path} normalises text as {rebuilt.tokenizer}, not as {source.tokenizer}")
-    except InputError as error:
-        return source._replace(no_vocabulary=f"no SentencePiece model can be rebuilt of {error}")
-    return source._replace(rebuilt=rebuilt.model, tokenizer=rebuilt.tokenizer)
+def with_rebuilt_vocabulary(source: Source, file: Path, path: Path) -> Source:
+    """A source with the vocabulary in a tokenizer.json, which is written as a SentencePiece model.
+
+    Raises:
+      InputError: it cannot be rebuilt exactly, or contradicts the source.
+    """
+    rebuilt = rebuilt_vocabulary(file)
+    if rebuilt.size != source.config.vocab_size:
+        raise InputError(
+            f"{file} has {rebuilt.size} pieces, the config says vocab_size={source.config.vocab_size}"
+        )
+    if source.tokenizer not in (None, rebuilt.tokenizer):
+        raise InputError(f"{file} normalises text as {rebuilt.tokenizer}, not as {source.tokenizer}")
+    path.write_bytes(rebuilt.model)
+    return source._replace(vocabulary=path, tokenizer=rebuilt.tokenizer)
 
 
 def rebuilt_vocabulary(path: Path) -> RebuiltVocabulary:

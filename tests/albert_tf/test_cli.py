@@ -184,7 +184,7 @@ def test_mistakes_are_one_line(tiny_corpus, tiny_vocabulary, config_file, tmp_pa
         ("vocab", "--input", json_lines, "--output", tmp_path / "x.model"): "web.jsonl holds JSON objects",
         tuple(pretrain(train=json_lines)): "`albert-tf prepare --input_format jsonl",
         (*pretrain(), "--output", text): "text.txt is not a folder: name another --output",
-        ("pretrain", "--trian", text): "--output; unknown: --trian (--help",
+        ("pretrain", "--trian", text): "--output (--help",
         ("vocab", "--input", text, "--output", text): "text.txt exists and is not a vocabulary",
         tuple(pretrain(config="albert_huge")): "albert_huge is neither a file nor one of albert_base_v1",
         tuple(pretrain(config=wrong_key)): "'hidden_sizes'",

@@ -66,8 +66,7 @@ def write_spill(file_slice: FileSlice, stream: IO[bytes], plan: Preparation) -> 
             file.write(content)
             slices[shard] = (position, len(content))
             position += len(content)
-    contents = _contents(document for documents in by_shard.values() for document in documents)
-    write_json(f"{path}.json", {"counts": counts, "contents": contents, "slices": slices})
+    write_json(f"{path}.json", {"counts": counts, "slices": slices})
 
 
 def _batches(parts: Iterator[Part]) -> Iterator[list[Part]]:

@@ -22,8 +22,8 @@ from albert_tf.corpus.stored_examples import write_examples
 from albert_tf.corpus.whole_files import read_json, whole_file, write_json
 from albert_tf.data.documents import hash_bucket, in_hash_range
 from albert_tf.data.prepared import BYTES, EVAL, TRAIN, encode_document, shard_name
-from albert_tf.text.interface import Tokenize
 from albert_tf.text.kinds import SavedTokenizer
+from albert_tf.text.tokenizer import Tokenize
 
 _TEXT_AT_ONCE = 1 << 20  # bytes that are tokenised together
 _HEADER = struct.Struct("<16s16sIII")  # of a Document in a spill: its fields, of the record its length

@@ -179,7 +179,7 @@ def test_mistakes_are_one_line(tiny_corpus, tiny_vocabulary, config_file, tmp_pa
         ("vocab", "--input", "nowhere*.txt", "--output", tmp_path / "x.model"): "nowhere*.txt",
         ("vocab", "--input", tiny_corpus, "--output", text / "x.model"): "x.model: cannot be written (",
         (*vocab, "--vocab_size", 3 * 10**9): "vocab_size=3000000000 must be",
-        (*vocab, "--max_sentences", 10**18): f"max_sentences={10**18} must be at most 1000000000",
+        (*vocab, "--max_sentences", 10**18): f"max_sentences={10**18} must be",
         ("vocab", "--input", empty, "--output", tmp_path / "x.model"): "no text",
         ("vocab", "--input", json_lines, "--output", tmp_path / "x.model"): "web.jsonl holds JSON objects",
         tuple(pretrain(train=json_lines)): "`albert-tf prepare --input_format jsonl",

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from albert_tf.text import PieceTokenizer, pack
+from albert_tf.text import pack
+from albert_tf.text.input_format import InputFormat
+from albert_tf.text.kinds import TextTokenizer
 from hub_export.module import Module
 
 
@@ -23,19 +25,20 @@ class Preprocessor(Module):
       seq_length: length S of the inputs where the caller names none, in tokens.
     """
 
-    def __init__(self, tokenizer: PieceTokenizer, seq_length: int = 128):
+    def __init__(self, tokenizer: TextTokenizer, seq_length: int = 128):
         super().__init__()
         self._seq_length = seq_length
+        self._input_format = tokenizer.vocabulary.input_format
         self.tokenize = Tokenize(tokenizer)
         self.tokenize_with_offsets = TokenizeWithOffsets(tokenizer)
-        self.bert_pack_inputs = bert_pack_inputs(seq_length)
+        self.bert_pack_inputs = bert_pack_inputs(seq_length, self._input_format)
         for training in (False, True):
             self.__call__.get_concrete_function(tf.TensorSpec([None], tf.string, "text"), training=training)
 
     @tf.function
     def __call__(self, text: tf.Tensor, training: bool = False) -> dict[str, tf.Tensor]:
         """Each text as one segment: string [B] to int32 [B, S] by name."""
-        return pack([self.tokenize(text)], self._seq_length)
+        return pack([self.tokenize(text)], self._seq_length, self._input_format)
 
 
 class Tokenize(Module):
@@ -45,7 +48,7 @@ class Tokenize(Module):
       tokenizer: the same, as a layer of the graph.
     """
 
-    def __init__(self, tokenizer: PieceTokenizer):
+    def __init__(self, tokenizer: TextTokenizer):
         super().__init__()
         self._tokenizer = tokenizer
 
@@ -75,21 +78,22 @@ class TokenizeWithOffsets(Module):
       tokenizer: text to token ids.
     """
 
-    def __init__(self, tokenizer: PieceTokenizer):
+    def __init__(self, tokenizer: TextTokenizer):
         super().__init__()
         self._tokenizer = tokenizer
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
     def __call__(self, text: tf.Tensor) -> list[tf.RaggedTensor]:
-        """Of each text the token ids, the first byte of each token, and the byte behind its last."""
+        """Of each text the token ids, the first byte of each token, and the byte after its last."""
         return list(self._tokenizer.tokenize_with_offsets(text))
 
 
-def bert_pack_inputs(default_length: int) -> Module:
+def bert_pack_inputs(default_length: int, input_format: InputFormat) -> Module:
     """The module that packs one or two segments into the encoder's inputs.
 
     Args:
       default_length: length S where the caller names none, in tokens.
+      input_format: the special tokens.
     Returns:
       A module from a list of one or two ragged int32, [B, (tokens)] or [B, (words), (tokens)] each, and
       `seq_length`, an int32 scalar, to int32 [B, seq_length] by name.
@@ -101,8 +105,8 @@ def bert_pack_inputs(default_length: int) -> Module:
         def __call__(
             self, segments: Sequence[tf.RaggedTensor], seq_length: int | tf.Tensor = default_length
         ) -> dict[str, tf.Tensor]:
-            """`[CLS] first [SEP] second [SEP]`, trimmed to fit and padded."""
-            return pack(segments, seq_length)
+            """The segments, trimmed to fit, framed and padded."""
+            return pack(segments, seq_length, input_format)
 
     module = BertPackInputs()
     ranks = [tf.RaggedTensorSpec([None] * rank, tf.int32) for rank in (2, 3)]

@@ -14,7 +14,6 @@ SUMMARY = "text to tokenised documents, on Apache Beam"
 
 def add_flags(parser: OneLineParser) -> None:
     """The flags of the command; all others are Beam's."""
-    parser.hands_others_on = True
     paths_flag(parser, "--input", "text files or globs, .gz too")
     parser.add_argument("--vocabulary", required=True, help="SentencePiece model")
     parser.add_argument("--output", required=True, help="folder to write")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
 from collections import Counter
 from collections.abc import Mapping
@@ -16,7 +15,8 @@ from albert_tf.corpus.whole_files import read_json, write_json
 from albert_tf.data.prepared import BYTES, EVAL, TRAIN, read_stats, shard_name, stats_path
 from albert_tf.errors import InputError, WorkFailed
 from albert_tf.records import defaults
-from albert_tf.text.vocabulary import Vocabulary
+from albert_tf.text.kinds import SavedTokenizer
+from albert_tf.tokenizer_settings import TOKENIZER_DEFAULTS
 
 _UNFINISHED = "unfinished"
 _SETTINGS = "settings.json"
@@ -47,23 +47,14 @@ class Preparation(PreparationSettings):
     Args:
       files: path and size of each input file.
       output: the folder to write.
-      model: the SentencePiece vocabulary, the content of its file.
-      lowercase: as the vocabulary was trained.
-      strip_accents: as the vocabulary was trained.
+      tokenizer: text to token ids.
     Raises:
       ValueError: a value is impossible.
     """
 
     files: tuple[tuple[str, int], ...]
     output: str
-    model: bytes = dataclasses.field(repr=False)
-    lowercase: bool = True
-    strip_accents: bool = True
-
-    @functools.cached_property
-    def vocabulary(self) -> Vocabulary:
-        """The vocabulary in model."""
-        return Vocabulary.from_bytes(self.model)
+    tokenizer: SavedTokenizer
 
     @property
     def shard_counts(self) -> dict[str, int]:
@@ -80,15 +71,15 @@ class Preparation(PreparationSettings):
 
     def settings(self) -> dict[str, Any]:
         """All settings that decide about the content, for stats.json."""
-        values = dataclasses.asdict(self)
-        del values["output"], values["model"]
+        left_out = {"output", "tokenizer", "files"}
         if self.format == "documents":
-            for name in ("seq_length", "max_predictions", "dupe_factor"):
-                del values[name]
+            left_out |= {"seq_length", "max_predictions", "dupe_factor"}
+        names = {field.name for field in dataclasses.fields(self)} - left_out
         return {
-            **values,
+            **{name: getattr(self, name) for name in sorted(names)},
+            **dict(self.tokenizer.settings),
             "files": [list(file) for file in self.files],
-            "vocabulary": self.vocabulary.fingerprint,
+            "vocabulary": self.tokenizer.open().vocabulary.fingerprint,
         }
 
     def unfinished(self, *names: str) -> str:
@@ -131,7 +122,7 @@ def state_of(plan: Preparation) -> str:
 
 def _check_settings(plan: Preparation, there: Mapping[str, Any]) -> None:
     """InputError if a corpus has other settings; those that an older version did not know have defaults."""
-    made_with = {**defaults(Preparation), **there}
+    made_with = {**defaults(PreparationSettings), **TOKENIZER_DEFAULTS, **there}
     differing = [
         f"{name} is {made_with.get(name)!r} there and {value!r} here"
         for name, value in plan.settings().items()
@@ -201,9 +192,8 @@ def finish(plan: Preparation) -> dict[str, Any]:
         )
     stats = {
         "format": plan.format,
-        "vocabulary": plan.vocabulary.fingerprint,
-        "lowercase": plan.lowercase,
-        "strip_accents": plan.strip_accents,
+        "vocabulary": plan.tokenizer.open().vocabulary.fingerprint,
+        **dict(plan.tokenizer.settings),
         "counts": dict(sorted(counts.items())),
         "shards": shards,
         "settings": plan.settings(),

@@ -35,9 +35,9 @@ from albert_tf.corpus.runners import pipeline_options, quiet_beam, runner_of
 from albert_tf.corpus.spills import write_shard, write_spill
 from albert_tf.corpus.stored_examples import example_maker
 from albert_tf.data.prepared import EVAL, read_stats
+from albert_tf.text.kinds import read_tokenizer
 from albert_tf.text.raw.paths import CONCURRENT_REQUESTS, Paths, input_files
-from albert_tf.text.vocabulary import Vocabulary
-from albert_tf.tokenizer_settings import TOKENIZER_DEFAULTS, resolved_settings
+from albert_tf.tokenizer_settings import TOKENIZER_DEFAULTS
 
 _SECONDS_BETWEEN_REPORTS = 5.0
 _ERROR_CLASS = re.compile(r"^(\w+\.)+\w+: ")  # at the beginning of a traceback's last line
@@ -77,13 +77,11 @@ def prepare(
     """
     options = pipeline_options(beam_options)
     runner = runner_of(options)
-    model = Vocabulary.from_file(vocabulary).model
-    asked = {name: settings[name] for name in TOKENIZER_DEFAULTS if name in settings}
-    settings |= resolved_settings(vocabulary, asked)
+    asked = {name: settings.pop(name) for name in TOKENIZER_DEFAULTS if name in settings}
     plan = Preparation(
         files=_sized(input_files(inputs)),
         output=os.fspath(output),
-        model=model,
+        tokenizer=read_tokenizer(vocabulary, **asked),
         **settings,
     )
     # Before hours of work:

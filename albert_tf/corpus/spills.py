@@ -22,8 +22,8 @@ from albert_tf.corpus.stored_examples import write_examples
 from albert_tf.corpus.whole_files import read_json, whole_file, write_json
 from albert_tf.data.documents import hash_bucket, in_hash_range
 from albert_tf.data.prepared import BYTES, EVAL, TRAIN, encode_document, shard_name
-from albert_tf.text.tokenizer import FastPieceTokenizer
-from albert_tf.text.vocabulary import Vocabulary
+from albert_tf.text.kinds import SavedTokenizer
+from albert_tf.text.tokenizer import Tokenize
 
 _TEXT_AT_ONCE = 1 << 20  # bytes that are tokenised together
 _HEADER = struct.Struct("<16s16sIII")  # of a Document in a spill: its fields, of the record its length
@@ -66,8 +66,7 @@ def write_spill(file_slice: FileSlice, stream: IO[bytes], plan: Preparation) -> 
             file.write(content)
             slices[shard] = (position, len(content))
             position += len(content)
-    contents = _contents(document for documents in by_shard.values() for document in documents)
-    write_json(f"{path}.json", {"counts": counts, "contents": contents, "slices": slices})
+    write_json(f"{path}.json", {"counts": counts, "slices": slices})
 
 
 def _batches(parts: Iterator[Part]) -> Iterator[list[Part]]:
@@ -97,7 +96,7 @@ def _tokenized(
     batch: list[Part], plan: Preparation, counts: Counter[str]
 ) -> Iterator[tuple[int, str, Document]]:
     """The parts of a batch that have any tokens: the document's number, the shard's name, and the part."""
-    tokenize = _tokenizer(plan.model, plan.lowercase, plan.strip_accents)
+    tokenize = _tokenize(plan.tokenizer)
     tokens = tokenize(tf.constant([sentence for part in batch for sentence in part.sentences]))
     ids, splits = tokens.flat_values.numpy(), tokens.row_splits.numpy()
     buckets = hash_bucket(tf.constant([part.head for part in batch]))
@@ -121,9 +120,9 @@ def _tokenized(
 
 
 @functools.lru_cache(maxsize=2)
-def _tokenizer(model: bytes, lowercase: bool, strip_accents: bool) -> FastPieceTokenizer:
-    """One tokenizer a process."""
-    return FastPieceTokenizer(Vocabulary.from_bytes(model), lowercase, strip_accents)
+def _tokenize(tokenizer: SavedTokenizer) -> Tokenize:
+    """Made once in each process."""
+    return tokenizer.open().for_corpora()
 
 
 def write_shard(name: str, spills: int, plan: Preparation) -> None:

@@ -21,7 +21,7 @@ _BATCH_SIZE = 64
 def example_maker(plan: Preparation) -> ExampleMaker:
     """The maker of a plan's examples; InputError if its sizes are impossible."""
     settings = ExampleSettings(seq_length=plan.seq_length, max_predictions=plan.max_predictions)
-    return ExampleMaker(plan.vocabulary, settings, _BATCH_SIZE)
+    return ExampleMaker(plan.tokenizer.open().vocabulary, settings, _BATCH_SIZE)
 
 
 def write_examples(path: str, shard: str, plan: Preparation) -> int:
@@ -48,7 +48,7 @@ def write_examples(path: str, shard: str, plan: Preparation) -> int:
     temporary = f"{path}.examples"
     with tf.io.TFRecordWriter(temporary) as file:
         for batch in batches.as_numpy_iterator():
-            records = encode_examples(batch, plan.vocabulary, label)
+            records = encode_examples(batch, plan.tokenizer.open().vocabulary, label)
             for record in records:
                 file.write(record)
             count += len(records)

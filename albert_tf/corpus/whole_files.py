@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, as `albert_tf.files` has them, on any file system of TensorFlow."""
+"""Files that appear whole or not at all, on any filesystem of TensorFlow."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from albert_tf.features import (
     pretraining_spec,
 )
 from albert_tf.recipes import ExampleSettings
-from albert_tf.text.interface import TokenIds
+from albert_tf.text.kinds import TokenIds
 from albert_tf.text.packing import mask_and_type_ids, pack_spans, segment_numbers
 
 

@@ -110,7 +110,7 @@ def convert(
     checkpoint = local_checkpoint(input, source, revision)
     with unpacked(checkpoint.path) as path, tempfile.TemporaryDirectory() as scratch:
         found = READERS[source](path, Path(config) if config else None, partial)
-        found, told = _with_vocabulary(found, vocabulary, Path(scratch))
+        found, told = _with_vocabulary(found, vocabulary, path, Path(scratch))
         model, done = _read(found, partial)
         recipe: dict[str, Any] = {"converted_from": source, "input": str(input), "command": command}
         recipe |= {"unread": done.unread, "fresh": done.fresh}
@@ -123,17 +123,19 @@ def convert(
     return done
 
 
-def _with_vocabulary(source: Source, given: PathLike | None, scratch: Path) -> tuple[Source, str]:
-    """A source with its vocabulary as a file, and what to tell of it."""
+def _with_vocabulary(source: Source, given: PathLike | None, path: Path, scratch: Path) -> tuple[Source, str]:
+    """A source with its vocabulary as a file, and where that comes from."""
     if given is not None:
         return source._replace(vocabulary=Path(given)), str(given)
     if source.vocabulary is not None:
         return source, source.vocabulary.name
-    if source.rebuilt is None:
-        return source, f"none: {source.no_vocabulary}; --vocabulary names one"
-    path = scratch / VOCABULARY
-    path.write_bytes(source.rebuilt)
-    return source._replace(vocabulary=path), f"rebuilt from {FAST_TOKENIZER}"
+    file = (path if path.is_dir() else path.parent) / FAST_TOKENIZER
+    if not file.exists():
+        return source, "none: there is none beside the checkpoint; --vocabulary names one"
+    try:
+        return with_rebuilt_vocabulary(source, file, scratch / VOCABULARY), f"rebuilt from {FAST_TOKENIZER}"
+    except InputError as error:
+        return source, f"none: no SentencePiece model can be rebuilt of {error}; --vocabulary names one"
 
 
 def _read(source: Source, partial: bool) -> tuple[Any, Conversion]:
@@ -159,8 +161,7 @@ def _from_hugging_face(path: Path, config: Path | None, partial: bool) -> Source
     file, folder = safetensors_file(path)
     config = config or only(folder, huggingface.CONFIG)
     tensors = open_safetensors(file)
-    source = huggingface.hugging_face_source(tensors, config, partial, find_vocabulary(folder), folder)
-    return with_rebuilt_vocabulary(source, folder)
+    return huggingface.hugging_face_source(tensors, config, partial, find_vocabulary(folder), folder)
 
 
 def _from_hub(path: Path, config: Path | None, partial: bool) -> Source:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import save
 
 from albert_tf.checkpoints.models import task_of
 from albert_tf.checkpoints.names import HUGGING_FACE_SCOPE, Names, variable_names
@@ -16,6 +15,7 @@ from albert_tf.config_keys import HUGGING_FACE_ACTIVATIONS
 from albert_tf.errors import InputError
 from albert_tf.files import read_json, write_json
 from albert_tf.formats.grouping import grouping_problems, whole_layers
+from albert_tf.formats.safetensors import write_safetensors
 from albert_tf.formats.transfer import Prefix, Source, Tensors, Wanted, find_prefix, find_task
 
 CONFIG, WEIGHTS, INDEX, VOCABULARY, TOKENIZER = (
@@ -223,9 +223,8 @@ def write_hugging_face(
         size = model.config.hidden_size
         return {f"{_PROJECTION}/kernel": np.eye(size), f"{_PROJECTION}/bias": np.zeros(size)}[name.ours]
 
-    values = {key: np.ascontiguousarray(value(name), np.float32) for key, name in names.items()}
-    # transformers reads no file that does not say what it was written for.
-    (folder / WEIGHTS).write_bytes(save(values, metadata={"format": "pt"}))
+    shapes = {key: name.hugging_face_shape for key, name in names.items()}
+    write_safetensors(folder / WEIGHTS, shapes, lambda key: value(names[key]))
     if tokenizer is not None:
         write_json(folder / TOKENIZER, _tokenizer_config(model.config, tokenizer))
 

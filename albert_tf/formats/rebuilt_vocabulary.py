@@ -29,7 +29,11 @@ _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED = 1, 2, 3, 4
 _VARINT, _BYTES, _FLOAT = 0, 2, 5
 _UNIGRAM = 1
 
-_QUOTES = [{"type": "Replace", "pattern": {"String": old}, "content": '"'} for old in ("``", "''")]
+# Beside them transformers 4 has one that joins spaces, as SentencePiece does.
+_QUOTES = [("``", '"'), ("''", '"')]
+_SPACES = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
+# transformers 4 takes this from the score of a piece such as "9,", so as to divide it in two.
+_COMMA_PENALTY = 100.0
 
 
 class RebuiltVocabulary(NamedTuple):
@@ -40,22 +44,21 @@ class RebuiltVocabulary(NamedTuple):
     tokenizer: dict[str, bool]  # of tokenizer.json as a run has it
 
 
-def with_rebuilt_vocabulary(source: Source, folder: Path) -> Source:
-    """Gives a source without a vocabulary the one in tokenizer.json, or the reason why it has none."""
-    path = folder / FAST_TOKENIZER
-    if source.vocabulary is not None or not path.exists():
-        return source
-    try:
-        rebuilt = rebuilt_vocabulary(path)
-        if rebuilt.size != source.config.vocab_size:
-            raise InputError(
-                f"{path} has {rebuilt.size} pieces, the config says vocab_size={source.config.vocab_size}"
-            )
-        if source.tokenizer not in (None, rebuilt.tokenizer):
-            raise InputError(f"{path} normalises text as {rebuilt.tokenizer}, not as {source.tokenizer}")
-    except InputError as error:
-        return source._replace(no_vocabulary=f"no SentencePiece model can be rebuilt of {error}")
-    return source._replace(rebuilt=rebuilt.model, tokenizer=rebuilt.tokenizer)
+def with_rebuilt_vocabulary(source: Source, file: Path, path: Path) -> Source:
+    """A source with the vocabulary in a tokenizer.json, which is written as a SentencePiece model.
+
+    Raises:
+      InputError: it cannot be rebuilt exactly, or contradicts the source.
+    """
+    rebuilt = rebuilt_vocabulary(file)
+    if rebuilt.size != source.config.vocab_size:
+        raise InputError(
+            f"{file} has {rebuilt.size} pieces, the config says vocab_size={source.config.vocab_size}"
+        )
+    if source.tokenizer not in (None, rebuilt.tokenizer):
+        raise InputError(f"{file} normalises text as {rebuilt.tokenizer}, not as {source.tokenizer}")
+    path.write_bytes(rebuilt.model)
+    return source._replace(vocabulary=path, tokenizer=rebuilt.tokenizer)
 
 
 def rebuilt_vocabulary(path: Path) -> RebuiltVocabulary:
@@ -87,13 +90,11 @@ def _rebuilt(values: Mapping[str, Any]) -> RebuiltVocabulary:
         raise InputError(f"its pieces do not begin with {', '.join(_SPECIAL_PIECES)}, or repeat themselves")
     _check_words(values["pre_tokenizer"])
     tokenizer, table = _normalizer(values["normalizer"])
-    scores = [score for _, score in model["vocab"]]
-    if any(float(np.float32(score)) != score for score in scores):
-        raise InputError("its scores are not float32, as SentencePiece's are")
+    scores = _scores(model["vocab"])
     types = _types(scores, pieces, values["added_tokens"])
     content = b"".join(
         _field(1, _field(1, piece.encode()) + _field(2, score) + _field(3, kind))
-        for piece, score, kind in zip(pieces, scores, types, strict=True)
+        for piece, score, kind in zip(pieces, scores.tolist(), types, strict=True)
     )
     trainer = {3: _UNIGRAM, 4: len(pieces), 40: _UNKNOWN_ID, 41: -1, 42: -1, 43: _PAD_ID}
     content += _field(2, b"".join(_field(number, value) for number, value in trainer.items()))
@@ -106,16 +107,20 @@ def _rebuilt(values: Mapping[str, Any]) -> RebuiltVocabulary:
 def _check_words(settings: Mapping[str, Any]) -> None:
     """ValueError unless text is divided at spaces, each of which becomes the ▁ before a word."""
     parts = settings["pretokenizers"] if settings["type"] == "Sequence" else [settings]
-    kinds, last = [part["type"] for part in parts], parts[-1]
-    is_known = kinds in (["Metaspace"], ["WhitespaceSplit", "Metaspace"])
-    if not is_known or last["replacement"] != "▁" or last["prepend_scheme"] != "always":
-        raise InputError(f"its pre_tokenizer, {last}, is not an ALBERT's")
+    kinds = [part["type"] for part in parts]
+    last = parts[-1]
+    begins = last.get("prepend_scheme", "always" if last.get("add_prefix_space") else "never")
+    if kinds not in (["Metaspace"], ["WhitespaceSplit", "Metaspace"]) or last["replacement"] != "▁":
+        raise InputError(f"its pre_tokenizer, {' and '.join(kinds)}, is not an ALBERT's")
+    if begins != "always":
+        raise InputError(f"prepend_scheme={begins!r} is not an ALBERT's: it must be 'always'")
 
 
 def _normalizer(settings: Mapping[str, Any]) -> tuple[dict[str, bool], bytes]:
     """Settings and SentencePiece's table of the normalisation; InputError unless they are an ALBERT's."""
     steps = list(settings["normalizers"]) if settings["type"] == "Sequence" else [settings]
-    kinds = [step["type"] for step in steps if step not in _QUOTES]
+    quotes = [{"type": "Replace", "pattern": {"String": old}, "content": new} for old, new in _QUOTES]
+    kinds = [step["type"] for step in steps if step not in (*quotes, _SPACES)]
     strip_accents, lowercase = "StripAccents" in kinds, "Lowercase" in kinds
     expected = ["NFKD", "StripAccents"] * strip_accents + ["Lowercase"] * lowercase + ["Precompiled"]
     if kinds != expected:
@@ -130,9 +135,22 @@ def _normalizer(settings: Mapping[str, Any]) -> tuple[dict[str, bool], bytes]:
     return {"lowercase": lowercase, "strip_accents": strip_accents}, decoded
 
 
-def _types(scores: list[float], pieces: list[str], added: Iterable[Mapping[str, Any]]) -> list[int]:
+def _scores(vocabulary: Iterable[tuple[str, float]]) -> np.ndarray:
+    """The score of each piece, float32 [V]; ValueError where one is not a float32's."""
+    rounded = []
+    for piece, score in vocabulary:
+        is_penalised = score < -_COMMA_PENALTY and piece[-1:] == "," and piece[-2:-1].isdigit()
+        exact = score + _COMMA_PENALTY if is_penalised else score
+        rounded.append(np.float32(exact))
+        # The sum is rounded once more.
+        if not abs(float(rounded[-1]) - exact) <= (1e-12 if is_penalised else 0.0):
+            raise InputError(f"the score of {piece!r}, {score!r}, is none of SentencePiece's")
+    return np.array(rounded, np.float32)
+
+
+def _types(scores: np.ndarray, pieces: list[str], added: Iterable[Mapping[str, Any]]) -> list[int]:
     """The type of each piece; those that are found whole wherever they stand have the score 0."""
-    types = [_USER_DEFINED if score == 0 else _NORMAL for score in scores]
+    types = [_USER_DEFINED if score == 0 else _NORMAL for score in scores.tolist()]
     for token in added:
         if token["id"] >= len(pieces) or pieces[token["id"]] != token["content"]:
             raise InputError(f"{token['content']!r} was added beside its pieces")

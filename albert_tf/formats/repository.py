@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import huggingface_hub as hub
-from huggingface_hub import constants, errors
+from huggingface_hub import constants, errors, utils
 
 from albert_tf.errors import InputError, WorkFailed
 from albert_tf.formats.huggingface import CONFIG, INDEX, TOKENIZER, VOCABULARY, WEIGHTS
@@ -37,7 +37,7 @@ def repository(name: str, revision: str | None = None) -> Path:
     """
     address = f"{constants.ENDPOINT}/{name}"
     if not sys.stderr.isatty():
-        hub.utils.disable_progress_bars()
+        utils.disable_progress_bars()
     try:
         folder = Path(hub.snapshot_download(name, revision=revision, allow_patterns=_FILES))
     except errors.HFValidationError as error:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -77,3 +79,27 @@ def _weight_map(path: Path) -> dict[str, str]:
 
 def _is_file_name(value: Any) -> bool:
     return isinstance(value, str) and re.fullmatch(r"[\w-][\w.-]*\.safetensors", value) is not None
+
+
+def write_safetensors(
+    path: Path, shapes: Mapping[str, tuple[int, ...]], read: Callable[[str], np.ndarray]
+) -> None:
+    """Writes float32 tensors one at a time, which the library cannot: it takes all of them at once.
+
+    Args:
+      path: the file; in a folder that nobody reads yet, since it grows there.
+      shapes: of every tensor, by name.
+      read: the values of a tensor, by name.
+    """
+    # transformers reads no file that does not say what it was written for.
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    end = 0
+    for name, shape in shapes.items():
+        start, end = end, end + 4 * math.prod(shape)
+        header[name] = {"dtype": "F32", "shape": list(shape), "data_offsets": [start, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # so that the tensors are aligned
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for name in shapes:
+            file.write(np.ascontiguousarray(read(name), "<f4").data)  # tofile does not say why it fails

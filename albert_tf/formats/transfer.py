@@ -44,10 +44,6 @@ class Source(NamedTuple):
     vocabulary: Path | None
     tokenizer: dict[str, bool] | None = None  # of tokenizer.json
     problems: Sequence[str] = ()  # why it cannot be read, found as it was opened
-    rebuilt: bytes | None = (
-        None  # the vocabulary where it is not a file: the content of a SentencePiece model
-    )
-    no_vocabulary: str = "there is none beside the checkpoint"  # why, where there is none
 
 
 class Comparison(NamedTuple):

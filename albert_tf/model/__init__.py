@@ -1,14 +1,21 @@
 """The network: embeddings, groups of shared layers, heads."""
 
-from albert_tf.model.encoder import AlbertEncoder
-from albert_tf.model.sharing import sharing_plan
-from albert_tf.model.span_labeler import AlbertSpanLabeler
-from albert_tf.model.tasks import (
-    AlbertClassifier,
-    AlbertMultipleChoice,
-    AlbertPretrainer,
-    AlbertTokenClassifier,
-)
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from albert_tf.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from albert_tf.model.encoder import AlbertEncoder
+    from albert_tf.model.sharing import sharing_plan
+    from albert_tf.model.span_labeler import AlbertSpanLabeler
+    from albert_tf.model.tasks import (
+        AlbertClassifier,
+        AlbertMultipleChoice,
+        AlbertPretrainer,
+        AlbertTokenClassifier,
+    )
 
 __all__ = [
     "AlbertClassifier",
@@ -19,3 +26,11 @@ __all__ = [
     "AlbertTokenClassifier",
     "sharing_plan",
 ]
+
+_MODULES = dict.fromkeys(__all__, "albert_tf.model.tasks")
+_MODULES |= {
+    "AlbertEncoder": "albert_tf.model.encoder",
+    "AlbertSpanLabeler": "albert_tf.model.span_labeler",
+    "sharing_plan": "albert_tf.model.sharing",
+}
+__getattr__ = lazy_names(__name__, _MODULES)

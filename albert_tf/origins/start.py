@@ -22,9 +22,9 @@ from albert_tf.checkpoints.run import (
 )
 from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import AlbertConfig
-from albert_tf.downloads import cache_folder
 from albert_tf.errors import InputError, Missing
 from albert_tf.formats.conversion import convert
+from albert_tf.formats.downloads import cache_folder
 from albert_tf.formats.published import local_checkpoint, publisher_of
 from albert_tf.origins.record import HUB
 

@@ -48,15 +48,9 @@ def run_command(parsed: Callable[[Sequence[str]], Command], arguments: Sequence[
 class OneLineParser(argparse_flags.ArgumentParser):
     """A parser whose errors are one line, without the usage above it; absl's flags are not among its help.
 
-    It takes no abbreviations: one of a command's flag could be one of absl's, too. Nor an empty value: an
-    empty path is the current folder, which whoever types an unset variable of the shell does not mean. Where
-    flags are missing it names the unknown ones, too: one of them may be the missing one, mistyped.
-
-    Attributes:
-      hands_others_on: True if unknown flags are for another program, which checks them.
+    It takes no abbreviations, since absl has flags of its own, and no empty values: an empty path would mean
+    the current folder where a variable of the shell is not set.
     """
-
-    hands_others_on = False
 
     def __init__(self, **kwargs: Any):
         super().__init__(allow_abbrev=False, **kwargs)
@@ -66,9 +60,6 @@ class OneLineParser(argparse_flags.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse's; wrong flags of absl and empty values are errors."""
-        words = sys.argv[1:] if args is None else list(args)
-        names = (word.partition("=")[0] for word in words if word.startswith("--"))
-        self._unknown = [name for name in names if name not in self._option_string_actions]
         try:
             found, others = super().parse_known_args(args, namespace)
         except flags.Error as error:
@@ -81,8 +72,6 @@ class OneLineParser(argparse_flags.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Ends the program with status 2."""
-        if "are required" in message and self._unknown and not self.hands_others_on:
-            message += f"; unknown: {', '.join(self._unknown)}"
         self.exit(2, f"{self.prog}: {message} (--help lists the flags)\n")
 
 

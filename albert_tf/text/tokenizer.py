@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,12 @@ from tensorflow_text.python.ops import sentencepiece_tokenizer
 
 from albert_tf.files import checked_path
 from albert_tf.text.given import text_tensor
-from albert_tf.text.interface import Tokenize
 from albert_tf.text.normalization import normalize
 from albert_tf.text.offsets import normalize_with_offsets, rows_of
-from albert_tf.text.vocabulary import Vocabulary
+from albert_tf.text.vocabulary import FILE_OF_RUN, Vocabulary
 from albert_tf.tokenizer_settings import SENTENCEPIECE, resolved_settings
+
+Tokenize = Callable[[tf.Tensor], tf.RaggedTensor]  # string [B] → int32 [B, (tokens)]
 
 # In longer texts the rounding of large float32 sums decides more than ties.
 _MAX_TOKENS = 512
@@ -58,7 +60,7 @@ class PieceTokenizer(tf.Module):
 
     def files(self) -> dict[str, bytes]:
         """The SentencePiece model under the name that it has in a run directory."""
-        return {"spiece.model": self.vocabulary.model}
+        return {FILE_OF_RUN: self.vocabulary.model}
 
     def for_corpora(self) -> Tokenize:
         """A FastPieceTokenizer."""

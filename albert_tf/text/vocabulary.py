@@ -14,6 +14,8 @@ import sentencepiece
 from albert_tf.errors import InputError, Missing
 from albert_tf.text.input_format import ALBERT_IDS, InputFormat, SpecialIds
 
+FILE_OF_RUN = "spiece.model"  # the name of a SentencePiece model in a run directory
+
 PAD, UNKNOWN, CLS, SEP, MASK = SPECIAL_PIECES = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 
 
@@ -60,9 +62,7 @@ class Vocabulary:
         """
         path = Path(path)
         if path.is_dir():
-            raise InputError(
-                f"{path} is a folder: name the vocabulary in it, such as {path / 'spiece.model'}"
-            )
+            raise InputError(f"{path} is a folder: name the vocabulary in it, such as {path / FILE_OF_RUN}")
         if not path.is_file():
             raise Missing(f"{path}: no such vocabulary; `albert-tf vocab` trains one")
         return cls.from_bytes(path.read_bytes(), name=os.fspath(path))

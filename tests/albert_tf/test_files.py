@@ -62,9 +62,8 @@ def test_an_empty_folder_is_kept(tmp_path, kind):
 
 def run_code(folder, code):
     """The exit status of a process that does this in a folder."""
-    imports = (
-        "import os, sys\nfrom pathlib import Path\nfrom albert_tf import files\nfrom albert_tf.files import *"
-    )
+    imports = "import os, sys\nfrom pathlib import Path\n"
+    imports += "from albert_tf import files\nfrom albert_tf.files import *"
     path = os.pathsep.join(sys.path)
     command = [sys.executable, "-c", f"{imports}\n{code}"]
     return subprocess.run(command, cwd=folder, env={**os.environ, "PYTHONPATH": path}, check=False).returncode

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -43,19 +44,12 @@ def _identity(file: str) -> dict[str, Any]:
 
 
 def difference(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> str | None:
-    """The first file that is not the same as before, and what has happened to it; None where all are."""
-    names, names_before = ([file["name"] for file in files] for files in (now, before))
-    for file in before:
-        if file["name"] not in names:
-            return f"{file['name']} is missing"
-    for file in now:
-        if file["name"] not in names_before:
-            return f"{file['name']} is new"
-    if names != names_before:
-        return (
-            f"{next(a for a, b in zip(names, names_before, strict=False) if a != b)} stands at another place"
-        )
-    for old, new in zip(before, now, strict=True):
+    """The first file that differs between two lists of identities; None if none does."""
+    for old, new in itertools.zip_longest(before, now):
+        if old is None or new is None:
+            return f"{(old or new)['name']} is {'missing' if new is None else 'new'}"
+        if old["name"] != new["name"]:
+            return f"{new['name']} stands where {old['name']} was"
         if old != new:
             return f"{old['name']} has changed ({old['bytes']:,} bytes before, {new['bytes']:,} now)"
     return None

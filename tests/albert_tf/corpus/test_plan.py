@@ -6,6 +6,7 @@ import pytest
 
 from albert_tf.corpus.plan import Preparation, begin, state_of
 from albert_tf.errors import InputError
+from albert_tf.text.kinds import read_tokenizer
 
 
 @pytest.fixture
@@ -13,9 +14,9 @@ def plan(tiny_vocabulary, tmp_path):
     """A plan for the folder `out`, some of its settings changed."""
 
     def make(**changes) -> Preparation:
-        output, model = str(tmp_path / "out"), tiny_vocabulary.read_bytes()
+        output, tokenizer = str(tmp_path / "out"), read_tokenizer(tiny_vocabulary)
         return Preparation(
-            **{"files": (("a.txt", 7),), "output": output, "model": model, "shards": 1, **changes}
+            **{"files": (("a.txt", 7),), "output": output, "tokenizer": tokenizer, "shards": 1, **changes}
         )
 
     return make
@@ -24,7 +25,12 @@ def plan(tiny_vocabulary, tmp_path):
 @pytest.fixture
 def older(plan):
     """The settings that the first version wrote; all that came later is to have its default."""
-    return {"files": [["a.txt", 7]], "shards": 1, "seed": 0, "vocabulary": plan().vocabulary.fingerprint}
+    return {
+        "files": [["a.txt", 7]],
+        "shards": 1,
+        "seed": 0,
+        "vocabulary": plan().tokenizer.open().vocabulary.fingerprint,
+    }
 
 
 def test_a_corpus_of_an_older_version_is_done(plan, older, tmp_path):

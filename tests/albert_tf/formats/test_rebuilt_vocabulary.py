@@ -57,14 +57,14 @@ def field_of(message, number):
     return found
 
 
-def tokenizer_json(model, lowercase=True, strip_accents=True):
+def tokenizer_json(model, version=5, lowercase=True, strip_accents=True):
     """What transformers writes of the bytes of a SentencePiece model."""
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     pieces = [[processor.id_to_piece(i), processor.get_score(i)] for i in range(len(processor))]
     added = [
         {"id": i, "content": piece, "special": i < 5, "normalized": False}
         for i, (piece, _) in enumerate(pieces)
-        if i < 5 or piece in USER_DEFINED
+        if i < 5 or (version == 5 and piece in USER_DEFINED)
     ]
     normalizers = [
         *QUOTES,
@@ -73,6 +73,12 @@ def tokenizer_json(model, lowercase=True, strip_accents=True):
         {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap(model)).decode()},
     ]
     words = {**METASPACE, "prepend_scheme": "always", "split": True}
+    if version == 4:
+        normalizers.append(SPACES)
+        words = {**METASPACE, "add_prefix_space": True}
+        for entry in pieces:
+            if len(entry[0]) > 1 and entry[0][-1] == "," and entry[0][-2].isdigit():
+                entry[1] -= 100
     return {
         "version": "1.0",
         "added_tokens": added,
@@ -111,8 +117,9 @@ def check_same(rebuilt, model):
     assert ours.encode(texts) == theirs.encode(texts)
 
 
-def test_the_published_vocabulary(real_model, tmp_path):
-    rebuilt = rebuilt_vocabulary(write(tmp_path, tokenizer_json(real_model)))
+@pytest.mark.parametrize("version", [4, 5])
+def test_the_published_vocabulary(real_model, tmp_path, version):
+    rebuilt = rebuilt_vocabulary(write(tmp_path, tokenizer_json(real_model, version)))
     assert rebuilt.size == 30000
     assert rebuilt.tokenizer == {"lowercase": True, "strip_accents": True}
     assert charsmap(rebuilt.model) == charsmap(real_model)

@@ -27,18 +27,6 @@ def test_an_empty_value_is_refused(parser, words, capsys):
     assert words[0].strip("=") in line
 
 
-def test_unknown_flags_are_named_beside_those_that_are_missing(parser, capsys):
-    (made,) = (action.choices["make"] for action in parser._subparsers._group_actions)
-    made.add_argument("--train", required=True)
-    line = "tool make: the following arguments are required: --train{} (--help lists the flags)\n"
-    for hands_on, told in ((False, "; unknown: --trian, --no"), (True, "")):
-        made.hands_others_on = hands_on
-        with pytest.raises(SystemExit) as stopped:
-            parser.parse_args(["make", "--trian", "x", "--no=1", "--output=y", "--verbosity", "1"])
-        assert stopped.value.code == 2
-        assert capsys.readouterr().err == line.format(told)
-
-
 def test_what_is_not_given_is_as_it_was(parser):
     expected = argparse.Namespace(command="make", input=None, output="here", number=0)
     assert parser.parse_args(["make", "--number", "0"]) == expected

@@ -3,7 +3,7 @@ import random
 import pytest
 import tensorflow as tf
 
-from albert_tf.text.tokenizer import FastPieceTokenizer, PieceTokenizer, repeated_unit
+from albert_tf.text.tokenizer import FastPieceTokenizer, PieceTokenizer
 from albert_tf.text.vocabulary import Vocabulary
 from tests.tiny import CORPUS
 
@@ -51,12 +51,6 @@ def assert_same(fast, exact, texts):
         text for text, a, b in zip(texts, found.to_list(), expected.to_list(), strict=True) if a != b
     ]
     assert different == []
-
-
-def test_repeated_unit():
-    assert repeated_unit("a") == "a"
-    assert repeated_unit("abab") == "ab"
-    assert repeated_unit("aba") == "aba"
 
 
 def test_as_sentencepiece(pairs):

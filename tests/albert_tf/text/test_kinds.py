@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import albert_tf
+from albert_tf.corpus.prepare import prepare
 from albert_tf.errors import InputError
 from albert_tf.text import kinds
 from albert_tf.text.kinds import open_tokenizer
@@ -15,7 +16,8 @@ from tests.other_tokenizer import IDS, WordTokenizer
 
 @pytest.fixture
 def vocabulary(tmp_path, monkeypatch):
-    monkeypatch.setitem(kinds.KINDS, "words", lambda path, settings: WordTokenizer())
+    kind = kinds.Kind(lambda path: {}, lambda files, settings: WordTokenizer())
+    monkeypatch.setitem(kinds.KINDS, "words", kind)
     (tmp_path / "words.txt.tokenizer.json").write_text(json.dumps({"kind": "words"}))
     return tmp_path / "words.txt"
 
@@ -38,6 +40,13 @@ def test_pretraining_batches(vocabulary, tiny_corpus, objective):
         rows, columns = np.nonzero(batch["masked_lm_weights"])
         masked = ids[rows, batch["masked_lm_positions"][rows, columns]]
         assert (masked == IDS.mask).any() and (masked >= IDS.mask).all()
+
+
+def test_a_prepared_corpus(vocabulary, tiny_corpus, tmp_path):
+    prepare(tiny_corpus, tmp_path / "out", vocabulary, shards=1, report=lambda line: None)
+    for inputs in (tiny_corpus, tmp_path / "out"):
+        dataset = albert_tf.pretraining_dataset(inputs, vocabulary, batch_size=8, seq_length=32)
+        assert next(iter(dataset))["input_word_ids"][0, 0] == 0
 
 
 def test_kinds_are_told_by_the_settings(vocabulary, tiny_vocabulary):

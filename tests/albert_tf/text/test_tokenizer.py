@@ -8,7 +8,6 @@ import tensorflow as tf
 import tf_keras as keras
 
 import albert_tf
-from albert_tf.text import Vocabulary
 
 
 @pytest.fixture(scope="module")
@@ -85,14 +84,10 @@ def test_bytes_that_are_no_text(tiny_tokenizer):
     assert tiny_tokenizer(tf.constant([], tf.string)).shape[0] == 0
 
 
-def test_what_is_not_a_vocabulary(tmp_path):
+def test_what_is_not_a_path():
     for path in (None, 3, ""):
         with pytest.raises(ValueError, match=f"model_file={path!r} is not a path"):
             albert_tf.Tokenizer(path)
-    with pytest.raises(ValueError, match="no such vocabulary; `albert-tf vocab` trains one"):
-        albert_tf.Tokenizer(tmp_path / "absent.model")
-    with pytest.raises(ValueError, match="is a folder: name the vocabulary in it"):
-        albert_tf.Tokenizer(tmp_path)
 
 
 def test_config_round_trip(tiny_vocabulary):
@@ -116,12 +111,6 @@ def test_saved_model_outlives_the_file(tiny_vocabulary, tmp_path):
     (tmp_path / "spiece.model").unlink()
     loaded = tf.saved_model.load(str(tmp_path / "saved"))
     assert loaded(tf.constant(["the sea", "a"])).numpy().tolist() == expected.tolist()
-
-
-def test_fingerprint_tells_vocabularies_apart(tiny_tokenizer, tiny_vocabulary):
-    assert tiny_tokenizer.vocabulary.fingerprint == Vocabulary.from_file(tiny_vocabulary).fingerprint
-    other = Vocabulary(b"other", (), None)
-    assert other.fingerprint != tiny_tokenizer.vocabulary.fingerprint
 
 
 def test_outlives_a_new_random_seed(tiny_vocabulary):

@@ -4,7 +4,7 @@ import sentencepiece
 
 from albert_tf.errors import InputError
 from albert_tf.text import Vocabulary
-from albert_tf.text.vocabulary import SPECIAL_PIECES, starts_word
+from albert_tf.text.vocabulary import starts_word
 
 
 @pytest.mark.parametrize(
@@ -91,9 +91,3 @@ def test_no_vocabulary(tmp_path):
         (tmp_path / "text.model").write_bytes(content)
         with pytest.raises(ValueError, match=r"text\.model is not a SentencePiece model"):
             Vocabulary.from_file(tmp_path / "text.model")
-
-
-def test_special_pieces_are_not_ordinary(tiny_tokenizer):
-    vocabulary = tiny_tokenizer.vocabulary
-    assert vocabulary.pieces[:5] == SPECIAL_PIECES
-    assert vocabulary.ordinary_ids.tolist() == list(range(5, len(vocabulary)))

@@ -1,5 +1,3 @@
-"""What tells that files are the same: by hand, and what goes unnoticed."""
-
 import hashlib
 
 import pytest
@@ -34,7 +32,7 @@ def test_large_files_are_sampled_from_the_first_byte_to_the_last(tmp_path):
         ({"a": b"1", "b": b"2"}, None),
         ({"a": b"1"}, "b is missing"),
         ({"a": b"1", "b": b"2", "c": b"3"}, "c is new"),
-        ({"b": b"2", "a": b"1"}, "at another place"),
+        ({"b": b"2", "a": b"1"}, "b stands where a was"),
         ({"a": b"1", "b": b"3"}, "b has changed"),
         ({"a": b"1", "b": b"23"}, "1 bytes before, 2 now"),
     ],

@@ -14,7 +14,7 @@ from albert_tf.recipes import check_fields
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QuestionSettings:
-    """How long contexts become windows, and spans of them answers; the defaults are the paper's.
+    """Settings of windows on contexts and of answers; the defaults are the paper's.
 
     Args:
       doc_stride: tokens from one window to the next.

@@ -5,7 +5,7 @@ import pytest
 from albert_tf.pretraining.run import pretrain
 from albert_tf.pretraining.settings import Pretraining
 from albert_tf.records import changed
-from albert_tf.training.loop_settings import LoopSettings
+from albert_tf.training.settings import LoopSettings
 from tests.albert_tf.pretraining.runs import CONFIG, RECIPE
 
 

@@ -53,7 +53,7 @@ def begun(asked, monkeypatch):
         def replica_update(model, *_, **__):
             raise Seen({variable.name: variable.numpy() for variable in model.variables})
 
-        monkeypatch.setattr("albert_tf.training.engine.replica_update", replica_update)
+        monkeypatch.setattr("albert_tf.training.phases.replica_update", replica_update)
         made = asked(**{"init_from": origin, "config": None, "vocabulary": None, **changes})
         with pytest.raises(Seen) as seen:
             finetune(made, lines.append)

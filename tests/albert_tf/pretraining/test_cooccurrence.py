@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras as keras
 from scipy import sparse
 
 from albert_tf.corpus.prepare import prepare
@@ -135,8 +134,8 @@ def test_log_frequencies():
 def begun(made):
     """The weights that a run of these settings begins with, and what it says of them."""
     lines = []
-    keras.utils.set_random_seed(made.seed)
-    model = run_module._job(made, tf.distribute.get_strategy(), lines.append).model(False)
+    config = run_module._checked_config(made, tf.distribute.get_strategy())
+    model = run_module._training(made, config, hold_out(made, {}), lines.append, None, is_new=True).model
     return {x.name: tf.convert_to_tensor(x).numpy() for x in model.variables}, lines
 
 
@@ -200,7 +199,7 @@ def test_replicas_begin_alike(expected, settings, two_replicas):
 def test_what_is_held_out_is_not_counted(settings, tiny_tokenizer):
     made = settings(recipe=COUNTED, eval=None)
     found, lines = begun(made)
-    share, what = hold_out(made, None)
+    share, what = hold_out(made, {})
     assert what.startswith("1 of 8 documents")
     documents = [document.strip() for document in CORPUS.split("\n\n")]
     inside = in_hash_range(hash_bucket(tf.constant(documents)), (share.begin, share.end)).numpy()

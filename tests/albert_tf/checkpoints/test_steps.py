@@ -174,12 +174,6 @@ def test_what_a_killed_process_left_goes_and_what_others_named_stays(tmp_path):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("step", [-1, 1.5, True])
-def test_a_step_that_is_none(tmp_path, step):
-    with pytest.raises(ValueError, match=f"step={step} must be a whole number, at least 0"):
-        write_checkpoint(tmp_path, step, step=tf.Variable(0))
-
-
 @pytest.mark.parametrize("suffix", ["index", "data-00000-of-00001"])
 @pytest.mark.parametrize("damage", ["cut", "flipped", "missing"])
 def test_damage_is_one_error_that_names_the_file(tmp_path, suffix, damage):

@@ -8,16 +8,12 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.checkpoints import checkpoint_steps
 from albert_tf.checkpoints.figures import Best, read_figures
 from albert_tf.checkpoints.models import build_model
 from albert_tf.checkpoints.run import default_step
-from albert_tf.finetuning import run as finetuning
-from albert_tf.finetuning.run import finetune
 from albert_tf.finetuning.trained import read_trained
 from albert_tf.formats.conversion import convert
 from hub_export.export import export
-from tests.albert_tf.pretraining.runs import metrics
 from tests.tiny import TINY
 
 NETWORK = TINY.replace(num_hidden_layers=1)
@@ -119,32 +115,6 @@ def test_all_who_read_a_run_take_it_unless_they_are_told(steps, tmp_path):
         (index,) = (tmp_path / f"google-{step}").glob("*.index")
         found = tf.train.load_checkpoint(str(index.with_suffix(""))).get_tensor("bert/pooler/dense/bias")
         np.testing.assert_allclose(found, expected / 100, rtol=1e-6)
-
-
-@pytest.fixture
-def pretend(monkeypatch):
-    """Has evaluations find these accuracies, one after the other, and updates change nothing."""
-
-    def make(*accuracies, losses=None):
-        found = iter(zip(losses or [1.0] * len(accuracies), accuracies, strict=True))
-        monkeypatch.setattr(
-            finetuning, "dev_figures", lambda *_: dict(zip(("loss", "accuracy"), next(found), strict=True))
-        )
-
-    return make
-
-
-LOOP = {"log_every": 0, "eval_every": 1, "checkpoint_every": 0}
-
-
-def test_the_best_checkpoint_stays(asked, pretend):
-    """Of six evaluations the second is the best, and the last two are kept, too."""
-    pretend(0.5, 0.8, float("nan"), 0.8, 0.7, 0.1)
-    made = asked(loop={**LOOP, "keep": 2})
-    finetune(made)
-    assert checkpoint_steps(made.output) == [2, 5, 6]
-    assert default_step(made.output) == 2
-    assert metrics(made.output)[2]["eval_accuracy"] is None
 
 
 def test_a_step_that_is_not_there_is_named(finetuned):

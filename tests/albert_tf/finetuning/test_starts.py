@@ -82,19 +82,6 @@ def test_a_pretrained_run(pretrained, begun):
     ]
 
 
-@pytest.mark.parametrize("verbosity", [0, 1])
-def test_the_detail_of_what_is_copied(pretrained, begun, caplog, verbosity):
-    """Who asks for it reads each variable of the heads, who does not none."""
-    caplog.set_level(("INFO", "DEBUG")[verbosity], logger="absl")
-    found, _ = begun(pretrained)
-    detail = {
-        f"copied: {len(found) - 2} variables",
-        "fresh: classifier/output_weights",
-        "not copied: cls/predictions/output_bias",
-    }
-    assert len(detail & set(caplog.messages)) == len(detail) * verbosity
-
-
 def test_a_converted_run(pretrained, begun, tmp_path):
     folder = tmp_path / "google"
     convert("run", "google", pretrained, folder)
@@ -151,12 +138,6 @@ def test_a_regression_goes_on_where_it_was(saved, begun):
     origin = saved({"model": "classifier", "num_labels": 1}, task="regression", columns=columns)
     found, _ = begun(origin, task="regression", columns=Columns("text", None, "length"))
     assert found["classifier/output_bias:0"] == 0  # that of the run
-
-
-def test_more_labels_than_before(saved, begun):
-    entries = {"task": "classification", "labels": ["a", "b", "c"], "seq_length": 32}
-    found, _ = begun(saved({"model": "classifier", "num_labels": 3}, **entries))
-    assert found["classifier/output_weights:0"].shape == (2, 32)
 
 
 def test_the_best_step_of_a_finetuned_run_is_taken(saved, begun):

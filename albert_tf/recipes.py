@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -81,7 +81,7 @@ class QuestionSettings:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExampleSettings:
-    """How text becomes examples to pre-train on; the defaults are the paper's.
+    """Settings of examples to pre-train on; the defaults are the paper's.
 
     Args:
       seq_length: tokens an example, S.
@@ -90,7 +90,7 @@ class ExampleSettings:
       short_seq_prob: share of the examples that are shorter at random.
       masked_lm_prob: share of the tokens that are masked.
       max_ngram: longest masked span, in words.
-      whole_word: whether words are masked whole.
+      whole_word: mask words whole.
 
     Raises:
       ValueError: a value is impossible; the message names it.
@@ -147,7 +147,7 @@ class PretrainingRecipe:
       epsilon: the optimizer's.
       clip_norm: largest global norm of the gradients; None leaves them as they are.
       examples: how they are made.
-      word_embeddings: what they begin as: random, or from counts of which pieces the text has together.
+      word_embeddings: their start: random, or from counts of which pieces the text has together.
       stages: JSON file of a list of {"until": share of the updates, "num_hidden_layers", "seq_length",
         "batch_size"}, which grow from one to the next; none: all updates are alike.
 
@@ -181,47 +181,40 @@ class PretrainingRecipe:
             raise InputError(
                 f"word_embeddings={self.word_embeddings!r} is none of {', '.join(WORD_EMBEDDINGS)}"
             )
-        _ = self.resolved_stages  # which check themselves
+        _ = self.stage_ends
+        for number, stage in enumerate(self.stages):
+            try:
+                self.at(stage)
+            except InputError as error:
+                raise InputError(f"stages[{number}]: {error}") from error
 
     @property
-    def resolved_stages(self) -> list[ResolvedStage]:
-        """The stages one after the other, with the recipe of each; the whole run where there are none."""
-        if not self.stages:
-            return [ResolvedStage(self.steps, None, self)]
-        ends = stage_ends(self.stages, self.steps)
-        return [
-            ResolvedStage(end, stage.num_hidden_layers, self._in_stage(number, stage))
-            for number, (stage, end) in enumerate(zip(self.stages, ends, strict=True))
-        ]
+    def all_stages(self) -> tuple[Stage, ...]:
+        """The stages; one for the whole run where there are none."""
+        return self.stages or (Stage(),)
 
-    def _in_stage(self, number: int, stage: Stage) -> PretrainingRecipe:
-        changes: dict[str, Any] = {"stages": (), "batch_size": stage.batch_size or self.batch_size}
-        if stage.seq_length not in (None, self.examples.seq_length):
-            tokens = self.batch_size * self.examples.seq_length
-            changes |= {"seq_length": stage.seq_length, "max_predictions": None}
-            if stage.batch_size is None:
-                if tokens % stage.seq_length:
-                    raise InputError(
-                        f"stages[{number}]: seq_length={stage.seq_length} does not divide the {tokens} "
-                        "tokens of an update: name its batch_size"
-                    )
-                changes["batch_size"] = tokens // stage.seq_length
-        try:
-            return self.replace(**changes)
-        except InputError as error:
-            raise InputError(f"stages[{number}]: {error}") from error
+    @property
+    def stage_ends(self) -> list[int]:
+        """The updates that are done when each stage ends."""
+        return stage_ends(self.all_stages, self.steps)
+
+    def at(self, stage: Stage) -> PretrainingRecipe:
+        """The recipe of a stage, whose steps are still those of the run."""
+        length, batch_size = stage.seq_length or self.examples.seq_length, stage.batch_size
+        if length == self.examples.seq_length:
+            return self.replace(stages=(), batch_size=batch_size or self.batch_size)
+        tokens = self.batch_size * self.examples.seq_length
+        if batch_size is None and tokens % length:
+            raise InputError(
+                f"seq_length={length} does not divide the {tokens} tokens of an update: name its batch_size"
+            )
+        return self.replace(
+            stages=(), seq_length=length, max_predictions=None, batch_size=batch_size or tokens // length
+        )
 
     def replace(self, **changes: Any) -> PretrainingRecipe:
         """A new recipe with some fields changed, those of its examples included."""
         return changed(self, **changes)
-
-
-class ResolvedStage(NamedTuple):
-    """Updates of a run that are all made alike: a stage of its recipe."""
-
-    end: int  # updates of the run that are done then
-    num_hidden_layers: int | None  # times that the shared layers are applied; None: the network's
-    recipe: PretrainingRecipe  # of this stage, whose steps are still those of the run
 
 
 _PAPER = PretrainingRecipe()

@@ -61,7 +61,7 @@ def main() -> None:
     vocabulary, prepared = prepare(flags.text, flags.output)
     run = flags.output / "run"
     seconds: dict[str, float] = {}
-    for owner, name in ((loop, "write_checkpoint"), (loop, "delete_old_checkpoints"), (Logbook, "record")):
+    for owner, name in ((loop, "write_checkpoint"), (loop, "delete_checkpoint"), (Logbook, "record")):
         setattr(owner, name, timed(getattr(owner, name), name, seconds))
     started = time.monotonic()
     pretrain(run, prepared, vocabulary, steps=flags.steps, seed=flags.seed)
@@ -130,7 +130,7 @@ def show(run: Path, held_out: list[str], seconds: dict[str, float]) -> None:
     wait = sum(line["input_wait"] * t for line, t in zip(training, times, strict=True)) / sum(times)
     rate = statistics.median(line["examples_per_second"] for line in training)
     minutes = training[-1]["step"] * FLAGS["batch_size"] / rate / 60
-    saving = seconds["write_checkpoint"] + seconds["delete_old_checkpoints"]
+    saving = seconds["write_checkpoint"] + seconds.get("delete_checkpoint", 0.0)
     entropy, loss = figures["eval_mlm_unigram_entropy"], figures["eval_mlm_loss"]
     rows = {
         "masked tokens, nats": f"{loss:.3f}",

@@ -1,8 +1,8 @@
 """The run directory: its files, its checkpoints, and how one run's weights start another."""
 
+from albert_tf.checkpoints.directory import RunContents, RunDirectory
 from albert_tf.checkpoints.models import build_model, task_of
 from albert_tf.checkpoints.run import (
-    create_run,
     load,
     read_config,
     read_task,
@@ -21,11 +21,12 @@ from albert_tf.checkpoints.steps import (
 )
 
 __all__ = [
+    "RunContents",
+    "RunDirectory",
     "build_model",
     "checkpoint_parts",
     "checkpoint_prefix",
     "checkpoint_steps",
-    "create_run",
     "delete_checkpoint",
     "load",
     "newest_checkpoint",

@@ -12,20 +12,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from albert_tf.checkpoints.directory import VOCABULARY, RunDirectory
 from albert_tf.checkpoints.names import variable_names
-from albert_tf.checkpoints.run import (
-    VOCABULARY,
-    read_config,
-    read_tokenizer,
-    stored_model,
-    vocabulary_path,
-)
+from albert_tf.checkpoints.run import stored_model
 from albert_tf.checkpoints.steps import PathLike
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.model.sharing import sharing_plan
 
-# What two networks need not have in common. All else decides a variable's shape, or what is done with it.
+# Keys in which two networks may differ. All others decide a variable's shape, or what is done with it.
 _FREE = {
     "num_hidden_layers",
     "num_hidden_groups",
@@ -46,22 +41,19 @@ _SENTENCE_HEAD, _MASKED_HEAD = "cls/seq_relationship/", "cls/predictions/"
 
 
 class Growth(NamedTuple):
-    """Where each variable of a network comes from.
+    """The start of each variable of a network.
 
     Args:
-      read: the value of a variable by its name; None where it starts at random. For `build_model`.
+      read: the value of a variable by its name; None if it starts at random. For `build_model`.
       origins: the variables that are copied, and the name of each in the run.
-      cut: variables of which only the first rows are copied: how many there are, and how many were taken.
-      extended: variables whose rows are copied again behind the last: how many the run has, and how many
-        there are.
+      positions: how many the run has, and how many the network; what it has more is copied again.
       fresh: variables that start at random.
       unread: variables of the run that nothing is copied from.
     """
 
     read: Callable[[str], np.ndarray | None]
     origins: Mapping[str, str]
-    cut: Mapping[str, tuple[int, int]]
-    extended: Mapping[str, tuple[int, int]]
+    positions: tuple[int, int]
     fresh: tuple[str, ...]
     unread: tuple[str, ...]
 
@@ -71,19 +63,19 @@ class Growth(NamedTuple):
         for name, origin in self.origins.items():
             if name.startswith(_LAYERS):
                 groups.setdefault(_group(origin), set()).add(_group(name))
-        lines = [f"copied: {len(self.origins)} variables"]
-        lines += [
-            f"copied: {origin} to {', '.join(sorted(to))}" for origin, to in groups.items() if to != {origin}
-        ]
-        lines += [f"cut: {name}, {taken} of {there} rows" for name, (there, taken) in self.cut.items()]
-        lines += [
-            f"extended: {name}, {copied} rows copied again, up to {size}"
-            for name, (copied, size) in self.extended.items()
-        ]
-        lines += [f"fresh: {name}" for name in self.fresh]
+        has, wants = self.positions
         unread = [_group(name) if name.startswith(_LAYERS) else name for name in self.unread]
-        lines += [f"not copied: {name}" for name in dict.fromkeys(unread)]
-        return lines
+        return [
+            f"copied: {len(self.origins)} variables",
+            *(
+                f"copied: {origin} to {', '.join(sorted(to))}"
+                for origin, to in groups.items()
+                if to != {origin}
+            ),
+            *([f"positions: {has} in the run, {wants} here"] if has != wants else []),
+            *(f"fresh: {name}" for name in self.fresh),
+            *(f"not copied: {name}" for name in dict.fromkeys(unread)),
+        ]
 
 
 def grown_from(
@@ -106,9 +98,9 @@ def grown_from(
       config: of the network to be.
       task: of the network to be, as task.json has it. A head of the run, but that for masked tokens, is
         copied only if it has learned the same: the same sentence objective, or task, labels and pooling.
-      extend_positions: whether the network may have more positions than the run.
+      extend_positions: allow the network more positions than the run.
     Returns:
-      Where each variable comes from. Nothing large is read yet.
+      The start of each variable. Nothing large is read yet.
     Raises:
       FileNotFoundError: the run or its checkpoint is missing.
       ValueError: the checkpoint is damaged, the widths differ, or there are more positions.
@@ -131,9 +123,7 @@ def grown_from(
             origins[name] = origin
 
     def read(name: str) -> np.ndarray | None:
-        if name not in origins:
-            return None
-        value = source.read(origins[name])
+        value = source.read(origins[name]) if name in origins else None
         if value is None or name != _POSITIONS:
             return value
         return np.resize(value, [wants, *value.shape[1:]])  # which repeats the rows
@@ -141,29 +131,24 @@ def grown_from(
     return Growth(
         read=read,
         origins=origins,
-        cut={_POSITIONS: (has, wants)} if wants < has else {},
-        extended={_POSITIONS: (has, wants)} if wants > has else {},
+        positions=(has, wants),
         fresh=tuple(name for name in wanted if name not in origins),
         unread=tuple(sorted(source.shapes.keys() - set(origins.values()))),
     )
 
 
-def check_same_text(run: PathLike, vocabulary: PathLike, tokenizer: Mapping[str, bool]) -> None:
-    """ValueError unless a run has this vocabulary and these settings of the tokenizer.
-
-    Args:
-      run: the run directory.
-      vocabulary: SentencePiece model.
-      tokenizer: as tokenizer.json has them.
-    """
-    read_config(run)  # which says so if there is no such run
-    path = vocabulary_path(run)
+def check_same_text(run: RunDirectory, vocabulary: PathLike, tokenizer: Mapping[str, bool]) -> None:
+    """ValueError unless a run has this vocabulary and these settings of the tokenizer."""
+    _ = run.config  # which says so if there is no such run
+    path = run.vocabulary
     if path is None:
         raise InputError(f"{run} has no {VOCABULARY} to compare {vocabulary} with: copy its vocabulary there")
     if path.read_bytes() != Path(vocabulary).read_bytes():
         raise InputError(f"{vocabulary} is not the vocabulary of {run}: train with --vocabulary {path}")
-    if (settings := read_tokenizer(run)) != tokenizer:
-        raise InputError(f"{run} was trained with {settings} and not with {dict(tokenizer)}: use the former")
+    if run.tokenizer != tokenizer:
+        raise InputError(
+            f"{run} was trained with {run.tokenizer} and not with {dict(tokenizer)}: use the former"
+        )
 
 
 def _check_same(run: PathLike, source: AlbertConfig, config: AlbertConfig) -> None:
@@ -181,7 +166,7 @@ def _check_same(run: PathLike, source: AlbertConfig, config: AlbertConfig) -> No
 
 
 def _is_same_head(name: str, source: Mapping[str, Any], task: Mapping[str, Any]) -> bool:
-    """Whether the head that has a variable has learned what it is to learn."""
+    """True if the head that has a variable has learned what it is to learn."""
     if name.startswith(_MASKED_HEAD):
         return True
     decisive = (

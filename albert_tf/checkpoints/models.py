@@ -29,7 +29,7 @@ class ModelKind(NamedTuple):
     options: tuple[str, ...] = ()  # those with defaults, which task.json leaves out
 
     def defaults(self) -> dict[str, Any]:
-        """What an option is where task.json does not say."""
+        """Values of the options that a task.json leaves out."""
         parameters = inspect.signature(self.model).parameters
         return {name: parameters[name].default for name in self.options}
 
@@ -45,7 +45,7 @@ MODELS = {
 
 
 def task_of(model: Any) -> dict[str, Any]:
-    """What task.json says of a model: its kind and the arguments it was made with.
+    """The entries of task.json of a model: its kind and the arguments it was made with.
 
     Raises:
       ValueError: it is not a model of this package.
@@ -100,7 +100,7 @@ def check_task(task: Mapping[str, Any]) -> None:
 
 
 def arguments_of(task: Mapping[str, Any]) -> dict[str, Any]:
-    """What the model of a task.json is made with, the options that it leaves out included."""
+    """Arguments of the model of a task.json, the options that it leaves out included."""
     kind = MODELS[task["model"]]
     return {
         **kind.defaults(),

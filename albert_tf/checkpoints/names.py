@@ -142,7 +142,7 @@ TOKENS = (_head("classifier", "classifier", _output("K")),)
 
 
 class Names(NamedTuple):
-    """What one variable is called, its shape here and in a TF Hub encoder, and whether PyTorch transposes."""
+    """Names of one variable, its shape here and in a TF Hub encoder; True if PyTorch transposes it."""
 
     ours: str
     google: str
@@ -209,7 +209,7 @@ def head_names(task: Mapping[str, Any]) -> list[Names]:
 
 
 def sizes(config: AlbertConfig, task: Mapping[str, Any]) -> dict[str, int]:
-    """What the letters of the shapes stand for."""
+    """Sizes that the letters of the shapes stand for."""
     return {
         "V": config.vocab_size,
         "E": config.embedding_size,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
+from typing import Any
 
 import tensorflow as tf
 
@@ -10,47 +11,6 @@ from albert_tf.errors import InputError
 
 # What TensorFlow raises where a checkpoint is damaged, unreadable, or does not fit what is to be restored.
 READ_ERRORS = (tf.errors.OpError, ValueError, RuntimeError, LookupError, AssertionError, MemoryError)
-
-# The index is a table of LevelDB's format. It ends with a footer: two handles, each the offset and the size
-# of a block, and a magic number. Every block has a checksum, the footer has none.
-_FOOTER, _MAGIC, _BLOCK_TRAILER = 48, bytes.fromhex("57fb808b247547db"), 5
-
-
-def checkpoint_shapes(prefix: Path) -> dict[str, list[int]]:
-    """The shape of everything in a TensorFlow checkpoint, by its name there; ValueError if it is damaged."""
-    try:
-        check_footer(prefix.with_name(f"{prefix.name}.index"))
-        return dict(tf.train.list_variables(str(prefix)))
-    except READ_ERRORS as error:
-        raise unreadable(prefix, error) from error
-
-
-def check_footer(index: Path) -> None:
-    """ValueError where the footer of an index does not fit the file.
-
-    TensorFlow believes the sizes in it, and allocates as much.
-    """
-    content = index.read_bytes()
-    footer = content[-_FOOTER:]
-    if len(footer) < _FOOTER or not footer.endswith(_MAGIC):
-        raise InputError("the index is cut off, or no index at all")
-    position = 0
-    for _ in range(2):
-        offset, position = _varint(footer, position)
-        size, position = _varint(footer, position)
-        if offset + size + _BLOCK_TRAILER > len(content) - _FOOTER:
-            raise InputError("the footer of the index points outside the file")
-
-
-def _varint(content: bytes, position: int) -> tuple[int, int]:
-    """The number at a position, seven bits a byte, and the position behind it."""
-    value = shift = 0
-    while True:
-        byte = content[position]  # the magic number ends any sequence of bytes above 127
-        value |= (byte & 127) << shift
-        position, shift = position + 1, shift + 7
-        if byte < 128:
-            return value, position
 
 
 class DamagedCheckpoint(InputError):
@@ -69,7 +29,20 @@ _SOUND = {
 }
 
 
-def unreadable(prefix: Path, error: Exception) -> InputError:
+def checkpoint_shapes(prefix: str | os.PathLike[str]) -> dict[str, list[int]]:
+    """The shape of everything in a TensorFlow checkpoint, by its name; ValueError if it is damaged."""
+    try:
+        return dict(sorted(checkpoint_reader(prefix).get_variable_to_shape_map().items()))
+    except READ_ERRORS as error:
+        raise unreadable(prefix, error) from error
+
+
+def checkpoint_reader(prefix: str | os.PathLike[str]) -> Any:
+    """TensorFlow's reader; `tf.train.load_checkpoint` takes a prefix on some filesystems for a folder."""
+    return tf.compat.v1.train.NewCheckpointReader(os.fspath(prefix))
+
+
+def unreadable(prefix: str | os.PathLike[str], error: Exception) -> InputError:
     """One line for what TensorFlow raises while it reads a checkpoint: damage, unless the files are sound."""
     reason = str(getattr(error, "message", error)).partition("\n")[0]
     if "restore dataset iterator" in reason:

@@ -1,8 +1,7 @@
-"""Whether a vocabulary goes with a network."""
+"""Checks that a vocabulary goes with a network."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
 
@@ -11,13 +10,8 @@ import sentencepiece
 from albert_tf.errors import InputError, Missing
 
 
-def fingerprint(path: Path) -> str:
-    """SHA-256 of a vocabulary's file, in hexadecimal; what recipe.json knows it by."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
 def vocabulary_problems(path: Path, vocab_size: int) -> list[str]:
-    """Why a published vocabulary does not go with its network; empty where it does."""
+    """The reasons why a published vocabulary does not go with its network; empty if it does."""
     try:
         pieces = _piece_count(path)
     except ValueError as error:

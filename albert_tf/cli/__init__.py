@@ -29,6 +29,8 @@ COMMANDS = {
 # Of the commands whose --output can be one of the two only.
 OUTPUT_IS_FOLDER = {"vocab": False, "prepare": True, "pretrain": True, "finetune": True, "convert": True}
 
+ANY_FILESYSTEM = ("prepare", "pretrain", "finetune")  # whose --output may be an address, gs://bucket/…
+
 
 def run(arguments: Sequence[str]) -> int:
     """Runs a command line.
@@ -55,7 +57,7 @@ def _command(arguments: Sequence[str]) -> Command:
 
 def _run(flags: argparse.Namespace) -> None:
     """Runs a command; what can be seen of its output to be wrong is, before TensorFlow is imported."""
-    if flags.command in OUTPUT_IS_FOLDER and not (flags.command == "prepare" and "://" in flags.output):
+    if flags.command in OUTPUT_IS_FOLDER and not (flags.command in ANY_FILESYSTEM and "://" in flags.output):
         check_place(Path(flags.output), is_folder=OUTPUT_IS_FOLDER[flags.command])
     try:
         COMMANDS[flags.command].run(flags)

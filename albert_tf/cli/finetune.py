@@ -24,8 +24,7 @@ from albert_tf.config import PRESETS
 from albert_tf.finetuning.recipes import OWN_DATA, RECIPES, FinetuningRecipe
 from albert_tf.recipes import QuestionSettings
 from albert_tf.startup import quiet_start
-from albert_tf.training.execution import Execution
-from albert_tf.training.loop_settings import LoopSettings
+from albert_tf.training.settings import Execution, LoopSettings
 
 SUMMARY = "train a model of labelled data, or resume"
 
@@ -63,7 +62,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _defaults() -> dict[str, str]:
-    """What the help says of the recipe: the value of all tasks, else that for own data."""
+    """The defaults that the help names: the value of all tasks, else that for own data."""
     texts = {}
     for field in dataclasses.fields(FinetuningRecipe):
         values = {name: _spelled(getattr(recipe, field.name)) for name, recipe in RECIPES.items()}
@@ -104,15 +103,15 @@ def run(flags: argparse.Namespace) -> None:
     )
     if flags.runs is None:
         finetune(settings)
-        best_run = Path(flags.output)
+        best_run = flags.output
     else:
-        best_run = finetune_runs(settings, flags.runs)
+        best_run = str(finetune_runs(settings, flags.runs))
     for command in next_commands(best_run, flags.task, flags.data, flags.train):
         logging.info("next: %s", command)
 
 
-def next_commands(run: Path, task: str, data: str | None, train: str | None) -> list[str]:
-    """What a fine-tuned run is for, as it is typed.
+def next_commands(run: str, task: str, data: str | None, train: str | None) -> list[str]:
+    """The commands that use a fine-tuned run, as they are typed.
 
     Args:
       run: its directory.
@@ -126,6 +125,6 @@ def next_commands(run: Path, task: str, data: str | None, train: str | None) -> 
     is_file = data is None and not find_task(task).kind.has_windows
     source, output = data or f"new{ending}", f"predicted{ending}" if is_file else "predictions"
     return [
-        shlex.join(["albert-tf", "predict", "--run", str(run), "--input", source, "--output", output]),
-        shlex.join(["python", "-m", "hub_export", "--run", str(run), "--output", f"{run}-hub"]),
+        shlex.join(["albert-tf", "predict", "--run", run, "--input", source, "--output", output]),
+        shlex.join(["python", "-m", "hub_export", "--run", run, "--output", f"{run}-hub"]),
     ]

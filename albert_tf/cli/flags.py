@@ -18,6 +18,7 @@ from albert_tf.records import flat_fields
 from albert_tf.tokenizer_settings import TOKENIZER_DEFAULTS
 
 if TYPE_CHECKING:
+    from albert_tf.checkpoints.directory import RunDirectory
     from albert_tf.tasks.datasets.columns import Columns
 
 # What flags are added to.
@@ -66,12 +67,12 @@ def config_named(name: str) -> AlbertConfig:
     return AlbertConfig.from_json_file(name)
 
 
-def run_named(name: str) -> Path:
+def run_named(name: str) -> RunDirectory:
     """A run directory; of a folder of several seeds the best run, which is logged."""
     from albert_tf.finetuning.runs import best_run
 
-    run = best_run(Path(name))
-    if run != Path(name):
+    run = best_run(name)
+    if str(run) != name:
         logging.info("%s is the best run of %s", run, name)
     return run
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from albert_tf.cli.flags import (
@@ -23,8 +22,7 @@ from albert_tf.recipes import DEFAULT_RECIPE, RECIPES, PretrainingRecipe
 from albert_tf.stages import read_stages
 from albert_tf.startup import quiet_start
 from albert_tf.tokenizer_settings import resolved_settings
-from albert_tf.training.execution import Execution
-from albert_tf.training.loop_settings import LoopSettings
+from albert_tf.training.settings import Execution, LoopSettings
 
 if TYPE_CHECKING:
     from albert_tf.pretraining.budget import Size
@@ -72,7 +70,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(flags: argparse.Namespace) -> None:
     """Trains."""
     with quiet_start():
-        from albert_tf.checkpoints.run import RECIPE, read_config
+        from albert_tf.checkpoints.directory import RunDirectory
         from albert_tf.pretraining.budget import Budget, as_begun, for_its_steps, seconds_from
         from albert_tf.pretraining.run import pretrain
         from albert_tf.pretraining.settings import Pretraining
@@ -81,10 +79,9 @@ def run(flags: argparse.Namespace) -> None:
         changes["stages"] = read_stages(changes["stages"]) if changes["stages"] else ()
     if flags.budget is not None and "steps" in changes:
         raise InputError("--budget decides the updates: leave --steps out")
-    output = Path(flags.output)
-    is_begun = (output / RECIPE).exists()
-    sizes = _sizes(flags, changes, is_begun=is_begun)
-    size = as_begun(sizes, read_config(output)) if is_begun else for_its_steps(sizes)
+    there = RunDirectory(flags.output, "output")
+    sizes = _sizes(flags, changes, is_begun=there.is_begun)
+    size = as_begun(sizes, there.config) if there.is_begun else for_its_steps(sizes)
     pretrain(
         Pretraining(
             output=flags.output,
@@ -106,7 +103,7 @@ def run(flags: argparse.Namespace) -> None:
 
 
 def _sizes(flags: argparse.Namespace, changes: Mapping[str, Any], *, is_begun: bool) -> tuple[Size, ...]:
-    """What may be trained, from the smallest to the largest."""
+    """The networks that may be trained, from the smallest to the largest."""
     from albert_tf.pretraining.budget import ONE_MACHINE, Size
 
     if flags.config is None:
@@ -124,14 +121,13 @@ def _sizes(flags: argparse.Namespace, changes: Mapping[str, Any], *, is_begun: b
 
 
 def _no_smaller(sizes: tuple[Size, ...], origin: str) -> tuple[Size, ...]:
-    """Those as wide as the run whose weights they begin with, and as deep.
+    """The networks as wide as the run whose weights they begin with, and as deep.
 
     Where none is as deep, the deepest; where none is as wide, all, which are then refused.
     """
-    from albert_tf.checkpoints.run import read_config
-    from albert_tf.origins.start import published_run
+    from albert_tf.origins import run_at
 
-    config = read_config(published_run(origin))
+    config = run_at(origin).config
     wide = tuple(size for size in sizes if size.config.hidden_size == config.hidden_size)
     deep = tuple(size for size in wide if size.config.num_hidden_layers >= config.num_hidden_layers)
     return deep or wide[-1:] or sizes

@@ -1,24 +1,22 @@
-"""What a task is trained and evaluated on: records of its sets, and what is held out where none is given."""
+"""Records to train and to evaluate on, and those that are held out where no evaluation set is given."""
 
 from __future__ import annotations
 
 import collections
 import hashlib
-import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from albert_tf.checkpoints.run import RECIPE
+from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.errors import InputError
-from albert_tf.files import read_json
-from albert_tf.finetuning.settings import Finetuning, PathLike
+from albert_tf.finetuning.settings import Finetuning
 from albert_tf.finetuning.tasks import Task
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.examples.records import ChoiceRecord, QuestionRecord, TextRecord, scores
 from albert_tf.tasks.examples.rows import TokenRows
+from albert_tf.training.run_settings import PathLike
 
 Records = Sequence[Any]
 HELD_OUT = 0.1
@@ -26,7 +24,7 @@ MOST_LABELS = 10  # that are told, of many
 
 
 class Sets(NamedTuple):
-    """What is read of a task's data.
+    """Records of a task's data.
 
     Attributes:
       train: records to train on.
@@ -91,7 +89,7 @@ def dev_sets(
 
 
 def described(task: Task, sets: Sets, labels: Sequence[str] | None) -> list[str]:
-    """What shows a wrong column or missing texts at a glance, in lines; nothing of tasks without texts.
+    """Lines that show a wrong column or missing texts at a glance; none for tasks without texts.
 
     Args:
       task: its entry.
@@ -161,7 +159,7 @@ def split_off(
 
 
 def _quotas(sizes: collections.Counter[Hashable], count: int) -> dict[Hashable, int]:
-    """How many of each label make up a count, by the largest remainder.
+    """Numbers of each label that make up a count, by the largest remainder.
 
     Of equal remainders that of the rarest label counts most; a label that is there once is better learned.
     """
@@ -178,7 +176,7 @@ def _unit(record: Any, number: int) -> Hashable:
 
 
 def data_record(train: TokenRows, dev: Mapping[str, Records]) -> dict[str, Any]:
-    """What recipe.json says of the data: what a run that is resumed must find again, wherever it lies."""
+    """The entries of recipe.json about the data, which a resumed run must find again, wherever it lies."""
     digest = hashlib.sha256()
     labels = [] if train.token_labels is None else [train.token_labels]
     for array in (train.tokens, train.starts, train.lengths, *train.features.values(), *labels):
@@ -200,18 +198,19 @@ def _digest(records: Records) -> str:
     return digest.hexdigest()
 
 
-def check_same_data(run: Path, record: Mapping[str, Any], files: Mapping[str, PathLike]) -> None:
+def check_same_data(run: RunDirectory, record: Mapping[str, Any], settings: Finetuning) -> None:
     """InputError if a run was begun with other examples; the message says which file has changed.
 
     Args:
       run: the run directory; runs of older versions say nothing of the examples to evaluate on.
       record: of the data that there is now, as `data_record` has it.
-      files: that it was read of, by names of the record.
+      settings: with the files that it was read of.
     """
-    there = read_json(run / RECIPE)
-    for name, file in files.items():
-        if there.get(name, record[name]) != record[name]:
+    train = settings.train or settings.data
+    dev = settings.eval or train
+    for name, file in {"data_sha256": train, "eval_examples": dev, "eval_sha256": dev}.items():
+        if run.recipe.get(name, record[name]) != record[name]:
             raise InputError(
-                f"{run} was begun with other examples than {os.fspath(file)} has: bring back those, or name "
-                "another --output"
+                f"{run} was begun with other examples than {file} has: bring back those, or name another "
+                "--output"
             )

@@ -1,4 +1,4 @@
-"""What task.json says of a fine-tuned model beyond its class: the task, and how its texts are read."""
+"""Entries of task.json about a fine-tuned model beyond its class: the task, and how its texts are read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from albert_tf.checkpoints.run import BEST_KEY
+from albert_tf.checkpoints.directory import BEST_KEY
 from albert_tf.errors import InputError
 from albert_tf.features import FIRST
 from albert_tf.finetuning.tasks import TASKS, find_task
@@ -22,7 +22,7 @@ def task_entries(
     questions: QuestionSettings | None = None,
     pooling: str = FIRST,
 ) -> dict[str, Any]:
-    """What task.json says of a model for a task.
+    """The entries of task.json of a model for a task.
 
     Args:
       name: of the task.

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from albert_tf.checkpoints.figures import read_figures
+from albert_tf.checkpoints.directory import BEST_KEY, RunDirectory
 from albert_tf.checkpoints.growth import Growth
 from albert_tf.checkpoints.names import variable_names
-from albert_tf.checkpoints.run import BEST_KEY, default_step, read_task
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.tasks import Task, set_metrics
 from albert_tf.tasks.classification import Classification
@@ -22,7 +20,7 @@ from albert_tf.training.logbook import FIGURES
 
 
 def origin_line(origin: object, growth: Growth, config: AlbertConfig, entries: Mapping[str, Any]) -> str:
-    """Which parts of a model are copied, and which begin at random.
+    """A line with the parts of a model that are copied, and those that begin at random.
 
     Args:
       origin: the name of what the weights are from.
@@ -39,24 +37,24 @@ def origin_line(origin: object, growth: Growth, config: AlbertConfig, entries: M
     return ", ".join([f"encoder from {str(origin)!r}", *new, f"new head{labels}"])
 
 
-def best_figures(run: Path) -> Mapping[str, float | None]:
-    """The step that `load` takes of a run, and the figures of its evaluation."""
-    step = default_step(run)
-    lines = [line for line in read_figures(run) if line["step"] == step]
+def best_figures(run: RunDirectory) -> Mapping[str, float | None]:
+    """The step that `load` takes of a run, and the metrics of its evaluation."""
+    step = run.default_step()
+    lines = [line for line in run.metrics() if line["step"] == step]
     evaluated = {name: value for line in lines for name, value in line.items() if name.startswith("eval_")}
     return {"step": step, **{name.removeprefix("eval_"): value for name, value in evaluated.items()}}
 
 
-def ending(run: Path, task: Task, dev: Mapping[str, Sequence[Any]]) -> list[str]:
-    """What a run has when it is done: its best step, the figures there, and whether that is anything.
+def ending(run: RunDirectory, task: Task, dev: Mapping[str, Sequence[Any]]) -> list[str]:
+    """Lines about a run that is done: its best step, the metrics there, and a baseline if that is as good.
 
     Args:
-      run: its directory.
+      run: the run directory.
       task: its entry.
       dev: what it was evaluated on, by the name of the set.
     """
     figures = best_figures(run)
-    step, best_by = figures["step"], read_task(run)[BEST_KEY].removeprefix("eval_")
+    step, best_by = figures["step"], run.task[BEST_KEY].removeprefix("eval_")
     value = figures.get(best_by)
     if value is None:
         return [f"no evaluation has a {best_by}: the newest step, {step}, is taken in {run}"]

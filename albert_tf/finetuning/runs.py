@@ -6,63 +6,67 @@ Source: Lan et al. 2020, A.4, reports medians of five runs.
 from __future__ import annotations
 
 import dataclasses
+import os
 import statistics
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from absl import logging
 
+from albert_tf.checkpoints.directory import BEST_KEY, TASK, RunDirectory
 from albert_tf.checkpoints.figures import rank
-from albert_tf.checkpoints.run import BEST_KEY, TASK, read_task
+from albert_tf.checkpoints.storage import entries, exists, join, read_json, write_json
 from albert_tf.errors import InputError
-from albert_tf.files import read_json, write_json
 from albert_tf.finetuning.reports import best_figures
 from albert_tf.finetuning.run import check_output, finetune
 from albert_tf.finetuning.settings import Finetuning
+from albert_tf.training.trainer import Report
 
 SUMMARY = "summary.json"
 
 
-def finetune_runs(settings: Finetuning, runs: int, report: Callable[[str], None] = logging.info) -> Path:
+def finetune_runs(settings: Finetuning, runs: int, report: Report = logging.info) -> RunDirectory:
     """Trains once for each of several seeds, or goes on where a former call stopped.
 
     Args:
-      settings: what to do; `seed` is the first. Of each seed `output` gets a run directory `seed-<n>`, and
-        after the last one summary.json.
+      settings: settings of all; `seed` is the first. Of each seed `output` gets a run directory `seed-<n>`,
+        and after the last one summary.json.
       runs: how many.
-      report: what is told of each, and of the best.
+      report: called with lines about each, and about the best.
     Returns:
       The best run.
     Raises: as `finetune` does.
     """
-    folder = Path(settings.output)
+    folder = RunDirectory(settings.output, "output")
     if runs < 1:
         raise InputError(f"runs={runs} must be at least 1")
-    if (folder / TASK).exists():
+    if exists(folder.file(TASK)):
         raise InputError(f"{folder} is a single run: name another --output for several")
-    places = {seed: folder / f"seed-{seed}" for seed in range(settings.seed, settings.seed + runs)}
     # All are made and looked at before the first one trains: a seed may be too large.
-    each = [dataclasses.replace(settings, output=run, seed=seed) for seed, run in places.items()]
-    for run in places.values():
-        check_output(run)
+    each = [
+        dataclasses.replace(settings, output=folder.file(f"seed-{seed}"), seed=seed)
+        for seed in range(settings.seed, settings.seed + runs)
+    ]
+    for made in each:
+        check_output(RunDirectory(made.output))
     for number, made in enumerate(each, start=1):
         report(f"run {number} of {runs}: {made.output}")
         finetune(made, report)
-    found = summary([*places.values()])
-    write_json(folder / SUMMARY, found)
-    report(f"best of {runs} runs: {folder / found['best_run']}; {folder / SUMMARY} compares them")
-    return folder / found["best_run"]
+    found = summary({f"seed-{made.seed}": RunDirectory(made.output) for made in each})
+    write_json(folder.file(SUMMARY), found)
+    best = folder.file(found["best_run"])
+    report(f"best of {runs} runs: {best}; {folder.file(SUMMARY)} compares them")
+    return RunDirectory(best)
 
 
-def summary(runs: Sequence[Path]) -> dict[str, Any]:
-    """What summary.json says: figures of each run's best step, their median and spread, and the best run's.
+def summary(runs: Mapping[str, RunDirectory]) -> dict[str, Any]:
+    """The content of summary.json: metrics of each run's best step, their median and spread, the best run's.
 
     Args:
-      runs: directories of fine-tuned runs of one task; each has been evaluated.
+      runs: fine-tuned runs of one task by name; each has been evaluated.
     """
-    best_by = read_task(runs[0])[BEST_KEY].removeprefix("eval_")
-    by_run = {run.name: best_figures(run) for run in runs}
+    best_by = next(iter(runs.values())).task[BEST_KEY].removeprefix("eval_")
+    by_run = {name: best_figures(run) for name, run in runs.items()}
     names = [name for name in next(iter(by_run.values())) if name != "step"]
     columns = {
         name: [value for found in by_run.values() if (value := found.get(name)) is not None] for name in names
@@ -84,20 +88,21 @@ def summary(runs: Sequence[Path]) -> dict[str, Any]:
     }
 
 
-def best_run(folder: Path) -> Path:
+def best_run(path: str | os.PathLike[str]) -> RunDirectory:
     """The best run in a folder that fine-tuning with several seeds has made; any other folder is itself.
 
     Raises:
       InputError: not all seeds are trained yet, or summary.json names no run that is there.
     """
-    if (folder / TASK).exists() or not any(folder.glob("seed-*")):
+    folder = RunDirectory(path, "run")
+    if exists(folder.file(TASK)) or not any(name.startswith("seed-") for name in entries(folder.path)):
         return folder
-    if not (folder / SUMMARY).exists():
+    if not exists(folder.file(SUMMARY)):
         raise InputError(
             f"{folder} has no {SUMMARY}, which says which of its runs is the best: let `albert-tf finetune` "
             "finish, or name one of them"
         )
-    name = read_json(folder / SUMMARY).get("best_run")
-    if not isinstance(name, str) or not (folder / name / TASK).exists():
-        raise InputError(f"{folder / SUMMARY}: best_run={name!r} is no run there: name one of them")
-    return folder / name
+    name = read_json(folder.file(SUMMARY)).get("best_run")
+    if not isinstance(name, str) or not exists(join(folder, name, TASK)):
+        raise InputError(f"{folder.file(SUMMARY)}: best_run={name!r} is no run there: name one of them")
+    return RunDirectory(folder.file(name))

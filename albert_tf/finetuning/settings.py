@@ -1,23 +1,21 @@
-"""What a fine-tuning run is asked to do."""
+"""Settings of a fine-tuning run."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
+from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.finetuning.recipes import FinetuningRecipe
 from albert_tf.finetuning.tasks import Task, find_task
-from albert_tf.origins import origin_record
 from albert_tf.recipes import QuestionSettings
 from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.training.execution import Execution
-from albert_tf.training.loop_settings import LoopSettings
-
-PathLike = str | os.PathLike[str]
+from albert_tf.training.run_settings import PathLike, RunSettings
+from albert_tf.training.settings import LoopSettings
 
 ENCODER = "encoder"  # what can be frozen
 
@@ -26,17 +24,15 @@ _LONGEST = 1000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Finetuning:
-    """One fine-tuning run: what it reads, where its weights begin, and how it goes.
+class Finetuning(RunSettings):
+    """Settings of a fine-tuning run, besides those of every run.
 
     Args:
-      output: the run directory; if it holds checkpoints, training goes on from the newest.
       task: a name in TASKS.
       data: folder of a task whose original files are in one.
       train: file of any other task.
       eval: file to evaluate on; None holds a tenth of `train` out.
       columns: of one's own table.
-      init_from: a run, or "hub:" and the folder of a TF 2 encoder; None: random weights.
       config: the network, where its weights are random.
       vocabulary: SentencePiece model, where what the weights are from has none.
       tokenizer: `lowercase` and `strip_accents`, where neither what the weights are from nor the vocabulary
@@ -44,37 +40,34 @@ class Finetuning:
       recipe: what differs from the task's hyper-parameters, by the fields of FinetuningRecipe.
       questions: what differs from QuestionSettings, of a task with contexts.
       freeze: "encoder" trains the head alone; None: everything.
-      seed: of everything random.
-      execution: how updates are computed.
       loop: what differs from evaluating and saving once an epoch, or every 1,000 updates where it is longer;
         by the fields of LoopSettings.
-      command: the command line, for the record.
     Raises:
       InputError: a setting is impossible, or one too many or missing.
     """
 
-    output: PathLike
+    # The content of the data is compared by itself.
+    CHANGEABLE: ClassVar = (
+        *(*RunSettings.CHANGEABLE, "epochs", "data", "train", "eval"),
+        *("examples", "data_sha256", "eval_examples", "eval_sha256"),
+    )
+
     task: str
     data: PathLike | None = None
     train: PathLike | None = None
     eval: PathLike | None = None
     columns: Columns | None = None
-    init_from: PathLike | None = None
     config: AlbertConfig | None = None
     vocabulary: PathLike | None = None
     tokenizer: Mapping[str, bool] = dataclasses.field(default_factory=dict)
     recipe: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     questions: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     freeze: str | None = None
-    seed: int = 0
-    execution: Execution = dataclasses.field(default_factory=Execution)
     loop: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    command: str = ""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         task = self.entry
-        if not 0 <= self.seed < 2**31:
-            raise InputError(f"seed={self.seed} must be at least 0 and below 2^31")
         if self.freeze not in (None, ENCODER):
             raise InputError(f"freeze={self.freeze!r} must be {ENCODER!r}, or nothing")
         self._check_data(task)
@@ -141,13 +134,11 @@ class Finetuning:
         defaults = {"log_every": min(every, 100), "eval_every": every, "checkpoint_every": every}
         return LoopSettings(**{**defaults, **self.loop})
 
-    def record(self) -> dict[str, Any]:
-        """What recipe.json says of it, besides hyper-parameters and data."""
+    def record(self, run: RunDirectory) -> dict[str, Any]:
+        """The entries of recipe.json besides hyper-parameters and data."""
         paths = {name: getattr(self, name) for name in ("data", "train", "eval")}
         return {
             **{name: None if path is None else os.fspath(path) for name, path in paths.items()},
-            **origin_record(self.output, self.init_from),
+            **self.run_record(run),
             "freeze": self.freeze,
-            "seed": self.seed,
-            "command": self.command,
         }

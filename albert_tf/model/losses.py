@@ -23,7 +23,7 @@ class Term(NamedTuple):
 
 
 class Objective(NamedTuple):
-    """What a model is trained for: the terms of a batch, and their weights without running the model.
+    """The losses of a model: the terms of a batch, and their weights without running the model.
 
     The weights are also asked for of several microbatches at once, [A, B, …].
     """

@@ -1,4 +1,4 @@
-"""Where the weights of a new model begin: a run, a checkpoint by its published name, a module of TF Hub."""
+"""Starts of the weights of a new model: a run, a published checkpoint, a module of TF Hub."""
 
 from __future__ import annotations
 
@@ -12,58 +12,53 @@ from typing import NamedTuple
 
 from absl import logging
 
-from albert_tf.checkpoints.run import (
-    VOCABULARY,
-    check_run_vocabulary,
-    read_config,
-    read_task,
-    read_tokenizer,
-    vocabulary_path,
-)
+from albert_tf.checkpoints.directory import CONFIG, VOCABULARY, RunDirectory
+from albert_tf.checkpoints.origin import HUB
+from albert_tf.checkpoints.run import opened_run
+from albert_tf.checkpoints.storage import exists, join
 from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, Missing
 from albert_tf.formats.conversion import convert
 from albert_tf.formats.downloads import cache_folder
 from albert_tf.formats.published import local_checkpoint, publisher_of
-from albert_tf.origins.record import HUB
 
 PathLike = str | os.PathLike[str]
 
 
 class Start(NamedTuple):
-    """What a model begins with.
+    """The network that a model begins with.
 
     Attributes:
-      config: the network.
+      config: its shape.
       vocabulary: its SentencePiece model.
-      tokenizer: as tokenizer.json says it.
-      run: directory that the weights are in; None: they are random.
+      tokenizer: the entries of tokenizer.json.
+      run: the run that the weights are in; None: they are random.
     """
 
     config: AlbertConfig
     vocabulary: Path
     tokenizer: Mapping[str, bool]
-    run: Path | None
+    run: RunDirectory | None
 
 
 @contextlib.contextmanager
 def opened(
     origin: PathLike, vocabulary: PathLike | None = None, tokenizer: Mapping[str, bool] | None = None
 ) -> Iterator[Start]:
-    """What is to be begun with; it is there as long as the block runs.
+    """The network to begin with, which is there as long as the block runs.
 
     Args:
       origin: a run directory, what `published_run` knows, or "hub:" and the folder of a TF 2 encoder.
       vocabulary: SentencePiece model, where it comes without one.
-      tokenizer: what it must have been trained with, as far as somebody says.
+      tokenizer: settings that it must have been trained with, as far as somebody says.
     Raises:
       FileNotFoundError: there is no such run or module.
       InputError: it has no vocabulary and none is named, or another one is.
     """
     origin = os.fspath(origin)
     if not origin.startswith(HUB):
-        yield start_of_run(published_run(origin), vocabulary, tokenizer, origin)
+        yield start_of_run(run_at(origin), vocabulary, tokenizer, origin)
         return
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
@@ -72,7 +67,7 @@ def opened(
 
 
 def start_of_run(
-    run: PathLike,
+    path: PathLike,
     vocabulary: PathLike | None = None,
     tokenizer: Mapping[str, bool] | None = None,
     origin: str | None = None,
@@ -80,30 +75,36 @@ def start_of_run(
     """The network of a run directory, its vocabulary, and its weights.
 
     Args:
-      run: the directory.
+      path: the directory.
       vocabulary: as in `opened`.
       tokenizer: as in `opened`.
       origin: what errors call it.
     Raises: as `opened` does.
     """
-    origin = origin or os.fspath(run)
-    read_task(run)  # which says what the folder is instead: other checkpoints have files of the other names
-    config, there = read_config(run), read_tokenizer(run)
-    own = vocabulary_path(run)
+    run, origin = opened_run(path), origin or os.fspath(path)
+    _ = run.task  # which says what the folder is instead: other checkpoints have files of the other names
+    own = run.vocabulary
     if vocabulary is not None:
         if not Path(vocabulary).is_file():
             raise Missing(f"{vocabulary} is not a file: the vocabulary is missing")
         if own is not None and own.read_bytes() != Path(vocabulary).read_bytes():
             raise InputError(f"{vocabulary} is not the vocabulary of {origin}: leave --vocabulary out")
-        check_run_vocabulary(run, vocabulary)
-        check_vocabulary(vocabulary, config.vocab_size)
+        run.check_vocabulary(vocabulary)
+        check_vocabulary(vocabulary, run.config.vocab_size)
     found = own if vocabulary is None else Path(vocabulary)
     if found is None:
         raise InputError(f"{origin} has no {VOCABULARY}: name its vocabulary by --vocabulary")
+    there = run.tokenizer
     differing = {name: value for name, value in (tokenizer or {}).items() if there[name] != value}
     if differing:
         raise InputError(f"{origin} was trained with {there}, not with {differing}: leave that out")
-    return Start(config, found, there, Path(run))
+    return Start(run.config, found, there, run)
+
+
+def run_at(origin: PathLike) -> RunDirectory:
+    """The run directory at a path of any filesystem, or that of a published checkpoint."""
+    is_there = exists(join(origin, CONFIG))
+    return RunDirectory(origin if is_there else published_run(origin), "init_from")
 
 
 def published_run(name: str | os.PathLike[str], revision: str | None = None) -> Path:

@@ -1,4 +1,4 @@
-"""What a run trains and evaluates on: its settings as input pipelines."""
+"""The input pipelines of a run: text to train on, and text to evaluate on."""
 
 from __future__ import annotations
 
@@ -30,33 +30,33 @@ _ONCE = {"seed": 0, "shuffle": False, "repeat": False}
 
 
 class HeldOut(NamedTuple):
-    """What of its text a run does not train on, from its first start to its end."""
+    """The part of its text that a run does not train on, from its first start to its end."""
 
     share: Share
     what: str  # in words
 
     def record(self) -> dict[str, Any]:
-        """What recipe.json says of it."""
+        """The entry of recipe.json."""
         return {**self.share._asdict(), "what": self.what}
 
 
 _OF_OLDER_RUNS = HeldOut(Share(BY_HASH, 0.0, 0.01), "1% of the documents")
 
 
-def hold_out(settings: Pretraining, recipe: Mapping[str, Any] | None) -> HeldOut | None:
-    """What a run holds out of the text that it trains on: so much as is decided at its first start.
+def hold_out(settings: Pretraining, recipe: Mapping[str, Any]) -> HeldOut | None:
+    """The part of its text that a run holds out, as is decided at its first start.
 
     Nothing where there is other text to evaluate on, given by `eval` or held out by `prepare`. A resumed run
     keeps what it has held out even if it is given other text now.
 
     Args:
       settings: the run's.
-      recipe: recipe.json of the run where it is resumed, else None.
+      recipe: recipe.json of the run; empty for a new one.
     Raises:
       ValueError: nothing is to be evaluated on: the text is too short to hold any of it out, or the run has
         been training on all of it.
     """
-    if recipe is not None:
+    if recipe:
         return _as_before(settings, recipe)
     if settings.eval is not None or held_out_shards(settings.train):
         return None
@@ -75,7 +75,7 @@ def hold_out(settings: Pretraining, recipe: Mapping[str, Any] | None) -> HeldOut
 
 
 def _as_before(settings: Pretraining, recipe: Mapping[str, Any]) -> HeldOut | None:
-    """What a resumed run has held out from its first start; recipes of older runs do not say."""
+    """The part that a resumed run has held out from its first start; recipes of older runs do not say."""
     if "held_out" in recipe:
         recorded = recipe["held_out"]
     else:

@@ -25,14 +25,14 @@ _EMBEDDINGS, _OUTPUT_BIAS = "embeddings/word_embeddings", "cls/predictions/outpu
 
 
 class Counts(NamedTuple):
-    """What was counted in documents."""
+    """Counts of the pieces of documents."""
 
     pieces: np.ndarray  # int64 [V], how often each piece occurs
     pairs: sparse.csr_matrix  # int32 [V, V], symmetric: how often each piece stands near each other
 
 
 def counts(documents: Iterable[np.ndarray], vocab_size: int, window: int = WINDOW) -> Counts:
-    """How often pieces occur, and how often near each other, in the same document.
+    """Counts of pieces, and of pairs of pieces near each other in the same document.
 
     Args:
       documents: ids of each, integer [T].

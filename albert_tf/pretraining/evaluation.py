@@ -1,24 +1,17 @@
-"""How well a pre-trained run does on text that it has not seen."""
+"""Losses and accuracies of a pre-trained run on text that it has not seen."""
 
 from __future__ import annotations
 
 import functools
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.checkpoints.run import (
-    VOCABULARY,
-    check_finite,
-    load,
-    read_tokenizer,
-    vocabulary_path,
-)
-from albert_tf.checkpoints.steps import newest_checkpoint
+from albert_tf.checkpoints.directory import VOCABULARY
+from albert_tf.checkpoints.run import check_finite, load, opened_run
 from albert_tf.data import naming_damaged_files, pretraining_dataset, to_evaluate_on
 from albert_tf.data.examples import filled_batch
 from albert_tf.errors import InputError
@@ -34,7 +27,7 @@ from albert_tf.training.updates import Batch
 
 @naming_damaged_files()
 def evaluate_run(
-    run: str | os.PathLike[str],
+    path: str | os.PathLike[str],
     inputs: Sequence[str],
     batch_size: int = 32,
     max_examples: int | None = None,
@@ -49,7 +42,7 @@ def evaluate_run(
     Runs that were trained on other lengths or masks compare where all are asked the same.
 
     Args:
-      run: the directory of a pre-trained run, with its vocabulary.
+      path: the directory of a pre-trained run, with its vocabulary.
       inputs: what `pretraining_dataset` reads; a folder of `prepare` stands for what it holds out.
       batch_size: examples at a time; it decides about memory, not about the figures.
       max_examples: stop after so many; None: all.
@@ -68,18 +61,19 @@ def evaluate_run(
       FileNotFoundError: the run, its vocabulary or an input is missing.
       ValueError: the run is not pre-trained, there is nothing to evaluate on, or a file is damaged.
     """
-    step = newest_checkpoint(run) if step is None else step
+    run = opened_run(path)
+    step = max(run.steps(), default=None) if step is None else step
     model = load(run, step)
     if not isinstance(model, AlbertPretrainer):
         raise InputError(f"{run} holds no pre-training heads, it is of an {type(model).__name__}")
     check_finite(model, run, step)
-    vocabulary = vocabulary_path(run)
+    vocabulary = run.vocabulary
     if vocabulary is None:
         raise FileNotFoundError(f"{run} has no {VOCABULARY}: copy its vocabulary there")
     for name, number in (("passes", passes), ("max_examples", max_examples)):
         if number is not None and number < 1:
             raise InputError(f"{name}={number} must be at least 1")
-    settings = changed(read_recipe(Path(run)).examples, sentence_objective=model.sentence_objective)
+    settings = changed(read_recipe(run).examples, sentence_objective=model.sentence_objective)
     if seq_length is not None or masked_lm_prob is not None:
         settings = changed(settings, max_predictions=None)
     asked = {"seq_length": seq_length, "masked_lm_prob": masked_lm_prob, "max_ngram": max_ngram}
@@ -87,7 +81,7 @@ def evaluate_run(
     longest = model.config.max_position_embeddings
     if settings.seq_length > longest:
         raise InputError(f"seq_length={settings.seq_length} is more than the {longest} positions of {run}")
-    made_with: dict[str, Any] = {**flat(settings), **read_tokenizer(run)}
+    made_with: dict[str, Any] = {**flat(settings), **run.tokenizer}
     parts = [
         pretraining_dataset(
             to_evaluate_on(inputs),

@@ -1,4 +1,4 @@
-"""What a network is pre-trained for: its masked tokens, and the order of its segments."""
+"""The objective of pre-training: masked tokens, and the order of segments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long the updates of a run take, measured before it begins."""
+"""The time that the updates of a run take, measured before it begins."""
 
 from __future__ import annotations
 
@@ -7,36 +7,26 @@ import time
 
 import tensorflow as tf
 
-from albert_tf.training.engine import Job, built_optimizer, stretch_steps
-from albert_tf.training.execution import Execution
+from albert_tf.training.phases import Training
 
 FIRST_UPDATES = 2  # which trace, and fill the input pipeline
 UPDATES = 20
 SECONDS = 10  # after so many, fewer updates have to do
 
 
-def seconds_per_update(job: Job, execution: Execution) -> list[float]:
-    """What an update takes in each stretch of a run: the median of some, of a model that is then forgotten.
-
-    Args:
-      job: what is to be trained, made for the strategy that is current.
-      execution: how updates are computed.
-    Returns:
-      Seconds, a figure a stretch.
-    """
-    model = job.model(False)
-    optimizer = built_optimizer(job, model, execution)
+def seconds_per_update(training: Training) -> list[float]:
+    """The time of an update in each phase of a run, in seconds: the median of some."""
     step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
-    figures = []
-    for stretch in job.stretches:
-        feed = stretch.feed(job.seed)
-        train_steps = stretch_steps(job, stretch, feed, model, optimizer, step, execution)
+    medians = []
+    for phase in training.phases:
+        feed = phase.batches(training.seed)
+        train_steps = training.train_steps(phase, feed, step)
         iterator = iter(feed.dataset)
-        train_steps(iterator, tf.constant(FIRST_UPDATES))
+        train_steps(iterator, FIRST_UPDATES)
         seconds: list[float] = []
         while len(seconds) < UPDATES and sum(seconds) < SECONDS:
             started = time.perf_counter()
-            float(train_steps(iterator, tf.constant(1)).gradient_norm)  # which waits for its end
+            float(train_steps(iterator, 1).gradient_norm)  # which waits for its end
             seconds.append(time.perf_counter() - started)
-        figures.append(statistics.median(seconds))
-    return figures
+        medians.append(statistics.median(seconds))
+    return medians

@@ -21,7 +21,7 @@ from albert_tf.tasks.losses import LABEL, LossPart
 from albert_tf.tasks.metrics.labels import accuracy, macro_f1
 from albert_tf.tasks.predictions import LabelPrediction
 from albert_tf.tasks.serving import DEFAULT, PAIR, Served, Signature, text_signatures
-from albert_tf.text.interface import TextTokenizer
+from albert_tf.text.kinds import TextTokenizer
 
 Metric = Callable[[Sequence[str], Sequence[str]], float]
 

@@ -23,7 +23,7 @@ from albert_tf.tasks.examples.rows import TokenRows
 from albert_tf.tasks.files.destination import Files, Form
 from albert_tf.tasks.losses import LossPart
 from albert_tf.tasks.serving import Served, Signature
-from albert_tf.text.interface import TextTokenizer
+from albert_tf.text.kinds import TextTokenizer
 
 PathLike = str | os.PathLike[str]
 Tensors = Mapping[str, tf.Tensor]

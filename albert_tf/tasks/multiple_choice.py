@@ -24,7 +24,7 @@ from albert_tf.tasks.predictions import ChoicePrediction
 from albert_tf.tasks.serving import Served, Signature, text_spec
 from albert_tf.text.given import check_text
 from albert_tf.text.input_format import InputFormat
-from albert_tf.text.interface import TextTokenizer
+from albert_tf.text.kinds import TextTokenizer
 from albert_tf.text.options import SHORTEST_CHOICE, choice_lengths, question_with_option
 
 

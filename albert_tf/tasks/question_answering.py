@@ -36,7 +36,7 @@ from albert_tf.tasks.metrics.squad import squad_scores
 from albert_tf.tasks.predictions import AnswerPrediction, FoundAnswer, characters
 from albert_tf.tasks.serving import Served, Signature, in_blocks, text_spec
 from albert_tf.text.input_format import InputFormat
-from albert_tf.text.interface import TextTokenizer
+from albert_tf.text.kinds import TextTokenizer
 from albert_tf.text.windows import Windows, sliding_windows
 
 CONTEXTS_AT_ONCE = 64

@@ -20,7 +20,7 @@ from albert_tf.tasks.metrics.labels import accuracy, entity_scores, entity_spans
 from albert_tf.tasks.predictions import TagPrediction, characters
 from albert_tf.tasks.serving import Served, Signature, in_blocks, text_spec
 from albert_tf.text.given import check_text
-from albert_tf.text.interface import TextTokenizer, TokenIds
+from albert_tf.text.kinds import TextTokenizer, TokenIds
 from albert_tf.text.offsets import rows_of
 from albert_tf.text.windows import word_windows
 from albert_tf.text.words import words_of

@@ -1,51 +1,106 @@
-"""What a run says of itself: metrics.jsonl, TensorBoard, and a progress bar or plain lines."""
+"""The log of a run: metrics.jsonl, TensorBoard, and a progress bar or plain lines."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import math
+import operator
+import os
 import sys
 import time
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import TextIO
 
+import tensorflow as tf
 from absl import logging
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from tqdm import tqdm
 
-from albert_tf.checkpoints.figures import METRICS, read_figures
-from albert_tf.files import write_file
+from albert_tf.checkpoints import storage
+from albert_tf.checkpoints.figures import METRICS, Line, read_figures
+from albert_tf.model.losses import Term
+from albert_tf.training.metrics import term_metrics
+from albert_tf.training.updates import Totals
 
+PathLike = str | os.PathLike[str]
+
+# The format of the metrics that are shown; the others go to the files only.
 FIGURES = {
-    # How the figures that are shown are written; the others go to the files only.
-    **dict.fromkeys(("num_hidden_layers", "seq_length", "batch_size"), "{}"),
-    "loss": "{:.4f}",
-    **dict.fromkeys(("accuracy", "accuracy_matched", "accuracy_mismatched", "label_accuracy"), "{:.3f}"),
-    **dict.fromkeys(
-        ("f1", "micro_f1", "macro_f1", "matthews_correlation", "pearson", "spearman", "exact_match", "exact"),
-        "{:.3f}",
-    ),
-    "mlm_loss": "{:.4f}",
-    "mlm_accuracy": "{:.3f}",
-    "mlm_perplexity": "{:.1f}",
-    "sop_loss": "{:.4f}",
-    "sop_accuracy": "{:.3f}",
-    "nsp_loss": "{:.4f}",
-    "nsp_accuracy": "{:.3f}",
-    "learning_rate": "{:.2e}",
-    "gradient_norm": "{:.2f}",
-    "examples_per_second": "{:.1f}",
-    "tokens_per_second": "{:.0f}",
-    "input_wait": "{:.1%}",
+    name: text
+    for text, names in {
+        "{}": ("num_hidden_layers", "seq_length", "batch_size"),
+        "{:.4f}": ("loss", "mlm_loss", "sop_loss", "nsp_loss"),
+        "{:.3f}": (
+            *(
+                "accuracy",
+                "accuracy_matched",
+                "accuracy_mismatched",
+                "label_accuracy",
+                "f1",
+                "micro_f1",
+                "macro_f1",
+                "exact",
+                "exact_match",
+            ),
+            *("matthews_correlation", "pearson", "spearman", "mlm_accuracy", "sop_accuracy", "nsp_accuracy"),
+        ),
+        "{:.1f}": ("mlm_perplexity", "examples_per_second"),
+        "{:.2e}": ("learning_rate",),
+        "{:.2f}": ("gradient_norm",),
+        "{:.0f}": ("tokens_per_second",),
+        "{:.1%}": ("input_wait",),
+    }.items()
+    for name in names
 }
 
 
+class Interval:
+    """The metrics of the updates since the last line of the log.
+
+    Args:
+      figures: the metrics of summed terms.
+    """
+
+    def __init__(self, figures: Callable[[Mapping[str, Term]], dict[str, float]] = term_metrics) -> None:
+        self._figures_of = figures
+        self._terms: dict[str, Term] | None = None
+        self._gradient_norm = math.nan
+        self._examples = 0
+        self._seconds = 0.0
+        self._waited = 0.0
+
+    def add(self, totals: Totals, examples: int, seconds: float) -> None:
+        """Counts in the totals of some updates, as numbers."""
+        terms = totals.terms
+        if self._terms is not None:
+            terms = tf.nest.map_structure(operator.add, self._terms, terms)
+        self._terms, self._gradient_norm = terms, totals.gradient_norm
+        self._examples += examples
+        self._seconds += seconds
+        self._waited += totals.input_wait
+
+    def figures(self, seq_length: int | None) -> dict[str, float]:
+        """Mean losses and accuracies, the last update's gradient norm, and the speed.
+
+        Args:
+          seq_length: positions of an example, which `tokens_per_second` counts, padding included; None where
+            they are not all as long.
+        """
+        rate = self._examples / self._seconds
+        return {
+            **self._figures_of(self._terms or {}),
+            "gradient_norm": self._gradient_norm,
+            "examples_per_second": rate,
+            **({} if seq_length is None else {"tokens_per_second": rate * seq_length}),
+            "input_wait": self._waited / self._seconds,
+        }
+
+
 class Logbook:
-    """Writes a run's figures, for people and for programs.
+    """Writes a run's metrics, for people and for programs.
 
     Args:
       run: the run directory. What metrics.jsonl and TensorBoard have of steps after `first_step` is dropped:
@@ -58,7 +113,7 @@ class Logbook:
 
     def __init__(
         self,
-        run: Path,
+        run: PathLike,
         first_step: int,
         last_step: int,
         stream: TextIO = sys.stderr,
@@ -66,8 +121,9 @@ class Logbook:
     ):
         self._last_step, self._until = last_step, last_step if until is None else until
         self._started = (time.monotonic(), first_step)
-        self._jsonl = _open_jsonl(run, first_step)
-        self._tensorboard = EventFileWriter(str(run / "tensorboard"))
+        self.lines = _kept_lines(run, first_step)
+        self._jsonl = storage.appending(storage.join(run, METRICS))
+        self._tensorboard = EventFileWriter(storage.join(run, "tensorboard"))
         restart = SessionLog(status=SessionLog.START)  # drops what is there from this step on
         self._tensorboard.add_event(Event(wall_time=time.time(), step=first_step + 1, session_log=restart))
         self._stream = stream
@@ -86,7 +142,8 @@ class Logbook:
         """Writes a line of figures everywhere; the names of an evaluation begin with `eval_`."""
         # JSON has no infinity; a gradient norm of float16 may be infinite, of an update that was skipped.
         numbers = {name: value if math.isfinite(value) else None for name, value in figures.items()}
-        self._jsonl.write(json.dumps({"step": step, **numbers}) + "\n")
+        self.lines.append({"step": step, **numbers})
+        self._jsonl.write(json.dumps(self.lines[-1]) + "\n")
         self._jsonl.flush()
         values = [Summary.Value(tag=name, simple_value=value) for name, value in figures.items()]
         event = Event(wall_time=time.time(), step=step, summary=Summary(value=values))
@@ -127,25 +184,27 @@ class Logbook:
 
 
 class NoLogbook(contextlib.nullcontext["NoLogbook"]):
-    """That of a host that writes nothing."""
+    """The logbook of a host that writes nothing."""
 
     def __init__(self) -> None:
         super().__init__(self)
+        self.lines: list[Line] = []
 
     def progress(self, step: int) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def record(self, step: int, figures: Mapping[str, float]) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def say(self, text: str) -> None:
-        """Nothing."""
+        """Does nothing."""
 
 
-def _open_jsonl(run: Path, first_step: int) -> TextIO:
-    """The file, opened to append, without lines of later steps than `first_step`."""
-    path = run / METRICS
-    if path.exists():
-        kept = [line for line in read_figures(run) if line["step"] <= first_step]
-        write_file(path, "".join(json.dumps(line) + "\n" for line in kept))
-    return path.open("a", encoding="utf-8")
+def _kept_lines(run: PathLike, first_step: int) -> list[Line]:
+    """The lines that are in the file, without those of later steps than `first_step`, which are removed."""
+    path = storage.join(run, METRICS)
+    if not storage.exists(path):
+        return []
+    kept = [line for line in read_figures(run) if line["step"] <= first_step]
+    storage.write_text(path, "".join(json.dumps(line) + "\n" for line in kept))
+    return kept

@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 from types import FrameType
 
+from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.errors import Preempted
 from albert_tf.startup.signals import first_signal
 
 
 @contextlib.contextmanager
-def stop_at_once(run: Path) -> Iterator[None]:
+def stop_at_once(run: RunDirectory) -> Iterator[None]:
     """While entered, SIGTERM raises Preempted: there is nothing to save before training begins.
 
     Outside the main thread, where Python allows no signal handlers, it does nothing.
@@ -24,7 +24,7 @@ def stop_at_once(run: Path) -> Iterator[None]:
 
     def stop(signum: int, frame: FrameType | None) -> None:
         saved = (
-            f"goes on from what is saved in {run}" if run.exists() else "begins anew: nothing is saved yet"
+            f"goes on from what is saved in {run}" if run.is_begun else "begins anew: nothing is saved yet"
         )
         raise Preempted(f"stopped by SIGTERM; the same command {saved}")
 
@@ -44,7 +44,7 @@ class PreemptionNotice:
         self._handlers = contextlib.ExitStack()
 
     def stopped(self, where: str) -> BaseException:
-        """What to raise once all is saved.
+        """The exception to raise once all is saved.
 
         Args:
           where: after which step, and where it is saved.

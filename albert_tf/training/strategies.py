@@ -1,4 +1,4 @@
-"""Where training runs: one device, several, several hosts, or a TPU; and how batches reach the replicas."""
+"""Strategies: one device, several, several hosts, or a TPU; and the way of batches to the replicas."""
 
 from __future__ import annotations
 
@@ -90,19 +90,19 @@ def make_strategy(
 
 
 def device_kind(strategy: tf.distribute.Strategy) -> str:
-    """What the replicas of a strategy run on: "CPU", "GPU" or "TPU"."""
+    """The kind of device of a strategy's replicas: "CPU", "GPU" or "TPU"."""
     if isinstance(strategy, tf.distribute.TPUStrategy):
         return "TPU"
     return _local_kind()
 
 
 def _local_kind() -> str:
-    """What this host computes on: "GPU" where it has any, else "CPU"."""
+    """The kind of device of this host: "GPU" if it has any, else "CPU"."""
     return "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
 
 
 def _workers() -> int:
-    """How many hosts TF_CONFIG names."""
+    """Number of hosts in TF_CONFIG."""
     text = os.environ.get("TF_CONFIG") or "{}"
     try:
         config = json.loads(text)
@@ -126,7 +126,7 @@ class Hosts:
 
     @property
     def is_chief(self) -> bool:
-        """Whether this host writes the run directory."""
+        """True if this host writes the run directory."""
         return self.index == 0
 
 
@@ -186,7 +186,7 @@ def distributed_feed(
 
 
 def keeps_iterator(strategy: tf.distribute.Strategy, data_service: str | None) -> bool:
-    """Whether a checkpoint holds the input's iterator, so that a resumed run sees the very next batch.
+    """True if a checkpoint holds the input's iterator, so that a resumed run sees the very next batch.
 
     The iterators of a strategy and of a tf.data service cannot be saved, and those of other hosts are not
     here. Training then resumes with batches that are drawn anew, from a seed of its step.

@@ -1,8 +1,9 @@
-"""One update: forward, backward, sum over the replicas, optimizer; and several of them in one call."""
+"""One update: forward, backward, sum over the replicas, optimizer; and several of them in a row."""
 
 from __future__ import annotations
 
 import operator
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -17,17 +18,17 @@ Gradients = dict[int, tf.Tensor]  # by the position of the variable in model.tra
 
 
 class Totals(NamedTuple):
-    """What several updates amount to; one has failed if its loss or gradient is non-finite."""
+    """Sums over several updates; one has failed if its loss or gradient is non-finite."""
 
     terms: dict[str, Term]  # summed over the updates that did not fail
     gradient_norm: tf.Tensor  # of the last update, before clipping
     failed: tf.Tensor  # the updates at the end that have, one after the other
-    input_wait: tf.Tensor  # seconds that updates had to wait for their batches
+    input_wait: tf.Tensor  # seconds of waiting for batches, by that for the first one
 
 
 def training_steps(
     update: Callable[[Batch, tf.Tensor], Update], names: Iterable[str], step: tf.Variable, *, seed: int
-) -> Callable[[Iterator[Batch], tf.Tensor], Totals]:
+) -> Callable[[Iterator[Batch], int], Totals]:
     """The function that trains: it takes an iterator of batches and a number of updates.
 
     Args:
@@ -36,42 +37,57 @@ def training_steps(
       step: int64 scalar, the updates done so far; every update moves it on.
       seed: of all dropout of the run.
     Returns:
-      A tf.function, to be called under the strategy that is current now.
+      A function to be called under the strategy that is current now.
     """
     strategy = tf.distribute.get_strategy()
-    names = tuple(names)
+    zero = tf.zeros([])
+    nothing = Totals({name: Term(zero, zero, zero) for name in names}, zero, tf.constant(0), zero)
 
     def first_replica(parts: Any) -> Any:
-        """What the strategy has run, of one replica: every one holds the same sums."""
+        """The values of one replica: every one holds the same sums."""
         return tf.nest.map_structure(lambda part: strategy.experimental_local_results(part)[0], parts)
 
-    @tf.function
-    def train_steps(iterator: Iterator[Batch], count: tf.Tensor) -> Totals:
-        zero = tf.zeros([])
-        totals = Totals({name: Term(zero, zero, zero) for name in names}, zero, tf.constant(0), zero)
-        finished = tf.timestamp()
-        for _ in tf.range(count):
-            batch = next(iterator)
-            arrived = _time_after(batch)
-            waited = tf.cast(tf.maximum(arrived - finished, 0), tf.float32)
-            step_seed = tf.random.fold_in(tf.constant([seed, 0]), step)
-            done = first_replica(strategy.run(update, (_held_until(arrived, batch), step_seed)))
-            good = _is_finite(done)
-            totals = Totals(
-                tf.nest.map_structure(operator.add, totals.terms, _where(good, done.terms)),
-                done.gradient_norm,
-                tf.where(good, 0, totals.failed + 1),
-                totals.input_wait + waited,
-            )
-            step.assign_add(1)
-            finished = _time_after(done)
-        return totals
+    def train_step(batch: Batch, totals: Totals) -> Totals:
+        step_seed = tf.random.fold_in(tf.constant([seed, 0]), step)
+        done = first_replica(strategy.run(update, (batch, step_seed)))
+        good = _is_finite(done)
+        step.assign_add(1)
+        return Totals(
+            tf.nest.map_structure(operator.add, totals.terms, _where(good, done.terms)),
+            done.gradient_norm,
+            tf.where(good, 0, totals.failed + 1),
+            totals.input_wait,
+        )
+
+    functions: list[Callable] = []
+
+    def train_steps(iterator: Iterator[Batch], count: int) -> Totals:
+        if not functions:  # traced once, for batches of all lengths
+            totals_spec = tf.nest.map_structure(tf.TensorSpec.from_tensor, nothing)
+            signature = [iterator.element_spec, totals_spec]  # type: ignore[attr-defined]
+            one = tf.function(train_step, autograph=False, input_signature=signature)
+
+            @tf.function
+            def several(iterator: Iterator[Batch], count: tf.Tensor, totals: Totals) -> Totals:
+                for _ in tf.range(count):
+                    totals = one(next(iterator), totals)
+                return totals
+
+            functions.extend([one, several])
+        one, several = functions
+        started = time.perf_counter()
+        batch = next(iterator)
+        waited = time.perf_counter() - started  # the device is done with all before
+        totals = one(batch, nothing)
+        if count > 1:
+            totals = several(iterator, tf.constant(int(count) - 1), totals)
+        return totals._replace(input_wait=tf.constant(waited * int(count)))
 
     return train_steps
 
 
 class Update(NamedTuple):
-    """What one update has seen."""
+    """The sums of one update."""
 
     terms: dict[str, Term]  # of the global batch
     gradient_norm: tf.Tensor  # before clipping
@@ -206,7 +222,7 @@ def _of_shape(gradient: tf.Tensor | tf.IndexedSlices, shape: tf.TensorShape) -> 
 
 
 def _loss_scale(optimizer: keras.optimizers.Optimizer) -> tf.Tensor:
-    """What float16's losses are multiplied with; 1 without a LossScaleOptimizer."""
+    """The factor of float16's losses; 1 without a LossScaleOptimizer."""
     one = tf.ones([])
     scaled = isinstance(optimizer, keras.mixed_precision.LossScaleOptimizer)
     return optimizer.get_scaled_loss(one) if scaled else one
@@ -228,28 +244,6 @@ def _where(condition: tf.Tensor, values: Any) -> Any:
 
 
 def _is_finite(update: Update) -> tf.Tensor:
-    """Whether the losses and the gradient of an update are finite."""
+    """True if the losses and the gradient of an update are finite."""
     losses = [term.loss for term in update.terms.values()]
     return tf.reduce_all(tf.math.is_finite(tf.stack([*losses, update.gradient_norm])))
-
-
-def _held_until(time: tf.Tensor, batch: Any) -> Any:
-    """The batch, each part where it is, once the time is known.
-
-    A single core would else look at the clock when the update is done. What waits is the batch, since a TPU's
-    program cannot wait for a host's clock.
-    """
-
-    def held(tensor: tf.Tensor) -> tf.Tensor:
-        with tf.control_dependencies([time]), tf.device(tensor.device):
-            return tf.identity(tensor)
-
-    return tf.nest.map_structure(held, batch, expand_composites=True)
-
-
-def _time_after(values: Any) -> tf.Tensor:
-    """The time, in seconds, when all of these tensors are there."""
-    strategy = tf.distribute.get_strategy()
-    parts = [strategy.experimental_local_results(part) for part in tf.nest.flatten(values)]
-    with tf.control_dependencies(tf.nest.flatten(parts)):
-        return tf.timestamp()

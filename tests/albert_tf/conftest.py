@@ -7,7 +7,7 @@ from albert_tf.pretraining.run import pretrain
 from albert_tf.pretraining.settings import Pretraining
 from albert_tf.records import changed
 from albert_tf.text import PieceTokenizer, Vocabulary
-from albert_tf.training.loop_settings import LoopSettings
+from albert_tf.training.settings import LoopSettings
 from tests.albert_tf.pretraining.runs import CONFIG, RECIPE
 from tests.tiny import TINY
 

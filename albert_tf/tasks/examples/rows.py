@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.text.input_format import ALBERT_FORMAT, ALBERT_IDS, InputFormat
-from albert_tf.text.interface import TokenIds
+from albert_tf.text.kinds import TokenIds
 
 TEXTS_AT_ONCE = 1024
 

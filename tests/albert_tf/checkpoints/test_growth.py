@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.checkpoints import build_model, task_of
+from albert_tf.checkpoints import RunDirectory, build_model, task_of
 from albert_tf.checkpoints.growth import check_same_text, grown_from
 from tests.tiny import TINY
 
@@ -146,14 +146,14 @@ def test_positions(shared_run):
     before = values(albert_tf.load(shared_run))[name]
     growth, _, after = grown(shared_run, TINY.replace(max_position_embeddings=40))
     np.testing.assert_array_equal(after[name], before[:40])
-    assert f"cut: {name}, 40 of 64 rows" in growth.listing()
+    assert "positions: 64 in the run, 40 here" in growth.listing()
 
     longer = TINY.replace(max_position_embeddings=150)
     with pytest.raises(ValueError, match=r"=150 is more than the 64 of .*: --extend_positions starts"):
         grown(shared_run, longer)
     growth, _, after = grown(shared_run, longer, extend_positions=True)
     np.testing.assert_array_equal(after[name], np.concatenate([before, before, before[:22]]))
-    assert f"extended: {name}, 64 rows copied again, up to 150" in growth.listing()
+    assert "positions: 64 in the run, 150 here" in growth.listing()
 
 
 def test_heads_that_the_run_lacks_start_fresh(run_of):
@@ -198,15 +198,15 @@ def test_no_run_and_no_checkpoint(shared_run, tmp_path):
 def test_the_text_must_be_the_same(run_of, shared_run, tiny_vocabulary, tmp_path):
     both = {"lowercase": True, "strip_accents": True}
     with pytest.raises(ValueError, match=r"has no spiece\.model to compare"):
-        check_same_text(shared_run, tiny_vocabulary, both)
+        check_same_text(RunDirectory(shared_run), tiny_vocabulary, both)
     run = tmp_path / "run"
     albert_tf.save(albert_tf.AlbertEncoder(TINY), run, vocabulary=tiny_vocabulary)
-    check_same_text(run, tiny_vocabulary, both)
+    check_same_text(RunDirectory(run), tiny_vocabulary, both)
     with pytest.raises(ValueError, match="'lowercase': True, 'strip_accents': True} and not with"):
-        check_same_text(run, tiny_vocabulary, {**both, "lowercase": False})
+        check_same_text(RunDirectory(run), tiny_vocabulary, {**both, "lowercase": False})
     other = tmp_path / "other.model"
     other.write_bytes(tiny_vocabulary.read_bytes() + b"\0")
     with pytest.raises(
         ValueError, match=r"other\.model is not the vocabulary of .*: train with --vocabulary"
     ):
-        check_same_text(run, other, both)
+        check_same_text(RunDirectory(run), other, both)

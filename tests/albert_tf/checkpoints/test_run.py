@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import albert_tf
-from albert_tf.checkpoints import create_run, read_config, read_task, read_tokenizer, task_of, vocabulary_path
+from albert_tf.checkpoints import RunContents, RunDirectory, task_of
 from tests.tiny import TINY
 
 SMALL = TINY.replace(num_hidden_layers=1)
@@ -63,12 +63,13 @@ def test_files(model, tmp_path, tiny_vocabulary):
         recipe={"seed": 1},
         task={"labels": ["a", "b"]},
     )
-    assert read_config(run) == SMALL
-    assert read_task(run) == {"model": "pretrainer", "sentence_objective": "sop", "labels": ["a", "b"]}
-    assert read_tokenizer(run) == {"lowercase": False, "strip_accents": True}
+    opened = RunDirectory(run)
+    assert opened.config == SMALL
+    assert opened.task == {"model": "pretrainer", "sentence_objective": "sop", "labels": ["a", "b"]}
+    assert opened.tokenizer == {"lowercase": False, "strip_accents": True}
     sha256 = hashlib.sha256(tiny_vocabulary.read_bytes()).hexdigest()
     assert json.loads((run / "recipe.json").read_text()) == {"seed": 1, "vocabulary": sha256}
-    assert vocabulary_path(run).read_bytes() == tiny_vocabulary.read_bytes()
+    assert opened.vocabulary.read_bytes() == tiny_vocabulary.read_bytes()
     assert sorted(path.name for path in (run / "checkpoints").iterdir()) == [
         "ckpt-7.data-00000-of-00001",
         "ckpt-7.index",
@@ -144,8 +145,8 @@ def test_something_else_at_the_place(model, tmp_path):
     with pytest.raises(FileExistsError, match="exists already: name another place"):
         albert_tf.save(model, tmp_path)
     (tmp_path / "empty").mkdir()
-    create_run(tmp_path / "empty", SMALL, {"model": "encoder"})
-    assert read_config(tmp_path / "empty") == SMALL
+    RunDirectory(tmp_path / "empty").create(RunContents(SMALL, {"model": "encoder"}))
+    assert RunDirectory(tmp_path / "empty").config == SMALL
     with pytest.raises(FileNotFoundError, match="checkpoints holds no checkpoint"):
         albert_tf.load(tmp_path / "empty")
 

@@ -8,18 +8,12 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.checkpoints import checkpoint_steps
-from albert_tf.checkpoints.figures import Best
+from albert_tf.checkpoints.figures import Best, read_figures
 from albert_tf.checkpoints.models import build_model
 from albert_tf.checkpoints.run import default_step
-from albert_tf.finetuning import run as finetuning
-from albert_tf.finetuning.run import finetune
 from albert_tf.finetuning.trained import read_trained
 from albert_tf.formats.conversion import convert
-from albert_tf.training import loop
 from hub_export.export import export
-from tests.albert_tf.finetuning.runs import RECIPE
-from tests.albert_tf.pretraining.runs import metrics
 from tests.tiny import TINY
 
 NETWORK = TINY.replace(num_hidden_layers=1)
@@ -84,7 +78,7 @@ def test_the_loss_decides_among_equals(steps, losses, best, tmp_path):
 
 def test_of_a_lowest_figure_the_loss_decides_too(tmp_path):
     write_figures(tmp_path, {1: 0.2, 2: 0.1, 3: 0.1}, "eval_error", {1: 0.1, 2: 0.5, 3: 0.4})
-    assert Best("eval_error", is_highest=False).step(tmp_path, [1, 2, 3]) == 3
+    assert Best("eval_error", is_highest=False).step(read_figures(tmp_path), [1, 2, 3]) == 3
 
 
 def test_without_figures_the_newest_is_taken(steps):
@@ -121,99 +115,6 @@ def test_all_who_read_a_run_take_it_unless_they_are_told(steps, tmp_path):
         (index,) = (tmp_path / f"google-{step}").glob("*.index")
         found = tf.train.load_checkpoint(str(index.with_suffix(""))).get_tensor("bert/pooler/dense/bias")
         np.testing.assert_allclose(found, expected / 100, rtol=1e-6)
-
-
-@pytest.fixture
-def pretend(monkeypatch):
-    """Has evaluations find these accuracies, one after the other, and updates change nothing."""
-
-    def make(*accuracies, losses=None):
-        found = iter(zip(losses or [1.0] * len(accuracies), accuracies, strict=True))
-        monkeypatch.setattr(
-            finetuning, "dev_metrics", lambda *_: dict(zip(("loss", "accuracy"), next(found), strict=True))
-        )
-
-    return make
-
-
-LOOP = {"log_every": 0, "eval_every": 1, "checkpoint_every": 0}
-
-
-def test_the_best_checkpoint_stays(asked, pretend):
-    """Of six evaluations the second is the best, and the last two are kept, too."""
-    pretend(0.5, 0.8, float("nan"), 0.8, 0.7, 0.1)
-    made = asked(loop={**LOOP, "keep": 2})
-    finetune(made)
-    assert checkpoint_steps(made.output) == [2, 5, 6]
-    assert default_step(made.output) == 2
-    assert metrics(made.output)[2]["eval_accuracy"] is None
-
-
-def test_a_run_that_gets_no_better_is_stopped(asked, pretend, monkeypatch):
-    """Also when it is typed again, and goes on where it may wait for longer."""
-    pretend(0.5, 0.8, 0.7, 0.8, 0.2, 0.1)
-    lines = []
-    monkeypatch.setattr(loop.Logbook, "say", lambda self, line: lines.append(line))
-    made = asked(loop={**LOOP, "early_stop": 2})
-    finetune(made)
-    assert checkpoint_steps(made.output) == [1, 2, 3, 4]
-    assert lines[-1] == "stopped at step 4: 2 evaluations without a better eval_accuracy"
-    assert "eval_accuracy" in metrics(made.output)[-1]
-    finetune(made)
-    assert [line["step"] for line in metrics(made.output)] == [1, 2, 3, 4]
-    assert default_step(made.output) == 2
-    finetune(asked(made.output, loop={**LOOP, "early_stop": 3}))
-    assert [line["step"] for line in metrics(made.output) if "eval_accuracy" in line] == [1, 2, 3, 4, 5]
-
-
-def test_a_lower_loss_of_an_equal_accuracy_is_better(asked, pretend, monkeypatch):
-    """For what is kept, for how long is waited, and for a run that goes on after it was killed."""
-    pretend(*[0.9] * 6, losses=[0.5, 0.4, 0.3, 0.3, 0.6, 0.1])
-    made = asked(loop={**LOOP, "early_stop": 2, "keep": 1})
-    original = loop.write_checkpoint
-
-    def write_and_die(folder, step, /, **parts):
-        original(folder, step, **parts)
-        if step == 4:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(loop, "write_checkpoint", write_and_die)
-        with pytest.raises(KeyboardInterrupt):
-            finetune(made)
-    assert checkpoint_steps(made.output) == [3, 4]
-    finetune(made)
-    assert [line["step"] for line in metrics(made.output)] == [1, 2, 3, 4, 5]
-    assert checkpoint_steps(made.output) == [3, 5]
-    assert default_step(made.output) == 3
-
-
-@pytest.mark.slow
-def test_a_run_that_was_killed_waits_no_longer_than_one_that_was_not(asked, pretend, monkeypatch):
-    pretend(0.5, 0.4, 0.3)
-    made = asked(loop={**LOOP, "early_stop": 2})
-    original = loop.write_checkpoint
-
-    def write_and_die(folder, step, /, **parts):
-        original(folder, step, **parts)
-        if step == 2:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(loop, "write_checkpoint", write_and_die)
-        with pytest.raises(KeyboardInterrupt):
-            finetune(made)
-    finetune(made)  # which first makes up for the evaluation of step 2
-    assert [line["step"] for line in metrics(made.output)] == [1, 2, 3]
-
-
-@pytest.mark.slow
-def test_evaluations_without_a_figure_end_no_run(asked, pretend):
-    """Nothing is known of how it does."""
-    pretend(*[float("nan")] * 6)
-    made = asked(recipe={**RECIPE, "steps": 3}, loop={**LOOP, "early_stop": 1})
-    finetune(made)
-    assert default_step(made.output) == 3
 
 
 def test_a_step_that_is_not_there_is_named(finetuned):

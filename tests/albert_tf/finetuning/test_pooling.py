@@ -13,10 +13,9 @@ from albert_tf.finetuning.predict import predict
 from albert_tf.finetuning.run import finetune
 from albert_tf.formats.conversion import convert
 from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.training.strategies import STRATEGIES
 from hub_export.export import export
 from tests.albert_tf.finetuning.runs import RECIPE, ROWS, SENTENCES
-from tests.albert_tf.pretraining.runs import metrics, weights
+from tests.albert_tf.pretraining.runs import weights
 
 MEAN = {**RECIPE, "dropout": 0.0, "classifier_dropout": 0.0, "pooling": "mean"}
 POOLER = {"pooler/dense/kernel:0", "pooler/dense/bias:0"}
@@ -103,27 +102,6 @@ def test_its_encoder_alone_is_converted(mean, tmp_path):
     found, expected = weights(tmp_path / "again"), weights(mean)
     for name, value in found.items():
         np.testing.assert_array_equal(value, expected[name], err_msg=name)
-
-
-@pytest.mark.slow
-def test_two_devices_train_as_one_does(mean, asked, two_replicas, monkeypatch, caplog):
-    """In microbatches, and with layers computed again; nobody tells of gradients that are not there."""
-    monkeypatch.setitem(STRATEGIES, "mirrored", lambda tpu: two_replicas)
-    made = asked(recipe=MEAN, strategy="mirrored", accumulate=2, remat=True)
-    finetune(made)
-    assert "radients do not exist" not in caplog.text
-    expected, found = weights(mean, 6), weights(made.output, 6)
-    for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, atol=1e-4, err_msg=name)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("changes", [{"precision": "bfloat16"}, {"precision": "float16"}, {"xla": True}])
-def test_precisions_and_xla_come_near(mean, asked, changes):
-    made = asked(recipe=MEAN, **changes)
-    finetune(made)
-    expected, found = (metrics(run)[-1]["eval_loss"] for run in (mean, made.output))
-    assert found == pytest.approx(expected, abs=1e-4 if "xla" in changes else 0.05)
 
 
 def test_choices_are_read_by_it(asked, tmp_path):

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,19 +11,12 @@ import pytest
 
 from albert_tf.checkpoints import checkpoint_steps
 from tests.albert_tf.finetuning.runs import CONFIG
-from tests.albert_tf.pretraining import killed_script
 from tests.albert_tf.pretraining.runs import metrics, weights
 from tests.albert_tf.training.hosts import SECONDS, ends, start
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[3]
-KILLS = [
-    ("updating", 4),
-    ("before the index is renamed", 1),
-    ("logging", 3),
-    ("deleting an old checkpoint", 1),
-]
 
 
 @pytest.fixture
@@ -51,25 +43,6 @@ def status(words, log):
         return subprocess.run(
             [sys.executable, *words], env=environment, stdout=file, stderr=file, timeout=SECONDS, check=False
         ).returncode
-
-
-def test_a_killed_run_ends_as_one_that_was_left_alone(words, tmp_path):
-    alone, killed, log = tmp_path / "alone", tmp_path / "killed", tmp_path / "log"
-    assert status(["-m", "albert_tf", *words(alone)], log) == 0, log.read_text()[-3000:]
-    for moment, count in KILLS:
-        process = [killed_script.__file__, moment, str(count), *words(killed)]
-        assert status(process, log) == -signal.SIGKILL, (moment, log.read_text()[-3000:])
-    assert status(["-m", "albert_tf", *words(killed)], log) == 0, log.read_text()[-3000:]
-    for step in (None, 18):  # None is the best one
-        expected, found = weights(alone, step), weights(killed, step)
-        for name, value in expected.items():
-            np.testing.assert_array_equal(found[name], value, err_msg=name)
-    figures = [
-        [(line["step"], line.get("loss"), line.get("eval_accuracy")) for line in metrics(run)]
-        for run in (alone, killed)
-    ]
-    assert figures[0] == figures[1]
-    assert checkpoint_steps(alone) == checkpoint_steps(killed)
 
 
 def test_two_hosts_train_as_one_does(words, tmp_path):

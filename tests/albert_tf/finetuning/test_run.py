@@ -6,19 +6,16 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras as keras
 from sklearn.metrics import f1_score
 
 import albert_tf
 from albert_tf.checkpoints import checkpoint_parts, checkpoint_steps
 from albert_tf.errors import InputError
-from albert_tf.files import sole_use
 from albert_tf.finetuning.run import finetune
 from albert_tf.finetuning.tasks import TASKS
 from albert_tf.tasks.classification import Classification
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.examples.batches import task_batches
-from albert_tf.training import engine
 from albert_tf.training.strategies import STRATEGIES
 from tests.albert_tf.finetuning.runs import CONFIG, LOOP, RECIPE, ROWS
 from tests.albert_tf.pretraining.runs import metrics, weights
@@ -155,55 +152,6 @@ def test_a_frozen_encoder_stays_bit_for_bit(plain, asked, changes):
     first, last = weights(plain, 1), weights(made.output)  # the seed is the same
     head = {name for name in first if not np.array_equal(first[name], last[name])}
     assert head == {"classifier/output_weights:0", "classifier/output_bias:0"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("changes", [{"precision": "bfloat16"}, {"precision": "float16"}, {"xla": True}])
-def test_precisions_and_xla_come_near(plain, asked, changes):
-    made = asked(recipe=PLAIN, **changes)
-    finetune(made)
-    expected, found = (metrics(run)[-1]["eval_loss"] for run in (plain, made.output))
-    assert found == pytest.approx(expected, abs=1e-4 if "xla" in changes else 0.05)
-    assert checkpoint_steps(made.output) == [3, 6]
-
-
-@pytest.mark.slow
-def test_batches_of_a_data_service(asked, data_service):
-    """Its iterator cannot be saved: a resumed run draws other batches, and says no different."""
-    short = {**RECIPE, "steps": 3}
-    made = asked(recipe=short, data_service=data_service, loop={"eval_every": 0})
-    finetune(made)
-    assert checkpoint_parts(made.output, 3) == {"model", "optimizer", "step"}
-    finetune(asked(made.output, data_service=data_service))
-    assert checkpoint_steps(made.output) == [3, 6]
-
-
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({}, ("float32", False, True, 1, False)),
-        ({"precision": "bfloat16", "remat": True}, ("mixed_bfloat16", True, True, 1, False)),
-        ({"precision": "float16", "accumulate": 2, "xla": True}, ("mixed_float16", False, False, 2, True)),
-    ],
-)
-def test_how_an_update_runs_is_as_asked(asked, monkeypatch, changes, expected):
-    class Seen(Exception):
-        pass
-
-    def replica_update(model, optimizer, objective, *, accumulate, xla, **others):
-        scaled = isinstance(optimizer, keras.mixed_precision.LossScaleOptimizer)
-        assert scaled == (changes.get("precision") == "float16")
-        raise Seen(model.dtype_policy.name, model.encoder.remat, model.encoder.fused, accumulate, xla)
-
-    monkeypatch.setattr(engine, "replica_update", replica_update)
-    with pytest.raises(Seen) as seen:
-        finetune(asked(**changes))
-    assert seen.value.args == expected
-
-
-def test_a_run_in_use_is_left_alone(finetuned, asked):
-    with sole_use(finetuned), pytest.raises(BlockingIOError, match="in use by another process"):
-        finetune(asked(finetuned))
 
 
 def test_nothing_is_written_where_there_is_nothing_to_learn_from(asked, tmp_path):

@@ -7,10 +7,11 @@ import statistics
 import pytest
 
 from albert_tf import cli
-from albert_tf.checkpoints import checkpoint_steps
+from albert_tf.checkpoints import RunDirectory, checkpoint_steps
 from albert_tf.errors import InputError
 from albert_tf.finetuning import runs
-from albert_tf.finetuning.runs import best_run, finetune_runs, summary
+from albert_tf.finetuning import runs as runs_module
+from albert_tf.finetuning.runs import best_run, finetune_runs
 from tests.albert_tf.commands import mistake
 from tests.albert_tf.finetuning.runs import RECIPE
 from tests.albert_tf.pretraining.runs import metrics, weights
@@ -79,8 +80,8 @@ def test_the_folder_stands_for_its_best_run(finetuned, own_table, tmp_path, caps
         printed = capsys.readouterr()
         assert str(folder / "seed-1") in printed.err
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == len(own_table.read_text().splitlines())
-    assert best_run(folder / "seed-0") == folder / "seed-0"
-    assert best_run(tmp_path / "nowhere") == tmp_path / "nowhere"
+    for name in ("seed-0", "nowhere"):
+        assert best_run(folder / name).path == str(folder / name)
 
 
 def pretended(folder, name, values):
@@ -97,6 +98,9 @@ def pretended(folder, name, values):
 
 
 def test_median_best_and_spread_by_hand(tmp_path):
+    def summary(runs):
+        return runs_module.summary({run.name: RunDirectory(run) for run in runs})
+
     made = [
         pretended(tmp_path, "seed-0", {1: (0.5, 1.0), 2: (0.7, 2.0)}),
         pretended(tmp_path, "seed-1", {1: (0.9, 4.0), 2: (0.8, 0.5)}),

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import albert_tf
-from albert_tf.checkpoints.tensor_bundle import check_footer
 from albert_tf.formats import convert
 
 INDEX, DATA = "model.ckpt-best.index", "model.ckpt-best.data-00000-of-00001"
@@ -73,48 +72,11 @@ def test_random_corruptions(golden, tmp_path, source, case, file, times):
     assert {path.name for path in tmp_path.iterdir() if path.name.startswith(".")} == set()
 
 
-def varint(number):
-    parts = []
-    while number > 127:
-        parts.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*parts, number])
-
-
-@pytest.mark.parametrize(
-    "handles",
-    [
-        (0, 8, 0, 1 << 33),
-        (0, 8, 1 << 62, 15),
-        (0, (1 << 64) - 1, 0, 15),
-        (0, 8, (1 << 64) - 1, (1 << 64) - 1),
-    ],
-)
-def test_footers_that_ask_for_memory(golden, tmp_path, handles):
-    """TensorFlow allocates what the footer of an index says, and only then reads."""
-    content = (golden / "tf1" / "shared" / INDEX).read_bytes()
-    (tmp_path / INDEX).write_bytes(content)
-    check_footer(tmp_path / INDEX)
-    footer = b"".join(varint(number) for number in handles)
-    (tmp_path / INDEX).write_bytes(content[:-48] + footer.ljust(40, b"\0") + content[-8:])
-    with pytest.raises(ValueError, match="the footer of the index points outside the file"):
-        check_footer(tmp_path / INDEX)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "the index is cut off, or no index at all"),
-        (b"x" * 100, "the index is cut off, or no index at all"),
-        (b"\xff" * 92 + bytes.fromhex("57fb808b247547db"), "points outside the file"),
-    ],
-)
-def test_no_index(golden, tmp_path, content, message):
+@pytest.mark.parametrize("content", [b"", b"x" * 100])
+def test_no_index(golden, tmp_path, content):
     folder = shutil.copytree(golden / "tf1" / "shared", tmp_path / "source")
     (folder / INDEX).write_bytes(content)
-    with pytest.raises(
-        ValueError, match=rf"model\.ckpt-best\.index or its \.data file is damaged.*{message}"
-    ):
+    with pytest.raises(ValueError, match=r"model\.ckpt-best\.index or its \.data file is damaged"):
         convert("google", "run", folder, tmp_path / "run")
 
 

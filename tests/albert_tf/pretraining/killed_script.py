@@ -13,8 +13,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from albert_tf import cli
-from albert_tf.training.interval import Interval
-from albert_tf.training.logbook import Logbook
+from albert_tf.training.logbook import Interval, Logbook
 
 
 def die() -> None:
@@ -39,8 +38,8 @@ MOMENTS = {
     "updating": (Interval, "add", lambda *_: True, None),
     "writing the data": (tf.train.Checkpoint, "write", lambda *_: True, lambda _, prefix: cut_off(prefix)),
     "before the first file is renamed": (tf.train.Checkpoint, "write", lambda *_: True, None),
-    "before the index is renamed": (Path, "replace", lambda path, _: ".data-" in path.name, None),
-    "deleting an old checkpoint": (Path, "unlink", lambda path, *_: path.suffix == ".index", None),
+    "before the index is renamed": (tf.io.gfile, "rename", lambda path, *_, **__: ".data-" in path, None),
+    "deleting an old checkpoint": (tf.io.gfile, "remove", lambda path: path.endswith(".index"), None),
     "logging": (Logbook, "record", lambda *_: True, half_a_line),
 }
 
@@ -53,7 +52,7 @@ def interrupt(moment: str, count: int) -> None:
 
     def method(*arguments, **keywords):
         result = original(*arguments, **keywords)
-        left[0] -= counts(*arguments)
+        left[0] -= counts(*arguments, **keywords)
         if left[0] == 0:
             if leave:
                 leave(*arguments)

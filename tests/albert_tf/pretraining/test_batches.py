@@ -67,10 +67,10 @@ def test_the_first_share_that_leaves_examples_on_both_sides(settings, monkeypatc
     shares = [Share("each document", begin, 1.0) for begin in (0.75, 0.25, 0.5, 0.1)]
     monkeypatch.setattr(batches, "pretraining_dataset", examples)
     monkeypatch.setattr(batches, "held_out_shares", lambda *_, **__: ((s, f"{s.begin}") for s in shares))
-    assert batches.hold_out(settings(eval=None), None) == (shares[2], "0.5")
+    assert batches.hold_out(settings(eval=None), {}) == (shares[2], "0.5")
     shares[2:] = []
     with pytest.raises(ValueError, match=r"no text to hold out of .*corpus\.txt.*name other text by --eval"):
-        batches.hold_out(settings(eval=None), None)
+        batches.hold_out(settings(eval=None), {})
 
 
 @pytest.mark.parametrize("now", [None, ["other.txt"]])

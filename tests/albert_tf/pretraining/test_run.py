@@ -12,12 +12,11 @@ import albert_tf
 from albert_tf.checkpoints import checkpoint_parts, checkpoint_steps
 from albert_tf.data.prepared import encode_document
 from albert_tf.errors import InputError
-from albert_tf.files import sole_use
 from albert_tf.optimization import AdamW
 from albert_tf.pretraining.batches import held_out_batches
 from albert_tf.pretraining.evaluation import evaluate_run
 from albert_tf.pretraining.run import pretrain
-from albert_tf.training import engine
+from albert_tf.training import phases
 from albert_tf.training.strategies import STRATEGIES
 from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, metrics, weights
 from tests.tiny import CORPUS, TINY
@@ -64,11 +63,6 @@ def test_metrics_have_their_names(run):
     )
     for line in training:
         np.testing.assert_allclose(line["loss"], line["mlm_loss"] + line["sop_loss"], rtol=1e-6)
-
-
-def test_a_run_in_use_is_left_alone(run, settings):
-    with sole_use(run), pytest.raises(BlockingIOError, match="in use by another process"):
-        pretrain(settings(run))
 
 
 def test_batches_that_no_replicas_can_share_are_refused(settings):
@@ -149,7 +143,7 @@ def test_a_deeper_network_starts_from_a_run(run, settings):
     pretrain(made, report=lines.append)
     assert lines[1:-1] == [
         "copied: group_0 to group_0, group_1",
-        "cut: embeddings/position_embeddings, 40 of 64 rows",
+        "positions: 64 in the run, 40 here",
     ]
     before, after = weights(run), weights(made.output)
     for name, value in after.items():
@@ -215,7 +209,7 @@ def test_how_an_update_runs_is_as_asked(settings, monkeypatch, changes, expected
         assert scaled == (changes.get("precision") == "float16")
         raise Seen(model.dtype_policy.name, model.encoder.remat, model.encoder.fused, accumulate, xla)
 
-    monkeypatch.setattr("albert_tf.training.engine.replica_update", replica_update)
+    monkeypatch.setattr("albert_tf.training.phases.replica_update", replica_update)
     with pytest.raises(Seen) as seen:
         pretrain(settings(**changes))
     assert seen.value.args == expected
@@ -236,8 +230,8 @@ def begun(monkeypatch):
     def training_steps(update, names, step, *, seed):
         raise Seen(*update, seed)
 
-    monkeypatch.setattr(engine, "replica_update", lambda model, optimizer, *_, **__: (model, optimizer))
-    monkeypatch.setattr(engine, "training_steps", training_steps)
+    monkeypatch.setattr(phases, "replica_update", lambda model, optimizer, *_, **__: (model, optimizer))
+    monkeypatch.setattr(phases, "training_steps", training_steps)
     return begin
 
 

@@ -1,16 +1,14 @@
 """Depth, length and batch size that grow inside one run."""
 
 import json
-import os
 import shutil
-import signal
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.checkpoints import checkpoint_steps, delete_checkpoint
+from albert_tf.checkpoints import RunDirectory, checkpoint_steps, delete_checkpoint
 from albert_tf.checkpoints.figures import Best
 from albert_tf.checkpoints.models import build_model
 from albert_tf.checkpoints.steps import read_checkpoint
@@ -22,8 +20,7 @@ from albert_tf.pretraining.run import pretrain
 from albert_tf.pretraining.settings import check_same_run, read_recipe
 from albert_tf.stages import Stage
 from albert_tf.training import loop
-from albert_tf.training.preemption import Preempted
-from albert_tf.training.resume import seed_of
+from albert_tf.training.phases import seed_of
 from albert_tf.training.strategies import STRATEGIES
 from albert_tf.training.updates import replica_update, training_steps
 from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, metrics, weights
@@ -116,7 +113,7 @@ def test_the_first_stage_is_a_run_of_the_shallow_network(staged, settings, monke
 
 def test_the_second_stage_is_made_by_hand(staged, settings):
     """Of the checkpoint between them, its 16 positions twice, the batches of its step, and the optimizer."""
-    recipe = STAGED.resolved_stages[1].recipe
+    recipe = STAGED.at(STAGES[1])
     made = settings(recipe=recipe)
     model = build_model(FULL, made.task, fused=True)
     optimizer = recipe_optimizer(recipe.optimizer, recipe, recipe.steps, recipe.warmup_steps)
@@ -129,7 +126,7 @@ def test_the_second_stage_is_made_by_hand(staged, settings):
     feed = training_feed(made, tf.distribute.get_strategy(), seed_of(made.seed, 3), None)
     objective = pretraining_objective("sop", fused=True)
     train = training_steps(replica_update(model, optimizer, objective), objective.names, step, seed=made.seed)
-    train(iter(feed.dataset), tf.constant(3))
+    train(iter(feed.dataset), 3)
     assert int(step) == 6
     expected = weights(staged)
     for variable in model.variables:
@@ -144,41 +141,15 @@ def test_a_killed_run_goes_on_as_one_that_was_not(staged, settings, tmp_path, st
     assert_same_run(copy, staged)
 
 
-@pytest.mark.slow
-def test_sigterm_between_the_stages(staged, settings, tmp_path, monkeypatch):
-    """In the evaluation that ends the first; from the first stage on, and to the end of the second."""
-    copy, lines = stopped_at(staged, 1, tmp_path / "run"), []
-    made = settings(copy, recipe=STAGED, **EVERY)
-    record = loop.Logbook.record
-
-    def terminate(self, step, figures):
-        record(self, step, figures)
-        if step == 3 and "eval_loss" in figures:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    monkeypatch.setattr(loop.Logbook, "record", terminate)
-    with pytest.raises(Preempted, match="stopped by SIGTERM after step 3, which is saved"):
-        pretrain(made, lines.append)
-    assert checkpoint_steps(copy) == [1, 2, 3]
-    assert lines[1:] == ["to step 3: depth 1, 8 examples of 16 tokens an update"]
-    monkeypatch.undo()
-    lines.clear()
-    pretrain(made, lines.append)
-    assert lines[0].endswith("going on from step 3, to 6")
-    assert lines[1:] == ["to step 6: depth 3, 4 examples of 32 tokens an update"]
-    assert_same_run(copy, staged)
-
-
-def test_only_the_last_stage_tells_the_best_step(tmp_path):
+def test_only_the_last_stage_tells_the_best_step():
     losses = {2: 1.0, 4: 1.5, 6: 3.0, 8: 2.5, 10: 2.7, 12: 2.6}
-    lines = [json.dumps({"step": step, "eval_loss": loss}) + "\n" for step, loss in losses.items()]
-    (tmp_path / "metrics.jsonl").write_text("".join(lines))
+    lines = [{"step": step, "eval_loss": loss} for step, loss in losses.items()]
     best = Best("eval_loss", is_highest=False, after=4)
-    assert best.step(tmp_path, losses) == 8
-    assert best.evaluations_since(tmp_path) == 2
-    assert best._replace(after=12).step(tmp_path, losses) is None
-    assert best._replace(after=12).evaluations_since(tmp_path) == 0
-    assert best._replace(after=0).step(tmp_path, losses) == 2
+    assert best.step(lines, losses) == 8
+    assert best.evaluations_since(lines) == 2
+    assert best._replace(after=12).step(lines, losses) is None
+    assert best._replace(after=12).evaluations_since(lines) == 0
+    assert best._replace(after=0).step(lines, losses) == 2
 
 
 def test_a_run_in_an_early_stage_says_so_where_it_is_loaded(staged, settings, caplog):
@@ -195,18 +166,20 @@ def test_the_recipe_is_written_down_and_decides(staged, settings):
     assert read_recipe(staged) == STAGED
     for stages in ((), (Stage(until=0.5, num_hidden_layers=2, seq_length=16), Stage())):
         with pytest.raises(InputError, match=r"other settings: stages is \[{'until': 0\.5, .* there and \["):
-            check_same_run(staged, FULL, settings(staged, recipe=RECIPE.replace(stages=stages)))
+            check_same_run(RunDirectory(staged), FULL, settings(staged, recipe=RECIPE.replace(stages=stages)))
 
 
 def test_more_steps_may_move_no_update_to_another_stage(staged, settings, tmp_path):
     copy = stopped_at(staged, 2, tmp_path / "run")
-    check_same_run(copy, FULL, settings(copy, recipe=STAGED.replace(steps=8)))  # still in the first stage
+    check_same_run(
+        RunDirectory(copy), FULL, settings(copy, recipe=STAGED.replace(steps=8))
+    )  # still in the first stage
     message = (
         r"is at step 6, and its stages end after \[3, 6\]: with --steps 8 they would end after \[4, 8\]\. "
         "Resume with --steps 6, or go on by --init_from in another --output"
     )
     with pytest.raises(InputError, match=message):
-        check_same_run(staged, FULL, settings(staged, recipe=STAGED.replace(steps=8)))
+        check_same_run(RunDirectory(staged), FULL, settings(staged, recipe=STAGED.replace(steps=8)))
 
 
 @pytest.mark.parametrize(
@@ -241,22 +214,3 @@ def test_two_devices_train_in_stages_as_one_does(settings, two_replicas, monkeyp
     expected, found = weights(alone.output), weights(both.output)
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, atol=1e-5, err_msg=name)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
-def test_stages_in_other_numbers_and_with_xla(settings, tmp_path, precision):
-    made = settings(recipe=STAGED, precision=precision, xla=True, **EVERY)
-    pretrain(made)
-    copy = stopped_at(made.output, 3, tmp_path / "run")
-    pretrain(settings(copy, recipe=STAGED, precision=precision, xla=True, **EVERY))
-    assert_same_run(copy, made.output)
-
-
-@pytest.mark.slow
-def test_stages_of_a_data_service(settings, data_service):
-    made = settings(recipe=STAGED, data_service=data_service, **EVERY)
-    pretrain(made)
-    assert checkpoint_steps(made.output) == [1, 2, 3, 4, 5, 6]
-    shapes = {(line["step"], line["num_hidden_layers"]) for line in metrics(made.output)}
-    assert shapes == {(step, 1 if step <= 3 else 3) for step in range(1, 7)}

@@ -10,8 +10,10 @@ import pytest
 from absl import logging
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from albert_tf.model.losses import Term
 from albert_tf.training import logbook as logbook_module
-from albert_tf.training.logbook import Logbook
+from albert_tf.training.logbook import Interval, Logbook
+from albert_tf.training.updates import Totals
 
 
 class Terminal(io.StringIO):
@@ -100,3 +102,19 @@ def test_tensorboard_shows_each_step_of_a_resumed_run_once(tmp_path):
     events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
     found = [(event.step, event.value) for event in events.Scalars("loss")]
     assert found == [(1, 1.0), (2, 1.0), (3, 0.5), (4, 0.5)]
+
+
+def test_interval_is_the_mean_of_its_updates():
+    interval = Interval()
+    totals = Totals({"mlm": Term(6.0, 1.0, 4.0)}, gradient_norm=2.0, failed=0, input_wait=0.5)
+    interval.add(totals, examples=10, seconds=1.0)
+    interval.add(totals._replace(gradient_norm=3.0), examples=10, seconds=3.0)
+    assert interval.figures(seq_length=8) == {
+        "loss": 1.5,
+        "mlm_loss": 1.5,
+        "mlm_accuracy": 0.25,
+        "gradient_norm": 3.0,
+        "examples_per_second": 5.0,
+        "tokens_per_second": 40.0,
+        "input_wait": 0.25,
+    }

@@ -1,90 +1,234 @@
-"""What the loop keeps, and when it gives up."""
+"""The loop and its checkpoints, by a toy model: what is kept, when it gives up, and how it goes on."""
 
+import json
+import os
+import shutil
+import signal
+
+import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.checkpoints import checkpoint_steps
-from albert_tf.model.losses import Term
-from albert_tf.pretraining.run import pretrain
-from albert_tf.training import loop
+from albert_tf.checkpoints import checkpoint_parts, storage
+from albert_tf.errors import InputError
+from albert_tf.files import sole_use
+from albert_tf.training import loop, resume, trainer
 from albert_tf.training.loop import TrainingFailed, all_finite
-from tests.albert_tf.pretraining.runs import RECIPE, metrics
+from albert_tf.training.phases import seed_of
+from albert_tf.training.preemption import Preempted
+from tests.albert_tf.training.toy import fit, points
 
 
-def pretend_losses(monkeypatch, losses):
-    """Has evaluations find these losses, one after the other."""
-    found = iter(losses)
-
-    def evaluator(model, objective):
-        return lambda dataset: {"mlm": Term(next(found), 0.0, 1.0)}
-
-    monkeypatch.setattr("albert_tf.pretraining.run.evaluator", evaluator)
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run of six updates in two phases without interruption."""
+    return fit(tmp_path_factory.mktemp("whole") / "run", 3, 6)
 
 
-def test_the_best_checkpoint_stays(settings, monkeypatch):
-    pretend_losses(monkeypatch, [5.0, 3.0, 4.0, 4.5, 4.2])
-    made = settings(recipe=RECIPE.replace(steps=5), log_every=0, eval_every=1, checkpoint_every=1, keep=2)
-    pretrain(made)
-    assert checkpoint_steps(made.output) == [2, 4, 5]
+def lines_of(run, name):
+    return [(line["step"], line[name]) for line in run.metrics() if name in line]
 
 
-@pytest.mark.slow
-def test_an_evaluation_that_does_not_fit_loses_no_update(run, settings, monkeypatch):
-    """Nor its line: the same command makes up for it, and ends as a run that had memory for it."""
-    made = settings(eval_every=4, checkpoint_every=0)
+def stopped_after(step, path, *ends, **changes):
+    """A run whose process dies when the checkpoint of a step is written."""
+    original = loop.write_checkpoint
 
-    def too_large(model, objective):
-        def evaluate(dataset):
-            raise tf.errors.ResourceExhaustedError(None, None, "out of memory")
-
-        return evaluate
+    def write_and_die(run, number, /, **parts):
+        original(run, number, **parts)
+        if number == step:
+            raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("albert_tf.pretraining.run.evaluator", too_large)
-        with pytest.raises(tf.errors.ResourceExhaustedError):
-            pretrain(made)
-    assert checkpoint_steps(made.output) == [4]
-    pretrain(made)
-    lines = [line for line in metrics(made.output) if "eval_loss" in line]
-    assert [line["step"] for line in lines] == [4, 6]
-    assert lines[1]["eval_loss"] == metrics(run)[-1]["eval_loss"]
-    pretrain(made)  # which is done
-    assert [line for line in metrics(made.output) if "eval_loss" in line] == lines
+        patch.setattr(loop, "write_checkpoint", write_and_die)
+        with pytest.raises(KeyboardInterrupt):
+            fit(path, *ends, **changes)
 
 
-def test_the_last_evaluation_may_show_another_best(settings, monkeypatch):
-    pretend_losses(monkeypatch, [5.0, 3.0])
-    made = settings(recipe=RECIPE.replace(steps=2), eval_every=1, checkpoint_every=1, log_every=0, keep=1)
-    pretrain(made)
-    assert checkpoint_steps(made.output) == [2]
+def signalled(monkeypatch, number, step, name):
+    """Has a process get a signal while it logs a metric of a step."""
+    record = loop.Logbook.record
+
+    def recorded(self, at, metrics):
+        record(self, at, metrics)
+        if at == step and name in metrics:
+            os.kill(os.getpid(), number)
+
+    monkeypatch.setattr(loop.Logbook, "record", recorded)
 
 
-def test_a_loss_that_is_no_number_stops_the_run(settings):
-    made = settings(
-        recipe=RECIPE.replace(learning_rate=1e38, warmup_steps=0), log_every=1, checkpoint_every=1
-    )
-    with pytest.raises(
-        TrainingFailed, match=r"between step \d and step \d; .* --output and a lower --learning_rate"
-    ):
-        pretrain(made)
+def assert_same(found, expected):
+    """The weights, bit for bit, and what was logged, but for the speed."""
+    np.testing.assert_equal(found[1], expected[1])
+    for name in ("loss", "eval_loss", "learning_rate", "seq_length", "gradient_norm"):
+        assert lines_of(found[0], name) == lines_of(expected[0], name), name
 
 
-def test_weights_that_are_no_numbers_are_not_saved(settings):
-    """The loss of the update was finite: its weights are computed with in the next one, which never comes."""
-    recipe = RECIPE.replace(learning_rate=1e38, warmup_steps=0, steps=1)
-    made = settings(recipe=recipe, log_every=1, checkpoint_every=1)
-    with pytest.raises(TrainingFailed, match="between step 0 and step 1; no checkpoint was written before"):
-        pretrain(made)
-    assert checkpoint_steps(made.output) == []
+def test_it_trains(whole):
+    run, (slope, offset) = whole
+    assert slope > 1.1 and offset > 0.1
+    assert run.steps() == [1, 2, 3, 4, 5, 6]
+    assert [step for step, _ in lines_of(run, "loss")] == [1, 2, 3, 4, 5, 6]
+    assert lines_of(run, "seq_length") == [
+        (1, 0),
+        (2, 0),
+        (2, 0),
+        (3, 0),
+        (3, 0),
+        *[(4, 1)] * 2,
+        (5, 1),
+        *[(6, 1)] * 2,
+    ]
+    assert [step for step, _ in lines_of(run, "eval_loss")] == [2, 3, 4, 6]
+    rates = [rate for _, rate in lines_of(run, "learning_rate")]
+    np.testing.assert_allclose(rates, [0.1 * left / 6 for left in range(6, 0, -1)], rtol=1e-5)
 
 
-def test_the_checkpoint_before_bad_weights_is_the_last_good_one(settings, monkeypatch):
-    answers = iter([True, True, False])
-    monkeypatch.setattr(loop, "all_finite", lambda variables: next(answers))
-    made = settings(checkpoint_every=1, eval_every=0)
-    with pytest.raises(TrainingFailed, match=r"between step 2 and step 3; the last good .* of step 2"):
-        pretrain(made)
-    assert checkpoint_steps(made.output) == [1, 2]
+@pytest.mark.parametrize("step", [1, 2, 3, 5])
+def test_a_killed_run_goes_on_as_one_that_was_not(whole, step, tmp_path):
+    """After step 2 and 3 it makes up for an evaluation; a phase begins as often as its batches."""
+    stopped_after(step, tmp_path / "run", 3, 6)
+    started = []
+    assert_same(fit(tmp_path / "run", 3, 6, started=started), whole)
+    assert started == ([6] if step <= 3 else [])
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(("step", "name"), [(2, "loss"), (3, "eval_loss")])
+def test_a_signal_saves_and_the_same_command_goes_on(whole, number, step, name, tmp_path, monkeypatch):
+    """Also in the evaluation that ends a phase."""
+    before = signal.getsignal(number)
+    expected = Preempted if number == signal.SIGTERM else KeyboardInterrupt
+    with monkeypatch.context() as patch, pytest.raises(expected, match=f"after step {step}"):
+        signalled(patch, number, step, name)
+        fit(tmp_path / "run", 3, 6)
+    assert signal.getsignal(number) is before
+    assert_same(fit(tmp_path / "run", 3, 6), whole)
+
+
+def test_where_a_checkpoint_has_no_iterator_batches_are_drawn_anew(tmp_path, monkeypatch):
+    """And what is saved from there on goes on bit for bit again, with the batches of that draw."""
+    seeds = []
+
+    def batches(seed):
+        seeds.append(seed)
+        return points(seed)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(resume, "keeps_iterator", lambda *_: False)
+        run, _ = fit(tmp_path / "first", 3)
+        assert checkpoint_parts(run, 3) == {"model", "optimizer", "step"}
+    for name in ("alone", "stopped"):
+        shutil.copytree(tmp_path / "first", tmp_path / name)
+    alone = fit(tmp_path / "alone", 6, batches=batches)
+    stopped_after(5, tmp_path / "stopped", 6, batches=batches)
+    assert_same(fit(tmp_path / "stopped", 6, batches=batches), alone)
+    assert seeds == [seed_of(0, 3)] * 3
+
+
+def damage(run, step, keep=10):
+    data = run / "checkpoints" / f"ckpt-{step}.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[:keep])
+
+
+def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_it_used(whole, tmp_path, monkeypatch, caplog):
+    """Once all hosts have read: a slower one may be at it when the first asks for its step."""
+    copy, there = tmp_path / "run", []
+    shutil.copytree(whole[0], copy)
+    damage(copy, 6)
+
+    def over_hosts(strategy):
+        there.append((copy / "checkpoints" / "ckpt-6.index").exists())
+        return lambda number: [number]
+
+    monkeypatch.setattr(trainer, "over_hosts", over_hosts)
+    assert_same(fit(copy, 3, 6), whole)
+    assert there[0] and "ckpt-6" in caplog.text
+    assert len(list((copy / "checkpoints").glob("damaged-ckpt-6.*"))) == 2
+
+
+def test_only_damaged_checkpoints_end_the_run_and_stay(whole, tmp_path):
+    copy = tmp_path / "run"
+    shutil.copytree(whole[0], copy)
+    for step in whole[0].steps():
+        damage(copy, step, keep=0)
+    before = sorted(path.name for path in (copy / "checkpoints").iterdir())
+    with pytest.raises(InputError, match="none of the checkpoints"):
+        fit(copy, 3, 6)
+    assert sorted(path.name for path in (copy / "checkpoints").iterdir()) == before
+
+
+def test_steps(whole, tmp_path):
+    """A run that is done does nothing, goes on with more steps, and is not what fewer would have made."""
+    copy, lines = tmp_path / "run", []
+    shutil.copytree(whole[0], copy)
+    fit(copy, 3, 6, lines=lines)
+    assert "no update is left" in lines[0]
+    run, _ = fit(copy, 3, 8, keep=2, eval_every=0, lines=lines)
+    assert "going on from step 6, to 8" in lines[1]
+    best = min(lines_of(run, "eval_loss")[2:], key=lambda line: line[1])[0]
+    assert run.steps() == sorted({7, 8, best})
+    with pytest.raises(InputError, match="at step 8 already"):
+        fit(copy, 3, 7)
+
+
+@pytest.mark.parametrize(("first", "second"), [("float16", "float32"), ("bfloat16", "float16")])
+def test_precision_may_change_when_a_run_resumes(first, second, tmp_path):
+    """A GPU's float16 run goes on as float32 elsewhere, and back; the loss scale comes and goes."""
+    for end, precision in ((2, first), (4, second), (6, first)):
+        run, _ = fit(tmp_path / "run", end, precision=precision, accumulate=end // 2 % 2 + 1)
+    assert run.steps() == [1, 2, 3, 4, 5, 6]
+    recipe = json.loads((tmp_path / "run/recipe.json").read_text())
+    assert (recipe["precision"], recipe["accumulate"], recipe["replicas"]) == (first, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("losses", "keep", "steps"), [([5.0, 3.0, 4.0, 4.5, 4.2], 2, [2, 4, 5]), ([5.0, 3.0], 1, [2])]
+)
+def test_the_best_checkpoint_stays(losses, keep, steps, tmp_path):
+    run, _ = fit(tmp_path / "run", len(losses), losses=iter(losses), eval_every=1, keep=keep)
+    assert run.steps() == steps
+
+
+def test_a_run_that_gets_no_better_is_stopped(tmp_path):
+    """Also when it is typed again, and goes on where it may wait for longer."""
+    losses = iter([0.5, 0.2, 0.3, 0.2, 0.8])
+    for patience, steps in ((2, 4), (2, 4), (3, 5)):
+        run, _ = fit(tmp_path / "run", losses=losses, eval_every=1, early_stop=patience)
+        assert run.steps()[-1] == steps
+
+
+def test_an_evaluation_that_fails_loses_no_update(whole, tmp_path):
+    """Nor its line: the same command makes up for it."""
+
+    def too_large():
+        raise tf.errors.ResourceExhaustedError(None, None, "out of memory")
+        yield
+
+    with pytest.raises(tf.errors.ResourceExhaustedError):
+        fit(tmp_path / "run", 3, 6, losses=too_large())
+    assert_same(fit(tmp_path / "run", 3, 6), whole)
+
+
+def test_a_loss_on_held_out_text_that_is_no_number_takes_its_checkpoint_along(tmp_path):
+    with pytest.raises(TrainingFailed, match="step 1"):
+        fit(tmp_path / "run", losses=iter([np.nan]))
+    assert sorted(path.name for path in (tmp_path / "run/checkpoints").glob("*.index")) == ["ckpt-1.index"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "steps"),
+    [
+        ({"learning_rate": 3e38}, 0),  # the weights are bad after the first update
+        ({"learning_rate": 1e38}, 1),  # they are finite then, and the loss is not
+        ({"learning_rate": 1e38, "precision": "float16"}, 4),  # which may skip some updates
+    ],
+)
+def test_numbers_that_are_none_stop_the_run(changes, steps, tmp_path, monkeypatch):
+    """Checkpoints of good weights are not pushed out meanwhile."""
+    monkeypatch.setattr(loop, "FLOAT16_PATIENCE", 3)
+    with pytest.raises(TrainingFailed):
+        fit(tmp_path / "run", 20, eval_every=0, keep=1, **changes)
+    assert len(list((tmp_path / "run").glob("checkpoints/*.index"))) == steps
 
 
 def test_all_finite():
@@ -92,44 +236,36 @@ def test_all_finite():
     assert not all_finite([tf.Variable([1.0, 2.0]), tf.Variable([3.0, float("nan")])])
 
 
-def test_float16_that_fails_again_and_again_stops(settings, monkeypatch):
-    monkeypatch.setattr("albert_tf.training.engine.FLOAT16_PATIENCE", 3)
-    made = settings(
-        recipe=RECIPE.replace(learning_rate=1e30, warmup_steps=0),
-        precision="float16",
-        log_every=1,
-        eval_every=0,
-        checkpoint_every=0,
-    )
-    with pytest.raises(TrainingFailed, match=r"4 updates in a row, between step .*no checkpoint was written"):
-        pretrain(made)
+def test_a_profile_is_written(tmp_path):
+    fit(tmp_path / "run", profile="2:4")
+    assert list((tmp_path / "run/tensorboard").rglob("*.xplane.pb"))
 
 
-def test_checkpoints_of_bad_weights_are_named(settings):
-    recipe = RECIPE.replace(learning_rate=1e30, warmup_steps=0)
-    made = settings(recipe=recipe, log_every=0, eval_every=0, checkpoint_every=1)
-    expected = r"between step 1 and step 2; the checkpoints there hold no better weights \(of steps 1\)"
-    with pytest.raises(TrainingFailed, match=expected):
-        pretrain(made)
+def test_a_place_that_is_taken(whole, tmp_path):
+    with sole_use(tmp_path / whole[0]), pytest.raises(BlockingIOError):
+        fit(whole[0], 3, 6)
+    (tmp_path / "thesis.txt").write_text("The only copy.")
+    with pytest.raises(FileExistsError):
+        fit(tmp_path)
 
 
-def test_float16_that_fails_does_not_push_out_good_checkpoints(settings, monkeypatch):
-    monkeypatch.setattr("albert_tf.training.engine.FLOAT16_PATIENCE", 3)
-    made = settings(
-        recipe=RECIPE.replace(learning_rate=1e30, warmup_steps=2, steps=8),
-        precision="float16",
-        log_every=0,
-        eval_every=0,
-        checkpoint_every=1,
-        keep=2,
-    )
-    expected = "4 updates in a row, between step 2 and step 6; the last good checkpoint is that of step 1"
-    with pytest.raises(TrainingFailed, match=expected):
-        pretrain(made)
-    assert checkpoint_steps(made.output) == [1, 2, 3, 4, 5]
+def test_of_two_fresh_starts_the_second_is_told_of_the_first(tmp_path, monkeypatch):
+    """And not to name another place or remove this one: it is being trained."""
+    original = trainer.RunDirectory.create
+
+    def too_late(run, contents):
+        original(run, contents)
+        original(run, contents)
+
+    monkeypatch.setattr(trainer.RunDirectory, "create", too_late)
+    with pytest.raises(BlockingIOError):
+        fit(tmp_path / "run")
+    assert (tmp_path / "run/recipe.json").exists()
 
 
-def test_a_profile_is_written(settings):
-    made = settings(profile="2:4", log_every=0, eval_every=0)
-    pretrain(made)
-    assert list((made.output / "tensorboard").rglob("*.xplane.pb"))
+def test_another_filesystem(whole):
+    """It resumes there, too."""
+    stopped_after(3, "ram://loop/run", 3, 6)
+    found = fit("ram://loop/run", 3, 6)
+    assert_same(found, whole)
+    assert not [name for name in storage.entries("ram://loop/run/checkpoints") if name.startswith(".")]

@@ -5,7 +5,8 @@ import json
 import pytest
 import tensorflow as tf
 
-from albert_tf.training.resume import check_same_start, seed_of
+from albert_tf.training.phases import seed_of
+from albert_tf.training.resume import check_same_start
 from albert_tf.training.strategies import (
     Hosts,
     feed,

@@ -13,7 +13,7 @@ from albert_tf import AlbertPretrainer
 from albert_tf.optimization import create_optimizer
 from albert_tf.pretraining.objective import pretraining_objective
 from albert_tf.training.strategies import Feed, distributed_feed
-from albert_tf.training.updates import replica_update, sum_over, training_steps
+from albert_tf.training.updates import replica_update, sum_over
 from tests.albert_tf.training.updates import BATCH, assert_close, batches, initial, trained
 from tests.tiny import TINY
 
@@ -105,28 +105,6 @@ def test_input_wait_is_what_a_slow_input_takes():
     assert float(trained(updates=6)[1].input_wait) < 0.05
 
 
-def test_an_update_begins_when_the_time_of_its_batch_is_taken():
-    """A single core would else take it when the update is done, and call all of that waiting."""
-    objective = pretraining_objective("sop")
-    model = AlbertPretrainer(TINY)
-    optimizer = create_optimizer("adamw", init_lr=0.01, num_train_steps=2, num_warmup_steps=1)
-    optimizer.build(model.trainable_variables)
-    step = tf.Variable(0, dtype=tf.int64, trainable=False)
-    train_steps = training_steps(replica_update(model, optimizer, objective), objective.names, step, seed=3)
-    traced = train_steps.get_concrete_function(iter(batches()), tf.constant(1))
-    functions = traced.graph.as_graph_def().library.function
-    (body,) = [function for function in functions if function.signature.name.startswith("while_body")]
-    nodes = {node.name: node for node in body.node_def}
-    (update,) = [node for node in body.node_def if node.op == "StatefulPartitionedCall"]
-    before, left = set(), [update.name]
-    while left:
-        inputs = (name.lstrip("^").split(":")[0] for name in nodes[left.pop()].input)
-        new = {name for name in inputs if name in nodes} - before
-        before |= new
-        left += new
-    assert "Timestamp" in {nodes[name].op for name in before}
-
-
 def _delayed(batch, seconds):
     """The batch, after a time in which it is looked at again and again."""
     end = tf.timestamp() + seconds
@@ -159,15 +137,6 @@ def test_recomputation_changes_nothing(two_replicas):
 
 def test_xla_changes_nothing(reference):
     assert_close(trained(xla=True)[0], reference[0])
-
-
-@pytest.mark.slow
-def test_all_at_once_stays_near(reference, two_replicas):
-    """What the README types for several GPUs: XLA, recomputation, microbatches, bfloat16."""
-    options = {"xla": True, "remat": True, "accumulate": 2, "policy": "mixed_bfloat16"}
-    _, totals = trained(two_replicas, **options)
-    np.testing.assert_allclose(totals.terms["mlm"].loss, reference[1].terms["mlm"].loss, rtol=0.02)
-    assert int(totals.failed) == 0
 
 
 def test_bfloat16_stays_near(reference):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from albert_tf.training.loop_settings import LoopSettings, is_due
+from albert_tf.training.settings import LoopSettings, is_due
 
 
 @pytest.mark.parametrize("changes", [{"keep": 0}, {"log_every": -1}, {"eval_every": -5}])

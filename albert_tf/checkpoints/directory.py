@@ -1,0 +1,231 @@
+"""The run directory: what one command writes, any other reads.
+
+run/config.json  task.json  spiece.model  tokenizer.json  recipe.json  metrics.jsonl  checkpoints/
+
+run = RunDirectory(path)        opened once and handed on
+run.config, run.task, run.tokenizer, run.vocabulary, run.recipe, run.steps(), run.default_step()
+run.create(contents), run.lock(), write_checkpoint(run, step, model=…)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from albert_tf.checkpoints import storage
+from albert_tf.checkpoints.figures import METRICS, Best, Line, read_figures
+from albert_tf.checkpoints.steps import PathLike, checkpoint_steps
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError, Missing
+from albert_tf.files import sole_use
+from albert_tf.stages import stage_at, stages_from
+from albert_tf.tokenizer_settings import TOKENIZER, checked_settings, resolved_settings
+
+CONFIG, TASK, VOCABULARY, RECIPE = "config.json", "task.json", "spiece.model", "recipe.json"
+
+VOCABULARY_KEY = "vocabulary"  # of the vocabulary's SHA-256 in recipe.json
+BEST_KEY = "best_by"  # of the metric in task.json whose highest value tells the best step
+
+
+class RunContents(NamedTuple):
+    """The files of a new run directory but its checkpoints.
+
+    Attributes:
+      config: the network's shape.
+      task: what `task_of` returned, and further entries such as `labels`.
+      vocabulary: SentencePiece model, copied; None: the run has none.
+      tokenizer: `lowercase` and `strip_accents`; what is left out is as the vocabulary remembers it, or True.
+      recipe: how the weights came about, to which the vocabulary's SHA-256 is added; None writes no
+        recipe.json.
+    """
+
+    config: AlbertConfig
+    task: Mapping[str, Any]
+    vocabulary: PathLike | None = None
+    tokenizer: Mapping[str, bool] | None = None
+    recipe: Mapping[str, Any] | None = None
+
+    def write(self, folder: str) -> None:
+        """Writes the files into a folder, recipe.json last."""
+        storage.write_text(storage.join(folder, CONFIG), self.config.to_json_string())
+        storage.write_json(storage.join(folder, TASK), self.task)
+        settings = resolved_settings(self.vocabulary, self.tokenizer)
+        storage.write_json(storage.join(folder, TOKENIZER), settings)
+        text = {}
+        if self.vocabulary is not None:
+            storage.copy(os.fspath(self.vocabulary), storage.join(folder, VOCABULARY))
+            text = {VOCABULARY_KEY: storage.fingerprint(self.vocabulary)}
+        if self.recipe is not None:
+            storage.write_json(storage.join(folder, RECIPE), {**self.recipe, **text})
+
+
+class RunDirectory:
+    """A run directory. A file of it is read when it is first asked for, and then known.
+
+    Args:
+      path: of the directory, on any filesystem of `tf.io.gfile`; it need not exist.
+      argument: what errors call the path.
+    """
+
+    def __init__(self, path: PathLike, argument: str = "run_dir"):
+        self.path = storage.location(path, argument)
+
+    def __fspath__(self) -> str:
+        return self.path
+
+    __str__ = __fspath__
+
+    def file(self, name: str) -> str:
+        """The path of a file, which need not exist."""
+        return storage.join(self.path, name)
+
+    @functools.cached_property
+    def recipe(self) -> dict[str, Any]:
+        """The entries of recipe.json; empty if there is none."""
+        path = self.file(RECIPE)
+        return storage.read_json(path) if storage.exists(path) else {}
+
+    @property
+    def is_begun(self) -> bool:
+        """True if training has made the directory."""
+        return bool(self.recipe) or storage.exists(self.file(RECIPE))
+
+    @functools.cached_property
+    def config(self) -> AlbertConfig:
+        """The network's shape; FileNotFoundError or ValueError if config.json is missing or damaged."""
+        path = self._existing(CONFIG)
+        return naming(path, AlbertConfig.from_dict, storage.read_json(path))
+
+    @functools.cached_property
+    def task(self) -> dict[str, Any]:
+        """The entries of task.json; FileNotFoundError or ValueError if it is missing or damaged."""
+        return storage.read_json(self._existing(TASK))
+
+    @functools.cached_property
+    def tokenizer(self) -> dict[str, bool]:
+        """`lowercase` and `strip_accents`; FileNotFoundError or ValueError if tokenizer.json does not say."""
+        path = self._existing(TOKENIZER)
+        return naming(path, checked_settings, storage.read_json(path))
+
+    @functools.cached_property
+    def vocabulary(self) -> Path | None:
+        """The SentencePiece model, of another filesystem a copy on this machine; None if there is none.
+
+        Raises:
+          ValueError: it is another than the run was made with.
+        """
+        path = self.file(VOCABULARY)
+        if not storage.exists(path):
+            return None
+        self.check_vocabulary(path)
+        if storage.is_local(path):
+            return Path(path)
+        copy = Path(_local_folder().name, storage.fingerprint(path), VOCABULARY)
+        copy.parent.mkdir(exist_ok=True)
+        storage.copy(path, str(copy))
+        return copy
+
+    def check_vocabulary(self, path: PathLike) -> None:
+        """Refuses a vocabulary that the run was not made with: its ids mean other pieces, whatever its size.
+
+        Raises:
+          ValueError: its SHA-256 is not that of recipe.json, if it says.
+        """
+        expected = self.recipe.get(VOCABULARY_KEY)
+        if expected is not None and (found := storage.fingerprint(path)) != expected:
+            raise InputError(
+                f"{path} is not the vocabulary of {self}: its SHA-256 is {found[:12]}…, that in {RECIPE} "
+                f"{str(expected)[:12]}…: bring back the file that the run was made with"
+            )
+
+    def steps(self) -> list[int]:
+        """The steps that there are checkpoints of, ascending."""
+        return checkpoint_steps(self)
+
+    def metrics(self) -> list[Line]:
+        """The lines of metrics.jsonl; empty if there is none."""
+        return read_figures(self) if storage.exists(self.file(METRICS)) else []
+
+    def default_step(self) -> int | None:
+        """The step to take where nobody names one, None if there is no checkpoint.
+
+        Of a fine-tuned run it is the one that did best in an evaluation, of others the newest.
+        """
+        steps, metric = self.steps(), self.task.get(BEST_KEY)
+        best = None if metric is None else Best(metric, is_highest=True).step(self.metrics(), steps)
+        return max(steps, default=None) if best is None else best
+
+    def trained_layers(self, step: int) -> int | None:
+        """The depth of the stage that led to a step; None if it is the network's."""
+        stages = stages_from(self.recipe.get("stages", []))
+        return stage_at(stages, self.recipe["steps"], step).num_hidden_layers if stages else None
+
+    def create(self, contents: RunContents) -> None:
+        """Makes the directory, with everything but checkpoints.
+
+        Raises:
+          FileExistsError: there is something else at the path.
+          BlockingIOError: another process has just begun this run.
+          ValueError: the vocabulary remembers another tokenizer.
+          OSError: the vocabulary cannot be read, or the directory cannot be written.
+        """
+        try:
+            with storage.new_folder(self.path) as folder:
+                contents.write(folder)
+        except FileExistsError as error:
+            if not storage.exists(self.file(RECIPE)):
+                raise
+            raise BlockingIOError(
+                f"{self} is in use by another process, which has just begun it: wait for its end, or name "
+                "another --output"
+            ) from error
+
+    def lock(self) -> contextlib.AbstractContextManager[None]:
+        """Keeps other processes out while the block runs, where the filesystem has locks.
+
+        Raises:
+          BlockingIOError: another process is using the run.
+        """
+        return sole_use(Path(self.path)) if storage.is_local(self.path) else contextlib.nullcontext()
+
+    def _existing(self, name: str) -> str:
+        path = self.file(name)
+        if not storage.exists(path):
+            raise Missing(f"{path} is missing: {self} is not a run directory{other_kind(self)}")
+        return path
+
+
+@functools.cache
+def _local_folder() -> tempfile.TemporaryDirectory[str]:
+    """A folder that is there as long as the program runs."""
+    return tempfile.TemporaryDirectory()
+
+
+def naming(path: str, function: Callable[[Any], Any], values: Any) -> Any:
+    """function(values), whose errors name the file that the values are from."""
+    try:
+        return function(values)
+    except ValueError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def other_kind(folder: PathLike) -> str:
+    """The kind of a folder that is not a run directory, and the remedy, from " but" on; "" if unknown."""
+    config = storage.join(folder, CONFIG)
+    if storage.exists(storage.join(folder, "saved_model.pb")):
+        return (
+            f" but an exported module, with whose weights a run begins by --init_from hub:{os.fspath(folder)}"
+        )
+    if storage.exists(config) and "model_type" in storage.read_json(config):
+        return (
+            " but a checkpoint of Hugging Face, which `albert-tf convert --from huggingface --to run "
+            f"--input {os.fspath(folder)} --output RUN` makes one of"
+        )
+    names = storage.entries(os.fspath(folder))
+    inner = [name for name in names if storage.exists(storage.join(folder, name, CONFIG))]
+    return f", but has those of {', '.join(inner)} in it" if inner else ""

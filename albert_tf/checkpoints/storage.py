@@ -1,0 +1,183 @@
+"""Files of run directories, on this machine or wherever `tf.io.gfile` reads and writes (gs://…)."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from albert_tf.errors import InputError, shown
+from albert_tf.files import check_place, new_directory, sync, write_file, writing
+
+_ADDRESS = re.compile(r"([A-Za-z][\w+.-]+):/+")
+
+
+def location(path: Any, argument: str) -> str:
+    """A path as text; an InputError if it is none, or on a filesystem that TensorFlow does not know.
+
+    >>> location(Path("gs://bucket/run"), "output")  # pathlib makes one slash of two
+    'gs://bucket/run'
+    """
+    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+        raise InputError(f"{argument}={shown(path)} is not a path")
+    text = os.fspath(path)
+    if match := _ADDRESS.match(text):
+        text = f"{match[1]}://{text[match.end() :]}"
+        try:
+            tf.io.gfile.exists(text)
+        except tf.errors.UnimplementedError as error:
+            raise InputError(f"{text}: TensorFlow knows no filesystem {match[1]}://") from error
+    return text
+
+
+def is_local(path: str) -> bool:
+    """True if a path is on a filesystem of this machine."""
+    return "://" not in path
+
+
+def join(folder: str | os.PathLike[str], *names: str) -> str:
+    """A path in a folder."""
+    return "/".join([os.fspath(folder).rstrip("/"), *names])
+
+
+def exists(path: str) -> bool:
+    """True if there is a file or a folder."""
+    try:
+        return tf.io.gfile.exists(path)
+    except tf.errors.UnimplementedError:  # an address of TF Hub, for one
+        return False
+
+
+def entries(folder: str) -> list[str]:
+    """The names in a folder, ascending; empty if there is no such folder."""
+    try:
+        return sorted(name.rstrip("/") for name in tf.io.gfile.listdir(folder))
+    except (tf.errors.NotFoundError, tf.errors.FailedPreconditionError):
+        return []
+
+
+def read_bytes(path: str) -> bytes:
+    """The content of a file; FileNotFoundError if there is none."""
+    if is_local(path):
+        return Path(path).read_bytes()
+    if not exists(path):
+        raise FileNotFoundError(f"{path} is missing")
+    with tf.io.gfile.GFile(path, "rb") as file:
+        return file.read()
+
+
+def read_json(path: str) -> dict[str, Any]:
+    """The object in a JSON file; an InputError, with the file's name, if it holds none."""
+    try:
+        values = json.loads(read_bytes(path).decode())
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not a JSON file: {error}") from error
+    if not isinstance(values, dict):
+        raise InputError(f"{path} must hold a JSON object, not a {type(values).__name__}")
+    return values
+
+
+def write_text(path: str, text: str) -> None:
+    """Writes a file, whole or not at all where the filesystem renames in one step."""
+    if is_local(path):
+        write_file(Path(path), text)
+        return
+    with tf.io.gfile.GFile(f"{path}.writing", "w") as file:
+        file.write(text)
+    tf.io.gfile.rename(f"{path}.writing", path, overwrite=True)
+
+
+def appending(path: str) -> Any:
+    """A text file, opened to append; gs:// copies the whole file at each flush."""
+    return Path(path).open("a", encoding="utf-8") if is_local(path) else tf.io.gfile.GFile(path, "a")
+
+
+def write_json(path: str, values: Mapping[str, Any]) -> None:
+    """Writes an object as JSON, a key a line."""
+    write_text(path, json.dumps(dict(values), indent=2, ensure_ascii=False) + "\n")
+
+
+def copy(source: str, target: str) -> None:
+    """Copies a file; FileNotFoundError if there is none."""
+    with tf.io.gfile.GFile(target, "wb") as file:
+        file.write(read_bytes(source))
+
+
+def fingerprint(path: str | os.PathLike[str]) -> str:
+    """SHA-256 of a file, in hexadecimal."""
+    return hashlib.sha256(read_bytes(os.fspath(path))).hexdigest()
+
+
+def check_free(folder: str) -> None:
+    """FileExistsError if there is something else than an empty folder; OSError if none can be made."""
+    if is_local(folder):
+        check_place(Path(folder), is_folder=True)
+    if any(not name.startswith(".") for name in entries(folder)):
+        raise FileExistsError(f"{folder} exists already: name another place")
+
+
+@contextlib.contextmanager
+def new_folder(folder: str) -> Iterator[str]:
+    """A folder to write into, whose content appears as a whole where the filesystem renames folders.
+
+    Elsewhere it is written in its place, and a process that is killed leaves it unfinished.
+    """
+    if is_local(folder):
+        with new_directory(Path(folder)) as temporary:
+            yield str(temporary)
+        return
+    check_free(folder)
+    tf.io.gfile.makedirs(folder)
+    yield folder
+
+
+@contextlib.contextmanager
+def written_together(folder: str, names: str) -> Iterator[str]:
+    """A hidden folder whose files are renamed into `folder` when the block ends, `*.index` last.
+
+    Args:
+      folder: where the files are to be; made if it is missing.
+      names: what their names begin with.
+    Raises:
+      OSError: a file cannot be written.
+    """
+    temporary = join(folder, f".{names}.writing")
+    _remove_folder(temporary)
+    try:
+        with writing(Path(join(folder, names)), Path(temporary)):
+            tf.io.gfile.makedirs(temporary)
+            yield temporary
+            files = sorted(entries(temporary), key=lambda name: name.endswith(".index"))
+            if is_local(folder):
+                for name in files:
+                    sync(Path(temporary, name))
+            for name in files:
+                tf.io.gfile.rename(join(temporary, name), join(folder, name), overwrite=True)
+            if is_local(folder):
+                sync(Path(folder))  # an older checkpoint may be deleted next
+    finally:
+        _remove_folder(temporary)
+
+
+def is_unfinished(folder: str, names: str) -> bool:
+    """True if `written_together` was killed in the middle of writing these files."""
+    return exists(join(folder, f".{names}.writing"))
+
+
+def remove_unfinished(folder: str) -> None:
+    """Removes what `written_together` has left when it was killed."""
+    for name in entries(folder):
+        if name.startswith(".ckpt-") and name.endswith(".writing"):
+            _remove_folder(join(folder, name))
+
+
+def _remove_folder(folder: str) -> None:
+    with contextlib.suppress(tf.errors.NotFoundError):
+        tf.io.gfile.rmtree(folder)

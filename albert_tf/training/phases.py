@@ -1,0 +1,177 @@
+"""A model and the phases that it is trained in, which differ in their batches and in how they call it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.checkpoints.figures import LOWEST_LOSS, Best
+from albert_tf.model.losses import Objective, Term
+from albert_tf.training.metrics import term_metrics
+from albert_tf.training.settings import Execution, LoopSettings
+from albert_tf.training.strategies import Feed, device_kind
+from albert_tf.training.updates import Batch, Totals, replica_update, training_steps
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Phase:
+    """Updates that are all made alike.
+
+    Args:
+      end: updates of the run that are done then.
+      batch_size: rows of the global batch.
+      seq_length: positions of a row; None where they are not all as long.
+      batches: the batches of a seed, without end.
+      evaluate: computes metrics of held-out data by name; a `loss` among them must be finite.
+      arguments: further arguments that the model is called with in training.
+      description: entries of the lines of metrics that say of which updates they are.
+      on_start: called before the first update, where another phase has gone before.
+      note: the line that it begins with; none where it is empty.
+    """
+
+    end: int
+    batch_size: int
+    seq_length: int | None
+    batches: Callable[[int], Feed]
+    evaluate: Callable[[], Mapping[str, float]]
+    arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    description: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    on_start: Callable[[], None] = lambda: None
+    note: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Training:
+    """A model, the optimizer that trains it, and the phases of its run.
+
+    Args:
+      model: made under the current strategy.
+      optimizer: as `built_optimizer` makes it.
+      objective: the losses.
+      phases: the last one ends the run.
+      seed: of everything random.
+      execution: how updates are computed.
+      loop: when to log, evaluate and save.
+      metrics: the metrics of an objective's summed terms.
+      best: the metric of an evaluation that tells the best step, among those of the last phase.
+    """
+
+    model: keras.Model
+    optimizer: keras.optimizers.Optimizer
+    objective: Objective
+    phases: Sequence[Phase]
+    seed: int
+    execution: Execution
+    loop: LoopSettings
+    metrics: Callable[[Mapping[str, Term]], dict[str, float]] = term_metrics
+    best: Best = LOWEST_LOSS
+
+    @property
+    def steps(self) -> int:
+        """Updates when the run is done."""
+        return self.phases[-1].end
+
+    def phase_of(self, step: int) -> Phase:
+        """The phase of the update that leads to a step; at step 0 the first."""
+        return next(phase for phase in self.phases if step <= phase.end)
+
+    def batches(self, step: int, drawn_at: int) -> Feed:
+        """The batches of the update that leads to a step, drawn with the seed of another."""
+        return self.phase_of(step).batches(seed_of(self.seed, drawn_at))
+
+    def best_of_last_phase(self) -> Best:
+        """The order of the last phase's steps."""
+        return self.best._replace(after=max((phase.end for phase in self.phases[:-1]), default=-1))
+
+    def train_steps(
+        self, phase: Phase, feed: Feed, step: tf.Variable
+    ) -> Callable[[Iterator[Batch], int], Totals]:
+        """The function that trains in a phase, as `training_steps` makes it."""
+        update = replica_update(
+            self.model,
+            self.optimizer,
+            self.objective,
+            replicas_per_batch=feed.replicas_per_batch,
+            accumulate=self.execution.accumulate,
+            xla=self.execution.xla,
+            arguments=phase.arguments,
+        )
+        return training_steps(update, self.objective.names, step, seed=self.seed)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingState:
+    """Everything that a checkpoint holds.
+
+    Args:
+      model: the model.
+      optimizer: its optimizer, in float16 a LossScaleOptimizer around it.
+      step: int64 scalar, the updates done so far.
+      drawn_at: int64 scalar, the step whose seed the batches are drawn with: 0, until they are drawn anew.
+      iterator: of the batches; None where it cannot be saved, or is not there yet.
+    """
+
+    model: keras.Model
+    optimizer: keras.optimizers.Optimizer
+    step: tf.Variable
+    drawn_at: tf.Variable
+    iterator: Iterator[Batch] | None = None
+
+    @classmethod
+    def of(cls, training: Training) -> TrainingState:
+        """The state of a run that begins."""
+        step, drawn_at = (
+            tf.Variable(0, dtype=tf.int64, trainable=False, name=name) for name in ("step", "drawn_at")
+        )
+        return cls(model=training.model, optimizer=training.optimizer, step=step, drawn_at=drawn_at)
+
+    @property
+    def steps_done(self) -> int:
+        """The value of `step`."""
+        return int(tf.convert_to_tensor(self.step))
+
+    def parts(self) -> dict[str, Any]:
+        """The parts by the names that they have in a checkpoint, the same in all precisions."""
+        optimizer, parts = self.optimizer, {"model": self.model, "step": self.step}
+        if isinstance(optimizer, keras.mixed_precision.LossScaleOptimizer):
+            parts["loss_scale"] = optimizer._loss_scale  # Keras has no public name for the whole of it
+            optimizer = optimizer.inner_optimizer
+        # Its variables alone: Keras hangs the loss scale on the inner optimizer, too.
+        parts["optimizer"] = tf.train.Checkpoint(variables=list(optimizer.variables))
+        if self.iterator is None:
+            return parts
+        # An iterator's state does not say with which seed its batches are drawn.
+        return {**parts, "iterator": self.iterator, "drawn_at": self.drawn_at}
+
+
+def seed_of(seed: int, step: int) -> int:
+    """The seed of the batches from a step on, where no iterator can be restored; at step 0 the run's."""
+    return seed if step == 0 else int(np.random.SeedSequence([seed, step]).generate_state(1)[0]) >> 1
+
+
+def model_options(execution: Execution) -> dict[str, Any]:
+    """Arguments of a model's constructor."""
+    return {"dtype": execution.policy, "remat": execution.remat, "fused": is_fused(execution)}
+
+
+def is_fused(execution: Execution) -> bool:
+    """True if chains of elementwise operations are to be compiled.
+
+    That was measured on CPUs alone; and where XLA compiles everything, it joins operations itself.
+    """
+    return device_kind(tf.distribute.get_strategy()) == "CPU" and not execution.xla
+
+
+def built_optimizer(
+    optimizer: keras.optimizers.Optimizer, model: keras.Model, execution: Execution
+) -> keras.optimizers.Optimizer:
+    """The optimizer of a model, with its variables, and with a loss scale where gradients need one."""
+    if execution.precision == "float16":  # whose smallest gradients would be 0 without a scale
+        optimizer = keras.mixed_precision.LossScaleOptimizer(optimizer)
+    optimizer.build(model.trainable_variables)
+    return optimizer

@@ -1,0 +1,78 @@
+"""Settings that pre-training and fine-tuning share, and which of them a resumed run may change."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar
+
+from albert_tf.checkpoints.directory import VOCABULARY, RunDirectory
+from albert_tf.checkpoints.origin import origin_record
+from albert_tf.errors import InputError
+from albert_tf.training.settings import Execution
+
+PathLike = str | os.PathLike[str]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """Settings of every run.
+
+    Args:
+      output: the run directory; if it holds checkpoints, training goes on from the newest.
+      init_from: where the weights begin; None: at random.
+      seed: of everything random.
+      execution: how updates are computed.
+      command: the command line, for the record.
+    """
+
+    output: PathLike
+    init_from: PathLike | None = None
+    seed: int = 0
+    execution: Execution = dataclasses.field(default_factory=Execution)
+    command: str = ""
+
+    # Entries of recipe.json that a resumed run may change, besides those of Execution.
+    CHANGEABLE: ClassVar[Collection[str]] = ("steps", "command")
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.seed < 2**31:
+            raise InputError(f"seed={self.seed} must be at least 0 and below 2^31")
+
+    def run_record(self, run: RunDirectory) -> dict[str, Any]:
+        """The entries of recipe.json that every run has."""
+        return {"seed": self.seed, "command": self.command, **origin_record(run.recipe, self.init_from)}
+
+    def check_same(
+        self,
+        run: RunDirectory,
+        asked: Mapping[str, Any],
+        unsaid: Mapping[str, Any],
+        but: Collection[str] = (),
+    ) -> None:
+        """Raises an InputError, with the differing entries, if a run was begun with other settings.
+
+        Args:
+          run: the run directory, which is begun.
+          asked: the entries of config.json, task.json, tokenizer.json and recipe.json by name.
+          unsaid: values that older versions did not write down.
+          but: further entries that may differ.
+        """
+        there = {**unsaid, **run.config.to_dict(), **run.task, **run.tokenizer, **run.recipe}
+        left_out = {*self.CHANGEABLE, *but, "init_from_sha256"}
+        origin = there.get("init_from_sha256")  # older runs do not say: their paths are compared
+        if origin is not None and origin == asked.get("init_from_sha256"):
+            left_out.add("init_from")
+        differing = [
+            f"{name} is {there.get(name, 'missing')!r} there and {value!r} here"
+            for name, value in asked.items()
+            if name not in left_out and there.get(name) != value
+        ]
+        if differing:
+            raise InputError(
+                f"{run} is a run with other settings: {'; '.join(differing)}. Name another --output, or "
+                "resume with the settings that are there"
+            )
+        if run.vocabulary is None:
+            raise InputError(f"{run.file(VOCABULARY)} is missing: copy the vocabulary there")

@@ -1,0 +1,157 @@
+"""From a model and its phases to a run directory.
+
+A run is one model, one optimizer and one series of checkpoints. Where a phase ends, a checkpoint is written;
+the next one draws its batches with a seed of that step, whether or not the run has been stopped there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib.metadata
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import tensorflow as tf
+from absl import logging
+
+from albert_tf.checkpoints.directory import RECIPE, RunContents, RunDirectory
+from albert_tf.checkpoints.steps import clean_up, set_aside
+from albert_tf.checkpoints.storage import check_free, write_json
+from albert_tf.training.loop import train_phase
+from albert_tf.training.phases import Phase, Training, TrainingState, seed_of
+from albert_tf.training.preemption import Preempted, stop_at_once
+from albert_tf.training.resume import Start, check_same_start, restore
+from albert_tf.training.settings import Execution
+from albert_tf.training.strategies import HOST_LOST, device_kind, hosts_of, make_strategy, over_hosts
+
+Report = Callable[[str], None]
+
+_LIBRARIES = ("tensorflow", "tensorflow-text", "tf_keras")
+
+
+@contextlib.contextmanager
+def training_scope(
+    run: RunDirectory, execution: Execution, report: Report
+) -> Iterator[tf.distribute.Strategy]:
+    """The scope of the strategy that a run trains under.
+
+    Args:
+      run: the run directory.
+      execution: how updates are computed.
+      report: called with a line when the other hosts are waited for.
+    Raises:
+      FileExistsError: the run directory holds something else.
+      ValueError: the execution is impossible here.
+      Preempted: SIGTERM came before training has begun, or another host is lost.
+    """
+    with stop_at_once(run):
+        strategy = make_strategy(execution.strategy, execution.tpu, report)
+        if hosts_of(strategy).is_chief and not run.is_begun:
+            check_free(run.path)
+        try:
+            with strategy.scope():
+                yield strategy
+        except HOST_LOST as error:
+            if hosts_of(strategy).count == 1:
+                raise
+            raise Preempted(
+                f"another host of TF_CONFIG does not answer any more ({type(error).__name__}): type the same "
+                f"command again on all of them, it goes on from the newest checkpoint in {run}"
+            ) from error
+
+
+def train(
+    run: RunDirectory,
+    training: Training,
+    contents: RunContents,
+    report: Report,
+    note: str = "",
+    more: str = "more --steps",
+) -> None:
+    """Trains, or goes on where a former call stopped; to be called in a `training_scope`.
+
+    Args:
+      run: the run directory.
+      training: what to train.
+      contents: the files of a new run; recipe.json gets the execution and the versions, too.
+      report: called with each line about the start.
+      note: what else the line says that a run begins with.
+      more: what a run that is done can be given to go on.
+    Raises:
+      ValueError: no checkpoint can be read.
+      BlockingIOError: another process is using the run.
+      TrainingFailed: a loss or a weight is non-finite.
+      Preempted: SIGTERM came, and the state is saved.
+      KeyboardInterrupt: Ctrl-C came, and the state is saved.
+    """
+    strategy = tf.distribute.get_strategy()
+    is_chief, state = hosts_of(strategy).is_chief, TrainingState.of(training)
+    record = {**(contents.recipe or {}), **_execution_record(training.execution)}
+    feed = None
+    if not run.steps():  # whatever is wrong with the text of a new run shows before anything is written
+        feed, *_ = [phase.batches(training.seed) for phase in training.phases]
+    if is_chief and not run.is_begun:
+        run.create(contents._replace(recipe=record))
+    with run.lock() if is_chief else contextlib.nullcontext():
+        if is_chief:
+            clean_up(run)
+        start = restore(run, state, training, feed)
+        step = start.state.steps_done
+        check_same_start(over_hosts(strategy)(step), run)  # which waits until all of them have read
+        if is_chief:
+            for number in start.damaged:
+                set_aside(run, number)
+                logging.warning(
+                    "ckpt-%s is renamed to damaged-ckpt-%s; going on from step %s", number, number, step
+                )
+            write_json(run.file(RECIPE), record)
+            report(_plan(run, training, step, note, more))
+        _train_phases(run, training, start, report)
+
+
+def _train_phases(run: RunDirectory, training: Training, start: Start, report: Report) -> None:
+    """Trains from the start on. Where that is the end of a phase, all but its evaluation is done."""
+    state, feed, iterator = start.state, start.feed, start.iterator
+    first = training.phases.index(training.phase_of(state.steps_done))
+    for number, phase in enumerate(training.phases[first:]):
+        if number > 0:
+            state, feed, iterator = _next_batches(state, phase, training.seed)
+            phase.on_start()
+        if hosts_of(tf.distribute.get_strategy()).is_chief and phase.note and state.steps_done < phase.end:
+            report(phase.note)
+        train_phase(run, training, phase, state, feed, iterator)
+
+
+def _next_batches(state: TrainingState, phase: Phase, seed: int) -> tuple[TrainingState, Any, Any]:
+    """The state, the batches and their iterator of a phase that begins now."""
+    step = state.steps_done
+    state.drawn_at.assign(step)
+    feed = phase.batches(seed_of(seed, step))
+    iterator = iter(feed.dataset)
+    saved = None if state.iterator is None else iterator
+    return dataclasses.replace(state, iterator=saved), feed, iterator
+
+
+def _plan(run: RunDirectory, training: Training, step: int, note: str, more: str) -> str:
+    """The line that a run begins with."""
+    if step == training.steps:
+        return f"{run} is at its last step, {step}: no update is left, unless with {more}"
+    strategy = tf.distribute.get_strategy()
+    parameters = sum(variable.shape.num_elements() for variable in training.model.trainable_variables)
+    return (
+        f"{parameters:,} parameters, {training.execution.precision}, {strategy.num_replicas_in_sync} × "
+        f"{device_kind(strategy)}: {'going on' if step else 'training'} from step {step}, to "
+        f"{training.steps}{note}"
+    )
+
+
+def _execution_record(execution: Execution) -> dict[str, Any]:
+    """The entries of recipe.json about the machine; a TPU's address is of no meaning elsewhere."""
+    versions = {name: importlib.metadata.version(name) for name in _LIBRARIES}
+    return {
+        **{name: value for name, value in dataclasses.asdict(execution).items() if name != "tpu"},
+        "replicas": tf.distribute.get_strategy().num_replicas_in_sync,
+        "versions": {**versions, "python": sys.version.split()[0]},
+    }

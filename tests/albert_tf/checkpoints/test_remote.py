@@ -1,0 +1,80 @@
+"""Runs on another filesystem than this machine's, by TensorFlow's own ram://."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import albert_tf
+from albert_tf import cli
+from albert_tf.checkpoints import RunDirectory
+from albert_tf.errors import InputError
+from albert_tf.finetuning.run import finetune
+from albert_tf.finetuning.runs import best_run, finetune_runs
+from albert_tf.pretraining.evaluation import evaluate_run
+from albert_tf.pretraining.run import pretrain
+from tests.albert_tf.finetuning.conftest import asked, own_table  # noqa: F401
+from tests.albert_tf.finetuning.runs import RECIPE as FINETUNING
+from tests.albert_tf.pretraining.runs import RECIPE
+from tests.tiny import TINY
+
+
+def test_a_pretrained_run(settings, tiny_corpus):
+    """It is made, resumed and evaluated."""
+    made = settings("ram://pretrained/run", recipe=RECIPE.replace(steps=2))
+    pretrain(made)
+    pretrain(settings(made.output, recipe=RECIPE.replace(steps=4)), lambda line: None)
+    there = RunDirectory(made.output)
+    assert there.steps() == [2, 3, 4]
+    assert [line["step"] for line in there.metrics() if "loss" in line] == [2, 4]
+    assert tf.io.gfile.listdir(there.file("tensorboard"))
+    assert evaluate_run(made.output, [str(tiny_corpus)])["step"] == 4
+    with pytest.raises(InputError, match="learning_rate is"):
+        pretrain(settings(made.output, recipe=RECIPE.replace(learning_rate=0.5)))
+    assert not [name for name in tf.io.gfile.listdir(there.path) if name.startswith(".")]
+
+
+def test_a_finetuned_run(run, asked, own_table, tmp_path, capsys):  # noqa: F811
+    for path in run.rglob("*"):
+        if path.is_file():
+            target = f"ram://origin/{path.relative_to(run)}"
+            tf.io.gfile.makedirs(target.rpartition("/")[0])
+            tf.io.gfile.copy(str(path), target, overwrite=True)
+    short = {**FINETUNING, "steps": 2, "warmup_steps": 1}
+    changes = {"init_from": "ram://origin", "config": None, "vocabulary": None}
+    best = finetune_runs(asked("ram://seeds", recipe=short, **changes), 2, lambda line: None)
+    finetune(asked(best, seed=int(best.path[-1]), recipe={**short, "steps": 3}, **changes))
+    assert best.steps() == [2, 3]
+    assert best_run("ram://seeds").path == best.path
+    evaluate = ["evaluate", "--run", "ram://seeds", "--eval", str(own_table)]
+    assert cli.run(evaluate) == 0
+    assert json.loads(capsys.readouterr().out)["examples"] == 38
+    output = tmp_path / "out.jsonl"
+    assert (
+        cli.run(["predict", "--run", "ram://seeds", "--input", str(own_table), "--output", str(output)]) == 0
+    )
+    assert len(output.read_text().splitlines()) == 38
+
+
+def test_a_model(tmp_path, tiny_vocabulary):
+    model = albert_tf.AlbertEncoder(TINY)
+    for folder in ("ram://saved/run", str(tmp_path / "run")):
+        albert_tf.save(model, folder, tiny_vocabulary)
+        albert_tf.save(model, folder, step=4)
+        assert RunDirectory(folder).vocabulary.read_bytes() == tiny_vocabulary.read_bytes()
+        loaded = albert_tf.load(folder)
+        np.testing.assert_equal([v.numpy() for v in loaded.variables], [v.numpy() for v in model.variables])
+        with pytest.raises(FileExistsError, match="ckpt-4"):
+            albert_tf.save(model, folder, step=4)
+    shutil.rmtree(tmp_path / "run")
+    with pytest.raises(FileNotFoundError, match=r"ram://nowhere/config\.json"):
+        albert_tf.load("ram://nowhere")
+    with pytest.raises(InputError, match="foo://"):
+        albert_tf.load("foo://bucket/run")
+    tf.io.gfile.makedirs("ram://taken")
+    with tf.io.gfile.GFile("ram://taken/thesis.txt", "w") as file:
+        file.write("The only copy.")
+    with pytest.raises(FileExistsError):
+        albert_tf.save(model, "ram://taken")

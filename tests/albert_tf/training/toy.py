@@ -1,0 +1,116 @@
+"""A run of a toy model: a line through points, trained as any model is."""
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.checkpoints import RunContents, RunDirectory
+from albert_tf.model.losses import Objective, Term
+from albert_tf.optimization import create_optimizer
+from albert_tf.training.phases import Phase, Training, built_optimizer
+from albert_tf.training.settings import Execution, LoopSettings
+from albert_tf.training.strategies import Feed, feed
+from albert_tf.training.trainer import train, training_scope
+from tests.tiny import TINY
+
+ROWS = 4
+
+
+class Line(keras.Model):
+    """y = slope · x + offset, with noise in training as dropout makes it."""
+
+    def __init__(self):
+        super().__init__()
+        self.slope = self.add_weight(name="line/slope", shape=[], initializer="ones")
+        self.offset = self.add_weight(name="line/offset", shape=[], initializer="zeros")
+
+    def call(self, inputs, training=False, seed=None, power=1):
+        noise = tf.random.stateless_normal([], seed) / 10 if training else 0.0
+        return {"y": self.slope * inputs["x"] ** power + self.offset + noise}
+
+
+def terms(outputs, batch):
+    loss = tf.reduce_sum((outputs["y"] - 3 * batch["x"] - 1) ** 2)
+    return {"line": Term(loss, tf.constant(np.nan), tf.cast(tf.size(batch["x"]), tf.float32))}
+
+
+def weights(batch):
+    return {"line": tf.cast(tf.size(batch["x"]), tf.float32)}
+
+
+def points(seed):
+    """Batches of shuffled points, as one program reads them."""
+
+    def batches(rows, part):
+        data = tf.data.Dataset.range(16).shuffle(16, seed=seed).repeat()
+        return data.map(lambda x: {"x": tf.cast(x, tf.float32) / 16}).batch(rows, drop_remainder=True)
+
+    return feed(tf.distribute.get_strategy(), batches, ROWS)
+
+
+def fit(
+    path,
+    *ends,
+    learning_rate=0.1,
+    losses=None,
+    batches=points,
+    started=None,
+    lines=None,
+    **changes,
+):
+    """Trains a line to the ends of some phases, and gives the run and the weights.
+
+    Args:
+      path: of the run directory.
+      *ends: of the phases; 6 if there are none.
+      learning_rate: of LAMB, without a warm-up.
+      losses: what evaluations find, one after the other; None: what is true.
+      batches: of a seed.
+      started: a list that gets the end of each phase that begins after another.
+      lines: a list that gets what is reported.
+      **changes: of Execution and LoopSettings.
+    """
+    of_loop = {"log_every": 1, "eval_every": 2, "checkpoint_every": 1, "keep": 10}
+    of_loop |= {name: value for name, value in changes.items() if hasattr(LoopSettings, name)}
+    execution = Execution(**{name: value for name, value in changes.items() if name not in of_loop})
+    run, report = RunDirectory(path), (lambda line: None) if lines is None else lines.append
+    with training_scope(run, execution, report):
+        keras.utils.set_random_seed(0)
+        model = Line()
+
+        def evaluate():
+            if losses is not None:
+                return {"loss": next(losses)}
+            batch = {"x": tf.range(16, dtype=tf.float32) / 16}
+            return {"loss": float(terms(model(batch), batch)["line"].loss)}
+
+        phases = [
+            Phase(
+                end=end,
+                batch_size=ROWS,
+                seq_length=None,
+                batches=batches,
+                evaluate=evaluate,
+                arguments={"power": number + 1},
+                description={"seq_length": number} if len(ends) > 1 else {},
+                on_start=lambda end=end: (started if started is not None else []).append(end),
+            )
+            for number, end in enumerate(ends or (6,))
+        ]
+        optimizer = create_optimizer("adamw", init_lr=learning_rate, num_train_steps=phases[-1].end)
+        training = Training(
+            model=model,
+            optimizer=built_optimizer(optimizer, model, execution),
+            objective=Objective(("line",), terms, weights),
+            phases=phases,
+            seed=0,
+            execution=execution,
+            loop=LoopSettings(**of_loop),
+        )
+        train(run, training, RunContents(TINY, {"model": "encoder"}, recipe={"seed": 0}), report)
+    return run, [variable.numpy() for variable in model.variables]
+
+
+def unsaved(seed):
+    """Batches whose iterator a checkpoint does not hold: those of the next start follow from its step."""
+    return Feed(points(seed).dataset, None)

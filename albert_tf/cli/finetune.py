@@ -51,6 +51,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--vocabulary", help="SentencePiece model, where the weights come without one")
     field_flags(parser, FinetuningRecipe, default=_defaults())
     field_flags(parser, QuestionSettings)
+    parser.add_argument(
+        "--threshold", type=float, help="multi_label: probability from which on a text has a label (0.5)"
+    )
     parser.add_argument("--freeze", choices=["encoder"], help="train the head alone")
     parser.add_argument("--runs", type=int, help="train so many times, with a seed each, and sum up")
     parser.add_argument("--seed", type=int, default=0, help="of everything random (0)")
@@ -95,6 +98,7 @@ def run(flags: argparse.Namespace) -> None:
         tokenizer=tokenizer_given(flags),
         recipe=given(flags, FinetuningRecipe),
         questions=given(flags, QuestionSettings),
+        threshold=flags.threshold,
         freeze=flags.freeze,
         seed=flags.seed,
         execution=Execution(**given(flags, Execution)),

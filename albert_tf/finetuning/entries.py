@@ -21,6 +21,7 @@ def task_entries(
     columns: Columns | None = None,
     questions: QuestionSettings | None = None,
     pooling: str = FIRST,
+    threshold: float | None = None,
 ) -> dict[str, Any]:
     """The entries of task.json of a model for a task.
 
@@ -31,14 +32,16 @@ def task_entries(
       columns: of one's own table.
       questions: of tasks that read windows.
       pooling: of classifiers.
+      threshold: of multi_label.
     Raises:
       InputError: there is no such task, it is not trained for, or a record lacks its label.
     """
     task = find_task(name)
     if task.trained_as:
         raise InputError(f"task={name!r} has no training data: a run of {task.trained_as} predicts for it")
+    options = task.options if threshold is None else {**task.options, "threshold": threshold}
     entries = {
-        **task.kind.model_config(records, **task.options),
+        **task.kind.model_config(records, **options),
         "task": name,
         "seq_length": seq_length,
         BEST_KEY: f"eval_{task.best_metric}",

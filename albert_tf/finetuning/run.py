@@ -152,6 +152,7 @@ def _encoded(settings: Finetuning, start: Start, recipe: FinetuningRecipe) -> _D
         settings.columns,
         QuestionSettings(**settings.questions),
         recipe.pooling,
+        settings.threshold,
     )
     vocabulary = Vocabulary.from_file(start.vocabulary)
     tokenizer = PieceTokenizer(vocabulary, **start.tokenizer)

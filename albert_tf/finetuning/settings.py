@@ -8,12 +8,14 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from albert_tf.checkpoints.directory import RunDirectory
+from albert_tf.checks import check_range
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.finetuning.recipes import FinetuningRecipe
 from albert_tf.finetuning.tasks import Task, find_task
 from albert_tf.recipes import QuestionSettings
 from albert_tf.tasks.datasets.columns import Columns
+from albert_tf.tasks.multi_label import MultiLabel
 from albert_tf.training.run_settings import PathLike, RunSettings
 from albert_tf.training.settings import LoopSettings
 
@@ -39,6 +41,7 @@ class Finetuning(RunSettings):
         says.
       recipe: what differs from the task's hyper-parameters, by the fields of FinetuningRecipe.
       questions: what differs from QuestionSettings, of a task with contexts.
+      threshold: probability from which on a text has a label, of the task multi_label; None: 0.5.
       freeze: "encoder" trains the head alone; None: everything.
       loop: what differs from evaluating and saving once an epoch, or every 1,000 updates where it is longer;
         by the fields of LoopSettings.
@@ -62,6 +65,7 @@ class Finetuning(RunSettings):
     tokenizer: Mapping[str, bool] = dataclasses.field(default_factory=dict)
     recipe: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     questions: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    threshold: float | None = None
     freeze: str | None = None
     loop: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
@@ -75,6 +79,10 @@ class Finetuning(RunSettings):
             raise InputError(
                 f"{', '.join(self.questions)}: task={self.task!r} has no contexts to cut in windows"
             )
+        if self.threshold is not None:
+            check_range("threshold", self.threshold, above=0, below=1)
+            if task.kind is not MultiLabel:
+                raise InputError(f"threshold: task={self.task!r} has one label a text, leave it out")
         if "pooling" in self.recipe and not task.kind.is_pooled:
             raise InputError(f"pooling: task={self.task!r} reads the state of every token, leave it out")
         if (self.init_from is None) == (self.config is None):

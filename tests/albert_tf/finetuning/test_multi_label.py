@@ -31,10 +31,10 @@ def table(tmp_path_factory):
 
 
 def test_from_a_table_to_a_served_model(asked, table, tmp_path):
-    settings = asked(task="multi_label", train=table, eval=table)
+    settings = asked(task="multi_label", train=table, eval=table, threshold=0.3)
     finetune(settings)
     task = json.loads((settings.output / "task.json").read_text())
-    assert (task["labels"], task["multi_label"], task["threshold"]) == (sorted(LABELS), True, 0.5)
+    assert (task["labels"], task["multi_label"], task["threshold"]) == (sorted(LABELS), True, 0.3)
     predict(settings.output, table, tmp_path / "predicted.jsonl")
     rows = [json.loads(line) for line in (tmp_path / "predicted.jsonl").read_text().splitlines()]
     assert [row["text"] for row in rows] == list(SENTENCES)

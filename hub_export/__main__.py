@@ -36,9 +36,10 @@ def run(flags: argparse.Namespace) -> None:
     """Writes the modules, and prints their folders."""
     check_place(Path(flags.output), is_folder=True)  # before anybody waits for TensorFlow
     with quiet_start():
+        from albert_tf.checkpoints.directory import best_run
         from hub_export.export import export
     folders = export(
-        flags.run,
+        best_run(flags.run).path,
         flags.output,
         flags.seq_length,
         encoder_only=flags.encoder_only,

@@ -59,8 +59,8 @@ def check_metrics(metrics: Any, loss: Any, num_labels: int) -> None:
         if num_labels > 1 and takes_one_hot(loss) is False:
             raise InputError(
                 f"metrics: {name} needs one-hot labels: compile with "
-                "loss=keras.losses.CategoricalCrossentropy(from_logits=True), which has labels of any form "
-                "made one-hot"
+                "loss=tf_keras.losses.CategoricalCrossentropy(from_logits=True), which has labels of any "
+                "form made one-hot"
             )
 
 
@@ -68,7 +68,7 @@ def _check_one_hot(shape: Any, one_hot: bool | None, argument: str) -> None:
     if one_hot is False:
         raise InputError(
             f"{argument} has the shape {shape}, which is one-hot: compile with "
-            "loss=keras.losses.CategoricalCrossentropy(from_logits=True), or give the numbers of the labels"
+            "loss=tf_keras.losses.CategoricalCrossentropy(from_logits=True), or give the labels' numbers"
         )
 
 
@@ -158,7 +158,8 @@ def targets(
     if values.shape == (count, 1):
         values = values[:, 0]
     if values.shape != (count,) and (num_labels == 1 or values.shape != (count, num_labels)):
-        raise InputError(f"{argument} has the shape {values.shape}: it must be [{count}]")
+        one_hot_shape = f", or one-hot [{count}, {num_labels}]" if num_labels > 1 else ""
+        raise InputError(f"{argument} has the shape {values.shape}: it must be [{count}]{one_hot_shape}")
     given = [decoded(value) for value in values.tolist()]
     if num_labels > 1 and values.ndim == 1:
         numbers: dict[Any, int] = {name: number for number, name in enumerate(names or ())}

@@ -12,6 +12,7 @@ from albert_tf.applications.answerers import Answerer, exported_answerer, model_
 from albert_tf.applications.arguments import TASKS, source_and_task
 from albert_tf.applications.sources import PathLike, is_keras_model, run_directory, serving_folder
 from albert_tf.applications.text_classifier import TextClassifier
+from albert_tf.applications.texts import text_columns
 from albert_tf.checkpoints.run import non_finite
 from albert_tf.errors import InputError
 from albert_tf.files import checked_path
@@ -156,7 +157,10 @@ class Pipeline:
 
     def _values(self, inputs: Any) -> list[Any]:
         is_two = isinstance(inputs, tuple) and len(inputs) == 2 and all(isinstance(x, str) for x in inputs)
-        if is_two and isinstance(self._answerer.kind, TextKind):
+        is_texts = isinstance(self._answerer.kind, TextKind)
+        if is_texts and isinstance(inputs, tuple) and [*map(type, inputs)] == [list, list]:
+            return list(zip(*text_columns(inputs, "inputs"), strict=True))  # as `TextClassifier` takes pairs
+        if is_two and is_texts:
             raise InputError(
                 "inputs: a tuple of two texts may be a pair or two texts: give a list, [(text, text_pair)] "
                 "or [text, text]"

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from albert_tf import origins
+from albert_tf.checkpoints.directory import best_run
 from albert_tf.checkpoints.run import CONFIG, TASK, other_kind
 from albert_tf.errors import InputError
 from albert_tf.files import checked_path
@@ -32,6 +33,10 @@ def run_directory(source: PathLike, argument: str, otherwise: str = "") -> Path:
         folder = origins.published_run(source)
     except InputError as error:
         raise InputError(f"{named}: {error}") from error
+    if folder.is_dir():
+        folder = Path(best_run(folder).path)
+    elif not folder.exists():
+        raise InputError(f"{named}: there is no such folder or file")
     if not all((folder / name).is_file() for name in (CONFIG, TASK)):
         kind = other_kind(folder) or f": that has {CONFIG} and {TASK}"
         lacking = f"{named} is not a run directory{kind}"

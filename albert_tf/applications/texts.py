@@ -31,6 +31,11 @@ def text_columns(texts: Any, argument: str) -> list[list[str]]:
         columns = [listed(column) for column in values]
     elif isinstance(texts, list) and len(values) == 2 and not isinstance(values[0], str | tuple):
         columns = [listed(column) for column in values]  # as Keras takes two inputs
+        if [len(column) for column in columns] == [2, 2]:
+            raise InputError(
+                f"{argument}: a list of two lists of two may be two pairs or two columns: give a list of "
+                "tuples, or a tuple of lists"
+            )
     elif values and isinstance(values[0], tuple | list):
         columns = _columns_of_rows(values, argument)
     else:

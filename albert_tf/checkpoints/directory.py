@@ -28,6 +28,7 @@ from albert_tf.tokenizer_settings import TOKENIZER, checked_settings, resolved_s
 
 CONFIG, TASK, VOCABULARY, RECIPE = "config.json", "task.json", "spiece.model", "recipe.json"
 
+SUMMARY = "summary.json"  # of a folder of runs with several seeds
 VOCABULARY_KEY = "vocabulary"  # of the vocabulary's SHA-256 in recipe.json
 BEST_KEY = "best_by"  # of the metric in task.json whose highest value tells the best step
 
@@ -229,3 +230,24 @@ def other_kind(folder: PathLike) -> str:
     names = storage.entries(os.fspath(folder))
     inner = [name for name in names if storage.exists(storage.join(folder, name, CONFIG))]
     return f", but has those of {', '.join(inner)} in it" if inner else ""
+
+
+def best_run(path: str | os.PathLike[str]) -> RunDirectory:
+    """The best run in a folder that fine-tuning with several seeds has made; any other folder is itself.
+
+    Raises:
+      InputError: not all seeds are trained yet, or summary.json names no run that is there.
+    """
+    folder = RunDirectory(path, "run")
+    has_seeds = any(name.startswith("seed-") for name in storage.entries(folder.path))
+    if storage.exists(folder.file(TASK)) or not has_seeds:
+        return folder
+    if not storage.exists(folder.file(SUMMARY)):
+        raise InputError(
+            f"{folder} has no {SUMMARY}, which says which of its runs is the best: let `albert-tf finetune` "
+            "finish, or name one of them"
+        )
+    name = storage.read_json(folder.file(SUMMARY)).get("best_run")
+    if not isinstance(name, str) or not storage.exists(storage.join(folder, name, TASK)):
+        raise InputError(f"{folder.file(SUMMARY)}: best_run={name!r} is no run there: name one of them")
+    return RunDirectory(folder.file(name))

@@ -69,7 +69,7 @@ def config_named(name: str) -> AlbertConfig:
 
 def run_named(name: str) -> RunDirectory:
     """A run directory; of a folder of several seeds the best run, which is logged."""
-    from albert_tf.finetuning.runs import best_run
+    from albert_tf.checkpoints.directory import best_run
 
     run = best_run(name)
     if str(run) != name:

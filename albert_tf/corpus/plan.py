@@ -16,6 +16,7 @@ from albert_tf.data.prepared import BYTES, EVAL, TRAIN, read_stats, shard_name, 
 from albert_tf.errors import InputError, WorkFailed
 from albert_tf.records import defaults
 from albert_tf.text.kinds import SavedTokenizer
+from albert_tf.text.raw.identity import difference
 from albert_tf.tokenizer_settings import TOKENIZER_DEFAULTS
 
 _UNFINISHED = "unfinished"
@@ -46,6 +47,7 @@ class Preparation(PreparationSettings):
 
     Args:
       files: path and size of each input file.
+      identities: name, size and digest of each, as `file_identities` has them.
       output: the folder to write.
       tokenizer: text to token ids.
     Raises:
@@ -55,6 +57,7 @@ class Preparation(PreparationSettings):
     files: tuple[tuple[str, int], ...]
     output: str
     tokenizer: SavedTokenizer
+    identities: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def shard_counts(self) -> dict[str, int]:
@@ -71,7 +74,7 @@ class Preparation(PreparationSettings):
 
     def settings(self) -> dict[str, Any]:
         """All settings that decide about the content, for stats.json."""
-        left_out = {"output", "tokenizer", "files"}
+        left_out = {"output", "tokenizer", "files", "identities"}
         if self.format == "documents":
             left_out |= {"seq_length", "max_predictions", "dupe_factor"}
         names = {field.name for field in dataclasses.fields(self)} - left_out
@@ -79,6 +82,7 @@ class Preparation(PreparationSettings):
             **{name: getattr(self, name) for name in sorted(names)},
             **dict(self.tokenizer.settings),
             "files": [list(file) for file in self.files],
+            "identities": list(self.identities),
             "vocabulary": self.tokenizer.open().vocabulary.fingerprint,
         }
 
@@ -121,18 +125,29 @@ def state_of(plan: Preparation) -> str:
 
 
 def _check_settings(plan: Preparation, there: Mapping[str, Any]) -> None:
-    """InputError if a corpus has other settings; those that an older version did not know have defaults."""
+    """InputError if a corpus has other settings; those that an older version did not know have defaults.
+
+    The text may lie elsewhere: names, sizes and digests are compared, of older versions names and sizes.
+    """
     made_with = {**defaults(PreparationSettings), **TOKENIZER_DEFAULTS, **there}
     differing = [
         f"{name} is {made_with.get(name)!r} there and {value!r} here"
         for name, value in plan.settings().items()
-        if made_with.get(name) != value
+        if name not in ("files", "identities") and made_with.get(name) != value
     ]
+    known = there.get("identities") or [_named(*file) for file in there["files"]]
+    here = plan.identities if there.get("identities") else [_named(*file) for file in plan.files]
+    if changed := difference(known, here):
+        differing.append(f"of the text, {changed}")
     if differing:
         raise InputError(
             f"{plan.output} holds a corpus prepared with other settings: {'; '.join(differing)}. "
             "Name another --output, or delete that one"
         )
+
+
+def _named(path: str, size: int) -> dict[str, Any]:
+    return {"name": os.path.basename(path), "bytes": size}  # noqa: PTH119, of any filesystem
 
 
 def begin(plan: Preparation, state: str) -> None:

@@ -36,6 +36,7 @@ from albert_tf.corpus.spills import write_shard, write_spill
 from albert_tf.corpus.stored_examples import example_maker
 from albert_tf.data.prepared import EVAL, read_stats
 from albert_tf.text.kinds import read_tokenizer
+from albert_tf.text.raw.identity import file_identities
 from albert_tf.text.raw.paths import CONCURRENT_REQUESTS, Paths, input_files
 from albert_tf.tokenizer_settings import TOKENIZER_DEFAULTS
 
@@ -78,8 +79,10 @@ def prepare(
     options = pipeline_options(beam_options)
     runner = runner_of(options)
     asked = {name: settings.pop(name) for name in TOKENIZER_DEFAULTS if name in settings}
+    files = input_files(inputs)
     plan = Preparation(
-        files=_sized(input_files(inputs)),
+        files=_sized(files),
+        identities=tuple(file_identities(files)),
         output=os.fspath(output),
         tokenizer=read_tokenizer(vocabulary, **asked),
         **settings,

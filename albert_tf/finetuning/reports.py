@@ -68,7 +68,7 @@ def ending(run: RunDirectory, task: Task, dev: Mapping[str, Sequence[Any]]) -> l
         constant = {name: (records, [always] * len(records)) for name, records in dev.items()}
         if value <= (baseline := set_metrics(task, constant)[best_by]):
             lines.append(
-                f"that is no better than {label!r}, the most frequent label, for every text "
+                f"that is no better than {label!r}, the most frequent label there, for every text "
                 f"({_shown(best_by, baseline)}): train longer, on more data, or from a better start"
             )
     return lines

@@ -24,7 +24,7 @@ from albert_tf.data.service import served
 from albert_tf.errors import InputError
 from albert_tf.features import FIRST, LABELS
 from albert_tf.finetuning.data import Sets, check_same_data, data_record, described, read_sets
-from albert_tf.finetuning.entries import task_entries
+from albert_tf.finetuning.entries import read_columns, task_entries
 from albert_tf.finetuning.outputs import Predicted, predictor
 from albert_tf.finetuning.recipes import FinetuningRecipe
 from albert_tf.finetuning.reports import ending, origin_line
@@ -139,7 +139,13 @@ class _Data(NamedTuple):
 
     def facts(self, seq_length: int) -> list[str]:
         """Lines that show a wrong column, or texts that are cut."""
-        return [*described(self.task, self.sets, self.entries.get("labels")), *unread(self.rows, seq_length)]
+        labels, columns = self.entries.get("labels"), read_columns(self.entries)
+        lines = [*described(self.task, self.sets, labels), *unread(self.rows, seq_length)]
+        if labels is not None and columns is not None and columns.label in labels:
+            lines.append(
+                f"the column {columns.label!r} has the name of a label: does the first line name the columns?"
+            )
+        return lines
 
 
 def _encoded(settings: Finetuning, start: Start, recipe: FinetuningRecipe) -> _Data:

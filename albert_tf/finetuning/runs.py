@@ -6,23 +6,20 @@ Source: Lan et al. 2020, A.4, reports medians of five runs.
 from __future__ import annotations
 
 import dataclasses
-import os
 import statistics
 from collections.abc import Mapping
 from typing import Any
 
 from absl import logging
 
-from albert_tf.checkpoints.directory import BEST_KEY, TASK, RunDirectory
+from albert_tf.checkpoints.directory import BEST_KEY, SUMMARY, TASK, RunDirectory
 from albert_tf.checkpoints.figures import rank
-from albert_tf.checkpoints.storage import entries, exists, join, read_json, write_json
+from albert_tf.checkpoints.storage import exists, write_json
 from albert_tf.errors import InputError
 from albert_tf.finetuning.reports import best_figures
 from albert_tf.finetuning.run import check_output, finetune
 from albert_tf.finetuning.settings import Finetuning
 from albert_tf.training.trainer import Report
-
-SUMMARY = "summary.json"
 
 
 def finetune_runs(settings: Finetuning, runs: int, report: Report = logging.info) -> RunDirectory:
@@ -86,23 +83,3 @@ def summary(runs: Mapping[str, RunDirectory]) -> dict[str, Any]:
         "spread": {name: max(values) - min(values) for name, values in columns.items()},
         "runs": by_run,
     }
-
-
-def best_run(path: str | os.PathLike[str]) -> RunDirectory:
-    """The best run in a folder that fine-tuning with several seeds has made; any other folder is itself.
-
-    Raises:
-      InputError: not all seeds are trained yet, or summary.json names no run that is there.
-    """
-    folder = RunDirectory(path, "run")
-    if exists(folder.file(TASK)) or not any(name.startswith("seed-") for name in entries(folder.path)):
-        return folder
-    if not exists(folder.file(SUMMARY)):
-        raise InputError(
-            f"{folder} has no {SUMMARY}, which says which of its runs is the best: let `albert-tf finetune` "
-            "finish, or name one of them"
-        )
-    name = read_json(folder.file(SUMMARY)).get("best_run")
-    if not isinstance(name, str) or not exists(join(folder, name, TASK)):
-        raise InputError(f"{folder.file(SUMMARY)}: best_run={name!r} is no run there: name one of them")
-    return RunDirectory(folder.file(name))

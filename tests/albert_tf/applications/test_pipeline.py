@@ -147,6 +147,8 @@ def test_scores_of_pairs_by_hand(made, asked, tokens):
     expected = [made("regression").model(ids(tokens(a), tokens(b)))["logits"].numpy()[0, 0] for a, b in pairs]
     assert [found["score"] for found in asked("regression")(pairs)] == pytest.approx(expected, abs=1e-5)
     (a, b), _ = pairs
+    columns = tuple(map(list, zip(*pairs, strict=True)))
+    assert asked("regression")(columns) == asked("regression")(pairs)
     for form in ([a, b], {"text": a, "text_pair": b}):
         assert asked("regression")([form])[0]["score"] == pytest.approx(expected[0], abs=1e-5)
     assert asked("regression")(np.array(pairs))[1]["score"] == pytest.approx(expected[1], abs=1e-5)

@@ -276,6 +276,15 @@ def test_a_dataset_of_no_batches(classifier):
         classifier.predict(texts)
 
 
+def test_two_lists_of_two_are_ambiguous(fresh):
+    """Two pairs, or two columns as Keras has them: the answers would depend on the number of rows."""
+    model = fresh()
+    with pytest.raises(InputError, match="^x:"):
+        model.predict([["a", "b"], ["c", "d"]])
+    pairs = model.predict([("a", "b"), ("c", "d")], verbose=0)
+    np.testing.assert_allclose(model.predict((["a", "c"], ["b", "d"]), verbose=0), pairs, atol=1e-6)
+
+
 def test_a_model_of_pairs_answers_no_single_texts(fresh, tmp_path):
     model = fresh()
     assert model.takes_pairs is None

@@ -599,3 +599,18 @@ def test_a_share_that_no_document_comes_into_is_told(tiny_vocabulary, tmp_path):
     stats = prepare(tmp_path / "one.txt", tmp_path / "out", tiny_vocabulary, **options)
     assert stats["shards"]["eval-00000-of-00001.tfrecord"]["documents"] == 0
     assert lines[-1].startswith("--eval_share 1e-06 of 1 documents, by their hashes, is none")
+
+
+def test_the_text_is_known_by_its_content(tiny_corpus, tiny_vocabulary, tmp_path, monkeypatch):
+    """Wherever it lies, and a change that keeps its size is seen."""
+    text = tmp_path / "a.txt"
+    shutil.copy(tiny_corpus, text)
+    prepare(text, tmp_path / "out", tiny_vocabulary, shards=2, report=quiet)
+    made = content(tmp_path / "out")
+    monkeypatch.chdir(tmp_path)
+    prepare("a.txt", "out", tiny_vocabulary, shards=2, report=quiet)
+    assert content(tmp_path / "out") == made
+    text.write_bytes(b"Q" + text.read_bytes()[1:])
+    with pytest.raises(InputError, match=r"a\.txt has changed"):
+        prepare(text, tmp_path / "out", tiny_vocabulary, shards=2, report=quiet)
+    assert content(tmp_path / "out") == made

@@ -6,12 +6,14 @@ import statistics
 
 import pytest
 
+import albert_tf
 from albert_tf import cli
 from albert_tf.checkpoints import RunDirectory, checkpoint_steps
+from albert_tf.checkpoints.directory import best_run
 from albert_tf.errors import InputError
 from albert_tf.finetuning import runs
 from albert_tf.finetuning import runs as runs_module
-from albert_tf.finetuning.runs import best_run, finetune_runs
+from albert_tf.finetuning.runs import finetune_runs
 from tests.albert_tf.commands import mistake
 from tests.albert_tf.finetuning.runs import RECIPE
 from tests.albert_tf.pretraining.runs import metrics, weights
@@ -79,6 +81,8 @@ def test_the_folder_stands_for_its_best_run(finetuned, own_table, tmp_path, caps
         assert cli.run([*map(str, words)]) == 0
         printed = capsys.readouterr()
         assert str(folder / "seed-1") in printed.err
+    (answer,) = albert_tf.pipeline(folder)(["a boat"])
+    assert answer == albert_tf.pipeline(folder / "seed-1")(["a boat"])[0]
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == len(own_table.read_text().splitlines())
     for name in ("seed-0", "nowhere"):
         assert best_run(folder / name).path == str(folder / name)

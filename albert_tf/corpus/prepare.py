@@ -35,7 +35,7 @@ from albert_tf.corpus.runners import pipeline_options, quiet_beam, runner_of
 from albert_tf.corpus.spills import write_shard, write_spill
 from albert_tf.corpus.stored_examples import example_maker
 from albert_tf.data.prepared import EVAL, read_stats
-from albert_tf.text.kinds import read_tokenizer
+from albert_tf.text.kinds import saved_tokenizer
 from albert_tf.text.raw.identity import file_identities
 from albert_tf.text.raw.paths import CONCURRENT_REQUESTS, Paths, input_files
 from albert_tf.tokenizer_settings import TOKENIZER_DEFAULTS
@@ -84,7 +84,7 @@ def prepare(
         files=_sized(files),
         identities=tuple(file_identities(files)),
         output=os.fspath(output),
-        tokenizer=read_tokenizer(vocabulary, **asked),
+        tokenizer=saved_tokenizer(vocabulary, **asked),
         **settings,
     )
     # Before hours of work:

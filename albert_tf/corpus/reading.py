@@ -9,9 +9,9 @@ from typing import IO, NamedTuple
 
 import tensorflow as tf
 
-from albert_tf.data.documents import BYTES_HASHED, LONGEST_DOCUMENT
+from albert_tf.data.documents import BYTES_HASHED, MAX_DOCUMENT_BYTES
 from albert_tf.text.raw.checks import GZIP_SUFFIX, HEAD_BYTES, check_head, check_utf8, decompressed
-from albert_tf.text.raw.long_lines import LONGEST_SENTENCE, bounded_lines
+from albert_tf.text.raw.long_lines import MAX_SENTENCE_BYTES, bounded_lines
 from albert_tf.text.raw.sentences import split_sentences
 
 SLICE_BYTES = 32 << 20
@@ -53,7 +53,7 @@ def file_slices(files: Iterable[tuple[str, int]]) -> list[FileSlice]:
 def read_slice(
     file_slice: FileSlice, stream: IO[bytes], input_format: str, text_field: str, counts: Counter[str]
 ) -> Iterator[Part]:
-    """The documents of a slice; one of more than LONGEST_DOCUMENT bytes comes in parts.
+    """The documents of a slice; one of more than MAX_DOCUMENT_BYTES comes in parts.
 
     Args:
       file_slice: what to read.
@@ -89,7 +89,7 @@ def _documents(sentences: Iterator[bytes], counts: Counter[str]) -> Iterator[Par
         if sentence:
             part.append(sentence)
             size += len(sentence) + 1
-        if part and (size > LONGEST_DOCUMENT or not sentence):
+        if part and (size > MAX_DOCUMENT_BYTES or not sentence):
             if head is None:
                 head = b"\n".join(part)[:BYTES_HASHED]
                 counts["documents_read"] += 1
@@ -105,7 +105,7 @@ def _documents(sentences: Iterator[bytes], counts: Counter[str]) -> Iterator[Par
 def _bounded(sentences: Iterator[bytes]) -> Iterator[bytes]:
     """Sentences, cut as those that are read straight from text."""
     for sentence in sentences:
-        if len(sentence) > LONGEST_SENTENCE:
+        if len(sentence) > MAX_SENTENCE_BYTES:
             yield from bounded_lines(tf.constant([sentence])).numpy()
         else:
             yield sentence

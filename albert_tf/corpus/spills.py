@@ -25,7 +25,7 @@ from albert_tf.data.prepared import BYTES, EVAL, TRAIN, encode_document, shard_n
 from albert_tf.text.kinds import SavedTokenizer
 from albert_tf.text.tokenizer import Tokenize
 
-_TEXT_AT_ONCE = 1 << 20  # bytes that are tokenised together
+_BYTES_PER_BATCH = 1 << 20  # bytes that are tokenised together
 _HEADER = struct.Struct("<16s16sIII")  # of a Document in a spill: its fields, of the record its length
 
 
@@ -70,13 +70,13 @@ def write_spill(file_slice: FileSlice, stream: IO[bytes], plan: Preparation) -> 
 
 
 def _batches(parts: Iterator[Part]) -> Iterator[list[Part]]:
-    """Parts in groups of about _TEXT_AT_ONCE bytes."""
+    """Parts in groups of about _BYTES_PER_BATCH bytes."""
     batch: list[Part] = []
     size = 0
     for part in parts:
         batch.append(part)
         size += sum(map(len, part.sentences))
-        if size >= _TEXT_AT_ONCE:
+        if size >= _BYTES_PER_BATCH:
             yield batch
             batch, size = [], 0
     if batch:

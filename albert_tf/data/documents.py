@@ -11,9 +11,9 @@ from albert_tf.text.raw.long_lines import bounded_lines
 
 # Text of a document beyond this is read as a further document, so that a file without blank lines needs no
 # more memory than others. In bytes.
-LONGEST_DOCUMENT = 1 << 17
+MAX_DOCUMENT_BYTES = 1 << 17
 DOCUMENTS_SHUFFLED = 1024
-_LINES_AT_ONCE = 256
+_LINES_PER_BATCH = 256
 HASHES = 1 << 30  # numbers that a document's hash can be
 BYTES_HASHED = 4096
 _ALL_PIPELINES = -1  # in a seed, where else the number of a pipeline stands
@@ -31,8 +31,8 @@ def text_documents(file: tf.Tensor | str) -> tf.data.Dataset:
     """The documents of a text file, a sentence a line, and the hash bucket of each.
 
     Blank lines end documents; lines lose the whitespace around them, and over-long ones become several.
-    Compressed files end in `.gz`. A document of more than LONGEST_DOCUMENT bytes comes in several parts, all
-    with the bucket of the first.
+    Compressed files end in `.gz`. A document of more than MAX_DOCUMENT_BYTES comes in several parts, all with
+    the bucket of the first.
 
     Args:
       file: its path.
@@ -43,8 +43,8 @@ def text_documents(file: tf.Tensor | str) -> tf.data.Dataset:
     compressed = tf.strings.regex_full_match(file, r"(?s).*\.gz")
     lines = tf.data.TextLineDataset(file, tf.where(compressed, "GZIP", ""))
     end_of_file = tf.data.Dataset.from_tensors(tf.constant([""]))
-    sentences = lines.batch(_LINES_AT_ONCE).map(lambda x: bounded_lines(tf.strings.strip(x)))
-    parts = sentences.rebatch(_LINES_AT_ONCE).concatenate(end_of_file)
+    sentences = lines.batch(_LINES_PER_BATCH).map(lambda x: bounded_lines(tf.strings.strip(x)))
+    parts = sentences.rebatch(_LINES_PER_BATCH).concatenate(end_of_file)
     nothing = (tf.constant(""), tf.constant(-1, tf.int64))
     return parts.scan(nothing, _complete_documents).unbatch()
 
@@ -71,7 +71,7 @@ def _complete_documents(
     documents = tf.strings.strip(tf.strings.unsorted_segment_join(text, numbers, count, separator="\n"))
     first = tf.where(begun_bucket < 0, hash_bucket(documents[0]), begun_bucket)
     buckets = tf.concat([[first], hash_bucket(documents[1:])], axis=0)  # [documents]
-    too_long = tf.strings.length(documents[-1]) > LONGEST_DOCUMENT
+    too_long = tf.strings.length(documents[-1]) > MAX_DOCUMENT_BYTES
     goes_on = tf.where(count == 1, begun_bucket, -1)
     begun = (tf.where(too_long, "", documents[-1]), tf.where(too_long, buckets[-1], goes_on))
     complete = tf.where(too_long, documents, tf.concat([documents[:-1], [""]], axis=0))

@@ -22,13 +22,13 @@ from albert_tf.text.kinds import open_tokenizer
 from albert_tf.text.raw.checks import check_text_files
 
 HELD_OUT_SHARE = 0.01
-MOST_HELD_OUT = 0.25  # of the text, where documents are so large that a hundredth cannot be had
+MAX_HELD_OUT_SHARE = 0.25  # of the text, where documents are so large that a hundredth cannot be had
 
 # A corpus up to this is looked at as a whole to choose what of it is held out, which takes seconds. In bytes.
 SMALL_CORPUS = 1 << 26
 
 # Text that is evaluated on, in bytes: enough for the third digit of a loss, and little enough for the memory.
-MOST_EVALUATED = 1 << 24
+MAX_EVALUATED_BYTES = 1 << 24
 
 PathLike = str | os.PathLike[str]
 
@@ -39,11 +39,10 @@ def held_out_shares(
     lowercase: bool,
     strip_accents: bool,
 ) -> Iterator[tuple[Share, str]]:
-    """What could be held out of a corpus, the best first: a hundredth of the text, or as little as there is.
+    """Shares of a corpus to hold out, the best first: a hundredth of the text, or as little as there is.
 
-    Whole documents, those of the lowest hashes, while they are no more than MOST_HELD_OUT of the text; then
-    the end of each document. A corpus of more than SMALL_CORPUS bytes is not looked at: of that a hundredth
-    of the documents serves.
+    Whole documents, those of the lowest hashes, while they are no more than MAX_HELD_OUT_SHARE of the text;
+    then the end of each document. Of a corpus of more than SMALL_CORPUS bytes, a hundredth of the documents.
 
     Args:
       inputs: text or prepared documents, as `pretraining_dataset` reads them.
@@ -71,7 +70,7 @@ def held_out_shares(
     text = np.cumsum(sizes)[documents - 1] / np.sum(sizes)
     wanted = [HELD_OUT_SHARE * 2**n for n in range(6)]
     for last in dict.fromkeys(np.searchsorted(text, wanted).tolist()):
-        if text[last] <= MOST_HELD_OUT:
+        if text[last] <= MAX_HELD_OUT_SHARE:
             what = f"{documents[last]:,} of {len(hashes):,} documents, {text[last]:.1%} of the text"
             yield Share(BY_HASH, 0.0, (int(distinct[last]) + 1) / HASHES), what
     for size in wanted:
@@ -79,8 +78,8 @@ def held_out_shares(
 
 
 def evaluated_share(held_out: Share, inputs: PathLike | Iterable[PathLike]) -> Share:
-    """What is evaluated on of a corpus' held-out share: all of it, or about MOST_EVALUATED bytes."""
-    return held_out.at_most(MOST_EVALUATED / max(corpus_bytes(corpus_files(inputs)), 1))
+    """What is evaluated on of a corpus' held-out share: all of it, or about MAX_EVALUATED_BYTES bytes."""
+    return held_out.at_most(MAX_EVALUATED_BYTES / max(corpus_bytes(corpus_files(inputs)), 1))
 
 
 def _hashes_and_sizes(inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:

@@ -136,7 +136,7 @@ def random_next_pairs(
       short_seq_prob: share of the chunks whose target is drawn shorter.
       seed: int [2].
     Source: Devlin et al. 2018, §3.1; google-research/albert, create_pretraining_data.py.
-    Note: A document of more than LONGEST_DOCUMENT bytes comes in parts, each of which counts as a document:
+    Note: A document of more than MAX_DOCUMENT_BYTES comes in parts, each of which counts as a document:
       another document may be another part of a long one.
     """
     target_seed, divide_seed, coin_seed, other_seed, trim_seed = tf.unstack(tf.random.split(seed, 5))

@@ -27,7 +27,7 @@ from albert_tf.errors import InputError
 from albert_tf.text.kinds import TextTokenizer
 from albert_tf.text.raw.paths import matched_paths
 
-_RECORDS_AT_ONCE = 256
+_RECORDS_PER_BATCH = 256
 
 
 class Inputs(NamedTuple):
@@ -172,7 +172,7 @@ def hashed_documents(inputs: Inputs) -> Callable[[tf.Tensor], tf.data.Dataset]:
     records = tfrecord_reader(inputs.files)
 
     def read(file: tf.Tensor) -> tf.data.Dataset:
-        blocks = records(file).batch(_RECORDS_AT_ONCE)
+        blocks = records(file).batch(_RECORDS_PER_BATCH)
         return blocks.map(lambda records: (records, document_hashes(records))).unbatch()
 
     return read

@@ -15,7 +15,7 @@ from albert_tf.errors import InputError
 from albert_tf.text.kinds import open_tokenizer
 from albert_tf.text.raw.checks import check_text_files
 
-_DOCUMENTS_AT_ONCE = 16
+_DOCUMENTS_PER_BATCH = 16
 
 PathLike = str | os.PathLike[str]
 
@@ -38,7 +38,7 @@ def document_tokens(
       share: only this part of the documents; None takes all.
       most: tokens after which the corpus ends, within a document if need be; None reads all of it.
     Returns:
-      int32 [T] for each document, or each part of one that is longer than LONGEST_DOCUMENT.
+      int32 [T] for each document, or each part of one that is longer than MAX_DOCUMENT_BYTES.
     Raises:
       FileNotFoundError: an input or the vocabulary does not exist.
       ValueError: the inputs hold finished examples, were prepared with other settings, or a file is not text
@@ -56,7 +56,7 @@ def document_tokens(
     source = document_source(found, tokenizer, share)
     blocks = (
         corpus_documents(found.files, source.read, tf.distribute.InputContext())
-        .batch(_DOCUMENTS_AT_ONCE)
+        .batch(_DOCUMENTS_PER_BATCH)
         .map(lambda block: _tokens_and_ends(source.decode(block)), tf.data.AUTOTUNE)
         .prefetch(tf.data.AUTOTUNE)
     )

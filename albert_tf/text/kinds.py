@@ -107,7 +107,7 @@ class SavedTokenizer:
         return KINDS[self.kind].build(dict(self.files), dict(self.settings))
 
 
-def read_tokenizer(vocabulary: PathLike, **settings: Any) -> SavedTokenizer:
+def saved_tokenizer(vocabulary: PathLike, **settings: Any) -> SavedTokenizer:
     """Reads the tokenizer of a vocabulary.
 
     Args:
@@ -123,5 +123,5 @@ def read_tokenizer(vocabulary: PathLike, **settings: Any) -> SavedTokenizer:
 
 
 def open_tokenizer(vocabulary: PathLike, **settings: Any) -> TextTokenizer:
-    """The tokenizer of a vocabulary; arguments and errors as those of `read_tokenizer`."""
-    return read_tokenizer(vocabulary, **settings).open()
+    """The tokenizer of a vocabulary; arguments and errors as those of `saved_tokenizer`."""
+    return saved_tokenizer(vocabulary, **settings).open()

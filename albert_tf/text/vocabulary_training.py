@@ -19,7 +19,7 @@ from albert_tf.files import check_place, whole_file
 from albert_tf.text.input_format import ALBERT_IDS
 from albert_tf.text.normalization import lost_marks, normalize
 from albert_tf.text.raw.checks import GZIP_SUFFIX, check_text_files
-from albert_tf.text.raw.long_lines import LONGEST_SENTENCE, bounded_lines
+from albert_tf.text.raw.long_lines import MAX_SENTENCE_BYTES, bounded_lines
 from albert_tf.text.raw.paths import input_files
 from albert_tf.text.vocabulary import CLS, MASK, SEP, Vocabulary
 from albert_tf.tokenizer_settings import read_settings, remember_settings, settings_beside
@@ -27,9 +27,9 @@ from albert_tf.tokenizer_settings import read_settings, remember_settings, setti
 USER_DEFINED = ("(", ")", '"', "-", ".", "–", "£", "€")
 _MAX = 10**9  # SentencePiece counts in 32 bits; of 2**31 - 1 pieces it computes without end
 
-_LINES_AT_ONCE = 1024
-_BATCHES_A_LOOK = 8  # one in so many is looked at for marks
-_SHARE_OF_MARKS = 0.01  # of the letters, above which dropping them is worth a word
+_LINES_PER_BATCH = 1024
+_SAMPLE_EVERY = 8  # one in so many is looked at for marks
+_MARKS_SHARE = 0.01  # of the letters, above which dropping them is worth a word
 
 
 def train_vocabulary(
@@ -101,16 +101,16 @@ def _sentences(
     characters: Counter[str] = Counter()
     for file in files:
         lines = tf.data.TextLineDataset(file, "GZIP" if file.endswith(GZIP_SUFFIX) else None)
-        texts = lines.batch(_LINES_AT_ONCE).map(
+        texts = lines.batch(_LINES_PER_BATCH).map(
             lambda text: (text, normalize(text, lowercase, strip_accents))
         )
         parts = texts.map(lambda text, normal: (text, bounded_lines(tf.strings.strip(normal))))
         for number, (raw, batch) in enumerate(parts.prefetch(2).as_numpy_iterator()):
-            if strip_accents and number % _BATCHES_A_LOOK == 0:
+            if strip_accents and number % _SAMPLE_EVERY == 0:
                 characters.update(b"".join(raw.tolist()).decode("utf-8", "ignore"))
             yield from filter(None, batch)
     lost = lost_marks(characters)
-    if lost.share > _SHARE_OF_MARKS:
+    if lost.share > _MARKS_SHARE:
         report(
             f"{lost.share:.1%} of the letters lose their marks ({', '.join(lost.examples)}): where these "
             "tell words apart, train again with strip_accents=False (--nostrip_accents)"
@@ -142,7 +142,7 @@ def _train(sentences: Iterator[bytes], vocab_size: int, max_sentences: int) -> b
             user_defined_symbols=list(USER_DEFINED),
             input_sentence_size=max_sentences,
             shuffle_input_sentence=True,
-            max_sentence_length=LONGEST_SENTENCE,
+            max_sentence_length=MAX_SENTENCE_BYTES,
             minloglevel=2,
         )
     except RuntimeError as error:

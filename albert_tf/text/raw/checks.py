@@ -18,7 +18,7 @@ from albert_tf.errors import InputError
 
 GZIP_SUFFIX = ".gz"
 HEAD_BYTES = 4096
-_BYTES_AT_ONCE = 1 << 20
+_CHUNK_BYTES = 1 << 20
 _MAX_CONTROL_SHARE = 0.2  # of the first HEAD_BYTES bytes: UTF-16 and binary files have more
 _CONTROL = re.compile(rb"[\0-\x08\x0e-\x1f]")
 # The start of a JSON object, perhaps after a byte order mark, with the name of its first field.
@@ -107,7 +107,7 @@ def check_utf8(stream: IO[bytes], file: str) -> None:
     decoder = codecs.getincrementaldecoder("utf-8")()
     line = 1
     while True:
-        part = stream.read(_BYTES_AT_ONCE)
+        part = stream.read(_CHUNK_BYTES)
         try:
             decoder.decode(part, final=not part)
         except UnicodeDecodeError as error:

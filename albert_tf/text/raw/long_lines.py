@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-LONGEST_SENTENCE = 4192  # bytes; SentencePiece, when it is trained, skips what is longer
-PART = 1024  # bytes of a longer one that become a sentence: half of what fills an example of 512 tokens
+MAX_SENTENCE_BYTES = 4192  # bytes; SentencePiece, when it is trained, skips what is longer
+PART_BYTES = 1024  # bytes of a longer one that become a sentence: half of what fills an example of 512 tokens
 
 
 # A function of TensorFlow's: it is traced once, not in every pipeline.
 @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
 def bounded_lines(lines: tf.Tensor) -> tf.Tensor:
-    """Lines of at most LONGEST_SENTENCE bytes, so that none holds its pipeline up for minutes.
+    """Lines of at most MAX_SENTENCE_BYTES, so that none holds its pipeline up for minutes.
 
-    A longer one comes in parts of at most PART bytes, each up to the last space that fits or, where there is
+    A longer one comes in parts of at most PART_BYTES, each up to the last space that fits or, where there is
     none, to the end of a character.
 
     Args:
@@ -21,7 +21,7 @@ def bounded_lines(lines: tf.Tensor) -> tf.Tensor:
     Returns:
       string [m], all parts in order, without whitespace around them; of a blank line the line itself.
     """
-    too_long = tf.strings.length(lines) > LONGEST_SENTENCE
+    too_long = tf.strings.length(lines) > MAX_SENTENCE_BYTES
     return tf.cond(tf.reduce_any(too_long), lambda: _with_parts(lines, too_long), lambda: lines)
 
 
@@ -41,7 +41,7 @@ def _parts(lines: tf.Tensor) -> tf.Tensor:
     The loop runs once for each part of the longest line.
     """
     lengths = tf.strings.length(lines)
-    sizes = tf.fill(tf.shape(lines), PART + 1)
+    sizes = tf.fill(tf.shape(lines), PART_BYTES + 1)
 
     def next_parts(
         number: tf.Tensor, begins: tf.Tensor, parts: tf.TensorArray
@@ -63,12 +63,12 @@ def _parts(lines: tf.Tensor) -> tf.Tensor:
 
 
 def _heads(texts: tf.Tensor) -> tf.Tensor:
-    """The beginnings of texts, of at most PART bytes, up to the last space that fits."""
+    """The beginnings of texts, of at most PART_BYTES, up to the last space that fits."""
     before_space = tf.strings.regex_replace(texts, r"^(\C+) \C*$", r"\1")
     whole_characters = tf.strings.length(texts, unit="UTF8_CHAR") - 1  # the last one may be cut in two
     first = tf.zeros_like(whole_characters)
     characters = tf.strings.substr(texts, first, tf.maximum(whole_characters, 0), unit="UTF8_CHAR")
-    fits = (characters != "") & (tf.strings.length(characters) <= PART)
-    bytes_ = tf.strings.substr(texts, 0, PART)  # of what is not UTF-8
+    fits = (characters != "") & (tf.strings.length(characters) <= PART_BYTES)
+    bytes_ = tf.strings.substr(texts, 0, PART_BYTES)  # of what is not UTF-8
     heads = tf.where(before_space != texts, before_space, tf.where(fits, characters, bytes_))
-    return tf.where(tf.strings.length(texts) <= PART, texts, heads)
+    return tf.where(tf.strings.length(texts) <= PART_BYTES, texts, heads)

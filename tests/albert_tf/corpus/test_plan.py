@@ -6,7 +6,7 @@ import pytest
 
 from albert_tf.corpus.plan import Preparation, begin, state_of
 from albert_tf.errors import InputError
-from albert_tf.text.kinds import read_tokenizer
+from albert_tf.text.kinds import saved_tokenizer
 
 
 @pytest.fixture
@@ -14,7 +14,7 @@ def plan(tiny_vocabulary, tmp_path):
     """A plan for the folder `out`, some of its settings changed."""
 
     def make(**changes) -> Preparation:
-        output, tokenizer = str(tmp_path / "out"), read_tokenizer(tiny_vocabulary)
+        output, tokenizer = str(tmp_path / "out"), saved_tokenizer(tiny_vocabulary)
         return Preparation(
             **{"files": (("a.txt", 7),), "output": output, "tokenizer": tokenizer, "shards": 1, **changes}
         )

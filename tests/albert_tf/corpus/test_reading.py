@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from albert_tf.corpus import reading
 from albert_tf.corpus.reading import FORMATS, FileSlice, check_beginning, file_slices, read_slice
-from albert_tf.data.documents import LONGEST_DOCUMENT
+from albert_tf.data.documents import MAX_DOCUMENT_BYTES
 from albert_tf.errors import InputError
-from albert_tf.text.raw.long_lines import PART
+from albert_tf.text.raw.long_lines import PART_BYTES
 
 
 def read(content, input_format="lines", begin=0, end=None, name="text.txt"):
@@ -129,7 +129,7 @@ def test_a_long_document_comes_in_parts_with_one_head():
     assert len(parts) == 4
     assert [line for part in parts for line in part.sentences] == lines
     assert {part.head for part in parts} == {b"\n".join(lines)[:4096]}
-    assert max(sum(map(len, part.sentences)) for part in parts) < LONGEST_DOCUMENT + 2000
+    assert max(sum(map(len, part.sentences)) for part in parts) < MAX_DOCUMENT_BYTES + 2000
     assert last.head == b"short"
     assert counts == {"documents_read": 2, "further_parts_of_long_documents": 3}
 
@@ -140,8 +140,8 @@ def test_a_line_of_20_megabytes_is_many_sentences(input_format):
     documents, counts = read(b'{"text": "%s"}' % text if input_format == "jsonl" else text, input_format)
     sentences = [sentence for part in documents for sentence in part]
     assert b" ".join(sentences) == text.strip()
-    assert max(map(len, sentences)) <= PART
-    assert max(sum(map(len, part)) for part in documents) < LONGEST_DOCUMENT + PART
+    assert max(map(len, sentences)) <= PART_BYTES
+    assert max(sum(map(len, part)) for part in documents) < MAX_DOCUMENT_BYTES + PART_BYTES
     assert counts["documents_read"] == 1
 
 

@@ -14,7 +14,7 @@ from albert_tf.data.documents import (
     text_documents,
     tokenized,
 )
-from albert_tf.text.raw.long_lines import PART
+from albert_tf.text.raw.long_lines import PART_BYTES
 from tests.tiny import DOCUMENTS
 
 
@@ -65,7 +65,7 @@ def test_a_file_without_blank_lines_comes_in_parts(tmp_path):
     parts = as_lines(text_documents(str(tmp_path / "text.txt")))
     assert len(parts) > 1
     assert [line for part in parts for line in part] == lines
-    most = documents.LONGEST_DOCUMENT + documents._LINES_AT_ONCE * 100
+    most = documents.MAX_DOCUMENT_BYTES + documents._LINES_PER_BATCH * 100
     assert max(sum(map(len, part)) for part in parts) < most
 
 
@@ -79,9 +79,9 @@ def test_an_over_long_line_is_many_sentences(tmp_path):
     sentences = [line for part in parts for line in part]
     assert sentences == [line.decode() for part in prepared for line in part.sentences]
     assert " ".join(sentences[:-5]).encode() == content[:8].replace(b"\n", b" ") + content[8:3_000_007]
-    assert max(map(len, sentences)) <= PART
-    assert [len(line) for line in parts[-1]] == [PART] * 4 + [5000 - 4 * PART]
-    assert max(sum(map(len, part)) for part in parts) <= 2 * 256 * PART
+    assert max(map(len, sentences)) <= PART_BYTES
+    assert [len(line) for line in parts[-1]] == [PART_BYTES] * 4 + [5000 - 4 * PART_BYTES]
+    assert max(sum(map(len, part)) for part in parts) <= 2 * 256 * PART_BYTES
 
 
 def test_parts_of_a_document_have_one_bucket(tmp_path):

@@ -100,5 +100,5 @@ def test_what_is_evaluated_on_is_bounded(tmp_path, monkeypatch):
     (tmp_path / "b.txt").write_text("x" * 400)
     share = Share("documents", 0.0, 0.01)
     assert evaluated_share(share, str(tmp_path / "*.txt")) == share
-    monkeypatch.setattr(held_out, "MOST_EVALUATED", 2)
+    monkeypatch.setattr(held_out, "MAX_EVALUATED_BYTES", 2)
     assert evaluated_share(share, str(tmp_path / "*.txt")) == Share("documents", 0.0, 0.002)

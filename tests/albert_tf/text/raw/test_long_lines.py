@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert_tf.text.raw import long_lines
-from albert_tf.text.raw.long_lines import LONGEST_SENTENCE, PART, bounded_lines
+from albert_tf.text.raw.long_lines import MAX_SENTENCE_BYTES, PART_BYTES, bounded_lines
 
 
 def cut(text, longest, size):
@@ -35,24 +35,24 @@ words = st.text(st.sampled_from("a é字😀"), max_size=60).map(lambda text: te
 @given(lines=st.lists(words, min_size=1, max_size=6), size=st.integers(4, 12), more=st.integers(0, 20))
 def test_parts_are_those_of_a_plain_search(lines, size, more):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(long_lines, "LONGEST_SENTENCE", size + more)
-        patch.setattr(long_lines, "PART", size)
+        patch.setattr(long_lines, "MAX_SENTENCE_BYTES", size + more)
+        patch.setattr(long_lines, "PART_BYTES", size)
         found = bounded_lines.python_function(tf.constant(lines)).numpy().tolist()
         assert found == [part for line in lines for part in cut(line, size + more, size)]
 
 
 def test_ordinary_lines_stay_as_they_are():
-    lines = [b"", b"one two", b"x" * LONGEST_SENTENCE, b"\xff\x80", b""]
+    lines = [b"", b"one two", b"x" * MAX_SENTENCE_BYTES, b"\xff\x80", b""]
     assert bounded(lines) == lines
-    longer = b"x " * (LONGEST_SENTENCE // 2) + b"x"
-    assert bounded([*lines, longer, b"y"]) == [*lines, *cut(longer, LONGEST_SENTENCE, PART), b"y"]
+    longer = b"x " * (MAX_SENTENCE_BYTES // 2) + b"x"
+    assert bounded([*lines, longer, b"y"]) == [*lines, *cut(longer, MAX_SENTENCE_BYTES, PART_BYTES), b"y"]
 
 
 @pytest.mark.parametrize("byte", [b"\x80", b"\xff", b"\0", b"\n"])
 def test_bytes_that_are_not_text_come_to_an_end(byte):
     parts = bounded([b"x" + byte * 10_000 + b"x"])
     assert b"".join(parts) == b"x" + byte * 10_000 + b"x" or byte == b"\n"
-    assert max(map(len, parts)) <= PART
+    assert max(map(len, parts)) <= PART_BYTES
 
 
 def test_a_line_of_20_megabytes_takes_a_moment():

@@ -20,7 +20,8 @@ from albert_tf.checkpoints import (
     read_tokenizer,
     vocabulary_path,
 )
-from albert_tf.checkpoints.run import CONFIG, check_finite, default_step
+from albert_tf.checkpoints.directory import CONFIG
+from albert_tf.checkpoints.run import check_finite, default_step
 from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import GOOGLE_FILE, AlbertConfig
 from albert_tf.errors import InputError

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import tf_keras as keras
 
+from albert_tf.checkpoints.directory import RECIPE
 from albert_tf.checkpoints.figures import METRICS, read_figures
-from albert_tf.checkpoints.run import RECIPE
 from albert_tf.files import read_json
 from albert_tf.model import AlbertEncoder
 from hub_export.serving import Served, Signature

@@ -6,8 +6,7 @@ import os
 from pathlib import Path
 
 from albert_tf import origins
-from albert_tf.checkpoints.directory import best_run
-from albert_tf.checkpoints.run import CONFIG, TASK, other_kind
+from albert_tf.checkpoints.directory import CONFIG, TASK, best_run, other_kind
 from albert_tf.errors import InputError
 from albert_tf.files import checked_path
 

@@ -6,7 +6,7 @@ modules have Google's names; its TF 2 encoders, exported by TensorFlow Model Gar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,85 +18,60 @@ from albert_tf.model.sharing import BlockPath, sharing_plan
 GOOGLE_SCOPE, HUGGING_FACE_SCOPE = "bert/", "albert."
 
 
-class VariableEntry(NamedTuple):
-    """One variable of a layer: its name in Hugging Face's models, its shapes in letters of `sizes`."""
+class Variable(NamedTuple):
+    """A variable of a layer: its names here and in Hugging Face's models, its shapes in letters."""
 
+    ours: str
     hugging_face: str
     shape: str
     hub_shape: str  # the same elements in the same order
 
 
-class LayerEntry(NamedTuple):
-    """A layer: its scope here, in Google's, Hugging Face's and Model Garden's models, and its variables."""
+class Layer(NamedTuple):
+    """A layer: its scope here, in Hugging Face's and in Model Garden's models, and its variables."""
 
     ours: str
-    google: str
     hugging_face: str
     hub: str | None
-    variables: dict[str, VariableEntry]
+    variables: list[Variable]
 
 
-def _dense(
-    inputs: str, outputs: str, hub_inputs: str = "", hub_outputs: str = ""
-) -> dict[str, VariableEntry]:
+def _dense(inputs: str, outputs: str, hub_inputs: str = "", hub_outputs: str = "") -> list[Variable]:
     hub_inputs, hub_outputs = hub_inputs or inputs, hub_outputs or outputs
-    return {
-        "kernel": VariableEntry("weight", f"{inputs} {outputs}", f"{hub_inputs} {hub_outputs}"),
-        "bias": VariableEntry("bias", outputs, hub_outputs),
-    }
+    kernel = Variable("kernel", "weight", f"{inputs} {outputs}", f"{hub_inputs} {hub_outputs}")
+    return [kernel, Variable("bias", "bias", outputs, hub_outputs)]
 
 
-def _norm(width: str) -> dict[str, VariableEntry]:
-    return {"gamma": VariableEntry("weight", width, width), "beta": VariableEntry("bias", width, width)}
+def _norm(width: str) -> list[Variable]:
+    return [Variable("gamma", "weight", width, width), Variable("beta", "bias", width, width)]
 
 
-def _table(shape: str) -> dict[str, VariableEntry]:
-    return {"": VariableEntry("weight", shape, shape)}
+def _table(shape: str) -> list[Variable]:
+    return [Variable("", "weight", shape, shape)]
 
 
-def _output(units: str) -> dict[str, VariableEntry]:
-    return {
-        "output_weights": VariableEntry("weight", f"{units} H", f"{units} H"),
-        "output_bias": VariableEntry("bias", units, units),
-    }
+def _output(units: str) -> list[Variable]:
+    weights = Variable("output_weights", "weight", f"{units} H", f"{units} H")
+    return [weights, Variable("output_bias", "bias", units, units)]
 
 
-def _encoder(scope: str, hugging_face: str, hub: str, variables: dict[str, VariableEntry]) -> LayerEntry:
-    return LayerEntry(scope, GOOGLE_SCOPE + scope, HUGGING_FACE_SCOPE + hugging_face, hub, variables)
+_EMBEDDINGS = [
+    Layer(f"embeddings/{name}", f"embeddings.{name}", hub, variables)
+    for name, hub, variables in (
+        ("word_embeddings", "word_embeddings/embeddings", _table("V E")),
+        ("token_type_embeddings", "type_embeddings/embeddings", _table("T E")),
+        ("position_embeddings", "position_embedding/embeddings", _table("S E")),
+        ("LayerNorm", "embeddings/layer_norm", _norm("E")),
+    )
+]
+_IN = "embedding_hidden_mapping_in"
+_PROJECTION = Layer(f"encoder/{_IN}", f"encoder.{_IN}", "embedding_projection", _dense("E", "H"))
+_POOLER = Layer("pooler/dense", "pooler", "pooler_transform", _dense("H", "H"))
 
-
-def _head(
-    scope: str, hugging_face: str, variables: dict[str, VariableEntry], google: str | None = None
-) -> LayerEntry:
-    return LayerEntry(scope, scope if google is None else google, hugging_face, None, variables)
-
-
-_GROUP = "encoder/transformer/group_{group}/inner_group_{inner}"
-_HF_GROUP = "encoder.albert_layer_groups.{group}.albert_layers.{inner}"
-
-
-def _embedding(name: str, hub: str, variables: dict[str, VariableEntry]) -> LayerEntry:
-    return _encoder(f"embeddings/{name}", f"embeddings.{name}", hub, variables)
-
-
-def _block(ours: str, hugging_face: str, hub: str, variables: dict[str, VariableEntry]) -> LayerEntry:
-    """A layer of a block of any group."""
-    return _encoder(f"{_GROUP}/{ours}", f"{_HF_GROUP}.{hugging_face}", f"transformer/{hub}", variables)
-
-
-EMBEDDINGS = (
-    _embedding("word_embeddings", "word_embeddings/embeddings", _table("V E")),
-    _embedding("token_type_embeddings", "type_embeddings/embeddings", _table("T E")),
-    _embedding("position_embeddings", "position_embedding/embeddings", _table("S E")),
-    _embedding("LayerNorm", "embeddings/layer_norm", _norm("E")),
-)
-_PROJECTION = "embedding_hidden_mapping_in"
-PROJECTION = (
-    _encoder(f"encoder/{_PROJECTION}", f"encoder.{_PROJECTION}", "embedding_projection", _dense("E", "H")),
-)
-ATTENTION = (
+# Of a block of any group.
+_ATTENTION = [
     *(
-        _block(
+        Layer(
             f"attention_1/self/{name}",
             f"attention.{name}",
             f"self_attention/{name}",
@@ -104,41 +79,39 @@ ATTENTION = (
         )
         for name in ("query", "key", "value")
     ),
-    _block(
+    Layer(
         "attention_1/output/dense",
         "attention.dense",
         "self_attention/attention_output",
         _dense("H", "H", hub_inputs="N D"),
     ),
-    _block("LayerNorm", "attention.LayerNorm", "self_attention_layer_norm", _norm("H")),
-)
-FEED_FORWARD = (
-    _block("ffn_1/intermediate/dense", "ffn", "intermediate", _dense("H", "I")),
-    _block("ffn_1/intermediate/output/dense", "ffn_output", "output", _dense("I", "H")),
-    _block("LayerNorm_1", "full_layer_layer_norm", "output_layer_norm", _norm("H")),
-)
-POOLER = (_encoder("pooler/dense", "pooler", "pooler_transform", _dense("H", "H")),)
-MLM = (
-    _head("cls/predictions/transform/dense", "predictions.dense", _dense("H", "E")),
-    _head("cls/predictions/transform/LayerNorm", "predictions.LayerNorm", _norm("E")),
-    _head("cls/predictions", "predictions", {"output_bias": VariableEntry("bias", "V", "V")}),
-)
-SENTENCE = (_head("cls/seq_relationship", "sop_classifier.classifier", _output("2")),)
-SPAN = (_head("cls/squad", "qa_outputs", _output("2")),)
+    Layer("LayerNorm", "attention.LayerNorm", "self_attention_layer_norm", _norm("H")),
+]
+_FEED_FORWARD = [
+    Layer("ffn_1/intermediate/dense", "ffn", "intermediate", _dense("H", "I")),
+    Layer("ffn_1/intermediate/output/dense", "ffn_output", "output", _dense("I", "H")),
+    Layer("LayerNorm_1", "full_layer_layer_norm", "output_layer_norm", _norm("H")),
+]
+
+_MLM = [
+    Layer("cls/predictions/transform/dense", "predictions.dense", None, _dense("H", "E")),
+    Layer("cls/predictions/transform/LayerNorm", "predictions.LayerNorm", None, _norm("E")),
+    Layer("cls/predictions", "predictions", None, [Variable("output_bias", "bias", "V", "V")]),
+]
+_SENTENCE = [Layer("cls/seq_relationship", "sop_classifier.classifier", None, _output("2"))]
+_SPAN = [Layer("cls/squad", "qa_outputs", None, _output("2"))]
 # run_squad_v2's. In transformers XLNet has such a head, ALBERT does not.
-ANSWERABLE_SPAN = (
-    _head("start_logits/dense", "start_logits.dense", _dense("H", "1")),
-    _head("end_logits/dense_0", "end_logits.dense_0", _dense("2H", "H")),
-    _head("end_logits/LayerNorm", "end_logits.LayerNorm", _norm("H")),
-    _head("end_logits/dense_1", "end_logits.dense_1", _dense("H", "1")),
-    _head("answer_class/dense_0", "answer_class.dense_0", _dense("2H", "H")),
-    _head("answer_class/dense_1", "answer_class.dense_1", {"kernel": VariableEntry("weight", "H 1", "H 1")}),
-)
-# google-research/albert's run_classifier and run_race give this one no scope.
-CLASSIFIER = (_head("classifier", "classifier", _output("K"), google=""),)
-CHOICE = (_head("classifier", "classifier", _output("1"), google=""),)
-# It classifies no tokens: the scope is ours, and tells this one from that of run_classifier.
-TOKENS = (_head("classifier", "classifier", _output("K")),)
+_ANSWERABLE_SPAN = [
+    Layer(f"{scope}/{layer}", f"{scope}.{layer}", None, variables)
+    for scope, layer, variables in (
+        ("start_logits", "dense", _dense("H", "1")),
+        ("end_logits", "dense_0", _dense("2H", "H")),
+        ("end_logits", "LayerNorm", _norm("H")),
+        ("end_logits", "dense_1", _dense("H", "1")),
+        ("answer_class", "dense_0", _dense("2H", "H")),
+        ("answer_class", "dense_1", _dense("H", "1")[:1]),
+    )
+]
 
 
 class Names(NamedTuple):
@@ -151,6 +124,7 @@ class Names(NamedTuple):
     shape: tuple[int, ...]
     hub_shape: tuple[int, ...]
     transposed: bool
+    letters: tuple[str, ...]  # of hub_shape
 
     @property
     def hugging_face_shape(self) -> tuple[int, ...]:
@@ -180,35 +154,49 @@ def variable_names(config: AlbertConfig, task: Mapping[str, Any]) -> list[Names]
     ('bert/pooler/dense/kernel', 'albert.pooler.weight', (768, 768))
     """
     plan = sharing_plan(config)
-    layers = [*EMBEDDINGS, *(PROJECTION if config.has_projection else ())]
+    encoder = [*_EMBEDDINGS, *([_PROJECTION] if config.has_projection else [])]
     for path in dict.fromkeys(pair.attention for pair in plan):
-        layers += [_at(path, layer) for layer in ATTENTION]
+        encoder += _in_group(path, _ATTENTION)
     for path in dict.fromkeys(pair.feed_forward for pair in plan):
-        layers += [_at(path, layer) for layer in FEED_FORWARD]
-    layers += [*POOLER, *heads(task)]
-    size = sizes(config, task)
-    return [names for layer in layers for names in _names(layer, size)]
-
-
-def heads(task: Mapping[str, Any]) -> tuple[LayerEntry, ...]:
-    """The layers that a task.json says are on top of the encoder."""
-    return {
-        "encoder": (),
-        "pretrainer": MLM + (() if task.get("sentence_objective") == "none" else SENTENCE),
-        "classifier": CLASSIFIER,
-        "token_classifier": TOKENS,
-        "span_labeler": ANSWERABLE_SPAN if task.get("answerability") else SPAN,
-        "multiple_choice": CHOICE,
-    }[task["model"]]
+        encoder += _in_group(path, _FEED_FORWARD)
+    size = _sizes(config, task)
+    return [*_names([*encoder, _POOLER], size, GOOGLE_SCOPE, HUGGING_FACE_SCOPE), *_head_names(task, size)]
 
 
 def head_names(task: Mapping[str, Any]) -> list[Names]:
     """The names of the variables on top of the encoder, for a network of any shape."""
-    size = sizes(AlbertConfig(), task)
-    return [names for layer in heads(task) for names in _names(layer, size)]
+    return _head_names(task, _sizes(AlbertConfig(), task))
 
 
-def sizes(config: AlbertConfig, task: Mapping[str, Any]) -> dict[str, int]:
+def hub_letters() -> dict[str, tuple[str, ...]]:
+    """The shape, in letters, of every variable of a TF Hub encoder, by its name there."""
+    return {
+        names.hub: names.letters
+        for names in variable_names(AlbertConfig(), {"model": "encoder"})
+        if names.hub
+    }
+
+
+def _head_names(task: Mapping[str, Any], size: Mapping[str, int]) -> list[Names]:
+    model = task["model"]
+    if model in ("classifier", "token_classifier", "multiple_choice"):
+        layers = [
+            Layer("classifier", "classifier", None, _output("1" if model == "multiple_choice" else "K"))
+        ]
+        names = _names(layers, size)
+        if model == "token_classifier":  # the scope is ours, and tells it from the head of run_classifier
+            return names
+        # google-research/albert's run_classifier and run_race give this one no scope.
+        return [each._replace(google=each.google.removeprefix("classifier/")) for each in names]
+    layers = {
+        "encoder": [],
+        "pretrainer": _MLM + ([] if task.get("sentence_objective") == "none" else _SENTENCE),
+        "span_labeler": _ANSWERABLE_SPAN if task.get("answerability") else _SPAN,
+    }[model]
+    return _names(layers, size)
+
+
+def _sizes(config: AlbertConfig, task: Mapping[str, Any]) -> dict[str, int]:
     """Sizes that the letters of the shapes stand for."""
     return {
         "V": config.vocab_size,
@@ -226,40 +214,39 @@ def sizes(config: AlbertConfig, task: Mapping[str, Any]) -> dict[str, int]:
     }
 
 
-def hub_letters() -> dict[str, tuple[str, ...]]:
-    """The shape, in letters, of every variable of a TF Hub encoder, by its name there."""
-    layers = (*EMBEDDINGS, *PROJECTION, *ATTENTION, *FEED_FORWARD, *POOLER)
-    return {
-        f"{layer.hub}/{variable}".removesuffix("/"): tuple(entry.hub_shape.split())
+def _in_group(path: BlockPath, layers: Iterable[Layer]) -> list[Layer]:
+    """The layers of a block of a certain group."""
+    hugging_face = f"encoder.albert_layer_groups.{path.group}.albert_layers.{path.inner}"
+    return [
+        Layer(
+            f"{path.scope()}/{layer.ours}",
+            f"{hugging_face}.{layer.hugging_face}",
+            f"transformer/{layer.hub}",
+            layer.variables,
+        )
         for layer in layers
-        for variable, entry in layer.variables.items()
-    }
+    ]
 
 
-def _at(path: BlockPath, layer: LayerEntry) -> LayerEntry:
-    place = path._asdict()
-    return layer._replace(
-        ours=layer.ours.format(**place),
-        google=layer.google.format(**place),
-        hugging_face=layer.hugging_face.format(**place),
-    )
-
-
-def _names(layer: LayerEntry, size: Mapping[str, int]) -> list[Names]:
+def _names(
+    layers: Iterable[Layer], size: Mapping[str, int], google: str = "", hugging_face: str = ""
+) -> list[Names]:
+    """The names of the variables of layers, which Google and Hugging Face have in a further scope."""
     found = []
-    for variable, entry in layer.variables.items():
-        shape, hub_shape = (
-            tuple(size[letter] for letter in letters.split()) for letters in (entry.shape, entry.hub_shape)
-        )
-        found.append(
-            Names(
-                f"{layer.ours}/{variable}".removesuffix("/"),
-                f"{layer.google}/{variable}".strip("/"),
-                f"{layer.hugging_face}.{entry.hugging_face}",
-                None if layer.hub is None else f"{layer.hub}/{variable}".removesuffix("/"),
-                shape,
-                hub_shape,
-                variable == "kernel",
+    for layer in layers:
+        for variable in layer.variables:
+            ours = f"{layer.ours}/{variable.ours}".removesuffix("/")
+            letters = tuple(variable.hub_shape.split())
+            found.append(
+                Names(
+                    ours,
+                    google + ours,
+                    f"{hugging_face}{layer.hugging_face}.{variable.hugging_face}",
+                    None if layer.hub is None else f"{layer.hub}/{variable.ours}".removesuffix("/"),
+                    tuple(size[letter] for letter in variable.shape.split()),
+                    tuple(size[letter] for letter in letters),
+                    variable.ours == "kernel",
+                    letters,
+                )
             )
-        )
     return found

@@ -12,13 +12,10 @@ from absl import logging
 from albert_tf.checkpoints import storage
 from albert_tf.checkpoints.directory import (
     CONFIG,
-    RECIPE,
     TASK,
-    VOCABULARY,
     RunContents,
     RunDirectory,
     naming,
-    other_kind,
 )
 from albert_tf.checkpoints.models import arguments_of, build_model, check_task, task_of
 from albert_tf.checkpoints.names import variable_names
@@ -27,18 +24,6 @@ from albert_tf.checkpoints.tensor_bundle import DamagedCheckpoint
 from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, Missing
-
-__all__ = [
-    "CONFIG",
-    "RECIPE",
-    "TASK",
-    "VOCABULARY",
-    "RunDirectory",
-    "load",
-    "other_kind",
-    "save",
-    "stored_model",
-]
 
 
 def save(

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from absl import logging
 from tqdm import tqdm
 
+from albert_tf.checkpoints.directory import VOCABULARY
 from albert_tf.checkpoints.run import (
-    VOCABULARY,
     check_finite,
     default_step,
     load,

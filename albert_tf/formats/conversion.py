@@ -10,9 +10,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from albert_tf.checkpoints.directory import VOCABULARY
 from albert_tf.checkpoints.models import build_model
 from albert_tf.checkpoints.run import (
-    VOCABULARY,
     check_finite,
     check_run_vocabulary,
     default_step,

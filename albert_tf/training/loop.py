@@ -202,14 +202,12 @@ class _Loop:
 
     def _failure(self, what: str, first: int) -> TrainingFailed:
         """The error for weights that were bad after the last updates, or before those that failed."""
-        steps = self.run.steps()
-        saved = max((step for step in steps if step < self.step - self.failed), default=None)
-        if saved is not None:
-            good = f"the last good checkpoint is that of step {saved}"
-        elif steps:
-            good = f"the checkpoints there hold no better weights (of steps {', '.join(map(str, steps))})"
-        else:
-            good = "no checkpoint was written before"
+        saved = [step for step in self.run.steps() if step < self.step - self.failed]
+        good = (
+            f"the last good checkpoint is that of step {saved[-1]}"
+            if saved
+            else "no good checkpoint is there"
+        )
         times = f", in {self.failed} updates in a row," if self.failed > 1 else ""
         return TrainingFailed(
             f"{what} became non-finite (NaN or infinity){times} between step {first} and step {self.step}; "

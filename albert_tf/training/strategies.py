@@ -26,10 +26,6 @@ HOST_LOST = (
 _EXAMPLE = '{"cluster": {"worker": ["host0:port", "host1:port"]}, "task": {"type": "worker", "index": 0}}'
 
 
-def _one(tpu: str | None) -> tf.distribute.Strategy:
-    return tf.distribute.get_strategy()  # the first GPU, or else the CPU
-
-
 def _mirrored(tpu: str | None) -> tf.distribute.Strategy:
     devices = tf.config.list_logical_devices(_local_kind())
     return tf.distribute.MirroredStrategy([device.name for device in devices])
@@ -49,7 +45,7 @@ def _tpu(tpu: str | None) -> tf.distribute.Strategy:
 
 
 STRATEGIES: dict[str, Callable[[str | None], tf.distribute.Strategy]] = {
-    "one": _one,
+    "one": lambda tpu: tf.distribute.get_strategy(),  # the first GPU, or else the CPU
     "mirrored": _mirrored,
     "multi_worker": _multi_worker,
     "tpu": _tpu,

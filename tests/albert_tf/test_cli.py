@@ -318,8 +318,6 @@ assert time.process_time() < 1, time.process_time()
 @pytest.mark.parametrize(
     "command",
     [
-        "pretrain --train a.txt --vocabulary a.model --config albert_base_v2",
-        "finetune --task classification --train a.csv --text text --label label --init_from run",
         "convert --from google --to run --input google",
         "vocab --input a.txt",
         "hub_export --run run",

@@ -279,7 +279,7 @@ def test_a_dataset_of_no_batches(classifier):
 def test_two_lists_of_two_are_ambiguous(fresh):
     """Two pairs, or two columns as Keras has them: the answers would depend on the number of rows."""
     model = fresh()
-    with pytest.raises(InputError, match="^x:"):
+    with pytest.raises(InputError, match=r"^x:"):
         model.predict([["a", "b"], ["c", "d"]])
     pairs = model.predict([("a", "b"), ("c", "d")], verbose=0)
     np.testing.assert_allclose(model.predict((["a", "c"], ["b", "d"]), verbose=0), pairs, atol=1e-6)

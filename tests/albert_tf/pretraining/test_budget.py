@@ -8,8 +8,8 @@ import pytest
 
 from albert_tf import cli
 from albert_tf.checkpoints import checkpoint_steps
-from albert_tf.checkpoints.run import CONFIG as CONFIG_FILE
-from albert_tf.checkpoints.run import RECIPE as RECIPE_FILE
+from albert_tf.checkpoints.directory import CONFIG as CONFIG_FILE
+from albert_tf.checkpoints.directory import RECIPE as RECIPE_FILE
 from albert_tf.errors import InputError
 from albert_tf.pretraining import run as pretraining_run
 from albert_tf.pretraining.budget import (

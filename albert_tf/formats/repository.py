@@ -10,6 +10,7 @@ import huggingface_hub as hub
 from huggingface_hub import constants, errors, utils
 
 from albert_tf.errors import InputError, WorkFailed
+from albert_tf.formats.downloads import TIMEOUT
 from albert_tf.formats.huggingface import CONFIG, INDEX, TOKENIZER, VOCABULARY, WEIGHTS
 from albert_tf.formats.rebuilt_vocabulary import FAST_TOKENIZER
 
@@ -38,14 +39,27 @@ def repository(name: str, revision: str | None = None) -> Path:
     address = f"{constants.ENDPOINT}/{name}"
     if not sys.stderr.isatty():
         utils.disable_progress_bars()
+    outage: BaseException | None = None
     try:
-        folder = Path(hub.snapshot_download(name, revision=revision, allow_patterns=_FILES))
+        try:
+            hub.HfApi().model_info(
+                name, revision=revision, timeout=TIMEOUT
+            )  # snapshot_download waits for ever
+        except errors.HfHubHTTPError:
+            pass  # which snapshot_download raises, too, unless the files are in the cache
+        except (errors.HTTPError, errors.OfflineModeIsEnabled) as error:
+            outage = error
+        folder = Path(
+            hub.snapshot_download(
+                name, revision=revision, allow_patterns=_FILES, local_files_only=outage is not None
+            )
+        )
     except errors.HFValidationError as error:
         raise InputError(f"{name} is neither a path here nor a name at Hugging Face: {error}") from error
     except (errors.HTTPError, OSError, RuntimeError) as error:  # RuntimeError: of the storage called Xet
         if getattr(error, "errno", None) is not None:  # a full disk, perhaps
             raise
-        raise _refusal(name, address, revision or constants.DEFAULT_REVISION, error) from error
+        raise _refusal(name, address, revision or constants.DEFAULT_REVISION, outage or error) from error
     if not (folder / CONFIG).exists():
         raise InputError(f"{address} has no {CONFIG}: name a repository with a model")
     if not (folder / WEIGHTS).exists() and not (folder / INDEX).exists():

@@ -15,6 +15,7 @@ from tests.albert_tf.formats.loopback import (
     nobody,
     put_repository,
     serve,
+    silence,
 )
 from tests.full_disk import no_file_beyond
 
@@ -106,7 +107,7 @@ def test_weights_in_parts(hub, folder):
     assert names <= set(complete_in(repository(NAME)))
 
 
-@pytest.mark.parametrize("how", ["offline mode", "no network", "a broken server"])
+@pytest.mark.parametrize("how", ["offline mode", "no network", "a broken server", "a silent server"])
 def test_without_the_server_the_cache_is_used_if_it_is_whole(hub, folder, tmp_path, monkeypatch, how):
     put_repository(hub, NAME, folder)
     found = repository(NAME)
@@ -116,11 +117,15 @@ def test_without_the_server_the_cache_is_used_if_it_is_whole(hub, folder, tmp_pa
         hub.answers.clear()
     elif how == "no network":
         instead_of_hugging_face(nobody(), tmp_path / "home", monkeypatch)
-    else:
+    elif how == "a broken server":
         hub.answers = dict.fromkeys(hub.answers, Answer(status=503))
-    assert repository(NAME) == found
-    (found / "model.safetensors").unlink()
-    message = refused(WorkFailed, "cannot be downloaded now")
+    monkeypatch.setattr("albert_tf.formats.repository.TIMEOUT", 0.2)
+    with silence() as silent:
+        if how == "a silent server":
+            instead_of_hugging_face(silent, tmp_path / "home", monkeypatch)
+        assert repository(NAME) == found
+        (found / "model.safetensors").unlink()
+        message = refused(WorkFailed, "cannot be downloaded now")
     assert f"{constants.ENDPOINT}/{NAME}" in message
     assert how != "offline mode" or hub.requests == []
 

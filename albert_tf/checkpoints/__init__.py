@@ -15,7 +15,6 @@ from albert_tf.checkpoints.steps import (
     checkpoint_prefix,
     checkpoint_steps,
     delete_checkpoint,
-    newest_checkpoint,
     read_checkpoint,
     write_checkpoint,
 )
@@ -29,7 +28,6 @@ __all__ = [
     "checkpoint_steps",
     "delete_checkpoint",
     "load",
-    "newest_checkpoint",
     "read_checkpoint",
     "read_config",
     "read_task",

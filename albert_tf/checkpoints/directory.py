@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Mapping
@@ -51,18 +52,21 @@ class RunContents(NamedTuple):
     tokenizer: Mapping[str, bool] | None = None
     recipe: Mapping[str, Any] | None = None
 
-    def write(self, folder: str) -> None:
-        """Writes the files into a folder, recipe.json last."""
-        storage.write_text(storage.join(folder, CONFIG), self.config.to_json_string())
-        storage.write_json(storage.join(folder, TASK), self.task)
+    def files(self) -> dict[str, bytes]:
+        """The contents of the files by name, recipe.json last."""
         settings = resolved_settings(self.vocabulary, self.tokenizer)
-        storage.write_json(storage.join(folder, TOKENIZER), settings)
+        contents = {
+            CONFIG: self.config.to_json_string().encode(),
+            TASK: storage.json_bytes(self.task),
+            TOKENIZER: storage.json_bytes(settings),
+        }
         text = {}
         if self.vocabulary is not None:
-            storage.copy(os.fspath(self.vocabulary), storage.join(folder, VOCABULARY))
-            text = {VOCABULARY_KEY: storage.fingerprint(self.vocabulary)}
+            contents[VOCABULARY] = Path(self.vocabulary).read_bytes()
+            text = {VOCABULARY_KEY: hashlib.sha256(contents[VOCABULARY]).hexdigest()}
         if self.recipe is not None:
-            storage.write_json(storage.join(folder, RECIPE), {**self.recipe, **text})
+            contents[RECIPE] = storage.json_bytes({**self.recipe, **text})
+        return contents
 
 
 class RunDirectory:
@@ -128,7 +132,7 @@ class RunDirectory:
             return Path(path)
         copy = Path(_local_folder().name, storage.fingerprint(path), VOCABULARY)
         copy.parent.mkdir(exist_ok=True)
-        storage.copy(path, str(copy))
+        copy.write_bytes(storage.read_bytes(path))
         return copy
 
     def check_vocabulary(self, path: PathLike) -> None:
@@ -176,8 +180,8 @@ class RunDirectory:
           OSError: the vocabulary cannot be read, or the directory cannot be written.
         """
         try:
-            with storage.new_folder(self.path) as folder:
-                contents.write(folder)
+            with storage.new_folder(self.path, contents.files()):
+                pass
         except FileExistsError as error:
             if not storage.exists(self.file(RECIPE)):
                 raise

@@ -37,9 +37,9 @@ class Layer(NamedTuple):
 
 
 def _dense(inputs: str, outputs: str, hub_inputs: str = "", hub_outputs: str = "") -> list[Variable]:
-    hub_inputs, hub_outputs = hub_inputs or inputs, hub_outputs or outputs
-    kernel = Variable("kernel", "weight", f"{inputs} {outputs}", f"{hub_inputs} {hub_outputs}")
-    return [kernel, Variable("bias", "bias", outputs, hub_outputs)]
+    hub_shape = f"{hub_inputs or inputs} {hub_outputs or outputs}"
+    kernel = Variable("kernel", "weight", f"{inputs} {outputs}", hub_shape)
+    return [kernel, Variable("bias", "bias", outputs, hub_outputs or outputs)]
 
 
 def _norm(width: str) -> list[Variable]:
@@ -218,11 +218,10 @@ def _in_group(path: BlockPath, layers: Iterable[Layer]) -> list[Layer]:
     """The layers of a block of a certain group."""
     hugging_face = f"encoder.albert_layer_groups.{path.group}.albert_layers.{path.inner}"
     return [
-        Layer(
-            f"{path.scope()}/{layer.ours}",
-            f"{hugging_face}.{layer.hugging_face}",
-            f"transformer/{layer.hub}",
-            layer.variables,
+        layer._replace(
+            ours=f"{path.scope()}/{layer.ours}",
+            hugging_face=f"{hugging_face}.{layer.hugging_face}",
+            hub=f"transformer/{layer.hub}",
         )
         for layer in layers
     ]

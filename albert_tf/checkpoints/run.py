@@ -63,8 +63,8 @@ def save(
     storage.check_free(run.path)
     if vocabulary is not None:
         check_vocabulary(vocabulary, model.config.vocab_size)
-    with storage.new_folder(run.path) as folder:
-        RunContents(model.config, {**(task or {}), **here}, vocabulary, tokenizer, recipe).write(folder)
+    contents = RunContents(model.config, {**(task or {}), **here}, vocabulary, tokenizer, recipe)
+    with storage.new_folder(run.path, contents.files()) as folder:
         write_checkpoint(folder, step, model=model)
 
 

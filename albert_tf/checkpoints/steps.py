@@ -51,11 +51,6 @@ def checked_step(step: Any) -> int:
     return int(step)
 
 
-def newest_checkpoint(run: PathLike) -> int | None:
-    """The last step that a run has a checkpoint of; None if there is none."""
-    return max(checkpoint_steps(run), default=None)
-
-
 def write_checkpoint(run: PathLike, step: int, /, **parts: Any) -> str:
     """Writes the checkpoint of a step, whole or not at all.
 

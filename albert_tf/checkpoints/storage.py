@@ -99,15 +99,14 @@ def appending(path: str) -> Any:
     return Path(path).open("a", encoding="utf-8") if is_local(path) else tf.io.gfile.GFile(path, "a")
 
 
+def json_bytes(values: Mapping[str, Any]) -> bytes:
+    """An object as JSON, a key a line."""
+    return (json.dumps(dict(values), indent=2, ensure_ascii=False) + "\n").encode()
+
+
 def write_json(path: str, values: Mapping[str, Any]) -> None:
     """Writes an object as JSON, a key a line."""
-    write_text(path, json.dumps(dict(values), indent=2, ensure_ascii=False) + "\n")
-
-
-def copy(source: str, target: str) -> None:
-    """Copies a file; FileNotFoundError if there is none."""
-    with tf.io.gfile.GFile(target, "wb") as file:
-        file.write(read_bytes(source))
+    write_text(path, json_bytes(values).decode())
 
 
 def fingerprint(path: str | os.PathLike[str]) -> str:
@@ -124,18 +123,28 @@ def check_free(folder: str) -> None:
 
 
 @contextlib.contextmanager
-def new_folder(folder: str) -> Iterator[str]:
+def new_folder(folder: str, files: Mapping[str, bytes]) -> Iterator[str]:
     """A folder to write into, whose content appears as a whole where the filesystem renames folders.
 
     Elsewhere it is written in its place, and a process that is killed leaves it unfinished.
+
+    Args:
+      folder: the folder to be; it does not exist yet, or is empty.
+      files: contents of files by name, which are written first.
+    Yields:
+      The folder to write further files into.
     """
-    if is_local(folder):
-        with new_directory(Path(folder)) as temporary:
-            yield str(temporary)
-        return
-    check_free(folder)
-    tf.io.gfile.makedirs(folder)
-    yield folder
+    with contextlib.ExitStack() as stack:
+        place = folder
+        if is_local(folder):
+            place = str(stack.enter_context(new_directory(Path(folder))))
+        else:
+            check_free(folder)
+            tf.io.gfile.makedirs(folder)
+        for name, content in files.items():
+            with tf.io.gfile.GFile(join(place, name), "wb") as file:
+                file.write(content)
+        yield place
 
 
 @contextlib.contextmanager

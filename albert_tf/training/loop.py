@@ -20,7 +20,7 @@ from albert_tf.training.logbook import Interval, Logbook, NoLogbook
 from albert_tf.training.phases import Phase, Training, TrainingState
 from albert_tf.training.preemption import PreemptionNotice
 from albert_tf.training.settings import is_due
-from albert_tf.training.strategies import Feed, hosts_of, over_hosts
+from albert_tf.training.strategies import hosts_of, over_hosts
 from albert_tf.training.updates import Batch, Totals
 
 # Updates of float16 in a row whose gradients may be non-finite. Each halves the loss scale, which starts at
@@ -32,23 +32,14 @@ class TrainingFailed(WorkFailed):
     """Training cannot go on; the message says what to do."""
 
 
-def train_phase(
-    run: RunDirectory,
-    training: Training,
-    phase: Phase,
-    state: TrainingState,
-    feed: Feed,
-    iterator: Iterator[Batch],
-) -> None:
+def train_phase(run: RunDirectory, training: Training, phase: Phase, state: TrainingState) -> None:
     """Trains to the end of a phase, and leaves checkpoints and metrics in the run directory.
 
     Args:
       run: the run directory.
       training: what is trained, and when to log, evaluate and save.
       phase: the phase.
-      state: where training starts, and what checkpoints hold.
-      feed: the batches.
-      iterator: of the batches, whether or not it is a part of the state.
+      state: where training starts, with its batches drawn.
     Raises:
       TrainingFailed: a loss or a gradient is non-finite.
       Preempted: SIGTERM came; the state is saved.
@@ -60,7 +51,7 @@ def train_phase(
     def any_host(flag: bool) -> bool:
         return any(every_host(float(flag)))
 
-    train_steps = training.train_steps(phase, feed, state.step)
+    train_steps = training.train_steps(phase, state.feed, state.step)
     with (
         Logbook(run, state.steps_done, training.steps, until=phase.end) if is_chief else NoLogbook() as book,
         PreemptionNotice() as notice,
@@ -73,7 +64,7 @@ def train_phase(
             loop.evaluate()
         while loop.step < phase.end and not (settings.early_stop and any_host(loop.stops_early())):
             profiler.at(loop.step)
-            loop.update(train_steps, iterator)
+            loop.update(train_steps)
             if loop.due(settings.log_every):
                 loop.log()
             evaluating, stopping = loop.due(settings.eval_every), any_host(notice.given)
@@ -151,13 +142,12 @@ class _Loop:
         self.book.say(f"stopped at step {self.step}: {count} evaluations without a better {self.best.metric}")
         return True
 
-    def update(
-        self, train_steps: Callable[[Iterator[Batch], int], Totals], iterator: Iterator[Batch]
-    ) -> None:
+    def update(self, train_steps: Callable[[Iterator[Batch], int], Totals]) -> None:
+        assert self.state.iterator is not None
         self.before = self.step
         count = self.training.loop.updates_until_next(self.step, self.phase.end)
         started = time.monotonic()
-        totals = tf.nest.map_structure(float, train_steps(iterator, count))
+        totals = tf.nest.map_structure(float, train_steps(self.state.iterator, count))
         self.interval.add(totals, count * self.phase.batch_size, time.monotonic() - started)
         self.failed = self.failed + count if totals.failed == count else int(totals.failed)
         self.step += count

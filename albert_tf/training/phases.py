@@ -14,7 +14,7 @@ from albert_tf.checkpoints.figures import LOWEST_LOSS, Best
 from albert_tf.model.losses import Objective, Term
 from albert_tf.training.metrics import term_metrics
 from albert_tf.training.settings import Execution, LoopSettings
-from albert_tf.training.strategies import Feed, device_kind
+from albert_tf.training.strategies import Feed, device_kind, keeps_iterator
 from albert_tf.training.updates import Batch, Totals, replica_update, training_steps
 
 
@@ -80,10 +80,6 @@ class Training:
         """The phase of the update that leads to a step; at step 0 the first."""
         return next(phase for phase in self.phases if step <= phase.end)
 
-    def batches(self, step: int, drawn_at: int) -> Feed:
-        """The batches of the update that leads to a step, drawn with the seed of another."""
-        return self.phase_of(step).batches(seed_of(self.seed, drawn_at))
-
     def best_of_last_phase(self) -> Best:
         """The order of the last phase's steps."""
         return self.best._replace(after=max((phase.end for phase in self.phases[:-1]), default=-1))
@@ -104,36 +100,37 @@ class Training:
         return training_steps(update, self.objective.names, step, seed=self.seed)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingState:
     """Everything that a checkpoint holds.
 
-    Args:
+    Attributes:
       model: the model.
       optimizer: its optimizer, in float16 a LossScaleOptimizer around it.
       step: int64 scalar, the updates done so far.
       drawn_at: int64 scalar, the step whose seed the batches are drawn with: 0, until they are drawn anew.
-      iterator: of the batches; None where it cannot be saved, or is not there yet.
+      saves_iterator: True if checkpoints hold the iterator of the batches.
+      feed: the batches, as soon as they are drawn.
+      iterator: of the batches.
     """
 
-    model: keras.Model
-    optimizer: keras.optimizers.Optimizer
-    step: tf.Variable
-    drawn_at: tf.Variable
+    feed: Feed
     iterator: Iterator[Batch] | None = None
 
-    @classmethod
-    def of(cls, training: Training) -> TrainingState:
-        """The state of a run that begins."""
-        step, drawn_at = (
+    def __init__(self, training: Training):
+        self.model, self.optimizer = training.model, training.optimizer
+        self.step, self.drawn_at = (
             tf.Variable(0, dtype=tf.int64, trainable=False, name=name) for name in ("step", "drawn_at")
         )
-        return cls(model=training.model, optimizer=training.optimizer, step=step, drawn_at=drawn_at)
+        self.saves_iterator = keeps_iterator(tf.distribute.get_strategy(), training.execution.data_service)
 
     @property
     def steps_done(self) -> int:
         """The value of `step`."""
         return int(tf.convert_to_tensor(self.step))
+
+    def draw(self, feed: Feed) -> None:
+        """Goes on with other batches."""
+        self.feed, self.iterator = feed, iter(feed.dataset)
 
     def parts(self) -> dict[str, Any]:
         """The parts by the names that they have in a checkpoint, the same in all precisions."""
@@ -143,7 +140,7 @@ class TrainingState:
             optimizer = optimizer.inner_optimizer
         # Its variables alone: Keras hangs the loss scale on the inner optimizer, too.
         parts["optimizer"] = tf.train.Checkpoint(variables=list(optimizer.variables))
-        if self.iterator is None:
+        if not self.saves_iterator or self.iterator is None:
             return parts
         # An iterator's state does not say with which seed its batches are drawn.
         return {**parts, "iterator": self.iterator, "drawn_at": self.drawn_at}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import tensorflow as tf
 from absl import logging
@@ -13,22 +11,11 @@ from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.checkpoints.steps import checkpoint_parts, read_checkpoint
 from albert_tf.checkpoints.tensor_bundle import DamagedCheckpoint, OtherPipeline
 from albert_tf.errors import InputError
-from albert_tf.training.phases import Training, TrainingState
-from albert_tf.training.strategies import Feed, keeps_iterator
-from albert_tf.training.updates import Batch
+from albert_tf.training.phases import Phase, Training, TrainingState, seed_of
 
 
-class Start(NamedTuple):
-    """The point where training begins, or goes on."""
-
-    state: TrainingState
-    feed: Feed
-    iterator: Iterator[Batch]  # of the feed, whether or not it is a part of the state
-    damaged: list[int]  # steps of newer checkpoints, which could not be read
-
-
-def restore(run: RunDirectory, state: TrainingState, training: Training, feed: Feed | None) -> Start:
-    """Sets the state to that of the newest checkpoint that can be read, if there is any.
+def restore(run: RunDirectory, state: TrainingState, training: Training) -> list[int]:
+    """Sets a state to that of the newest checkpoint that can be read; there is one at least.
 
     Training goes on with the very next batch only where the checkpoint holds the input's iterator; else
     batches are drawn anew, with the seed of the step restored.
@@ -37,21 +24,19 @@ def restore(run: RunDirectory, state: TrainingState, training: Training, feed: F
       run: the run directory.
       state: of a run that begins.
       training: what is trained.
-      feed: the first batches of a run without checkpoints.
     Returns:
-      Where training starts. Damaged checkpoints are as they were: another host may still be reading them.
+      The steps of newer checkpoints, which are damaged. They are as they were: another host may still be
+      reading them.
     Raises:
       ValueError: no checkpoint can be read, or training cannot go on from the newest that can.
     """
-    steps = run.steps()
-    if steps and steps[-1] > training.steps:
+    steps, damaged = run.steps(), list[int]()
+    if steps[-1] > training.steps:
         raise InputError(f"{run} is at step {steps[-1]} already: --steps {training.steps} is less than that")
-    is_saved = keeps_iterator(tf.distribute.get_strategy(), training.execution.data_service)
-    damaged: list[int] = []
     for step in reversed(steps):
         try:
-            feed, iterator = _restored(run, step, state, training, is_saved)
-            break
+            _restore_step(run, step, state, training)
+            return damaged
         except DamagedCheckpoint as error:
             damaged.append(step)
             logging.warning("%s", error)
@@ -59,38 +44,36 @@ def restore(run: RunDirectory, state: TrainingState, training: Training, feed: F
             raise InputError(
                 f"{error}: training cannot go on from it. Move it away, or name another --output"
             ) from error
-    else:
-        if feed is None:
-            raise InputError(f"none of the checkpoints in {run} can be read: name another --output")
-        iterator = iter(feed.dataset)
-    state = dataclasses.replace(state, iterator=iterator if is_saved else None)
-    return Start(state, feed, iterator, damaged)
+    raise InputError(f"none of the checkpoints in {run} can be read: name another --output")
 
 
-def _restored(
-    run: RunDirectory, step: int, state: TrainingState, training: Training, is_saved: bool
-) -> tuple[Feed, Iterator[Batch]]:
-    """Sets the state to that of one checkpoint, and gives the batches that follow."""
-    there = checkpoint_parts(run, step)
+def _restore_step(run: RunDirectory, step: int, state: TrainingState, training: Training) -> None:
+    """Sets a state to that of one checkpoint, and draws the batches that follow."""
+    there, phase = checkpoint_parts(run, step), training.phase_of(step)
+    state.iterator = None  # of a damaged checkpoint
     # A loss scale is there in float16 only.
     optional = {"loss_scale"} - there
     read_checkpoint(run, step, **{name: part for name, part in state.parts().items() if name not in optional})
-    if is_saved and "iterator" in there:
+    if state.saves_iterator and "iterator" in there:
         state.drawn_at.assign(0)  # as in older checkpoints, which do not say
         if "drawn_at" in there:
             read_checkpoint(run, step, drawn_at=state.drawn_at)
-        feed = training.batches(step, int(tf.convert_to_tensor(state.drawn_at)))
-        iterator = iter(feed.dataset)
+        state.draw(phase.batches(seed_of(training.seed, int(tf.convert_to_tensor(state.drawn_at)))))
         try:
-            read_checkpoint(run, step, iterator=iterator)
-            return feed, iterator
+            read_checkpoint(run, step, iterator=state.iterator)
+            return
         except OtherPipeline:
             logging.warning(
                 "ckpt-%s is of a version that made other batches: they are drawn anew from there", step
             )
+    draw_anew(state, phase, training.seed)
+
+
+def draw_anew(state: TrainingState, phase: Phase, seed: int) -> None:
+    """Draws the batches of a phase with a seed of the step that is done."""
+    step = state.steps_done
     state.drawn_at.assign(step)
-    feed = training.batches(step, step)
-    return feed, iter(feed.dataset)
+    state.draw(phase.batches(seed_of(seed, step)))
 
 
 def check_same_start(steps: Sequence[float], run: RunDirectory) -> None:

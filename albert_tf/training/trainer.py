@@ -20,9 +20,9 @@ from albert_tf.checkpoints.directory import RECIPE, RunContents, RunDirectory
 from albert_tf.checkpoints.steps import clean_up, set_aside
 from albert_tf.checkpoints.storage import check_free, write_json
 from albert_tf.training.loop import train_phase
-from albert_tf.training.phases import Phase, Training, TrainingState, seed_of
+from albert_tf.training.phases import Training, TrainingState
 from albert_tf.training.preemption import Preempted, stop_at_once
-from albert_tf.training.resume import Start, check_same_start, restore
+from albert_tf.training.resume import check_same_start, draw_anew, restore
 from albert_tf.training.settings import Execution
 from albert_tf.training.strategies import HOST_LOST, device_kind, hosts_of, make_strategy, over_hosts
 
@@ -87,51 +87,36 @@ def train(
       KeyboardInterrupt: Ctrl-C came, and the state is saved.
     """
     strategy = tf.distribute.get_strategy()
-    is_chief, state = hosts_of(strategy).is_chief, TrainingState.of(training)
+    is_chief, state = hosts_of(strategy).is_chief, TrainingState(training)
     record = {**(contents.recipe or {}), **_execution_record(training.execution)}
-    feed = None
-    if not run.steps():  # whatever is wrong with the text of a new run shows before anything is written
+    is_new = not run.steps()
+    if is_new:  # whatever is wrong with the text of a new run shows before anything is written
         feed, *_ = [phase.batches(training.seed) for phase in training.phases]
+        state.draw(feed)
     if is_chief and not run.is_begun:
         run.create(contents._replace(recipe=record))
     with run.lock() if is_chief else contextlib.nullcontext():
         if is_chief:
             clean_up(run)
-        start = restore(run, state, training, feed)
-        step = start.state.steps_done
+        damaged = [] if is_new else restore(run, state, training)
+        step = state.steps_done
         check_same_start(over_hosts(strategy)(step), run)  # which waits until all of them have read
         if is_chief:
-            for number in start.damaged:
+            for number in damaged:
                 set_aside(run, number)
                 logging.warning(
                     "ckpt-%s is renamed to damaged-ckpt-%s; going on from step %s", number, number, step
                 )
             write_json(run.file(RECIPE), record)
             report(_plan(run, training, step, note, more))
-        _train_phases(run, training, start, report)
-
-
-def _train_phases(run: RunDirectory, training: Training, start: Start, report: Report) -> None:
-    """Trains from the start on. Where that is the end of a phase, all but its evaluation is done."""
-    state, feed, iterator = start.state, start.feed, start.iterator
-    first = training.phases.index(training.phase_of(state.steps_done))
-    for number, phase in enumerate(training.phases[first:]):
-        if number > 0:
-            state, feed, iterator = _next_batches(state, phase, training.seed)
-            phase.on_start()
-        if hosts_of(tf.distribute.get_strategy()).is_chief and phase.note and state.steps_done < phase.end:
-            report(phase.note)
-        train_phase(run, training, phase, state, feed, iterator)
-
-
-def _next_batches(state: TrainingState, phase: Phase, seed: int) -> tuple[TrainingState, Any, Any]:
-    """The state, the batches and their iterator of a phase that begins now."""
-    step = state.steps_done
-    state.drawn_at.assign(step)
-    feed = phase.batches(seed_of(seed, step))
-    iterator = iter(feed.dataset)
-    saved = None if state.iterator is None else iterator
-    return dataclasses.replace(state, iterator=saved), feed, iterator
+        # At the end of a phase all but its evaluation is done.
+        for phase in training.phases[training.phases.index(training.phase_of(step)) :]:
+            if phase is not training.phase_of(step):
+                draw_anew(state, phase, training.seed)
+                phase.on_start()
+            if is_chief and phase.note and state.steps_done < phase.end:
+                report(phase.note)
+            train_phase(run, training, phase, state)
 
 
 def _plan(run: RunDirectory, training: Training, step: int, note: str, more: str) -> str:

@@ -3,6 +3,7 @@
 import importlib.metadata
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -117,12 +118,9 @@ def test_stages_come_from_a_file(tiny_corpus, tiny_vocabulary, config_file, tmp_
     assert cli.run(list(words(path))) == cli.run(list(words("none"))) == 0
     growing = (Stage(until=0.5, num_hidden_layers=1, seq_length=16), Stage())
     assert [settings.recipe.stages for settings in asked] == [growing, ()]
-    assert asked[0].record()["stages"][1] == {
-        "until": 1.0, "num_hidden_layers": None, "seq_length": None, "batch_size": None
-    }  # fmt: skip
     assert "nowhere.json: No such file" in mistake(capsys, *words("nowhere.json"))
     path.write_text('[{"until": 0.5, "depth": 1}, {}]')
-    assert "stages.json: stages[0]: unknown key 'depth'" in mistake(capsys, *words(path))
+    assert re.search(r"stages\.json: stages\[0\]: .*'depth'", mistake(capsys, *words(path)))
 
 
 def test_convert_says_what_it_did_not_read(golden, tmp_path, capsys):

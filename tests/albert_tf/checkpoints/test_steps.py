@@ -11,7 +11,6 @@ from albert_tf.checkpoints import (
     checkpoint_parts,
     checkpoint_steps,
     delete_checkpoint,
-    newest_checkpoint,
     read_checkpoint,
     storage,
     write_checkpoint,
@@ -90,14 +89,14 @@ def test_a_part_that_was_not_saved(tmp_path):
 
 
 def test_steps_by_their_index_alone(tmp_path):
-    assert checkpoint_steps(tmp_path) == [] and newest_checkpoint(tmp_path) is None
+    assert checkpoint_steps(tmp_path) == []
     for step in (100, 20, 3):
         write_checkpoint(tmp_path, step, step=tf.Variable(step))
     # What a process that was killed leaves: data without an index, and a folder of its own.
     (tmp_path / "checkpoints" / "ckpt-200.data-00000-of-00001").write_bytes(b"half")
     (tmp_path / "checkpoints" / ".ckpt-300.writing").mkdir()
     (tmp_path / "checkpoints" / ".ckpt-300.writing" / "ckpt-300.index").write_bytes(b"half")
-    assert checkpoint_steps(tmp_path) == [3, 20, 100] and newest_checkpoint(tmp_path) == 100
+    assert checkpoint_steps(tmp_path) == [3, 20, 100]
     for step in (200, 300):
         write_checkpoint(tmp_path, step, step=tf.Variable(step))
         restored = tf.Variable(0)

@@ -12,7 +12,7 @@ import tensorflow as tf
 from albert_tf.checkpoints import checkpoint_parts, storage
 from albert_tf.errors import InputError
 from albert_tf.files import sole_use
-from albert_tf.training import loop, resume, trainer
+from albert_tf.training import loop, phases, trainer
 from albert_tf.training.loop import TrainingFailed, all_finite
 from albert_tf.training.phases import seed_of
 from albert_tf.training.preemption import Preempted
@@ -114,7 +114,7 @@ def test_where_a_checkpoint_has_no_iterator_batches_are_drawn_anew(tmp_path, mon
         return points(seed)
 
     with monkeypatch.context() as patch:
-        patch.setattr(resume, "keeps_iterator", lambda *_: False)
+        patch.setattr(phases, "keeps_iterator", lambda *_: False)
         run, _ = fit(tmp_path / "first", 3)
         assert checkpoint_parts(run, 3) == {"model", "optimizer", "step"}
     for name in ("alone", "stopped"):

@@ -30,10 +30,8 @@ def location(path: Any, argument: str) -> str:
     text = os.fspath(path)
     if match := _ADDRESS.match(text):
         text = f"{match[1]}://{text[match.end() :]}"
-        try:
-            tf.io.gfile.exists(text)
-        except tf.errors.UnimplementedError as error:
-            raise InputError(f"{text}: TensorFlow knows no filesystem {match[1]}://") from error
+        if match[1] not in tf.io.gfile.get_registered_schemes():
+            raise InputError(f"{text}: TensorFlow knows no filesystem {match[1]}://")
     return text
 
 

@@ -14,8 +14,8 @@ from albert_tf.checkpoints.names import variable_names
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.tasks import Task, set_metrics
 from albert_tf.tasks.classification import Classification
+from albert_tf.tasks.examples.predictions import LabelPrediction
 from albert_tf.tasks.examples.records import label_of
-from albert_tf.tasks.predictions import LabelPrediction
 from albert_tf.training.logbook import FIGURES
 
 

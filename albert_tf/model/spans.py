@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from albert_tf.model.answerability import IMPOSSIBLE
+# In place of a logit where no answer may be. float16 does not hold it: all logits here are float32.
+IMPOSSIBLE = -1e30
 
 # What Python's str.strip takes away, as a class of RE2.
 _SPACE = r"[\s\v\x{1c}-\x{1f}\x{85}\p{Z}]+"

@@ -11,6 +11,7 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.features import LABELS
 from albert_tf.tasks.datasets.columns import Columns, own_records
+from albert_tf.tasks.examples.predictions import LabelPrediction
 from albert_tf.tasks.examples.records import TextRecord, label_ids, label_names, label_of, same_label
 from albert_tf.tasks.examples.rows import utf8
 from albert_tf.tasks.examples.texts import read_text, takes_pairs, text_rows
@@ -19,7 +20,6 @@ from albert_tf.tasks.files.own import table_files
 from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, PathLike, TaskConfig, Tensors
 from albert_tf.tasks.losses import LABEL, LossPart
 from albert_tf.tasks.metrics.labels import accuracy, macro_f1
-from albert_tf.tasks.predictions import LabelPrediction
 from albert_tf.tasks.serving import DEFAULT, PAIR, Served, Signature, text_signatures
 from albert_tf.text.kinds import TextTokenizer
 

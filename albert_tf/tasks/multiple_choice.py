@@ -12,6 +12,7 @@ from albert_tf.errors import InputError, shown
 from albert_tf.features import LABELS
 from albert_tf.tasks.datasets.choices import read_choices
 from albert_tf.tasks.datasets.columns import Columns
+from albert_tf.tasks.examples.predictions import ChoicePrediction
 from albert_tf.tasks.examples.records import ChoiceRecord, lookup
 from albert_tf.tasks.examples.rows import TokenRows, check_length, framing, row_lengths, tokenised, utf8
 from albert_tf.tasks.examples.texts import check_fields, joined
@@ -20,7 +21,6 @@ from albert_tf.tasks.files.own import choice_files
 from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, PathLike, TaskConfig, Tensors
 from albert_tf.tasks.losses import LABEL, LossPart
 from albert_tf.tasks.metrics.labels import accuracy
-from albert_tf.tasks.predictions import ChoicePrediction
 from albert_tf.tasks.serving import Served, Signature, text_spec
 from albert_tf.text.given import check_text
 from albert_tf.text.input_format import InputFormat

@@ -13,8 +13,8 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.features import END_POSITIONS, IS_IMPOSSIBLE, MASK, START_POSITIONS
-from albert_tf.model.answerability import IMPOSSIBLE
 from albert_tf.model.spans import (
+    IMPOSSIBLE,
     Answers,
     Candidates,
     best_answers,
@@ -25,6 +25,7 @@ from albert_tf.model.spans import (
 from albert_tf.recipes import QuestionSettings
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.datasets.squad import read_squad
+from albert_tf.tasks.examples.predictions import AnswerPrediction, FoundAnswer, characters
 from albert_tf.tasks.examples.records import QuestionRecord
 from albert_tf.tasks.examples.rows import TokenRows, check_length, framing, row_lengths, tokenised, utf8
 from albert_tf.tasks.examples.texts import check_fields, joined
@@ -33,7 +34,6 @@ from albert_tf.tasks.files.own import answer_files
 from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, PathLike, TaskConfig, Tensors
 from albert_tf.tasks.losses import ANSWER, SPAN, LossPart
 from albert_tf.tasks.metrics.squad import squad_scores
-from albert_tf.tasks.predictions import AnswerPrediction, FoundAnswer, characters
 from albert_tf.tasks.serving import Served, Signature, in_blocks, text_spec
 from albert_tf.text.input_format import InputFormat
 from albert_tf.text.kinds import TextTokenizer

@@ -9,13 +9,13 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.tasks.classification import TextKind
+from albert_tf.tasks.examples.predictions import ScorePrediction
 from albert_tf.tasks.examples.records import TextRecord, scores
 from albert_tf.tasks.files.destination import Files, Form
 from albert_tf.tasks.files.own import table_files
 from albert_tf.tasks.kind import Arrays, Examples, PathLike, TaskConfig, Tensors
 from albert_tf.tasks.losses import SCORE, LossPart
 from albert_tf.tasks.metrics.labels import pearson, spearman
-from albert_tf.tasks.predictions import ScorePrediction
 
 
 class Regression(TextKind):

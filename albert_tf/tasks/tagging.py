@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.datasets.conll import read_conll
+from albert_tf.tasks.examples.predictions import TagPrediction, characters
 from albert_tf.tasks.examples.records import TaggedRecord, TextRecord, lookup, tag_names, tags_of
 from albert_tf.tasks.examples.rows import TokenRows, check_length, framing, tokenised, utf8
 from albert_tf.tasks.files.destination import Files, Form
@@ -17,7 +18,6 @@ from albert_tf.tasks.files.own import tagged_files
 from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, PathLike, Tensors
 from albert_tf.tasks.losses import LABEL, LossPart
 from albert_tf.tasks.metrics.labels import accuracy, entity_scores, entity_spans
-from albert_tf.tasks.predictions import TagPrediction, characters
 from albert_tf.tasks.serving import Served, Signature, in_blocks, text_spec
 from albert_tf.text.given import check_text
 from albert_tf.text.kinds import TextTokenizer, TokenIds

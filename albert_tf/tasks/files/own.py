@@ -27,13 +27,13 @@ from albert_tf.tasks.datasets.tables import (
     table_text,
 )
 from albert_tf.tasks.datasets.text_files import read_json, read_lines
-from albert_tf.tasks.examples.records import SEPARATOR, ChoiceRecord, QuestionRecord
-from albert_tf.tasks.files.destination import Files, Form
-from albert_tf.tasks.predictions import (
+from albert_tf.tasks.examples.predictions import (
     AnswerPrediction,
     ChoicePrediction,
     TagPrediction,
 )
+from albert_tf.tasks.examples.records import SEPARATOR, ChoiceRecord, QuestionRecord
+from albert_tf.tasks.files.destination import Files, Form
 
 PathLike = str | os.PathLike[str]
 

@@ -123,7 +123,7 @@ def test_several_seeds(words, files, tmp_path, capsys):
 )
 def test_the_commands_that_come_next(changes, words):
     changes = {"data": None, "train": None, **changes}
-    predict, export = next_commands(Path("runs/a"), **changes)
+    predict, export = next_commands("runs/a", **changes)
     assert predict == f"albert-tf predict --run runs/a {words}"
     assert export == "python -m hub_export --run runs/a --output runs/a-hub"
 

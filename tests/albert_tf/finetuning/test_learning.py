@@ -15,14 +15,14 @@ from albert_tf.finetuning.settings import Finetuning
 from albert_tf.finetuning.tasks import TASKS
 from albert_tf.finetuning.trained import evaluate_trained, read_trained
 from albert_tf.tasks.datasets.glue import GLUE
-from albert_tf.tasks.examples.records import ChoiceRecord, QuestionRecord, TaggedRecord
-from albert_tf.tasks.predictions import (
+from albert_tf.tasks.examples.predictions import (
     AnswerPrediction,
     ChoicePrediction,
     LabelPrediction,
     ScorePrediction,
     TagPrediction,
 )
+from albert_tf.tasks.examples.records import ChoiceRecord, QuestionRecord, TaggedRecord
 from hub_export.check.modules import check
 from hub_export.export import export
 from tests.albert_tf.finetuning.samples import COUNT, sample

@@ -4,14 +4,14 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.finetuning.outputs import row_outputs
-from albert_tf.tasks.examples.records import TextRecord
-from albert_tf.tasks.examples.texts import text_rows
-from albert_tf.tasks.predictions import (
+from albert_tf.tasks.examples.predictions import (
     AnswerPrediction,
     ChoicePrediction,
     FoundAnswer,
     LabelPrediction,
 )
+from albert_tf.tasks.examples.records import TextRecord
+from albert_tf.tasks.examples.texts import text_rows
 from tests.tiny import DOCUMENTS
 
 SENTENCES = [sentence for document in DOCUMENTS for sentence in document]

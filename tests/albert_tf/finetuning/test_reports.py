@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.finetuning.reports import ending
 from albert_tf.finetuning.tasks import TASKS
 from albert_tf.tasks.examples.records import ChoiceRecord, TextRecord
@@ -23,7 +24,7 @@ def evaluated(tmp_path):
             values = {f"eval_{name}": values[number] for name, values in figures.items()}
             lines.append(json.dumps({"step": step, **values}) + "\n")
         (tmp_path / "metrics.jsonl").write_text("".join(lines))
-        return tmp_path
+        return RunDirectory(tmp_path)
 
     return make
 

@@ -15,7 +15,7 @@ from albert_tf.finetuning.tasks import TASKS, find_task, set_metrics
 from albert_tf.tasks import kind_of
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.datasets.glue import GLUE
-from albert_tf.tasks.predictions import (
+from albert_tf.tasks.examples.predictions import (
     AnswerPrediction,
     ChoicePrediction,
     FoundAnswer,

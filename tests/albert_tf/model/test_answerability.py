@@ -8,7 +8,8 @@ import albert_tf
 from albert_tf.checkpoints import read_task
 from albert_tf.features import ENCODER_INPUTS
 from albert_tf.formats import convert
-from albert_tf.model.answerability import IMPOSSIBLE, AnswerableSpan
+from albert_tf.model.span_labeler import AnswerableSpan
+from albert_tf.model.spans import IMPOSSIBLE
 from tests.tiny import TINY
 
 STARTS, ENDS = 3, 4  # beams of the recorded predictions

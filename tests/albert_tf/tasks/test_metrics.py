@@ -8,12 +8,7 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.tasks.classification import label_metrics
 from albert_tf.tasks.datasets.squad import read_squad
-from albert_tf.tasks.examples.records import ChoiceRecord, TaggedRecord, TextRecord
-from albert_tf.tasks.metrics.labels import accuracy
-from albert_tf.tasks.metrics.squad import squad_scores
-from albert_tf.tasks.multi_label import MultiLabel
-from albert_tf.tasks.multiple_choice import MultipleChoice
-from albert_tf.tasks.predictions import (
+from albert_tf.tasks.examples.predictions import (
     AnswerPrediction,
     ChoicePrediction,
     FoundAnswer,
@@ -22,6 +17,11 @@ from albert_tf.tasks.predictions import (
     ScorePrediction,
     TagPrediction,
 )
+from albert_tf.tasks.examples.records import ChoiceRecord, TaggedRecord, TextRecord
+from albert_tf.tasks.metrics.labels import accuracy
+from albert_tf.tasks.metrics.squad import squad_scores
+from albert_tf.tasks.multi_label import MultiLabel
+from albert_tf.tasks.multiple_choice import MultipleChoice
 from albert_tf.tasks.question_answering import QuestionAnswering
 from albert_tf.tasks.regression import Regression
 from albert_tf.tasks.tagging import Tagging

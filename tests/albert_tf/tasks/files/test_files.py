@@ -11,6 +11,15 @@ from albert_tf.errors import InputError
 from albert_tf.tasks.classification import Classification
 from albert_tf.tasks.datasets.choices import read_choices, read_race
 from albert_tf.tasks.datasets.conll import read_conll
+from albert_tf.tasks.examples.predictions import (
+    AnswerPrediction,
+    ChoicePrediction,
+    FoundAnswer,
+    LabelPrediction,
+    LabelsPrediction,
+    ScorePrediction,
+    TagPrediction,
+)
 from albert_tf.tasks.examples.records import Answer, QuestionRecord
 from albert_tf.tasks.files.destination import AS_READ, Form, write_predictions
 from albert_tf.tasks.files.own import (
@@ -20,15 +29,6 @@ from albert_tf.tasks.files.own import (
     tagged_files,
 )
 from albert_tf.tasks.multi_label import MultiLabel
-from albert_tf.tasks.predictions import (
-    AnswerPrediction,
-    ChoicePrediction,
-    FoundAnswer,
-    LabelPrediction,
-    LabelsPrediction,
-    ScorePrediction,
-    TagPrediction,
-)
 from albert_tf.tasks.regression import Regression
 
 table_files = Classification.prediction_files

@@ -12,6 +12,7 @@ from albert_tf.finetuning.entries import run_task, task_entries
 from albert_tf.finetuning.outputs import predictor
 from albert_tf.finetuning.tasks import TASKS
 from albert_tf.tasks.datasets.glue import GLUE
+from albert_tf.tasks.examples.predictions import LabelPrediction, ScorePrediction
 from albert_tf.tasks.examples.records import TextRecord
 from albert_tf.tasks.files.destination import AS_READ
 from albert_tf.tasks.files.submissions import (
@@ -20,7 +21,6 @@ from albert_tf.tasks.files.submissions import (
     submission_text,
     write_submission,
 )
-from albert_tf.tasks.predictions import LabelPrediction, ScorePrediction
 
 SMALL = {"hidden_size": 8, "embedding_size": 8, "num_attention_heads": 2, "intermediate_size": 8}
 PAIR = "index\tsentence1\tsentence2\n"

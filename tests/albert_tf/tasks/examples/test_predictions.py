@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from seqeval.metrics.sequence_labeling import get_entities
 
+from albert_tf.tasks.examples.predictions import characters
 from albert_tf.tasks.metrics.labels import entity_spans
-from albert_tf.tasks.predictions import characters
 
 
 @pytest.mark.parametrize("parts", ["BI", "BIES"])

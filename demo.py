@@ -31,9 +31,9 @@ with quiet_start():
 
     import hub_export.__main__
     from albert_tf import cli
-    from albert_tf.errors import InputError
     from albert_tf.text import Vocabulary
     from albert_tf.text.raw.checks import check_text_files
+    from albert_tf.utils.errors import InputError
 
 OUTPUT = Path("demo-output")
 VOCAB_SIZE = 2000

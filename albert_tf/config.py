@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from albert_tf.checks import check_choice, check_range, check_type
 from albert_tf.config_keys import our_fields
-from albert_tf.errors import InputError
+from albert_tf.utils.checks import check_choice, check_range, check_type
+from albert_tf.utils.errors import InputError
 
 ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
 SHARINGS = ("all", "attention", "ffn", "none")

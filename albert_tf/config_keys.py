@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from albert_tf.checks import check_choice
-from albert_tf.errors import InputError
+from albert_tf.utils.checks import check_choice
+from albert_tf.utils.errors import InputError
 
 # Keys of published configs that Google's code read once, or never, with the values that leave the
 # network what it is here.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from albert_tf.checks import check_choice
+from albert_tf.utils.checks import check_choice
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.checks import check_type
-from albert_tf.choices import WORD_EMBEDDINGS
-from albert_tf.errors import InputError
 from albert_tf.features import check_sentence_objective
-from albert_tf.records import changed
 from albert_tf.stages import Stage, stage_ends
+from albert_tf.utils.checks import check_type
+from albert_tf.utils.choices import WORD_EMBEDDINGS
+from albert_tf.utils.errors import InputError
+from albert_tf.utils.records import changed
 
 # Updates are computed in float32.
 _LARGEST = float(np.finfo(np.float32).max)

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from albert_tf.checks import check_type
-from albert_tf.errors import InputError
+from albert_tf.utils.checks import check_type
+from albert_tf.utils.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from albert_tf.checks import check_choice
-from albert_tf.errors import InputError
-from albert_tf.files import read_json, write_json
+from albert_tf.utils.checks import check_choice
+from albert_tf.utils.errors import InputError
+from albert_tf.utils.files import read_json, write_json
 
 PathLike = str | os.PathLike[str]
 

@@ -25,7 +25,7 @@ from albert_tf.checkpoints.run import load, read_tokenizer, vocabulary_path
 from albert_tf.data import pretraining_dataset, to_evaluate_on
 from albert_tf.features import MLM_WEIGHTS
 from albert_tf.pretraining.settings import read_recipe
-from albert_tf.records import flat
+from albert_tf.utils.records import flat
 from hub_export.precision import in_dtype
 
 ROWS, LENGTH, PREDICTIONS = 4, 128, 20

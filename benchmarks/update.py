@@ -100,10 +100,10 @@ def train(
     import tf_keras as keras
 
     import albert_tf
-    from albert_tf.choices import POLICIES
     from albert_tf.optimization import create_optimizer
     from albert_tf.pretraining.objective import pretraining_objective
     from albert_tf.training.updates import replica_update, training_steps
+    from albert_tf.utils.choices import POLICIES
 
     keras.utils.set_random_seed(1)
     strategy = tf.distribute.get_strategy()

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from albert_tf.choices import EXPORTED_DTYPES
-from albert_tf.files import check_place
 from albert_tf.startup import Command, OneLineParser, quiet_start, run_command
 from albert_tf.startup.exits import TERMINATED
 from albert_tf.startup.signals import end_in_order
+from albert_tf.utils.choices import EXPORTED_DTYPES
+from albert_tf.utils.files import check_place
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.errors import WorkFailed
 from albert_tf.features import ENCODER_INPUTS, MLM_POSITIONS
+from albert_tf.utils.errors import WorkFailed
 from hub_export.warmup import read_requests
 
 Answers = dict[str, np.ndarray]

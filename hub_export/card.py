@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from albert_tf.errors import InputError
 from albert_tf.features import FIRST
 from albert_tf.tasks.serving import DEFAULT
+from albert_tf.utils.errors import InputError
 from hub_export.facts import Facts
 
 CARD = "README.md"

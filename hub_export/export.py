@@ -24,11 +24,11 @@ from albert_tf.checkpoints.directory import CONFIG
 from albert_tf.checkpoints.run import check_finite, default_step
 from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import GOOGLE_FILE, AlbertConfig
-from albert_tf.errors import InputError
-from albert_tf.files import check_place, replace_folder
 from albert_tf.tasks.serving import DEFAULT, Signature
 from albert_tf.text import PieceTokenizer, Vocabulary
 from albert_tf.tokenizer_settings import TOKENIZER
+from albert_tf.utils.errors import InputError
+from albert_tf.utils.files import check_place, replace_folder
 from hub_export.answers import (
     Answers,
     CheckFailed,
@@ -44,8 +44,7 @@ from hub_export.folders import add, check_replaceable, staging, version_exists
 from hub_export.module import Module
 from hub_export.precision import in_dtype
 from hub_export.preprocessor import Preprocessor
-from hub_export.serving import Served, serving_signatures
-from hub_export.serving.tokens import ids_signature
+from hub_export.serving import Served, ids_signature, serving_signatures
 from hub_export.warmup import write_requests
 
 ENCODER, PREPROCESSOR, SERVING = "encoder", "preprocessor", "serving"

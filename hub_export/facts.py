@@ -11,8 +11,8 @@ import tf_keras as keras
 
 from albert_tf.checkpoints.directory import RECIPE
 from albert_tf.checkpoints.figures import METRICS, read_figures
-from albert_tf.files import read_json
 from albert_tf.model import AlbertEncoder
+from albert_tf.utils.files import read_json
 from hub_export.serving import Served, Signature
 
 EVALUATION = "eval_"

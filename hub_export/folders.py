@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from albert_tf.files import restore_folder, scratch, writing
+from albert_tf.utils.files import restore_folder, scratch, writing
 
 
 def version_exists(folder: Path) -> FileExistsError:

@@ -11,8 +11,8 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from albert_tf.checkpoints.figures import METRICS, read_figures
-from albert_tf.errors import InputError
-from albert_tf.files import whole_file
+from albert_tf.utils.errors import InputError
+from albert_tf.utils.files import whole_file
 
 FORMATS = (".png", ".svg", ".pdf")
 

@@ -15,11 +15,11 @@ from albert_tf import origins
 from albert_tf.applications.sources import PathLike
 from albert_tf.checkpoints.models import task_of
 from albert_tf.checkpoints.run import check_finite, load, read_task
-from albert_tf.errors import InputError
 from albert_tf.tasks import Kind, TaskConfig, kind_of
 from albert_tf.tasks.kind import SEQ_LENGTH
 from albert_tf.tasks.serving import DEFAULT, PAIR, TOP_K, Served
 from albert_tf.text import PieceTokenizer, Vocabulary
+from albert_tf.utils.errors import InputError
 
 
 class Answerer(NamedTuple):

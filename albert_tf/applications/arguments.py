@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from albert_tf.errors import InputError, shown
 from albert_tf.tasks import KINDS
+from albert_tf.utils.errors import InputError, shown
 
 # Kinds of tasks by a name: this package's, or Hugging Face's.
 TASKS: dict[str, tuple[str, ...]] = {

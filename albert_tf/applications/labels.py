@@ -11,9 +11,9 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.errors import InputError, shown
 from albert_tf.startup.exits import one_line
 from albert_tf.text.given import checked_texts, decoded, listed
+from albert_tf.utils.errors import InputError, shown
 
 
 def takes_one_hot(loss: Any) -> bool | None:

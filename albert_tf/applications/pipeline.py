@@ -14,12 +14,12 @@ from albert_tf.applications.sources import PathLike, is_keras_model, run_directo
 from albert_tf.applications.text_classifier import TextClassifier
 from albert_tf.applications.texts import text_columns
 from albert_tf.checkpoints.run import non_finite
-from albert_tf.errors import InputError
-from albert_tf.files import checked_path
 from albert_tf.finetuning.trained import PATIENCE
 from albert_tf.tasks.classification import TextKind
 from albert_tf.tasks.serving import TOP_K
 from albert_tf.text.given import listed
+from albert_tf.utils.errors import InputError
+from albert_tf.utils.files import checked_path
 
 
 def pipeline(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from albert_tf import origins
 from albert_tf.checkpoints.directory import CONFIG, TASK, best_run, other_kind
-from albert_tf.errors import InputError
-from albert_tf.files import checked_path
+from albert_tf.utils.errors import InputError
+from albert_tf.utils.files import checked_path
 
 PathLike = str | os.PathLike[str]
 

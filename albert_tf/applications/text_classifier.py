@@ -36,9 +36,7 @@ from albert_tf.applications.texts import (
 )
 from albert_tf.checkpoints.models import arguments_of, build_model
 from albert_tf.checkpoints.run import check_finite, save, stored_model
-from albert_tf.errors import InputError
 from albert_tf.features import MASK
-from albert_tf.files import checked_path
 from albert_tf.finetuning.recipes import RECIPES
 from albert_tf.model import AlbertClassifier
 from albert_tf.model.padding import skip_padding
@@ -47,6 +45,8 @@ from albert_tf.tasks.examples.rows import check_length, tokenised_blocks
 from albert_tf.tasks.examples.texts import PAIRS_KEY, takes_pairs
 from albert_tf.text import PieceTokenizer, Vocabulary, pack
 from albert_tf.text.vocabulary import ALBERT_IDS
+from albert_tf.utils.errors import InputError
+from albert_tf.utils.files import checked_path
 
 RECIPE = RECIPES["classification"]
 

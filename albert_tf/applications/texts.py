@@ -7,9 +7,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.errors import InputError, shown
 from albert_tf.features import MASK, WORD_IDS
 from albert_tf.text.given import checked_texts, listed
+from albert_tf.utils.errors import InputError, shown
 
 
 def text_columns(texts: Any, argument: str) -> list[list[str]]:

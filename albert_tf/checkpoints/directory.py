@@ -22,10 +22,10 @@ from albert_tf.checkpoints import storage
 from albert_tf.checkpoints.figures import METRICS, Best, Line, read_figures
 from albert_tf.checkpoints.steps import PathLike, checkpoint_steps
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError, Missing
-from albert_tf.files import sole_use
 from albert_tf.stages import stage_at, stages_from
 from albert_tf.tokenizer_settings import TOKENIZER, checked_settings, resolved_settings
+from albert_tf.utils.errors import InputError, Missing
+from albert_tf.utils.files import sole_use
 
 CONFIG, TASK, VOCABULARY, RECIPE = "config.json", "task.json", "spiece.model", "recipe.json"
 

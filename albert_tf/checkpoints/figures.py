@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from albert_tf.checkpoints.storage import exists, join, read_bytes
-from albert_tf.errors import InputError
+from albert_tf.utils.errors import InputError
 
 METRICS = "metrics.jsonl"
 EVALUATION = "eval_"

@@ -10,7 +10,6 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
 from albert_tf.model import (
     AlbertClassifier,
     AlbertEncoder,
@@ -19,6 +18,7 @@ from albert_tf.model import (
     AlbertSpanLabeler,
     AlbertTokenClassifier,
 )
+from albert_tf.utils.errors import InputError
 
 
 class ModelKind(NamedTuple):

@@ -23,7 +23,7 @@ from albert_tf.checkpoints.steps import PathLike, checked_step, model_reader, wr
 from albert_tf.checkpoints.tensor_bundle import DamagedCheckpoint
 from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError, Missing
+from albert_tf.utils.errors import InputError, Missing
 
 
 def save(

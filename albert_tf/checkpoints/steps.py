@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from albert_tf.checkpoints.storage import entries, is_unfinished, join, remove_unfinished, written_together
 from albert_tf.checkpoints.tensor_bundle import READ_ERRORS, checkpoint_reader, checkpoint_shapes, unreadable
-from albert_tf.errors import InputError, Missing, shown
+from albert_tf.utils.errors import InputError, Missing, shown
 
 PathLike = str | os.PathLike[str]
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.errors import InputError, shown
-from albert_tf.files import check_place, new_directory, sync, write_file, writing
+from albert_tf.utils.errors import InputError, shown
+from albert_tf.utils.files import check_place, new_directory, sync, write_file, writing
 
 _ADDRESS = re.compile(r"([A-Za-z][\w+.-]+):/+")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.errors import InputError
+from albert_tf.utils.errors import InputError
 
 # What TensorFlow raises where a checkpoint is damaged, unreadable, or does not fit what is to be restored.
 READ_ERRORS = (tf.errors.OpError, ValueError, RuntimeError, LookupError, AssertionError, MemoryError)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import sentencepiece
 
-from albert_tf.errors import InputError, Missing
+from albert_tf.utils.errors import InputError, Missing
 
 
 def vocabulary_problems(path: Path, vocab_size: int) -> list[str]:

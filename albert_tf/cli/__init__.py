@@ -11,9 +11,9 @@ from pathlib import Path
 
 from albert_tf import __version__
 from albert_tf.cli import analyse, convert, evaluate, finetune, predict, prepare, pretrain, vocab
-from albert_tf.errors import InputError
-from albert_tf.files import check_place
 from albert_tf.startup import Command, OneLineParser, run_command
+from albert_tf.utils.errors import InputError
+from albert_tf.utils.files import check_place
 
 COMMANDS = {
     "vocab": vocab,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from albert_tf.choices import READ_FORMATS, WRITTEN_FORMATS
 from albert_tf.startup import quiet_start
+from albert_tf.utils.choices import READ_FORMATS, WRITTEN_FORMATS
 
 SUMMARY = "checkpoints of other implementations to run directories, and back"
 

@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 
 from albert_tf.cli.flags import FIGURES, TEXT, column_flags, columns_given, paths_flag, run_named
-from albert_tf.errors import InputError
 from albert_tf.startup import quiet_start
+from albert_tf.utils.errors import InputError
 
 SUMMARY = "losses and accuracies on held-out text, or a task's figures"
 

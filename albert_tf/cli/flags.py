@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from absl import logging
 
 from albert_tf.config import PRESETS, AlbertConfig
-from albert_tf.errors import InputError
-from albert_tf.records import flat_fields
 from albert_tf.tokenizer_settings import TOKENIZER_DEFAULTS
+from albert_tf.utils.errors import InputError
+from albert_tf.utils.records import flat_fields
 
 if TYPE_CHECKING:
     from albert_tf.checkpoints.directory import RunDirectory

@@ -8,8 +8,8 @@ from absl import logging
 
 from albert_tf.cli.flags import column_flags, columns_given, run_named
 from albert_tf.cli.streams import FORMATS, input_file, output_place
-from albert_tf.errors import InputError
 from albert_tf.startup import quiet_start
+from albert_tf.utils.errors import InputError
 
 SUMMARY = "predictions of a fine-tuned run"
 

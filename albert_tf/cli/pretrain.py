@@ -17,12 +17,12 @@ from albert_tf.cli.flags import (
     tokenizer_given,
 )
 from albert_tf.config import PRESETS
-from albert_tf.errors import InputError
 from albert_tf.recipes import DEFAULT_RECIPE, RECIPES, PretrainingRecipe
 from albert_tf.stages import read_stages
 from albert_tf.startup import quiet_start
 from albert_tf.tokenizer_settings import resolved_settings
 from albert_tf.training.settings import Execution, LoopSettings
+from albert_tf.utils.errors import InputError
 
 if TYPE_CHECKING:
     from albert_tf.pretraining.budget import Size

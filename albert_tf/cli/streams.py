@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from albert_tf.errors import InputError
+from albert_tf.utils.errors import InputError
 
 _INPUT = ("-", "/dev/stdin")
 _OUTPUT = ("-", "/dev/stdout")

@@ -13,11 +13,11 @@ import tensorflow as tf
 from albert_tf.corpus.settings import PreparationSettings
 from albert_tf.corpus.whole_files import read_json, write_json
 from albert_tf.data.prepared import BYTES, EVAL, TRAIN, read_stats, shard_name, stats_path
-from albert_tf.errors import InputError, WorkFailed
-from albert_tf.records import defaults
 from albert_tf.text.kinds import SavedTokenizer
 from albert_tf.text.raw.identity import difference
 from albert_tf.tokenizer_settings import TOKENIZER_DEFAULTS
+from albert_tf.utils.errors import InputError, WorkFailed
+from albert_tf.utils.records import defaults
 
 _UNFINISHED = "unfinished"
 _SETTINGS = "settings.json"

@@ -14,8 +14,8 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.runner import PipelineRunner, create_runner
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
-from albert_tf.checks import check_range
-from albert_tf.errors import InputError
+from albert_tf.utils.checks import check_range
+from albert_tf.utils.errors import InputError
 
 
 def pipeline_options(flags: Sequence[str]) -> PipelineOptions:

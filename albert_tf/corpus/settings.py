@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from albert_tf.checks import check_choice, check_range
-from albert_tf.choices import INPUT_FORMATS, OUTPUT_FORMATS
+from albert_tf.utils.checks import check_choice, check_range
+from albert_tf.utils.choices import INPUT_FORMATS, OUTPUT_FORMATS
 
 MAX_SHARDS = 99_999  # of a split: their names have five digits
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.errors import InputError
+from albert_tf.utils.errors import InputError
 
 
 @contextmanager

@@ -6,7 +6,6 @@ import dataclasses
 
 import tensorflow as tf
 
-from albert_tf.checks import check_range
 from albert_tf.data.documents import Documents
 from albert_tf.data.masking import mask_tokens
 from albert_tf.data.segments import Segments, random_next_pairs, segment_pairs, single_segments
@@ -23,6 +22,7 @@ from albert_tf.features import (
 from albert_tf.recipes import ExampleSettings
 from albert_tf.text.kinds import TokenIds
 from albert_tf.text.packing import mask_and_type_ids, pack_spans, segment_numbers
+from albert_tf.utils.checks import check_range
 
 
 @dataclasses.dataclass(frozen=True)

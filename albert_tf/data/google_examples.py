@@ -8,7 +8,6 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.tfrecords import serialised_example
-from albert_tf.errors import InputError
 from albert_tf.features import (
     MASK,
     MLM_IDS,
@@ -21,6 +20,7 @@ from albert_tf.features import (
 )
 from albert_tf.recipes import ExampleSettings
 from albert_tf.text.kinds import TokenIds
+from albert_tf.utils.errors import InputError
 
 # Google's names of our features. Its sentence labels are called so whatever the objective.
 GOOGLE_NAMES = {

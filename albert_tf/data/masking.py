@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.checks import check_range
 from albert_tf.features import MLM_IDS, MLM_POSITIONS, MLM_WEIGHTS, WORD_IDS
+from albert_tf.utils.checks import check_range
 
 MASKED, KEPT = 0.8, 0.1  # of the chosen tokens become [MASK], stay as they are; the rest is replaced
 

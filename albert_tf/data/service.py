@@ -7,7 +7,7 @@ import urllib.parse
 
 import tensorflow as tf
 
-from albert_tf.errors import InputError
+from albert_tf.utils.errors import InputError
 
 
 def served(batches: tf.data.Dataset, address: str | None) -> tf.data.Dataset:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.errors import InputError
+from albert_tf.utils.errors import InputError
 
 _FRAME = 16  # bytes around a record: its length and the checksums of length and content
 _REMEDY = "is damaged or cut off and cannot be read to its end: make or copy it again, or leave it out"

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from albert_tf.checkpoints.directory import RunDirectory
-from albert_tf.errors import InputError
 from albert_tf.finetuning.settings import Finetuning
 from albert_tf.finetuning.tasks import Task
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.examples.records import ChoiceRecord, QuestionRecord, TextRecord, scores
 from albert_tf.tasks.examples.rows import TokenRows
 from albert_tf.training.run_settings import PathLike
+from albert_tf.utils.errors import InputError
 
 Records = Sequence[Any]
 HELD_OUT = 0.1

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from albert_tf.checkpoints.directory import BEST_KEY
-from albert_tf.errors import InputError
 from albert_tf.features import FIRST
 from albert_tf.finetuning.tasks import TASKS, find_task
 from albert_tf.recipes import QuestionSettings
 from albert_tf.tasks.datasets.columns import Columns
+from albert_tf.utils.errors import InputError
 
 
 def task_entries(

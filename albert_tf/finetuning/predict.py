@@ -10,14 +10,14 @@ from typing import Any, BinaryIO
 import tensorflow as tf
 
 from albert_tf.checkpoints.run import read_task
-from albert_tf.errors import InputError
-from albert_tf.files import check_place
 from albert_tf.finetuning.entries import read_columns, run_task
 from albert_tf.finetuning.trained import Trained, read_trained
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.datasets.glue import GLUE
 from albert_tf.tasks.files.destination import AS_READ, Form, form_of, write_predictions
 from albert_tf.tasks.files.submissions import write_submission
+from albert_tf.utils.errors import InputError
+from albert_tf.utils.files import check_place
 
 PathLike = str | os.PathLike[str]
 

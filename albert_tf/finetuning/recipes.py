@@ -7,9 +7,9 @@ import math
 from typing import Any
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
 from albert_tf.features import FIRST, POOLINGS, check_pooling
 from albert_tf.recipes import check_fields
+from albert_tf.utils.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

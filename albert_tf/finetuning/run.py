@@ -21,7 +21,6 @@ from albert_tf.checkpoints.models import build_model
 from albert_tf.checkpoints.storage import exists
 from albert_tf.config import AlbertConfig
 from albert_tf.data.service import served
-from albert_tf.errors import InputError
 from albert_tf.features import FIRST, LABELS
 from albert_tf.finetuning.data import Sets, check_same_data, data_record, described, read_sets
 from albert_tf.finetuning.entries import read_columns, task_entries
@@ -34,7 +33,6 @@ from albert_tf.model.memory import TRAINING, check_memory
 from albert_tf.optimization import recipe_optimizer
 from albert_tf.origins import Start, opened, start_of_run
 from albert_tf.recipes import QuestionSettings
-from albert_tf.records import flat
 from albert_tf.tasks.examples.batches import batches_per_epoch, task_batches
 from albert_tf.tasks.examples.coverage import unread
 from albert_tf.tasks.examples.rows import TokenRows
@@ -45,6 +43,8 @@ from albert_tf.training.metrics import term_metrics
 from albert_tf.training.phases import Phase, Training, built_optimizer, model_options
 from albert_tf.training.strategies import Feed, feed, hosts_of
 from albert_tf.training.trainer import Report, train, training_scope
+from albert_tf.utils.errors import InputError
+from albert_tf.utils.records import flat
 
 OUTPUT_BIAS = "classifier/output_bias"
 

@@ -15,11 +15,11 @@ from absl import logging
 from albert_tf.checkpoints.directory import BEST_KEY, SUMMARY, TASK, RunDirectory
 from albert_tf.checkpoints.figures import rank
 from albert_tf.checkpoints.storage import exists, write_json
-from albert_tf.errors import InputError
 from albert_tf.finetuning.reports import best_figures
 from albert_tf.finetuning.run import check_output, finetune
 from albert_tf.finetuning.settings import Finetuning
 from albert_tf.training.trainer import Report
+from albert_tf.utils.errors import InputError
 
 
 def finetune_runs(settings: Finetuning, runs: int, report: Report = logging.info) -> RunDirectory:

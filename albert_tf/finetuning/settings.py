@@ -8,9 +8,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from albert_tf.checkpoints.directory import RunDirectory
-from albert_tf.checks import check_range
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
 from albert_tf.finetuning.recipes import FinetuningRecipe
 from albert_tf.finetuning.tasks import Task, find_task
 from albert_tf.recipes import QuestionSettings
@@ -18,6 +16,8 @@ from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.multi_label import MultiLabel
 from albert_tf.training.run_settings import PathLike, RunSettings
 from albert_tf.training.settings import LoopSettings
+from albert_tf.utils.checks import check_range
+from albert_tf.utils.errors import InputError
 
 ENCODER = "encoder"  # what can be frozen
 

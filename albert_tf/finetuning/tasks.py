@@ -11,7 +11,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from albert_tf.errors import InputError
 from albert_tf.finetuning.recipes import OWN_DATA, RECIPES, FinetuningRecipe
 from albert_tf.tasks import KINDS
 from albert_tf.tasks.classification import Classification, TextKind, label_metrics
@@ -27,6 +26,7 @@ from albert_tf.tasks.metrics.labels import accuracy, f1, matthews_correlation
 from albert_tf.tasks.multiple_choice import MultipleChoice
 from albert_tf.tasks.question_answering import QuestionAnswering
 from albert_tf.tasks.regression import Regression
+from albert_tf.utils.errors import InputError
 
 PathLike = str | os.PathLike[str]
 Records = Sequence[Any]

@@ -19,7 +19,6 @@ from albert_tf.checkpoints.run import (
     read_tokenizer,
     vocabulary_path,
 )
-from albert_tf.errors import InputError
 from albert_tf.finetuning.data import dev_sets
 from albert_tf.finetuning.entries import read_columns, run_task
 from albert_tf.finetuning.outputs import predictor
@@ -27,6 +26,7 @@ from albert_tf.finetuning.tasks import Task, find_task, set_metrics
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.examples.coverage import unread
 from albert_tf.text import PieceTokenizer, Vocabulary
+from albert_tf.utils.errors import InputError
 
 PathLike = str | os.PathLike[str]
 PATIENCE = 2.0  # seconds until a progress bar is shown

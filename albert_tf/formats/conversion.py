@@ -25,9 +25,7 @@ from albert_tf.checkpoints.run import (
 from albert_tf.checkpoints.steps import PathLike
 from albert_tf.checkpoints.vocabulary import vocabulary_problems
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
 from albert_tf.features import FIRST
-from albert_tf.files import check_new, new_directory
 from albert_tf.formats import google, huggingface
 from albert_tf.formats.hub import hub_source
 from albert_tf.formats.locations import (
@@ -42,6 +40,8 @@ from albert_tf.formats.rebuilt_vocabulary import FAST_TOKENIZER, with_rebuilt_vo
 from albert_tf.formats.safetensors import open_safetensors
 from albert_tf.formats.transfer import Source, compare, read_value
 from albert_tf.tokenizer_settings import TOKENIZER, remember_settings, resolved_settings
+from albert_tf.utils.errors import InputError
+from albert_tf.utils.files import check_new, new_directory
 
 
 class Conversion(NamedTuple):

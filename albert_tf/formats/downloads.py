@@ -15,8 +15,8 @@ from typing import BinaryIO
 from absl import logging
 from tqdm import tqdm
 
-from albert_tf.errors import InputError, WorkFailed
-from albert_tf.files import whole_file
+from albert_tf.utils.errors import InputError, WorkFailed
+from albert_tf.utils.files import whole_file
 
 TIMEOUT = 10.0  # seconds in which a server must take a connection, and in which something must arrive
 _CHUNK = 1 << 18

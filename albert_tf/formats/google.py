@@ -16,8 +16,6 @@ from albert_tf.checkpoints.models import task_of
 from albert_tf.checkpoints.names import GOOGLE_SCOPE, variable_names
 from albert_tf.checkpoints.tensor_bundle import READ_ERRORS, checkpoint_shapes, unreadable
 from albert_tf.config import GOOGLE_FILE, AlbertConfig
-from albert_tf.errors import InputError
-from albert_tf.files import write_json
 from albert_tf.formats.grouping import grouping_problems, whole_layers
 from albert_tf.formats.transfer import (
     Source,
@@ -27,6 +25,8 @@ from albert_tf.formats.transfer import (
     find_task,
     pretraining_names,
 )
+from albert_tf.utils.errors import InputError
+from albert_tf.utils.files import write_json
 
 # What a published checkpoint consists of, beside its vocabulary.
 CHECKPOINT, VOCABULARY = "model.ckpt-best", "30k-clean.model"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
+from albert_tf.utils.errors import InputError
 
 
 def whole_layers(config: AlbertConfig) -> AlbertConfig:

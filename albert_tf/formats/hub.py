@@ -12,9 +12,9 @@ from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectG
 
 from albert_tf.checkpoints.names import hub_letters, variable_names
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
 from albert_tf.formats.google import google_source
 from albert_tf.formats.transfer import Prefix, Source, Tensors, Wanted, find_prefix
+from albert_tf.utils.errors import InputError
 
 # What a TF 2 checkpoint calls the description of its own objects.
 _OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"

@@ -12,11 +12,11 @@ from albert_tf.checkpoints.models import task_of
 from albert_tf.checkpoints.names import HUGGING_FACE_SCOPE, Names, variable_names
 from albert_tf.config import AlbertConfig
 from albert_tf.config_keys import HUGGING_FACE_ACTIVATIONS
-from albert_tf.errors import InputError
-from albert_tf.files import read_json, write_json
 from albert_tf.formats.grouping import grouping_problems, whole_layers
 from albert_tf.formats.safetensors import write_safetensors
 from albert_tf.formats.transfer import Prefix, Source, Tensors, Wanted, find_prefix, find_task
+from albert_tf.utils.errors import InputError
+from albert_tf.utils.files import read_json, write_json
 
 CONFIG, WEIGHTS, INDEX, VOCABULARY, TOKENIZER = (
     "config.json",

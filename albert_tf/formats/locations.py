@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from albert_tf.errors import InputError
+from albert_tf.utils.errors import InputError
 
 # What the vocabulary is called beside published checkpoints.
 VOCABULARIES = ("30k-clean.model", "spiece.model")

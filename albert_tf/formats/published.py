@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from albert_tf.config import PRESETS
-from albert_tf.errors import InputError
 from albert_tf.formats.downloads import cache_folder, download
 from albert_tf.formats.repository import is_repository, repository
+from albert_tf.utils.errors import InputError
 
 # google-research/albert's archives, and where they are.
 ARCHIVES = tuple(name for name in PRESETS if name.startswith("albert_"))

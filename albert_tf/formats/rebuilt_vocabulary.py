@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from albert_tf.errors import InputError
-from albert_tf.files import read_json
 from albert_tf.formats.transfer import Source
+from albert_tf.utils.errors import InputError
+from albert_tf.utils.files import read_json
 
 FAST_TOKENIZER = "tokenizer.json"
 

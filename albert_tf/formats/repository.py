@@ -9,10 +9,10 @@ from pathlib import Path
 import huggingface_hub as hub
 from huggingface_hub import constants, errors, utils
 
-from albert_tf.errors import InputError, WorkFailed
 from albert_tf.formats.downloads import TIMEOUT
 from albert_tf.formats.huggingface import CONFIG, INDEX, TOKENIZER, VOCABULARY, WEIGHTS
 from albert_tf.formats.rebuilt_vocabulary import FAST_TOKENIZER
+from albert_tf.utils.errors import InputError, WorkFailed
 
 _NAME = re.compile(r"\w[\w.-]*/[\w.-]*\w", re.ASCII)
 _FILES = [CONFIG, WEIGHTS, INDEX, "model-*-of-*.safetensors", VOCABULARY, FAST_TOKENIZER, TOKENIZER]

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from albert_tf.errors import InputError
-from albert_tf.files import read_json
 from albert_tf.formats.transfer import Tensors
+from albert_tf.utils.errors import InputError
+from albert_tf.utils.files import read_json
 
 # Names of NumPy and TensorFlow for those of the format.
 _FLOATS = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}

@@ -10,7 +10,7 @@ import numpy as np
 
 from albert_tf.checkpoints.names import head_names
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
+from albert_tf.utils.errors import InputError
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 

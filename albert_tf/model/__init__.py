@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from albert_tf.lazy import lazy_names
+from albert_tf.utils.lazy import lazy_names
 
 if TYPE_CHECKING:
     from albert_tf.model.encoder import AlbertEncoder

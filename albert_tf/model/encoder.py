@@ -10,7 +10,6 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
 from albert_tf.features import ENCODER_INPUTS, MASK, TOKEN_PLACES, TYPE_IDS, WORD_IDS
 from albert_tf.model.blocks import (
     AttentionBlock,
@@ -24,6 +23,7 @@ from albert_tf.model.memory import check_memory
 from albert_tf.model.padding import Tokens
 from albert_tf.model.recompute import recomputed
 from albert_tf.model.sharing import BlockPair, BlockPath, at_depth, sharing_plan
+from albert_tf.utils.errors import InputError
 
 
 @keras.saving.register_keras_serializable("albert_tf")

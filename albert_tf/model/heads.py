@@ -7,7 +7,6 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
 from albert_tf.features import MLM_POSITIONS
 from albert_tf.model.layer import (
     ACTIVATIONS,
@@ -17,6 +16,7 @@ from albert_tf.model.layer import (
     LayerNorm,
     kernel_initializer,
 )
+from albert_tf.utils.errors import InputError
 
 
 class MaskedLanguageModel(Layer):

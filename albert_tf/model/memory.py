@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
 from albert_tf.model.sharing import sharing_plan
+from albert_tf.utils.errors import InputError
 
 # What training holds of each parameter: itself, its gradient, and the optimizer's two running means.
 TRAINING = 4

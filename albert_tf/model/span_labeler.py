@@ -8,13 +8,13 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
 from albert_tf.features import START_POSITIONS, TYPE_IDS
 from albert_tf.model.encoder import encoder_inputs
 from albert_tf.model.heads import OutputLayer
 from albert_tf.model.layer import FLOAT32_VARIABLE, DenseLayer, Layer, LayerNorm, dropout, kernel_initializer
 from albert_tf.model.spans import IMPOSSIBLE, context_tokens
 from albert_tf.model.tasks import Inputs, TaskModel, head_seeds, positive
+from albert_tf.utils.errors import InputError
 
 
 class AnswerableSpan(Layer):

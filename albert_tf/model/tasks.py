@@ -9,7 +9,6 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
 from albert_tf.features import (
     ENCODER_INPUTS,
     FIRST,
@@ -22,6 +21,7 @@ from albert_tf.features import (
 from albert_tf.model.encoder import AlbertEncoder
 from albert_tf.model.heads import MaskedLanguageModel, OutputLayer, SentenceRelationship, mean_state
 from albert_tf.model.layer import dropout
+from albert_tf.utils.errors import InputError
 
 Inputs = Mapping[str, tf.Tensor]
 T = TypeVar("T", bound="TaskModel")

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.checks import check_range
+from albert_tf.utils.checks import check_range
 
 # Variables that google-research/albert neither decays nor adapts by layer.
 EXCLUDED = ("LayerNorm", "layer_norm", "bias")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from albert_tf.checkpoints.origin import HUB
-from albert_tf.lazy import lazy_names
+from albert_tf.utils.lazy import lazy_names
 
 if TYPE_CHECKING:
     from albert_tf.origins.start import Start, opened, published_run, run_at, start_of_run

@@ -18,10 +18,10 @@ from albert_tf.checkpoints.run import opened_run
 from albert_tf.checkpoints.storage import exists, join
 from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError, Missing
 from albert_tf.formats.conversion import convert
 from albert_tf.formats.downloads import cache_folder
 from albert_tf.formats.published import local_checkpoint, publisher_of
+from albert_tf.utils.errors import InputError, Missing
 
 PathLike = str | os.PathLike[str]
 

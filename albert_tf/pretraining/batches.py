@@ -20,10 +20,10 @@ from albert_tf.data import (
     to_evaluate_on,
 )
 from albert_tf.data.shares import BY_HASH
-from albert_tf.errors import InputError
 from albert_tf.pretraining.settings import Pretraining
-from albert_tf.records import flat
 from albert_tf.training.strategies import Feed, feed
+from albert_tf.utils.errors import InputError
+from albert_tf.utils.records import flat
 
 # The same examples each time, whatever the run's seed, on every host.
 _ONCE = {"seed": 0, "shuffle": False, "repeat": False}

@@ -13,9 +13,9 @@ import re
 from collections.abc import Callable, Sequence
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
 from albert_tf.recipes import RECIPES, PretrainingRecipe
 from albert_tf.stages import Stage
+from albert_tf.utils.errors import InputError
 
 # Of the time; the rest is for tracing, checkpoints and evaluations.
 TRAINING_SHARE = 0.95

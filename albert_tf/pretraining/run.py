@@ -16,7 +16,6 @@ from albert_tf.checkpoints.growth import Growth, check_same_text, grown_from
 from albert_tf.checkpoints.models import build_model
 from albert_tf.config import AlbertConfig
 from albert_tf.data import naming_damaged_files
-from albert_tf.errors import InputError
 from albert_tf.model.memory import TRAINING, check_memory
 from albert_tf.model.sharing import at_depth
 from albert_tf.optimization import recipe_optimizer
@@ -40,6 +39,7 @@ from albert_tf.training.evaluator import evaluator
 from albert_tf.training.phases import Phase, Training, built_optimizer, is_fused, model_options
 from albert_tf.training.strategies import hosts_of
 from albert_tf.training.trainer import Report, train, training_scope
+from albert_tf.utils.errors import InputError
 
 
 @naming_damaged_files()

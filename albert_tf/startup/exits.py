@@ -8,8 +8,8 @@ import re
 import sys
 from collections.abc import Callable
 
-from albert_tf.errors import InputError, Preempted, WorkFailed, is_tensorflows
 from albert_tf.startup.signals import told_to_end
+from albert_tf.utils.errors import InputError, Preempted, WorkFailed, is_tensorflows
 
 DONE = 0
 FAILED = 1

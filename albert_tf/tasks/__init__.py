@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from albert_tf.errors import InputError
 from albert_tf.tasks.classification import Classification
 from albert_tf.tasks.kind import Kind, TaskConfig
 from albert_tf.tasks.masked_words import MaskedWords
@@ -11,6 +10,7 @@ from albert_tf.tasks.multiple_choice import MultipleChoice
 from albert_tf.tasks.question_answering import QuestionAnswering
 from albert_tf.tasks.regression import Regression
 from albert_tf.tasks.tagging import Tagging
+from albert_tf.utils.errors import InputError
 
 __all__ = ["KINDS", "Kind", "TaskConfig", "kind_of"]
 

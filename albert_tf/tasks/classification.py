@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.errors import InputError
 from albert_tf.features import LABELS
 from albert_tf.tasks.datasets.columns import Columns, own_records
 from albert_tf.tasks.examples.predictions import LabelPrediction
@@ -22,6 +21,7 @@ from albert_tf.tasks.losses import LABEL, LossPart
 from albert_tf.tasks.metrics.labels import accuracy, macro_f1
 from albert_tf.tasks.serving import DEFAULT, PAIR, Served, Signature, text_signatures
 from albert_tf.text.kinds import TextTokenizer
+from albert_tf.utils.errors import InputError
 
 Metric = Callable[[Sequence[str], Sequence[str]], float]
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.errors import InputError, shown
 from albert_tf.features import WORD_IDS
 from albert_tf.model.padding import skip_padding
 from albert_tf.tasks.examples.records import TextRecord
@@ -25,6 +24,7 @@ from albert_tf.text.given import check_text
 from albert_tf.text.masks import answer_table, mask_positions, tokens_with_masks
 from albert_tf.text.packing import pack
 from albert_tf.text.vocabulary import MASK
+from albert_tf.utils.errors import InputError, shown
 
 
 class MaskedWords(Kind):

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.errors import InputError
 from albert_tf.tasks.classification import TextKind, likeliest
 from albert_tf.tasks.datasets.columns import Columns, own_records
 from albert_tf.tasks.examples.predictions import LabelsPrediction
@@ -18,6 +17,7 @@ from albert_tf.tasks.files.own import table_files
 from albert_tf.tasks.kind import Arrays, Examples, PathLike, TaskConfig, Tensors
 from albert_tf.tasks.losses import MULTI_LABEL, LossPart
 from albert_tf.tasks.metrics.labels import multi_label_scores
+from albert_tf.utils.errors import InputError
 
 THRESHOLD = 0.5  # probability from which on a text has a label
 

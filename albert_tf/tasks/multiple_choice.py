@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.errors import InputError, shown
 from albert_tf.features import LABELS
 from albert_tf.tasks.datasets.choices import read_choices
 from albert_tf.tasks.datasets.columns import Columns
@@ -26,6 +25,7 @@ from albert_tf.text.given import check_text
 from albert_tf.text.input_format import InputFormat
 from albert_tf.text.kinds import TextTokenizer
 from albert_tf.text.options import SHORTEST_CHOICE, choice_lengths, question_with_option
+from albert_tf.utils.errors import InputError, shown
 
 
 class ChoiceSpans(NamedTuple):

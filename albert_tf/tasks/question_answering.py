@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.errors import InputError
 from albert_tf.features import END_POSITIONS, IS_IMPOSSIBLE, MASK, START_POSITIONS
 from albert_tf.model.spans import (
     IMPOSSIBLE,
@@ -38,6 +37,7 @@ from albert_tf.tasks.serving import Served, Signature, in_blocks, text_spec
 from albert_tf.text.input_format import InputFormat
 from albert_tf.text.kinds import TextTokenizer
 from albert_tf.text.windows import Windows, sliding_windows
+from albert_tf.utils.errors import InputError
 
 CONTEXTS_AT_ONCE = 64
 CANDIDATE_TYPES = Candidates(tf.int32, tf.int32, tf.float32, tf.float32)

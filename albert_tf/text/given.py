@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.errors import InputError, shown
+from albert_tf.utils.errors import InputError, shown
 
 
 def listed(values: Any) -> list[Any]:

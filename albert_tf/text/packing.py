@@ -11,9 +11,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.errors import InputError, shown
 from albert_tf.features import MASK, TYPE_IDS, WORD_IDS
 from albert_tf.text.input_format import ALBERT_FORMAT, InputFormat
+from albert_tf.utils.errors import InputError, shown
 
 
 def trimmed_lengths(a: tf.Tensor, b: tf.Tensor, budget: tf.Tensor | int) -> tuple[tf.Tensor, tf.Tensor]:

@@ -12,12 +12,12 @@ import tensorflow_text as tf_text
 import tf_keras as keras
 from tensorflow_text.python.ops import sentencepiece_tokenizer
 
-from albert_tf.files import checked_path
 from albert_tf.text.given import text_tensor
 from albert_tf.text.normalization import normalize
 from albert_tf.text.offsets import normalize_with_offsets, rows_of
 from albert_tf.text.vocabulary import FILE_OF_RUN, Vocabulary
 from albert_tf.tokenizer_settings import SENTENCEPIECE, resolved_settings
+from albert_tf.utils.files import checked_path
 
 Tokenize = Callable[[tf.Tensor], tf.RaggedTensor]  # string [B] → int32 [B, (tokens)]
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import sentencepiece
 
-from albert_tf.errors import InputError, Missing
 from albert_tf.text.input_format import ALBERT_IDS, InputFormat, SpecialIds
+from albert_tf.utils.errors import InputError, Missing
 
 FILE_OF_RUN = "spiece.model"  # the name of a SentencePiece model in a run directory
 

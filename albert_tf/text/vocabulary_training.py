@@ -13,9 +13,6 @@ import sentencepiece
 import tensorflow as tf
 from absl import logging
 
-from albert_tf.checks import check_range
-from albert_tf.errors import InputError
-from albert_tf.files import check_place, whole_file
 from albert_tf.text.input_format import ALBERT_IDS
 from albert_tf.text.normalization import lost_marks, normalize
 from albert_tf.text.raw.checks import GZIP_SUFFIX, check_text_files
@@ -23,6 +20,9 @@ from albert_tf.text.raw.long_lines import MAX_SENTENCE_BYTES, bounded_lines
 from albert_tf.text.raw.paths import input_files
 from albert_tf.text.vocabulary import CLS, MASK, SEP, Vocabulary
 from albert_tf.tokenizer_settings import read_settings, remember_settings, settings_beside
+from albert_tf.utils.checks import check_range
+from albert_tf.utils.errors import InputError
+from albert_tf.utils.files import check_place, whole_file
 
 USER_DEFINED = ("(", ")", '"', "-", ".", "–", "£", "€")
 _MAX = 10**9  # SentencePiece counts in 32 bits; of 2**31 - 1 pieces it computes without end

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.errors import InputError
 from albert_tf.model.losses import Objective, Term
 from albert_tf.training.updates import Batch, replica_rows
+from albert_tf.utils.errors import InputError
 
 
 def evaluator(model: keras.Model, objective: Objective) -> Callable[[Iterable[Batch]], dict[str, Term]]:

@@ -15,13 +15,13 @@ import tensorflow as tf
 from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.checkpoints.figures import evaluated_steps
 from albert_tf.checkpoints.steps import delete_checkpoint, write_checkpoint
-from albert_tf.errors import WorkFailed
 from albert_tf.training.logbook import Interval, Logbook, NoLogbook
 from albert_tf.training.phases import Phase, Training, TrainingState
 from albert_tf.training.preemption import PreemptionNotice
 from albert_tf.training.settings import is_due
 from albert_tf.training.strategies import hosts_of, over_hosts
 from albert_tf.training.updates import Batch, Totals
+from albert_tf.utils.errors import WorkFailed
 
 # Updates of float16 in a row whose gradients may be non-finite. Each halves the loss scale, which starts at
 # 2^15: what more than these does not help, another will not.

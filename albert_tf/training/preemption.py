@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from types import FrameType
 
 from albert_tf.checkpoints.directory import RunDirectory
-from albert_tf.errors import Preempted
 from albert_tf.startup.signals import first_signal
+from albert_tf.utils.errors import Preempted
 
 
 @contextlib.contextmanager

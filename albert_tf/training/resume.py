@@ -10,8 +10,8 @@ from absl import logging
 from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.checkpoints.steps import checkpoint_parts, read_checkpoint
 from albert_tf.checkpoints.tensor_bundle import DamagedCheckpoint, OtherPipeline
-from albert_tf.errors import InputError
 from albert_tf.training.phases import Phase, Training, TrainingState, seed_of
+from albert_tf.utils.errors import InputError
 
 
 def restore(run: RunDirectory, state: TrainingState, training: Training) -> list[int]:

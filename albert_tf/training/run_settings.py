@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 from albert_tf.checkpoints.directory import VOCABULARY, RunDirectory
 from albert_tf.checkpoints.origin import origin_record
-from albert_tf.errors import InputError
 from albert_tf.training.settings import Execution
+from albert_tf.utils.errors import InputError
 
 PathLike = str | os.PathLike[str]
 

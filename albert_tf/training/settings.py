@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from albert_tf.choices import AUTO, POLICIES, STRATEGY_NAMES
-from albert_tf.errors import InputError
+from albert_tf.utils.choices import AUTO, POLICIES, STRATEGY_NAMES
+from albert_tf.utils.errors import InputError
 
 # Updates between two looks at the losses, and at a wish to stop, at most.
 STEPS_PER_CALL = 10

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from albert_tf.choices import AUTO
-from albert_tf.errors import InputError
 from albert_tf.training.updates import Batch
+from albert_tf.utils.choices import AUTO
+from albert_tf.utils.errors import InputError
 
 # What TensorFlow raises on a host when another one has died or cannot be reached.
 HOST_LOST = (

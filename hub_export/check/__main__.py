@@ -9,10 +9,10 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from albert_tf.errors import InputError
 from albert_tf.startup import Command, OneLineParser, quiet_start, run_command
 from albert_tf.startup.exits import TERMINATED
 from albert_tf.startup.signals import end_in_order
+from albert_tf.utils.errors import InputError
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

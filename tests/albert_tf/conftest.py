@@ -5,9 +5,9 @@ import pytest
 from albert_tf.checkpoints import build_model
 from albert_tf.pretraining.run import pretrain
 from albert_tf.pretraining.settings import Pretraining
-from albert_tf.records import changed
 from albert_tf.text import PieceTokenizer, Vocabulary
 from albert_tf.training.settings import LoopSettings
+from albert_tf.utils.records import changed
 from tests.albert_tf.pretraining.runs import CONFIG, RECIPE
 from tests.tiny import TINY
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.errors import InputError, shown
 from albert_tf.tasks.datasets.text_files import field, read_json, read_json_lines
 from albert_tf.tasks.examples.records import ChoiceRecord
+from albert_tf.utils.errors import InputError, shown
 
 RACE_GROUPS = ("middle", "high")
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from albert_tf.errors import InputError
 from albert_tf.tasks.datasets.tables import Row, Table, cell_text, read_table
 from albert_tf.tasks.examples.records import SEPARATOR, TextRecord
+from albert_tf.utils.errors import InputError
 
 
 class Columns(NamedTuple):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from albert_tf.errors import InputError, shown
 from albert_tf.tasks.datasets.text_files import read_lines
 from albert_tf.tasks.examples.records import TaggedRecord
+from albert_tf.utils.errors import InputError, shown
 
 _DOCUMENT = "-DOCSTART-"
 

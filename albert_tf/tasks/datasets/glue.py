@@ -8,11 +8,11 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from albert_tf.errors import InputError
 from albert_tf.tasks.datasets.columns import Columns, text_records
 from albert_tf.tasks.datasets.tables import Table, names_shown, read_tsv
 from albert_tf.tasks.datasets.text_files import read_lines
 from albert_tf.tasks.examples.records import TextRecord, label_ids, scores
+from albert_tf.utils.errors import InputError
 
 TRAIN, DEV, TEST = "train", "dev", "test"
 _THREE = {TRAIN: "train.tsv", DEV: "dev.tsv", TEST: "test.tsv"}

@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from albert_tf.errors import InputError, shown
 from albert_tf.tasks.datasets.text_files import field, read_json
 from albert_tf.tasks.examples.records import Answer, QuestionRecord
+from albert_tf.utils.errors import InputError, shown
 
 
 def read_squad(file: str | os.PathLike, has_impossible: bool, needs_answers: bool) -> list[QuestionRecord]:

@@ -9,8 +9,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.errors import InputError, shown
 from albert_tf.text.raw.checks import decode_text, decompressed
+from albert_tf.utils.errors import InputError, shown
 
 
 def read_text(file: str | os.PathLike) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from albert_tf.errors import InputError, shown
+from albert_tf.utils.errors import InputError, shown
 
 
 class TextRecord(NamedTuple):

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.errors import InputError, shown
 from albert_tf.tasks.examples.records import TextRecord
 from albert_tf.tasks.examples.rows import TokenRows, framing, row_lengths, tokenised
 from albert_tf.text.given import check_text
 from albert_tf.text.kinds import TextTokenizer
+from albert_tf.utils.errors import InputError, shown
 
 # Entry of task.json, of a run that names no columns.
 PAIRS_KEY = "takes_pairs"

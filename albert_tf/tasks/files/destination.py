@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from albert_tf.errors import InputError
-from albert_tf.files import check_place, new_directory, whole_file
 from albert_tf.tasks.datasets.tables import table_ending
+from albert_tf.utils.errors import InputError
+from albert_tf.utils.files import check_place, new_directory, whole_file
 
 PathLike = str | os.PathLike[str]
 

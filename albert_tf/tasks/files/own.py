@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.errors import InputError
 from albert_tf.tasks.datasets.choices import LETTERS
 from albert_tf.tasks.datasets.conll import is_word
 from albert_tf.tasks.datasets.tables import (
@@ -34,6 +33,7 @@ from albert_tf.tasks.examples.predictions import (
 )
 from albert_tf.tasks.examples.records import SEPARATOR, ChoiceRecord, QuestionRecord
 from albert_tf.tasks.files.destination import Files, Form
+from albert_tf.utils.errors import InputError
 
 PathLike = str | os.PathLike[str]
 

@@ -7,11 +7,11 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from albert_tf.errors import InputError
-from albert_tf.files import whole_file
 from albert_tf.tasks.datasets.glue import GLUE
 from albert_tf.tasks.examples.predictions import LabelPrediction, ScorePrediction
 from albert_tf.tasks.examples.records import TextRecord
+from albert_tf.utils.errors import InputError
+from albert_tf.utils.files import whole_file
 
 HEADER = "index\tprediction"
 

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from albert_tf.errors import InputError
+from albert_tf.utils.errors import InputError
 
 Labels = Sequence[str] | Sequence[int]
 Numbers = Sequence[float]

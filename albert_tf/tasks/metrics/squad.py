@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from albert_tf.errors import InputError
+from albert_tf.utils.errors import InputError
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
 

@@ -14,7 +14,7 @@ from typing import IO, cast
 
 import tensorflow as tf
 
-from albert_tf.errors import InputError
+from albert_tf.utils.errors import InputError
 
 GZIP_SUFFIX = ".gz"
 HEAD_BYTES = 4096

@@ -9,10 +9,10 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  operations of the serving model
 
 import albert_tf
-from albert_tf.choices import POLICIES
 from albert_tf.optimization import create_optimizer
 from albert_tf.pretraining.objective import pretraining_objective
 from albert_tf.training.updates import replica_update, training_steps
+from albert_tf.utils.choices import POLICIES
 from benchmarks.peers.compared import Setting
 
 

@@ -1,8 +1,8 @@
 import pytest
 
 from albert_tf.applications.arguments import TASKS, source_and_task
-from albert_tf.errors import InputError
 from albert_tf.tasks import KINDS
+from albert_tf.utils.errors import InputError
 
 
 @pytest.mark.parametrize("task", TASKS)

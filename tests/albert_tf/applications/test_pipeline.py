@@ -12,12 +12,12 @@ import tensorflow as tf
 
 import albert_tf
 from albert_tf.applications import pipeline as pipelines
-from albert_tf.errors import InputError
 from albert_tf.finetuning.predict import predicted_files
 from albert_tf.finetuning.trained import read_trained
 from albert_tf.model.padding import Tokens
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.serving import Signature
+from albert_tf.utils.errors import InputError
 from hub_export.export import _save_serving
 from hub_export.serving import Served, serving_signatures
 from tests.albert_tf.applications.conftest import KINDS, SENTENCES, SMALL

@@ -6,9 +6,9 @@ import tensorflow as tf
 import tf_keras as keras
 
 import albert_tf
-from albert_tf.errors import InputError
 from albert_tf.finetuning.trained import read_trained
 from albert_tf.model.padding import Tokens
+from albert_tf.utils.errors import InputError
 from hub_export.encoder import encoder_module
 from hub_export.export import _save_module, _save_serving
 from hub_export.serving import Served, serving_signatures

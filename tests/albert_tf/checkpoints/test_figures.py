@@ -3,7 +3,7 @@
 import pytest
 
 from albert_tf.checkpoints.figures import read_figures
-from albert_tf.errors import InputError
+from albert_tf.utils.errors import InputError
 
 LINE = b'{"step": 1, "loss": 6.5, "gradient_norm": null}\n'
 

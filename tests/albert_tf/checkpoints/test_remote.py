@@ -11,11 +11,11 @@ import albert_tf
 from albert_tf import cli
 from albert_tf.checkpoints import RunDirectory
 from albert_tf.checkpoints.directory import best_run
-from albert_tf.errors import InputError
 from albert_tf.finetuning.run import finetune
 from albert_tf.finetuning.runs import finetune_runs
 from albert_tf.pretraining.evaluation import evaluate_run
 from albert_tf.pretraining.run import pretrain
+from albert_tf.utils.errors import InputError
 from tests.albert_tf.finetuning.conftest import asked, own_table  # noqa: F401
 from tests.albert_tf.finetuning.runs import RECIPE as FINETUNING
 from tests.albert_tf.pretraining.runs import RECIPE

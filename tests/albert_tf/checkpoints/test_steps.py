@@ -17,7 +17,7 @@ from albert_tf.checkpoints import (
 )
 from albert_tf.checkpoints.steps import clean_up
 from albert_tf.checkpoints.tensor_bundle import DamagedCheckpoint
-from albert_tf.errors import InputError
+from albert_tf.utils.errors import InputError
 from tests.full_disk import no_file_beyond
 from tests.tiny import TINY
 

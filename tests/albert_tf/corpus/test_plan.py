@@ -5,8 +5,8 @@ import json
 import pytest
 
 from albert_tf.corpus.plan import Preparation, begin, state_of
-from albert_tf.errors import InputError
 from albert_tf.text.kinds import saved_tokenizer
+from albert_tf.utils.errors import InputError
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from albert_tf.corpus.settings import MAX_SHARDS
 from albert_tf.data import Share, held_out_shards
 from albert_tf.data.prepared import decode_documents, read_stats, shard_name
 from albert_tf.data.sources import find_inputs
-from albert_tf.errors import InputError
+from albert_tf.utils.errors import InputError
 from tests.tiny import CORPUS, DOCUMENTS
 
 SIZE = {"batch_size": 8, "seq_length": 48}

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from albert_tf.corpus import reading
 from albert_tf.corpus.reading import FORMATS, FileSlice, check_beginning, file_slices, read_slice
 from albert_tf.data.documents import MAX_DOCUMENT_BYTES
-from albert_tf.errors import InputError
 from albert_tf.text.raw.long_lines import PART_BYTES
+from albert_tf.utils.errors import InputError
 
 
 def read(content, input_format="lines", begin=0, end=None, name="text.txt"):

@@ -10,10 +10,10 @@ import tensorflow as tf
 import albert_tf
 from albert_tf.data import Share
 from albert_tf.data.prepared import encode_document
-from albert_tf.errors import InputError
 from albert_tf.features import pretraining_spec
 from albert_tf.text.tokenizer import FastPieceTokenizer
 from albert_tf.text.vocabulary import Vocabulary
+from albert_tf.utils.errors import InputError
 from tests.tiny import DOCUMENTS
 
 SIZE = {"batch_size": 8, "seq_length": 48}

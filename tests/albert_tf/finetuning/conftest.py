@@ -8,8 +8,8 @@ import albert_tf
 from albert_tf.finetuning.entries import task_entries
 from albert_tf.finetuning.run import finetune
 from albert_tf.finetuning.settings import Finetuning
-from albert_tf.records import changed
 from albert_tf.tasks.datasets.columns import Columns
+from albert_tf.utils.records import changed
 from tests.albert_tf.finetuning.runs import CONFIG, LOOP, RECIPE, ROWS
 
 

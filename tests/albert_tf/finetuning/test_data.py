@@ -6,7 +6,6 @@ import json
 import numpy as np
 import pytest
 
-from albert_tf.errors import InputError
 from albert_tf.finetuning.data import Sets, data_record, described, dev_sets, read_sets, split_off
 from albert_tf.finetuning.settings import Finetuning
 from albert_tf.finetuning.tasks import TASKS
@@ -20,6 +19,7 @@ from albert_tf.tasks.examples.records import (
     label_of,
 )
 from albert_tf.tasks.examples.rows import TokenRows
+from albert_tf.utils.errors import InputError
 from tests.tiny import TINY
 
 COLUMNS = Columns("text", None, "kind")

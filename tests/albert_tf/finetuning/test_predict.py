@@ -13,7 +13,6 @@ from scipy.stats import pearsonr, spearmanr
 from seqeval.metrics import f1_score as entity_f1
 from sklearn.metrics import accuracy_score, f1_score
 
-from albert_tf.errors import InputError
 from albert_tf.finetuning import trained
 from albert_tf.finetuning.predict import predict
 from albert_tf.finetuning.tasks import TASKS
@@ -21,6 +20,7 @@ from albert_tf.finetuning.trained import evaluate_trained
 from albert_tf.recipes import QuestionSettings
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.metrics.squad import squad_scores
+from albert_tf.utils.errors import InputError
 from tests.albert_tf.finetuning.runs import SENTENCES
 
 COLUMNS = Columns("text", None, "kind")

@@ -5,11 +5,11 @@ import zipfile
 import pytest
 from sklearn.metrics import accuracy_score, matthews_corrcoef
 
-from albert_tf.errors import InputError
 from albert_tf.finetuning.predict import predict, submit
 from albert_tf.finetuning.trained import evaluate_trained
 from albert_tf.tasks.datasets.glue import GLUE
 from albert_tf.tasks.files import submissions
+from albert_tf.utils.errors import InputError
 from tests.albert_tf.finetuning.runs import SENTENCES
 
 

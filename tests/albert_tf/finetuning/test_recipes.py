@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 
 from albert_tf import PRESETS
-from albert_tf.errors import InputError
 from albert_tf.finetuning.recipes import RECIPES, FinetuningRecipe
 from albert_tf.recipes import QuestionSettings
+from albert_tf.utils.errors import InputError
 
 # Learning rate / batch / ALBERT dropout / classifier dropout / steps / warm-up / length.
 PUBLISHED = """

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from albert_tf.checkpoints import checkpoint_steps
-from albert_tf.errors import InputError
 from albert_tf.finetuning.run import finetune
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.training import loop
 from albert_tf.training.preemption import Preempted
+from albert_tf.utils.errors import InputError
 from tests.albert_tf.finetuning.runs import CONFIG, LOOP, RECIPE, ROWS
 from tests.albert_tf.pretraining.runs import metrics, weights
 

@@ -10,13 +10,13 @@ from sklearn.metrics import f1_score
 
 import albert_tf
 from albert_tf.checkpoints import checkpoint_parts, checkpoint_steps
-from albert_tf.errors import InputError
 from albert_tf.finetuning.run import finetune
 from albert_tf.finetuning.tasks import TASKS
 from albert_tf.tasks.classification import Classification
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.examples.batches import task_batches
 from albert_tf.training.strategies import STRATEGIES
+from albert_tf.utils.errors import InputError
 from tests.albert_tf.finetuning.runs import CONFIG, LOOP, RECIPE, ROWS
 from tests.albert_tf.pretraining.runs import metrics, weights
 from tests.tiny import TINY

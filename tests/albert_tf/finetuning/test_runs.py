@@ -10,10 +10,10 @@ import albert_tf
 from albert_tf import cli
 from albert_tf.checkpoints import RunDirectory, checkpoint_steps
 from albert_tf.checkpoints.directory import best_run
-from albert_tf.errors import InputError
 from albert_tf.finetuning import runs
 from albert_tf.finetuning import runs as runs_module
 from albert_tf.finetuning.runs import finetune_runs
+from albert_tf.utils.errors import InputError
 from tests.albert_tf.commands import mistake
 from tests.albert_tf.finetuning.runs import RECIPE
 from tests.albert_tf.pretraining.runs import metrics, weights

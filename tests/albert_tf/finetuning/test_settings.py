@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from albert_tf.errors import InputError
 from albert_tf.finetuning.settings import Finetuning
 from albert_tf.finetuning.tasks import TASKS
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.training.settings import LoopSettings
+from albert_tf.utils.errors import InputError
 from tests.tiny import TINY
 
 COLUMNS = Columns("text", None, "kind")

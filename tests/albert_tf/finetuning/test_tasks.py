@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from albert_tf.checkpoints.models import MODELS
-from albert_tf.errors import InputError
 from albert_tf.finetuning.recipes import RECIPES
 from albert_tf.finetuning.tasks import TASKS, find_task, set_metrics
 from albert_tf.tasks import kind_of
@@ -24,6 +23,7 @@ from albert_tf.tasks.examples.predictions import (
     ScorePrediction,
     TagPrediction,
 )
+from albert_tf.utils.errors import InputError
 
 OWN = {
     "classification": ("own.csv", "a,b,y\none,two,yes\ntwo,one,no\n"),

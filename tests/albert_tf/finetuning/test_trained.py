@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from albert_tf.checkpoints import build_model, save
-from albert_tf.errors import InputError
 from albert_tf.finetuning.entries import read_columns, run_task, task_entries
 from albert_tf.finetuning.outputs import predictor
 from albert_tf.finetuning.tasks import TASKS
@@ -15,6 +14,7 @@ from albert_tf.finetuning.trained import evaluate_trained, read_trained
 from albert_tf.recipes import QuestionSettings
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.files.destination import AS_READ
+from albert_tf.utils.errors import InputError
 from tests.tiny import DOCUMENTS, TINY
 
 SENTENCES = [sentence for document in DOCUMENTS for sentence in document]

@@ -8,9 +8,9 @@ import time
 import numpy as np
 import pytest
 
-from albert_tf.errors import InputError, WorkFailed
 from albert_tf.formats import downloads
 from albert_tf.formats.downloads import cache_folder, download
+from albert_tf.utils.errors import InputError, WorkFailed
 from tests.albert_tf.formats.loopback import Answer, nobody, serve, silence
 from tests.full_disk import no_file_beyond
 

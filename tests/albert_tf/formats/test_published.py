@@ -13,9 +13,9 @@ import pytest
 import albert_tf
 from albert_tf import cli
 from albert_tf.config import PRESETS
-from albert_tf.errors import InputError, WorkFailed
 from albert_tf.formats import convert, downloads, published
 from albert_tf.formats.published import ARCHIVES, local_checkpoint, publisher_of
+from albert_tf.utils.errors import InputError, WorkFailed
 from tests.albert_tf.formats.loopback import COMMIT, Answer, nobody, packed, put_repository, serve, silence
 
 SOURCES = ("google", "huggingface", "hub", "run")

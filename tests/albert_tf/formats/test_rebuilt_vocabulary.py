@@ -10,11 +10,11 @@ import tensorflow as tf
 
 import albert_tf
 from albert_tf.checkpoints import read_tokenizer, vocabulary_path
-from albert_tf.errors import InputError
 from albert_tf.formats import convert
 from albert_tf.formats.rebuilt_vocabulary import rebuilt_vocabulary
 from albert_tf.text import PieceTokenizer, Vocabulary
 from albert_tf.text.tokenizer import FastPieceTokenizer
+from albert_tf.utils.errors import InputError
 from tests.fuzz import fuzzed_texts
 from tests.tiny import CORPUS, TINY
 

@@ -6,8 +6,8 @@ import shutil
 import pytest
 from huggingface_hub import constants
 
-from albert_tf.errors import InputError, WorkFailed
 from albert_tf.formats.repository import is_repository, repository
+from albert_tf.utils.errors import InputError, WorkFailed
 from tests.albert_tf.formats.loopback import (
     COMMIT,
     Answer,

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from albert_tf.errors import InputError
 from albert_tf.formats.safetensors import open_safetensors
+from albert_tf.utils.errors import InputError
 
 SCALE = np.array([1.5, -2.0], np.float32)
 TABLE = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -3,8 +3,8 @@
 import pytest
 
 from albert_tf import AlbertConfig
-from albert_tf.errors import InputError
 from albert_tf.model.sharing import BlockPair, BlockPath, at_depth, sharing_plan
+from albert_tf.utils.errors import InputError
 
 
 def plan(**changes) -> list[tuple[int, int, int, int]]:

@@ -9,8 +9,8 @@ import pytest
 
 import albert_tf
 from albert_tf.checkpoints.models import build_model
-from albert_tf.errors import InputError
 from albert_tf.origins import opened
+from albert_tf.utils.errors import InputError
 from tests.tiny import TINY
 
 CASED = {"lowercase": False, "strip_accents": True}

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import albert_tf
-from albert_tf.errors import InputError
 from albert_tf.formats import convert, published
 from albert_tf.origins import published_run
 from albert_tf.origins import start as origins
+from albert_tf.utils.errors import InputError
 from tests.albert_tf.formats.loopback import (
     COMMIT,
     Answer,

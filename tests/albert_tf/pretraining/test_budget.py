@@ -10,7 +10,6 @@ from albert_tf import cli
 from albert_tf.checkpoints import checkpoint_steps
 from albert_tf.checkpoints.directory import CONFIG as CONFIG_FILE
 from albert_tf.checkpoints.directory import RECIPE as RECIPE_FILE
-from albert_tf.errors import InputError
 from albert_tf.pretraining import run as pretraining_run
 from albert_tf.pretraining.budget import (
     ONE_MACHINE,
@@ -27,6 +26,7 @@ from albert_tf.pretraining.run import pretrain
 from albert_tf.pretraining.settings import read_recipe
 from albert_tf.recipes import RECIPES
 from albert_tf.stages import Stage
+from albert_tf.utils.errors import InputError
 from tests.albert_tf.pretraining.runs import CONFIG, RECIPE
 
 STAGES = (Stage(until=0.25, num_hidden_layers=1, seq_length=16), Stage())

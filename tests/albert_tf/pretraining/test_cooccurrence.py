@@ -9,13 +9,13 @@ from scipy import sparse
 
 from albert_tf.corpus.prepare import prepare
 from albert_tf.data.documents import hash_bucket, in_hash_range
-from albert_tf.errors import InputError
 from albert_tf.pretraining import cooccurrence
 from albert_tf.pretraining import run as run_module
 from albert_tf.pretraining.batches import hold_out
 from albert_tf.pretraining.cooccurrence import counts, log_frequencies, placed, positive_pmi, word_vectors
 from albert_tf.pretraining.run import pretrain
 from albert_tf.stages import Stage
+from albert_tf.utils.errors import InputError
 from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, weights
 from tests.tiny import CORPUS, TINY
 

@@ -11,10 +11,10 @@ import pytest
 
 import albert_tf
 from albert_tf.checkpoints import checkpoint_steps
-from albert_tf.errors import InputError
 from albert_tf.pretraining.run import pretrain
 from albert_tf.training import loop
 from albert_tf.training.preemption import Preempted
+from albert_tf.utils.errors import InputError
 from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, metrics, weights
 
 

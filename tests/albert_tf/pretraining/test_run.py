@@ -11,13 +11,13 @@ import tf_keras as keras
 import albert_tf
 from albert_tf.checkpoints import checkpoint_parts, checkpoint_steps
 from albert_tf.data.prepared import encode_document
-from albert_tf.errors import InputError
 from albert_tf.optimization import AdamW
 from albert_tf.pretraining.batches import held_out_batches
 from albert_tf.pretraining.evaluation import evaluate_run
 from albert_tf.pretraining.run import pretrain
 from albert_tf.training import phases
 from albert_tf.training.strategies import STRATEGIES
+from albert_tf.utils.errors import InputError
 from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, metrics, weights
 from tests.tiny import CORPUS, TINY
 

@@ -12,7 +12,6 @@ from albert_tf.checkpoints import RunDirectory, checkpoint_steps, delete_checkpo
 from albert_tf.checkpoints.figures import Best
 from albert_tf.checkpoints.models import build_model
 from albert_tf.checkpoints.steps import read_checkpoint
-from albert_tf.errors import InputError
 from albert_tf.optimization import recipe_optimizer
 from albert_tf.pretraining.batches import training_feed
 from albert_tf.pretraining.objective import pretraining_objective
@@ -23,6 +22,7 @@ from albert_tf.training import loop
 from albert_tf.training.phases import seed_of
 from albert_tf.training.strategies import STRATEGIES
 from albert_tf.training.updates import replica_update, training_steps
+from albert_tf.utils.errors import InputError
 from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, metrics, weights
 from tests.tiny import TINY
 

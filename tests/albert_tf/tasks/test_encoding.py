@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.errors import InputError
 from albert_tf.tasks.classification import Classification
 from albert_tf.tasks.examples.records import ChoiceRecord, TaggedRecord, TextRecord
 from albert_tf.tasks.multi_label import MultiLabel
@@ -11,6 +10,7 @@ from albert_tf.tasks.regression import Regression
 from albert_tf.tasks.tagging import Tagging
 from albert_tf.text.options import LONGEST_QUESTION
 from albert_tf.text.vocabulary import ALBERT_IDS
+from albert_tf.utils.errors import InputError
 
 
 @pytest.fixture(scope="module")

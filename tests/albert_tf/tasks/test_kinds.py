@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.errors import InputError
 from albert_tf.finetuning.outputs import predictor
 from albert_tf.tasks.classification import Classification
 from albert_tf.tasks.examples.records import ChoiceRecord, TaggedRecord, TextRecord
@@ -13,6 +12,7 @@ from albert_tf.tasks.multiple_choice import MultipleChoice
 from albert_tf.tasks.question_answering import QuestionAnswering
 from albert_tf.tasks.regression import Regression
 from albert_tf.tasks.tagging import Tagging
+from albert_tf.utils.errors import InputError
 from tests.tiny import DOCUMENTS
 
 SENTENCES = [sentence for document in DOCUMENTS[:3] for sentence in document]

@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 
-from albert_tf.errors import InputError
 from albert_tf.tasks.classification import label_metrics
 from albert_tf.tasks.datasets.squad import read_squad
 from albert_tf.tasks.examples.predictions import (
@@ -25,6 +24,7 @@ from albert_tf.tasks.multiple_choice import MultipleChoice
 from albert_tf.tasks.question_answering import QuestionAnswering
 from albert_tf.tasks.regression import Regression
 from albert_tf.tasks.tagging import Tagging
+from albert_tf.utils.errors import InputError
 
 NONE = np.zeros(2, np.float32)
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.errors import InputError
 from albert_tf.text.given import listed, text_tensor
+from albert_tf.utils.errors import InputError
 
 
 class Column:

@@ -7,10 +7,10 @@ import pytest
 
 import albert_tf
 from albert_tf.corpus.prepare import prepare
-from albert_tf.errors import InputError
 from albert_tf.text import kinds
 from albert_tf.text.kinds import open_tokenizer
 from albert_tf.text.tokenizer import PieceTokenizer
+from albert_tf.utils.errors import InputError
 from tests.other_tokenizer import IDS, WordTokenizer
 
 

@@ -5,10 +5,10 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.errors import InputError
 from albert_tf.features import ENCODER_INPUTS
 from albert_tf.text.input_format import InputFormat, SpecialIds
 from albert_tf.text.packing import pack, segment_numbers, trimmed_lengths
+from albert_tf.utils.errors import InputError
 
 
 @pytest.fixture(scope="module")

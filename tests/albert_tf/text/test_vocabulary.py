@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import sentencepiece
 
-from albert_tf.errors import InputError
 from albert_tf.text import Vocabulary
 from albert_tf.text.vocabulary import starts_word
+from albert_tf.utils.errors import InputError
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.checkpoints import checkpoint_parts, storage
-from albert_tf.errors import InputError
-from albert_tf.files import sole_use
 from albert_tf.training import loop, phases, trainer
 from albert_tf.training.loop import TrainingFailed, all_finite
 from albert_tf.training.phases import seed_of
 from albert_tf.training.preemption import Preempted
+from albert_tf.utils.errors import InputError
+from albert_tf.utils.files import sole_use
 from tests.albert_tf.training.toy import fit, points
 
 

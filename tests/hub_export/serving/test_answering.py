@@ -3,9 +3,9 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.errors import InputError
 from albert_tf.tasks.examples.records import QuestionRecord
 from albert_tf.tasks.question_answering import QuestionAnswering
+from albert_tf.utils.errors import InputError
 from hub_export.serving import Served, serving_signatures
 from tests.hub_export.conftest import CONFIG
 from tests.hub_export.serving.fine_tuned import exported, outputs_of, softmax

@@ -3,9 +3,9 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.errors import InputError
 from albert_tf.tasks.examples.records import TextRecord
 from albert_tf.tasks.examples.texts import text_rows
+from albert_tf.utils.errors import InputError
 from hub_export.serving import Served, serving_signatures
 from hub_export.warmup import read_requests
 from tests.hub_export.conftest import CONFIG

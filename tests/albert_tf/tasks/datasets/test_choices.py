@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from albert_tf.errors import InputError
 from albert_tf.tasks.datasets.choices import read_choices, read_race
+from albert_tf.utils.errors import InputError
 
 
 @pytest.mark.parametrize(

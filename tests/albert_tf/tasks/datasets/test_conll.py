@@ -1,7 +1,7 @@
 import pytest
 
-from albert_tf.errors import InputError
 from albert_tf.tasks.datasets.conll import read_conll
+from albert_tf.utils.errors import InputError
 
 CONLL_2003 = """\
 -DOCSTART- -X- -X- O

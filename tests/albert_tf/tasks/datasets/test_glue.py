@@ -5,8 +5,8 @@ from collections import Counter
 
 import pytest
 
-from albert_tf.errors import InputError
 from albert_tf.tasks.datasets.glue import GLUE, read_glue_file, read_glue_split
+from albert_tf.utils.errors import InputError
 
 LABELS = {
     ("cola", "train"): {"0": 2528, "1": 6023},

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from albert_tf.errors import InputError
 from albert_tf.tasks.datasets.squad import read_squad
+from albert_tf.utils.errors import InputError
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@ import gzip
 
 import pytest
 
-from albert_tf.errors import InputError
 from albert_tf.tasks.datasets.columns import Columns, text_records
 from albert_tf.tasks.datasets.tables import Row, Table, read_table, read_tsv, table_text
+from albert_tf.utils.errors import InputError
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 import pytest
 
-from albert_tf.errors import InputError
 from albert_tf.tasks.datasets.text_files import field, read_json, read_json_lines, read_lines, read_text
+from albert_tf.utils.errors import InputError
 
 
 @pytest.fixture

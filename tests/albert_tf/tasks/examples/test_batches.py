@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.errors import InputError
 from albert_tf.features import ENCODER_INPUTS
 from albert_tf.tasks.classification import Classification
 from albert_tf.tasks.datasets.glue import read_glue_split
@@ -11,6 +10,7 @@ from albert_tf.tasks.examples.records import ChoiceRecord, TaggedRecord, TextRec
 from albert_tf.tasks.multiple_choice import MultipleChoice
 from albert_tf.tasks.tagging import Tagging
 from albert_tf.text import PieceTokenizer, Vocabulary, pack
+from albert_tf.utils.errors import InputError
 from tests.tiny import DOCUMENTS
 
 SENTENCES = [sentence for document in DOCUMENTS for sentence in document]

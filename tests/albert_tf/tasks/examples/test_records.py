@@ -1,6 +1,5 @@
 import pytest
 
-from albert_tf.errors import InputError
 from albert_tf.tasks.examples.records import (
     TaggedRecord,
     TextRecord,
@@ -10,6 +9,7 @@ from albert_tf.tasks.examples.records import (
     scores,
     tag_names,
 )
+from albert_tf.utils.errors import InputError
 
 
 def labelled(*labels):

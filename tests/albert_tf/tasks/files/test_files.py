@@ -7,7 +7,6 @@ import time
 import numpy as np
 import pytest
 
-from albert_tf.errors import InputError
 from albert_tf.tasks.classification import Classification
 from albert_tf.tasks.datasets.choices import read_choices, read_race
 from albert_tf.tasks.datasets.conll import read_conll
@@ -30,6 +29,7 @@ from albert_tf.tasks.files.own import (
 )
 from albert_tf.tasks.multi_label import MultiLabel
 from albert_tf.tasks.regression import Regression
+from albert_tf.utils.errors import InputError
 
 table_files = Classification.prediction_files
 

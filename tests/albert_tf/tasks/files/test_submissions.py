@@ -7,7 +7,6 @@ import pytest
 
 from albert_tf import cli
 from albert_tf.checkpoints import save
-from albert_tf.errors import InputError
 from albert_tf.finetuning.entries import run_task, task_entries
 from albert_tf.finetuning.outputs import predictor
 from albert_tf.finetuning.tasks import TASKS
@@ -21,6 +20,7 @@ from albert_tf.tasks.files.submissions import (
     submission_text,
     write_submission,
 )
+from albert_tf.utils.errors import InputError
 
 SMALL = {"hidden_size": 8, "embedding_size": 8, "num_attention_heads": 2, "intermediate_size": 8}
 PAIR = "index\tsentence1\tsentence2\n"

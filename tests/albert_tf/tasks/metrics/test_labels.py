@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from albert_tf.errors import InputError
 from albert_tf.tasks.metrics.labels import (
     accuracy,
     entity_scores,
@@ -13,6 +12,7 @@ from albert_tf.tasks.metrics.labels import (
     pearson,
     spearman,
 )
+from albert_tf.utils.errors import InputError
 
 # Right and predicted: 3 true positives, 1 false negative, 2 false positives, 4 true negatives.
 RIGHT = list("1111000000")

@@ -3,8 +3,8 @@ import os
 
 import pytest
 
-from albert_tf.errors import InputError
 from albert_tf.text.raw.checks import check_text_files, decode_text
+from albert_tf.utils.errors import InputError
 
 TEXT = "Ein Wörterbuch, 字典, словарь 👍🏽\n".encode() * 200
 FRENCH = "La pluie a cessé.\n".encode("latin-1")

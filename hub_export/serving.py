@@ -1,4 +1,4 @@
-"""Token ids to hidden states, for those who know signatures only."""
+"""A serving model: signatures from text to answers."""
 
 from __future__ import annotations
 
@@ -7,10 +7,34 @@ from collections.abc import Callable
 import tensorflow as tf
 import tf_keras as keras
 
+from albert_tf.checkpoints.models import task_of
 from albert_tf.features import ENCODER_INPUTS
 from albert_tf.model import AlbertEncoder
-from albert_tf.tasks.serving import Signature, Tensors
+from albert_tf.tasks import kind_of
+from albert_tf.tasks.serving import DEFAULT, Served, Signature, Tensors, encoder_signatures
 from albert_tf.text.vocabulary import ALBERT_IDS
+
+
+def serving_signatures(served: Served) -> dict[str, Signature]:
+    """Signatures of a model by name.
+
+    The ranks of the inputs are checked in the graph: a server does not compare them with the signature.
+
+    Args:
+      served: the model, and what its texts go through.
+    Returns:
+      `tokens`, from the encoder's inputs int32 [B, S] to `pooled_output` float32 [B, H] and `sequence_output`
+      [B, S, H]; those of the kind of task; and `serving_default`, the first of these, which a request that
+      names none gets.
+    Raises:
+      ValueError: task.json does not fit the model, or the longest input is too short for the task.
+    """
+    if isinstance(served.model, AlbertEncoder):
+        signatures = encoder_signatures(served)
+    else:
+        signatures = kind_of({**served.task, **task_of(served.model)}).signatures(served)
+    first = next(iter(signatures.values()))
+    return {DEFAULT: first, **signatures, "tokens": tokens_signature(served.model)}
 
 
 def tokens_signature(model: keras.Model) -> Signature:

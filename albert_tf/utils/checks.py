@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from albert_tf.errors import InputError
+from albert_tf.utils.errors import InputError
 
 _TYPES = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,), "None": (type(None),)}
 
@@ -30,7 +30,7 @@ def check_range(
 
     >>> check_range("rate", 1.5, at_least=0, below=1)
     Traceback (most recent call last):
-    albert_tf.errors.InputError: rate=1.5 must be at least 0 and below 1
+    albert_tf.utils.errors.InputError: rate=1.5 must be at least 0 and below 1
     """
     bounds = (
         ("at least", at_least, lambda bound: value >= bound),

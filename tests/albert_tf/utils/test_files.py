@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from albert_tf import files
-from albert_tf.errors import InputError
-from albert_tf.files import (
+from albert_tf.utils import files
+from albert_tf.utils.errors import InputError
+from albert_tf.utils.files import (
     check_new,
     check_place,
     new_directory,
@@ -63,7 +63,7 @@ def test_an_empty_folder_is_kept(tmp_path, kind):
 def run_code(folder, code):
     """The exit status of a process that does this in a folder."""
     imports = "import os, sys\nfrom pathlib import Path\n"
-    imports += "from albert_tf import files\nfrom albert_tf.files import *"
+    imports += "from albert_tf.utils import files\nfrom albert_tf.utils.files import *"
     path = os.pathsep.join(sys.path)
     command = [sys.executable, "-c", f"{imports}\n{code}"]
     return subprocess.run(command, cwd=folder, env={**os.environ, "PYTHONPATH": path}, check=False).returncode

@@ -2,10 +2,10 @@
 
 import tf_keras as keras
 
-from albert_tf import choices
 from albert_tf.corpus.reading import FORMATS
 from albert_tf.formats.conversion import READERS, WRITERS
 from albert_tf.training.strategies import STRATEGIES
+from albert_tf.utils import choices
 
 
 def test_every_word_has_its_meaning_and_every_meaning_its_word():

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from albert_tf.errors import InputError, is_tensorflows, shown
+from albert_tf.utils.errors import InputError, is_tensorflows, shown
 
 _ABANDONED = 24 * 3600.0  # seconds
 _RENAME_EXCHANGE = 2  # of linux/fs.h

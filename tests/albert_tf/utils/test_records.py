@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from albert_tf.records import changed, defaults, flat, flat_fields, from_flat
+from albert_tf.utils.records import changed, defaults, flat, flat_fields, from_flat
 
 
 @dataclasses.dataclass(frozen=True)

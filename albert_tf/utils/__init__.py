@@ -1,0 +1,1 @@
+"""Files and JSON, records of settings, checks of values, errors: what all folders share."""

@@ -56,7 +56,7 @@ def check_fields(record: Any) -> None:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QuestionSettings:
-    """How contexts become windows, and spans of them answers; task.json has them under these names.
+    """Settings of windows on contexts and of answers, under their names in task.json.
 
     Args:
       doc_stride: tokens from one window to the next.

@@ -1,4 +1,4 @@
-"""What modules answer to a few inputs: in memory, loaded by TensorFlow 2, and loaded as TF Serving does."""
+"""Answers of modules to a few inputs: in memory, loaded by TensorFlow 2, and loaded as TF Serving does."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ class CheckFailed(WorkFailed):
 
 
 def is_encoder(module: Any) -> bool:
-    """Whether a module is to be called with token ids."""
+    """True if a module is to be called with token ids."""
     return callable(module) and not hasattr(module, "bert_pack_inputs")
 
 
 def example_ids() -> dict[str, tf.Tensor]:
-    """What encoders are asked, in a call and by a signature: int32 [2, 3] by name."""
+    """Inputs of encoders, in a call and by a signature: int32 [2, 3] by name."""
     return {name: tf.ones([2, 3], tf.int32) for name in ENCODER_INPUTS}
 
 
 def requests_of(folder: Path, module: Any) -> Requests:
-    """What the signatures of a module are asked: its warm-up requests, an encoder's the same as its call."""
+    """Requests of a module's signatures: its warm-up requests, an encoder's the same as its call."""
     if is_encoder(module):
         return [(name, example_ids()) for name in module.signatures]
     return list(read_requests(folder))
 
 
 def call_answers(module: Any) -> Answers:
-    """What a preprocessor or an encoder, and the encoder's heads, answer when called; else nothing."""
+    """Outputs of a preprocessor or an encoder, and of the encoder's heads, when called; else nothing."""
     if hasattr(module, "bert_pack_inputs"):
         return _arrays("call", module(tf.constant(TEXT)))
     if not is_encoder(module):
@@ -56,7 +56,7 @@ def call_answers(module: Any) -> Answers:
 
 
 def signature_answers(signatures: Mapping[str, Any], requests: Requests) -> Answers:
-    """What signatures answer to requests."""
+    """Answers of signatures to requests."""
     found: Answers = {}
     for name, inputs in requests:
         found |= _arrays(name, signatures[name](**inputs))
@@ -64,7 +64,7 @@ def signature_answers(signatures: Mapping[str, Any], requests: Requests) -> Answ
 
 
 def session_answers(folder: Path, requests: Requests) -> Answers:
-    """What signatures answer to requests in a session of TensorFlow 1, as in TF Serving."""
+    """Answers of signatures in a session of TensorFlow 1, as in TF Serving."""
     found: Answers = {}
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         signatures = tf.compat.v1.saved_model.load(session, ["serve"], str(folder)).signature_def
@@ -109,7 +109,7 @@ def write_expected(path: Path, expected: Mapping[str, Answers]) -> None:
 
 
 def read_expected(path: Path) -> dict[str, Answers]:
-    """What `write_expected` wrote."""
+    """The answers that `write_expected` wrote."""
     expected: dict[str, Answers] = {}
     with np.load(path) as arrays:
         for key, array in arrays.items():

@@ -1,4 +1,4 @@
-"""What every exported module is: a Reusable SavedModel."""
+"""Base class of exported modules: a Reusable SavedModel."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a model is made of and what it learned."""
+"""Parameters of models, and learning curves."""

@@ -50,7 +50,7 @@ def read_metrics(run: str | os.PathLike[str]) -> dict[str, list[tuple[int, float
 
 
 def _panels(names: Iterable[str]) -> dict[str, list[str]]:
-    """What the picture shows of a run's figures, by the titles of its parts."""
+    """The metrics of a run that the picture shows, by the titles of its parts."""
     names = list(names)
     found = {title: [name for name in chosen if name in names] for title, chosen in PANELS.items()}
     if not any(found.values()):  # a fine-tuned run

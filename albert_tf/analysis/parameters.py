@@ -1,4 +1,4 @@
-"""How many parameters a network has, by arithmetic."""
+"""Parameter counts of networks, by arithmetic."""
 
 from __future__ import annotations
 

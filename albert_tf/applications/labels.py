@@ -136,7 +136,7 @@ def targets(
     argument: str,
     one_hot: bool | None = None,
 ) -> np.ndarray:
-    """What a classifier is to learn of each text.
+    """The targets of a classifier for each text.
 
     Args:
       labels: numbers from 0, names, or for each text a number for each label; of regression numbers.

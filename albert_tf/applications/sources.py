@@ -1,4 +1,4 @@
-"""What a user names in place of a model: a run, by its directory or a published name, or an export."""
+"""Sources of models that users name: a run, by its directory or a published name, or an export."""
 
 from __future__ import annotations
 

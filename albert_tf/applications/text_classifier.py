@@ -233,7 +233,7 @@ class TextClassifier(keras.Model):
 
     @classmethod
     def load(cls, path: PathLike) -> TextClassifier:
-        """What `save` has written, as a SavedModel or `.keras`: the same as `keras.models.load_model`.
+        """The model that `save` has written, as a SavedModel or `.keras`: as `keras.models.load_model`.
 
         Raises:
           InputError: it is not such a model.
@@ -413,7 +413,7 @@ class TextClassifier(keras.Model):
             save(self.classifier, run, vocabulary.name, step, settings, task=task)
 
     def task_entries(self) -> dict[str, Any]:
-        """What task.json says of the model beyond its class."""
+        """Entries of task.json beyond the model's class."""
         count = self.classifier.num_labels
         entries: dict[str, Any] = {"task": "regression", "seq_length": self.seq_length}
         if count > 1:
@@ -422,7 +422,7 @@ class TextClassifier(keras.Model):
         return entries if self.takes_pairs is None else {**entries, PAIRS_KEY: self.takes_pairs}
 
     def get_config(self) -> dict[str, Any]:
-        """What `from_config` makes the same, untrained model of; the vocabulary is part of it."""
+        """The arguments of `from_config` for the same, untrained model, with its vocabulary."""
         return {
             "name": self.name,
             "classifier": self.classifier.get_config(),

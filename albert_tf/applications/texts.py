@@ -102,7 +102,7 @@ _FORMS = {False: "single texts", True: "pairs of texts"}
 
 
 def are_ids(inputs: Any) -> bool:
-    """Whether these are inputs of the encoder; InputError where a dict is of something else."""
+    """True for inputs of the encoder; InputError if a dict is of something else."""
     if not isinstance(inputs, Mapping):
         return False
     if missing := [name for name in (WORD_IDS, MASK) if name not in inputs]:

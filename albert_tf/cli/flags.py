@@ -42,7 +42,7 @@ def paths_flag(parser: Flags, name: str, text: str, required: bool = True) -> No
 
 
 def tokenizer_flags(parser: argparse.ArgumentParser) -> None:
-    """How text is normalised."""
+    """Flags of the normalisation of text."""
     for name, what in (("lowercase", "case"), ("strip_accents", "accents")):
         parser.add_argument(
             f"--no{name}",
@@ -54,7 +54,7 @@ def tokenizer_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def tokenizer_given(flags: argparse.Namespace) -> dict[str, Any]:
-    """What the command line says of how text is normalised."""
+    """Settings of the normalisation that the command line names."""
     return {name: getattr(flags, name) for name in TOKENIZER_DEFAULTS if hasattr(flags, name)}
 
 
@@ -139,7 +139,7 @@ def _parser(hint: Any) -> Callable[[str], Any]:
 
 
 def _argument_texts(kind: type) -> dict[str, str]:
-    """What the docstring of a dataclass says of each field."""
+    """The text of a dataclass' docstring about each field."""
     section = (inspect.getdoc(kind) or "").partition("Args:\n")[2].partition("\n\n")[0]
     entries = re.findall(r"^  (\w+): (.*(?:\n    .*)*)", section, re.MULTILINE)
     return {name: " ".join(text.split()) for name, text in entries}

@@ -87,7 +87,7 @@ def hash_bucket(texts: tf.Tensor) -> tf.Tensor:
 
 
 def in_hash_range(buckets: tf.Tensor, share: tuple[float, float]) -> tf.Tensor:
-    """Whether documents lie in a part of the unit interval by their hash.
+    """True for documents that lie in a part of the unit interval by their hash.
 
     Args:
       buckets: of `hash_bucket`, int64.

@@ -1,4 +1,4 @@
-"""What could be held out of a corpus, to be evaluated on and not trained on."""
+"""Text held out of a corpus, to be evaluated on and not trained on."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def held_out_shares(
 
 
 def evaluated_share(held_out: Share, inputs: PathLike | Iterable[PathLike]) -> Share:
-    """What is evaluated on of a corpus' held-out share: all of it, or about MAX_EVALUATED_BYTES bytes."""
+    """The part of a corpus' held-out share to evaluate on: all of it, or about MAX_EVALUATED_BYTES bytes."""
     return held_out.at_most(MAX_EVALUATED_BYTES / max(corpus_bytes(corpus_files(inputs)), 1))
 
 

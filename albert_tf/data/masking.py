@@ -56,7 +56,7 @@ def running_sums(numbers: tf.Tensor) -> tf.Tensor:
 def word_numbers(
     word_ids: tf.Tensor, segments: tf.Tensor, starts_word: tf.Tensor, whole_word: bool
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Which word of its row each token belongs to.
+    """The number of the word of its row that each token belongs to.
 
     Args:
       word_ids: int32 [B, S].
@@ -77,7 +77,7 @@ def word_numbers(
 def tiles(
     words: tf.Tensor, words_before: tf.Tensor, segments: tf.Tensor, max_ngram: int, seed: tf.Tensor
 ) -> tf.Tensor:
-    """Which tile of its row each token belongs to: spans of 1 … max_ngram words that end at segment ends.
+    """The tile of its row that each token belongs to: spans of 1 … max_ngram words within segments.
 
     Args:
       words: the word of each token, int32 [B, S].
@@ -166,7 +166,7 @@ def _first_that_fit(sizes: tf.Tensor, budget: tf.Tensor) -> tuple[tf.Tensor, tf.
 
 
 def mask_budget(tokens: tf.Tensor, masked_lm_prob: float, max_predictions: int) -> tf.Tensor:
-    """How many of a row's ordinary tokens to mask, int32 [B]: the share, rounded, at least one."""
+    """The number of a row's ordinary tokens to mask, int32 [B]: the share, rounded, at least one."""
     share = tf.round(masked_lm_prob * tf.cast(tokens, tf.float64))
     return tf.clip_by_value(tf.cast(share, tf.int32), 1, max_predictions)
 
@@ -247,7 +247,7 @@ def mask_tokens(
 
 
 def _row_counts(values: tf.Tensor, counted: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
-    """How often each number below width is among the counted values of a row.
+    """Counts of each number below width among the counted values of a row.
 
     Args:
       values: int32 [B, N], below width.

@@ -211,7 +211,7 @@ def _restorable(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def _has_examples(documents: tf.data.Dataset, source: DocumentSource, maker: ExampleMaker) -> bool:
-    """Whether any example comes of these documents."""
+    """True if any example comes of these documents."""
     blocks = (source.decode(block) for block in documents.batch(DOCUMENTS_AT_ONCE))
     return any(tf.size(maker.rows(block, tf.constant([0, 0]))) > 0 for block in blocks)
 

@@ -25,7 +25,7 @@ class Share(NamedTuple):
 
     @property
     def rest(self) -> Share:
-        """What is left of the corpus, for a share that begins or ends it."""
+        """The rest of the corpus, for a share that begins or ends it."""
         begin, end = (self.end, 1.0) if self.begin == 0 else (0.0, self.begin)
         return self._replace(begin=begin, end=end)
 

@@ -137,7 +137,7 @@ class Finetuning(RunSettings):
         return recipe.replace(seq_length=min(recipe.seq_length, longest))
 
     def loop_settings(self, epoch: int) -> LoopSettings:
-        """When the loop does what, given the updates of an epoch."""
+        """Settings of the loop, given the updates of an epoch."""
         every = min(epoch, _LONGEST)
         defaults = {"log_every": min(every, 100), "eval_every": every, "checkpoint_every": every}
         return LoopSettings(**{**defaults, **self.loop})

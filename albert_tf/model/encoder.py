@@ -183,7 +183,7 @@ class AlbertEncoder(keras.Model):
         return tf.unstack(tf.random.split(seed, 1 + 3 * pairs, alg="philox"))
 
     def get_config(self) -> dict[str, Any]:
-        """What `from_config` makes the same, untrained model of."""
+        """The arguments of `from_config` for the same, untrained model."""
         return {
             **keras.layers.Layer.get_config(self),
             "config": self.config.to_dict(),

@@ -1,4 +1,4 @@
-"""What goes on top of the encoder: the heads of pre-training, and the output layer of fine-tuned models."""
+"""The heads of pre-training, and the output layer of fine-tuned models."""
 
 from __future__ import annotations
 

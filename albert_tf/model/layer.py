@@ -1,4 +1,4 @@
-"""What a layer of the network computes, as functions, and the Keras layers that hold a pair of variables."""
+"""The functions that a layer of the network computes, and Keras layers that hold a pair of variables."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def dropout(x: tf.Tensor, rate: float, seed: tf.Tensor | None) -> tf.Tensor:
 
 
 def attention_bias(mask: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-    """What is added to the attention's scores: 0 for tokens, MASKED_SCORE for padding.
+    """The bias of the attention's scores: 0 for tokens, MASKED_SCORE for padding.
 
     Args:
       mask: [B, S], 1 for tokens and 0 for padding.
@@ -130,7 +130,7 @@ def attention(
 
 
 class Elementwise(NamedTuple):
-    """What a layer computes between its matrix products."""
+    """The functions of a layer between its matrix products."""
 
     activation: Function  # [R, I] to [R, I]
     layer_norm: Function  # [R, H], gamma [H] and beta [H] to [R, H]
@@ -204,7 +204,7 @@ def fused_softmax(scores: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
 
 
 class Layer(keras.layers.Layer):
-    """What all layers here have in common: their variables exist after construction, in their own types."""
+    """Base class of layers: their variables exist after construction, in their own types."""
 
     def __init__(self, **kwargs: Any):
         super().__init__(autocast=False, **kwargs)

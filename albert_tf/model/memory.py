@@ -1,4 +1,4 @@
-"""Whether a network's parameters fit into this machine, by arithmetic: before minutes of building it."""
+"""The memory that a network's parameters need, by arithmetic: before minutes of building it."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def skip_padding(inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
 
 
 class Tokens(NamedTuple):
-    """Which positions of a batch have hidden states.
+    """The positions of a batch that have hidden states.
 
     Attributes:
       places: int32 [T], ascending; 0 is one.

@@ -1,4 +1,4 @@
-"""Which layer uses which parameters: the sharing strategies of ALBERT as data."""
+"""The sharing strategies of ALBERT as data: the parameters of each layer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from albert_tf.utils.errors import InputError
 
 
 class BlockPath(NamedTuple):
-    """Where a block's parameters are: Google's variable scope `group_<group>/inner_group_<inner>`."""
+    """The place of a block's parameters: Google's variable scope `group_<group>/inner_group_<inner>`."""
 
     group: int
     inner: int
@@ -31,7 +31,7 @@ class BlockPair(NamedTuple):
 
 
 def sharing_plan(config: AlbertConfig) -> list[BlockPair]:
-    """Which parameters each layer uses, from the first layer to the last.
+    """The parameters of each layer, from the first layer to the last.
 
     Args:
       config: depth L, groups G, blocks a layer, and what is shared.

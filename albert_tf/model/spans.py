@@ -73,7 +73,7 @@ def context_tokens(mask: tf.Tensor, type_ids: tf.Tensor) -> tf.Tensor:
 
 
 def best_context(in_context: tf.Tensor, first_tokens: tf.Tensor, questions: tf.Tensor) -> tf.Tensor:
-    """Whether no other window shows more of the context around a token: there alone may an answer start.
+    """True where no other window shows more context around a token: only there may an answer start.
 
     The context of a token in a window is the smaller number of tokens beside it, and a hundredth of the
     window's length; of equals the first window counts.
@@ -149,7 +149,7 @@ def beam_candidates(
     end_top_log_probs: tf.Tensor,
     end_top_index: tf.Tensor,
 ) -> Candidates:
-    """What a span labeler with answerability has followed up.
+    """The spans that a span labeler with answerability has followed up.
 
     Args:
       start_top_log_probs: float [W, I].
@@ -171,7 +171,7 @@ def beam_candidates(
 def possible(
     candidates: Candidates, in_context: tf.Tensor, is_best: tf.Tensor, max_answer_length: int
 ) -> tf.Tensor:
-    """Which candidates lie in the context, start where they have most of it, and are not too long.
+    """True for candidates that lie in the context, start where they have most of it, and are not too long.
 
     Args:
       candidates: of the windows.

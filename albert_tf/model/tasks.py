@@ -47,7 +47,7 @@ class TaskModel(keras.Model):
         self.built = True  # every variable exists: counting, summary and loading need no first call
 
     def get_config(self) -> dict[str, Any]:
-        """What `from_config` makes the same, untrained model of."""
+        """The arguments of `from_config` for the same, untrained model."""
         arguments = {name: getattr(self, name) for name in self.arguments}
         return {
             **keras.layers.Layer.get_config(self),
@@ -132,7 +132,7 @@ class PooledModel(TaskModel):
         self.encoder.pooler.trainable = pooling == FIRST
 
     def pooled(self, inputs: Inputs, training: bool | None, seed: tf.Tensor | None) -> tf.Tensor:
-        """What the head reads of sequences [B, S], behind the classifier's dropout: [B, H]."""
+        """The input of the head for sequences [B, S], after the classifier's dropout: [B, H]."""
         encoder_seed, head_seed = head_seeds(training, seed)
         outputs = self.encoder(inputs, training=training, seed=encoder_seed)
         if self.pooling == FIRST:

@@ -128,7 +128,7 @@ def answers_of(
 
 
 class Places(NamedTuple):
-    """Where the windows of questions are in their contexts.
+    """Places of the windows of questions in their contexts.
 
     Attributes:
       questions: question of each window, int32 [W].
@@ -407,7 +407,7 @@ class QuestionAnswering(FinetunedKind):
 
 
 def _no_answer(outputs: Tensors) -> dict[str, tf.Tensor]:
-    """How much each window speaks for no answer, float32 [W]; nothing without answerability."""
+    """The logit of no answer of each window, float32 [W]; nothing without answerability."""
     name = "no_answer_logits"
     return {name: tf.cast(outputs[name], tf.float32)} if name in outputs else {}
 

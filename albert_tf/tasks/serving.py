@@ -156,7 +156,7 @@ def without_padding(inputs: Tensors, least: int = 1) -> dict[str, tf.Tensor]:
 
 
 def in_blocks(function: Callable[[Tensors], T], inputs: Tensors, dtypes: T) -> T:
-    """What a function answers to many rows, computed some at a time: memory is that of a few.
+    """The outputs of a function for many rows, computed some at a time: memory is that of a few.
 
     Args:
       function: from tensors of rows, [R, …] each, to tensors of as many, whatever their number.

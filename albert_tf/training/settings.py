@@ -14,7 +14,7 @@ STEPS_PER_CALL = 10
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Execution:
-    """How updates are computed.
+    """Settings of the computation of updates.
 
     A resumed run may change all of it. That changes updates by rounding, and, where there is dropout, what
     it draws: replicas and microbatches have seeds of their own.
@@ -65,7 +65,7 @@ class Execution:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LoopSettings:
-    """When the loop logs, evaluates and saves; it does all three at the end of each stage of a run.
+    """Settings of logging, evaluation and saving; all three happen at the end of each stage, too.
 
     Args:
       log_every: updates between two lines of metrics, 0: one at the end.

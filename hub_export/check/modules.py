@@ -1,4 +1,4 @@
-"""Whether exported modules load, answer, and suit TF Serving."""
+"""Checks of exported modules: they load, answer, and suit TF Serving."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def check(folder: Path, expected: Mapping[str, np.ndarray] | None = None) -> set
 
 
 def unserved_tensors(saved: saved_model_pb2.SavedModel) -> Iterator[str]:
-    """What is wrong with the inputs and outputs of signatures, a line each.
+    """Faults of the inputs and outputs of signatures, a line each.
 
     All are dense and have a row for each of the request's, however many these are: a server that collects
     requests into batches splits every output by its rows.
@@ -120,7 +120,7 @@ def saved_ops(saved: saved_model_pb2.SavedModel) -> set[str]:
 
 
 def has_absolute_path(text: bytes) -> bool:
-    """Whether this is readable text with the absolute path of a file in it."""
+    """True for readable text with the absolute path of a file in it."""
     if len(text) > LONGEST_PATH:
         return False  # a vocabulary, or numbers
     try:

@@ -36,7 +36,7 @@ def read_race(folder: str | os.PathLike) -> list[ChoiceRecord]:
 
 
 def is_race_set(folder: str) -> bool:
-    """Whether a folder is one of RACE's sets, or a group of one, and not the folder of all of them."""
+    """True if a folder is one of RACE's sets, or a group of one, and not the folder of all of them."""
     folder = folder.rstrip("/")
     is_group = os.path.basename(folder) in RACE_GROUPS  # noqa: PTH119
     return is_group or any(tf.io.gfile.isdir(f"{folder}/{group}") for group in RACE_GROUPS)

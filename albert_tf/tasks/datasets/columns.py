@@ -11,7 +11,7 @@ from albert_tf.utils.errors import InputError
 
 
 class Columns(NamedTuple):
-    """Which columns of a table an example consists of."""
+    """The columns of a table that an example consists of."""
 
     text: str
     text_pair: str | None = None

@@ -48,7 +48,7 @@ def read_conll(file: str | os.PathLike) -> list[TaggedRecord]:
 
 
 def is_word(line: str) -> bool:
-    """Whether a line is a word; others are blank or begin a document."""
+    """True if a line is a word; others are blank or begin a document."""
     cells = _cells(line)
     return bool(cells) and cells[0] != _DOCUMENT
 

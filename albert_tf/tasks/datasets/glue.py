@@ -20,7 +20,7 @@ _THREE = {TRAIN: "train.tsv", DEV: "dev.tsv", TEST: "test.tsv"}
 
 @dataclasses.dataclass(frozen=True)
 class GlueTask:
-    """How the files of a task are called, and what is in them.
+    """Names and columns of the files of a task.
 
     Args:
       name: GLUE's, that of the folder.

@@ -37,7 +37,7 @@ class Table:
     rows: tuple[Row, ...] = dataclasses.field(repr=False)
 
     def number(self, column: str) -> int:
-        """Which column has a name; an InputError where none or several have."""
+        """The number of the column with a name; an InputError if none or several have it."""
         if self.columns.count(column) != 1:
             problem = "several columns are called" if column in self.columns else "there is no column"
             raise InputError(
@@ -66,7 +66,7 @@ def names_shown(columns: Sequence[str]) -> str:
 
 
 def table_ending(file: str | os.PathLike) -> str:
-    """How a file's name ends in lower case, without the `.gz` of what is compressed.
+    """The ending of a file's name in lower case, without the `.gz` of compressed files.
 
     >>> table_ending("reviews.CSV.gz")
     '.csv'
@@ -202,7 +202,7 @@ def _table(file: str, columns: tuple[str, ...], rows: Sequence[Row]) -> Table:
 
 
 def table_text(table: Table, ending: str) -> str:
-    """What a file holds that `read_table` reads the table of.
+    """The text of a file that `read_table` reads as this table.
 
     Args:
       table: its rows. CSV and TSV have what is no text, such as a list, as JSON, and nothing for null.

@@ -84,7 +84,7 @@ def _not_a_number(name: str) -> None:
 
 
 def field(value: dict[str, Any], name: str, kind: type, where: str) -> Any:
-    """What an object has under a name; an InputError where it is missing or of another kind.
+    """The value of an object under a name; an InputError if it is missing or of another type.
 
     Args:
       value: the object.

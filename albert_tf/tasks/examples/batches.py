@@ -91,7 +91,7 @@ def task_batches(
 
 
 def batches_per_epoch(rows: TokenRows, global_batch_size: int) -> int:
-    """How many batches, of all pipelines together, show every example once."""
+    """The number of batches, of all pipelines together, that show every example once."""
     return -(-len(rows) // global_batch_size)
 
 

@@ -1,4 +1,4 @@
-"""What a model does not read of its texts: what is longer than its input, and what its vocabulary lacks."""
+"""Tokens that a model does not read: those beyond its input, and those that its vocabulary lacks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def dropped_tokens(rows: TokenRows, seq_length: int) -> np.ndarray:
 def unread_lines(
     dropped: np.ndarray, num_tokens: int, num_unknown: int, num_pieces: int, seq_length: int
 ) -> list[str]:
-    """What is told of counted tokens.
+    """Lines about counted tokens.
 
     Args:
       dropped: the tokens of each text that do not fit, integer [N].

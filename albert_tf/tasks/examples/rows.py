@@ -120,7 +120,7 @@ def utf8(text: str) -> bytes:
 
 
 def splits_of(lengths: np.ndarray) -> np.ndarray:
-    """Where rows of these lengths begin and the last one ends, int64 [rows + 1]."""
+    """Row splits of rows of these lengths, int64 [rows + 1]."""
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
 

@@ -35,7 +35,7 @@ _LOWEST, _HIGHEST = 0.0, 5.0
 
 
 def submission_name(task: str, source: str) -> str:
-    """What the server calls the predictions for a set.
+    """The server's name of the predictions for a set.
 
     Args:
       task: a key of GLUE.

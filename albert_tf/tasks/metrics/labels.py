@@ -1,4 +1,4 @@
-"""How well predicted labels, numbers and tags agree with the right ones, as fractions of 1.
+"""Metrics of predicted labels, numbers and tags, as fractions of 1.
 
 The libraries that count are imported at the first use: who does not ask does not wait for them.
 """

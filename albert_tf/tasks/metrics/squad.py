@@ -24,7 +24,7 @@ _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 class Score(NamedTuple):
-    """How well a prediction agrees with the annotated answer that it agrees with best, from 0 to 1."""
+    """Agreement of a prediction with the annotated answer that is nearest to it, from 0 to 1."""
 
     exact: float
     f1: float
@@ -87,7 +87,7 @@ def normalized_answer(text: str) -> str:
 
 
 def answer_score(annotated: str, predicted: str) -> Score:
-    """Whether two answers are the same once normalised, and the F1 of their words.
+    """Exact match of two normalised answers, and the F1 of their words.
 
     >>> answer_score("the old tower", "Old tower of London")
     Score(exact=0.0, f1=0.6666666666666666)

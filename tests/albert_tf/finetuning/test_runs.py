@@ -81,6 +81,8 @@ def test_the_folder_stands_for_its_best_run(finetuned, own_table, tmp_path, caps
         assert cli.run([*map(str, words)]) == 0
         printed = capsys.readouterr()
         assert str(folder / "seed-1") in printed.err
+    assert cli.run(["analyse", "curve", "--run", str(folder)]) == 0
+    assert (folder / "seed-1/curve.png").exists()
     (answer,) = albert_tf.pipeline(folder)(["a boat"])
     assert answer == albert_tf.pipeline(folder / "seed-1")(["a boat"])[0]
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == len(own_table.read_text().splitlines())

@@ -21,7 +21,8 @@ import tensorflow as tf
 import tf_keras as keras
 
 import albert_tf
-from albert_tf.checkpoints.run import load, read_tokenizer, vocabulary_path
+from albert_tf.checkpoints import RunDirectory
+from albert_tf.checkpoints.run import load
 from albert_tf.data import pretraining_dataset, to_evaluate_on
 from albert_tf.features import MLM_WEIGHTS
 from albert_tf.pretraining.settings import read_recipe
@@ -89,13 +90,13 @@ def held_out(run: str, text: str) -> tf.data.Dataset:
     """Batches of the text that `prepare` holds out, masked as the run was trained."""
     return pretraining_dataset(
         to_evaluate_on([text]),
-        vocabulary=vocabulary_path(run),
+        vocabulary=RunDirectory(run).vocabulary,
         batch_size=TEXT_ROWS,
         seed=0,
         shuffle=False,
         repeat=False,
         **flat(read_recipe(Path(run)).examples),
-        **read_tokenizer(run),
+        **RunDirectory(run).tokenizer,
     ).take(TEXT_BATCHES)
 
 

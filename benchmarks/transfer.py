@@ -26,7 +26,7 @@ from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegressionCV
 
-from albert_tf.checkpoints import read_config, read_tokenizer, vocabulary_path
+from albert_tf.checkpoints import RunDirectory
 from albert_tf.features import POOLINGS
 from albert_tf.finetuning.reports import best_figures
 from albert_tf.finetuning.run import finetune
@@ -118,9 +118,9 @@ def fine_tuning(flags: argparse.Namespace, way: str, train: Path, is_pair: bool)
     weights = {"init_from": flags.run}
     if way != WAYS[0]:
         weights = {
-            "config": read_config(flags.run),
-            "vocabulary": vocabulary_path(flags.run),
-            "tokenizer": read_tokenizer(flags.run),
+            "config": RunDirectory(flags.run).config,
+            "vocabulary": RunDirectory(flags.run).vocabulary,
+            "tokenizer": RunDirectory(flags.run).tokenizer,
         }
 
     def settings(output: Path, rate: float, test: Path | None) -> Finetuning:

@@ -115,7 +115,7 @@ def _network(facts: Facts) -> list[tuple[str, Any]]:
 
 
 def _training(facts: Facts) -> str:
-    recipe = {name: _said(value) for name, value in facts.recipe().items() if name not in HIDDEN}
+    recipe = {name: _said(value) for name, value in facts.run.recipe.items() if name not in HIDDEN}
     if not recipe:
         return f"Step {facts.step}. The run says nothing of how its weights came about."
     rows = [(name, said) for name, said in recipe.items() if said]

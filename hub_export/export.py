@@ -13,15 +13,9 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.checkpoints import (
-    load,
-    read_config,
-    read_task,
-    read_tokenizer,
-    vocabulary_path,
-)
+from albert_tf.checkpoints import RunDirectory, load, opened_run
 from albert_tf.checkpoints.directory import CONFIG
-from albert_tf.checkpoints.run import check_finite, default_step
+from albert_tf.checkpoints.run import check_finite
 from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import GOOGLE_FILE, AlbertConfig
 from albert_tf.tasks.serving import DEFAULT, Signature
@@ -92,18 +86,18 @@ def export(
       OSError: a file cannot be read or written.
       CheckFailed: the check found a fault; nothing was written.
     """
-    output, vocabulary = Path(output), vocabulary_path(run)
+    run, output = opened_run(run), Path(output)
+    vocabulary, task = run.vocabulary, run.task
     check_place(output, is_folder=True)
     check_license(license)
     tokenizer = None if encoder_only else _tokenizer(run)
-    task = read_task(run)
     if seq_length is None:
         seq_length = task.get("seq_length", SEQ_LENGTH)
     if tokenizer is not None:
-        _check_seq_length(seq_length, read_config(run))
+        _check_seq_length(seq_length, run.config)
         _check_version(version, output)
     if step is None:
-        step = default_step(run)
+        step = run.default_step()
     model = in_dtype(load(run, step), dtype)
     check_finite(model, run, step)
     assert step is not None  # without a checkpoint there is no model
@@ -112,14 +106,14 @@ def export(
     check_card(output / CARD)
     served = None if tokenizer is None else Served(model, tokenizer, seq_length, task)
     signatures = {} if served is None else serving_signatures(served)
-    facts = Facts(Path(run), task, step, model, dtype, served, signatures, version, license)
+    facts = Facts(run, task, step, model, dtype, served, signatures, version, license)
     card = model_card(facts)
     with staging(output) as stage:
         expected = {}
         if served is not None:
             preprocessor = Preprocessor(served.tokenizer, seq_length)
             expected[PREPROCESSOR] = _save_module(preprocessor, stage / PREPROCESSOR)
-        expected[ENCODER] = _save_encoder(Path(run), model, vocabulary, stage / ENCODER)
+        expected[ENCODER] = _save_encoder(run, model, vocabulary, stage / ENCODER)
         if served is not None:
             numbered = f"{SERVING}/{version}"
             expected[numbered] = _save_serving(served, signatures, stage / numbered)
@@ -134,13 +128,13 @@ def export(
     return [output / name for name in expected]
 
 
-def _tokenizer(run: str | os.PathLike[str]) -> PieceTokenizer:
+def _tokenizer(run: RunDirectory) -> PieceTokenizer:
     """The tokenizer of a run, or a ValueError that says why it can have none."""
-    config, path = read_config(run), vocabulary_path(run)
+    config, path = run.config, run.vocabulary
     if path is None:
         raise InputError(f"{run} has no vocabulary: only its encoder can be exported (--encoder_only)")
     check_vocabulary(path, config.vocab_size)
-    return PieceTokenizer(Vocabulary.from_file(path), **read_tokenizer(run))
+    return PieceTokenizer(Vocabulary.from_file(path), **run.tokenizer)
 
 
 def _check_seq_length(seq_length: int, config: AlbertConfig) -> None:
@@ -174,7 +168,7 @@ def _save_module(
     return call_answers(module) | signature_answers(signatures or {}, list((requests or {}).items()))
 
 
-def _save_encoder(run: Path, model: keras.Model, vocabulary: Path | None, folder: Path) -> Answers:
+def _save_encoder(run: RunDirectory, model: keras.Model, vocabulary: Path | None, folder: Path) -> Answers:
     """Writes the encoder; its assets say what no graph tells: `convert --from hub` makes a run of it."""
     encoder = encoder_module(model, vocabulary)
     # Concrete: traced while it is saved, it would trace the encoder's call again.
@@ -183,7 +177,7 @@ def _save_encoder(run: Path, model: keras.Model, vocabulary: Path | None, folder
     assets = folder / "assets"
     assets.mkdir(exist_ok=True)
     for file, name in DESCRIPTION.items():
-        shutil.copyfile(run / file, assets / name)
+        shutil.copyfile(run.file(file), assets / name)
     return answers
 
 

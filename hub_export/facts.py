@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import tf_keras as keras
 
-from albert_tf.checkpoints.directory import RECIPE
-from albert_tf.checkpoints.figures import METRICS, read_figures
+from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.model import AlbertEncoder
-from albert_tf.utils.files import read_json
 from hub_export.serving import Served, Signature
 
 EVALUATION = "eval_"
@@ -33,7 +30,7 @@ class Facts(NamedTuple):
       license: of the weights, where somebody has named it.
     """
 
-    run: Path
+    run: RunDirectory
     task: Mapping[str, Any]
     step: int
     model: keras.Model
@@ -51,20 +48,14 @@ class Facts(NamedTuple):
             for name, part in (("all", self.model), ("encoder", encoder))
         }
 
-    def recipe(self) -> dict[str, Any]:
-        """The content of recipe.json; empty for runs that `albert_tf.save` wrote."""
-        path = self.run / RECIPE
-        return read_json(path) if path.exists() else {}
-
     def figures(self) -> dict[str, float]:
         """The metrics of the last evaluation of the step, by their names without `eval_`.
 
         Raises:
           ValueError: metrics.jsonl is damaged.
         """
-        lines = read_figures(self.run) if (self.run / METRICS).is_file() else []
         found: dict[str, float] = {}
-        for line in lines:
+        for line in self.run.metrics():
             if line["step"] == self.step:
                 known = {name: value for name, value in line.items() if value is not None}
                 found |= {

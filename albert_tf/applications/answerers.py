@@ -14,7 +14,7 @@ import albert_tf.text  # noqa: F401  registers the ops of exported models
 from albert_tf import origins
 from albert_tf.applications.sources import PathLike
 from albert_tf.checkpoints.models import task_of
-from albert_tf.checkpoints.run import check_finite, load, read_task
+from albert_tf.checkpoints.run import check_finite, load, opened_run
 from albert_tf.tasks import Kind, TaskConfig, kind_of
 from albert_tf.tasks.kind import SEQ_LENGTH
 from albert_tf.tasks.serving import DEFAULT, PAIR, TOP_K, Served
@@ -46,12 +46,13 @@ def run_answerer(run: PathLike, step: int | None) -> Answerer:
       InputError: the model has no head that answers, weights are non-finite, or a file is damaged.
       FileNotFoundError: there is no checkpoint or no vocabulary.
     """
-    start, entries = origins.start_of_run(run), read_task(run)
+    directory = opened_run(run)
+    start, entries = origins.start_of_run(directory), directory.task
     if entries["model"] == "encoder":
         raise InputError(
             f"{run} is of an encoder without a head: it answers nothing; TextClassifier trains one"
         )
-    model = load(run, step)
+    model = load(directory, step)
     check_finite(model, run, step)
     tokenizer = PieceTokenizer(Vocabulary.from_file(start.vocabulary), **start.tokenizer)
     return model_answerer(model, tokenizer, entries)

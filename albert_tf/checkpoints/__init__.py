@@ -2,14 +2,7 @@
 
 from albert_tf.checkpoints.directory import RunContents, RunDirectory
 from albert_tf.checkpoints.models import build_model, task_of
-from albert_tf.checkpoints.run import (
-    load,
-    read_config,
-    read_task,
-    read_tokenizer,
-    save,
-    vocabulary_path,
-)
+from albert_tf.checkpoints.run import load, opened_run, save
 from albert_tf.checkpoints.steps import (
     checkpoint_parts,
     checkpoint_prefix,
@@ -28,12 +21,9 @@ __all__ = [
     "checkpoint_steps",
     "delete_checkpoint",
     "load",
+    "opened_run",
     "read_checkpoint",
-    "read_config",
-    "read_task",
-    "read_tokenizer",
     "save",
     "task_of",
-    "vocabulary_path",
     "write_checkpoint",
 ]

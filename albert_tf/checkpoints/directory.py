@@ -23,7 +23,7 @@ from albert_tf.checkpoints.figures import METRICS, Best, Line, read_figures
 from albert_tf.checkpoints.steps import PathLike, checkpoint_steps
 from albert_tf.config import AlbertConfig
 from albert_tf.stages import stage_at, stages_from
-from albert_tf.tokenizer_settings import TOKENIZER, checked_settings, resolved_settings
+from albert_tf.tokenizer_settings import KIND, SENTENCEPIECE, TOKENIZER, checked_settings, resolved_settings
 from albert_tf.utils.errors import InputError, Missing
 from albert_tf.utils.files import sole_use
 
@@ -58,7 +58,7 @@ class RunContents(NamedTuple):
         contents = {
             CONFIG: self.config.to_json_string().encode(),
             TASK: storage.json_bytes(self.task),
-            TOKENIZER: storage.json_bytes(settings),
+            TOKENIZER: storage.json_bytes({KIND: SENTENCEPIECE, **settings}),
         }
         text = {}
         if self.vocabulary is not None:
@@ -115,7 +115,9 @@ class RunDirectory:
     def tokenizer(self) -> dict[str, bool]:
         """`lowercase` and `strip_accents`; FileNotFoundError or ValueError if tokenizer.json does not say."""
         path = self._existing(TOKENIZER)
-        return naming(path, checked_settings, storage.read_json(path))
+        values = storage.read_json(path)
+        values.pop(KIND, None)
+        return naming(path, checked_settings, values)
 
     @functools.cached_property
     def vocabulary(self) -> Path | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -151,33 +150,3 @@ def non_finite(model: Any) -> list[str]:
         for variable in model.variables
         if not np.isfinite(np.asarray(variable.read_value(), np.float32)).all()
     ]
-
-
-def default_step(run: PathLike) -> int | None:
-    """See RunDirectory."""
-    return opened_run(run).default_step()
-
-
-def read_config(run: PathLike) -> AlbertConfig:
-    """See RunDirectory."""
-    return opened_run(run).config
-
-
-def read_task(run: PathLike) -> dict[str, Any]:
-    """See RunDirectory."""
-    return opened_run(run).task
-
-
-def read_tokenizer(run: PathLike) -> dict[str, bool]:
-    """See RunDirectory."""
-    return opened_run(run).tokenizer
-
-
-def vocabulary_path(run: PathLike) -> Path | None:
-    """See RunDirectory."""
-    return opened_run(run).vocabulary
-
-
-def check_run_vocabulary(run: PathLike, vocabulary: PathLike) -> None:
-    """See RunDirectory."""
-    opened_run(run).check_vocabulary(vocabulary)

@@ -44,11 +44,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(flags: argparse.Namespace) -> None:
     """Prints the figures as JSON."""
     with quiet_start():
-        from albert_tf.checkpoints import read_config, read_task
+        import albert_tf.checkpoints  # noqa: F401
 
     flags.run = run_named(flags.run)
-    read_config(flags.run)  # which says so if there is no such run
-    is_finetuned = "task" in read_task(flags.run)
+    _ = flags.run.config  # which says so if there is no such run
+    is_finetuned = "task" in flags.run.task
     useless = _OF_PRETRAINED if is_finetuned else _OF_FINETUNED
     unused = [f"--{name}" for name in useless if getattr(flags, name) is not None]
     if unused:

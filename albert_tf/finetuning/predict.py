@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 import tensorflow as tf
 
-from albert_tf.checkpoints.run import read_task
+from albert_tf.checkpoints.run import opened_run
 from albert_tf.finetuning.entries import read_columns, run_task
 from albert_tf.finetuning.trained import Trained, read_trained
 from albert_tf.tasks.datasets.columns import Columns
@@ -109,7 +109,7 @@ def submit(runs: Sequence[PathLike], glue: PathLike, output: PathLike, batch_siz
     """
     of_task: dict[str, PathLike] = {}
     for run in runs:
-        name = run_task(read_task(run))
+        name = run_task(opened_run(run).task)
         if name not in GLUE or name in of_task:
             raise InputError(f"{run} is of task={name!r}: name one run of each of {', '.join(GLUE)} but ax")
         of_task[name] = run

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from absl import logging
 from tqdm import tqdm
 
 from albert_tf.checkpoints.directory import VOCABULARY
-from albert_tf.checkpoints.run import (
-    check_finite,
-    default_step,
-    load,
-    read_task,
-    read_tokenizer,
-    vocabulary_path,
-)
+from albert_tf.checkpoints.run import check_finite, load, opened_run
 from albert_tf.finetuning.data import dev_sets
 from albert_tf.finetuning.entries import read_columns, run_task
 from albert_tf.finetuning.outputs import predictor
@@ -99,16 +91,15 @@ def read_trained(run: PathLike, step: int | None = None, asked: str | None = Non
       InputError: the run is not fine-tuned, or for another task; the vocabulary is not what it was made with;
         a file is damaged; weights are non-finite.
     """
-    entries = read_task(run)
-    task = find_task(run_task(entries, asked))
-    vocabulary = vocabulary_path(run)
+    run = opened_run(run)
+    task, vocabulary = find_task(run_task(run.task, asked)), run.vocabulary
     if vocabulary is None:
-        raise FileNotFoundError(f"{Path(run)} has no {VOCABULARY}: copy its vocabulary there")
-    tokenizer = PieceTokenizer(Vocabulary.from_file(vocabulary), **read_tokenizer(run))
-    step = default_step(run) if step is None else step
+        raise FileNotFoundError(f"{run} has no {VOCABULARY}: copy its vocabulary there")
+    tokenizer = PieceTokenizer(Vocabulary.from_file(vocabulary), **run.tokenizer)
+    step = run.default_step() if step is None else step
     model = load(run, step)
     check_finite(model, run, step)
-    return Trained(task, model, tokenizer, entries, step or 0)
+    return Trained(task, model, tokenizer, run.task, step or 0)
 
 
 def evaluate_trained(
@@ -135,9 +126,10 @@ def evaluate_trained(
       FileNotFoundError: the run or its data is missing.
       InputError: the run is not fine-tuned, or the data is not of its task.
     """
-    task = find_task(run_task(read_task(run)))
+    run = opened_run(run)
+    task = find_task(run_task(run.task))
     if task.needs_columns:
-        columns = columns or read_columns(read_task(run))
+        columns = columns or read_columns(run.task)
     sets = dev_sets(task, folder, file, columns)
     trained = read_trained(run, step)
     count = sum(len(records) for records in sets.values())

@@ -10,18 +10,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from albert_tf.checkpoints.directory import VOCABULARY
+from albert_tf.checkpoints.directory import VOCABULARY, RunDirectory
 from albert_tf.checkpoints.models import build_model
-from albert_tf.checkpoints.run import (
-    check_finite,
-    check_run_vocabulary,
-    default_step,
-    load,
-    read_task,
-    read_tokenizer,
-    save,
-    vocabulary_path,
-)
+from albert_tf.checkpoints.run import check_finite, load, save
 from albert_tf.checkpoints.steps import PathLike
 from albert_tf.checkpoints.vocabulary import vocabulary_problems
 from albert_tf.config import AlbertConfig
@@ -103,7 +94,7 @@ def convert(
             raise InputError(
                 "a run has a config and is converted whole: leave out config, partial and revision"
             )
-        _write(WRITERS[target], Path(input), Path(output), vocabulary, step)
+        _write(WRITERS[target], RunDirectory(input), Path(output), vocabulary, step)
         return Conversion([], [])
     if step is not None:
         raise InputError(f"step={step} is of a run's checkpoint: leave it out")
@@ -174,21 +165,21 @@ def _from_hub(path: Path, config: Path | None, partial: bool) -> Source:
     shape = AlbertConfig.from_json_file(config) if config else None
     source = hub_source(tensors, only(path, "saved_model.pb"), shape, partial, find_vocabulary(path))
     has_tokenizer = (path / "assets" / TOKENIZER).exists()  # what hub_export has written
-    return source._replace(tokenizer=read_tokenizer(path / "assets")) if has_tokenizer else source
+    return source._replace(tokenizer=RunDirectory(path / "assets").tokenizer) if has_tokenizer else source
 
 
-def _to_google(model: Any, run: Path, folder: Path, step: int) -> None:
+def _to_google(model: Any, run: RunDirectory, folder: Path, step: int) -> None:
     google.write_google(model, folder, step)
 
 
-def _to_hugging_face(model: Any, run: Path, folder: Path, step: int) -> None:
-    huggingface.write_hugging_face(model, folder, read_task(run), read_tokenizer(run))
+def _to_hugging_face(model: Any, run: RunDirectory, folder: Path, step: int) -> None:
+    huggingface.write_hugging_face(model, folder, run.task, run.tokenizer)
 
 
 class Writer(NamedTuple):
     """A function that writes a model of a run and step, and the file name of the vocabulary."""
 
-    write: Callable[[Any, Path, Path, int], None]
+    write: Callable[[Any, RunDirectory, Path, int], None]
     vocabulary: str
 
 
@@ -203,23 +194,25 @@ WRITERS = {
 }
 
 
-def _write(writer: Writer, run: Path, output: Path, vocabulary: PathLike | None, step: int | None) -> None:
+def _write(
+    writer: Writer, run: RunDirectory, output: Path, vocabulary: PathLike | None, step: int | None
+) -> None:
     """Writes a run in the format of another implementation."""
-    if (pooling := read_task(run).get("pooling", FIRST)) != FIRST:
+    if (pooling := run.task.get("pooling", FIRST)) != FIRST:
         raise InputError(
             f"{run} has pooling={pooling!r}, and classifiers elsewhere read the pooled output: convert its "
             "encoder alone, which in Python albert_tf.save(albert_tf.load(RUN).encoder, …) makes a run of"
         )
-    step = default_step(run) if step is None else step
+    step = run.default_step() if step is None else step
     model = load(run, step)
     check_finite(model, run, step)
-    pieces = Path(vocabulary) if vocabulary else vocabulary_path(run)
+    pieces = Path(vocabulary) if vocabulary else run.vocabulary
     if pieces is not None:
-        check_run_vocabulary(run, pieces)
+        run.check_vocabulary(pieces)
     problems = vocabulary_problems(pieces, model.config.vocab_size) if pieces else []
     if problems:
         raise InputError("; ".join(problems))
-    tokenizer = resolved_settings(pieces, read_tokenizer(run))
+    tokenizer = resolved_settings(pieces, run.tokenizer)
     with new_directory(output) as folder:
         writer.write(model, run, folder, step or 0)
         if pieces is not None:

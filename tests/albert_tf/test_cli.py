@@ -70,7 +70,7 @@ def test_a_vocabulary_remembers_how_text_was_normalised(tiny_corpus, config_file
         assert "v.tokenizer.json" in line
     assert not run.exists() and not prepared.exists()
     assert cli.run(pretrain) == cli.run([*prepare, "--shards", "1"]) == 0
-    assert json.loads((run / "tokenizer.json").read_text()) == kept
+    assert json.loads((run / "tokenizer.json").read_text()) == {"kind": "sentencepiece", **kept}
     stats = json.loads((prepared / "stats.json").read_text())
     assert {name: stats[name] for name in kept} == kept
     assert resolved_settings(run / "spiece.model") == kept  # where it lies now

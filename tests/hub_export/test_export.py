@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.checkpoints import read_config, read_tokenizer, vocabulary_path
+from albert_tf.checkpoints import RunDirectory
 from albert_tf.formats import convert
 from albert_tf.startup import signals
 from hub_export import export as export_module
@@ -66,9 +66,12 @@ def test_export_replaces_whole_folders_and_keeps_the_vocabularys_case(small_run,
 def test_an_exported_encoder_becomes_a_run_again(small_run, tmp_path):
     export(small_run, tmp_path, seq_length=16, check=False)
     convert("hub", "run", tmp_path / "encoder", tmp_path / "run")
-    assert read_config(tmp_path / "run") == SMALL
-    assert read_tokenizer(tmp_path / "run") == {"lowercase": False, "strip_accents": False}
-    assert vocabulary_path(tmp_path / "run").read_bytes() == vocabulary_path(small_run).read_bytes()
+    assert RunDirectory(tmp_path / "run").config == SMALL
+    assert RunDirectory(tmp_path / "run").tokenizer == {"lowercase": False, "strip_accents": False}
+    assert (
+        RunDirectory(tmp_path / "run").vocabulary.read_bytes()
+        == RunDirectory(small_run).vocabulary.read_bytes()
+    )
     one, other = (albert_tf.load(run).variables for run in (tmp_path / "run", small_run))
     for variable, expected in zip(one, other, strict=True):
         np.testing.assert_array_equal(variable.numpy(), expected.numpy())

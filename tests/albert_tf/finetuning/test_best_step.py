@@ -8,9 +8,9 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
+from albert_tf.checkpoints import RunDirectory
 from albert_tf.checkpoints.figures import Best, read_figures
 from albert_tf.checkpoints.models import build_model
-from albert_tf.checkpoints.run import default_step
 from albert_tf.finetuning.trained import read_trained
 from albert_tf.formats.conversion import convert
 from hub_export.export import export
@@ -55,7 +55,7 @@ def steps(tiny_vocabulary, tmp_path_factory):
 def test_the_best_evaluation_decides(steps, values, best, tmp_path):
     shutil.copytree(steps, tmp_path / "run")
     write_figures(tmp_path / "run", values)
-    assert default_step(tmp_path / "run") == best
+    assert RunDirectory(tmp_path / "run").default_step() == best
     pooler = albert_tf.load(tmp_path / "run").encoder.pooler.kernel
     np.testing.assert_allclose(pooler, np.full([32, 32], best / 100), rtol=1e-6)
 
@@ -73,7 +73,7 @@ def test_the_best_evaluation_decides(steps, values, best, tmp_path):
 def test_the_loss_decides_among_equals(steps, losses, best, tmp_path):
     shutil.copytree(steps, tmp_path / "run")
     write_figures(tmp_path / "run", {2: 0.5, 4: 0.9, 6: 0.9, 8: 0.9}, losses=losses)
-    assert default_step(tmp_path / "run") == best
+    assert RunDirectory(tmp_path / "run").default_step() == best
 
 
 def test_of_a_lowest_figure_the_loss_decides_too(tmp_path):
@@ -82,15 +82,15 @@ def test_of_a_lowest_figure_the_loss_decides_too(tmp_path):
 
 
 def test_without_figures_the_newest_is_taken(steps):
-    assert default_step(steps) == 8
+    assert RunDirectory(steps).default_step() == 8
 
 
 def test_other_figures_do_not_decide(steps, tmp_path):
     shutil.copytree(steps, tmp_path / "run")
     write_figures(tmp_path / "run", {2: 0.9, 4: 0.1}, "eval_f1")
-    assert default_step(tmp_path / "run") == 8
+    assert RunDirectory(tmp_path / "run").default_step() == 8
     write_figures(tmp_path / "run", {2: 0.9, 4: 0.1}, "accuracy")  # of training
-    assert default_step(tmp_path / "run") == 8
+    assert RunDirectory(tmp_path / "run").default_step() == 8
 
 
 def test_a_pretrained_run_is_taken_at_its_newest(tiny_vocabulary, tmp_path):
@@ -98,7 +98,7 @@ def test_a_pretrained_run_is_taken_at_its_newest(tiny_vocabulary, tmp_path):
     for step in (1, 2):
         albert_tf.save(model, tmp_path / "run", tiny_vocabulary, step=step)
     write_figures(tmp_path / "run", {1: 0.9, 2: 0.1})
-    assert default_step(tmp_path / "run") == 2
+    assert RunDirectory(tmp_path / "run").default_step() == 2
 
 
 def test_all_who_read_a_run_take_it_unless_they_are_told(steps, tmp_path):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import albert_tf
-from albert_tf.checkpoints import read_task, read_tokenizer, vocabulary_path
+from albert_tf.checkpoints import RunDirectory
 from albert_tf.formats import convert
 from albert_tf.tokenizer_settings import remember_settings
 from tests.albert_tf.formats import tf1
@@ -70,9 +70,9 @@ def test_there_and_back_with_vocabulary(run, tmp_path, tiny_vocabulary, target, 
         there = tmp_path / "there.tar.gz"
     convert(target, "run", there, tmp_path / "back", command="albert-tf convert …")
     np.testing.assert_equal(weights(tmp_path / "back"), weights(run))
-    assert vocabulary_path(tmp_path / "back").read_bytes() == tiny_vocabulary.read_bytes()
-    assert read_task(tmp_path / "back") == read_task(run)
-    assert read_tokenizer(tmp_path / "back") == {"lowercase": True, "strip_accents": False}
+    assert RunDirectory(tmp_path / "back").vocabulary.read_bytes() == tiny_vocabulary.read_bytes()
+    assert RunDirectory(tmp_path / "back").task == RunDirectory(run).task
+    assert RunDirectory(tmp_path / "back").tokenizer == {"lowercase": True, "strip_accents": False}
     recipe = json.loads((tmp_path / "back" / "recipe.json").read_text())
     assert recipe["command"] == "albert-tf convert …" and recipe["converted_from"] == target
 
@@ -95,7 +95,7 @@ def test_a_vocabulary_that_contradicts_the_run(run, cased_vocabulary, tmp_path, 
 def test_a_vocabulary_says_what_the_checkpoint_does_not(run, cased_vocabulary, tmp_path):
     convert("run", "google", run, tmp_path / "google")
     convert("google", "run", tmp_path / "google", tmp_path / "out", vocabulary=cased_vocabulary)
-    assert read_tokenizer(tmp_path / "out") == {"lowercase": False, "strip_accents": True}
+    assert RunDirectory(tmp_path / "out").tokenizer == {"lowercase": False, "strip_accents": True}
 
 
 @pytest.mark.parametrize(

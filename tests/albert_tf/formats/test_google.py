@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.checkpoints import read_task, task_of
+from albert_tf.checkpoints import RunDirectory, task_of
 from albert_tf.checkpoints.names import variable_names
 from albert_tf.formats import convert
 from albert_tf.formats.google import _layer_normalization
@@ -332,7 +332,7 @@ def test_a_saver_of_tf1_restores_what_is_written(tmp_path, kind):
         assert values["output_weights"].shape == (1, 32)
     else:  # there a checkpoint does not say how many choices, and is of a regression
         convert("google", "run", tmp_path / "google", tmp_path / "back")
-        assert read_task(tmp_path / "back") == task_of(model)
+        assert RunDirectory(tmp_path / "back").task == task_of(model)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.checkpoints import vocabulary_path
+from albert_tf.checkpoints import RunDirectory
 from albert_tf.formats import convert
 from tests.albert_tf.formats import tf1
 from tests.tiny import TINY
@@ -41,7 +41,7 @@ def test_outputs_and_config(shared, tmp_path):
         max_position_embeddings=64,
     )
     asset = module / "assets" / "30k-clean.model"
-    assert vocabulary_path(tmp_path / "run").read_bytes() == asset.read_bytes()
+    assert RunDirectory(tmp_path / "run").vocabulary.read_bytes() == asset.read_bytes()
 
 
 def test_config_that_is_given(module, tmp_path):

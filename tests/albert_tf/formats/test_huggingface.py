@@ -10,7 +10,7 @@ import tensorflow as tf
 from safetensors.numpy import save_file
 
 import albert_tf
-from albert_tf.checkpoints import read_task, task_of
+from albert_tf.checkpoints import RunDirectory, task_of
 from albert_tf.formats import convert
 from albert_tf.formats.huggingface import ACTIVATIONS, hugging_face_config
 from albert_tf.formats.safetensors import open_safetensors
@@ -112,7 +112,7 @@ def test_other_prefixes(folder, tmp_path, prefix):
     rewrite(folder, change)
     convert("huggingface", "run", folder, tmp_path / "run")
     np.testing.assert_array_equal(kernel(tmp_path / "run"), expected)
-    assert read_task(tmp_path / "run")["model"] == ("pretrainer" if prefix else "encoder")
+    assert RunDirectory(tmp_path / "run").task["model"] == ("pretrainer" if prefix else "encoder")
 
 
 def test_what_older_files_repeat(folder, tmp_path):
@@ -178,7 +178,7 @@ def test_labels_and_choices(tmp_path):
         albert_tf.save(model, tmp_path / name, task=task)
         convert("run", "huggingface", tmp_path / name, tmp_path / f"{name} hf")
         convert("huggingface", "run", tmp_path / f"{name} hf", tmp_path / f"{name} back")
-        assert read_task(tmp_path / f"{name} back") == {**task_of(model), **task}
+        assert RunDirectory(tmp_path / f"{name} back").task == {**task_of(model), **task}
     config = json.loads((tmp_path / "classifier hf" / "config.json").read_text())
     assert config["id2label"] == dict(zip("012", labels["labels"], strict=True))
     assert config["label2id"] == {"entailment": 0, "neutral": 1, "contradiction": 2}

@@ -9,7 +9,7 @@ import sentencepiece
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.checkpoints import read_tokenizer, vocabulary_path
+from albert_tf.checkpoints import RunDirectory
 from albert_tf.formats import convert
 from albert_tf.formats.rebuilt_vocabulary import rebuilt_vocabulary
 from albert_tf.text import PieceTokenizer, Vocabulary
@@ -190,9 +190,9 @@ def test_convert_rebuilds(folder, tiny_vocabulary, tmp_path, has_config):
         (folder / "tokenizer_config.json").unlink()
     done = convert("huggingface", "run", folder, tmp_path / "run")
     assert done.vocabulary == "rebuilt from tokenizer.json"
-    check_same(vocabulary_path(tmp_path / "run").read_bytes(), tiny_vocabulary.read_bytes())
-    assert read_tokenizer(tmp_path / "run") == CASED
-    assert albert_tf.Tokenizer(vocabulary_path(tmp_path / "run"), **CASED)(["Hat"]).shape[0] == 1
+    check_same(RunDirectory(tmp_path / "run").vocabulary.read_bytes(), tiny_vocabulary.read_bytes())
+    assert RunDirectory(tmp_path / "run").tokenizer == CASED
+    assert albert_tf.Tokenizer(RunDirectory(tmp_path / "run").vocabulary, **CASED)(["Hat"]).shape[0] == 1
 
 
 def test_convert_says_why_there_is_no_vocabulary(folder, tiny_vocabulary, tmp_path):
@@ -210,11 +210,11 @@ def test_convert_says_why_there_is_no_vocabulary(folder, tiny_vocabulary, tmp_pa
         assert done.vocabulary.startswith("none: no SentencePiece model can be rebuilt of ")
         assert message in done.vocabulary
         assert done.vocabulary.endswith("--vocabulary names one")
-        assert vocabulary_path(tmp_path / name) is None
-        assert read_tokenizer(tmp_path / name) == CASED
+        assert RunDirectory(tmp_path / name).vocabulary is None
+        assert RunDirectory(tmp_path / name).tokenizer == CASED
     (folder / "tokenizer.json").unlink()
     done = convert("huggingface", "run", folder, tmp_path / "none")
     assert done.vocabulary == "none: there is none beside the checkpoint; --vocabulary names one"
     done = convert("huggingface", "run", folder, tmp_path / "given", vocabulary=tiny_vocabulary)
     assert done.vocabulary == str(tiny_vocabulary)
-    assert vocabulary_path(tmp_path / "given").read_bytes() == tiny_vocabulary.read_bytes()
+    assert RunDirectory(tmp_path / "given").vocabulary.read_bytes() == tiny_vocabulary.read_bytes()

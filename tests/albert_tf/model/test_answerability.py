@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.checkpoints import read_task
+from albert_tf.checkpoints import RunDirectory
 from albert_tf.features import ENCODER_INPUTS
 from albert_tf.formats import convert
 from albert_tf.model.span_labeler import AnswerableSpan
@@ -42,7 +42,7 @@ def inputs(expected, *others):
 
 
 def test_a_converted_checkpoint_is_this_model(run, expected):
-    assert read_task(run) == {"model": "span_labeler", "answerability": True}
+    assert RunDirectory(run).task == {"model": "span_labeler", "answerability": True}
     loaded = albert_tf.load(run)
     assert (loaded.answerability, loaded.start_n_top, loaded.end_n_top) == (True, 5, 5)
     recorded = {name.removeprefix("grad:") for name in expected if name.startswith("grad:")}

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from albert_tf.checkpoints import vocabulary_path
+from albert_tf.checkpoints import RunDirectory
 from albert_tf.formats import convert
 from albert_tf.pretraining.evaluation import evaluate_run
 from albert_tf.pretraining.run import pretrain
@@ -73,9 +73,9 @@ def test_a_run_that_does_not_name_its_vocabulary_is_not_compared(changed_run):
     recipe = json.loads((changed_run / "recipe.json").read_text())
     del recipe["vocabulary"]
     (changed_run / "recipe.json").write_text(json.dumps(recipe))
-    assert vocabulary_path(changed_run) == changed_run / "spiece.model"
+    assert RunDirectory(changed_run).vocabulary == changed_run / "spiece.model"
     (changed_run / "recipe.json").unlink()
-    assert vocabulary_path(changed_run) == changed_run / "spiece.model"
+    assert RunDirectory(changed_run).vocabulary == changed_run / "spiece.model"
 
 
 def test_a_converted_run_names_its_vocabulary(run, other_vocabulary, tmp_path):
@@ -86,7 +86,7 @@ def test_a_converted_run_names_its_vocabulary(run, other_vocabulary, tmp_path):
     assert recipe["vocabulary"] == hashlib.sha256((run / "spiece.model").read_bytes()).hexdigest()
     shutil.copyfile(other_vocabulary, back / "spiece.model")
     with pytest.raises(ValueError, match=r"is not the vocabulary of .*back"):
-        vocabulary_path(back)
+        _ = RunDirectory(back).vocabulary
     (tmp_path / "there" / "spiece.model").unlink()
     convert("huggingface", "run", tmp_path / "there", tmp_path / "bare")
     assert "vocabulary" not in json.loads((tmp_path / "bare" / "recipe.json").read_text())

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 import tf_keras as keras
+from absl import flags
 
 import albert_tf
 from tests.tiny import TINY
@@ -21,6 +22,8 @@ def pytest_configure() -> None:
     Who runs the tests in the background may have them ignore Ctrl-C, which some of them send.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # As absl.app sets it for commands, unless somebody has: saving a SavedModel sets it, and sets it back.
+    flags.FLAGS.set_default("verbosity", 0)
     four = [tf.config.LogicalDeviceConfiguration()] * 4
     tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], four)
 

@@ -117,7 +117,8 @@ def check_free(folder: str) -> None:
     if is_local(folder):
         check_place(Path(folder), is_folder=True)
     if any(not name.startswith(".") for name in entries(folder)):
-        raise FileExistsError(f"{folder} exists already: name another place")
+        place = Path(folder).absolute() if is_local(folder) else folder
+        raise FileExistsError(f"{place} exists already: name another place")
 
 
 @contextlib.contextmanager

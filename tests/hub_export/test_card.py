@@ -11,6 +11,7 @@ import tensorflow as tf
 import yaml
 
 import albert_tf
+from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.checkpoints.models import MODELS, task_of
 from hub_export.__main__ import main
 from hub_export.card import CARD, PIPELINES, model_card
@@ -40,7 +41,9 @@ def facts(model, run, **changes):
     """What would be told of an encoder that is exported alone."""
     known = {"task": {"model": "encoder"}, "step": 0, "dtype": "float32", "served": None}
     return Facts(
-        **{"run": run, "model": model, "signatures": {}, "version": 1, "license": None} | known | changes
+        **{"run": RunDirectory(run), "model": model, "signatures": {}, "version": 1, "license": None}
+        | known
+        | changes
     )
 
 

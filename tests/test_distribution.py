@@ -96,8 +96,8 @@ def test_the_wheel_holds_the_packages_and_nothing_else(dist):
     (wheel,) = dist.glob("*.whl")
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     code = {path for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
-    typed = {ROOT / package / "py.typed" for package in PACKAGES}
-    assert names == {path.relative_to(ROOT).as_posix() for path in code | typed}
+    data = {ROOT / package / "py.typed" for package in PACKAGES} | set((ROOT / "hub_export").glob("*.md"))
+    assert names == {path.relative_to(ROOT).as_posix() for path in code | data}
     assert [path.suffix for path in sorted(dist.iterdir())] == [".whl", ".gz"]
 
 

@@ -152,7 +152,7 @@ def chosen_rate(rates: Sequence[float], settings: Settings, output: Path) -> flo
     for rate in rates:
         chosen = settings(output / f"choice-{rate}", rate, None)
         finetune(chosen)
-        accuracies[rate] = best_figures(Path(chosen.output))["accuracy"] or 0.0
+        accuracies[rate] = best_figures(RunDirectory(chosen.output))["accuracy"] or 0.0
     return max(accuracies, key=lambda rate: accuracies[rate])
 
 

@@ -158,7 +158,7 @@ class Pipeline:
     def _values(self, inputs: Any) -> list[Any]:
         is_two = isinstance(inputs, tuple) and len(inputs) == 2 and all(isinstance(x, str) for x in inputs)
         is_texts = isinstance(self._answerer.kind, TextKind)
-        if is_texts and isinstance(inputs, tuple) and [*map(type, inputs)] == [list, list]:
+        if is_texts and isinstance(inputs, tuple | list) and [*map(type, inputs)] == [list, list]:
             return list(zip(*text_columns(inputs, "inputs"), strict=True))  # as `TextClassifier` takes pairs
         if is_two and is_texts:
             raise InputError(

@@ -107,7 +107,10 @@ def _read_csv(file: str) -> Table:
     rows = _csv_rows(file)
     header = next(rows)
     if header.cells[0].startswith("{"):
-        raise InputError(f"{file}: the first line is JSON: JSON lines have the ending .jsonl")
+        raise InputError(
+            f"{file}: the first line is JSON, and CSV is read: give JSON lines the ending .jsonl, or name the "
+            "format of standard input by `input_format`"
+        )
     between = next((what for mark, what in _OTHER_MARKS.items() if mark in header.cells[0]), None)
     if len(header.cells) == 1 and between:
         raise InputError(

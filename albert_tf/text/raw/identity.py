@@ -51,5 +51,7 @@ def difference(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, A
         if old["name"] != new["name"]:
             return f"{new['name']} stands where {old['name']} was"
         if old != new:
+            if old["bytes"] == new["bytes"]:
+                return f"{old['name']} has changed, and has the same size"
             return f"{old['name']} has changed ({old['bytes']:,} bytes before, {new['bytes']:,} now)"
     return None

@@ -149,6 +149,8 @@ def test_scores_of_pairs_by_hand(made, asked, tokens):
     (a, b), _ = pairs
     columns = tuple(map(list, zip(*pairs, strict=True)))
     assert asked("regression")(columns) == asked("regression")(pairs)
+    with pytest.raises(InputError, match="two pairs or two columns"):
+        asked("regression")([*columns])
     for form in ([a, b], {"text": a, "text_pair": b}):
         assert asked("regression")([form])[0]["score"] == pytest.approx(expected[0], abs=1e-5)
     assert asked("regression")(np.array(pairs))[1]["score"] == pytest.approx(expected[1], abs=1e-5)

@@ -105,13 +105,15 @@ def _reviews(data):
     ):
         for file in pair:
             stars = int(file.stem.partition("_")[2])
-            yield {"review": file.read_text(encoding="utf-8"), "stars": stars, "kind": file.parent.name}
+            kind = file.parent.name
+            labels = f"{kind}|strong" if stars in (1, 10) else kind
+            yield {"review": file.read_text(encoding="utf-8"), "stars": stars, "kind": kind, "labels": labels}
 
 
 def _table(label, data, folder):
     file = folder / "own.csv"
     with file.open("w", newline="", encoding="utf-8") as handle:
-        writer = csv.DictWriter(handle, ["kind", "review", "stars"])
+        writer = csv.DictWriter(handle, ["kind", "labels", "review", "stars"])
         writer.writeheader()
         writer.writerows(itertools.islice(_reviews(data), COUNT))
     return {"train": file, "eval": file, "columns": Columns("review", label=label)}
@@ -144,6 +146,7 @@ MAKERS = {
     "squad-v2.0": lambda *places: _squad("dev-v2.0.rebuilt.json", True, *places),
     "race": _race,
     "classification": lambda *places: _table("kind", *places),
+    "multi_label": lambda *places: _table("labels", *places),
     "regression": lambda *places: _table("stars", *places),
     "tagging": _tagged,
     "multiple_choice": _choices,

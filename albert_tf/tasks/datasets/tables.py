@@ -108,8 +108,8 @@ def _read_csv(file: str) -> Table:
     header = next(rows)
     if header.cells[0].startswith("{"):
         raise InputError(
-            f"{file}: the first line is JSON, and CSV is read: give JSON lines the ending .jsonl, or name the "
-            "format of standard input by `input_format`"
+            f"{file}: the first line is JSON, and CSV is read: give JSON lines the ending .jsonl, or name "
+            "the format of standard input by `input_format`"
         )
     between = next((what for mark, what in _OTHER_MARKS.items() if mark in header.cells[0]), None)
     if len(header.cells) == 1 and between:

@@ -18,6 +18,7 @@ from albert_tf.checkpoints.directory import CONFIG
 from albert_tf.checkpoints.run import check_finite
 from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import GOOGLE_FILE, AlbertConfig
+from albert_tf.tasks.kind import SEQ_LENGTH
 from albert_tf.tasks.serving import DEFAULT, Signature
 from albert_tf.text import PieceTokenizer, Vocabulary
 from albert_tf.tokenizer_settings import TOKENIZER
@@ -46,7 +47,6 @@ ENCODER, PREPROCESSOR, SERVING = "encoder", "preprocessor", "serving"
 # Files of a run, and what they are called among the assets: the config as in Google's TF 1 modules.
 DESCRIPTION = {CONFIG: GOOGLE_FILE, TOKENIZER: TOKENIZER}
 
-SEQ_LENGTH = 128  # where neither caller nor run says
 SHORTEST = 3  # [CLS], a token, [SEP]
 NEWEST = 2**63 - 1  # TF Serving counts versions in int64
 

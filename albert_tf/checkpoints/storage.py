@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.utils.errors import InputError, shown
-from albert_tf.utils.files import check_place, new_directory, sync, write_file, writing
-
-_ADDRESS = re.compile(r"([A-Za-z][\w+.-]+):/+")
+from albert_tf.utils.errors import InputError
+from albert_tf.utils.files import (
+    address_of,
+    check_place,
+    checked_path,
+    json_object,
+    json_text,
+    new_directory,
+    sync,
+    write_file,
+    writing,
+)
 
 
 def location(path: Any, argument: str) -> str:
@@ -25,14 +31,14 @@ def location(path: Any, argument: str) -> str:
     >>> location(Path("gs://bucket/run"), "output")  # pathlib makes one slash of two
     'gs://bucket/run'
     """
-    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
-        raise InputError(f"{argument}={shown(path)} is not a path")
-    text = os.fspath(path)
-    if match := _ADDRESS.match(text):
-        text = f"{match[1]}://{text[match.end() :]}"
-        if match[1] not in tf.io.gfile.get_registered_schemes():
-            raise InputError(f"{text}: TensorFlow knows no filesystem {match[1]}://")
-    return text
+    checked_path(path, argument)
+    address = address_of(path)
+    if address is None:
+        return os.fspath(path)
+    scheme = address.partition("://")[0]
+    if scheme not in tf.io.gfile.get_registered_schemes():
+        raise InputError(f"{address}: TensorFlow knows no filesystem {scheme}://")
+    return address
 
 
 def is_local(path: str) -> bool:
@@ -73,13 +79,7 @@ def read_bytes(path: str) -> bytes:
 
 def read_json(path: str) -> dict[str, Any]:
     """The object in a JSON file; an InputError, with the file's name, if it holds none."""
-    try:
-        values = json.loads(read_bytes(path).decode())
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not a JSON file: {error}") from error
-    if not isinstance(values, dict):
-        raise InputError(f"{path} must hold a JSON object, not a {type(values).__name__}")
-    return values
+    return json_object(read_bytes(path), path)
 
 
 def write_text(path: str, text: str) -> None:
@@ -99,12 +99,12 @@ def appending(path: str) -> Any:
 
 def json_bytes(values: Mapping[str, Any]) -> bytes:
     """An object as JSON, a key a line."""
-    return (json.dumps(dict(values), indent=2, ensure_ascii=False) + "\n").encode()
+    return json_text(values).encode()
 
 
 def write_json(path: str, values: Mapping[str, Any]) -> None:
     """Writes an object as JSON, a key a line."""
-    write_text(path, json_bytes(values).decode())
+    write_text(path, json_text(values))
 
 
 def fingerprint(path: str | os.PathLike[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -41,9 +42,9 @@ class TextKind(FinetunedKind):
         """Rows of a table."""
         return own_records(file, needs_labels, columns)
 
+    @abc.abstractmethod
     def targets(self, records: Sequence[TextRecord]) -> np.ndarray:
         """Labels of records as the loss takes them, [N, …]."""
-        raise NotImplementedError
 
     def encode(self, records: Sequence[TextRecord], tokenizer: TextTokenizer, is_labelled: bool) -> Examples:
         """`[CLS] text [SEP]` or `[CLS] text [SEP] text_pair [SEP]`, trimmed when they are packed."""
@@ -56,9 +57,9 @@ class TextKind(FinetunedKind):
             learned, given = ("pairs", "single texts")[:: 1 if self.takes_pairs else -1]
             raise InputError(f"{records[0].file}: the model learned {learned}, and these are {given}")
 
+    @abc.abstractmethod
     def serve(self, logits: tf.Tensor, names: Sequence[str]) -> Tensors:
         """Answers of a server, given logits float32 [B, K] and the names of the labels."""
-        raise NotImplementedError
 
     def signatures(self, served: Served) -> dict[str, Signature]:
         """`serving_default` of a text a row and `pair` of two, unless the run says which of them it learned.

@@ -65,7 +65,6 @@ class Kind(abc.ABC):
     model: ClassVar[str]
 
     def __init__(self, config: TaskConfig):
-        self.config = config
         self.seq_length: int = config.get("seq_length", SEQ_LENGTH)
         self.labels: Sequence[str] | None = config.get("labels")
 

@@ -8,11 +8,6 @@ import tensorflow as tf
 
 from albert_tf.text.offsets import rows_of
 
-# Of questions on documents, in tokens: from one window to the next, and the most of a question, at its head.
-# Source: google-research/albert, run_squad_v1.py and run_squad_v2.py.
-DOC_STRIDE = 128
-LONGEST_QUERY = 64
-
 
 class Windows(NamedTuple):
     """The windows of a batch of documents, those of one document after the other.

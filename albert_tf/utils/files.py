@@ -57,11 +57,21 @@ def writing(path: Path, temporary: Path) -> Iterator[None]:
         raise OSError(number, os.strerror(number), str(path)) from error
 
 
+def address_of(path: str | os.PathLike[str]) -> str | None:
+    """A path on another filesystem, such as gs://bucket, as text; None for one of this machine.
+
+    >>> address_of(Path("gs://bucket/run"))  # pathlib makes one slash of two
+    'gs://bucket/run'
+    """
+    text = os.fspath(path)
+    match = _SCHEME.match(text)
+    return None if match is None else f"{match[1]}://{text[match.end() :]}"
+
+
 def check_local(path: Path) -> None:
     """InputError where a path is an address such as gs://bucket, which would become a local folder `gs:`."""
-    if match := _SCHEME.match(os.fspath(path)):
-        scheme, rest = match[1], os.fspath(path)[match.end() :]  # Path has made one slash of two
-        raise InputError(f"{scheme}://{rest} is not on this machine: name a local path, and copy from there")
+    if address := address_of(path):
+        raise InputError(f"{address} is not on this machine: name a local path, and copy from there")
 
 
 def check_place(path: Path, *, is_folder: bool) -> None:
@@ -152,13 +162,23 @@ def write_file(path: Path, content: str) -> None:
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
     """Writes an object as JSON, a key a line, whole or not at all."""
-    write_file(path, json.dumps(dict(values), indent=2, ensure_ascii=False) + "\n")
+    write_file(path, json_text(values))
+
+
+def json_text(values: Mapping[str, Any]) -> str:
+    """An object as JSON, a key a line."""
+    return json.dumps(dict(values), indent=2, ensure_ascii=False) + "\n"
 
 
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file; ValueError, with the file's name, where it holds none."""
+    return json_object(path.read_bytes(), path)
+
+
+def json_object(content: bytes, path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The object in the content of a JSON file; an InputError, with the file's name, if it holds none."""
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(content.decode())
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not a JSON file: {error}") from error
     if not isinstance(values, dict):

@@ -119,11 +119,6 @@ def utf8(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def splits_of(lengths: np.ndarray) -> np.ndarray:
-    """Row splits of rows of these lengths, int64 [rows + 1]."""
-    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-
-
 def check_length(name: str, value: int, least: int) -> int:
     """A length in tokens; an InputError where it is not one, or below the least that it can be."""
     if not isinstance(value, numbers.Integral):

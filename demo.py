@@ -31,8 +31,8 @@ with quiet_start():
 
     import hub_export.__main__
     from albert_tf import cli
-    from albert_tf.text import Vocabulary
-    from albert_tf.text.raw.checks import check_text_files
+    from albert_tf.raw_text.checks import check_text_files
+    from albert_tf.tokenizers import Vocabulary
     from albert_tf.utils.errors import InputError
 
 OUTPUT = Path("demo-output")

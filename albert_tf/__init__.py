@@ -32,12 +32,12 @@ from albert_tf.utils.lazy import lazy_names
 if TYPE_CHECKING:
     from albert_tf import optimization
     from albert_tf.analysis.parameters import parameter_count
-    from albert_tf.applications.pipeline import pipeline
-    from albert_tf.applications.text_classifier import TextClassifier
     from albert_tf.checkpoints import load, save
     from albert_tf.config import PRESETS, AlbertConfig
     from albert_tf.data import pretraining_dataset
-    from albert_tf.model import (
+    from albert_tf.inference.pipeline import pipeline
+    from albert_tf.inference.text_classifier import TextClassifier
+    from albert_tf.models import (
         AlbertClassifier,
         AlbertEncoder,
         AlbertMultipleChoice,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         AlbertTokenClassifier,
     )
     from albert_tf.tasks.metrics.squad import squad_scores
-    from albert_tf.text import Tokenizer, pack
+    from albert_tf.tokenizers import Tokenizer, pack
 
 __version__ = "0.1.0"
 
@@ -77,17 +77,17 @@ __all__ = [
 _MODULES = {
     "PRESETS": "albert_tf.config",
     "AlbertConfig": "albert_tf.config",
-    "Tokenizer": "albert_tf.text",
-    "pack": "albert_tf.text",
+    "Tokenizer": "albert_tf.tokenizers",
+    "pack": "albert_tf.tokenizers",
     "pretraining_dataset": "albert_tf.data",
-    "AlbertEncoder": "albert_tf.model",
-    "AlbertPretrainer": "albert_tf.model",
-    "AlbertClassifier": "albert_tf.model",
-    "AlbertTokenClassifier": "albert_tf.model",
-    "AlbertSpanLabeler": "albert_tf.model",
-    "AlbertMultipleChoice": "albert_tf.model",
-    "TextClassifier": "albert_tf.applications.text_classifier",
-    "pipeline": "albert_tf.applications.pipeline",
+    "AlbertEncoder": "albert_tf.models",
+    "AlbertPretrainer": "albert_tf.models",
+    "AlbertClassifier": "albert_tf.models",
+    "AlbertTokenClassifier": "albert_tf.models",
+    "AlbertSpanLabeler": "albert_tf.models",
+    "AlbertMultipleChoice": "albert_tf.models",
+    "TextClassifier": "albert_tf.inference.text_classifier",
+    "pipeline": "albert_tf.inference.pipeline",
     "load": "albert_tf.checkpoints",
     "save": "albert_tf.checkpoints",
     "parameter_count": "albert_tf.analysis.parameters",

@@ -35,7 +35,7 @@ def peak() -> int:
 def make(preset: str, folder: Path) -> None:
     """A checkpoint of google-research/albert's format, of a preset's size."""
     import albert_tf
-    from albert_tf.formats.google import write_google
+    from albert_tf.conversion.google import write_google
 
     folder.mkdir()
     write_google(albert_tf.AlbertPretrainer(albert_tf.PRESETS[preset]), folder, step=0)
@@ -45,7 +45,7 @@ def step(source: str, target: str, read: str, write: str) -> None:
     """One conversion; prints its memory and time as JSON."""
     import tensorflow as tf
 
-    from albert_tf.formats import convert
+    from albert_tf.conversion import convert
 
     tf.constant(0.0)  # TensorFlow's own start
     before, start = peak(), time.perf_counter()

@@ -20,8 +20,8 @@ from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import GOOGLE_FILE, AlbertConfig
 from albert_tf.tasks.kind import SEQ_LENGTH
 from albert_tf.tasks.serving import DEFAULT, Signature
-from albert_tf.text import PieceTokenizer, Vocabulary
 from albert_tf.tokenizer_settings import TOKENIZER
+from albert_tf.tokenizers import PieceTokenizer, Vocabulary
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import check_place, replace_folder
 from hub_export.answers import (

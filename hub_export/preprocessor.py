@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from albert_tf.text import pack
-from albert_tf.text.input_format import InputFormat
-from albert_tf.text.kinds import TextTokenizer
+from albert_tf.tokenizers import pack
+from albert_tf.tokenizers.input_format import InputFormat
+from albert_tf.tokenizers.kinds import TextTokenizer
 from hub_export.module import Module
 
 

@@ -87,8 +87,8 @@ def tiny_vocabulary(tiny_corpus, tmp_path_factory) -> Path:
 
     Of how its text was normalised it remembers nothing, so that tests may say what they like.
     """
-    from albert_tf.text import train_vocabulary
     from albert_tf.tokenizer_settings import settings_beside
+    from albert_tf.tokenizers import train_vocabulary
     from tests.tiny import TINY
 
     path = tmp_path_factory.mktemp("vocabulary") / "spiece.model"
@@ -100,7 +100,7 @@ def tiny_vocabulary(tiny_corpus, tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def tiny_tokenizer(tiny_vocabulary):
     """The tokenizer of the tiny vocabulary."""
-    from albert_tf.text import Tokenizer
+    from albert_tf.tokenizers import Tokenizer
 
     return Tokenizer(tiny_vocabulary)
 

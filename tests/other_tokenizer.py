@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.text.input_format import InputFormat, SpecialIds
+from albert_tf.tokenizers.input_format import InputFormat, SpecialIds
 
 IDS = SpecialIds(padding=1, unknown=3, start=0, separator=2, mask=4)
 SIZE = 50

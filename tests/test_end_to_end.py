@@ -8,7 +8,7 @@ import albert_tf
 from albert_tf.pretraining.run import pretrain
 from albert_tf.pretraining.settings import Pretraining
 from albert_tf.recipes import PretrainingRecipe
-from albert_tf.text import train_vocabulary
+from albert_tf.tokenizers import train_vocabulary
 from hub_export.export import export
 from tests.tiny import TINY
 

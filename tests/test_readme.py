@@ -21,9 +21,9 @@ import pytest
 import albert_tf
 import hub_export.__main__ as exporting
 from albert_tf import AlbertConfig, cli
-from albert_tf.formats import convert, published
+from albert_tf.conversion import convert, published
 from albert_tf.stages import stage_ends, stages_from
-from tests.albert_tf.formats.loopback import Answer, instead_of_hugging_face, packed, put_repository, serve
+from tests.albert_tf.conversion.loopback import Answer, instead_of_hugging_face, packed, put_repository, serve
 from tests.pages import ROOT, anchors, blocks, blocks_of, commands, links, pages
 from tests.sandbox import write_sandbox
 

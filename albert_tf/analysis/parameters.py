@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from albert_tf.config import AlbertConfig
-from albert_tf.model.sharing import sharing_plan
+from albert_tf.models.sharing import sharing_plan
 
 
 def parameter_count(config: AlbertConfig) -> dict[str, int]:

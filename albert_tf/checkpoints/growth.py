@@ -17,7 +17,7 @@ from albert_tf.checkpoints.names import variable_names
 from albert_tf.checkpoints.run import stored_model
 from albert_tf.checkpoints.steps import PathLike
 from albert_tf.config import AlbertConfig
-from albert_tf.model.sharing import sharing_plan
+from albert_tf.models.sharing import sharing_plan
 from albert_tf.utils.errors import InputError
 
 # Keys in which two networks may differ. All others decide a variable's shape, or what is done with it.

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.model import (
+from albert_tf.models import (
     AlbertClassifier,
     AlbertEncoder,
     AlbertMultipleChoice,

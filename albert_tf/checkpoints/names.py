@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.model.sharing import BlockPath, sharing_plan
+from albert_tf.models.sharing import BlockPath, sharing_plan
 
 # Before the names of the encoder, not of the heads.
 GOOGLE_SCOPE, HUGGING_FACE_SCOPE = "bert/", "albert."

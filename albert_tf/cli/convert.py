@@ -37,7 +37,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(flags: argparse.Namespace) -> None:
     """Writes the checkpoint, and prints what was left out or made up."""
     with quiet_start():
-        from albert_tf.formats.conversion import convert
+        from albert_tf.conversion.convert import convert
     done = convert(
         flags.source,
         flags.target,

@@ -6,7 +6,7 @@ import argparse
 import logging
 
 from albert_tf.cli.flags import field_flags, given, paths_flag, tokenizer_flags, tokenizer_given
-from albert_tf.corpus.settings import PreparationSettings
+from albert_tf.preprocessing.settings import PreparationSettings
 from albert_tf.startup import OneLineParser, quiet_start
 
 SUMMARY = "text to tokenised documents, on Apache Beam"
@@ -29,7 +29,7 @@ def run(flags: argparse.Namespace) -> None:
     # Beam says at its import that it has not got what only Google's cloud needs.
     logging.getLogger().addFilter(lambda record: "apitools" not in str(record.msg))
     with quiet_start():
-        from albert_tf.corpus.prepare import prepare
+        from albert_tf.preprocessing.prepare import prepare
     prepare(
         flags.input,
         flags.output,

@@ -125,7 +125,7 @@ def _no_smaller(sizes: tuple[Size, ...], origin: str) -> tuple[Size, ...]:
 
     Where none is as deep, the deepest; where none is as wide, all, which are then refused.
     """
-    from albert_tf.origins import run_at
+    from albert_tf.conversion.start import run_at
 
     config = run_at(origin).config
     wide = tuple(size for size in sizes if size.config.hidden_size == config.hidden_size)

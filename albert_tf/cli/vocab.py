@@ -24,7 +24,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(flags: argparse.Namespace) -> None:
     """Writes the vocabulary."""
     with quiet_start():
-        from albert_tf.text import train_vocabulary
+        from albert_tf.tokenizers import train_vocabulary
     vocabulary = train_vocabulary(
         flags.input,
         flags.output,

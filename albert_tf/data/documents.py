@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from albert_tf.text.raw.long_lines import bounded_lines
+from albert_tf.raw_text.long_lines import bounded_lines
 
 # Text of a document beyond this is read as a further document, so that a file without blank lines needs no
 # more memory than others. In bytes.

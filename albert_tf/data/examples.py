@@ -20,8 +20,8 @@ from albert_tf.features import (
     pretraining_spec,
 )
 from albert_tf.recipes import ExampleSettings
-from albert_tf.text.kinds import TokenIds
-from albert_tf.text.packing import mask_and_type_ids, pack_spans, segment_numbers
+from albert_tf.tokenizers.kinds import TokenIds
+from albert_tf.tokenizers.packing import mask_and_type_ids, pack_spans, segment_numbers
 from albert_tf.utils.checks import check_range
 
 

@@ -19,7 +19,7 @@ from albert_tf.features import (
     check_sentence_objective,
 )
 from albert_tf.recipes import ExampleSettings
-from albert_tf.text.kinds import TokenIds
+from albert_tf.tokenizers.kinds import TokenIds
 from albert_tf.utils.errors import InputError
 
 # Google's names of our features. Its sentence labels are called so whatever the objective.

@@ -18,8 +18,8 @@ from albert_tf.data.sources import (
     find_inputs,
     hashed_documents,
 )
-from albert_tf.text.kinds import open_tokenizer
-from albert_tf.text.raw.checks import check_text_files
+from albert_tf.raw_text.checks import check_text_files
+from albert_tf.tokenizers.kinds import open_tokenizer
 
 HELD_OUT_SHARE = 0.01
 MAX_HELD_OUT_SHARE = 0.25  # of the text, where documents are so large that a hundredth cannot be had

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from albert_tf.data.documents import Documents
 from albert_tf.data.tfrecords import serialised_example
-from albert_tf.text.kinds import TextTokenizer
+from albert_tf.tokenizers.kinds import TextTokenizer
 from albert_tf.utils.errors import InputError
 
 STATS = "stats.json"

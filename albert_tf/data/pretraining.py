@@ -21,9 +21,9 @@ from albert_tf.data.service import served
 from albert_tf.data.shares import Share
 from albert_tf.data.sources import DocumentSource, Inputs, check_divisible, document_source, find_inputs
 from albert_tf.data.tfrecords import first_example, tfrecord_reader
+from albert_tf.raw_text.checks import check_text_files
 from albert_tf.recipes import ExampleSettings
-from albert_tf.text.kinds import open_tokenizer
-from albert_tf.text.raw.checks import check_text_files
+from albert_tf.tokenizers.kinds import open_tokenizer
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.records import changed
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from albert_tf.data.documents import Documents
-from albert_tf.text.packing import trimmed_lengths
+from albert_tf.tokenizers.packing import trimmed_lengths
 
 
 class Segments(NamedTuple):

@@ -23,8 +23,8 @@ from albert_tf.data.prepared import (
 )
 from albert_tf.data.shares import BY_POSITION, Share, between
 from albert_tf.data.tfrecords import first_example, tfrecord_reader
-from albert_tf.text.kinds import TextTokenizer
-from albert_tf.text.raw.paths import matched_paths
+from albert_tf.raw_text.paths import matched_paths
+from albert_tf.tokenizers.kinds import TextTokenizer
 from albert_tf.utils.errors import InputError
 
 _RECORDS_PER_BATCH = 256

@@ -11,8 +11,8 @@ import tensorflow as tf
 from albert_tf.data.documents import Documents, corpus_documents
 from albert_tf.data.shares import Share
 from albert_tf.data.sources import document_source, find_inputs
-from albert_tf.text.kinds import open_tokenizer
-from albert_tf.text.raw.checks import check_text_files
+from albert_tf.raw_text.checks import check_text_files
+from albert_tf.tokenizers.kinds import open_tokenizer
 from albert_tf.utils.errors import InputError
 
 _DOCUMENTS_PER_BATCH = 16

@@ -10,8 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.features import ENCODER_INPUTS, ROWS
-from albert_tf.model.losses import Objective, Term
-from albert_tf.model.padding import skip_padding
+from albert_tf.models.losses import Objective, Term
+from albert_tf.models.padding import skip_padding
 from albert_tf.tasks.examples.batches import task_batches
 from albert_tf.tasks.examples.rows import TokenRows
 from albert_tf.tasks.kind import Examples, FinetunedKind

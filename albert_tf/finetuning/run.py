@@ -20,6 +20,7 @@ from albert_tf.checkpoints.growth import Growth, grown_from
 from albert_tf.checkpoints.models import build_model
 from albert_tf.checkpoints.storage import exists
 from albert_tf.config import AlbertConfig
+from albert_tf.conversion.start import Start, opened, start_of_run
 from albert_tf.data.service import served
 from albert_tf.features import FIRST, LABELS
 from albert_tf.finetuning.data import Sets, check_same_data, data_record, described, read_sets
@@ -29,16 +30,15 @@ from albert_tf.finetuning.recipes import FinetuningRecipe
 from albert_tf.finetuning.reports import ending, origin_line
 from albert_tf.finetuning.settings import ENCODER, Finetuning
 from albert_tf.finetuning.tasks import Task, set_metrics
-from albert_tf.model.memory import TRAINING, check_memory
+from albert_tf.models.memory import TRAINING, check_memory
 from albert_tf.optimization import recipe_optimizer
-from albert_tf.origins import Start, opened, start_of_run
 from albert_tf.recipes import QuestionSettings
 from albert_tf.tasks.examples.batches import batches_per_epoch, task_batches
 from albert_tf.tasks.examples.coverage import unread
 from albert_tf.tasks.examples.rows import TokenRows
 from albert_tf.tasks.kind import Examples, FinetunedKind, TaskConfig
-from albert_tf.text import PieceTokenizer, Vocabulary
 from albert_tf.tokenizer_settings import resolved_settings
+from albert_tf.tokenizers import PieceTokenizer, Vocabulary
 from albert_tf.training.metrics import term_metrics
 from albert_tf.training.phases import Phase, Training, built_optimizer, model_options
 from albert_tf.training.strategies import Feed, feed, hosts_of

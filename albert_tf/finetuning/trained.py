@@ -17,7 +17,7 @@ from albert_tf.finetuning.outputs import predictor
 from albert_tf.finetuning.tasks import Task, find_task, set_metrics
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.examples.coverage import unread
-from albert_tf.text import PieceTokenizer, Vocabulary
+from albert_tf.tokenizers import PieceTokenizer, Vocabulary
 from albert_tf.utils.errors import InputError
 
 PathLike = str | os.PathLike[str]

@@ -14,7 +14,7 @@ from scipy import sparse
 from scipy.sparse.linalg import svds
 
 from albert_tf.config import AlbertConfig
-from albert_tf.model.layer import kernel_initializer
+from albert_tf.models.layer import kernel_initializer
 
 WINDOW = 5  # pieces on each side that are counted as near; with 10 or 2 the loss falls later
 SMOOTHING = 0.75  # power of the contexts' frequencies: without it rare contexts weigh too much

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.features import MLM_IDS, MLM_WEIGHTS, SENTENCE_LABELS
-from albert_tf.model.losses import Objective, Term, classification_term, cross_entropy, fused_cross_entropy
+from albert_tf.models.losses import Objective, Term, classification_term, cross_entropy, fused_cross_entropy
 from albert_tf.training.metrics import term_metrics
 
 

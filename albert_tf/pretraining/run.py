@@ -15,11 +15,11 @@ from albert_tf.checkpoints.directory import RunContents, RunDirectory
 from albert_tf.checkpoints.growth import Growth, check_same_text, grown_from
 from albert_tf.checkpoints.models import build_model
 from albert_tf.config import AlbertConfig
+from albert_tf.conversion.start import run_at
 from albert_tf.data import naming_damaged_files
-from albert_tf.model.memory import TRAINING, check_memory
-from albert_tf.model.sharing import at_depth
+from albert_tf.models.memory import TRAINING, check_memory
+from albert_tf.models.sharing import at_depth
 from albert_tf.optimization import recipe_optimizer
-from albert_tf.origins import run_at
 from albert_tf.pretraining.batches import (
     HeldOut,
     held_out_batches,
@@ -34,7 +34,7 @@ from albert_tf.pretraining.pace import seconds_per_update
 from albert_tf.pretraining.settings import Pretraining, check_same_run, read_recipe
 from albert_tf.recipes import PretrainingRecipe
 from albert_tf.stages import Stage
-from albert_tf.text import Vocabulary
+from albert_tf.tokenizers import Vocabulary
 from albert_tf.training.evaluator import evaluator
 from albert_tf.training.phases import Phase, Training, built_optimizer, is_fused, model_options
 from albert_tf.training.strategies import hosts_of

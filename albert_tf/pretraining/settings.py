@@ -13,10 +13,10 @@ from albert_tf.checkpoints.run import opened_run
 from albert_tf.config import AlbertConfig
 from albert_tf.data.sources import corpus_files, held_out_shards, to_evaluate_on
 from albert_tf.pretraining.budget import Budget
+from albert_tf.raw_text.identity import difference, file_identities
 from albert_tf.recipes import PretrainingRecipe
 from albert_tf.stages import stages_from
-from albert_tf.text import Vocabulary
-from albert_tf.text.raw.identity import difference, file_identities
+from albert_tf.tokenizers import Vocabulary
 from albert_tf.training.run_settings import PathLike, RunSettings
 from albert_tf.training.settings import LoopSettings
 from albert_tf.utils.errors import InputError

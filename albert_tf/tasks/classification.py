@@ -21,7 +21,7 @@ from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, PathLike, Task
 from albert_tf.tasks.losses import LABEL, LossPart
 from albert_tf.tasks.metrics.labels import accuracy, macro_f1
 from albert_tf.tasks.serving import DEFAULT, PAIR, Served, Signature, text_signatures
-from albert_tf.text.kinds import TextTokenizer
+from albert_tf.tokenizers.kinds import TextTokenizer
 from albert_tf.utils.errors import InputError
 
 Metric = Callable[[Sequence[str], Sequence[str]], float]

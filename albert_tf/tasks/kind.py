@@ -17,13 +17,13 @@ from typing import Any, ClassVar
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.model.losses import Objective, Term
+from albert_tf.models.losses import Objective, Term
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.examples.rows import TokenRows
 from albert_tf.tasks.files.destination import Files, Form
 from albert_tf.tasks.losses import LossPart
 from albert_tf.tasks.serving import Served, Signature
-from albert_tf.text.kinds import TextTokenizer
+from albert_tf.tokenizers.kinds import TextTokenizer
 
 PathLike = str | os.PathLike[str]
 Tensors = Mapping[str, tf.Tensor]

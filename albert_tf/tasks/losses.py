@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.features import END_POSITIONS, IS_IMPOSSIBLE, LABELS, MASK, START_POSITIONS
-from albert_tf.model.losses import Term, classification_term
+from albert_tf.models.losses import Term, classification_term
 
 Tensors = Mapping[str, tf.Tensor]
 

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.features import WORD_IDS
-from albert_tf.model.padding import skip_padding
+from albert_tf.models.padding import skip_padding
 from albert_tf.tasks.examples.records import TextRecord
 from albert_tf.tasks.examples.rows import utf8
 from albert_tf.tasks.kind import Arrays, Kind, Tensors
@@ -20,10 +20,10 @@ from albert_tf.tasks.serving import (
     text_spec,
     without_padding,
 )
-from albert_tf.text.given import check_text
-from albert_tf.text.masks import answer_table, mask_positions, tokens_with_masks
-from albert_tf.text.packing import pack
-from albert_tf.text.vocabulary import MASK
+from albert_tf.tokenizers.given import check_text
+from albert_tf.tokenizers.masks import answer_table, mask_positions, tokens_with_masks
+from albert_tf.tokenizers.packing import pack
+from albert_tf.tokenizers.vocabulary import MASK
 from albert_tf.utils.errors import InputError, shown
 
 

@@ -21,10 +21,10 @@ from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, PathLike, Task
 from albert_tf.tasks.losses import LABEL, LossPart
 from albert_tf.tasks.metrics.labels import accuracy
 from albert_tf.tasks.serving import Served, Signature, text_spec
-from albert_tf.text.given import check_text
-from albert_tf.text.input_format import InputFormat
-from albert_tf.text.kinds import TextTokenizer
-from albert_tf.text.options import SHORTEST_CHOICE, choice_lengths, question_with_option
+from albert_tf.tokenizers.given import check_text
+from albert_tf.tokenizers.input_format import InputFormat
+from albert_tf.tokenizers.kinds import TextTokenizer
+from albert_tf.tokenizers.options import SHORTEST_CHOICE, choice_lengths, question_with_option
 from albert_tf.utils.errors import InputError, shown
 
 

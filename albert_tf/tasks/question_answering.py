@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.features import END_POSITIONS, IS_IMPOSSIBLE, MASK, START_POSITIONS
-from albert_tf.model.spans import (
+from albert_tf.models.spans import (
     IMPOSSIBLE,
     Answers,
     Candidates,
@@ -34,9 +34,9 @@ from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, PathLike, Task
 from albert_tf.tasks.losses import ANSWER, SPAN, LossPart
 from albert_tf.tasks.metrics.squad import squad_scores
 from albert_tf.tasks.serving import Served, Signature, in_blocks, text_spec
-from albert_tf.text.input_format import InputFormat
-from albert_tf.text.kinds import TextTokenizer
-from albert_tf.text.windows import Windows, sliding_windows
+from albert_tf.tokenizers.input_format import InputFormat
+from albert_tf.tokenizers.kinds import TextTokenizer
+from albert_tf.tokenizers.windows import Windows, sliding_windows
 from albert_tf.utils.errors import InputError
 
 CONTEXTS_AT_ONCE = 64

@@ -9,11 +9,11 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.features import MASK, TYPE_IDS, WORD_IDS
-from albert_tf.model import AlbertEncoder
-from albert_tf.model.padding import skip_padding
-from albert_tf.text import PieceTokenizer, pack
-from albert_tf.text.input_format import InputFormat
-from albert_tf.text.packing import mask_and_type_ids, pack_spans
+from albert_tf.models import AlbertEncoder
+from albert_tf.models.padding import skip_padding
+from albert_tf.tokenizers import PieceTokenizer, pack
+from albert_tf.tokenizers.input_format import InputFormat
+from albert_tf.tokenizers.packing import mask_and_type_ids, pack_spans
 from albert_tf.utils.errors import InputError
 
 Tensors = Mapping[str, tf.Tensor]

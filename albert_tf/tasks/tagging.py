@@ -19,11 +19,11 @@ from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, PathLike, Tens
 from albert_tf.tasks.losses import LABEL, LossPart
 from albert_tf.tasks.metrics.labels import accuracy, entity_scores, entity_spans
 from albert_tf.tasks.serving import Served, Signature, in_blocks, text_spec
-from albert_tf.text.given import check_text
-from albert_tf.text.kinds import TextTokenizer, TokenIds
-from albert_tf.text.offsets import rows_of
-from albert_tf.text.windows import word_windows
-from albert_tf.text.words import words_of
+from albert_tf.tokenizers.given import check_text
+from albert_tf.tokenizers.kinds import TextTokenizer, TokenIds
+from albert_tf.tokenizers.offsets import rows_of
+from albert_tf.tokenizers.windows import word_windows
+from albert_tf.tokenizers.words import words_of
 
 
 class WordSpans(NamedTuple):

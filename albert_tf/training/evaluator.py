@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.model.losses import Objective, Term
+from albert_tf.models.losses import Objective, Term
 from albert_tf.training.updates import Batch, replica_rows
 from albert_tf.utils.errors import InputError
 

@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from albert_tf.checkpoints import storage
 from albert_tf.checkpoints.figures import METRICS, Line, read_figures
-from albert_tf.model.losses import Term
+from albert_tf.models.losses import Term
 from albert_tf.training.metrics import term_metrics
 from albert_tf.training.updates import Totals
 

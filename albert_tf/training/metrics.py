@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from albert_tf.model.losses import Term
+from albert_tf.models.losses import Term
 
 
 def term_metrics(terms: Mapping[str, Term]) -> dict[str, float]:

@@ -11,7 +11,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.checkpoints.figures import LOWEST_LOSS, Best
-from albert_tf.model.losses import Objective, Term
+from albert_tf.models.losses import Objective, Term
 from albert_tf.training.metrics import term_metrics
 from albert_tf.training.settings import Execution, LoopSettings
 from albert_tf.training.strategies import Feed, device_kind, keeps_iterator

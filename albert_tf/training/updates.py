@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.model.losses import Objective, Term
+from albert_tf.models.losses import Objective, Term
 from albert_tf.optimization import global_norm
 
 Batch = Mapping[str, tf.Tensor]

@@ -11,7 +11,7 @@ import tensorflow as tf
 from google.protobuf.message import Message
 from tensorflow.core.protobuf import saved_model_pb2
 
-import albert_tf.text  # noqa: F401, registers the ops of TF Text
+import albert_tf.tokenizers  # noqa: F401, registers the ops of TF Text
 from albert_tf.tasks.serving import DEFAULT
 from hub_export.answers import (
     CheckFailed,

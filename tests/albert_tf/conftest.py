@@ -5,7 +5,7 @@ import pytest
 from albert_tf.checkpoints import build_model
 from albert_tf.pretraining.run import pretrain
 from albert_tf.pretraining.settings import Pretraining
-from albert_tf.text import PieceTokenizer, Vocabulary
+from albert_tf.tokenizers import PieceTokenizer, Vocabulary
 from albert_tf.training.settings import LoopSettings
 from albert_tf.utils.records import changed
 from tests.albert_tf.pretraining.runs import CONFIG, RECIPE

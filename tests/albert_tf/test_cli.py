@@ -14,8 +14,8 @@ import albert_tf
 from albert_tf import PRESETS, cli
 from albert_tf.finetuning.recipes import RECIPES
 from albert_tf.stages import Stage
-from albert_tf.text import Vocabulary
 from albert_tf.tokenizer_settings import resolved_settings
+from albert_tf.tokenizers import Vocabulary
 from hub_export.__main__ import main as hub_export_main
 from tests.albert_tf.commands import mistake
 from tests.tiny import TINY

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import albert_tf
 from albert_tf.checkpoints import RunDirectory
-from albert_tf.formats import convert
+from albert_tf.conversion import convert
 from albert_tf.startup import signals
 from hub_export import export as export_module
 from hub_export.__main__ import main

@@ -8,7 +8,7 @@ import tensorflow as tf
 import tensorflow_hub as hub
 import tf_keras as keras
 
-from albert_tf.text import PieceTokenizer, Vocabulary
+from albert_tf.tokenizers import PieceTokenizer, Vocabulary
 from hub_export.preprocessor import Preprocessor
 from tests.fuzz import fuzzed_texts, normalized
 from tests.hub_export.conftest import LENGTH

@@ -6,7 +6,7 @@ import pytest
 
 import albert_tf
 from albert_tf.pretraining.budget import ONE_MACHINE
-from albert_tf.text import train_vocabulary
+from albert_tf.tokenizers import train_vocabulary
 from hub_export.export import export
 from notebooks.execute import execute
 

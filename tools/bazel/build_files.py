@@ -182,7 +182,7 @@ def files(root: Path) -> Iterator[Path]:
 
 
 def dotted(path: Path) -> str:
-    """The name under which a file is imported: albert_tf/model/__init__.py → albert_tf.model."""
+    """The name under which a file is imported: albert_tf/models/__init__.py → albert_tf.models."""
     parts = path.with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 

@@ -10,8 +10,8 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from albert_tf.raw_text.checks import GZIP_SUFFIX
 from albert_tf.tasks.datasets.text_files import read_json_lines, read_lines, read_text
-from albert_tf.text.raw.checks import GZIP_SUFFIX
 from albert_tf.utils.errors import InputError, shown
 
 

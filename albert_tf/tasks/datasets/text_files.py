@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.text.raw.checks import decode_text, decompressed
+from albert_tf.raw_text.checks import decode_text, decompressed
 from albert_tf.utils.errors import InputError, shown
 
 

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from albert_tf.features import LABELS, MASK, ROWS, WORD_IDS
 from albert_tf.tasks.examples.rows import TokenRows
-from albert_tf.text.packing import pack
+from albert_tf.tokenizers.packing import pack
 from albert_tf.utils.errors import InputError
 
 SHORTEST_BUCKET = 8

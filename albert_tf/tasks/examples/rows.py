@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.text.input_format import ALBERT_FORMAT, ALBERT_IDS, InputFormat
-from albert_tf.text.kinds import TokenIds
+from albert_tf.tokenizers.input_format import ALBERT_FORMAT, ALBERT_IDS, InputFormat
+from albert_tf.tokenizers.kinds import TokenIds
 from albert_tf.utils.errors import InputError
 
 TEXTS_AT_ONCE = 1024

@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from albert_tf.tasks.examples.records import TextRecord
 from albert_tf.tasks.examples.rows import TokenRows, framing, row_lengths, tokenised
-from albert_tf.text.given import check_text
-from albert_tf.text.kinds import TextTokenizer
+from albert_tf.tokenizers.given import check_text
+from albert_tf.tokenizers.kinds import TextTokenizer
 from albert_tf.utils.errors import InputError, shown
 
 # Entry of task.json, of a run that names no columns.

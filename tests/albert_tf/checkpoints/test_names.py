@@ -9,7 +9,7 @@ import tensorflow as tf
 import albert_tf
 from albert_tf.checkpoints import task_of
 from albert_tf.checkpoints.names import hub_letters, variable_names
-from albert_tf.formats.safetensors import open_safetensors
+from albert_tf.conversion.safetensors import open_safetensors
 from tests.tiny import TINY
 
 SMALL = TINY.replace(num_hidden_layers=1)

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import albert_tf
-from albert_tf.text.vocabulary import Vocabulary
+from albert_tf.tokenizers.vocabulary import Vocabulary
 from tests.albert_tf.data.test_pretraining import unmasked
 from tests.tiny import CORPUS
 

@@ -5,7 +5,6 @@ import io
 import pytest
 import tensorflow as tf
 
-from albert_tf.corpus.reading import FileSlice, read_slice
 from albert_tf.data import documents
 from albert_tf.data.documents import (
     corpus_documents,
@@ -14,7 +13,8 @@ from albert_tf.data.documents import (
     text_documents,
     tokenized,
 )
-from albert_tf.text.raw.long_lines import PART_BYTES
+from albert_tf.preprocessing.reading import FileSlice, read_slice
+from albert_tf.raw_text.long_lines import PART_BYTES
 from tests.tiny import DOCUMENTS
 
 

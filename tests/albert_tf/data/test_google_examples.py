@@ -7,7 +7,7 @@ import tensorflow as tf
 import albert_tf
 from albert_tf.data import Share
 from albert_tf.data.google_examples import encode_examples
-from albert_tf.text.vocabulary import Vocabulary
+from albert_tf.tokenizers.vocabulary import Vocabulary
 from tests.tiny import CORPUS
 
 SIZE = {"batch_size": 8, "seq_length": 48}
@@ -131,7 +131,7 @@ def test_other_records(tiny_corpus, stored, tiny_vocabulary, tmp_path):
 
 
 def test_a_smaller_vocabulary(stored, tiny_corpus, tmp_path):
-    from albert_tf.text import train_vocabulary
+    from albert_tf.tokenizers import train_vocabulary
 
     train_vocabulary(tiny_corpus, tmp_path / "small.model", vocab_size=90)
     with pytest.raises(ValueError, match=r"its examples have ids up to 1\d\d, the vocabulary has 90 pieces"):

@@ -11,8 +11,8 @@ import albert_tf
 from albert_tf.data import Share
 from albert_tf.data.prepared import encode_document
 from albert_tf.features import pretraining_spec
-from albert_tf.text.tokenizer import FastPieceTokenizer
-from albert_tf.text.vocabulary import Vocabulary
+from albert_tf.tokenizers.tokenizer import FastPieceTokenizer
+from albert_tf.tokenizers.vocabulary import Vocabulary
 from albert_tf.utils.errors import InputError
 from tests.tiny import DOCUMENTS
 

@@ -18,8 +18,8 @@ from albert_tf.data.prepared import decode_documents, document_hashes, encode_do
 from albert_tf.data.shares import between
 from albert_tf.data.tfrecords import tfrecord_reader
 from albert_tf.recipes import ExampleSettings
-from albert_tf.text.tokenizer import FastPieceTokenizer
-from albert_tf.text.vocabulary import Vocabulary
+from albert_tf.tokenizers.tokenizer import FastPieceTokenizer
+from albert_tf.tokenizers.vocabulary import Vocabulary
 from albert_tf.utils.records import changed
 from tests.tiny import DOCUMENTS
 

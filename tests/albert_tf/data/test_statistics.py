@@ -10,8 +10,8 @@ import albert_tf
 from albert_tf.data.documents import text_documents, tokenized
 from albert_tf.data.masking import tiles, word_numbers
 from albert_tf.data.segments import chunk_ends, chunk_starts, target_lengths
-from albert_tf.text.tokenizer import FastPieceTokenizer, PieceTokenizer
-from albert_tf.text.vocabulary import Vocabulary
+from albert_tf.tokenizers.tokenizer import FastPieceTokenizer, PieceTokenizer
+from albert_tf.tokenizers.vocabulary import Vocabulary
 
 LENGTH = 128
 SEED = tf.constant([7, 8], tf.int64)

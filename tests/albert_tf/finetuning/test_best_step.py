@@ -11,8 +11,8 @@ import albert_tf
 from albert_tf.checkpoints import RunDirectory
 from albert_tf.checkpoints.figures import Best, read_figures
 from albert_tf.checkpoints.models import build_model
+from albert_tf.conversion.convert import convert
 from albert_tf.finetuning.trained import read_trained
-from albert_tf.formats.conversion import convert
 from hub_export.export import export
 from tests.tiny import TINY
 

@@ -8,9 +8,9 @@ import tensorflow as tf
 
 import albert_tf
 from albert_tf.checkpoints import checkpoint_steps
+from albert_tf.conversion.convert import convert
 from albert_tf.finetuning.predict import predict
 from albert_tf.finetuning.run import finetune
-from albert_tf.formats.conversion import convert
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.utils.errors import InputError
 from hub_export.export import export

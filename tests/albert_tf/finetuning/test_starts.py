@@ -8,10 +8,10 @@ import pytest
 
 import albert_tf
 from albert_tf.checkpoints.models import build_model
+from albert_tf.conversion.convert import convert
 from albert_tf.features import ENCODER_INPUTS
 from albert_tf.finetuning.run import finetune
 from albert_tf.finetuning.runs import finetune_runs
-from albert_tf.formats.conversion import convert
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.utils.errors import InputError
 from hub_export.export import export

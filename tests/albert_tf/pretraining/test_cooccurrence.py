@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 from scipy import sparse
 
-from albert_tf.corpus.prepare import prepare
 from albert_tf.data.documents import hash_bucket, in_hash_range
+from albert_tf.preprocessing.prepare import prepare
 from albert_tf.pretraining import cooccurrence
 from albert_tf.pretraining import run as run_module
 from albert_tf.pretraining.batches import hold_out

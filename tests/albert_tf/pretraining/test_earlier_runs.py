@@ -12,7 +12,7 @@ import tensorflow as tf
 import albert_tf
 from albert_tf import cli
 from albert_tf.config import AlbertConfig
-from albert_tf.corpus.prepare import prepare
+from albert_tf.preprocessing.prepare import prepare
 from albert_tf.pretraining.evaluation import evaluate_run
 from albert_tf.pretraining.run import pretrain
 from albert_tf.pretraining.settings import Pretraining

@@ -12,7 +12,7 @@ from albert_tf.data.google_examples import encode_examples
 from albert_tf.pretraining import evaluation
 from albert_tf.pretraining.batches import held_out_batches
 from albert_tf.pretraining.evaluation import Examples, evaluate_run
-from albert_tf.text import Vocabulary
+from albert_tf.tokenizers import Vocabulary
 from albert_tf.utils.errors import InputError
 from tests.albert_tf.pretraining.runs import metrics
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.model.losses import Term, classification_term, cross_entropy, fused_cross_entropy
+from albert_tf.models.losses import Term, classification_term, cross_entropy, fused_cross_entropy
 from albert_tf.pretraining.objective import (
     pretraining_figures,
     pretraining_objective,

@@ -7,10 +7,10 @@ import shutil
 import pytest
 
 from albert_tf.checkpoints import RunDirectory
-from albert_tf.formats import convert
+from albert_tf.conversion import convert
 from albert_tf.pretraining.evaluation import evaluate_run
 from albert_tf.pretraining.run import pretrain
-from albert_tf.text import Vocabulary, train_vocabulary
+from albert_tf.tokenizers import Vocabulary, train_vocabulary
 from hub_export.export import export
 
 ANOTHER = r"spiece\.model is not the vocabulary of .*run: its SHA-256 is .*bring back the file"

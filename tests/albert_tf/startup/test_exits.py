@@ -7,7 +7,7 @@ import re
 import pytest
 import tensorflow as tf
 
-from albert_tf.corpus.plan import PreparationFailed
+from albert_tf.preprocessing.plan import PreparationFailed
 from albert_tf.startup.exits import one_line, outcome, status_of
 from albert_tf.training.loop import TrainingFailed
 from albert_tf.utils.errors import InputError, Missing, Preempted

@@ -11,7 +11,7 @@ from albert_tf.finetuning.trained import Trained
 from albert_tf.recipes import QuestionSettings
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.examples.records import ChoiceRecord, QuestionRecord, TaggedRecord, TextRecord
-from albert_tf.text import PieceTokenizer, Vocabulary
+from albert_tf.tokenizers import PieceTokenizer, Vocabulary
 from hub_export.serving import Served, serving_signatures
 from tests.hub_export.conftest import CONFIG
 from tests.tiny import DOCUMENTS

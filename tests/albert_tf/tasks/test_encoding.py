@@ -8,8 +8,8 @@ from albert_tf.tasks.multi_label import MultiLabel
 from albert_tf.tasks.multiple_choice import MultipleChoice
 from albert_tf.tasks.regression import Regression
 from albert_tf.tasks.tagging import Tagging
-from albert_tf.text.options import LONGEST_QUESTION
-from albert_tf.text.vocabulary import ALBERT_IDS
+from albert_tf.tokenizers.options import LONGEST_QUESTION
+from albert_tf.tokenizers.vocabulary import ALBERT_IDS
 from albert_tf.utils.errors import InputError
 
 

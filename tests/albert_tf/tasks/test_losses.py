@@ -7,7 +7,7 @@ import tf_keras as keras
 
 import albert_tf
 from albert_tf.checkpoints import task_of
-from albert_tf.formats import convert
+from albert_tf.conversion import convert
 from albert_tf.tasks import kind_of
 from albert_tf.training.metrics import term_metrics
 from albert_tf.training.updates import replica_update

@@ -8,7 +8,7 @@ import pytest
 from albert_tf.tasks.datasets.squad import read_squad
 from albert_tf.tasks.examples.records import Answer, QuestionRecord
 from albert_tf.tasks.question_answering import QuestionAnswering
-from albert_tf.text import PieceTokenizer, Vocabulary
+from albert_tf.tokenizers import PieceTokenizer, Vocabulary
 from albert_tf.utils.errors import InputError
 
 POSITIONS = ("start_positions", "end_positions", "is_impossible")

@@ -10,7 +10,7 @@ from albert_tf.finetuning.outputs import predictor
 from albert_tf.tasks.datasets.squad import read_squad
 from albert_tf.tasks.examples.records import QuestionRecord
 from albert_tf.tasks.question_answering import QuestionAnswering
-from albert_tf.text import PieceTokenizer, Vocabulary
+from albert_tf.tokenizers import PieceTokenizer, Vocabulary
 from tests.tiny import DOCUMENTS
 
 

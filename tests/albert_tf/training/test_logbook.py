@@ -10,7 +10,7 @@ import pytest
 from absl import logging
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from albert_tf.model.losses import Term
+from albert_tf.models.losses import Term
 from albert_tf.training import logbook as logbook_module
 from albert_tf.training.logbook import Interval, Logbook
 from albert_tf.training.updates import Totals

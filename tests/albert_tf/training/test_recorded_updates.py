@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.model.losses import Objective, Term
+from albert_tf.models.losses import Objective, Term
 from albert_tf.training.updates import replica_update, training_steps
 from tests.albert_tf.optimization.test_optimizers import STEPS, Recording
 

@@ -5,7 +5,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.checkpoints import RunContents, RunDirectory
-from albert_tf.model.losses import Objective, Term
+from albert_tf.models.losses import Objective, Term
 from albert_tf.optimization import create_optimizer
 from albert_tf.training.phases import Phase, Training, built_optimizer
 from albert_tf.training.settings import Execution, LoopSettings

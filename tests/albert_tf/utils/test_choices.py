@@ -2,8 +2,8 @@
 
 import tf_keras as keras
 
-from albert_tf.corpus.reading import FORMATS
-from albert_tf.formats.conversion import READERS, WRITERS
+from albert_tf.conversion.convert import READERS, WRITERS
+from albert_tf.preprocessing.reading import FORMATS
 from albert_tf.training.strategies import STRATEGIES
 from albert_tf.utils import choices
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 import albert_tf
 from albert_tf.features import ENCODER_INPUTS
 from albert_tf.tasks.examples.batches import task_batches
-from albert_tf.text import PieceTokenizer, Vocabulary
+from albert_tf.tokenizers import PieceTokenizer, Vocabulary
 from hub_export.check.modules import check
 from hub_export.export import export
 

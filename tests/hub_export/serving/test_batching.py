@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.text import PieceTokenizer, Vocabulary
+from albert_tf.tokenizers import PieceTokenizer, Vocabulary
 from hub_export.serving import Served, serving_signatures
-from tests.albert_tf.applications.conftest import KINDS
+from tests.albert_tf.inference.conftest import KINDS
 from tests.tiny import DOCUMENTS
 
 TEXTS = [*DOCUMENTS[0][:3], "", "für"]

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.text import PieceTokenizer, Vocabulary
+from albert_tf.tokenizers import PieceTokenizer, Vocabulary
 from hub_export.serving import Served, serving_signatures
 from hub_export.warmup import read_requests
 from tests.hub_export.conftest import CONFIG

@@ -9,7 +9,7 @@ from albert_tf.tasks.examples.batches import batch_plan, batches_per_epoch, buck
 from albert_tf.tasks.examples.records import ChoiceRecord, TaggedRecord, TextRecord
 from albert_tf.tasks.multiple_choice import MultipleChoice
 from albert_tf.tasks.tagging import Tagging
-from albert_tf.text import PieceTokenizer, Vocabulary, pack
+from albert_tf.tokenizers import PieceTokenizer, Vocabulary, pack
 from albert_tf.utils.errors import InputError
 from tests.tiny import DOCUMENTS
 

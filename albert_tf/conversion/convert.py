@@ -1,0 +1,220 @@
+"""`convert`: checkpoints of other implementations to run directories, and back."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from albert_tf.checkpoints.directory import VOCABULARY, RunDirectory
+from albert_tf.checkpoints.models import build_model
+from albert_tf.checkpoints.run import check_finite, load, save
+from albert_tf.checkpoints.steps import PathLike
+from albert_tf.checkpoints.vocabulary import vocabulary_problems
+from albert_tf.config import AlbertConfig
+from albert_tf.conversion import google, huggingface
+from albert_tf.conversion.hub import hub_source
+from albert_tf.conversion.locations import (
+    find_vocabulary,
+    google_files,
+    only,
+    safetensors_file,
+    unpacked,
+)
+from albert_tf.conversion.published import local_checkpoint
+from albert_tf.conversion.rebuilt_vocabulary import FAST_TOKENIZER, with_rebuilt_vocabulary
+from albert_tf.conversion.safetensors import open_safetensors
+from albert_tf.conversion.transfer import Source, compare, read_value
+from albert_tf.features import FIRST
+from albert_tf.tokenizer_settings import TOKENIZER, remember_settings, resolved_settings
+from albert_tf.utils.errors import InputError
+from albert_tf.utils.files import check_new, new_directory
+
+
+class Conversion(NamedTuple):
+    """The result of a conversion."""
+
+    unread: list[str]  # tensors of the source that nothing here needs
+    fresh: list[str]  # variables that the source did not have, initialised at random
+    vocabulary: str = ""  # of a run, where it came from, or why it has none
+
+
+def convert(
+    source: str,
+    target: str,
+    input: PathLike,
+    output: PathLike,
+    vocabulary: PathLike | None = None,
+    config: PathLike | None = None,
+    partial: bool = False,
+    command: str = "",
+    step: int | None = None,
+    revision: str | None = None,
+    tokenizer: Mapping[str, bool] | None = None,
+) -> Conversion:
+    """Writes a checkpoint of one format in another; nothing is written where it fails.
+
+    Args:
+      source: "google", "huggingface", "hub" or "run".
+      target: "run"; or, from a run, "google" or "huggingface".
+      input: the folder or the .tar.gz that the checkpoint was published in, or the file with its weights; or
+        its published name, as `local_checkpoint` has it.
+      output: the folder to make.
+      vocabulary: SentencePiece model; None takes the one beside the checkpoint, if there is one.
+      config: JSON file with the config; None takes the one beside the checkpoint.
+      partial: True to read the encoder alone, and initialise what is missing.
+      command: the command line, for recipe.json.
+      step: of a run's checkpoint; None: that which `load` takes.
+      revision: of a repository of Hugging Face: branch, tag or commit; None: main.
+      tokenizer: of a new run: `lowercase` and `strip_accents`, where the checkpoint does not say.
+    Returns:
+      What was left out and made up, and where the vocabulary comes from.
+    Raises:
+      FileNotFoundError: the checkpoint, its config or the vocabulary is missing.
+      FileExistsError: there is something at `output`.
+      ValueError: the conversion is unknown, the checkpoint is damaged, holds NaN or does not fit its config
+        or its vocabulary, or the target has no form for this network.
+      InputError, WorkFailed: as `local_checkpoint` does.
+    """
+    to_run = source in READERS and target == "run"
+    if not to_run and not (source == "run" and target in WRITERS):
+        known = ", ".join([f"{name} to run" for name in READERS] + [f"run to {name}" for name in WRITERS])
+        raise InputError(f"no conversion from {source} to {target}: there are {known}")
+    # Also found when it comes to writing, but reading a large checkpoint takes a while.
+    check_new(Path(output))
+    for what, path in (("vocabulary", vocabulary), ("config", config)):
+        if path is not None and not Path(path).is_file():
+            raise FileNotFoundError(f"{path} is not a file: the {what} is missing")
+    if not to_run:
+        if partial or config is not None or revision is not None:
+            raise InputError(
+                "a run has a config and is converted whole: leave out config, partial and revision"
+            )
+        _write(WRITERS[target], RunDirectory(input), Path(output), vocabulary, step)
+        return Conversion([], [])
+    if step is not None:
+        raise InputError(f"step={step} is of a run's checkpoint: leave it out")
+    checkpoint = local_checkpoint(input, source, revision)
+    with unpacked(checkpoint.path) as path, tempfile.TemporaryDirectory() as scratch:
+        found = READERS[source](path, Path(config) if config else None, partial)
+        found, told = _with_vocabulary(found, vocabulary, path, Path(scratch))
+        model, done = _read(found, partial)
+        recipe: dict[str, Any] = {"converted_from": source, "input": str(input), "command": command}
+        recipe |= {"unread": done.unread, "fresh": done.fresh}
+        if checkpoint.commit:
+            recipe["commit"] = checkpoint.commit
+        done = done._replace(vocabulary=told)
+        recipe["versions"] = {name: metadata.version(name) for name in ("tensorflow", "tf_keras", "numpy")}
+        tokenizer = found.tokenizer or tokenizer
+        save(model, output, found.vocabulary, tokenizer=tokenizer, recipe=recipe, task=found.task)
+    return done
+
+
+def _with_vocabulary(source: Source, given: PathLike | None, path: Path, scratch: Path) -> tuple[Source, str]:
+    """A source with its vocabulary as a file, and where that comes from."""
+    if given is not None:
+        return source._replace(vocabulary=Path(given)), str(given)
+    if source.vocabulary is not None:
+        return source, source.vocabulary.name
+    file = (path if path.is_dir() else path.parent) / FAST_TOKENIZER
+    if not file.exists():
+        return source, "none: there is none beside the checkpoint; --vocabulary names one"
+    try:
+        return with_rebuilt_vocabulary(source, file, scratch / VOCABULARY), f"rebuilt from {FAST_TOKENIZER}"
+    except InputError as error:
+        return source, f"none: no SentencePiece model can be rebuilt of {error}; --vocabulary names one"
+
+
+def _read(source: Source, partial: bool) -> tuple[Any, Conversion]:
+    """The model in a checkpoint; one error that names all that does not fit."""
+    problems, unread, fresh = compare(source, partial)
+    if source.vocabulary is not None:
+        problems += vocabulary_problems(source.vocabulary, source.config.vocab_size)
+    if problems:
+        raise InputError(f"{source.tensors.origin}: {'; '.join(problems)}")
+    model = build_model(source.config, source.task, functools.partial(read_value, source))
+    return model, Conversion(unread, fresh)
+
+
+def _from_google(path: Path, config: Path | None, partial: bool) -> Source:
+    prefix, folder = google_files(path)
+    tensors = google.open_bundle(prefix)
+    config = config or only(folder, "albert_config*.json", "assets/albert_config*.json")
+    shape = AlbertConfig.from_json_file(config)
+    return google.google_source(tensors, shape, partial, find_vocabulary(folder))
+
+
+def _from_hugging_face(path: Path, config: Path | None, partial: bool) -> Source:
+    file, folder = safetensors_file(path)
+    config = config or only(folder, huggingface.CONFIG)
+    tensors = open_safetensors(file)
+    return huggingface.hugging_face_source(tensors, config, partial, find_vocabulary(folder), folder)
+
+
+def _from_hub(path: Path, config: Path | None, partial: bool) -> Source:
+    modules = ", ".join(sorted(str(file.parent) for file in path.glob("*/saved_model.pb")))
+    if modules and not (path / "saved_model.pb").exists():
+        raise FileNotFoundError(f"{path} is not a module but holds some: name one of {modules}")
+    beside = sorted((path / "assets").glob("albert_config*.json"))
+    config = config or (beside[0] if beside else None)
+    tensors = google.open_bundle(path / "variables" / "variables")
+    shape = AlbertConfig.from_json_file(config) if config else None
+    source = hub_source(tensors, only(path, "saved_model.pb"), shape, partial, find_vocabulary(path))
+    has_tokenizer = (path / "assets" / TOKENIZER).exists()  # what hub_export has written
+    return source._replace(tokenizer=RunDirectory(path / "assets").tokenizer) if has_tokenizer else source
+
+
+def _to_google(model: Any, run: RunDirectory, folder: Path, step: int) -> None:
+    google.write_google(model, folder, step)
+
+
+def _to_hugging_face(model: Any, run: RunDirectory, folder: Path, step: int) -> None:
+    huggingface.write_hugging_face(model, folder, run.task, run.tokenizer)
+
+
+class Writer(NamedTuple):
+    """A function that writes a model of a run and step, and the file name of the vocabulary."""
+
+    write: Callable[[Any, RunDirectory, Path, int], None]
+    vocabulary: str
+
+
+READERS: dict[str, Callable[[Path, Path | None, bool], Source]] = {
+    "google": _from_google,
+    "huggingface": _from_hugging_face,
+    "hub": _from_hub,
+}
+WRITERS = {
+    "google": Writer(_to_google, google.VOCABULARY),
+    "huggingface": Writer(_to_hugging_face, huggingface.VOCABULARY),
+}
+
+
+def _write(
+    writer: Writer, run: RunDirectory, output: Path, vocabulary: PathLike | None, step: int | None
+) -> None:
+    """Writes a run in the format of another implementation."""
+    if (pooling := run.task.get("pooling", FIRST)) != FIRST:
+        raise InputError(
+            f"{run} has pooling={pooling!r}, and classifiers elsewhere read the pooled output: convert its "
+            "encoder alone, which in Python albert_tf.save(albert_tf.load(RUN).encoder, …) makes a run of"
+        )
+    step = run.default_step() if step is None else step
+    model = load(run, step)
+    check_finite(model, run, step)
+    pieces = Path(vocabulary) if vocabulary else run.vocabulary
+    if pieces is not None:
+        run.check_vocabulary(pieces)
+    problems = vocabulary_problems(pieces, model.config.vocab_size) if pieces else []
+    if problems:
+        raise InputError("; ".join(problems))
+    tokenizer = resolved_settings(pieces, run.tokenizer)
+    with new_directory(output) as folder:
+        writer.write(model, run, folder, step or 0)
+        if pieces is not None:
+            shutil.copyfile(pieces, folder / writer.vocabulary)
+            remember_settings(folder / writer.vocabulary, tokenizer)

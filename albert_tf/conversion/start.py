@@ -1,0 +1,140 @@
+"""Starts of the weights of a new model: a run, a published checkpoint, a module of TF Hub."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import urllib.parse
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from absl import logging
+
+from albert_tf.checkpoints.directory import CONFIG, VOCABULARY, RunDirectory
+from albert_tf.checkpoints.origin import HUB
+from albert_tf.checkpoints.run import opened_run
+from albert_tf.checkpoints.storage import exists, join
+from albert_tf.checkpoints.vocabulary import check_vocabulary
+from albert_tf.config import AlbertConfig
+from albert_tf.conversion.convert import convert
+from albert_tf.conversion.downloads import cache_folder
+from albert_tf.conversion.published import local_checkpoint, publisher_of
+from albert_tf.utils.errors import InputError, Missing
+
+PathLike = str | os.PathLike[str]
+
+
+class Start(NamedTuple):
+    """The network that a model begins with.
+
+    Attributes:
+      config: its shape.
+      vocabulary: its SentencePiece model.
+      tokenizer: the entries of tokenizer.json.
+      run: the run that the weights are in; None: they are random.
+    """
+
+    config: AlbertConfig
+    vocabulary: Path
+    tokenizer: Mapping[str, bool]
+    run: RunDirectory | None
+
+
+@contextlib.contextmanager
+def opened(
+    origin: PathLike, vocabulary: PathLike | None = None, tokenizer: Mapping[str, bool] | None = None
+) -> Iterator[Start]:
+    """The network to begin with, which is there as long as the block runs.
+
+    Args:
+      origin: a run directory, what `published_run` knows, or "hub:" and the folder of a TF 2 encoder.
+      vocabulary: SentencePiece model, where it comes without one.
+      tokenizer: settings that it must have been trained with, as far as somebody says.
+    Raises:
+      FileNotFoundError: there is no such run or module.
+      InputError: it has no vocabulary and none is named, or another one is.
+    """
+    origin = os.fspath(origin)
+    if not origin.startswith(HUB):
+        yield start_of_run(run_at(origin), vocabulary, tokenizer, origin)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder) / "run"
+        convert("hub", "run", origin.removeprefix(HUB), run, vocabulary=vocabulary, tokenizer=tokenizer)
+        yield start_of_run(run, vocabulary, tokenizer, origin)
+
+
+def start_of_run(
+    path: PathLike,
+    vocabulary: PathLike | None = None,
+    tokenizer: Mapping[str, bool] | None = None,
+    origin: str | None = None,
+) -> Start:
+    """The network of a run directory, its vocabulary, and its weights.
+
+    Args:
+      path: the directory.
+      vocabulary: as in `opened`.
+      tokenizer: as in `opened`.
+      origin: what errors call it.
+    Raises: as `opened` does.
+    """
+    run, origin = opened_run(path), origin or os.fspath(path)
+    _ = run.task  # which says what the folder is instead: other checkpoints have files of the other names
+    own = run.vocabulary
+    if vocabulary is not None:
+        if not Path(vocabulary).is_file():
+            raise Missing(f"{vocabulary} is not a file: the vocabulary is missing")
+        if own is not None and own.read_bytes() != Path(vocabulary).read_bytes():
+            raise InputError(f"{vocabulary} is not the vocabulary of {origin}: leave --vocabulary out")
+        run.check_vocabulary(vocabulary)
+        check_vocabulary(vocabulary, run.config.vocab_size)
+    found = own if vocabulary is None else Path(vocabulary)
+    if found is None:
+        raise InputError(f"{origin} has no {VOCABULARY}: name its vocabulary by --vocabulary")
+    there = run.tokenizer
+    differing = {name: value for name, value in (tokenizer or {}).items() if there[name] != value}
+    if differing:
+        raise InputError(f"{origin} was trained with {there}, not with {differing}: leave that out")
+    return Start(run.config, found, there, run)
+
+
+def run_at(origin: PathLike) -> RunDirectory:
+    """The run directory at a path of any filesystem, or that of a published checkpoint."""
+    is_there = exists(join(origin, CONFIG))
+    return RunDirectory(origin if is_there else published_run(origin), "init_from")
+
+
+def published_run(name: str | os.PathLike[str], revision: str | None = None) -> Path:
+    """The run directory at a path, or that of a published checkpoint, which is made once.
+
+    It is kept in the cache, under ALBERT_TF_CACHE or ~/.cache/albert_tf; a repository's, by commit.
+
+    Args:
+      name: a path; or one of Google's archives ("albert_base_v2"), a repository of Hugging Face
+        ("albert/albert-base-v2"), a handle of TF Hub ("https://…"). Whatever exists here is a path.
+      revision: of a repository of Hugging Face: branch, tag or commit.
+    Returns:
+      The path itself, or that of the run.
+    Raises:
+      InputError: there is nothing of this name, it needs a token, or its weights do not fit its config.
+      WorkFailed: it cannot be downloaded; the message says what to download and where to put it.
+      OSError: a file cannot be written. As always when something is raised, no part of a run is left.
+    """
+    text = os.fspath(name)
+    source = publisher_of(text)
+    checkpoint = local_checkpoint(text, source or "run", revision)
+    if source is None:
+        return checkpoint.path
+    run = cache_folder() / "runs" / source / urllib.parse.quote(text, safe="") / (checkpoint.commit or "run")
+    if not run.exists():
+        logging.info("converting %s to %s", text, run)
+        run.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            convert(source, "run", text, run, revision=revision)
+        except OSError:
+            if not run.exists():  # else another process was faster
+                raise
+    return run

@@ -1,0 +1,243 @@
+"""AlbertEncoder: token ids to hidden states, through groups of layers that share their parameters."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.config import AlbertConfig
+from albert_tf.features import ENCODER_INPUTS, MASK, TOKEN_PLACES, TYPE_IDS, WORD_IDS
+from albert_tf.models.blocks import (
+    AttentionBlock,
+    AttentionParameters,
+    FeedForwardBlock,
+    FeedForwardParameters,
+)
+from albert_tf.models.embeddings import Embeddings
+from albert_tf.models.layer import DenseLayer, Elementwise, attention_bias, elementwise
+from albert_tf.models.memory import check_memory
+from albert_tf.models.padding import Tokens
+from albert_tf.models.recompute import recomputed
+from albert_tf.models.sharing import BlockPair, BlockPath, at_depth, sharing_plan
+from albert_tf.utils.errors import InputError
+
+
+@keras.saving.register_keras_serializable("albert_tf")
+class AlbertEncoder(keras.Model):
+    """ALBERT without heads.
+
+    Its variables exist after construction, in float32, and are named as google-research/albert names
+    them without the leading `bert/`. It computes in the compute type of its Keras dtype policy, but
+    LayerNorm and softmax in float32.
+
+    Args:
+      config: the network's shape.
+      remat: gradient checkpointing: training computes each layer again in the backward pass and keeps the
+        activations of one layer, not of all, for the time of a second forward pass. The gradients are the
+        same, but have no derivatives of their own.
+      fused: training compiles each activation, softmax and LayerNorm of the layers with XLA, each of which
+        then keeps one tensor alone; quicker on CPUs. For sequences of few lengths: it compiles once for each.
+      **kwargs: of keras.Model, such as `name` and `dtype`.
+
+    Raises:
+      ValueError: the parameters exceed this machine's memory.
+
+    >>> encoder = AlbertEncoder(AlbertConfig(hidden_size=24, num_hidden_layers=2, vocab_size=9))
+    >>> encoder({"input_word_ids": tf.constant([[2, 7, 3]])})["sequence_output"].shape
+    TensorShape([1, 3, 24])
+    """
+
+    def __init__(self, config: AlbertConfig, remat: bool = False, fused: bool = False, **kwargs: Any):
+        check_memory(config)
+        super().__init__(autocast=False, **kwargs)
+        self.config = config
+        self.remat = remat
+        self.fused = fused
+        plan = sharing_plan(config)
+        self.embeddings = Embeddings(config, name="embeddings", dtype=self.dtype_policy)
+        self.projection = (
+            DenseLayer(
+                "encoder/embedding_hidden_mapping_in", config.embedding_size, config.hidden_size, config
+            )
+            if config.has_projection
+            else None
+        )
+        self.attention_blocks = {
+            _key(path): AttentionBlock(path.scope(), config)
+            for path in dict.fromkeys(pair.attention for pair in plan)
+        }
+        self.feed_forward_blocks = {
+            _key(path): FeedForwardBlock(path.scope(), config)
+            for path in dict.fromkeys(pair.feed_forward for pair in plan)
+        }
+        self.pooler = DenseLayer("pooler/dense", config.hidden_size, config.hidden_size, config)
+        self.built = True  # every variable exists: counting, summary and loading need no first call
+
+    def call(
+        self,
+        inputs: Mapping[str, tf.Tensor],
+        training: bool | None = None,
+        seed: tf.Tensor | None = None,
+        num_hidden_layers: int | None = None,
+    ) -> dict[str, Any]:
+        """Hidden states of every token.
+
+        Args:
+          inputs: `input_word_ids`, and `input_mask` and `input_type_ids` or not (ones and zeros then);
+            integer [B, S] each; and `token_places` or not, int32 [T], as `skip_padding` finds them: hidden
+            states are computed there alone and are zeros elsewhere. Other keys are left alone.
+          training: whether dropout is on.
+          seed: int32 [2], which alone decides what dropout drops; None draws one a call.
+          num_hidden_layers: L, where it is not the config's: times that the shared layers are applied.
+        Returns:
+          `sequence_output` [B, S, H]; `pooled_output` [B, H]; `encoder_outputs`, a list of
+          L · inner_group_num [B, S, H], the last of which is the sequence output; `embedding_output`
+          [B, S, E], before the projection to H.
+        Raises:
+          ValueError: an input is missing, shapes disagree, S is more than max_position_embeddings, or a
+            network of L layers has other parameters.
+          tf.errors.InvalidArgumentError: the same where shapes are known only when it runs; or an id
+            is outside the vocabulary. Neither an accelerator nor code that XLA compiled can raise that:
+            such an id has an embedding of zeros there, or under XLA that of the nearest id.
+        """
+        word_ids, mask, type_ids = encoder_inputs(inputs, self.config.max_position_embeddings)
+        plan = sharing_plan(at_depth(self.config, num_hidden_layers))
+        seeds = self._dropout_seeds(seed, len(plan)) if training else None
+        embedding_output = self.embeddings(word_ids, type_ids, seeds and seeds[0])  # [B, S, E]
+        known, found = word_ids.shape, tf.shape(word_ids)
+        shape = [known[0] or found[0], known[1] or found[1], self.config.hidden_size]
+        x = tf.reshape(embedding_output, [-1, self.config.embedding_size])  # [B·S, E]
+        tokens = Tokens.at(inputs[TOKEN_PLACES], tf.shape(x)[0]) if TOKEN_PLACES in inputs else None
+        if tokens is not None:
+            x = tokens.pick(x)  # [T, E], and T for B·S from here on
+        if self.projection is not None:
+            x = self.projection(x)  # [B·S, H]
+        bias = attention_bias(mask, x.dtype)  # [B, 1, 1, S]
+        states = self._hidden_states(plan, x, bias, tokens, seeds and seeds[1:], bool(training))
+        if tokens is not None:
+            states = [tokens.padded(x) for x in states]  # [B·S, H] each
+        encoder_outputs = [tf.reshape(x, shape) for x in states]  # [B, S, H] each
+        first_tokens = encoder_outputs[-1][:, 0]  # [B, H]
+        return {
+            "sequence_output": encoder_outputs[-1],
+            "pooled_output": tf.tanh(self.pooler(first_tokens)),
+            "encoder_outputs": encoder_outputs,
+            "embedding_output": embedding_output,
+        }
+
+    def _hidden_states(
+        self,
+        plan: list[BlockPair],
+        x: tf.Tensor,
+        bias: tf.Tensor,
+        tokens: Tokens | None,
+        seeds: list[tf.Tensor] | None,
+        training: bool,
+    ) -> list[tf.Tensor]:
+        """The hidden states [B·S, H] behind each pair of the plan, from those before the first."""
+        attention = {key: block.parameters() for key, block in self.attention_blocks.items()}
+        feed_forward = {key: block.parameters() for key, block in self.feed_forward_blocks.items()}
+        functions = elementwise(
+            self.config.hidden_act, self.config.layer_norm_eps, is_fused=self.fused and training
+        )
+        states = []
+        for index, pair in enumerate(plan):
+            layer = functools.partial(self._layer, pair, bias, functions, tokens)
+            drops = tuple(seeds[3 * index : 3 * index + 3]) if seeds else ()
+            first, second = map(_key, pair)
+            parameters = attention[first], feed_forward[second]
+            if self.remat and training:
+                x, (attention[first], feed_forward[second]) = recomputed(layer, x, drops, parameters)
+            else:
+                x = layer(x, drops, parameters)
+            states.append(x)
+        return states
+
+    def _layer(
+        self,
+        pair: BlockPair,
+        bias: tf.Tensor,
+        functions: Elementwise,
+        tokens: Tokens | None,
+        x: tf.Tensor,
+        seeds: tuple[tf.Tensor, ...],
+        parameters: tuple[AttentionParameters, FeedForwardParameters],
+    ) -> tf.Tensor:
+        """One pair of the plan on hidden states [B·S, H]; three seeds turn dropout on, none off."""
+        probabilities, output, inner = seeds or (None, None, None)
+        attention, feed_forward = parameters
+        attend = self.attention_blocks[_key(pair.attention)]
+        x = attend(x, attention, bias, functions, (probabilities, output), tokens)
+        return self.feed_forward_blocks[_key(pair.feed_forward)](x, feed_forward, functions, inner)
+
+    def _dropout_seeds(self, seed: tf.Tensor | None, pairs: int) -> list[tf.Tensor] | None:
+        """One seed for the embeddings and three for each pair of the plan; None where no dropout is."""
+        if self.config.hidden_dropout_prob == self.config.attention_probs_dropout_prob == 0:
+            return None
+        if seed is None:
+            seed = tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32)
+        return tf.unstack(tf.random.split(seed, 1 + 3 * pairs, alg="philox"))
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments of `from_config` for the same, untrained model."""
+        return {
+            **keras.layers.Layer.get_config(self),
+            "config": self.config.to_dict(),
+            "remat": self.remat,
+            "fused": self.fused,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> AlbertEncoder:
+        """An untrained model of the same shape."""
+        return cls(**{**config, "config": AlbertConfig.from_dict(config["config"])})
+
+
+def _key(path: BlockPath) -> str:
+    # Keras tracks what a dict holds only where the keys are strings.
+    return f"{path.group}_{path.inner}"
+
+
+def encoder_inputs(inputs: Mapping[str, tf.Tensor], max_length: int) -> list[tf.Tensor]:
+    """Word ids, mask and type ids, each [B, S] and of the type of the word ids, once they agree.
+
+    Args:
+      inputs: the tensors by name; mask and types may be missing.
+      max_length: longest sequence allowed, in tokens.
+    Returns:
+      The three tensors.
+    Raises:
+      ValueError: no dict, no word ids, a type that is not an integer, static shapes that disagree, too long a
+        sequence.
+      tf.errors.InvalidArgumentError: other shapes that disagree.
+    """
+    if not isinstance(inputs, Mapping):
+        raise InputError(f"inputs must be a dict of {', '.join(ENCODER_INPUTS)}, not {type(inputs).__name__}")
+    if WORD_IDS not in inputs:
+        raise InputError(
+            f"{WORD_IDS} is missing from the inputs: {', '.join(sorted(inputs)) or 'none given'}"
+        )
+    word_ids = tf.convert_to_tensor(inputs[WORD_IDS])
+    mask, type_ids = (
+        tf.convert_to_tensor(inputs[name]) if name in inputs else default(word_ids)
+        for name, default in ((MASK, tf.ones_like), (TYPE_IDS, tf.zeros_like))
+    )
+    for name, tensor in ((WORD_IDS, word_ids), (TYPE_IDS, type_ids)):
+        if not tensor.dtype.is_integer:
+            raise InputError(f"{name} has type {tensor.dtype.name}: token ids are integers")
+    if word_ids.shape.rank not in (None, 2):
+        raise InputError(f"{WORD_IDS} has shape {word_ids.shape}: it must be [batch, sequence]")
+    for name, tensor in ((MASK, mask), (TYPE_IDS, type_ids)):
+        if not tensor.shape.is_compatible_with(word_ids.shape):
+            raise InputError(f"{name} has shape {tensor.shape}, but {WORD_IDS} has {word_ids.shape}")
+    if word_ids.shape.rank and (word_ids.shape[1] or 0) > max_length:
+        raise InputError(
+            f"the sequence length {word_ids.shape[1]} is more than max_position_embeddings={max_length}"
+        )
+    # Stacked, since that alone raises where shapes known only when it runs disagree: a sum would broadcast,
+    # and a reshape accept a transposed mask.
+    return tf.unstack(tf.stack([tf.cast(x, word_ids.dtype) for x in (word_ids, mask, type_ids)]), num=3)

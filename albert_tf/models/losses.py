@@ -1,0 +1,69 @@
+"""Losses of a batch as sums and weights, so that the mean is taken over the whole global batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from albert_tf.models.layer import fused
+
+
+class Term(NamedTuple):
+    """One loss over the rows of a batch.
+
+    A replica, a microbatch or an evaluation's batch sees a part of the rows; sums can be added up and
+    divided once, means cannot.
+    """
+
+    loss: tf.Tensor  # Σ weight · loss, in nats of a classification
+    correct: tf.Tensor  # Σ weight · (argmax = label); NaN where it is not a classification
+    weight: tf.Tensor  # Σ weight
+
+
+class Objective(NamedTuple):
+    """The losses of a model: the terms of a batch, and their weights without running the model.
+
+    The weights are also asked for of several microbatches at once, [A, B, …].
+    """
+
+    names: tuple[str, ...]
+    terms: Callable[[Mapping[str, Any], Mapping[str, tf.Tensor]], dict[str, Term]]
+    weights: Callable[[Mapping[str, tf.Tensor]], dict[str, tf.Tensor]]
+
+
+def cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """-log softmax(logits)[label]: float32 [...] of logits [..., C] and integer labels [...]."""
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+
+
+# TensorFlow's own kernel takes as long as the product that makes the logits of a vocabulary.
+fused_cross_entropy = fused(cross_entropy)
+
+
+def classification_term(
+    logits: tf.Tensor,
+    labels: tf.Tensor,
+    weights: tf.Tensor,
+    losses_of: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] = cross_entropy,
+) -> Term:
+    """Softmax cross-entropy and accuracy, summed.
+
+    Args:
+      logits: float32 [..., C].
+      labels: integer [...], between 0 and C - 1 wherever the weight is not 0.
+      weights: float32 [...].
+      losses_of: computes the cross-entropy.
+    Returns:
+      Three float32 scalars.
+    """
+    counted = weights > 0
+    labels = tf.where(counted, labels, 0)  # a filling row's label is -1, which no softmax knows
+    losses = losses_of(logits, labels)
+    hits = tf.argmax(logits, axis=-1, output_type=labels.dtype) == labels
+    return Term(
+        loss=tf.reduce_sum(weights * losses),
+        correct=tf.reduce_sum(tf.where(hits, weights, 0)),
+        weight=tf.reduce_sum(weights),
+    )

@@ -1,0 +1,196 @@
+"""Span labelers: the head of run_squad_v2, and the model that says where in a context an answer is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.config import AlbertConfig
+from albert_tf.features import START_POSITIONS, TYPE_IDS
+from albert_tf.models.encoder import encoder_inputs
+from albert_tf.models.heads import OutputLayer
+from albert_tf.models.layer import FLOAT32_VARIABLE, DenseLayer, Layer, LayerNorm, dropout, kernel_initializer
+from albert_tf.models.spans import IMPOSSIBLE, context_tokens
+from albert_tf.models.task_models import Inputs, TaskModel, head_seeds, positive
+from albert_tf.utils.errors import InputError
+
+
+class AnswerableSpan(Layer):
+    """Hidden states to a start, an end that depends on the start, and whether there is an answer at all.
+
+    Args:
+      config: the network's shape.
+      start_n_top: starts to follow up where none is given, I.
+      end_n_top: ends to keep of each of them, J.
+    Source: `create_v2_model` of google-research/albert's squad_utils.py, whose variables these are.
+    """
+
+    def __init__(self, config: AlbertConfig, start_n_top: int, end_n_top: int, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.dropout_rate = config.classifier_dropout_prob
+        self.start_n_top, self.end_n_top = start_n_top, end_n_top
+        width = config.hidden_size
+        self.start = DenseLayer("start_logits/dense", width, 1, config)
+        self.end_transform = DenseLayer("end_logits/dense_0", 2 * width, width, config)
+        self.end_norm = LayerNorm("end_logits/LayerNorm", width, config)
+        self.end = DenseLayer("end_logits/dense_1", width, 1, config)
+        self.answer_transform = DenseLayer("answer_class/dense_0", 2 * width, width, config)
+        self.answer_kernel = self.add_weight(
+            "answer_class/dense_1/kernel",
+            [width, 1],
+            initializer=kernel_initializer(config),
+            **FLOAT32_VARIABLE,
+        )
+
+    def call(
+        self,
+        sequence: tf.Tensor,
+        allowed: tf.Tensor,
+        start_positions: tf.Tensor | None = None,
+        seed: tf.Tensor | None = None,
+    ) -> dict[str, tf.Tensor]:
+        """Log-probabilities of starts and ends, IMPOSSIBLE where no answer may be.
+
+        Args:
+          sequence: the encoder's sequence output [B, S, H].
+          allowed: bool [B, S], whether an answer may start or end there.
+          start_positions: integer [B], the starts that the ends depend on; None follows up the likeliest.
+          seed: int32 [2] of the dropout of the answer class; None drops nothing.
+        Returns:
+          float32 `no_answer_logits` [B], above 0 where the likelier is that there is no answer; and
+          with starts: `start_logits` and `end_logits` [B, S], normalised, so that they are
+            log-probabilities;
+          without: `start_top_log_probs` [B, I] and `start_top_index`, int32, the likeliest first;
+            `end_top_log_probs` [B, I, J] and `end_top_index`, the likeliest ends of each of these starts.
+        Raises:
+          ValueError: the sequence is shorter than I or J tokens.
+          tf.errors.InvalidArgumentError: the same where shapes are known only when it runs; or a start is
+            outside the sequence (on CPU, uncompiled: see `AlbertEncoder.call`).
+        """
+        rows = tf.reshape(sequence, [-1, sequence.shape[-1]])  # [B·S, H]
+        start_logits = tf.reshape(self.start(rows), tf.shape(sequence)[:2])  # [B, S]
+        start_log_probs = _log_softmax(start_logits, allowed)
+        no_answer = {"no_answer_logits": self._no_answer(sequence, tf.exp(start_log_probs), seed)}
+        if start_positions is not None:
+            ends = self._end_log_probs(sequence, allowed, start_positions[:, tf.newaxis])  # [B, 1, S]
+            return {"start_logits": start_log_probs, "end_logits": tf.squeeze(ends, axis=1), **no_answer}
+        length = sequence.shape[1]
+        if length is not None and length < max(self.start_n_top, self.end_n_top):
+            raise InputError(
+                f"sequences of {length} tokens are shorter than start_n_top={self.start_n_top} "
+                f"or end_n_top={self.end_n_top}: pad them"
+            )
+        start_values, starts = tf.math.top_k(start_log_probs, self.start_n_top)  # [B, I]
+        end_log_probs = self._end_log_probs(sequence, allowed, starts)  # [B, I, S]
+        end_values, ends = tf.math.top_k(end_log_probs, self.end_n_top)  # [B, I, J]
+        return {
+            "start_top_log_probs": start_values,
+            "start_top_index": starts,
+            "end_top_log_probs": end_values,
+            "end_top_index": ends,
+            **no_answer,
+        }
+
+    def _end_log_probs(self, sequence: tf.Tensor, allowed: tf.Tensor, starts: tf.Tensor) -> tf.Tensor:
+        """Of every end for each of the starts [B, K]: float32 [B, K, S]."""
+        width = sequence.shape[-1]
+        kernel, bias = (tf.cast(part, sequence.dtype) for part in self.end_transform.parameters())
+        # A dense layer on [token; start] in two parts: the tokens' is the same for all starts.
+        of_tokens = sequence @ kernel[:width]  # [B, S, H]
+        of_starts = tf.gather(sequence, starts, batch_dims=1) @ kernel[width:] + bias  # [B, K, H]
+        x = tf.tanh(of_tokens[:, tf.newaxis] + of_starts[:, :, tf.newaxis])  # [B, K, S, H]
+        logits = self.end(tf.reshape(self.end_norm(x), [-1, width]))  # [B·K·S, 1]
+        return _log_softmax(tf.reshape(logits, tf.shape(x)[:3]), allowed[:, tf.newaxis])  # [B, K, S]
+
+    def _no_answer(
+        self, sequence: tf.Tensor, start_probabilities: tf.Tensor, seed: tf.Tensor | None
+    ) -> tf.Tensor:
+        """Logits [B] from [CLS] and from the mean state of a start, as likely as each is."""
+        weights = tf.cast(start_probabilities, sequence.dtype)[:, tf.newaxis]  # [B, 1, S]
+        start = tf.squeeze(weights @ sequence, axis=1)  # [B, H]
+        x = tf.tanh(self.answer_transform(tf.concat([start, sequence[:, 0]], axis=-1)))  # [B, H]
+        x = dropout(x, self.dropout_rate, seed)
+        logits = x @ tf.cast(self.answer_kernel, x.dtype)  # [B, 1]
+        return tf.cast(tf.squeeze(logits, axis=-1), tf.float32)
+
+
+def _log_softmax(logits: tf.Tensor, allowed: tf.Tensor) -> tf.Tensor:
+    """Of the allowed logits, in float32; IMPOSSIBLE in place of the others."""
+    return tf.nn.log_softmax(tf.where(allowed, tf.cast(logits, tf.float32), IMPOSSIBLE))
+
+
+@keras.saving.register_keras_serializable("albert_tf")
+class AlbertSpanLabeler(TaskModel):
+    """The encoder with logits of every token: an answer starts here, an answer ends here.
+
+    Args:
+      config: the network's shape.
+      answerability: whether questions may have no answer. The head is then that of google-research/albert's
+        run_squad_v2 (`AnswerableSpan`), else the two logits a token of its run_squad_v1.
+      start_n_top: with answerability, the starts to follow up, I.
+      end_n_top: with answerability, the ends to keep of each start, J.
+      **kwargs: of TaskModel and keras.Model: `remat`, `name`, `dtype` and others.
+    """
+
+    arguments = ("answerability", "start_n_top", "end_n_top")
+
+    def __init__(
+        self,
+        config: AlbertConfig,
+        answerability: bool = False,
+        start_n_top: int = 5,
+        end_n_top: int = 5,
+        **kwargs: Any,
+    ):
+        super().__init__(config, **kwargs)
+        if not isinstance(answerability, bool):
+            raise InputError(f"answerability={answerability!r} must be True or False")
+        self.answerability = answerability
+        self.start_n_top = positive("start_n_top", start_n_top)
+        self.end_n_top = positive("end_n_top", end_n_top)
+        if answerability:
+            self.span = AnswerableSpan(config, start_n_top, end_n_top, name="span")
+        else:
+            self.span = OutputLayer("cls/squad", 2, config)
+
+    def call(
+        self, inputs: Inputs, training: bool | None = None, seed: tf.Tensor | None = None
+    ) -> dict[str, tf.Tensor]:
+        """The logits of every token; hidden states come from `self.encoder`.
+
+        Args:
+          inputs: the encoder's inputs; with answerability, types are needed, since they say where the
+            context is, and `start_positions`, integer [B], are the starts that ends depend on.
+          training: whether dropout is on. The simple head has none, as in google-research/albert; that of
+            the answer class is `classifier_dropout_prob`.
+          seed: int32 [2] of the dropout; None draws one a call.
+        Returns:
+          float32 `start_logits` and `end_logits` [B, S], padding included; with answerability what
+          `AnswerableSpan.call` returns: answers may be in the context and, where there is none, at [CLS].
+        Raises:
+          ValueError: types are missing where they are needed, or as `AnswerableSpan.call`.
+          ValueError, tf.errors.InvalidArgumentError: as the encoder.
+        """
+        if not self.answerability:
+            return self._two_logits(self.encoder(inputs, training=training, seed=seed)["sequence_output"])
+        _, mask, type_ids = encoder_inputs(inputs, self.config.max_position_embeddings)
+        if TYPE_IDS not in inputs:
+            raise InputError(f"{TYPE_IDS} is missing from the inputs: it says where the context is")
+        encoder_seed, head_seed = head_seeds(training, seed)
+        sequence = self.encoder(inputs, training=training, seed=encoder_seed)["sequence_output"]
+        allowed = context_tokens(mask, type_ids)
+        allowed = tf.concat([tf.ones_like(allowed[:, :1]), allowed[:, 1:]], axis=1)  # [CLS] is first
+        starts = inputs.get(START_POSITIONS)
+        return self.span(
+            sequence, allowed, None if starts is None else tf.convert_to_tensor(starts), seed=head_seed
+        )
+
+    def _two_logits(self, sequence: tf.Tensor) -> dict[str, tf.Tensor]:
+        logits = self.span(tf.reshape(sequence, [-1, self.config.hidden_size]))  # [B·S, 2]
+        length = sequence.shape[1] or tf.shape(sequence)[1]
+        return {
+            name: tf.reshape(logits[:, index], [-1, length])  # [B, S]
+            for index, name in enumerate(("start_logits", "end_logits"))
+        }

@@ -1,0 +1,188 @@
+"""Raw files to documents, a slice of a file at a time, so that many workers can read one file."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import IO, NamedTuple
+
+import tensorflow as tf
+
+from albert_tf.data.documents import BYTES_HASHED, MAX_DOCUMENT_BYTES
+from albert_tf.raw_text.checks import GZIP_SUFFIX, HEAD_BYTES, check_head, check_utf8, decompressed
+from albert_tf.raw_text.long_lines import MAX_SENTENCE_BYTES, bounded_lines
+from albert_tf.raw_text.sentences import split_sentences
+
+SLICE_BYTES = 32 << 20
+_END_OF_DOCUMENT = b""
+_JSON_LINES = "jsonl"
+
+
+class FileSlice(NamedTuple):
+    """The part of a file that one task reads: the documents that begin in it."""
+
+    number: int
+    file: str
+    begin: int  # bytes
+    end: int  # bytes
+
+
+class Part(NamedTuple):
+    """A document, or a part of a long one."""
+
+    document: int  # its number in the slice
+    head: bytes  # how the document begins
+    sentences: list[bytes]  # UTF-8, without whitespace around them
+
+
+def file_slices(files: Iterable[tuple[str, int]]) -> list[FileSlice]:
+    """All slices of files, numbered in order; a compressed file is one slice.
+
+    Args:
+      files: path and size in bytes of each.
+    """
+    found: list[FileSlice] = []
+    for file, size in files:
+        length = max(size, 1) if file.endswith(GZIP_SUFFIX) else SLICE_BYTES
+        for begin in range(0, size, length):
+            found.append(FileSlice(len(found), file, begin, min(begin + length, size)))
+    return found
+
+
+def read_slice(
+    file_slice: FileSlice, stream: IO[bytes], input_format: str, text_field: str, counts: Counter[str]
+) -> Iterator[Part]:
+    """The documents of a slice; one of more than MAX_DOCUMENT_BYTES comes in parts.
+
+    Args:
+      file_slice: what to read.
+      stream: its file from the beginning, as it is stored.
+      input_format: a key of FORMATS.
+      text_field: of "jsonl", where the text is.
+      counts: takes up how many were read, and what was dropped and why.
+    Raises:
+      InputError: the slice is not UTF-8, or the file is a damaged .gz.
+    """
+    end = 1 << 62 if file_slice.file.endswith(GZIP_SUFFIX) else file_slice.end
+    with decompressed(file_slice.file, stream) as opened:
+        sentences = FORMATS[input_format](_lines(opened, file_slice.begin), end, text_field, counts)
+        try:
+            yield from _documents(sentences, counts)
+        except UnicodeDecodeError:
+            opened.seek(0)
+            check_utf8(opened, file_slice.file)  # raises, with the line
+
+
+def check_beginning(file: str, stream: IO[bytes], input_format: str) -> None:
+    """InputError if a file, given by its name and content as stored, does not begin like text of a format."""
+    with decompressed(file, stream) as opened:
+        check_head(opened.read(HEAD_BYTES), file, input_format == _JSON_LINES)
+
+
+def _documents(sentences: Iterator[bytes], counts: Counter[str]) -> Iterator[Part]:
+    """Documents from their sentences; an empty one ends a document, over-long ones become several."""
+    head: bytes | None = None
+    part: list[bytes] = []
+    size = documents = 0
+    for sentence in _bounded(sentences):
+        if sentence:
+            part.append(sentence)
+            size += len(sentence) + 1
+        if part and (size > MAX_DOCUMENT_BYTES or not sentence):
+            if head is None:
+                head = b"\n".join(part)[:BYTES_HASHED]
+                counts["documents_read"] += 1
+            else:
+                counts["further_parts_of_long_documents"] += 1
+            yield Part(documents, head, part)
+            part, size = [], 0
+        if not sentence:
+            head = None
+            documents += 1
+
+
+def _bounded(sentences: Iterator[bytes]) -> Iterator[bytes]:
+    """Sentences, cut as those that are read straight from text."""
+    for sentence in sentences:
+        if len(sentence) > MAX_SENTENCE_BYTES:
+            yield from bounded_lines(tf.constant([sentence])).numpy()
+        else:
+            yield sentence
+
+
+def _lines(stream: IO[bytes], begin: int) -> Iterator[tuple[int, bytes]]:
+    """Position and content of the lines from a position on; UnicodeDecodeError if they are not UTF-8."""
+    position = begin
+    if begin > 0:
+        stream.seek(begin - 1)
+        position += len(stream.readline()) - 1  # the rest of the line before
+    while line := stream.readline():
+        line.decode()
+        yield position, line.strip()
+        position += len(line)
+
+
+def _blank_line_documents(
+    lines: Iterator[tuple[int, bytes]], end: int, text_field: str, counts: Counter[str]
+) -> Iterator[bytes]:
+    """Documents between blank lines, a sentence a line.
+
+    A slice owns the documents after its first blank line, up to the first blank line after its end; the first
+    slice of a file also owns its beginning.
+    """
+    inside = None
+    for position, line in lines:
+        inside = position == 0 if inside is None else inside
+        if not line and position >= end:
+            break
+        inside = inside or not line
+        if inside:
+            yield line
+    yield _END_OF_DOCUMENT
+
+
+def _line_documents(
+    lines: Iterator[tuple[int, bytes]], end: int, text_field: str, counts: Counter[str]
+) -> Iterator[bytes]:
+    """A document a line."""
+    for position, line in lines:
+        if position >= end:
+            return
+        yield from _split(line.decode())
+
+
+def _json_documents(
+    lines: Iterator[tuple[int, bytes]], end: int, text_field: str, counts: Counter[str]
+) -> Iterator[bytes]:
+    """A JSON object a line, its text in a field."""
+    for position, line in lines:
+        if position >= end:
+            return
+        if not line:
+            continue
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            counts["dropped_invalid_json"] += 1
+            continue
+        text = value.get(text_field) if isinstance(value, dict) else None
+        if isinstance(text, str):
+            counts["dropped_empty"] += not text.strip()
+            yield from _split(text)
+        else:
+            counts["dropped_without_text_field"] += 1
+
+
+def _split(text: str) -> Iterator[bytes]:
+    """The sentences of a whole document; what UTF-8 has no bytes for (JSON's lone surrogates) becomes ?."""
+    for sentence in split_sentences(text):
+        yield sentence.encode("utf-8", "replace")
+    yield _END_OF_DOCUMENT
+
+
+FORMATS: dict[str, Callable[..., Iterator[bytes]]] = {
+    "lines": _blank_line_documents,
+    "document_per_line": _line_documents,
+    _JSON_LINES: _json_documents,
+}

@@ -1,0 +1,127 @@
+"""The interface of tokenizers, and its kinds by their names in tokenizer.json."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.tokenizer_settings import SENTENCEPIECE, remembered_kind, resolved_settings
+from albert_tf.tokenizers.input_format import InputFormat, SpecialIds
+from albert_tf.tokenizers.tokenizer import PieceTokenizer, Tokenize
+from albert_tf.tokenizers.vocabulary import FILE_OF_RUN, Vocabulary
+
+PathLike = str | os.PathLike[str]
+
+
+class TokenIds(Protocol):
+    """The meaning of token ids."""
+
+    @property
+    def special_ids(self) -> SpecialIds:
+        """The ids of the special tokens."""
+
+    @property
+    def input_format(self) -> InputFormat:
+        """The special tokens around segments."""
+
+    @property
+    def starts_word(self) -> np.ndarray:
+        """True for ids that begin a word, bool [V]; the first token of a segment always does."""
+
+    @property
+    def ordinary_ids(self) -> np.ndarray:
+        """The ids that text consists of, ascending int32."""
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the vocabulary, in hexadecimal: tells whether data was made with it."""
+
+    def __len__(self) -> int:
+        """The number of ids, V."""
+
+
+class TextTokenizer(Protocol):
+    """Text to token ids inside the graph.
+
+    Attributes:
+      kind: its name in tokenizer.json.
+    """
+
+    kind: str
+
+    @property
+    def vocabulary(self) -> TokenIds:
+        """The meaning of its ids."""
+
+    @property
+    def settings(self) -> Mapping[str, bool]:
+        """Settings of the normalisation, as in tokenizer.json."""
+
+    def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """The token ids of each text, without special tokens: string [B] to int32 [B, (tokens)]."""
+
+    def tokenize_with_offsets(
+        self, text: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        """The token ids, and of each the first byte in the text and the one after its last."""
+
+    def for_corpora(self) -> Tokenize:
+        """The same tokens by the fastest implementation, for pipelines that read a whole corpus."""
+
+    def files(self) -> Mapping[str, bytes]:
+        """The content of the files that a run directory and exported modules keep, by name."""
+
+
+class Kind(NamedTuple):
+    """A kind of tokenizer: how its files are read, and how it is made of their content."""
+
+    read: Callable[[PathLike], Mapping[str, bytes]]  # a vocabulary's path to `TextTokenizer.files`
+    build: Callable[[Mapping[str, bytes], Mapping[str, bool]], TextTokenizer]  # of these, and settings
+
+
+KINDS = {
+    SENTENCEPIECE: Kind(
+        lambda path: {FILE_OF_RUN: Vocabulary.from_file(path).model},
+        lambda files, settings: PieceTokenizer(Vocabulary.from_bytes(files[FILE_OF_RUN]), **settings),
+    )
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class SavedTokenizer:
+    """A tokenizer in a form that travels to other machines."""
+
+    kind: str
+    files: tuple[tuple[str, bytes], ...] = dataclasses.field(repr=False)  # names and contents
+    settings: tuple[tuple[str, bool], ...]  # of tokenizer.json
+
+    @functools.lru_cache(maxsize=4)  # noqa: B019, one a process
+    def open(self) -> TextTokenizer:
+        """The tokenizer, the same one at each call."""
+        return KINDS[self.kind].build(dict(self.files), dict(self.settings))
+
+
+def saved_tokenizer(vocabulary: PathLike, **settings: Any) -> SavedTokenizer:
+    """Reads the tokenizer of a vocabulary.
+
+    Args:
+      vocabulary: its file; a `tokenizer.json` beside it may name the kind, which is SentencePiece otherwise.
+      **settings: `lowercase` and `strip_accents`; what is not given is as the vocabulary remembers it.
+    Raises:
+      FileNotFoundError: the file does not exist.
+      InputError: it is not a vocabulary of its kind, or remembers other settings.
+    """
+    kind = remembered_kind(vocabulary, KINDS)
+    files, resolved = KINDS[kind].read(vocabulary), resolved_settings(vocabulary, settings)
+    return SavedTokenizer(kind, tuple(files.items()), tuple(resolved.items()))
+
+
+def open_tokenizer(vocabulary: PathLike, **settings: Any) -> TextTokenizer:
+    """The tokenizer of a vocabulary; arguments and errors as those of `saved_tokenizer`."""
+    return saved_tokenizer(vocabulary, **settings).open()

@@ -1,0 +1,168 @@
+"""Segments of token ids to inputs: trimmed, framed by special tokens and padded, with core TensorFlow ops.
+
+TF Serving lacks some of TF Text's trimming ops, and a TPU's host runs no Assert ops: none are in here.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from albert_tf.features import MASK, TYPE_IDS, WORD_IDS
+from albert_tf.tokenizers.input_format import ALBERT_FORMAT, InputFormat
+from albert_tf.utils.errors import InputError, shown
+
+
+def trimmed_lengths(a: tf.Tensor, b: tf.Tensor, budget: tf.Tensor | int) -> tuple[tf.Tensor, tf.Tensor]:
+    """The lengths of two segments after trimming them to a common budget in turn, token by token.
+
+    Args:
+      a: tokens of the first segments, int32 [B]; these get the odd token.
+      b: tokens of the second segments, int32 [B].
+      budget: tokens that both may have together; a negative one counts as 0.
+    Returns:
+      int32 [B] each: unchanged where they fit, else their sum is the budget and they are as equal as can be.
+    """
+    budget = tf.maximum(budget, 0)
+    kept_a = tf.minimum(a, tf.maximum(budget - budget // 2, budget - b))
+    return kept_a, tf.minimum(b, budget - kept_a)
+
+
+def pack_spans(
+    tokens: tf.Tensor,
+    starts: Sequence[tf.Tensor],
+    lengths: Sequence[tf.Tensor],
+    seq_length: tf.Tensor | int,
+    input_format: InputFormat = ALBERT_FORMAT,
+) -> tf.Tensor:
+    """Inputs from spans of one long run of tokens.
+
+    Args:
+      tokens: int32 [T], all texts one after the other.
+      starts: first position in `tokens` of each segment, int32 [B] each.
+      lengths: their lengths, int32 [B] each, trimmed already: they fit with the special tokens.
+      seq_length: S.
+      input_format: the special tokens.
+    Returns:
+      input_word_ids, int32 [B, S].
+    """
+    columns = tf.range(seq_length)[tf.newaxis]  # [1, S]
+    # Whatever lies outside of segments reads this padding, which also keeps the gather off an empty tensor.
+    tokens = tf.concat([tokens, [input_format.padding]], axis=0)  # [T + 1]
+    source = tf.fill([tf.size(starts[0]), seq_length], tf.size(tokens) - 1)  # [B, S]
+    begins, ends = _segment_bounds(lengths, input_format)
+    for start, begin, end in zip(starts, begins, ends, strict=True):
+        inside = (columns >= begin) & (columns < end)
+        source = tf.where(inside, start[:, tf.newaxis] + columns - begin, source)
+    word_ids = tf.gather(tokens, source)
+    specials = list(enumerate(input_format.start))
+    for end in ends[:-1]:
+        specials += [(end + place, special) for place, special in enumerate(input_format.between)]
+    specials += [(ends[-1] + place, special) for place, special in enumerate(input_format.end)]
+    for column, special in specials:
+        word_ids = tf.where(columns == column, special, word_ids)
+    return word_ids
+
+
+def segment_numbers(
+    lengths: Sequence[tf.Tensor], seq_length: tf.Tensor | int, input_format: InputFormat = ALBERT_FORMAT
+) -> tf.Tensor:
+    """The segment that each token of packed rows belongs to.
+
+    Args:
+      lengths: the segments' lengths as packed, int32 [B] each.
+      seq_length: S.
+      input_format: the special tokens.
+    Returns:
+      int32 [B, S]: 1 in the first segment, 2 in the second, 0 for special tokens and padding.
+    """
+    columns = tf.range(seq_length)[tf.newaxis]  # [1, S]
+    begins, ends = _segment_bounds(lengths, input_format)
+    inside = [(columns >= begin) & (columns < end) for begin, end in zip(begins, ends, strict=True)]
+    return tf.add_n([tf.where(where, number, 0) for number, where in enumerate(inside, start=1)])
+
+
+def mask_and_type_ids(
+    lengths: Sequence[tf.Tensor], seq_length: tf.Tensor | int, input_format: InputFormat = ALBERT_FORMAT
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The input_mask and input_type_ids of packed rows, int32 [B, S] each, from the segments' lengths."""
+    columns = tf.range(seq_length)[tf.newaxis]  # [1, S]
+    begins, ends = _segment_bounds(lengths, input_format)
+    mask = tf.cast(columns < ends[-1] + len(input_format.end), tf.int32)
+    if len(lengths) == 1 or not input_format.has_type_ids:
+        return mask, tf.zeros_like(mask)
+    return mask, tf.cast(columns >= begins[1], tf.int32) * mask
+
+
+def _segment_bounds(
+    lengths: Sequence[tf.Tensor], input_format: InputFormat
+) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+    """`InputFormat.bounds` as int32 [B, 1] each."""
+    return input_format.bounds([length[:, tf.newaxis] for length in lengths])
+
+
+def pack(
+    segments: Sequence[tf.RaggedTensor],
+    seq_length: tf.Tensor | int,
+    input_format: InputFormat = ALBERT_FORMAT,
+) -> dict[str, tf.Tensor]:
+    """The inputs of the encoder from one or two tokenised segments, trimmed to fit.
+
+    Args:
+      segments: one or two of int32 [B, (tokens)] or [B, (words), (tokens)], without special tokens.
+      seq_length: S, the special tokens included; a Python int or an int32 scalar.
+      input_format: the special tokens; ALBERT's and BERT's.
+    Returns:
+      input_word_ids, input_mask, input_type_ids, int32 [B, S]. Segments that are too long are cut to prefixes
+      of about equal length that fill seq_length exactly.
+    Raises:
+      InputError: neither one segment nor two, one is not a RaggedTensor of ids, or seq_length leaves no room
+        for the special tokens.
+      tf.errors.InvalidArgumentError: batch sizes differ that are known only when it runs.
+    Source: TF Hub's common text API, `bert_pack_inputs`.
+    """
+    _check_segments(segments, seq_length, input_format)
+    splits = [_token_splits(segment) for segment in segments]  # [B + 1] each
+    flat = [segment.flat_values for segment in segments]
+    starts = [split[:-1] for split in splits]
+    # Stacked, since that raises where the batch sizes differ: what follows would broadcast.
+    lengths = tf.unstack(tf.stack([split[1:] - split[:-1] for split in splits]))
+    budget = seq_length - input_format.num_special_tokens(len(segments))
+    if len(segments) == 1:
+        lengths = [tf.minimum(lengths[0], tf.maximum(budget, 0))]
+    else:
+        starts[1] += tf.size(flat[0])
+        lengths = list(trimmed_lengths(lengths[0], lengths[1], budget))
+    mask, type_ids = mask_and_type_ids(lengths, seq_length, input_format)
+    word_ids = pack_spans(tf.concat(flat, axis=0), starts, lengths, seq_length, input_format)
+    return {WORD_IDS: word_ids, MASK: mask, TYPE_IDS: type_ids}
+
+
+def _check_segments(segments: Any, seq_length: Any, input_format: InputFormat) -> None:
+    if not isinstance(segments, list | tuple):
+        raise InputError(f"segments={shown(segments)} must be a list of one or two: pack([ids], seq_length)")
+    if len(segments) not in (1, 2):
+        raise InputError(f"{len(segments)} segments given: an input has one or two")
+    for number, segment in enumerate(segments):
+        # By its attributes, which a symbolic one of Keras has as well.
+        if not hasattr(segment, "row_splits") or not segment.dtype.is_integer:
+            raise InputError(
+                f"segments[{number}]={shown(segment)} is not a RaggedTensor of token ids: a Tokenizer gives "
+                "them, and tf.ragged.constant makes them of lists"
+            )
+    if not tf.is_tensor(seq_length):
+        specials = input_format.num_special_tokens(len(segments))
+        if not isinstance(seq_length, numbers.Integral) or seq_length < specials:
+            raise InputError(f"seq_length={seq_length!r} must be a whole number of at least {specials}")
+
+
+def _token_splits(segment: tf.RaggedTensor) -> tf.Tensor:
+    """Row splits of the flat tokens, for any ragged rank: int32 [B + 1]."""
+    splits = segment.row_splits
+    while isinstance(segment.values, tf.RaggedTensor):
+        segment = segment.values
+        splits = tf.gather(segment.row_splits, splits)
+    return tf.cast(splits, tf.int32)

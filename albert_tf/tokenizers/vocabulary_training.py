@@ -1,0 +1,166 @@
+"""Training a SentencePiece vocabulary with ALBERT's ids and settings."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import sentencepiece
+import tensorflow as tf
+from absl import logging
+
+from albert_tf.raw_text.checks import GZIP_SUFFIX, check_text_files
+from albert_tf.raw_text.long_lines import MAX_SENTENCE_BYTES, bounded_lines
+from albert_tf.raw_text.paths import input_files
+from albert_tf.tokenizer_settings import read_settings, remember_settings, settings_beside
+from albert_tf.tokenizers.input_format import ALBERT_IDS
+from albert_tf.tokenizers.normalization import lost_marks, normalize
+from albert_tf.tokenizers.vocabulary import CLS, MASK, SEP, Vocabulary
+from albert_tf.utils.checks import check_range
+from albert_tf.utils.errors import InputError
+from albert_tf.utils.files import check_place, whole_file
+
+USER_DEFINED = ("(", ")", '"', "-", ".", "–", "£", "€")
+_MAX = 10**9  # SentencePiece counts in 32 bits; of 2**31 - 1 pieces it computes without end
+
+_LINES_PER_BATCH = 1024
+_SAMPLE_EVERY = 8  # one in so many is looked at for marks
+_MARKS_SHARE = 0.01  # of the letters, above which dropping them is worth a word
+
+
+def train_vocabulary(
+    inputs: str | os.PathLike | Iterable[str | os.PathLike],
+    output: str | os.PathLike,
+    vocab_size: int = 30000,
+    lowercase: bool = True,
+    strip_accents: bool = True,
+    max_sentences: int = 10_000_000,
+    report: Callable[[str], None] = logging.warning,
+) -> Vocabulary:
+    """Trains a vocabulary by SentencePiece's unigram model and writes it.
+
+    The text is normalised as the tokenizer will do it, and how is remembered in a file beside the vocabulary,
+    `FILE.tokenizer.json` beside `FILE.model`. Memory grows with max_sentences, not with the corpus.
+
+    Args:
+      inputs: text files (also .gz), a path, a glob or a list of them.
+      output: the `.model` file; it appears only when it is whole. Its folder is made where it is missing.
+      vocab_size: number of pieces, the special ones included, V.
+      lowercase: True folds case.
+      strip_accents: True drops accents.
+      max_sentences: of a larger corpus a random sample of this many lines is used,
+        the same one every time.
+      report: called with a line where more than a hundredth of the letters would lose marks.
+    Returns:
+      The vocabulary.
+    Raises:
+      FileNotFoundError: an input does not exist.
+      ValueError: the text allows no vocabulary of this size, a file is not text or a damaged .gz,
+        vocab_size is not positive, max_sentences is 100 or less, or one of the two is above 10**9.
+      OSError: output cannot be written.
+    Source: google-research/albert, README, and the settings stored in its 30k-clean.model.
+    """
+    check_range("vocab_size", vocab_size, at_least=1, at_most=_MAX)
+    check_range("max_sentences", max_sentences, above=100, at_most=_MAX)  # SentencePiece's bounds
+    output = Path(output)
+    check_place(output, is_folder=False)
+    _check_replaceable(output)
+    files = input_files(inputs)
+    check_text_files(files)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(output) as temporary:
+        temporary.touch()  # an unwritable place shows now, not after an hour of training
+        sentences = _sentences(files, lowercase, strip_accents, report)
+        model = _train(sentences, vocab_size, max_sentences)
+        vocabulary = Vocabulary.from_bytes(model, name=os.fspath(output))
+        temporary.write_bytes(model)
+        remember_settings(output, {"lowercase": lowercase, "strip_accents": strip_accents})
+    return vocabulary
+
+
+def _check_replaceable(output: Path) -> None:
+    """FileExistsError if something else than a vocabulary and its settings is there, such as the text."""
+    for path, what, read in (
+        (output, "vocabulary", Vocabulary.from_file),
+        (settings_beside(output), "file of tokenizer settings", read_settings),
+    ):
+        try:
+            _ = path.exists() and read(path)
+        except ValueError:
+            raise FileExistsError(f"{path} exists and is not a {what}: name another file") from None
+
+
+def _sentences(
+    files: list[str], lowercase: bool, strip_accents: bool, report: Callable[[str], None]
+) -> Iterator[bytes]:
+    """The normalised lines of text files, over-long ones cut at spaces; tells what they lose."""
+    characters: Counter[str] = Counter()
+    for file in files:
+        lines = tf.data.TextLineDataset(file, "GZIP" if file.endswith(GZIP_SUFFIX) else None)
+        texts = lines.batch(_LINES_PER_BATCH).map(
+            lambda text: (text, normalize(text, lowercase, strip_accents))
+        )
+        parts = texts.map(lambda text, normal: (text, bounded_lines(tf.strings.strip(normal))))
+        for number, (raw, batch) in enumerate(parts.prefetch(2).as_numpy_iterator()):
+            if strip_accents and number % _SAMPLE_EVERY == 0:
+                characters.update(b"".join(raw.tolist()).decode("utf-8", "ignore"))
+            yield from filter(None, batch)
+    lost = lost_marks(characters)
+    if lost.share > _MARKS_SHARE:
+        report(
+            f"{lost.share:.1%} of the letters lose their marks ({', '.join(lost.examples)}): where these "
+            "tell words apart, train again with strip_accents=False (--nostrip_accents)"
+        )
+
+
+def _train(sentences: Iterator[bytes], vocab_size: int, max_sentences: int) -> bytes:
+    """The model file that SentencePiece makes of sentences, or a ValueError that says what is possible."""
+    model = io.BytesIO()
+    count = 0
+
+    def counted() -> Iterator[bytes]:
+        nonlocal count
+        for count, sentence in enumerate(sentences, start=1):  # noqa: B007
+            yield sentence
+
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=counted(),
+            model_writer=model,
+            model_type="unigram",
+            vocab_size=vocab_size,
+            character_coverage=0.99995,
+            pad_id=ALBERT_IDS.padding,
+            unk_id=ALBERT_IDS.unknown,
+            bos_id=-1,
+            eos_id=-1,
+            control_symbols=[CLS, SEP, MASK],
+            user_defined_symbols=list(USER_DEFINED),
+            input_sentence_size=max_sentences,
+            shuffle_input_sentence=True,
+            max_sentence_length=MAX_SENTENCE_BYTES,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise InputError(_remedy(str(error), vocab_size, count)) from None
+    return model.getvalue()
+
+
+def _remedy(message: str, vocab_size: int, count: int) -> str:
+    """SentencePiece's complaint as one line that says what was asked and what is possible."""
+    if count == 0:
+        return "the input holds no text to train a vocabulary on"
+    if limit := re.search(r"value <= (\d+)", message):
+        return (
+            f"vocab_size={vocab_size} is too large for {count} lines of text, "
+            f"which allow at most {limit[1]}: give more text or ask for fewer pieces"
+        )
+    if limit := re.search(r"required_chars\. \d+ vs (\d+)", message):
+        return (
+            f"vocab_size={vocab_size} is too small: the characters of this text alone need {limit[1]} pieces"
+        )
+    return f"SentencePiece could not train vocab_size={vocab_size} on {count} lines: {message}"

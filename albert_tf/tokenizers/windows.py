@@ -1,0 +1,86 @@
+"""Windows on texts that are too long for one input, with core TensorFlow ops alone."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from albert_tf.tokenizers.offsets import rows_of
+
+
+class Windows(NamedTuple):
+    """The windows of a batch of documents, those of one document after the other.
+
+    Attributes:
+      rows: the document of each, int32 [W].
+      numbers: which of that document's windows it is, from 0; int32 [W].
+      starts: its first token in the document, int32 [W].
+      lengths: its tokens, int32 [W]; 0 of an empty document's only window.
+    """
+
+    rows: tf.Tensor
+    numbers: tf.Tensor
+    starts: tf.Tensor
+    lengths: tf.Tensor
+
+
+def sliding_windows(lengths: tf.Tensor, budgets: tf.Tensor, stride: tf.Tensor | int) -> Windows:
+    """The windows that together show all of each document.
+
+    Args:
+      lengths: tokens of the documents, int32 [N].
+      budgets: tokens that a window of each may have, at least 1; int32 [N].
+      stride: tokens from one window to the next, at least 1; never more than the budget.
+    Returns:
+      The windows; all but the last of a document are full, and an empty document has an empty one.
+    Source: google-research/albert, `convert_examples_to_features` in squad_utils.py.
+    """
+    steps = tf.minimum(budgets, stride)  # [N]
+    further = tf.maximum(lengths - budgets + steps - 1, 0) // steps  # [N]
+    splits = tf.concat([[0], tf.cumsum(further + 1)], axis=0)  # [N + 1]
+    rows = rows_of(tf.cast(splits, tf.int64))  # [W]
+    numbers = tf.range(tf.size(rows)) - tf.gather(splits, rows)  # [W]
+    starts = numbers * tf.gather(steps, rows)
+    return Windows(
+        rows, numbers, starts, tf.minimum(tf.gather(budgets, rows), tf.gather(lengths, rows) - starts)
+    )
+
+
+def word_windows(words: tf.Tensor, texts: tf.Tensor, budget: int) -> Windows:
+    """Texts in windows that do not overlap, each as long as fits and cut before a word.
+
+    Args:
+      words: where each word begins among the tokens of all texts, and where the last one ends, ascending;
+        int64 [words + 1].
+      texts: the same of the texts, int64 [N + 1].
+      budget: tokens that a window may have, at least 1. A longer word is cut.
+    Returns:
+      The windows.
+    """
+    words, texts = tf.convert_to_tensor(words), tf.convert_to_tensor(texts)
+    begins, ends = texts[:-1], texts[1:]  # [N] each
+
+    def further(number: tf.Tensor, starts: tf.Tensor, found: tf.TensorArray) -> tuple:
+        found = found.write(number, tf.cast(starts - begins, tf.int32))
+        return number + 1, _window_ends(words, starts, ends, budget), found
+
+    _, _, found = tf.while_loop(
+        lambda number, starts, _: (number == 0) | tf.reduce_any(starts < ends),
+        further,
+        [0, begins, tf.TensorArray(tf.int32, 1, dynamic_size=True, element_shape=begins.shape)],
+    )
+    starts = tf.transpose(found.stack())  # in their texts, [N, most windows]
+    lengths = tf.cast(ends - begins, tf.int32)[:, tf.newaxis]  # of texts, [N, 1]
+    is_window = (starts < lengths) | (tf.range(tf.shape(starts)[1]) == 0)
+    rows, numbers = tf.unstack(tf.cast(tf.where(is_window), tf.int32), axis=1)  # [W] each
+    starts = tf.boolean_mask(starts, is_window)  # [W]
+    window_starts = tf.gather(begins, rows) + tf.cast(starts, begins.dtype)  # among all tokens, [W]
+    window_ends = _window_ends(words, window_starts, tf.gather(ends, rows), budget)
+    return Windows(rows, numbers, starts, tf.cast(window_ends - window_starts, tf.int32))
+
+
+def _window_ends(words: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor, budget: int) -> tf.Tensor:
+    """The ends of windows that start at `starts` in texts that end at `ends`, int64 [W] each."""
+    word = tf.gather(words, tf.searchsorted(words, starts + budget, side="right") - 1)
+    return tf.where(ends - starts <= budget, ends, tf.where(word > starts, word, starts + budget))

@@ -1,0 +1,131 @@
+"""Modules of TF Hub: TensorFlow Model Garden's TF 2 encoder, and the variables of a TF 1 module."""
+
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import albert_tf
+from albert_tf.checkpoints import RunDirectory
+from albert_tf.conversion import convert
+from tests.albert_tf.conversion import tf1
+from tests.tiny import TINY
+
+
+@pytest.fixture
+def module(shared, tmp_path):
+    """A copy of the recorded TF 2 encoder, to be changed."""
+    return shutil.copytree(shared / "golden" / "tfhub", tmp_path / "hub")
+
+
+def test_outputs_and_config(shared, tmp_path):
+    module = shared / "golden" / "tfhub"
+    assert convert("hub", "run", module, tmp_path / "run")[:2] == ([], [])
+    model = albert_tf.load(tmp_path / "run")
+    with np.load(module / "expected.npz") as arrays:
+        expected = dict(arrays)
+    outputs = model({name: value for name, value in expected.items() if name.startswith("input_")})
+    outputs["encoder_outputs"] = tf.stack(outputs["encoder_outputs"])
+    outputs["default"] = outputs["pooled_output"]
+    for name in ("encoder_outputs", "sequence_output", "pooled_output", "default"):
+        np.testing.assert_allclose(outputs[name], expected[name], rtol=0, atol=1e-5, err_msg=name)
+    # encoder_config.json, which no published module has, says the same.
+    assert model.config == albert_tf.AlbertConfig(
+        vocab_size=30000,
+        embedding_size=16,
+        hidden_size=32,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=64,
+    )
+    asset = module / "assets" / "30k-clean.model"
+    assert RunDirectory(tmp_path / "run").vocabulary.read_bytes() == asset.read_bytes()
+
+
+def test_config_that_is_given(module, tmp_path):
+    convert("hub", "run", module, tmp_path / "run")
+    config = albert_tf.load(tmp_path / "run").config
+    path = tmp_path / "config.json"
+    for name, changes, message in (
+        ("deeper", {"num_hidden_layers": 7}, None),
+        ("wide", {"intermediate_size": 65}, r"transformer/intermediate/kernel is \[32, 64\].* \[32, 65\]"),
+        ("heads", {"num_attention_heads": 2}, r"query/kernel is \[32, 4, 8\], the config says \[32, 2, 16\]"),
+        ("groups", {"num_hidden_groups": 2}, "shares one block"),
+        ("unshared", {"sharing": "none"}, "shares one block"),
+    ):
+        path.write_text(config.replace(**changes).to_json_string())
+        if message is None:
+            convert("hub", "run", module, tmp_path / name, config=path)
+            assert albert_tf.load(tmp_path / name).config == config.replace(**changes)
+        else:
+            with pytest.raises(ValueError, match=message):
+                convert("hub", "run", module, tmp_path / name, config=path)
+
+
+def test_damaged(module, tmp_path):
+    graph = module / "saved_model.pb"
+    content = graph.read_bytes()
+    for damaged, message in (
+        (content[:-100], r"saved_model\.pb is not a SavedModel, or damaged"),
+        (b"", r"saved_model\.pb does not tell num_hidden_layers: name a config"),
+    ):
+        graph.write_bytes(damaged)
+        with pytest.raises(ValueError, match=message):
+            convert("hub", "run", module, tmp_path / "run")
+    graph.unlink()
+    with pytest.raises(FileNotFoundError, match=r"holds no saved_model\.pb"):
+        convert("hub", "run", module, tmp_path / "run")
+    assert [path.name for path in tmp_path.iterdir()] == ["hub"]
+
+
+def test_folder_of_modules(tmp_path):
+    for name in ("encoder", "preprocessor"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "saved_model.pb").touch()
+    with pytest.raises(
+        FileNotFoundError, match=r"is not a module but holds some: name one of .*/encoder, .*/prep"
+    ):
+        convert("hub", "run", tmp_path, tmp_path / "run")
+
+
+@pytest.mark.parametrize("case", ["shared", "groups"])
+@pytest.mark.parametrize("has_config", [True, False])
+def test_tf1_module(golden, tmp_path, case, has_config):
+    """Its variables have the names of the checkpoint it was made of; its assets hold the config."""
+    source, module = golden / "tf1" / case, tmp_path / "hub"
+    values = tf1.read(source / "model.ckpt-best")
+    values = {k: v for k, v in values.items() if k != "global_step" and not k.endswith("lamb_m")}
+    tf1.write(module / "variables" / "variables", values)
+    (module / "saved_model.pb").write_bytes(b"")
+    (module / "tfhub_module.pb").write_bytes(b"\x08\x03")
+    if has_config:
+        (module / "assets").mkdir()
+        shutil.copy(source / "albert_config.json", module / "assets")
+        convert("hub", "run", module, tmp_path / "run")
+    else:
+        with pytest.raises(ValueError, match="does not tell its config: name it with --config"):
+            convert("hub", "run", module, tmp_path / "run")
+        convert("hub", "run", module, tmp_path / "run", config=source / "albert_config.json")
+    convert("google", "run", source, tmp_path / "expected")
+    one, other = (albert_tf.load(tmp_path / name) for name in ("run", "expected"))
+    assert type(one) is albert_tf.AlbertPretrainer and one.config == other.config
+    for variable, expected in zip(one.variables, other.variables, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), expected.numpy())
+
+
+def test_module_of_hub_export(tmp_path):
+    """A TF 2 checkpoint, by objects, of variables that have our own names."""
+    model = albert_tf.AlbertPretrainer(TINY)
+    (tmp_path / "hub" / "variables").mkdir(parents=True)
+    (tmp_path / "hub" / "saved_model.pb").write_bytes(b"")
+    checkpoint = tf.train.Checkpoint(variables=list(model.variables))
+    checkpoint.save_counter  # noqa: B018 - makes the counter that every SavedModel of a Checkpoint has
+    checkpoint.write(str(tmp_path / "hub" / "variables" / "variables"))
+    (tmp_path / "config.json").write_text(TINY.to_json_string())
+    convert("hub", "run", tmp_path / "hub", tmp_path / "run", config=tmp_path / "config.json")
+    loaded = albert_tf.load(tmp_path / "run")
+    assert type(loaded) is albert_tf.AlbertPretrainer
+    for variable, expected in zip(loaded.variables, model.variables, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), expected.numpy())

@@ -1,0 +1,243 @@
+"""Folders of transformers against what transformers computed from them."""
+
+import json
+import shutil
+
+import ml_dtypes
+import numpy as np
+import pytest
+import tensorflow as tf
+from safetensors.numpy import save_file
+
+import albert_tf
+from albert_tf.checkpoints import RunDirectory, task_of
+from albert_tf.conversion import convert
+from albert_tf.conversion.huggingface import ACTIVATIONS, hugging_face_config
+from albert_tf.conversion.safetensors import open_safetensors
+from tests.tiny import TINY
+
+CASES = {
+    "pretraining": {"model": "pretrainer", "sentence_objective": "sop"},
+    "groups": {"model": "pretrainer", "sentence_objective": "sop"},
+    "sequence_classification": {"model": "classifier", "num_labels": 3},
+    "question_answering": {"model": "span_labeler"},
+}
+OUTPUTS = (
+    "encoder_outputs",
+    "sequence_output",
+    "pooled_output",
+    "logits",
+    "sop_logits",
+    "start_logits",
+    "end_logits",
+)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_outputs(golden, tmp_path, case):
+    folder = golden / "hf" / case
+    done = convert("huggingface", "run", folder, tmp_path / "run")
+    # AlbertForQuestionAnswering has no pooler.
+    pooler = ["pooler/dense/kernel", "pooler/dense/bias"] if case == "question_answering" else []
+    assert done[:2] == ([], pooler)
+    model = albert_tf.load(tmp_path / "run")
+    assert task_of(model) == CASES[case]
+    expected = dict(np.load(folder / "expected.npz"))
+    inputs = {name: value for name, value in expected.items() if name.startswith("input_")}
+    batch, length = inputs["input_word_ids"].shape
+    if "prediction_logits" in expected:
+        inputs["masked_lm_positions"] = np.tile(np.arange(length, dtype=np.int32), [batch, 1])
+    # A task model gives out the logits alone, the pre-trainer both.
+    outputs = {**model.encoder(inputs), **model(inputs)}
+    outputs["encoder_outputs"] = tf.stack(outputs["encoder_outputs"])
+    names = {name: name for name in OUTPUTS} | {"prediction_logits": "mlm_logits"}
+    compared = expected.keys() & names.keys()
+    assert compared == expected.keys() - inputs.keys()
+    for name in compared:
+        np.testing.assert_allclose(outputs[names[name]], expected[name], rtol=0, atol=1e-5, err_msg=name)
+
+
+@pytest.fixture
+def folder(golden, tmp_path):
+    """A copy of a recorded folder, to be changed."""
+    return shutil.copytree(golden / "hf" / "pretraining", tmp_path / "hf")
+
+
+def values(path):
+    tensors = open_safetensors(path)
+    return {name: tensors.read(name) for name in tensors.shapes}
+
+
+def rewrite(folder, change):
+    """Writes the weights of a folder anew, changed by a function."""
+    changed = {k: np.ascontiguousarray(v) for k, v in change(values(folder / "model.safetensors")).items()}
+    save_file(changed, folder / "model.safetensors")
+
+
+def kernel(run):
+    model = albert_tf.load(run)
+    return getattr(model, "encoder", model).pooler.kernel.numpy()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_there_and_back(golden, tmp_path, case):
+    """What is written has the names, shapes and values of what transformers wrote."""
+    convert("huggingface", "run", golden / "hf" / case, tmp_path / "run")
+    convert("run", "huggingface", tmp_path / "run", tmp_path / "hf")
+    before, after = (values(path / "model.safetensors") for path in (golden / "hf" / case, tmp_path / "hf"))
+    if case == "question_answering":
+        assert after.keys() - before.keys() == {"albert.pooler.weight", "albert.pooler.bias"}
+    else:
+        assert after.keys() == before.keys()
+    for name, value in before.items():
+        np.testing.assert_array_equal(after[name], value)
+    configs = [
+        json.loads((path / "config.json").read_text()) for path in (golden / "hf" / case, tmp_path / "hf")
+    ]
+    theirs, ours = configs
+    del theirs["transformers_version"]
+    assert {key: ours.get(key) for key in theirs} == theirs
+
+
+@pytest.mark.parametrize("prefix", ["", "module.albert.", "model.encoder."])
+def test_other_prefixes(folder, tmp_path, prefix):
+    """AlbertModel alone is saved without one; parallel training adds one."""
+
+    def change(values):
+        heads = prefix.removesuffix("albert.") if "albert." in prefix else ""
+        encoder = {name.replace("albert.", prefix, 1): v for name, v in values.items() if "albert." in name}
+        return encoder | {heads + name: v for name, v in values.items() if "albert." not in name and prefix}
+
+    expected = values(folder / "model.safetensors")["albert.pooler.weight"].T
+    rewrite(folder, change)
+    convert("huggingface", "run", folder, tmp_path / "run")
+    np.testing.assert_array_equal(kernel(tmp_path / "run"), expected)
+    assert RunDirectory(tmp_path / "run").task["model"] == ("pretrainer" if prefix else "encoder")
+
+
+def test_what_older_files_repeat(folder, tmp_path):
+    def repeat(values):
+        words = values["albert.embeddings.word_embeddings.weight"]
+        values["predictions.decoder.weight"] = words
+        values["predictions.decoder.bias"] = values["predictions.bias"]
+        values["albert.embeddings.position_ids"] = np.arange(64.0)[None]
+        return values
+
+    rewrite(folder, repeat)
+    done = convert("huggingface", "run", folder, tmp_path / "run")
+    assert done.unread == [
+        "albert.embeddings.position_ids",
+        "predictions.decoder.bias",
+        "predictions.decoder.weight",
+    ]
+    bias = values(folder / "model.safetensors")["predictions.bias"]
+    rewrite(folder, lambda v: {k: x for k, x in v.items() if k != "predictions.bias"})
+    convert("huggingface", "run", folder, tmp_path / "run2")
+    np.testing.assert_array_equal(albert_tf.load(tmp_path / "run2").mlm.output_bias, bias)
+    rewrite(folder, lambda v: {**v, "predictions.decoder.weight": v["predictions.decoder.weight"] + 1})
+    with pytest.raises(ValueError, match=r"predictions\.decoder\.weight differs from albert"):
+        convert("huggingface", "run", folder, tmp_path / "run3")
+
+
+def test_embedding_size_of_the_hidden_size(tmp_path):
+    """transformers always projects: by nothing where there was none, and that comes back as none."""
+    same = TINY.replace(embedding_size=32, num_hidden_layers=1)
+    for name, config in (("without", same), ("with", same.replace(project_embeddings=True))):
+        model = albert_tf.AlbertEncoder(config)
+        albert_tf.save(model, tmp_path / name)
+        convert("run", "huggingface", tmp_path / name, tmp_path / f"{name} hf")
+        written = values(tmp_path / f"{name} hf" / "model.safetensors")
+        projection = written["albert.encoder.embedding_hidden_mapping_in.weight"]
+        assert np.array_equal(projection, np.eye(32)) is (name == "without")
+        convert("huggingface", "run", tmp_path / f"{name} hf", tmp_path / f"{name} back")
+        back = albert_tf.load(tmp_path / f"{name} back")
+        assert back.config == config
+        for one, other in zip(model.variables, back.variables, strict=True):
+            np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_activations(activation):
+    config = TINY.replace(hidden_act=activation)
+    written = hugging_face_config(config, {"model": "encoder"})
+    assert albert_tf.AlbertConfig.from_dict(written).replace(project_embeddings=None) == config
+
+
+def test_labels_and_choices(tmp_path):
+    small = TINY.replace(num_hidden_layers=1)
+    labels = {"labels": ["entailment", "neutral", "contradiction"]}
+    models = {
+        "classifier": (albert_tf.AlbertClassifier(small, num_labels=3), labels),
+        "regression": (albert_tf.AlbertClassifier(small, num_labels=1), {}),
+        "tokens": (albert_tf.AlbertTokenClassifier(small, num_labels=3), labels),
+        "choice": (albert_tf.AlbertMultipleChoice(small, num_choices=5), {}),
+        "nsp": (albert_tf.AlbertPretrainer(small, sentence_objective="nsp"), {}),
+        "mlm": (albert_tf.AlbertPretrainer(small, sentence_objective="none"), {}),
+    }
+    for name, (model, task) in models.items():
+        albert_tf.save(model, tmp_path / name, task=task)
+        convert("run", "huggingface", tmp_path / name, tmp_path / f"{name} hf")
+        convert("huggingface", "run", tmp_path / f"{name} hf", tmp_path / f"{name} back")
+        assert RunDirectory(tmp_path / f"{name} back").task == {**task_of(model), **task}
+    config = json.loads((tmp_path / "classifier hf" / "config.json").read_text())
+    assert config["id2label"] == dict(zip("012", labels["labels"], strict=True))
+    assert config["label2id"] == {"entailment": 0, "neutral": 1, "contradiction": 2}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"position_embedding_type": "relative_key"}, "position_embedding_type='relative_key'"),
+        ({"vocab_size": 121}, r"word_embeddings.weight is \[120, 16\], the config says \[121, 16\]"),
+    ],
+)
+def test_configs_of_other_networks(folder, tmp_path, change, message):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, **change}))
+    with pytest.raises(ValueError, match=message):
+        convert("huggingface", "run", folder, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_token_classification(golden, tmp_path):
+    """The head of sequence classification, and no pooler: transformers' class tells them apart."""
+    folder = shutil.copytree(golden / "hf" / "sequence_classification", tmp_path / "hf")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(
+        json.dumps({**config, "architectures": ["AlbertForTokenClassification"]})
+    )
+    weights = values(folder / "model.safetensors")
+    rewrite(folder, lambda found: {name: value for name, value in found.items() if "pooler" not in name})
+    done = convert("huggingface", "run", folder, tmp_path / "run")
+    assert done[:2] == ([], ["pooler/dense/kernel", "pooler/dense/bias"])
+    model = albert_tf.load(tmp_path / "run")
+    expected = dict(np.load(folder / "expected.npz"))
+    inputs = {name: value for name, value in expected.items() if name.startswith("input_")}
+    logits = expected["sequence_output"] @ weights["classifier.weight"].T + weights["classifier.bias"]
+    np.testing.assert_allclose(model(inputs)["logits"], logits, rtol=0, atol=1e-5)
+
+
+def test_an_answer_class_is_not_written(tmp_path):
+    model = albert_tf.AlbertSpanLabeler(TINY, answerability=True)
+    albert_tf.save(model, tmp_path / "run")
+    with pytest.raises(
+        ValueError, match="cannot express this network: its AlbertForQuestionAnswering has no answer"
+    ):
+        convert("run", "huggingface", tmp_path / "run", tmp_path / "hf")
+
+
+@pytest.mark.parametrize("sharing", ["attention", "ffn"])
+def test_networks_that_transformers_does_not_have(tmp_path, sharing):
+    albert_tf.save(albert_tf.AlbertEncoder(TINY.replace(sharing=sharing)), tmp_path / "run")
+    with pytest.raises(ValueError, match=f'sharing="{sharing}" has no form there'):
+        convert("run", "huggingface", tmp_path / "run", tmp_path / "hf")
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_half_precision(folder, tmp_path, dtype):
+    weights = values(folder / "model.safetensors")
+    rewrite(folder, lambda values: {name: value.astype(dtype) for name, value in values.items()})
+    convert("huggingface", "run", folder, tmp_path / "run")
+    expected = weights["albert.pooler.weight"].T.astype(dtype).astype(np.float32)
+    np.testing.assert_array_equal(kernel(tmp_path / "run"), expected)

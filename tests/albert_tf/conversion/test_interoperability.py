@@ -1,0 +1,123 @@
+"""PyTorch and transformers, in an environment of their own, open what is written here, and the reverse."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import albert_tf
+from albert_tf.checkpoints import task_of
+from albert_tf.conversion import convert
+from albert_tf.conversion.rebuilt_vocabulary import rebuilt_vocabulary
+from albert_tf.tokenizers import PieceTokenizer, Vocabulary
+from tests.albert_tf.conversion import transformers_script as script
+from tests.tiny import CORPUS, TINY
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[3]
+PYTHON = ROOT / ".venv-interop" / "bin" / "python"
+B, S = 3, 20
+
+OURS = {
+    "pretraining": lambda: albert_tf.AlbertPretrainer(TINY),
+    "groups": lambda: albert_tf.AlbertPretrainer(TINY.replace(num_hidden_groups=3, inner_group_num=2)),
+    "unshared": lambda: albert_tf.AlbertPretrainer(TINY.replace(sharing="none", hidden_act="gelu_erf")),
+    "mlm": lambda: albert_tf.AlbertPretrainer(TINY.replace(hidden_act="relu"), sentence_objective="none"),
+    "encoder": lambda: albert_tf.AlbertEncoder(TINY.replace(embedding_size=32)),
+    "projected": lambda: albert_tf.AlbertEncoder(TINY.replace(embedding_size=32, project_embeddings=True)),
+    "classification": lambda: albert_tf.AlbertClassifier(TINY, num_labels=3),
+    "regression": lambda: albert_tf.AlbertClassifier(TINY, num_labels=1),
+    "token_classification": lambda: albert_tf.AlbertTokenClassifier(TINY, num_labels=3),
+    "question_answering": lambda: albert_tf.AlbertSpanLabeler(TINY),
+    "multiple_choice": lambda: albert_tf.AlbertMultipleChoice(TINY, num_choices=1),
+}
+
+
+def outputs(model, inputs):
+    """Our outputs under the names that transformers has for them."""
+    if isinstance(model, albert_tf.AlbertMultipleChoice):
+        model.num_choices = 1
+        result = model({name: value[:, None] for name, value in inputs.items()})
+    else:
+        positions = np.tile(np.arange(S, dtype=np.int32), [B, 1])
+        result = model({**inputs, "masked_lm_positions": positions})
+    if isinstance(model, albert_tf.AlbertPretrainer):
+        mlm = "logits" if model.sentence_objective == "none" else "prediction_logits"
+        result = {mlm: result["mlm_logits"], "sop_logits": result.get("sop_logits")}
+    if isinstance(model, albert_tf.AlbertEncoder):
+        result = {"pooler_output": result["pooled_output"]}
+    return {name: result[name] for name in result if name.endswith(("logits", "pooler_output"))}
+
+
+@pytest.fixture(scope="module")
+def exchange(tmp_path_factory, tiny_vocabulary):
+    """A folder with ours, theirs, and what transformers computed of both; our models; the inputs."""
+    if not PYTHON.exists():
+        reason = f"{PYTHON} is missing: `make test-slow` makes it from requirements-interop.txt"
+        if os.environ.get("ALBERT_TF_REQUIRE_SHARED") == "1":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    folder = tmp_path_factory.mktemp("exchange")
+    rng = np.random.default_rng(0)
+    mask = np.ones([B, S], np.int32)
+    mask[1, 13:] = 0
+    inputs = {
+        "input_word_ids": rng.integers(5, 200, [B, S], dtype=np.int32),
+        "input_mask": mask,
+        "input_type_ids": rng.integers(0, 2, [B, S], dtype=np.int32),
+    }
+    np.savez(folder / "inputs.npz", **inputs)
+    models = {name: make() for name, make in OURS.items()}
+    for name, model in models.items():
+        for variable in model.variables:
+            variable.assign_add(rng.normal(0, 0.05, variable.shape))
+        albert_tf.save(model, folder / "runs" / name, tiny_vocabulary)
+        convert("run", "huggingface", folder / "runs" / name, folder / "ours" / name)
+    command = [PYTHON, script.__file__, folder]
+    subprocess.run(command, check=True, env={**os.environ, "HF_HUB_OFFLINE": "1"}, timeout=600)
+    return folder, models, inputs
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_transformers_opens_what_is_written_here(exchange, name, tiny_tokenizer):
+    folder, models, inputs = exchange
+    theirs = dict(np.load(folder / "ours" / f"{name}.npz"))
+    assert theirs.pop("missing_keys").tolist() == []
+    # None of these has a pooler there.
+    without = ("mlm", "token_classification", "question_answering")
+    pooler = ["albert.pooler.bias", "albert.pooler.weight"] if name in without else []
+    assert theirs.pop("unexpected_keys").tolist() == pooler
+    assert theirs.pop("tokens").tolist() == tiny_tokenizer([script.SENTENCE]).to_list()[0]
+    ours = outputs(models[name], inputs)
+    assert theirs and theirs.keys() <= ours.keys()
+    for key, value in theirs.items():
+        np.testing.assert_allclose(ours[key], value, rtol=0, atol=1e-5, err_msg=key)
+
+
+def test_the_vocabulary_in_what_transformers_writes(exchange, tiny_vocabulary, tmp_path):
+    """It writes a tokenizer.json, and leaves the spiece.model out that it was given."""
+    written = exchange[0] / "tokenizers" / "pretraining"
+    assert not (written / "spiece.model").exists()
+    rebuilt = rebuilt_vocabulary(written / "tokenizer.json")
+    assert rebuilt.tokenizer == {"lowercase": True, "strip_accents": True}
+    ours, theirs = Vocabulary.from_bytes(rebuilt.model), Vocabulary.from_file(tiny_vocabulary)
+    assert ours.pieces == theirs.pieces and ours.ordinary_ids.tolist() == theirs.ordinary_ids.tolist()
+    tokens = [PieceTokenizer(vocabulary)(CORPUS.splitlines()).to_list() for vocabulary in (ours, theirs)]
+    assert tokens[0] == tokens[1]
+
+
+@pytest.mark.parametrize("name", script.THEIRS)
+def test_what_transformers_writes_opens_here(exchange, name, tmp_path):
+    folder, _, inputs = exchange
+    source = folder / "theirs" / name
+    assert (source / "model.safetensors.index.json").exists() is (name == "pretraining")
+    done = convert("huggingface", "run", source, tmp_path / "run")
+    assert done.unread == [] and all(fresh.startswith("pooler/") for fresh in done.fresh)
+    model = albert_tf.load(tmp_path / "run")
+    theirs, ours = np.load(folder / "theirs" / f"{name}.npz"), outputs(model, inputs)
+    assert theirs.keys() and theirs.keys() <= ours.keys(), task_of(model)
+    for key, value in theirs.items():
+        np.testing.assert_allclose(ours[key], value, rtol=0, atol=1e-5, err_msg=key)

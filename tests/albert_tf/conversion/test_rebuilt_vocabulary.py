@@ -1,0 +1,220 @@
+"""The tokenizer.json of transformers, made here by hand of real SentencePiece models, and back."""
+
+import base64
+import copy
+import json
+
+import pytest
+import sentencepiece
+import tensorflow as tf
+
+import albert_tf
+from albert_tf.checkpoints import RunDirectory
+from albert_tf.conversion import convert
+from albert_tf.conversion.rebuilt_vocabulary import rebuilt_vocabulary
+from albert_tf.tokenizers import PieceTokenizer, Vocabulary
+from albert_tf.tokenizers.tokenizer import FastPieceTokenizer
+from albert_tf.utils.errors import InputError
+from tests.fuzz import fuzzed_texts
+from tests.tiny import CORPUS, TINY
+
+QUOTES = [{"type": "Replace", "pattern": {"String": marks}, "content": '"'} for marks in ("``", "''")]
+SPACES = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
+METASPACE = {"type": "Metaspace", "replacement": "▁"}
+USER_DEFINED = ("(", ")", '"', "-", ".", "–", "£", "€")
+CASED = {"lowercase": False, "strip_accents": True}
+TEXTS = [
+    *CORPUS.splitlines(),
+    "In 2010, 1,5 € (or £ 3.2) – ½ ﬁfty “Naïve” ､",
+    "  two  spaces　",
+    "ÅΩ 12,",
+    "",
+]
+
+
+def field_of(message, number):
+    """The last value of a length-delimited field of a protocol buffer, read independently of the code."""
+    position, found = 0, b""
+    while position < len(message):
+        numbers = []
+        for _ in range(2):  # the tag, and a length or value
+            value = shift = 0
+            while True:
+                byte = message[position]
+                position += 1
+                value |= (byte & 0x7F) << shift
+                shift += 7
+                if byte < 0x80:
+                    break
+            numbers.append(value)
+            if len(numbers) == 1 and value & 7 == 5:
+                position += 4
+                break
+        if numbers[0] & 7 == 2:
+            if numbers[0] >> 3 == number:
+                found = message[position : position + numbers[1]]
+            position += numbers[1]
+    return found
+
+
+def tokenizer_json(model, version=5, lowercase=True, strip_accents=True):
+    """What transformers writes of the bytes of a SentencePiece model."""
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    pieces = [[processor.id_to_piece(i), processor.get_score(i)] for i in range(len(processor))]
+    added = [
+        {"id": i, "content": piece, "special": i < 5, "normalized": False}
+        for i, (piece, _) in enumerate(pieces)
+        if i < 5 or (version == 5 and piece in USER_DEFINED)
+    ]
+    normalizers = [
+        *QUOTES,
+        *([{"type": "NFKD"}, {"type": "StripAccents"}] * strip_accents),
+        *([{"type": "Lowercase"}] * lowercase),
+        {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap(model)).decode()},
+    ]
+    words = {**METASPACE, "prepend_scheme": "always", "split": True}
+    if version == 4:
+        normalizers.append(SPACES)
+        words = {**METASPACE, "add_prefix_space": True}
+        for entry in pieces:
+            if len(entry[0]) > 1 and entry[0][-1] == "," and entry[0][-2].isdigit():
+                entry[1] -= 100
+    return {
+        "version": "1.0",
+        "added_tokens": added,
+        "normalizer": {"type": "Sequence", "normalizers": normalizers},
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, words]},
+        "model": {"type": "Unigram", "unk_id": 1, "vocab": pieces, "byte_fallback": False},
+    }
+
+
+def charsmap(model):
+    return field_of(field_of(model, 3), 2)
+
+
+@pytest.fixture(scope="module")
+def real_model(shared):
+    return (shared / "data" / "vocabulary" / "30k-clean.model").read_bytes()
+
+
+def write(folder, values):
+    folder.mkdir(exist_ok=True)
+    (folder / "tokenizer.json").write_text(json.dumps(values), encoding="utf-8")
+    return folder / "tokenizer.json"
+
+
+def check_same(rebuilt, model):
+    """Pieces, scores and types; and the tokens of texts."""
+    ours, theirs = (sentencepiece.SentencePieceProcessor(model_proto=x) for x in (rebuilt, model))
+    assert len(ours) == len(theirs)
+    for i in range(len(theirs)):
+        assert ours.id_to_piece(i) == theirs.id_to_piece(i)
+        assert ours.get_score(i) == theirs.get_score(i)
+        assert ours.is_control(i) == theirs.is_control(i)
+        assert ours.is_unknown(i) == theirs.is_unknown(i)
+    texts = [*TEXTS, *(text.decode("utf-8", "replace") for text in fuzzed_texts(2000, longest=2000))]
+    texts += [piece.replace("▁", " ") for piece in Vocabulary.from_bytes(model).pieces[5:]]
+    assert ours.encode(texts) == theirs.encode(texts)
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_the_published_vocabulary(real_model, tmp_path, version):
+    rebuilt = rebuilt_vocabulary(write(tmp_path, tokenizer_json(real_model, version)))
+    assert rebuilt.size == 30000
+    assert rebuilt.tokenizer == {"lowercase": True, "strip_accents": True}
+    assert charsmap(rebuilt.model) == charsmap(real_model)
+    check_same(rebuilt.model, real_model)
+
+
+def test_tokens_inside_the_graph(tiny_vocabulary, tmp_path):
+    """TF Text reads the model with two readers of its own."""
+    model = tiny_vocabulary.read_bytes()
+    rebuilt = rebuilt_vocabulary(write(tmp_path, tokenizer_json(model))).model
+    check_same(rebuilt, model)
+    for tokenizer in (PieceTokenizer, FastPieceTokenizer):
+        ours, theirs = (tokenizer(Vocabulary.from_bytes(x))(tf.constant(TEXTS)) for x in (rebuilt, model))
+        assert ours.to_list() == theirs.to_list()
+
+
+def at(values, *keys):
+    """What is at a path of keys in nested containers."""
+    return at(values[keys[0]], *keys[1:]) if keys else values
+
+
+WRONG = {
+    "another kind": (["model"], {"type": "BPE"}),
+    "bytes": (["model"], {"byte_fallback": True}),
+    "another unknown": (["model"], {"unk_id": 0}),
+    "other ids": (["model", "vocab"], {0: ["[PAD]", 0.0]}),
+    "twice": (["model", "vocab"], {50: ["▁the", -1.0], 51: ["▁the", -1.0]}),
+    "a double": (["model", "vocab"], {60: ["qqq", -1.1]}),
+    "no table": (["normalizer", "normalizers"], {-1: SPACES}),
+    "another step": (["normalizer", "normalizers"], {2: {"type": "NFC"}}),
+    "damaged": (["normalizer", "normalizers", -1], {"precompiled_charsmap": "AA"}),
+    "no space": (["pre_tokenizer", "pretokenizers", 1], {"prepend_scheme": "never"}),
+    "words": (["pre_tokenizer", "pretokenizers", 0], {"type": "Digits"}),
+    "more": (["added_tokens", 12], {"id": 200, "content": "<new>"}),
+    "split off": (["added_tokens", 12], {"id": 99, "content": None}),
+    "not its form": (["normalizer"], {"normalizers": None}),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_cannot_be_rebuilt_exactly(case, tiny_vocabulary, tmp_path):
+    keys, change = WRONG[case]
+    values = tokenizer_json(tiny_vocabulary.read_bytes())
+    rebuilt_vocabulary(write(tmp_path, values))
+    for key, value in change.items():
+        at(values, *keys)[key] = value
+    if case == "split off":
+        values["added_tokens"][12]["content"] = values["model"]["vocab"][99][0]
+    with pytest.raises(InputError, match=r"tokenizer\.json"):
+        rebuilt_vocabulary(write(tmp_path, values))
+
+
+@pytest.fixture
+def folder(tiny_vocabulary, tmp_path):
+    """What transformers 5 writes of a model with its tokenizer: no spiece.model."""
+    run, folder = tmp_path / "original", tmp_path / "hf"
+    albert_tf.save(albert_tf.AlbertPretrainer(TINY), run, tiny_vocabulary, tokenizer=CASED)
+    convert("run", "huggingface", run, folder)
+    for name in ("spiece.model", "spiece.tokenizer.json"):
+        (folder / name).unlink()
+    write(folder, tokenizer_json(tiny_vocabulary.read_bytes(), **CASED))
+    return folder
+
+
+@pytest.mark.parametrize("has_config", [True, False])
+def test_convert_rebuilds(folder, tiny_vocabulary, tmp_path, has_config):
+    if not has_config:
+        (folder / "tokenizer_config.json").unlink()
+    done = convert("huggingface", "run", folder, tmp_path / "run")
+    assert done.vocabulary == "rebuilt from tokenizer.json"
+    check_same(RunDirectory(tmp_path / "run").vocabulary.read_bytes(), tiny_vocabulary.read_bytes())
+    assert RunDirectory(tmp_path / "run").tokenizer == CASED
+    assert albert_tf.Tokenizer(RunDirectory(tmp_path / "run").vocabulary, **CASED)(["Hat"]).shape[0] == 1
+
+
+def test_convert_says_why_there_is_no_vocabulary(folder, tiny_vocabulary, tmp_path):
+    values = json.loads((folder / "tokenizer.json").read_text())
+    smaller = copy.deepcopy(values)
+    del smaller["model"]["vocab"][-1]
+    cases = {
+        "bpe": ({**values, "model": {"type": "BPE"}}, "it is not a unigram model"),
+        "smaller": (smaller, "has 199 pieces, the config says vocab_size=200"),
+        "lower": (tokenizer_json(tiny_vocabulary.read_bytes()), "normalises text as"),
+    }
+    for name, (content, message) in cases.items():
+        write(folder, content)
+        done = convert("huggingface", "run", folder, tmp_path / name)
+        assert done.vocabulary.startswith("none: no SentencePiece model can be rebuilt of ")
+        assert message in done.vocabulary
+        assert done.vocabulary.endswith("--vocabulary names one")
+        assert RunDirectory(tmp_path / name).vocabulary is None
+        assert RunDirectory(tmp_path / name).tokenizer == CASED
+    (folder / "tokenizer.json").unlink()
+    done = convert("huggingface", "run", folder, tmp_path / "none")
+    assert done.vocabulary == "none: there is none beside the checkpoint; --vocabulary names one"
+    done = convert("huggingface", "run", folder, tmp_path / "given", vocabulary=tiny_vocabulary)
+    assert done.vocabulary == str(tiny_vocabulary)
+    assert RunDirectory(tmp_path / "given").vocabulary.read_bytes() == tiny_vocabulary.read_bytes()

@@ -1,0 +1,182 @@
+"""Repositories of Hugging Face, from a server on loopback that answers as its Hub does."""
+
+import errno
+import shutil
+
+import pytest
+from huggingface_hub import constants
+
+from albert_tf.conversion.repository import is_repository, repository
+from albert_tf.utils.errors import InputError, WorkFailed
+from tests.albert_tf.conversion.loopback import (
+    COMMIT,
+    Answer,
+    instead_of_hugging_face,
+    nobody,
+    put_repository,
+    serve,
+    silence,
+)
+from tests.full_disk import no_file_beyond
+
+NAME = "tiny/albert"
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path):
+    """A server instead of huggingface.co, an empty cache, no token."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1,localhost")
+    with serve() as server:
+        instead_of_hugging_face(server.address, tmp_path / "home", monkeypatch)
+        yield server
+
+
+@pytest.fixture
+def folder(golden, tiny_vocabulary, tmp_path):
+    """What is in the repository: what is read, and what is not."""
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    shutil.copy(golden / "hf" / "pretraining" / "config.json", folder)
+    shutil.copy(golden / "hf" / "pretraining" / "model.safetensors", folder)
+    shutil.copy(tiny_vocabulary, folder / "spiece.model")
+    for name in ("pytorch_model.bin", "tf_model.h5", "README.md", "other.safetensors"):
+        (folder / name).write_bytes(b"not needed")
+    return folder
+
+
+def refused(error, match, revision=None, name=NAME):
+    with pytest.raises(error, match=match) as caught:
+        repository(name, revision)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def complete_in(path):
+    return sorted(file.name for file in path.iterdir())
+
+
+def test_only_what_is_read_is_downloaded_and_once(hub, folder):
+    put_repository(hub, NAME, folder)
+    found = repository(NAME)
+    assert found.name == COMMIT
+    assert complete_in(found) == ["config.json", "model.safetensors", "spiece.model"]
+    for file in found.iterdir():
+        assert file.read_bytes() == (folder / file.name).read_bytes()
+    hub.requests.clear()
+    assert repository(NAME) == found
+    assert hub.asked("GET") == []
+
+
+def test_a_revision_and_its_commit(hub, folder, tmp_path):
+    put_repository(hub, NAME, folder)
+    other = shutil.copytree(folder, tmp_path / "other")
+    (other / "spiece.model").write_bytes(b"changed")
+    put_repository(hub, NAME, other, revision="v2", commit="f" * 40)
+    found = repository(NAME, "v2")
+    assert found.name == "f" * 40 and (found / "spiece.model").read_bytes() == b"changed"
+    assert repository(NAME, "f" * 40) == found
+    assert repository(NAME).name == COMMIT
+
+
+def test_the_token_does_not_go_where_large_files_are(hub, folder, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    put_repository(hub, NAME, folder)
+    content = (folder / "model.safetensors").read_bytes()
+    elsewhere = hub.address.replace("127.0.0.1", "localhost")
+    hub.answers[f"/{NAME}/resolve/{COMMIT}/model.safetensors"] = Answer(
+        status=302,
+        headers={
+            "Location": f"{elsewhere}/storage/blob",
+            "X-Linked-Etag": '"blob"',
+            "X-Linked-Size": str(len(content)),
+            "X-Repo-Commit": COMMIT,
+        },
+    )
+    hub.answers["/storage/blob"] = Answer(content)
+    assert (repository(NAME) / "model.safetensors").read_bytes() == content
+    tokens = {path: headers.get("authorization") for _, path, headers in hub.requests}
+    assert tokens.pop("/storage/blob") is None
+    assert set(tokens.values()) == {"Bearer hf_secret"}
+
+
+def test_weights_in_parts(hub, folder):
+    (folder / "model.safetensors").rename(folder / "model-00001-of-00001.safetensors")
+    (folder / "model.safetensors.index.json").write_text("{}")
+    put_repository(hub, NAME, folder)
+    names = {"model-00001-of-00001.safetensors", "model.safetensors.index.json"}
+    assert names <= set(complete_in(repository(NAME)))
+
+
+@pytest.mark.parametrize("how", ["offline mode", "no network", "a broken server", "a silent server"])
+def test_without_the_server_the_cache_is_used_if_it_is_whole(hub, folder, tmp_path, monkeypatch, how):
+    put_repository(hub, NAME, folder)
+    found = repository(NAME)
+    hub.requests.clear()
+    if how == "offline mode":
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+        hub.answers.clear()
+    elif how == "no network":
+        instead_of_hugging_face(nobody(), tmp_path / "home", monkeypatch)
+    elif how == "a broken server":
+        hub.answers = dict.fromkeys(hub.answers, Answer(status=503))
+    monkeypatch.setattr("albert_tf.conversion.repository.TIMEOUT", 0.2)
+    with silence() as silent:
+        if how == "a silent server":
+            instead_of_hugging_face(silent, tmp_path / "home", monkeypatch)
+        assert repository(NAME) == found
+        (found / "model.safetensors").unlink()
+        message = refused(WorkFailed, "cannot be downloaded now")
+    assert f"{constants.ENDPOINT}/{NAME}" in message
+    assert how != "offline mode" or hub.requests == []
+
+
+def test_weights_that_break_off_for_good(hub, folder, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.file_download.time.sleep", lambda seconds: None)
+    put_repository(hub, NAME, folder)
+    answer = hub.answers[f"/{NAME}/resolve/{COMMIT}/model.safetensors"]
+    answer.cuts = [1000] + [0] * 20
+    refused(WorkFailed, f"/{NAME} cannot be downloaded now .*try again")
+    answer.cuts = []
+    assert "model.safetensors" in complete_in(repository(NAME))
+
+
+def test_a_full_disk(hub, folder):
+    put_repository(hub, NAME, folder)
+    with pytest.raises(OSError) as caught, no_file_beyond(20_000):
+        repository(NAME)
+    assert caught.value.errno == errno.EFBIG
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "match"),
+    [
+        (404, {"X-Error-Code": "RepoNotFound"}, NAME),
+        (401, {"X-Error-Code": "RepoNotFound"}, "HF_TOKEN"),
+        (401, {}, "status 401.*HF_TOKEN"),
+        (403, {}, "status 403"),
+        (403, {"X-Error-Code": "GatedRepo"}, "gated.*HF_TOKEN"),
+        (404, {"X-Error-Code": "RevisionNotFound"}, "v9"),
+    ],
+)
+def test_what_the_server_refuses(hub, status, headers, match, tmp_path):
+    hub.answers[f"/api/models/{NAME}/revision/v9"] = Answer(status=status, headers=headers)
+    refused(InputError, match, revision="v9")
+
+
+@pytest.mark.parametrize("missing", ["config.json", "model.safetensors"])
+def test_repositories_without_what_is_needed(hub, folder, missing):
+    (folder / missing).unlink()
+    put_repository(hub, NAME, folder)
+    refused(InputError, f"/{NAME} has no {missing}")
+
+
+def test_names():
+    assert all(
+        map(is_repository, ["albert/albert-base-v2", "a/b", "textattack/albert-base-v2-SST-2", "1/2.0"])
+    )
+    others = ["albert-base-v2", "/a/b", "a/b/c", "./b", "../b", "~/b", "a/", "a b/c", "é/b", "a/b\n", ""]
+    assert not any(map(is_repository, others))
+
+
+def test_a_name_that_the_hub_allows_nobody(hub):
+    refused(InputError, "a--b/c is neither", name="a--b/c")

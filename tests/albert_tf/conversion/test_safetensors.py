@@ -1,0 +1,108 @@
+"""The safetensors format against files laid out by hand, damaged ones above all."""
+
+import json
+
+import numpy as np
+import pytest
+
+from albert_tf.conversion.safetensors import open_safetensors
+from albert_tf.utils.errors import InputError
+
+SCALE = np.array([1.5, -2.0], np.float32)
+TABLE = np.arange(6, dtype=np.float32).reshape(2, 3)
+ENTRIES = {
+    "scale": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]},
+    "table": {"dtype": "F32", "shape": [2, 3], "data_offsets": [8, 32]},
+}
+DATA = SCALE.tobytes() + TABLE.tobytes()
+
+
+def layout(header, data=DATA, length=None):
+    """A file's bytes, by the format's description."""
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return (len(text) if length is None else length).to_bytes(8, "little") + text + data
+
+
+def changed(**fields):
+    return {**ENTRIES, "table": {**ENTRIES["table"], **fields}}
+
+
+def test_read(tmp_path):
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(layout({"__metadata__": {"format": "pt"}, **ENTRIES}))
+    tensors = open_safetensors(path)
+    assert tensors.shapes == {"scale": (2,), "table": (2, 3)}
+    assert tensors.dtypes == {"scale": "float32", "table": "float32"}
+    np.testing.assert_array_equal(tensors.read("table"), TABLE)
+    np.testing.assert_array_equal(tensors.read("scale"), SCALE)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "data"),
+    [("BF16", b"\xc0\x3f\x00\xc0"), ("F16", b"\x00\x3e\x00\xc0"), ("F64", np.float64([1.5, -2]).tobytes())],
+)
+def test_other_floats(tmp_path, dtype, data):
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(layout({"scale": {"dtype": dtype, "shape": [2], "data_offsets": [0, len(data)]}}, data))
+    tensors = open_safetensors(path)
+    np.testing.assert_array_equal(tensors.read("scale").astype(np.float32), SCALE)
+
+
+DAMAGED = {
+    "empty": b"",
+    "longer than the file": layout(ENTRIES, length=4000),
+    "no JSON": layout(b"{]"),
+    "no object": layout([1]),
+    "outside the file": layout(changed(data_offsets=[1 << 50, (1 << 50) + 24])),
+    "cut off": layout(ENTRIES, DATA[:-1]),
+}
+
+
+@pytest.mark.parametrize("content", DAMAGED.values(), ids=DAMAGED)
+def test_damaged(tmp_path, content):
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="is not a safetensors file, or damaged: ") as caught:
+        open_safetensors(path)
+    assert str(path) in str(caught.value)
+
+
+def test_cut_off_after_it_was_opened(tmp_path):
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(layout(ENTRIES))
+    tensors = open_safetensors(path)
+    path.write_bytes(layout(ENTRIES, DATA[:-1]))
+    with pytest.raises(InputError, match="is not a safetensors file, or damaged"):
+        tensors.read("table")
+
+
+def shards(folder, weight_map):
+    one, two = {"scale": ENTRIES["scale"]}, {"table": {**ENTRIES["table"], "data_offsets": [0, 24]}}
+    (folder / "model-1.safetensors").write_bytes(layout(one, SCALE.tobytes()))
+    (folder / "model-2.safetensors").write_bytes(layout(two, TABLE.tobytes()))
+    path = folder / "model.safetensors.index.json"
+    path.write_text(json.dumps({"metadata": {"total_size": 32}, "weight_map": weight_map}))
+    return path
+
+
+def test_several_files_with_an_index(tmp_path):
+    path = shards(tmp_path, {"scale": "model-1.safetensors", "table": "model-2.safetensors"})
+    tensors = open_safetensors(path)
+    assert tensors.shapes == {"scale": (2,), "table": (2, 3)}
+    np.testing.assert_array_equal(tensors.read("table"), TABLE)
+
+
+@pytest.mark.parametrize(
+    ("weight_map", "error", "message"),
+    [
+        (None, ValueError, "holds no weight_map"),
+        ({"scale": "../model-1.safetensors"}, ValueError, "holds no weight_map"),
+        ({"scale": "/model-1.safetensors"}, ValueError, "holds no weight_map"),
+        ({"scale": 3}, ValueError, "holds no weight_map"),
+        ({"scale": "model-3.safetensors"}, FileNotFoundError, "model-3.safetensors"),
+        ({"scale": "model-2.safetensors"}, ValueError, "is not both there and in model-2.safetensors"),
+    ],
+)
+def test_damaged_index(tmp_path, weight_map, error, message):
+    with pytest.raises(error, match=message):
+        open_safetensors(shards(tmp_path, weight_map))

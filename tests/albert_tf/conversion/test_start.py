@@ -1,0 +1,100 @@
+"""Runs of published checkpoints: converted once, whole, and used again."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+import albert_tf
+from albert_tf.conversion import convert, published
+from albert_tf.conversion import start as starts
+from albert_tf.conversion.start import published_run
+from albert_tf.utils.errors import InputError
+from tests.albert_tf.conversion.loopback import (
+    COMMIT,
+    Answer,
+    instead_of_hugging_face,
+    nobody,
+    packed,
+    put_repository,
+    serve,
+)
+
+
+@pytest.fixture
+def server(monkeypatch, tmp_path):
+    """A server instead of Google's and Hugging Face's, and empty caches."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1,localhost")
+    monkeypatch.setenv("ALBERT_TF_CACHE", str(tmp_path / "cache"))
+    with serve() as server:
+        point_to(server.address, tmp_path, monkeypatch)
+        yield server
+
+
+def point_to(address, tmp_path, monkeypatch):
+    monkeypatch.setattr(published, "_ARCHIVES_AT", f"{address}/albert_models/")
+    instead_of_hugging_face(address, tmp_path / "home", monkeypatch)
+
+
+def weights(run):
+    return {variable.name: variable.numpy() for variable in albert_tf.load(run).variables}
+
+
+@pytest.mark.parametrize("name", ["albert_base_v2", "tiny/albert"])
+def test_converted_once(server, golden, tmp_path, monkeypatch, name):
+    source = "huggingface" if "/" in name else "google"
+    folder = golden / {"google": "tf1/shared", "huggingface": "hf/pretraining"}[source]
+    server.answers["/albert_models/albert_base_v2.tar.gz"] = Answer(packed(folder))
+    put_repository(server, "tiny/albert", folder)
+    run = published_run(name)
+    assert run.is_relative_to(tmp_path / "cache" / "runs" / source)
+    convert(source, "run", folder, tmp_path / "converted")
+    np.testing.assert_equal(weights(run), weights(tmp_path / "converted"))
+    assert json.loads((run / "recipe.json").read_text()).get("commit") == (COMMIT if "/" in name else None)
+    assert [path.name for path in run.parent.iterdir()] == [run.name]
+    point_to(nobody(), tmp_path, monkeypatch)
+    monkeypatch.setattr(starts, "convert", None)
+    assert published_run(name) == run
+
+
+def test_each_commit_has_its_run(server, golden):
+    put_repository(server, "tiny/albert", golden / "hf" / "pretraining")
+    first = published_run("tiny/albert")
+    put_repository(server, "tiny/albert", golden / "hf" / "groups", commit="f" * 40)
+    second = published_run("tiny/albert")
+    assert (first.name, second.name) == (COMMIT, "f" * 40)
+    assert published_run("tiny/albert", COMMIT) == first
+
+
+def test_nothing_is_left_of_what_cannot_be_converted(server, golden, tmp_path):
+    folder = shutil.copytree(golden / "hf" / "pretraining", tmp_path / "folder")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "intermediate_size": 5}))
+    put_repository(server, "tiny/albert", folder)
+    with pytest.raises(InputError, match="the config says"):
+        published_run("tiny/albert")
+    assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file() or "writing" in path.name]
+
+
+def test_another_process_that_is_faster(server, golden, tmp_path, monkeypatch):
+    put_repository(server, "tiny/albert", golden / "hf" / "pretraining")
+    run = published_run("tiny/albert")
+    run.rename(tmp_path / "theirs")
+
+    def convert_meanwhile(*arguments, **settings):
+        shutil.copytree(tmp_path / "theirs", run)
+        return convert(*arguments, **settings)
+
+    monkeypatch.setattr(starts, "convert", convert_meanwhile)
+    assert published_run("tiny/albert") == run
+    assert [path.name for path in run.parent.iterdir()] == [run.name]
+
+
+def test_paths_are_themselves(tmp_path):
+    assert published_run(tmp_path) == tmp_path
+    assert published_run(tmp_path / "nothing") == tmp_path / "nothing"
+    with pytest.raises(InputError, match="of a repository of Hugging Face"):
+        published_run(tmp_path, "main")
+    with pytest.raises(InputError, match="word is neither a path here nor a published name: albert_base_v1"):
+        published_run("word")

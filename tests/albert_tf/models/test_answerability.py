@@ -1,0 +1,148 @@
+"""The head of run_squad_v2 against google-research/albert's recorded outputs, losses and gradients."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import albert_tf
+from albert_tf.checkpoints import RunDirectory
+from albert_tf.conversion import convert
+from albert_tf.features import ENCODER_INPUTS
+from albert_tf.models.span_labeler import AnswerableSpan
+from albert_tf.models.spans import IMPOSSIBLE
+from tests.tiny import TINY
+
+STARTS, ENDS = 3, 4  # beams of the recorded predictions
+
+
+@pytest.fixture(scope="module")
+def expected(shared):
+    return dict(np.load(shared / "golden" / "squad_v2" / "expected.npz"))
+
+
+@pytest.fixture(scope="module")
+def run(shared, tmp_path_factory):
+    """The recorded checkpoint, converted."""
+    folder = tmp_path_factory.mktemp("squad") / "run"
+    assert convert("google", "run", shared / "golden" / "squad_v2", folder)[:2] == ([], [])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(run):
+    """The recorded network with the beams of the recorded predictions."""
+    loaded = albert_tf.load(run)
+    model = albert_tf.AlbertSpanLabeler(loaded.config, True, start_n_top=STARTS, end_n_top=ENDS)
+    model.set_weights(loaded.get_weights())
+    return model
+
+
+def inputs(expected, *others):
+    return {name: tf.constant(expected[name], tf.int32) for name in (*ENCODER_INPUTS, *others)}
+
+
+def test_a_converted_checkpoint_is_this_model(run, expected):
+    assert RunDirectory(run).task == {"model": "span_labeler", "answerability": True}
+    loaded = albert_tf.load(run)
+    assert (loaded.answerability, loaded.start_n_top, loaded.end_n_top) == (True, 5, 5)
+    recorded = {name.removeprefix("grad:") for name in expected if name.startswith("grad:")}
+    pooler = {"bert/pooler/dense/kernel", "bert/pooler/dense/bias"}  # no loss depends on it
+    assert {checkpoint_name(variable) for variable in loaded.variables} == recorded | pooler
+
+
+def checkpoint_name(variable):
+    name = variable.name.removesuffix(":0")
+    head = ("start_logits/", "end_logits/", "answer_class/")
+    return name if name.startswith(head) else f"bert/{name}"
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_outputs_of_a_given_start(model, expected, compiled):
+    call = tf.function(lambda x: model(x), jit_compile=compiled)
+    outputs = call(inputs(expected, "start_positions"))
+    assert outputs.keys() == {"start_logits", "end_logits", "no_answer_logits"}
+    for name, recorded in (
+        ("start_logits", "train_start_log_probs"),
+        ("end_logits", "train_end_log_probs"),
+        ("no_answer_logits", "train_cls_logits"),
+    ):
+        np.testing.assert_allclose(outputs[name], expected[recorded], rtol=0, atol=1e-5, err_msg=name)
+        assert outputs[name].dtype == tf.float32
+    impossible = outputs["start_logits"].numpy() < IMPOSSIBLE / 2
+    np.testing.assert_array_equal(impossible, expected["p_mask"] == 1)
+
+
+@pytest.mark.parametrize("unknown", [False, True])
+def test_outputs_of_the_beam(model, expected, unknown):
+    shape = [None, None] if unknown else expected["input_mask"].shape
+    spec = {name: tf.TensorSpec(shape, tf.int32) for name in ENCODER_INPUTS}
+    outputs = tf.function(lambda x: model(x), input_signature=[spec])(inputs(expected))
+    assert (expected["start_n_top"], expected["end_n_top"]) == (STARTS, ENDS)
+    np.testing.assert_array_equal(outputs["start_top_index"], expected["predict_start_top_index"])
+    np.testing.assert_array_equal(
+        outputs["end_top_index"], expected["predict_end_top_index"].reshape(-1, STARTS, ENDS)
+    )
+    for name, recorded in (
+        ("start_top_log_probs", expected["predict_start_top_log_probs"]),
+        ("end_top_log_probs", expected["predict_end_top_log_probs"].reshape(-1, STARTS, ENDS)),
+        ("no_answer_logits", expected["predict_cls_logits"]),
+    ):
+        np.testing.assert_allclose(outputs[name], recorded, rtol=0, atol=1e-5, err_msg=name)
+
+
+def test_gradients(model, expected):
+    with tf.GradientTape() as tape:
+        outputs = model(inputs(expected, "start_positions"))
+        losses = {
+            name: -tf.reduce_mean(tf.gather(outputs[f"{name}_logits"], positions, batch_dims=1))
+            for name, positions in (
+                ("start", expected["start_positions"]),
+                ("end", expected["end_positions"]),
+            )
+        }
+        impossible = tf.constant(expected["is_impossible"], tf.float32)
+        losses["answer"] = tf.reduce_mean(
+            tf.nn.sigmoid_cross_entropy_with_logits(impossible, outputs["no_answer_logits"])
+        )
+        total = (losses["start"] + losses["end"] + losses["answer"]) / 2
+    for name, loss in {**losses, "total": total}.items():
+        np.testing.assert_allclose(loss, expected[f"{name}_loss"], rtol=0, atol=1e-5, err_msg=name)
+    gradients = tape.gradient(total, model.trainable_variables)
+    for variable, gradient in zip(model.trainable_variables, gradients, strict=True):
+        if variable.name.startswith("pooler/"):
+            assert gradient is None
+            continue
+        name = checkpoint_name(variable)
+        recorded = expected[f"grad:{name}"]
+        np.testing.assert_allclose(tf.convert_to_tensor(gradient), recorded, atol=1e-4, err_msg=name)
+
+
+def test_dropout_is_that_of_the_answer_class():
+    config = TINY.replace(classifier_dropout_prob=0.5)
+    head = AnswerableSpan(config, STARTS, ENDS)
+    sequence = tf.random.stateless_normal([200, 6, config.hidden_size], [1, 2])
+    sequence = tf.broadcast_to(sequence[:1], sequence.shape)  # rows alike but for what is dropped
+    allowed, starts = tf.ones([200, 6], tf.bool), tf.zeros([200], tf.int32)
+    head.answer_kernel.assign(tf.ones_like(head.answer_kernel))
+    plain = head(sequence, allowed, starts)
+    dropped = head(sequence, allowed, starts, seed=tf.constant([3, 4]))
+    assert np.ptp(plain["no_answer_logits"]) < 1e-5 and np.ptp(dropped["no_answer_logits"]) > 0.1
+    # The sum of h_i / (1 - p) over those kept has the mean Σh.
+    error = 4 * np.std(dropped["no_answer_logits"]) / np.sqrt(200)
+    np.testing.assert_allclose(np.mean(dropped["no_answer_logits"]), plain["no_answer_logits"][0], atol=error)
+    for name in ("start_logits", "end_logits"):
+        np.testing.assert_array_equal(dropped[name], plain[name])
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_mixed_precision_ends_in_float32(model, expected, policy):
+    mixed = albert_tf.AlbertSpanLabeler(model.config, True, STARTS, ENDS, dtype=policy)
+    mixed.set_weights(model.get_weights())
+    batch = inputs(expected, "start_positions")
+    outputs, plain = mixed(batch), model(batch)
+    allowed = expected["p_mask"] == 0
+    for name, value in outputs.items():
+        assert value.dtype == tf.float32
+        where = allowed if value.shape.rank == 2 else ...
+        np.testing.assert_allclose(value.numpy()[where], plain[name].numpy()[where], atol=0.1)
+        assert np.isfinite(value).all()

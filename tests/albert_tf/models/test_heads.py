@@ -1,0 +1,146 @@
+"""The heads of pre-training against NumPy by hand."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.models.heads import MaskedLanguageModel, SentenceRelationship, mean_state
+from tests.tiny import TINY
+
+B, S, P, H, E, V = 2, 5, 3, 32, 16, 200
+POSITIONS = np.array([[0, 4, 2], [1, 1, 0]], np.int32)
+
+
+@pytest.fixture(scope="module")
+def head():
+    rng = np.random.default_rng(1)
+    head = MaskedLanguageModel(TINY)
+    for variable in head.variables:
+        variable.assign(rng.normal(0.3, 0.4, variable.shape))
+    return head
+
+
+@pytest.fixture(scope="module")
+def arrays():
+    rng = np.random.default_rng(2)
+    return rng.normal(size=(B, S, H)).astype(np.float32), rng.normal(size=(V, E)).astype(np.float32)
+
+
+def numpy_logits(head, sequence, table):
+    values = {v.name.removesuffix(":0").rpartition("predictions/")[2]: v.numpy() for v in head.variables}
+    rows = sequence[np.arange(B)[:, None], POSITIONS].astype(float)
+    rows = rows @ values["transform/dense/kernel"] + values["transform/dense/bias"]
+    rows = 0.5 * rows * (1 + np.tanh(np.sqrt(2 / np.pi) * (rows + 0.044715 * rows**3)))
+    rows = (rows - rows.mean(-1, keepdims=True)) / np.sqrt(rows.var(-1, keepdims=True) + 1e-12)
+    rows = rows * values["transform/LayerNorm/gamma"] + values["transform/LayerNorm/beta"]
+    return rows @ table.T + values["output_bias"]
+
+
+def test_masked_language_model(head, arrays):
+    result = head(arrays[0], tf.constant(POSITIONS), arrays[1])
+    np.testing.assert_allclose(result, numpy_logits(head, *arrays), atol=2e-5)
+
+
+def test_masked_language_model_of_unknown_shapes(head, arrays):
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec([None, None, H]),
+            tf.TensorSpec([None, None], tf.int32),
+            tf.TensorSpec([V, E]),
+        ]
+    )
+    def logits(sequence, positions, table):
+        result = head(sequence, positions, table)
+        assert result.shape.as_list() == [None, None, V]
+        return result
+
+    np.testing.assert_allclose(
+        logits(arrays[0], POSITIONS, arrays[1]), numpy_logits(head, *arrays), atol=2e-5
+    )
+    assert logits(arrays[0], POSITIONS[:, :0], arrays[1]).shape == (B, 0, V)
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        logits(arrays[0], POSITIONS[:1], arrays[1])
+
+
+@pytest.mark.parametrize("shape", [(3, 2), (2,), (2, 3, 1)])
+def test_positions_of_a_wrong_shape(head, arrays, shape):
+    with pytest.raises(
+        ValueError, match=r"masked_lm_positions has shape \(.*: it must be \[batch, predictions\]"
+    ):
+        head(arrays[0], tf.zeros(shape, tf.int32), arrays[1])
+
+
+@pytest.mark.parametrize("position", [-1, S])
+def test_positions_outside_the_sequence(head, arrays, position):
+    with (
+        tf.device("CPU"),
+        pytest.raises(tf.errors.InvalidArgumentError, match=rf"{position} is not in \[0, 5\)"),
+    ):
+        head(arrays[0], tf.fill([B, P], position), arrays[1])
+
+
+@pytest.mark.parametrize("dtype", [tf.bfloat16, tf.float16])
+def test_logits_are_float32(head, arrays, dtype):
+    result = head(tf.cast(arrays[0], dtype), tf.constant(POSITIONS), arrays[1])
+    assert result.dtype == tf.float32
+    expected = numpy_logits(head, *arrays)
+    assert np.abs(result - expected).max() < 0.03 * np.abs(expected).max()
+    relationship = SentenceRelationship(TINY)
+    assert relationship(tf.cast(arrays[0][:, 0], dtype)).dtype == tf.float32
+
+
+def test_the_bias_is_added_in_float32(arrays):
+    head = MaskedLanguageModel(TINY)
+    head.output_bias.assign(np.linspace(100, 101, V))  # bfloat16 would round to halves
+    result = head(tf.cast(arrays[0], tf.bfloat16), tf.constant(POSITIONS), tf.zeros([V, E]))
+    np.testing.assert_array_equal(result[0, 0], head.output_bias)
+
+
+def test_sentence_relationship(arrays):
+    head = SentenceRelationship(TINY)
+    head.output_bias.assign([0.5, -0.25])
+    pooled = arrays[0][:, 0]
+    expected = pooled.astype(float) @ head.output_weights.numpy().T + [0.5, -0.25]
+    np.testing.assert_allclose(head(tf.constant(pooled)), expected, atol=1e-6)
+    assert head.output_weights.shape == (2, H)
+
+
+# Short, full, with a gap, and without any token.
+MASK = np.array([[1, 1, 0, 0, 0], [1, 1, 1, 1, 1], [1, 0, 0, 1, 0], [0, 0, 0, 0, 0]], np.int32)
+
+
+def numpy_means(states, mask):
+    """The mean of each row's tokens, one row after the other."""
+    rows = (row[is_token == 1] for row, is_token in zip(states.astype(np.float32), mask, strict=True))
+    return np.stack([row.mean(axis=0) if len(row) else np.zeros(H) for row in rows])
+
+
+def test_mean_state():
+    states = np.random.default_rng(3).normal(size=[*MASK.shape, H]).astype(np.float32)
+    expected = numpy_means(states, MASK)
+    call = tf.function(
+        mean_state,
+        input_signature=[tf.TensorSpec([None, None, H]), tf.TensorSpec([None, None], tf.int32)],
+    )
+    for found in (mean_state(states, tf.constant(MASK)), mean_state(states, MASK > 0), call(states, MASK)):
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+        assert not np.any(found.numpy()[3])
+    np.testing.assert_allclose(mean_state(states, None), states.mean(axis=1), atol=1e-6)
+
+
+def test_gradients_of_the_mean_are_finite_without_tokens_and_none_at_padding():
+    states = tf.Variable(np.random.default_rng(3).normal(size=[*MASK.shape, H]).astype(np.float32))
+    with tf.GradientTape() as tape:
+        total = tf.reduce_sum(mean_state(states, MASK))
+    shares = MASK / np.maximum(MASK.sum(axis=1, keepdims=True), 1)
+    gradient = tf.convert_to_tensor(tape.gradient(total, states))
+    np.testing.assert_allclose(gradient, np.repeat(shares[..., np.newaxis], H, axis=2), atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [tf.bfloat16, tf.float16])
+def test_the_mean_of_many_states_is_summed_up_in_float32(dtype):
+    """A sum in bfloat16 stands still at 256, where a further 1 is rounded off; one in float16 overflows."""
+    states = tf.cast(tf.fill([1, 512, 2], 300.0), dtype)
+    found = mean_state(states, np.ones([1, 512], np.int32))
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(tf.cast(found, tf.float32), [[300.0, 300.0]])

@@ -1,0 +1,118 @@
+"""Hidden states of tokens alone, against those of all positions."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import albert_tf
+from albert_tf.models import blocks
+from albert_tf.models.layer import dense
+from albert_tf.models.padding import Tokens, skip_padding
+from tests.tiny import TINY
+
+# Full, short, [CLS] alone, nothing at all, and one with a gap.
+MASK = np.array(
+    [[1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0], [1, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0], [1, 1, 0, 0, 1, 0]],
+    np.int32,
+)
+PLACES = [0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 18, 24, 25, 28]
+NAMES = ("input_word_ids", "input_mask", "input_type_ids")
+SPEC = dict.fromkeys(NAMES, tf.TensorSpec([None, None], tf.int32))
+SPEC["token_places"] = tf.TensorSpec([None], tf.int32)
+
+
+def perturbed(model):
+    rng = np.random.default_rng(3)
+    for variable in model.variables:
+        variable.assign_add(rng.normal(0, 0.1, variable.shape))
+    return model
+
+
+def inputs_of(mask):
+    rng = np.random.default_rng(4)
+    ids, types = (
+        rng.integers(low, high, mask.shape, np.int32) for low, high in ((5, TINY.vocab_size), (0, 2))
+    )
+    return dict(zip(NAMES, map(tf.constant, (ids, mask, types)), strict=True))
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return perturbed(albert_tf.AlbertEncoder(TINY))
+
+
+def test_places():
+    np.testing.assert_array_equal(skip_padding(inputs_of(MASK))["token_places"], PLACES)
+    of_choices = inputs_of(MASK[np.newaxis])  # [B, C, S]
+    np.testing.assert_array_equal(skip_padding(of_choices)["token_places"], PLACES)
+    assert skip_padding(inputs_of(MASK[:0]))["token_places"].shape == [0]
+
+
+def test_rows_of_tokens_and_of_all_positions():
+    x = np.arange(2.0 * MASK.size).reshape(-1, 2)
+    tokens = Tokens.at(tf.constant(PLACES), tf.constant(MASK.size))
+    picked = tokens.pick(tf.constant(x))
+    np.testing.assert_array_equal(picked, x[PLACES])
+    is_token = np.isin(np.arange(MASK.size), PLACES)
+    np.testing.assert_array_equal(tokens.spread(picked).numpy()[PLACES], x[PLACES])
+    np.testing.assert_array_equal(tokens.padded(picked), x * is_token[:, np.newaxis])
+
+
+@pytest.mark.parametrize(
+    "mask", [MASK, MASK[1:2], MASK[:0], MASK[3:4]], ids=["all", "one", "none", "no token"]
+)
+def test_states_of_tokens_are_the_same_and_those_of_padding_zeros(encoder, mask):
+    inputs, rows = inputs_of(mask), mask.any(axis=1)
+    call = tf.function(encoder, input_signature=[SPEC])
+    expected, packed = encoder(inputs), skip_padding(inputs)
+    is_token = np.isin(np.arange(mask.size), packed["token_places"]).reshape(*mask.shape, 1)
+    for outputs in (encoder(packed), call(packed)):
+        assert np.isfinite(outputs["sequence_output"]).all()  # of a row without tokens: anything
+        np.testing.assert_allclose(outputs["pooled_output"][rows], expected["pooled_output"][rows], atol=1e-5)
+        for found, of_all in zip(outputs["encoder_outputs"], expected["encoder_outputs"], strict=True):
+            np.testing.assert_allclose(found[rows], (of_all * is_token)[rows], atol=1e-5)
+            assert not np.any(found.numpy()[~is_token[..., 0]])
+        np.testing.assert_array_equal(outputs["sequence_output"], outputs["encoder_outputs"][-1])
+
+
+def test_no_dense_layer_sees_padding(encoder, monkeypatch):
+    rows = []
+
+    def counted(x, kernel, bias):
+        rows.append(x.shape[0])
+        return dense(x, kernel, bias)
+
+    monkeypatch.setattr(blocks, "dense", counted)
+    encoder(skip_padding(inputs_of(MASK)))
+    assert rows == [len(PLACES)] * 4 * TINY.num_hidden_layers
+
+
+MODELS = {
+    "classifier": (albert_tf.AlbertClassifier, {"num_labels": 3}),
+    "classifier, mean": (albert_tf.AlbertClassifier, {"num_labels": 3, "pooling": "mean"}),
+    "token classifier": (albert_tf.AlbertTokenClassifier, {"num_labels": 3}),
+    "span labeler": (albert_tf.AlbertSpanLabeler, {}),
+    "answerability": (albert_tf.AlbertSpanLabeler, {"answerability": True, "start_n_top": 2, "end_n_top": 2}),
+    "multiple choice": (albert_tf.AlbertMultipleChoice, {"num_choices": len(MASK)}),
+    "multiple choice, mean": (
+        albert_tf.AlbertMultipleChoice,
+        {"num_choices": len(MASK), "pooling": "mean"},
+    ),
+    "pretrainer": (albert_tf.AlbertPretrainer, {}),
+}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_every_network_says_the_same_of_what_is_no_padding(kind):
+    make, arguments = MODELS[kind]
+    model = perturbed(make(TINY, **arguments))
+    of_choices = kind.startswith("multiple choice")
+    mask = MASK[[0, 1, 2, 0, 4]]
+    inputs = inputs_of(mask[np.newaxis] if of_choices else mask)
+    expected, found = model(inputs), model(skip_padding(inputs))
+    for name in ("logits", "pooled_output", "sop_logits", "no_answer_logits", "start_top_log_probs"):
+        if name in found and kind != "token classifier":
+            np.testing.assert_allclose(found[name], expected[name], atol=1e-5)
+    for name in ("logits", "start_logits", "end_logits"):
+        if name in found and found[name].shape[:2] == mask.shape:
+            np.testing.assert_allclose(found[name][mask > 0], expected[name][mask > 0], atol=1e-5)

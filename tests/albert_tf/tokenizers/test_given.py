@@ -1,0 +1,57 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.tokenizers.given import listed, text_tensor
+from albert_tf.utils.errors import InputError
+
+
+class Column:
+    """As a pandas Series."""
+
+    def __init__(self, *values):
+        self.values = np.array(values, object)
+
+    def to_numpy(self):
+        return self.values
+
+
+FORMS = (
+    ["a", "é"], ("a", "é"), [b"a", "é".encode()], np.array(["a", "é"]), np.array(["a", "é"], object),
+    np.array([b"a", "é".encode()]), tf.constant(["a", "é"]), Column("a", "é"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("texts", FORMS, ids=lambda texts: type(texts).__name__)
+def test_forms_of_the_same_texts(texts):
+    tensor = text_tensor(texts, "text")
+    assert tensor.dtype == tf.string
+    assert tensor.numpy().tolist() == [b"a", "é".encode()]
+    if not isinstance(texts, list) or isinstance(texts[0], str):  # who has a list of bytes decodes them
+        assert listed(texts) == ["a", "é"]
+
+
+def test_one_text_and_none():
+    assert text_tensor("a", "text").numpy() == b"a"
+    assert text_tensor([], "text").shape == [0]
+
+
+WRONG = [
+    (["a", None], r"text\[1\]=None is not a text"),
+    ([float("nan")], r"text\[0\]=nan is not a text"),
+    (np.array(["a", None], object), r"text\[1\]=None is not a text"),
+    (Column("a", float("nan")), r"text\[1\]=nan is not a text"),
+    ([["a"]], r"text\[0\]=\['a'\] is not a text"),
+    (np.array([1.5]), r"text\[0\]=1.5 is not a text"),
+    (tf.constant([1]), "text is a tensor of int32: texts are tf.string"),
+    (None, "text=None is neither a text nor a list of them"),
+    ({"a": 1}, "text={'a': 1} is neither a text nor a list of them"),
+]
+
+
+@pytest.mark.parametrize(("texts", "message"), WRONG)
+def test_what_is_not_a_text(texts, message, tiny_tokenizer):
+    with pytest.raises(InputError, match=message):
+        text_tensor(texts, "text")
+    with pytest.raises(InputError, match=f"^{message}"):
+        tiny_tokenizer(texts)

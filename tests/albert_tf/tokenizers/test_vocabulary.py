@@ -1,0 +1,93 @@
+import numpy as np
+import pytest
+import sentencepiece
+
+from albert_tf.tokenizers import Vocabulary
+from albert_tf.tokenizers.vocabulary import starts_word
+from albert_tf.utils.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("piece", "expected"),
+    [
+        ("▁the", True),
+        ("▁", True),
+        ("ing", False),
+        ("ING", False),
+        (",", True),
+        ("€", True),
+        ("£", True),
+        ("–", True),  # not in Google's set, but not a letter either
+        ("...", False),
+        ("e-mail", False),
+        ("'s", True),  # the apostrophe is not in Google's set
+        ("1", True),
+        ("a1", True),
+        ("é", True),
+        ("語", True),
+        ("<unk>", True),
+        ("[MASK]", False),
+    ],
+)
+def test_starts_word(piece, expected):
+    assert starts_word(piece) is expected
+
+
+def test_pieces_of_the_published_vocabulary(shared):
+    vocabulary = Vocabulary.from_file(shared / "data/vocabulary/30k-clean.model")
+    lines = (shared / "data/vocabulary/30k-clean.vocab").read_text().split("\n")[:-1]
+    assert list(vocabulary.pieces) == [line.split("\t")[0] for line in lines]
+    assert len(vocabulary) == 30000
+    assert np.flatnonzero(~vocabulary.ordinary).tolist() == [0, 1, 2, 3, 4]
+    assert vocabulary.ordinary_ids.tolist() == list(range(5, 30000))
+    assert vocabulary.starts_word.tolist() == [starts_word(piece) for piece in vocabulary.pieces]
+
+
+def train(path, **ids):
+    """A SentencePiece model with other ids than ALBERT's."""
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["a few words", "and a few more words"] * 10),
+        model_prefix=str(path.with_suffix("")),
+        vocab_size=30,
+        hard_vocab_limit=False,
+        minloglevel=2,
+        **ids,
+    )
+    return path
+
+
+def test_a_special_piece_that_is_missing_or_elsewhere(tmp_path):
+    plain = train(tmp_path / "plain.model")
+    with pytest.raises(ValueError, match=r"plain\.model: <pad> is missing and must be at id 0"):
+        Vocabulary.from_file(plain)
+    without_mask = train(
+        tmp_path / "unmasked.model",
+        pad_id=0,
+        unk_id=1,
+        bos_id=-1,
+        eos_id=-1,
+        control_symbols=["[CLS]", "[SEP]"],
+    )
+    with pytest.raises(ValueError, match=r"unmasked\.model: \[MASK\] is missing and must be at id 4"):
+        Vocabulary.from_file(without_mask)
+    swapped = train(
+        tmp_path / "swapped.model",
+        pad_id=0,
+        unk_id=1,
+        bos_id=-1,
+        eos_id=-1,
+        control_symbols=["[SEP]", "[CLS]", "[MASK]"],
+    )
+    with pytest.raises(ValueError, match=r"swapped\.model: \[CLS\] stands at id 3 and must be at id 2"):
+        Vocabulary.from_file(swapped)
+
+
+def test_no_vocabulary(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"absent\.model: no such vocabulary"):
+        Vocabulary.from_file(tmp_path / "absent.model")
+    with pytest.raises(InputError, match=r"is a folder: name the vocabulary in it, such as .*spiece\.model"):
+        Vocabulary.from_file(tmp_path)
+    for content in (b"", b"some text, not a model"):
+        (tmp_path / "text.model").write_bytes(content)
+        with pytest.raises(ValueError, match=r"text\.model is not a SentencePiece model"):
+            Vocabulary.from_file(tmp_path / "text.model")

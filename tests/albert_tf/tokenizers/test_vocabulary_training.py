@@ -1,0 +1,142 @@
+import gzip
+
+import pytest
+
+from albert_tf.data import pretraining_dataset
+from albert_tf.tokenizer_settings import read_settings
+from albert_tf.tokenizers import PieceTokenizer, Tokenizer, Vocabulary, train_vocabulary
+from albert_tf.tokenizers.vocabulary_training import USER_DEFINED
+from tests.tiny import CORPUS, TINY
+
+
+def test_has_alberts_ids(tiny_vocabulary):
+    vocabulary = Vocabulary.from_file(tiny_vocabulary)
+    assert len(vocabulary) == TINY.vocab_size
+    assert vocabulary.pieces[:13] == ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]", *USER_DEFINED)
+    assert not any(character.isupper() for piece in vocabulary.pieces[5:] for character in piece)
+
+
+def test_same_bytes_every_time_and_compressed_input(tmp_path):
+    text = CORPUS * 2
+    (tmp_path / "corpus.txt").write_text(text)
+    (tmp_path / "corpus.txt.gz").write_bytes(gzip.compress(text.encode()))
+    plain = train_vocabulary(tmp_path / "corpus.txt", tmp_path / "a.model", 200, max_sentences=101)
+    packed = train_vocabulary(tmp_path / "*.gz", tmp_path / "b.model", 200, max_sentences=101)
+    assert plain == packed
+    assert Vocabulary.from_file(tmp_path / "a.model") == plain
+    sampled = train_vocabulary(tmp_path / "corpus.txt", tmp_path / "c.model", 200)
+    assert sampled.pieces != plain.pieces
+    with pytest.raises(ValueError, match="max_sentences=100 must"):
+        train_vocabulary(tmp_path / "corpus.txt", tmp_path / "d.model", 200, max_sentences=100)
+
+
+def test_damaged_input(tmp_path):
+    (tmp_path / "cut.gz").write_bytes(gzip.compress(CORPUS.encode())[:-20])
+    with pytest.raises(ValueError, match=r"cut\.gz is damaged or cut off"):
+        train_vocabulary(tmp_path / "cut.gz", tmp_path / "m.model", 200)
+    assert not list(tmp_path.glob("*.model*"))
+
+
+def test_cased_and_accented(tmp_path):
+    (tmp_path / "text.txt").write_text("Élan vital und Über alles\n" * 40 + "Ça va, Zoë?\n" * 40)
+    vocabulary = train_vocabulary(tmp_path / "text.txt", tmp_path / "m.model", 36, False, False)
+    assert {"É", "Ü"} <= set("".join(vocabulary.pieces))
+    tokenizer = PieceTokenizer(vocabulary, lowercase=False, strip_accents=False)
+    assert 1 not in tokenizer(["Élan Über"]).to_list()[0]
+
+
+def test_remembers_how_text_was_normalised(tmp_path):
+    """`Tokenizer` and `pretraining_dataset` refuse what contradicts it instead of giving other tokens."""
+    path, cased = tmp_path / "m.model", {"lowercase": False, "strip_accents": False}
+    (tmp_path / "text.txt").write_text(f"Élan vital\n{CORPUS}")
+    train_vocabulary(tmp_path / "text.txt", path, 200, **cased)
+    assert read_settings(tmp_path / "m.tokenizer.json") == cased
+    message = r"lowercase=True contradicts lowercase=False in .*m\.tokenizer\.json"
+    with pytest.raises(ValueError, match=message):
+        Tokenizer(path)
+    with pytest.raises(ValueError, match=message):
+        pretraining_dataset(tmp_path / "text.txt", path, strip_accents=False)
+    pieces = Vocabulary.from_file(path).pieces
+    assert "".join(pieces[token] for token in Tokenizer(path, **cased)(["Élan"]).to_list()[0]) == "▁Élan"
+
+
+def test_settings_are_replaced_and_other_files_are_not(tmp_path):
+    (tmp_path / "text.txt").write_text(CORPUS)
+    train_vocabulary(tmp_path / "text.txt", tmp_path / "m.model", 200, lowercase=False)
+    train_vocabulary(tmp_path / "text.txt", tmp_path / "m.model", 200)
+    assert Tokenizer(tmp_path / "m.model").vocab_size == 200
+    (tmp_path / "m.tokenizer.json").write_text('{"version": "1.0", "model": {}}')
+    with pytest.raises(FileExistsError, match=r"m\.tokenizer\.json exists and is not a file of tokenizer"):
+        train_vocabulary(tmp_path / "text.txt", tmp_path / "m.model", 200)
+
+
+@pytest.mark.parametrize(
+    ("words", "losing", "examples"),
+    [
+        ("йод и ёлка, и ёж", 3, "ё to е, й to и"),
+        ("がぎぐ かきく", 3, "が to か, ぎ to き, ぐ to く"),
+        ("ने", 1, "\u0947 to nothing"),
+    ],
+)
+def test_says_what_marks_would_be_lost(words, losing, examples, tmp_path):
+    (tmp_path / "text.txt").write_text(f"{CORPUS}\n" + f"{words}\n" * 200)
+    lines = []
+    train_vocabulary(tmp_path / "text.txt", tmp_path / "m.model", 200, report=lines.append)
+    letters = sum(c.isalpha() or c == "\u0947" for c in CORPUS + words * 200)
+    assert len(lines) == 1
+    assert lines[0].startswith(f"{losing * 200 / letters:.1%} of the letters lose their marks ({examples})")
+    assert lines[0].endswith("(--nostrip_accents)")
+
+
+def test_says_nothing_where_marks_are_kept_or_few(tmp_path):
+    lines = []
+    (tmp_path / "text.txt").write_text(f"{CORPUS}\n" + "йод и ёлка\n" * 50)
+    train_vocabulary(tmp_path / "text.txt", tmp_path / "m.model", 200, True, False, report=lines.append)
+    letters = sum(character.isalpha() for character in CORPUS)
+    (tmp_path / "text.txt").write_text(f"{CORPUS}\n" + "é" * (letters // 101))  # less than a hundredth
+    train_vocabulary(tmp_path / "text.txt", tmp_path / "m.model", 200, report=lines.append)
+    assert lines == []
+    (tmp_path / "text.txt").write_text(f"{CORPUS}\n" + "é" * (letters // 98))
+    train_vocabulary(tmp_path / "text.txt", tmp_path / "m.model", 200, report=lines.append)
+    assert len(lines) == 1
+
+
+def test_long_lines_are_cut_between_characters(tmp_path):
+    letters = [chr(0x4E00 + i) for i in range(100)]
+    lines = ["".join(letters[(i * j) % 100] for j in range(3000)) for i in range(1, 40)]
+    (tmp_path / "text.txt").write_text("\n".join(lines))
+    vocabulary = train_vocabulary(tmp_path / "text.txt", tmp_path / "spiece.model", vocab_size=130)
+    assert set("".join(vocabulary.pieces[5:])) <= {*letters, *'()"-.–£€▁'}
+
+
+def test_long_lines_count(tmp_path):
+    """SentencePiece alone would skip a line of more than 4192 bytes and find no text at all."""
+    (tmp_path / "line.txt").write_text(CORPUS.replace("\n", " "))
+    train_vocabulary(tmp_path / "line.txt", tmp_path / "m.model", 200)
+    assert len(Vocabulary.from_file(tmp_path / "m.model")) == 200
+
+
+@pytest.mark.parametrize(
+    ("text", "size", "message"),
+    [
+        ("", 200, "the input holds no text"),
+        ("\n \n\r\n", 200, "the input holds no text"),
+        ("a few words\n" * 3, 3000, r"vocab_size=3000 .* at most \d+"),
+        (CORPUS, 0, "vocab_size=0"),
+        (CORPUS, 20, r"vocab_size=20 .* need \d+ pieces"),
+    ],
+)
+def test_impossible_sizes(text, size, message, tmp_path):
+    (tmp_path / "text.txt").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        train_vocabulary(tmp_path / "text.txt", tmp_path / "m.model", size)
+    assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]
+
+
+def test_places_that_are_not_there(tiny_corpus, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"absent\.txt"):
+        train_vocabulary(tmp_path / "absent.txt", tmp_path / "m.model")
+    with pytest.raises(OSError, match=r"cannot be written \(.*\): name another place: .*m\.model'"):
+        train_vocabulary(tiny_corpus, tiny_corpus / "m.model")
+    with pytest.raises(IsADirectoryError, match="is a folder"):
+        train_vocabulary(tiny_corpus, tmp_path)

@@ -1,0 +1,68 @@
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.tokenizers.windows import sliding_windows, word_windows
+
+
+def by_hand(length, budget, stride):
+    """The windows of one document, one after the other: number, start, length."""
+    found, start = [], 0
+    while True:
+        found.append((len(found), start, min(length - start, budget)))
+        if start + budget >= length:
+            return found
+        start += min(budget, stride)
+
+
+def test_windows_one_after_the_other():
+    lengths, budgets = (x.ravel() for x in np.meshgrid(np.arange(25), np.arange(1, 12)))
+    for stride in (1, 3, 4, 20):
+        windows = sliding_windows(tf.constant(lengths, tf.int32), tf.constant(budgets, tf.int32), stride)
+        expected = [
+            (row, *window)
+            for row, (length, budget) in enumerate(zip(lengths, budgets, strict=True))
+            for window in by_hand(length, budget, stride)
+        ]
+        assert list(zip(*(tensor.numpy().tolist() for tensor in windows), strict=True)) == expected
+
+
+def test_in_graph_with_unknown_sizes_and_without_asserts():
+    spec = tf.TensorSpec([None], tf.int32)
+
+    @tf.function(input_signature=[spec, spec, tf.TensorSpec([], tf.int32)])
+    def windows(lengths, budgets, stride):
+        return sliding_windows(lengths, budgets, stride)
+
+    found = windows(tf.constant([0, 9]), tf.constant([4, 4]), tf.constant(3))
+    assert [x.numpy().tolist() for x in found] == [[0, 1, 1, 1], [0, 0, 1, 2], [0, 0, 3, 6], [0, 4, 4, 3]]
+    ops = {op.type for op in windows.get_concrete_function().graph.get_operations()}
+    assert not {op for op in ops if "Assert" in op}
+    assert windows(tf.zeros([0], tf.int32), tf.zeros([0], tf.int32), tf.constant(3)).rows.shape == [0]
+
+
+def cut_by_hand(words, budget):
+    """A text's windows of words, from their lengths, one after the other: number, start, length."""
+    found, start, length = [], 0, 0
+    for word in words:
+        if length + word > budget and length:
+            found.append((len(found), start, length))
+            start, length = start + length, 0
+        while word > budget:
+            found.append((len(found), start, budget))
+            start, word = start + budget, word - budget
+        length += word
+    return [*found, (len(found), start, length)] if length or not found else found
+
+
+def test_windows_of_words():
+    random = np.random.default_rng(0)
+    texts = [random.integers(1, 7, random.integers(0, 12)).tolist() for _ in range(60)]
+    words = np.concatenate([[0], np.cumsum([word for text in texts for word in text])])
+    ends = words[np.cumsum([0, *map(len, texts)])]
+    function = tf.function(word_windows, reduce_retracing=True)
+    for budget in (1, 2, 5, 6, 11, 100):
+        expected = [(row, *window) for row, text in enumerate(texts) for window in cut_by_hand(text, budget)]
+        for made in (word_windows, function):
+            windows = made(tf.constant(words), tf.constant(ends), budget)
+            assert list(zip(*(tensor.numpy().tolist() for tensor in windows), strict=True)) == expected
+    assert word_windows(tf.constant([0]), tf.constant([0]), 4).rows.shape == [0]

@@ -120,10 +120,10 @@ def numbers(file):
     return tf.data.Dataset.range(10 * count, 11 * count)
 
 
-@pytest.mark.parametrize("pipelines", range(1, 9))
+@pytest.mark.parametrize("pipelines", [1, 2, 5])
 def test_pipelines_divide_an_epoch_among_themselves(pipelines):
     """Whatever the number of files, shuffled or not: together they read every document once."""
-    for files in range(1, 10):
+    for files in (1, 2, 3, 5, 9):
         names = [str(n) for n in range(1, files + 1)]
         expected = sorted(10 * n + i for n in range(1, files + 1) for i in range(n))
         for seed in (None, 7):

@@ -93,6 +93,7 @@ def test_from_a_table_to_predictions(words, files, tmp_path, capsys):
     assert printed.err.splitlines()[-1] == f"wrote {output}"
 
 
+@pytest.mark.slow
 def test_several_seeds(words, files, tmp_path, capsys):
     assert cli.run([*words(steps=1), "--runs", "2", "--freeze", "encoder"]) == 0
     summary = json.loads((tmp_path / "run/summary.json").read_text())

@@ -104,6 +104,7 @@ def test_its_encoder_alone_is_converted(mean, tmp_path):
         np.testing.assert_array_equal(value, expected[name], err_msg=name)
 
 
+@pytest.mark.slow
 def test_choices_are_read_by_it(asked, tmp_path):
     short = {**MEAN, "steps": 1, "warmup_steps": 0}
     rows = [

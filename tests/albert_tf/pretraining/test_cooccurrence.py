@@ -187,6 +187,7 @@ def test_it_does_so_however_it_is_trained(expected, settings, tiny_corpus, tiny_
             np.testing.assert_array_equal(value, expected[name], err_msg=name)
 
 
+@pytest.mark.slow
 def test_what_is_held_out_is_not_counted(settings, tiny_tokenizer):
     made = settings(recipe=COUNTED, eval=None)
     found, lines = begun(made)

@@ -86,6 +86,7 @@ def test_lines_say_of_which_network_they_are(staged):
     np.testing.assert_allclose(rates, [0.01 * x / 6 for x in (0, 3, 4, 3, 2, 1)], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_first_stage_is_a_run_of_the_shallow_network(staged, settings, monkeypatch):
     shallow = RECIPE.replace(batch_size=8, seq_length=16, max_predictions=None)
     made = settings(config=CONFIG.replace(num_hidden_layers=1), recipe=shallow, **EVERY)

@@ -55,9 +55,9 @@ def test_updates_equal_a_training_loop_written_by_hand(reference):
 
 @pytest.mark.parametrize("replicas", ["two_replicas", pytest.param("four_replicas", marks=pytest.mark.slow)])
 def test_replicas_change_nothing(replicas, request):
-    """Ten updates of a global batch whose rows have different numbers of masked tokens."""
-    alone, alone_totals = trained(updates=10)
-    variables, totals = trained(request.getfixturevalue(replicas), updates=10)
+    """Updates of a global batch whose rows have different numbers of masked tokens."""
+    alone, alone_totals = request.getfixturevalue("reference")
+    variables, totals = trained(request.getfixturevalue(replicas))
     assert_close(variables, alone)
     for ours, theirs in (
         (totals.terms, alone_totals.terms),
@@ -98,11 +98,11 @@ def test_an_update_compiles_as_a_tpu_needs_it():
     assert not opcodes & set(host)
 
 
-def test_input_wait_is_what_a_slow_input_takes():
+def test_input_wait_is_what_a_slow_input_takes(reference):
     slow = batches().map(lambda batch: _delayed(batch, 0.05))
     totals = trained(updates=6, feed=Feed(slow, None))[1]
     assert 0.05 < float(totals.input_wait) < 60
-    assert float(trained(updates=6)[1].input_wait) < 0.05
+    assert float(reference[1].input_wait) < 0.05
 
 
 def _delayed(batch, seconds):
@@ -114,17 +114,8 @@ def _delayed(batch, seconds):
     return {**batch, "input_mask": value}
 
 
-def test_failed_updates_are_counted_and_left_out():
-    totals = trained(policy="mixed_float16", updates=3, loss_scale=2.0**120)[1]
-    assert int(totals.failed) == 3
-    assert not np.isfinite(totals.gradient_norm)
-    assert float(totals.terms["mlm"].weight) == 0
-    assert int(trained(policy="mixed_float16", updates=3)[1].failed) == 0
-
-
-@pytest.mark.parametrize("accumulate", [2, 8])
-def test_microbatches_change_nothing_without_dropout(reference, accumulate):
-    assert_close(trained(accumulate=accumulate)[0], reference[0])
+def test_microbatches_change_nothing_without_dropout(reference):
+    assert_close(trained(accumulate=4)[0], reference[0])
 
 
 @pytest.mark.slow
@@ -144,39 +135,36 @@ def test_bfloat16_stays_near(reference):
     np.testing.assert_allclose(totals.terms["mlm"].loss, reference[1].terms["mlm"].loss, rtol=0.02)
 
 
-def test_float16_trains():
-    variables, _ = trained(policy="mixed_float16", updates=3)
-    assert all(np.isfinite(values).all() for values in variables)
+def test_float16_trains(reference):
+    variables, totals = trained(policy="mixed_float16")
+    assert int(totals.failed) == 0
     assert any(not np.array_equal(a, b) for a, b in zip(variables, initial(), strict=True))
-
-
-def test_the_gradient_norm_of_float16_is_without_the_loss_scale():
-    half, plain = (trained(policy=policy, updates=1)[1] for policy in ("mixed_float16", "float32"))
-    np.testing.assert_allclose(half.gradient_norm, plain.gradient_norm, rtol=0.02)
+    np.testing.assert_allclose(totals.gradient_norm, reference[1].gradient_norm, rtol=0.05)  # unscaled
 
 
 def test_float16_skips_updates_whose_gradients_are_not_finite():
-    variables, _ = trained(policy="mixed_float16", updates=3, loss_scale=2.0**120)
+    variables, totals = trained(policy="mixed_float16", updates=3, loss_scale=2.0**120)
     assert_close(variables, initial(), 0)
+    assert int(totals.failed) == 3
+    assert not np.isfinite(totals.gradient_norm)
+    assert float(totals.terms["mlm"].weight) == 0
 
 
-def test_dropout_is_decided_by_the_seed():
+def test_dropout_is_decided_by_the_seed(reference):
     config = TINY.replace(hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.2)
-    first, again = trained(config=config, updates=2)[0], trained(config=config, updates=2)[0]
+    first, again = trained(config=config)[0], trained(config=config)[0]
     assert_close(first, again, 0)
-    plain = trained(updates=2)[0]
-    assert any(np.abs(a - b).max() > 1e-4 for a, b in zip(first, plain, strict=True))
+    assert any(np.abs(a - b).max() > 1e-4 for a, b in zip(first, reference[0], strict=True))
 
 
 def test_each_update_drops_units_of_its_own():
     """The first rate is 0: the second update of the same batch differs in nothing but what is dropped."""
-    for rate, differs in ((0.0, False), (0.5, True)):
-        config = TINY.replace(hidden_dropout_prob=rate, attention_probs_dropout_prob=rate)
-        first, second = (
-            float(trained(config=config, updates=count, feed=Feed(batches(count=1), None))[1].gradient_norm)
-            for count in (1, 2)
-        )
-        assert abs(second / first - 1) > 0.02 if differs else abs(second / first - 1) < 1e-4
+    config = TINY.replace(hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.5)
+    first, second = (
+        float(trained(config=config, updates=count, feed=Feed(batches(count=1), None))[1].gradient_norm)
+        for count in (1, 2)
+    )
+    assert abs(second / first - 1) > 0.02
 
 
 @pytest.mark.parametrize(("parts", "accumulate"), [("two_replicas", 1), (None, 2)])
@@ -185,12 +173,10 @@ def test_replicas_and_microbatches_drop_units_of_their_own(parts, accumulate, re
     strategy = request.getfixturevalue(parts) if parts else None
     rows = batches().map(lambda batch: {name: x[: BATCH // 2] for name, x in batch.items()})
     twice = rows.map(lambda batch: {name: tf.concat([x, x], axis=0) for name, x in batch.items()})
-    for rate, differs in ((0.0, False), (0.5, True)):
-        config = TINY.replace(hidden_dropout_prob=rate, attention_probs_dropout_prob=rate)
-        one = trained(config=config, updates=1, feed=Feed(rows, None))[1]
-        both = trained(strategy, config=config, updates=1, feed=Feed(twice, None), accumulate=accumulate)[1]
-        ratio = float(both.gradient_norm / one.gradient_norm)
-        assert abs(ratio - 1) > 0.02 if differs else abs(ratio - 1) < 1e-4, ratio
+    config = TINY.replace(hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.5)
+    one = trained(config=config, updates=1, feed=Feed(rows, None))[1]
+    both = trained(strategy, config=config, updates=1, feed=Feed(twice, None), accumulate=accumulate)[1]
+    assert abs(float(both.gradient_norm / one.gradient_norm) - 1) > 0.02
 
 
 def test_a_model_without_sentence_loss_leaves_the_pooler_alone():

@@ -1,0 +1,277 @@
+"""Faults that the tests must notice: mistakes that were made once, here or elsewhere, or are easily made."""
+
+from typing import NamedTuple
+
+
+class Fault(NamedTuple):
+    """A change of one place in the code."""
+
+    description: str
+    file: str
+    right: str
+    wrong: str
+    tests: tuple[str, ...]
+
+
+MASKING = ("tests/albert_tf/data/test_masking.py", "tests/albert_tf/data/test_statistics.py")
+SEGMENTS = ("tests/albert_tf/data/test_segments.py", "tests/albert_tf/data/test_statistics.py")
+LAYER = ("tests/albert_tf/models/test_layer.py", "tests/albert_tf/models/test_blocks.py")
+ENCODER = ("tests/albert_tf/models/test_encoder.py",)
+OPTIMIZERS = ("tests/albert_tf/optimization",)
+UPDATES = ("tests/albert_tf/training/test_updates.py",)
+
+FAULTS = (
+    Fault(
+        "masking: spans of all lengths are equally likely",
+        "albert_tf/data/masking.py",
+        "weights = 1 / np.arange(1, max_ngram + 1)",
+        "weights = np.ones(max_ngram)",
+        MASKING,
+    ),
+    Fault(
+        "masking: the budget is rounded down",
+        "albert_tf/data/masking.py",
+        "share = tf.round(",
+        "share = tf.floor(",
+        MASKING,
+    ),
+    Fault(
+        "masking: a tile goes over the end of the first segment",
+        "albert_tf/data/masking.py",
+        "words = tf.where(segments == 2, words + last - words_before, words)",
+        "words = tf.where(segments == 3, words + last - words_before, words)",
+        MASKING,
+    ),
+    Fault(
+        "masking: special tokens count for the budget",
+        "albert_tf/data/masking.py",
+        "budget = mask_budget(tf.reduce_sum(tf.cast(inside, tf.int32), axis=1)",
+        "budget = mask_budget(tf.reduce_sum(tf.ones_like(tile), axis=1)",
+        MASKING,
+    ),
+    Fault(
+        "masking: kept tokens are replaced, too",
+        "albert_tf/data/masking.py",
+        "shown = tf.where(real & ~kept, shown, original)",
+        "shown = tf.where(real, shown, original)",
+        MASKING,
+    ),
+    Fault(
+        "masking: single pieces are masked in place of whole words",
+        "albert_tf/data/masking.py",
+        "(segments != before) | tf.gather(starts_word, word_ids)",
+        "inside",
+        MASKING,
+    ),
+    Fault(
+        "segments: labels of the order are exchanged",
+        "albert_tf/data/segments.py",
+        "return _select(Segments(starts, kept, tf.cast(swapped, tf.int32)), middle > begin)",
+        "return _select(Segments(starts, kept, tf.cast(~swapped, tf.int32)), middle > begin)",
+        SEGMENTS,
+    ),
+    Fault(
+        "segments: one target length in ten is not short",
+        "albert_tf/data/segments.py",
+        "return tf.where(short, lengths, max_tokens), short",
+        "return tf.where(short, max_tokens, max_tokens), short",
+        SEGMENTS,
+    ),
+    Fault(
+        "segments: a chunk crosses the end of its document",
+        "albert_tf/data/segments.py",
+        "return tf.minimum(reached, document_ends)",
+        "return tf.minimum(reached, document_ends[-1:])",
+        SEGMENTS,
+    ),
+    Fault(
+        "segments: all is trimmed at the back",
+        "albert_tf/data/segments.py",
+        "tf.unstack(tf.stack(starts) + at_front, num=len(starts))",
+        "tf.unstack(tf.stack(starts) + 0 * at_front, num=len(starts))",
+        SEGMENTS,
+    ),
+    Fault(
+        "segments: the random next segment is of the same document",
+        "albert_tf/data/segments.py",
+        "other = (own + 1 + _uniform_below(others, document_seed)) % count",
+        "other = (own + 0 * _uniform_below(others, document_seed)) % count",
+        SEGMENTS,
+    ),
+    Fault(
+        "layer: scores are not divided by the root of the head size",
+        "albert_tf/models/layer.py",
+        "query * (1 / math.sqrt(query.shape[-1]))",
+        "query * (1 / query.shape[-1])",
+        (*LAYER, *ENCODER),
+    ),
+    Fault(
+        "layer: padding is attended to",
+        "albert_tf/models/layer.py",
+        "MASKED_SCORE = -10000.0",
+        "MASKED_SCORE = 0.0",
+        (*LAYER, *ENCODER),
+    ),
+    Fault(
+        "layer: LayerNorm's epsilon stands outside of the root",
+        "albert_tf/models/layer.py",
+        "tf.math.rsqrt(variance + epsilon) * gamma",
+        "(1 / (tf.sqrt(variance) + epsilon)) * gamma",
+        LAYER,
+    ),
+    Fault(
+        "layer: dropout does not scale what it keeps",
+        "albert_tf/models/layer.py",
+        "return tf.where(keep, x / (1 - rate), tf.zeros([], x.dtype))",
+        "return tf.where(keep, x, tf.zeros([], x.dtype))",
+        LAYER,
+    ),
+    Fault(
+        "layer: both GELUs are the tanh form",
+        "albert_tf/models/layer.py",
+        "functools.partial(tf.nn.gelu, approximate=False)",
+        "functools.partial(tf.nn.gelu, approximate=True)",
+        (*LAYER, "tests/albert_tf/models/test_heads.py", "tests/albert_tf/conversion/test_huggingface.py"),
+    ),
+    Fault(
+        "sharing: a layer's group is computed with truncated floats",
+        "albert_tf/models/sharing.py",
+        "[layer * groups // layers for layer in range(layers)]",
+        "[int(layer / layers * groups) for layer in range(layers)]",
+        ("tests/albert_tf/models/test_sharing.py",),
+    ),
+    Fault(
+        "encoder: every layer drops the same elements",
+        "albert_tf/models/encoder.py",
+        "tuple(seeds[3 * index : 3 * index + 3])",
+        "tuple(seeds[0:3])",
+        ENCODER,
+    ),
+    Fault(
+        "encoder: the pooler reads the second token",
+        "albert_tf/models/encoder.py",
+        "encoder_outputs[-1][:, 0]",
+        "encoder_outputs[-1][:, 1]",
+        ENCODER,
+    ),
+    Fault(
+        "embeddings: ids of positions start at 1",
+        "albert_tf/models/embeddings.py",
+        "tf.slice(self.position_embeddings, [0, 0], [length, -1], name)",
+        "tf.slice(self.position_embeddings, [1, 0], [length, -1], name)",
+        ("tests/albert_tf/models/test_embeddings.py",),
+    ),
+    Fault(
+        "heads: masked words' logits have no bias",
+        "albert_tf/models/heads.py",
+        "logits = tf.nn.bias_add(tf.cast(logits, tf.float32), tf.cast(self.output_bias, tf.float32))\n"
+        "        sizes",
+        "logits = tf.cast(logits, tf.float32)\n        sizes",
+        ("tests/albert_tf/models/test_heads.py",),
+    ),
+    Fault(
+        "losses: rows that fill a batch up count",
+        "albert_tf/models/losses.py",
+        "loss=tf.reduce_sum(weights * losses)",
+        "loss=tf.reduce_sum(losses)",
+        ("tests/albert_tf/pretraining/test_objective.py",),
+    ),
+    Fault(
+        "adamw: moments are corrected for their bias",
+        "albert_tf/optimization/adamw.py",
+        "return beta_1 * m + (1 - beta_1) * g,",
+        "return (beta_1 * m + (1 - beta_1) * g) / (1 - beta_1),",
+        OPTIMIZERS,
+    ),
+    Fault(
+        "adamw: LayerNorm and biases decay",
+        "albert_tf/optimization/adamw.py",
+        'EXCLUDED = ("LayerNorm", "layer_norm", "bias")',
+        'EXCLUDED = ("no variable",)',
+        OPTIMIZERS,
+    ),
+    Fault(
+        "lamb: the trust ratio leaves the decay out",
+        "albert_tf/optimization/lamb.py",
+        "return x - trust_ratio(x, u) * lr * u, m, v",
+        "return x - trust_ratio(x, u - decay * x) * lr * u, m, v",
+        OPTIMIZERS,
+    ),
+    Fault(
+        "schedule: the first rate of the warm-up is not 0",
+        "albert_tf/optimization/schedules.py",
+        "init_lr * (tf.cast(step, tf.float32) / max(num_warmup_steps, 1))",
+        "init_lr * (tf.cast(step + 1, tf.float32) / max(num_warmup_steps, 1))",
+        OPTIMIZERS,
+    ),
+    Fault(
+        "updates: a replica divides by its own weights",
+        "albert_tf/training/updates.py",
+        'weights = replica.all_reduce("SUM", objective.weights(rows))',
+        "weights = objective.weights(rows)",
+        UPDATES,
+    ),
+    Fault(
+        "updates: all replicas work on the same rows",
+        "albert_tf/training/updates.py",
+        "tf.reshape(tensor, shape)[replica.replica_id_in_sync_group % replicas]",
+        "tf.reshape(tensor, shape)[0]",
+        UPDATES,
+    ),
+    Fault(
+        "updates: gradients are clipped before replicas are summed",
+        "albert_tf/training/updates.py",
+        'sums = replica.all_reduce("SUM", sum_over(microbatch, accumulate))',
+        "sums = sum_over(microbatch, accumulate)",
+        UPDATES,
+    ),
+    Fault(
+        "updates: a non-finite gradient goes unnoticed",
+        "albert_tf/training/updates.py",
+        "tf.stack([*losses, update.gradient_norm])",
+        "tf.stack([*losses])",
+        UPDATES,
+    ),
+    Fault(
+        "packing: the second segment is trimmed first",
+        "albert_tf/tokenizers/packing.py",
+        "kept_a = tf.minimum(a, tf.maximum(budget - budget // 2, budget - b))",
+        "kept_a = tf.minimum(a, tf.maximum(budget, budget - b))",
+        ("tests/albert_tf/tokenizers/test_packing.py",),
+    ),
+    Fault(
+        "normalisation: case is folded before accents go",
+        "albert_tf/tokenizers/normalization.py",
+        'text = tf_text.normalize_utf8(text, "NFD")',
+        'text = tf_text.normalize_utf8(tf_text.case_fold_utf8(text) if lowercase else text, "NFD")',
+        ("tests/albert_tf/tokenizers/test_normalization.py",),
+    ),
+    Fault(
+        "windows: the last one of a document is missing",
+        "albert_tf/tokenizers/windows.py",
+        "further = tf.maximum(lengths - budgets + steps - 1, 0) // steps",
+        "further = tf.maximum(lengths - budgets, 0) // steps",
+        ("tests/albert_tf/tokenizers/test_windows.py",),
+    ),
+    Fault(
+        "spans: an answer starts where another window shows more context",
+        "albert_tf/models/spans.py",
+        "return in_context & (contexts == tf.gather(best, tf.maximum(tokens, 0)))",
+        "return in_context",
+        ("tests/albert_tf/models/test_spans.py",),
+    ),
+    Fault(
+        "squad: articles are not left out of answers",
+        "albert_tf/tasks/metrics/squad.py",
+        '_ARTICLES.sub(" ", text.lower().translate(_WITHOUT_PUNCTUATION))',
+        "text.lower().translate(_WITHOUT_PUNCTUATION)",
+        ("tests/albert_tf/tasks/metrics",),
+    ),
+    Fault(
+        "squad: the first annotated answer counts, not the best",
+        "albert_tf/tasks/metrics/squad.py",
+        "return Score(max(exact), max(f1))",
+        "return Score(exact[0], f1[0])",
+        ("tests/albert_tf/tasks/metrics",),
+    ),
+)

@@ -207,6 +207,7 @@ def test_a_start_that_is_missing_is_told_before_updates_are_timed(settings, monk
         pretrain(settings(budget=Budget(seconds=20, sizes=(LARGE,)), init_from="no-such-run"))
 
 
+@pytest.mark.slow
 def test_updates_are_timed_in_each_stage(settings, monkeypatch):
     figures = []
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import matplotlib
 from matplotlib.figure import Figure
 
-from albert_tf.checkpoints.figures import METRICS, read_figures
+from albert_tf.checkpoints.metrics_log import METRICS, read_metrics
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import whole_file
 
@@ -31,7 +31,7 @@ PANELS = {
 }
 
 
-def read_metrics(run: str | os.PathLike[str]) -> dict[str, list[tuple[int, float]]]:
+def metric_series(run: str | os.PathLike[str]) -> dict[str, list[tuple[int, float]]]:
     """The figures of a run by name, each a list of (step, value).
 
     Args:
@@ -41,7 +41,7 @@ def read_metrics(run: str | os.PathLike[str]) -> dict[str, list[tuple[int, float
       ValueError: a line of it holds something else than figures; a last line that is cut off is passed over.
     """
     series: dict[str, list[tuple[int, float]]] = {}
-    for figures in read_figures(run):
+    for figures in read_metrics(run):
         step = figures.pop("step")
         for name, value in figures.items():
             if value is not None:
@@ -78,7 +78,7 @@ def draw_curve(run: str | os.PathLike[str], output: str | os.PathLike[str]) -> N
         raise IsADirectoryError(f"{path} is a folder: name a file in it, such as {path / 'curve.png'}")
     if path.suffix.lower() not in FORMATS:
         raise InputError(f"{path} does not say the picture's format: let it end in {', '.join(FORMATS)}")
-    series = read_metrics(run)
+    series = metric_series(run)
     panels = _panels(series)
     if not panels:
         raise InputError(f"{Path(run) / METRICS} holds no losses yet: train for some steps first")

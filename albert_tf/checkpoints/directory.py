@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from albert_tf.checkpoints import storage
-from albert_tf.checkpoints.figures import METRICS, Best, Line, read_figures
+from albert_tf.checkpoints.metrics_log import METRICS, Best, Line, read_metrics
 from albert_tf.checkpoints.steps import PathLike, checkpoint_steps
 from albert_tf.config import AlbertConfig
 from albert_tf.stages import stage_at, stages_from
@@ -156,7 +156,7 @@ class RunDirectory:
 
     def metrics(self) -> list[Line]:
         """The lines of metrics.jsonl; empty if there is none."""
-        return read_figures(self) if storage.exists(self.file(METRICS)) else []
+        return read_metrics(self) if storage.exists(self.file(METRICS)) else []
 
     def default_step(self) -> int | None:
         """The step to take where nobody names one, None if there is no checkpoint.
@@ -233,9 +233,7 @@ def other_kind(folder: PathLike) -> str:
             " but a checkpoint of Hugging Face, which `albert-tf convert --from huggingface --to run "
             f"--input {os.fspath(folder)} --output RUN` makes one of"
         )
-    names = storage.entries(os.fspath(folder))
-    inner = [name for name in names if storage.exists(storage.join(folder, name, CONFIG))]
-    return f", but has those of {', '.join(inner)} in it" if inner else ""
+    return ""
 
 
 def best_run(path: str | os.PathLike[str]) -> RunDirectory:

@@ -7,12 +7,10 @@ networks from the shallower ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from albert_tf.checkpoints.directory import VOCABULARY, RunDirectory
 from albert_tf.checkpoints.names import variable_names
 from albert_tf.checkpoints.run import stored_model
 from albert_tf.checkpoints.steps import PathLike
@@ -135,20 +133,6 @@ def grown_from(
         fresh=tuple(name for name in wanted if name not in origins),
         unread=tuple(sorted(source.shapes.keys() - set(origins.values()))),
     )
-
-
-def check_same_text(run: RunDirectory, vocabulary: PathLike, tokenizer: Mapping[str, bool]) -> None:
-    """ValueError unless a run has this vocabulary and these settings of the tokenizer."""
-    _ = run.config  # which says so if there is no such run
-    path = run.vocabulary
-    if path is None:
-        raise InputError(f"{run} has no {VOCABULARY} to compare {vocabulary} with: copy its vocabulary there")
-    if path.read_bytes() != Path(vocabulary).read_bytes():
-        raise InputError(f"{vocabulary} is not the vocabulary of {run}: train with --vocabulary {path}")
-    if run.tokenizer != tokenizer:
-        raise InputError(
-            f"{run} was trained with {run.tokenizer} and not with {dict(tokenizer)}: use the former"
-        )
 
 
 def _check_same(run: PathLike, source: AlbertConfig, config: AlbertConfig) -> None:

@@ -1,4 +1,4 @@
-"""The kinds of models that a run may hold, and what its task.json says of them."""
+"""The kinds of models that a run may hold: the entries of its task.json, and the layers of its head."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.checkpoints.layer_names import Layer, Variable, dense, norm, output
 from albert_tf.config import AlbertConfig
 from albert_tf.models import (
     AlbertClassifier,
@@ -20,13 +21,42 @@ from albert_tf.models import (
 )
 from albert_tf.utils.errors import InputError
 
+# From the entries of task.json to the layers on top of the encoder.
+Head = Callable[[Mapping[str, Any]], list[Layer]]
+
+
+_MLM = [
+    Layer("cls/predictions/transform/dense", "predictions.dense", None, dense("H", "E")),
+    Layer("cls/predictions/transform/LayerNorm", "predictions.LayerNorm", None, norm("E")),
+    Layer("cls/predictions", "predictions", None, [Variable("output_bias", "bias", "V", "V")]),
+]
+_SENTENCE = [Layer("cls/seq_relationship", "sop_classifier.classifier", None, output("2"))]
+_SPAN = [Layer("cls/squad", "qa_outputs", None, output("2"))]
+# run_squad_v2's. In transformers XLNet has such a head, ALBERT does not.
+_ANSWERABLE_SPAN = [
+    Layer(f"{scope}/{layer}", f"{scope}.{layer}", None, variables)
+    for scope, layer, variables in (
+        ("start_logits", "dense", dense("H", "1")),
+        ("end_logits", "dense_0", dense("2H", "H")),
+        ("end_logits", "LayerNorm", norm("H")),
+        ("end_logits", "dense_1", dense("H", "1")),
+        ("answer_class", "dense_0", dense("2H", "H")),
+        ("answer_class", "dense_1", dense("H", "1")[:1]),
+    )
+]
+
+
+def _classifier(units: str, google: str | None) -> Head:
+    return lambda task: [Layer("classifier", "classifier", None, output(units), google)]
+
 
 class ModelKind(NamedTuple):
-    """A class of models, and which of its attributes go into task.json and back into its constructor."""
+    """A class of models, which attributes go into task.json and back into its constructor, and its head."""
 
     model: type
-    arguments: tuple[str, ...]
+    arguments: tuple[str, ...] = ()
     options: tuple[str, ...] = ()  # those with defaults, which task.json leaves out
+    head: Head = lambda task: []
 
     def defaults(self) -> dict[str, Any]:
         """Values of the options that a task.json leaves out."""
@@ -34,13 +64,24 @@ class ModelKind(NamedTuple):
         return {name: parameters[name].default for name in self.options}
 
 
+# google-research/albert's run_classifier and run_race give their heads no scope. That of token classifiers is
+# ours, and tells them from those.
 MODELS = {
-    "encoder": ModelKind(AlbertEncoder, ()),
-    "pretrainer": ModelKind(AlbertPretrainer, ("sentence_objective",)),
-    "classifier": ModelKind(AlbertClassifier, ("num_labels",), ("pooling",)),
-    "token_classifier": ModelKind(AlbertTokenClassifier, ("num_labels",)),
-    "span_labeler": ModelKind(AlbertSpanLabeler, (), ("answerability", "start_n_top", "end_n_top")),
-    "multiple_choice": ModelKind(AlbertMultipleChoice, ("num_choices",), ("pooling",)),
+    "encoder": ModelKind(AlbertEncoder),
+    "pretrainer": ModelKind(
+        AlbertPretrainer,
+        ("sentence_objective",),
+        head=lambda task: _MLM if task.get("sentence_objective") == "none" else _MLM + _SENTENCE,
+    ),
+    "classifier": ModelKind(AlbertClassifier, ("num_labels",), ("pooling",), _classifier("K", "")),
+    "token_classifier": ModelKind(AlbertTokenClassifier, ("num_labels",), (), _classifier("K", None)),
+    "span_labeler": ModelKind(
+        AlbertSpanLabeler,
+        (),
+        ("answerability", "start_n_top", "end_n_top"),
+        lambda task: _ANSWERABLE_SPAN if task.get("answerability") else _SPAN,
+    ),
+    "multiple_choice": ModelKind(AlbertMultipleChoice, ("num_choices",), ("pooling",), _classifier("1", "")),
 }
 
 

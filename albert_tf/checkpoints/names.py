@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from albert_tf.checkpoints.layer_names import Layer, dense, norm, table
+from albert_tf.checkpoints.models import MODELS
 from albert_tf.config import AlbertConfig
 from albert_tf.models.sharing import BlockPath, sharing_plan
 
@@ -18,55 +20,18 @@ from albert_tf.models.sharing import BlockPath, sharing_plan
 GOOGLE_SCOPE, HUGGING_FACE_SCOPE = "bert/", "albert."
 
 
-class Variable(NamedTuple):
-    """A variable of a layer: its names here and in Hugging Face's models, its shapes in letters."""
-
-    ours: str
-    hugging_face: str
-    shape: str
-    hub_shape: str  # the same elements in the same order
-
-
-class Layer(NamedTuple):
-    """A layer: its scope here, in Hugging Face's and in Model Garden's models, and its variables."""
-
-    ours: str
-    hugging_face: str
-    hub: str | None
-    variables: list[Variable]
-
-
-def _dense(inputs: str, outputs: str, hub_inputs: str = "", hub_outputs: str = "") -> list[Variable]:
-    hub_shape = f"{hub_inputs or inputs} {hub_outputs or outputs}"
-    kernel = Variable("kernel", "weight", f"{inputs} {outputs}", hub_shape)
-    return [kernel, Variable("bias", "bias", outputs, hub_outputs or outputs)]
-
-
-def _norm(width: str) -> list[Variable]:
-    return [Variable("gamma", "weight", width, width), Variable("beta", "bias", width, width)]
-
-
-def _table(shape: str) -> list[Variable]:
-    return [Variable("", "weight", shape, shape)]
-
-
-def _output(units: str) -> list[Variable]:
-    weights = Variable("output_weights", "weight", f"{units} H", f"{units} H")
-    return [weights, Variable("output_bias", "bias", units, units)]
-
-
 _EMBEDDINGS = [
     Layer(f"embeddings/{name}", f"embeddings.{name}", hub, variables)
     for name, hub, variables in (
-        ("word_embeddings", "word_embeddings/embeddings", _table("V E")),
-        ("token_type_embeddings", "type_embeddings/embeddings", _table("T E")),
-        ("position_embeddings", "position_embedding/embeddings", _table("S E")),
-        ("LayerNorm", "embeddings/layer_norm", _norm("E")),
+        ("word_embeddings", "word_embeddings/embeddings", table("V E")),
+        ("token_type_embeddings", "type_embeddings/embeddings", table("T E")),
+        ("position_embeddings", "position_embedding/embeddings", table("S E")),
+        ("LayerNorm", "embeddings/layer_norm", norm("E")),
     )
 ]
 _IN = "embedding_hidden_mapping_in"
-_PROJECTION = Layer(f"encoder/{_IN}", f"encoder.{_IN}", "embedding_projection", _dense("E", "H"))
-_POOLER = Layer("pooler/dense", "pooler", "pooler_transform", _dense("H", "H"))
+_PROJECTION = Layer(f"encoder/{_IN}", f"encoder.{_IN}", "embedding_projection", dense("E", "H"))
+_POOLER = Layer("pooler/dense", "pooler", "pooler_transform", dense("H", "H"))
 
 # Of a block of any group.
 _ATTENTION = [
@@ -75,7 +40,7 @@ _ATTENTION = [
             f"attention_1/self/{name}",
             f"attention.{name}",
             f"self_attention/{name}",
-            _dense("H", "H", hub_outputs="N D"),
+            dense("H", "H", hub_outputs="N D"),
         )
         for name in ("query", "key", "value")
     ),
@@ -83,34 +48,14 @@ _ATTENTION = [
         "attention_1/output/dense",
         "attention.dense",
         "self_attention/attention_output",
-        _dense("H", "H", hub_inputs="N D"),
+        dense("H", "H", hub_inputs="N D"),
     ),
-    Layer("LayerNorm", "attention.LayerNorm", "self_attention_layer_norm", _norm("H")),
+    Layer("LayerNorm", "attention.LayerNorm", "self_attention_layer_norm", norm("H")),
 ]
 _FEED_FORWARD = [
-    Layer("ffn_1/intermediate/dense", "ffn", "intermediate", _dense("H", "I")),
-    Layer("ffn_1/intermediate/output/dense", "ffn_output", "output", _dense("I", "H")),
-    Layer("LayerNorm_1", "full_layer_layer_norm", "output_layer_norm", _norm("H")),
-]
-
-_MLM = [
-    Layer("cls/predictions/transform/dense", "predictions.dense", None, _dense("H", "E")),
-    Layer("cls/predictions/transform/LayerNorm", "predictions.LayerNorm", None, _norm("E")),
-    Layer("cls/predictions", "predictions", None, [Variable("output_bias", "bias", "V", "V")]),
-]
-_SENTENCE = [Layer("cls/seq_relationship", "sop_classifier.classifier", None, _output("2"))]
-_SPAN = [Layer("cls/squad", "qa_outputs", None, _output("2"))]
-# run_squad_v2's. In transformers XLNet has such a head, ALBERT does not.
-_ANSWERABLE_SPAN = [
-    Layer(f"{scope}/{layer}", f"{scope}.{layer}", None, variables)
-    for scope, layer, variables in (
-        ("start_logits", "dense", _dense("H", "1")),
-        ("end_logits", "dense_0", _dense("2H", "H")),
-        ("end_logits", "LayerNorm", _norm("H")),
-        ("end_logits", "dense_1", _dense("H", "1")),
-        ("answer_class", "dense_0", _dense("2H", "H")),
-        ("answer_class", "dense_1", _dense("H", "1")[:1]),
-    )
+    Layer("ffn_1/intermediate/dense", "ffn", "intermediate", dense("H", "I")),
+    Layer("ffn_1/intermediate/output/dense", "ffn_output", "output", dense("I", "H")),
+    Layer("LayerNorm_1", "full_layer_layer_norm", "output_layer_norm", norm("H")),
 ]
 
 
@@ -160,12 +105,13 @@ def variable_names(config: AlbertConfig, task: Mapping[str, Any]) -> list[Names]
     for path in dict.fromkeys(pair.feed_forward for pair in plan):
         encoder += _in_group(path, _FEED_FORWARD)
     size = _sizes(config, task)
-    return [*_names([*encoder, _POOLER], size, GOOGLE_SCOPE, HUGGING_FACE_SCOPE), *_head_names(task, size)]
+    names = _names([*encoder, _POOLER], size, GOOGLE_SCOPE, HUGGING_FACE_SCOPE)
+    return names + _names(MODELS[task["model"]].head(task), size)
 
 
 def head_names(task: Mapping[str, Any]) -> list[Names]:
     """The names of the variables on top of the encoder, for a network of any shape."""
-    return _head_names(task, _sizes(AlbertConfig(), task))
+    return _names(MODELS[task["model"]].head(task), _sizes(AlbertConfig(), task))
 
 
 def hub_letters() -> dict[str, tuple[str, ...]]:
@@ -175,25 +121,6 @@ def hub_letters() -> dict[str, tuple[str, ...]]:
         for names in variable_names(AlbertConfig(), {"model": "encoder"})
         if names.hub
     }
-
-
-def _head_names(task: Mapping[str, Any], size: Mapping[str, int]) -> list[Names]:
-    model = task["model"]
-    if model in ("classifier", "token_classifier", "multiple_choice"):
-        layers = [
-            Layer("classifier", "classifier", None, _output("1" if model == "multiple_choice" else "K"))
-        ]
-        names = _names(layers, size)
-        if model == "token_classifier":  # the scope is ours, and tells it from the head of run_classifier
-            return names
-        # google-research/albert's run_classifier and run_race give this one no scope.
-        return [each._replace(google=each.google.removeprefix("classifier/")) for each in names]
-    layers = {
-        "encoder": [],
-        "pretrainer": _MLM + ([] if task.get("sentence_objective") == "none" else _SENTENCE),
-        "span_labeler": _ANSWERABLE_SPAN if task.get("answerability") else _SPAN,
-    }[model]
-    return _names(layers, size)
 
 
 def _sizes(config: AlbertConfig, task: Mapping[str, Any]) -> dict[str, int]:
@@ -233,15 +160,15 @@ def _names(
     """The names of the variables of layers, which Google and Hugging Face have in a further scope."""
     found = []
     for layer in layers:
+        google_scope = layer.ours if layer.google is None else layer.google
         for variable in layer.variables:
-            ours = f"{layer.ours}/{variable.ours}".removesuffix("/")
             letters = tuple(variable.hub_shape.split())
             found.append(
                 Names(
-                    ours,
-                    google + ours,
+                    f"{layer.ours}/{variable.ours}".strip("/"),
+                    google + f"{google_scope}/{variable.ours}".strip("/"),
                     f"{hugging_face}{layer.hugging_face}.{variable.hugging_face}",
-                    None if layer.hub is None else f"{layer.hub}/{variable.ours}".removesuffix("/"),
+                    None if layer.hub is None else f"{layer.hub}/{variable.ours}".strip("/"),
                     tuple(size[letter] for letter in variable.shape.split()),
                     tuple(size[letter] for letter in letters),
                     variable.ours == "kernel",

@@ -88,7 +88,7 @@ def start_of_run(
         if not Path(vocabulary).is_file():
             raise Missing(f"{vocabulary} is not a file: the vocabulary is missing")
         if own is not None and own.read_bytes() != Path(vocabulary).read_bytes():
-            raise InputError(f"{vocabulary} is not the vocabulary of {origin}: leave --vocabulary out")
+            raise InputError(f"{vocabulary} is not the vocabulary of {origin}: name {own}")
         run.check_vocabulary(vocabulary)
         check_vocabulary(vocabulary, run.config.vocab_size)
     found = own if vocabulary is None else Path(vocabulary)

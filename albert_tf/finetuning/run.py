@@ -15,8 +15,8 @@ import tf_keras as keras
 from absl import logging
 
 from albert_tf.checkpoints.directory import BEST_KEY, TASK, VOCABULARY_KEY, RunContents, RunDirectory
-from albert_tf.checkpoints.figures import Best
 from albert_tf.checkpoints.growth import Growth, grown_from
+from albert_tf.checkpoints.metrics_log import Best
 from albert_tf.checkpoints.models import build_model
 from albert_tf.checkpoints.storage import exists
 from albert_tf.config import AlbertConfig

@@ -13,7 +13,7 @@ from typing import Any
 from absl import logging
 
 from albert_tf.checkpoints.directory import BEST_KEY, SUMMARY, TASK, RunDirectory
-from albert_tf.checkpoints.figures import rank
+from albert_tf.checkpoints.metrics_log import rank
 from albert_tf.checkpoints.storage import exists, write_json
 from albert_tf.finetuning.reports import best_figures
 from albert_tf.finetuning.run import check_output, finetune

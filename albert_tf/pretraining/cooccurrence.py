@@ -18,9 +18,9 @@ from albert_tf.models.layer import kernel_initializer
 
 WINDOW = 5  # pieces on each side that are counted as near; with 10 or 2 the loss falls later
 SMOOTHING = 0.75  # power of the contexts' frequencies: without it rare contexts weigh too much
-MOST_COUNTED = 20_000_000  # pieces of a text; more change little
+MAX_COUNTED = 20_000_000  # pieces of a text; more change little
 
-_COUNTED_AT_ONCE = 1 << 20  # pieces, which bounds the memory for their pairs
+_BLOCK_SIZE = 1 << 20  # pieces, which bounds the memory for their pairs
 _EMBEDDINGS, _OUTPUT_BIAS = "embeddings/word_embeddings", "cls/predictions/output_bias"
 
 
@@ -57,7 +57,7 @@ def _blocks(documents: Iterable[np.ndarray]) -> Iterator[tuple[np.ndarray, np.nd
     for document in documents:
         block.append(document)
         size += len(document)
-        if size >= _COUNTED_AT_ONCE:
+        if size >= _BLOCK_SIZE:
             yield _joined(block)
             block, size = [], 0
     if size:

@@ -16,7 +16,7 @@ from albert_tf.data import naming_damaged_files, pretraining_dataset, to_evaluat
 from albert_tf.data.examples import filled_batch
 from albert_tf.features import MASK, MLM_IDS, MLM_WEIGHTS
 from albert_tf.models import AlbertPretrainer
-from albert_tf.pretraining.objective import pretraining_figures, pretraining_objective
+from albert_tf.pretraining.objective import pretraining_metrics, pretraining_objective
 from albert_tf.pretraining.settings import read_recipe
 from albert_tf.recipes import ExampleSettings
 from albert_tf.training.evaluator import evaluator
@@ -103,7 +103,7 @@ def evaluate_run(
         "step": step,
         "examples": examples.number,
         "seq_length": settings.seq_length,
-        **{f"eval_{name}": value for name, value in pretraining_figures(terms).items()},
+        **{f"eval_{name}": value for name, value in pretraining_metrics(terms).items()},
         "eval_mlm_unigram_entropy": examples.unigram_entropy,
     }
 

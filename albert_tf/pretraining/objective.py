@@ -70,7 +70,7 @@ def sentence_weights(labels: tf.Tensor) -> tf.Tensor:
     return tf.cast(labels >= 0, tf.float32)
 
 
-def pretraining_figures(terms: Mapping[str, Term]) -> dict[str, float]:
+def pretraining_metrics(terms: Mapping[str, Term]) -> dict[str, float]:
     """Mean losses and accuracies of summed terms, and the masked tokens' perplexity."""
     figures = term_metrics(terms)
     # TensorBoard takes float32, which ends at about e^88.

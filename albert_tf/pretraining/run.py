@@ -12,34 +12,31 @@ import tf_keras as keras
 from absl import logging
 
 from albert_tf.checkpoints.directory import RunContents, RunDirectory
-from albert_tf.checkpoints.growth import Growth, check_same_text, grown_from
+from albert_tf.checkpoints.growth import Growth, grown_from
 from albert_tf.checkpoints.models import build_model
 from albert_tf.config import AlbertConfig
-from albert_tf.conversion.start import run_at
+from albert_tf.conversion.start import run_at, start_of_run
 from albert_tf.data import naming_damaged_files
 from albert_tf.models.memory import TRAINING, check_memory
 from albert_tf.models.sharing import at_depth
 from albert_tf.optimization import recipe_optimizer
-from albert_tf.pretraining.batches import (
-    HeldOut,
-    held_out_batches,
-    hold_out,
-    training_feed,
-    training_tokens,
-)
-from albert_tf.pretraining.budget import Budget, Size, as_begun, fitted, with_steps
-from albert_tf.pretraining.cooccurrence import MOST_COUNTED, counts, first_weights
-from albert_tf.pretraining.objective import pretraining_figures, pretraining_objective
+from albert_tf.pretraining.budget import Size, as_begun, fitted, with_steps
+from albert_tf.pretraining.cooccurrence import MAX_COUNTED, counts, first_weights
+from albert_tf.pretraining.corpus import Corpus, corpus_of
+from albert_tf.pretraining.objective import pretraining_metrics, pretraining_objective
 from albert_tf.pretraining.pace import seconds_per_update
 from albert_tf.pretraining.settings import Pretraining, check_same_run, read_recipe
 from albert_tf.recipes import PretrainingRecipe
 from albert_tf.stages import Stage
-from albert_tf.tokenizers import Vocabulary
 from albert_tf.training.evaluator import evaluator
 from albert_tf.training.phases import Phase, Training, built_optimizer, is_fused, model_options
+from albert_tf.training.settings import Execution
 from albert_tf.training.strategies import hosts_of
 from albert_tf.training.trainer import Report, train, training_scope
 from albert_tf.utils.errors import InputError
+
+# The first value of a variable by its name; None where it begins at random.
+FirstValues = Callable[[str], np.ndarray | None]
 
 
 @naming_damaged_files()
@@ -59,18 +56,17 @@ def pretrain(settings: Pretraining, report: Report = logging.info) -> None:
     run = RunDirectory(settings.output, "output")
     with training_scope(run, settings.execution, report) as strategy:
         if settings.budget is not None:
-            size = _size(run, settings, settings.budget, strategy, report)
-            settings = dataclasses.replace(settings, config=size.config, recipe=size.recipe)
+            settings = _of_size(settings, _size(run, settings, strategy, report))
         config = _checked_config(settings, strategy)
         if run.is_begun:
             check_same_run(run, config, settings)
-        held_out = hold_out(settings, run.recipe)
-        growth = None if settings.init_from is None or run.steps() else _growth(settings, config)
-        training = _training(settings, config, held_out, report, growth, is_new=not run.steps())
+        corpus = corpus_of(settings, run)
+        first_values = None if run.steps() else _first_values(settings, config, corpus, report)
+        held_out = corpus.held_out
         recipe = {**settings.record(run), "held_out": None if held_out is None else held_out.record()}
         train(
             run,
-            training,
+            _training(settings, config, corpus, first_values),
             RunContents(config, settings.task, settings.vocabulary, settings.tokenizer, recipe),
             report,
             note=f"; held out: {held_out.what}" if held_out else "",
@@ -80,32 +76,28 @@ def pretrain(settings: Pretraining, report: Report = logging.info) -> None:
         )
 
 
-def _size(
-    run: RunDirectory,
-    settings: Pretraining,
-    budget: Budget,
-    strategy: tf.distribute.Strategy,
-    report: Report,
-) -> Size:
+def _of_size(settings: Pretraining, size: Size) -> Pretraining:
+    return dataclasses.replace(settings, config=size.config, recipe=size.recipe)
+
+
+def _size(run: RunDirectory, settings: Pretraining, strategy: tf.distribute.Strategy, report: Report) -> Size:
     """The size that a run with a budget was begun with, or that there is time for."""
+    budget = settings.budget
+    assert budget is not None
     if run.is_begun:
         return with_steps(as_begun(budget.sizes, run.config), read_recipe(run).steps)
     if hosts_of(strategy).count > 1:
         raise InputError("a budget is for one machine, and TF_CONFIG names several: say --steps")
-
-    def sized(size: Size) -> tuple[Pretraining, AlbertConfig]:
-        made = dataclasses.replace(settings, config=size.config, recipe=size.recipe)
-        return made, _checked_config(made, strategy)
-
-    def pace(size: Size) -> list[float]:
-        made, config = sized(size)
-        # Nothing need be counted for this.
-        made = dataclasses.replace(made, recipe=size.recipe.replace(word_embeddings="random"))
-        return seconds_per_update(_training(made, config, hold_out(made, {}), report, None, is_new=True))
-
     if settings.init_from is not None:  # a wrong one is refused before a minute is spent
         for size in budget.sizes:
-            _growth(*sized(size))
+            sized = _of_size(settings, size)
+            _growth(sized, _checked_config(sized, strategy))
+    corpus = corpus_of(settings, run)
+
+    def pace(size: Size) -> list[float]:
+        sized = _of_size(settings, size)
+        return seconds_per_update(_training(sized, _checked_config(sized, strategy), corpus))
+
     report("measuring the time of an update, which takes about a minute")
     size = fitted(budget, pace)
     report(
@@ -118,7 +110,7 @@ def _size(
 
 def _checked_config(settings: Pretraining, strategy: tf.distribute.Strategy) -> AlbertConfig:
     """The network, with as many word embeddings as the vocabulary has pieces; ValueError if it is no good."""
-    config = settings.config.replace(vocab_size=len(Vocabulary.from_file(settings.vocabulary)))
+    config = settings.config.replace(vocab_size=len(settings.pieces))
     check_memory(config, TRAINING)
     check_stages(settings.recipe, config)
     for stage in settings.recipe.all_stages:
@@ -148,23 +140,42 @@ def check_stages(recipe: PretrainingRecipe, config: AlbertConfig) -> None:
         )
 
 
+def _first_values(
+    settings: Pretraining, config: AlbertConfig, corpus: Corpus, report: Report
+) -> FirstValues | None:
+    """The first values of a new run: random ones, those of another run, or by counts of its text."""
+    if settings.recipe.word_embeddings == "cooccurrence":
+        # Every host reads the text as a whole.
+        counted = counts(corpus.training_tokens(MAX_COUNTED), config.vocab_size)
+        report(f"word embeddings from the co-occurrence of {counted.pieces.sum():,} pieces")
+        return first_weights(counted, config)
+    if settings.init_from is None:
+        return None
+    growth = _growth(settings, config)
+    for line in growth.listing():
+        report(line)
+    return growth.read
+
+
+def _growth(settings: Pretraining, config: AlbertConfig) -> Growth:
+    """The start of weights that begin as those of `init_from`."""
+    assert settings.init_from is not None
+    origin = run_at(settings.init_from)
+    start_of_run(origin, settings.vocabulary, settings.tokenizer)  # which refuses another text
+    return grown_from(origin, config, settings.task, extend_positions=settings.extend_positions)
+
+
 def _training(
-    settings: Pretraining,
-    config: AlbertConfig,
-    held_out: HeldOut | None,
-    report: Report,
-    growth: Growth | None,
-    *,
-    is_new: bool,
+    settings: Pretraining, config: AlbertConfig, corpus: Corpus, first_values: FirstValues | None = None
 ) -> Training:
     """The model, its optimizer and its phases. Positions that none has trained begin as copies of others."""
     recipe, execution = settings.recipe, settings.execution
     keras.utils.set_random_seed(settings.seed)
-    model = _model(settings, config, held_out, report, growth, is_new=is_new)
+    model = build_model(config, settings.task, read=first_values, **model_options(execution))
     phases: list[Phase] = []
     trained = 0 if settings.init_from is None else config.max_position_embeddings
     for stage, end in zip(recipe.all_stages, recipe.stage_ends, strict=True):
-        phase = _phase(settings, held_out, model, stage, end)
+        phase = _phase(recipe, stage, end, corpus, model, execution)
         length = recipe.at(stage).examples.seq_length
         if 0 < trained < length:
             repeat = functools.partial(model.encoder.embeddings.repeat_positions, trained, length)
@@ -177,7 +188,7 @@ def _training(
         optimizer=built_optimizer(optimizer, model, execution),
         objective=pretraining_objective(recipe.examples.sentence_objective, fused=is_fused(execution)),
         phases=phases,
-        metrics=pretraining_figures,
+        metrics=pretraining_metrics,
         seed=settings.seed,
         execution=execution,
         loop=settings.loop,
@@ -185,60 +196,29 @@ def _training(
 
 
 def _phase(
-    settings: Pretraining, held_out: HeldOut | None, model: keras.Model, stage: Stage, end: int
+    whole: PretrainingRecipe,
+    stage: Stage,
+    end: int,
+    corpus: Corpus,
+    model: keras.Model,
+    execution: Execution,
 ) -> Phase:
     """The updates of a stage, which is evaluated as it trains: of this depth, at this length."""
-    recipe, is_staged = settings.recipe.at(stage), bool(settings.recipe.stages)
-    settings = dataclasses.replace(settings, recipe=recipe)
-    shape = {
-        "num_hidden_layers": stage.num_hidden_layers or model.config.num_hidden_layers,
-        "seq_length": recipe.examples.seq_length,
-        "batch_size": recipe.batch_size,
-    }
-    depth, length, batch_size = shape.values()
-    data = held_out_batches(settings, held_out)
+    recipe, is_staged = whole.at(stage), bool(whole.stages)
+    depth = stage.num_hidden_layers or model.config.num_hidden_layers
+    length, batch_size = recipe.examples.seq_length, recipe.batch_size
+    evaluation = corpus.evaluation_batches(recipe.examples, execution.rows_at_once(batch_size))
     objective = pretraining_objective(recipe.examples.sentence_objective)
     evaluate = evaluator(functools.partial(model, num_hidden_layers=depth), objective)
+    shape = {"num_hidden_layers": depth, "seq_length": length, "batch_size": batch_size}
     words = f"to step {end}: depth {depth}, {batch_size} examples of {length} tokens an update"
     return Phase(
         end=end,
         batch_size=batch_size,
         seq_length=length,
-        batches=lambda seed: training_feed(settings, tf.distribute.get_strategy(), seed, held_out),
-        evaluate=lambda: pretraining_figures(evaluate(data)),
+        batches=lambda seed: corpus.training_feed(recipe, seed, execution.data_service),
+        evaluate=lambda: pretraining_metrics(evaluate(evaluation)),
         arguments={"num_hidden_layers": depth},
         description=shape if is_staged else {},
         note=words if is_staged else "",
     )
-
-
-def _model(
-    settings: Pretraining,
-    config: AlbertConfig,
-    held_out: HeldOut | None,
-    report: Report,
-    growth: Growth | None,
-    *,
-    is_new: bool,
-) -> keras.Model:
-    """The model with its first weights: random ones, those of another run, or by counts of its text."""
-    read: Callable[[str], np.ndarray | None] | None = None
-    if is_new and settings.recipe.word_embeddings == "cooccurrence":
-        # Every host reads the text as a whole.
-        counted = counts(training_tokens(settings, held_out, MOST_COUNTED), config.vocab_size)
-        report(f"word embeddings from the co-occurrence of {counted.pieces.sum():,} pieces")
-        read = first_weights(counted, config)
-    elif growth is not None:
-        read = growth.read
-    model = build_model(config, settings.task, read=read, **model_options(settings.execution))
-    for line in growth.listing() if growth is not None else []:
-        report(line)
-    return model
-
-
-def _growth(settings: Pretraining, config: AlbertConfig) -> Growth:
-    """The start of weights that begin as those of `init_from`."""
-    assert settings.init_from is not None
-    origin = run_at(settings.init_from)
-    check_same_text(origin, settings.vocabulary, settings.tokenizer)
-    return grown_from(origin, config, settings.task, extend_positions=settings.extend_positions)

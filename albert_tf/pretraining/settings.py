@@ -78,15 +78,24 @@ class Pretraining(RunSettings):
         return {"lowercase": self.lowercase, "strip_accents": self.strip_accents}
 
     @functools.cached_property
+    def pieces(self) -> Vocabulary:
+        """The vocabulary, read from its file."""
+        return Vocabulary.from_file(self.vocabulary)
+
+    @functools.cached_property
+    def eval_inputs(self) -> list[str]:
+        """Files to evaluate on, given or held out by `prepare`; empty where the run holds a part out."""
+        return held_out_shards(self.train) if self.eval is None else to_evaluate_on(self.eval)
+
+    @functools.cached_property
     def files(self) -> list[dict[str, Any]]:
         """The identity of the text to train on, wherever it lies."""
         return file_identities(corpus_files(self.train))
 
     @functools.cached_property
     def eval_files(self) -> list[dict[str, Any]]:
-        """The same of text to evaluate on, given or held out by `prepare`; empty where a run holds it out."""
-        inputs = held_out_shards(self.train) if self.eval is None else to_evaluate_on(self.eval)
-        return file_identities(corpus_files(inputs)) if inputs else []
+        """The identity of `eval_inputs`."""
+        return file_identities(corpus_files(self.eval_inputs)) if self.eval_inputs else []
 
     def record(self, run: RunDirectory) -> dict[str, Any]:
         """The entries of recipe.json that decide the weights."""
@@ -96,7 +105,7 @@ class Pretraining(RunSettings):
             FILES: self.files,
             "eval": None if self.eval is None else list(self.eval),
             EVAL_FILES: self.eval_files or None,
-            "vocabulary": Vocabulary.from_file(self.vocabulary).fingerprint,
+            "vocabulary": self.pieces.fingerprint,
             **self.run_record(run),
             "extend_positions": self.extend_positions,
             "budget": None if self.budget is None else self.budget.seconds,

@@ -20,7 +20,7 @@ from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from tqdm import tqdm
 
 from albert_tf.checkpoints import storage
-from albert_tf.checkpoints.figures import METRICS, Line, read_figures
+from albert_tf.checkpoints.metrics_log import METRICS, Line, read_metrics
 from albert_tf.models.losses import Term
 from albert_tf.training.metrics import term_metrics
 from albert_tf.training.updates import Totals
@@ -205,6 +205,6 @@ def _kept_lines(run: PathLike, first_step: int) -> list[Line]:
     path = storage.join(run, METRICS)
     if not storage.exists(path):
         return []
-    kept = [line for line in read_figures(run) if line["step"] <= first_step]
+    kept = [line for line in read_metrics(run) if line["step"] <= first_step]
     storage.write_text(path, "".join(json.dumps(line) + "\n" for line in kept))
     return kept

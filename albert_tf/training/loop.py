@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 import tensorflow as tf
 
 from albert_tf.checkpoints.directory import RunDirectory
-from albert_tf.checkpoints.figures import evaluated_steps
+from albert_tf.checkpoints.metrics_log import evaluated_steps
 from albert_tf.checkpoints.steps import delete_checkpoint, write_checkpoint
 from albert_tf.training.logbook import Interval, Logbook, NoLogbook
 from albert_tf.training.phases import Phase, Training, TrainingState

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.checkpoints.figures import LOWEST_LOSS, Best
+from albert_tf.checkpoints.metrics_log import LOWEST_LOSS, Best
 from albert_tf.models.losses import Objective, Term
 from albert_tf.training.metrics import term_metrics
 from albert_tf.training.settings import Execution, LoopSettings

@@ -6,7 +6,7 @@ import re
 import pytest
 from matplotlib.figure import Figure
 
-from albert_tf.analysis.curve import draw_curve, read_metrics
+from albert_tf.analysis.curve import draw_curve, metric_series
 
 LINES = [
     {"step": 1, "loss": 7.0, "mlm_loss": 6.3, "sop_loss": 0.7, "sop_accuracy": 0.5},
@@ -22,7 +22,7 @@ def run(tmp_path):
 
 
 def test_series_by_name(run):
-    series = read_metrics(run)
+    series = metric_series(run)
     assert series["mlm_loss"] == [(1, 6.3), (2, 5.4)]
     assert series["eval_mlm_loss"] == [(2, 5.8)]
 
@@ -88,11 +88,11 @@ def test_a_picture_that_cannot_be_finished_leaves_the_old_one(run, monkeypatch):
 def test_what_is_infinite_is_passed_over(run):
     with (run / "metrics.jsonl").open("ab") as file:
         file.write(b'{"step": 3, "mlm_loss": 5.0, "gradient_norm": null}\n')
-    assert read_metrics(run)["mlm_loss"][-1] == (3, 5.0)
-    assert 3 not in dict(read_metrics(run).get("gradient_norm", []))
+    assert metric_series(run)["mlm_loss"][-1] == (3, 5.0)
+    assert 3 not in dict(metric_series(run).get("gradient_norm", []))
 
 
 def test_a_last_line_that_is_cut_off_is_passed_over(run):
     with (run / "metrics.jsonl").open("ab") as file:
         file.write(b'{"step": 3, "mlm_lo')
-    assert read_metrics(run)["mlm_loss"] == [(1, 6.3), (2, 5.4)]
+    assert metric_series(run)["mlm_loss"] == [(1, 6.3), (2, 5.4)]

@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.checkpoints import RunDirectory, build_model, task_of
-from albert_tf.checkpoints.growth import check_same_text, grown_from
+from albert_tf.checkpoints import build_model, task_of
+from albert_tf.checkpoints.growth import grown_from
 from tests.tiny import TINY
 
 BLOCK = "encoder/transformer/group_{}/inner_group_{}/{}"
@@ -193,20 +193,3 @@ def test_other_widths_are_refused(shared_run, changes, message):
 def test_no_run_and_no_checkpoint(shared_run, tmp_path):
     with pytest.raises(FileNotFoundError, match="is not a run directory"):
         grown_from(tmp_path, TINY, {"model": "encoder"})
-
-
-def test_the_text_must_be_the_same(run_of, shared_run, tiny_vocabulary, tmp_path):
-    both = {"lowercase": True, "strip_accents": True}
-    with pytest.raises(ValueError, match=r"has no spiece\.model to compare"):
-        check_same_text(RunDirectory(shared_run), tiny_vocabulary, both)
-    run = tmp_path / "run"
-    albert_tf.save(albert_tf.AlbertEncoder(TINY), run, vocabulary=tiny_vocabulary)
-    check_same_text(RunDirectory(run), tiny_vocabulary, both)
-    with pytest.raises(ValueError, match="'lowercase': True, 'strip_accents': True} and not with"):
-        check_same_text(RunDirectory(run), tiny_vocabulary, {**both, "lowercase": False})
-    other = tmp_path / "other.model"
-    other.write_bytes(tiny_vocabulary.read_bytes() + b"\0")
-    with pytest.raises(
-        ValueError, match=r"other\.model is not the vocabulary of .*: train with --vocabulary"
-    ):
-        check_same_text(RunDirectory(run), other, both)

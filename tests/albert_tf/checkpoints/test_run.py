@@ -1,6 +1,5 @@
 import hashlib
 import json
-import shutil
 
 import numpy as np
 import pytest
@@ -178,13 +177,6 @@ def test_missing_file(run, name):
     (run / name).unlink()
     with pytest.raises(FileNotFoundError, match=rf"{name} is missing: .* is not a run directory$"):
         albert_tf.load(run)
-
-
-def test_a_folder_of_runs_names_them(run):
-    inner = run.parent / "several" / "seed-1"
-    shutil.copytree(run, inner)
-    with pytest.raises(FileNotFoundError, match="not a run directory, but has those of seed-1 in it"):
-        albert_tf.load(inner.parent)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import albert_tf
 from albert_tf.checkpoints import RunDirectory
-from albert_tf.checkpoints.figures import Best, read_figures
+from albert_tf.checkpoints.metrics_log import Best, read_metrics
 from albert_tf.checkpoints.models import build_model
 from albert_tf.conversion.convert import convert
 from albert_tf.finetuning.trained import read_trained
@@ -78,7 +78,7 @@ def test_the_loss_decides_among_equals(steps, losses, best, tmp_path):
 
 def test_of_a_lowest_figure_the_loss_decides_too(tmp_path):
     write_figures(tmp_path, {1: 0.2, 2: 0.1, 3: 0.1}, "eval_error", {1: 0.1, 2: 0.5, 3: 0.4})
-    assert Best("eval_error", is_highest=False).step(read_figures(tmp_path), [1, 2, 3]) == 3
+    assert Best("eval_error", is_highest=False).step(read_metrics(tmp_path), [1, 2, 3]) == 3
 
 
 def test_without_figures_the_newest_is_taken(steps):

@@ -225,7 +225,7 @@ def test_starts_that_are_none(asked, pretrained, saved, tiny_vocabulary, shared,
         ),
         (
             {"init_from": pretrained, "vocabulary": shared / "data/vocabulary/30k-clean.model"},
-            r"30k-clean\.model is not the vocabulary of .*run: leave --vocabulary out",
+            r"30k-clean\.model is not the vocabulary of .*run: name ",
         ),
         ({"init_from": without, "vocabulary": shared / "data/vocabulary/30k-clean.model"}, "30000"),
         (

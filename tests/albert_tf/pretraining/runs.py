@@ -3,6 +3,8 @@
 import json
 
 import albert_tf
+from albert_tf.checkpoints import RunDirectory
+from albert_tf.pretraining.corpus import corpus_of
 from albert_tf.recipes import PretrainingRecipe
 from tests.tiny import TINY
 
@@ -19,3 +21,9 @@ def weights(run, step=None):
 
 def metrics(run):
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def evaluation_batches(settings):
+    """The batches that a run of these settings is evaluated on."""
+    corpus = corpus_of(settings, RunDirectory(settings.output))
+    return corpus.evaluation_batches(settings.recipe.examples, settings.recipe.batch_size)

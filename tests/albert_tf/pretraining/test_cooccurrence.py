@@ -7,12 +7,13 @@ import pytest
 import tensorflow as tf
 from scipy import sparse
 
+from albert_tf.checkpoints import RunDirectory
 from albert_tf.data.documents import hash_bucket, in_hash_range
 from albert_tf.preprocessing.prepare import prepare
 from albert_tf.pretraining import cooccurrence
 from albert_tf.pretraining import run as run_module
-from albert_tf.pretraining.batches import hold_out
 from albert_tf.pretraining.cooccurrence import counts, log_frequencies, placed, positive_pmi, word_vectors
+from albert_tf.pretraining.corpus import corpus_of
 from albert_tf.pretraining.run import pretrain
 from albert_tf.stages import Stage
 from albert_tf.utils.errors import InputError
@@ -38,7 +39,7 @@ def counted_by_hand(documents, vocab_size, window):
 @pytest.mark.parametrize("window", [1, 2, 10])
 @pytest.mark.parametrize("at_once", [1, 8, 1 << 20])
 def test_counts_of_ten_tokens(window, at_once, monkeypatch):
-    monkeypatch.setattr(cooccurrence, "_COUNTED_AT_ONCE", at_once)
+    monkeypatch.setattr(cooccurrence, "_BLOCK_SIZE", at_once)
     found = counts(iter(TEXT), 6, window)
     assert found.pieces.tolist() == [0, 3, 3, 1, 2, 1]
     np.testing.assert_array_equal(found.pairs.toarray(), counted_by_hand(TEXT, 6, window))
@@ -134,7 +135,9 @@ def begun(made):
     """The weights that a run of these settings begins with, and what it says of them."""
     lines = []
     config = run_module._checked_config(made, tf.distribute.get_strategy())
-    model = run_module._training(made, config, hold_out(made, {}), lines.append, None, is_new=True).model
+    corpus = corpus_of(made, RunDirectory(made.output))
+    first_values = run_module._first_values(made, config, corpus, lines.append)
+    model = run_module._training(made, config, corpus, first_values).model
     return {x.name: tf.convert_to_tensor(x).numpy() for x in model.variables}, lines
 
 
@@ -191,7 +194,7 @@ def test_it_does_so_however_it_is_trained(expected, settings, tiny_corpus, tiny_
 def test_what_is_held_out_is_not_counted(settings, tiny_tokenizer):
     made = settings(recipe=COUNTED, eval=None)
     found, lines = begun(made)
-    share, what = hold_out(made, {})
+    share, what = corpus_of(made, RunDirectory(made.output)).held_out
     assert what.startswith("1 of 8 documents")
     documents = [document.strip() for document in CORPUS.split("\n\n")]
     inside = in_hash_range(hash_bucket(tf.constant(documents)), (share.begin, share.end)).numpy()
@@ -202,7 +205,7 @@ def test_what_is_held_out_is_not_counted(settings, tiny_tokenizer):
 
 
 def test_no_more_is_counted_than_serves(settings, monkeypatch):
-    monkeypatch.setattr(run_module, "MOST_COUNTED", 1234)
+    monkeypatch.setattr(run_module, "MAX_COUNTED", 1234)
     assert begun(settings(recipe=COUNTED))[1][0].endswith("of 1,234 pieces")
 
 

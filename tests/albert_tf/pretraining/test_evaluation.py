@@ -10,11 +10,10 @@ import tensorflow as tf
 import albert_tf
 from albert_tf.data.google_examples import encode_examples
 from albert_tf.pretraining import evaluation
-from albert_tf.pretraining.batches import held_out_batches
 from albert_tf.pretraining.evaluation import Examples, evaluate_run
 from albert_tf.tokenizers import Vocabulary
 from albert_tf.utils.errors import InputError
-from tests.albert_tf.pretraining.runs import metrics
+from tests.albert_tf.pretraining.runs import evaluation_batches, metrics
 
 
 @pytest.fixture(scope="module")
@@ -32,13 +31,13 @@ def test_evaluate_run(run, settings, evaluated):
     masked = np.concatenate(
         [
             batch["masked_lm_ids"].numpy()[batch["masked_lm_weights"].numpy() > 0]
-            for batch in held_out_batches(settings())
+            for batch in evaluation_batches(settings())
         ]
     )
     shares = np.unique(masked, return_counts=True)[1] / len(masked)
     entropy = -(shares * np.log(shares)).sum()
     np.testing.assert_allclose(figures["eval_mlm_unigram_entropy"], entropy, rtol=1e-6)
-    rows = [batch["input_mask"].numpy()[:, 0].sum() for batch in held_out_batches(settings())]
+    rows = [batch["input_mask"].numpy()[:, 0].sum() for batch in evaluation_batches(settings())]
     assert (figures["step"], figures["examples"], figures["seq_length"]) == (6, sum(rows), 32)
 
 
@@ -61,7 +60,7 @@ def stored(settings, tiny_vocabulary, tmp_path):
     """Examples that keep their masks in any batch."""
     path, vocabulary = tmp_path / "examples.tfrecord", Vocabulary.from_file(tiny_vocabulary)
     with tf.io.TFRecordWriter(str(path)) as file:
-        for batch in held_out_batches(settings()).as_numpy_iterator():
+        for batch in evaluation_batches(settings()).as_numpy_iterator():
             for record in encode_examples(batch, vocabulary, "sentence_order_labels"):
                 file.write(record)
     return [str(path)]

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from albert_tf.models.losses import Term, classification_term, cross_entropy, fused_cross_entropy
 from albert_tf.pretraining.objective import (
-    pretraining_figures,
+    pretraining_metrics,
     pretraining_objective,
     pretraining_terms,
     pretraining_weights,
@@ -83,7 +83,7 @@ def test_objective_names_its_terms(objective, names):
 
 def test_metrics_are_means_and_their_sum():
     terms = {"mlm": Term(6.0, 1.0, 4.0), "sop": Term(1.0, 1.0, 2.0)}
-    assert pretraining_figures(terms) == {
+    assert pretraining_metrics(terms) == {
         "loss": 2.0,
         "mlm_loss": 1.5,
         "mlm_accuracy": 0.25,
@@ -91,7 +91,7 @@ def test_metrics_are_means_and_their_sum():
         "sop_loss": 0.5,
         "sop_accuracy": 0.5,
     }
-    assert np.isnan(pretraining_figures({"mlm": Term(0.0, 0.0, 0.0)})["mlm_loss"])
+    assert np.isnan(pretraining_metrics({"mlm": Term(0.0, 0.0, 0.0)})["mlm_loss"])
     for loss in (89.0, 1e38):  # of a run that diverges: TensorBoard takes float32
-        perplexity = pretraining_figures({"mlm": Term(loss, 0.0, 1.0)})["mlm_perplexity"]
+        perplexity = pretraining_metrics({"mlm": Term(loss, 0.0, 1.0)})["mlm_perplexity"]
         assert 1e38 < perplexity < np.finfo(np.float32).max

@@ -54,7 +54,7 @@ def test_sigterm_before_training_has_begun(settings, monkeypatch):
         os.kill(os.getpid(), signal.SIGTERM)
 
     made = settings()
-    monkeypatch.setattr("albert_tf.pretraining.run.held_out_batches", terminated)
+    monkeypatch.setattr("albert_tf.pretraining.run.Corpus.evaluation_batches", terminated)
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(
         Preempted, match="stopped by SIGTERM; the same command begins anew: nothing is saved yet"

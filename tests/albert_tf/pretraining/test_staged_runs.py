@@ -9,11 +9,11 @@ import tensorflow as tf
 
 import albert_tf
 from albert_tf.checkpoints import RunDirectory, checkpoint_steps, delete_checkpoint
-from albert_tf.checkpoints.figures import Best
+from albert_tf.checkpoints.metrics_log import Best
 from albert_tf.checkpoints.models import build_model
 from albert_tf.checkpoints.steps import read_checkpoint
 from albert_tf.optimization import recipe_optimizer
-from albert_tf.pretraining.batches import training_feed
+from albert_tf.pretraining.corpus import corpus_of
 from albert_tf.pretraining.objective import pretraining_objective
 from albert_tf.pretraining.run import pretrain
 from albert_tf.pretraining.settings import check_same_run, read_recipe
@@ -124,7 +124,7 @@ def test_the_second_stage_is_made_by_hand(staged, settings):
     read_checkpoint(staged, 3, **parts, optimizer=tf.train.Checkpoint(variables=list(optimizer.variables)))
     positions = model.encoder.embeddings.position_embeddings
     positions.assign(tf.concat([positions[:16], positions[:16], positions[32:]], axis=0))
-    feed = training_feed(made, tf.distribute.get_strategy(), seed_of(made.seed, 3), None)
+    feed = corpus_of(made, RunDirectory(made.output)).training_feed(recipe, seed_of(made.seed, 3))
     objective = pretraining_objective("sop", fused=True)
     train = training_steps(replica_update(model, optimizer, objective), objective.names, step, seed=made.seed)
     train(iter(feed.dataset), 3)

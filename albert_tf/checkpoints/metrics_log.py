@@ -19,7 +19,7 @@ _LOSS = "eval_loss"
 Line = dict[str, Any]
 
 
-def read_figures(run: str | os.PathLike[str]) -> list[Line]:
+def read_metrics(run: str | os.PathLike[str]) -> list[Line]:
     """The lines that a run has logged, in their order.
 
     Raises:
@@ -34,30 +34,29 @@ def read_figures(run: str | os.PathLike[str]) -> list[Line]:
         if not line.endswith(b"\n"):
             break  # the process was killed while it wrote this one
         try:
-            figures = json.loads(line)
+            values = json.loads(line)
         except (ValueError, RecursionError):
-            figures = None
-        if not _are_figures(figures):
+            values = None
+        if not _is_line(values):
             raise InputError(
                 f"{path}, line {number}: not an object of numbers with a step, as a run writes it: mend or "
                 "remove the line, or copy the file again"
             )
-        found.append(figures)
+        found.append(values)
     return found
 
 
-def _are_figures(value: Any) -> bool:
+def _is_line(value: Any) -> bool:
+    """True for an object of numbers that fit into 64 bits, None among them, with a step."""
     return (
         isinstance(value, dict)
         and type(value.get("step")) is int
-        and 0 <= value["step"] < 2**63
-        and all(number is None or _is_number(number) for number in value.values())
+        and value["step"] >= 0
+        and all(
+            number is None or type(number) is float or (type(number) is int and abs(number) < 2**63)
+            for number in value.values()
+        )
     )
-
-
-def _is_number(value: Any) -> bool:
-    """True for a float, or an integer that is as small as one; False for True."""
-    return type(value) is float or (type(value) is int and abs(value) < 2**63)
 
 
 def evaluated_steps(lines: Sequence[Line]) -> set[int]:

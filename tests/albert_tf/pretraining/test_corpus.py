@@ -2,11 +2,15 @@
 
 import json
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.checkpoints import RunDirectory
 from albert_tf.data import Share
-from albert_tf.pretraining import batches
+from albert_tf.pretraining import corpus as corpus_module
+from albert_tf.pretraining.corpus import HeldOut, corpus_of
+from tests.albert_tf.pretraining.runs import evaluation_batches
 
 HUNDREDTH = Share("documents", 0.0, 0.01)
 
@@ -23,7 +27,7 @@ def read(monkeypatch, tmp_path):
         calls.append((list(inputs), share, cache))
         return tf.data.Dataset.range(1)
 
-    monkeypatch.setattr(batches, "pretraining_dataset", record)
+    monkeypatch.setattr(corpus_module, "pretraining_dataset", record)
     return calls
 
 
@@ -37,10 +41,13 @@ def folder_of_prepare(path, *shards):
 
 
 def made(settings, recipe=None):
-    held_out = batches.hold_out(settings, recipe)
-    batches.training_feed(settings, tf.distribute.get_strategy(), 0, held_out)
-    batches.held_out_batches(settings, held_out)
-    return held_out
+    """What a run with this recipe.json holds out, after it has asked for its batches."""
+    run = RunDirectory(settings.output)
+    run.recipe = recipe or {}
+    corpus = corpus_of(settings, run)
+    corpus.training_feed(settings.recipe, 0)
+    corpus.evaluation_batches(settings.recipe.examples, 4)
+    return corpus.held_out
 
 
 def test_what_prepare_holds_out_is_evaluated_on_and_not_trained_on(settings, tmp_path, read):
@@ -52,8 +59,8 @@ def test_what_prepare_holds_out_is_evaluated_on_and_not_trained_on(settings, tmp
 def test_a_share_is_held_out_of_other_text(settings, tmp_path, read, monkeypatch):
     """Also where `prepare` was to hold out documents and none of a small corpus came into that share."""
     folder = folder_of_prepare(tmp_path / "a", "train-0", "eval-empty")
-    monkeypatch.setattr(batches, "held_out_shares", lambda *_, **__: iter([(HUNDREDTH, "1%")]))
-    monkeypatch.setattr(batches, "evaluated_share", lambda share, _: share.at_most(0.001))
+    monkeypatch.setattr(corpus_module, "held_out_shares", lambda *_, **__: iter([(HUNDREDTH, "1%")]))
+    monkeypatch.setattr(corpus_module, "evaluated_share", lambda share, _: share.at_most(0.001))
     made(settings(train=[folder, "b.txt"], eval=None))
     rest, evaluated = Share("documents", 0.01, 1.0), Share("documents", 0.0, 0.001)
     assert read[2:] == [([folder, "b.txt"], rest, False), ([folder, "b.txt"], evaluated, True)]
@@ -62,21 +69,24 @@ def test_a_share_is_held_out_of_other_text(settings, tmp_path, read, monkeypatch
 def test_the_first_share_that_leaves_examples_on_both_sides(settings, monkeypatch):
     def examples(inputs, *, share, **_):
         if share.begin == 0.75 or share.end == 0.25:
-            raise batches.NothingFound("no text")
+            raise corpus_module.NothingFound("no text")
+        return tf.data.Dataset.range(1)
 
     shares = [Share("each document", begin, 1.0) for begin in (0.75, 0.25, 0.5, 0.1)]
-    monkeypatch.setattr(batches, "pretraining_dataset", examples)
-    monkeypatch.setattr(batches, "held_out_shares", lambda *_, **__: ((s, f"{s.begin}") for s in shares))
-    assert batches.hold_out(settings(eval=None), {}) == (shares[2], "0.5")
+    monkeypatch.setattr(corpus_module, "pretraining_dataset", examples)
+    monkeypatch.setattr(
+        corpus_module, "held_out_shares", lambda *_, **__: ((s, f"{s.begin}") for s in shares)
+    )
+    assert made(settings(eval=None)) == (shares[2], "0.5")
     shares[2:] = []
     with pytest.raises(ValueError, match=r"no text to hold out of .*corpus\.txt.*name other text by --eval"):
-        batches.hold_out(settings(eval=None), {})
+        made(settings(eval=None))
 
 
 @pytest.mark.parametrize("now", [None, ["other.txt"]])
 def test_a_resumed_run_holds_out_what_it_did(settings, read, now):
     """Whatever it is evaluated on now: what was held out would else be trained on."""
-    held_out = batches.HeldOut(Share("documents", 0.0, 0.25), "2 of 8 documents")
+    held_out = HeldOut(Share("documents", 0.0, 0.25), "2 of 8 documents")
     recipe = json.loads(json.dumps({"eval": None, "held_out": held_out.record()}))
     assert made(settings(eval=now), recipe) == held_out
     (_, trained, _), (inputs, evaluated, cached) = read
@@ -104,13 +114,10 @@ def test_a_folder_to_evaluate_on_stands_for_what_it_holds_out(settings, tmp_path
     folder = folder_of_prepare(tmp_path / "a", "train-0", "eval-0")
     made(settings(train=["b.txt"], eval=["c.txt", folder]))
     assert read == [(["b.txt"], None, False), (["c.txt", f"{folder}/eval-0"], None, False)]
-    whole = folder_of_prepare(tmp_path / "b", "train-0")
-    with pytest.raises(ValueError, match=r"b holds no documents to evaluate on: .*--eval_share"):
-        made(settings(train=["b.txt"], eval=[whole]))
 
 
-def test_what_is_evaluated_at_once_is_a_microbatch(settings):
-    """So that devices that can train can evaluate, too."""
-    for accumulate, rows in ((1, 4), (2, 2)):
-        dataset = batches.held_out_batches(settings(accumulate=accumulate))
-        assert dataset.element_spec["input_mask"].shape[0] == rows
+def test_evaluation_examples_are_the_same_whatever_the_seed(settings):
+    batches = [evaluation_batches(settings(seed=seed)) for seed in (0, 5)]
+    for one, other in zip(*batches, strict=True):
+        for name in one:
+            np.testing.assert_array_equal(one[name], other[name])

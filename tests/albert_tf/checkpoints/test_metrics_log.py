@@ -2,7 +2,7 @@
 
 import pytest
 
-from albert_tf.checkpoints.figures import read_figures
+from albert_tf.checkpoints.metrics_log import read_metrics
 from albert_tf.utils.errors import InputError
 
 LINE = b'{"step": 1, "loss": 6.5, "gradient_norm": null}\n'
@@ -10,7 +10,7 @@ LINE = b'{"step": 1, "loss": 6.5, "gradient_norm": null}\n'
 
 def test_lines_in_their_order(tmp_path):
     (tmp_path / "metrics.jsonl").write_bytes(LINE + b'{"step": 2, "loss": 6}\n' + LINE[:20])  # cut off
-    assert read_figures(tmp_path) == [
+    assert read_metrics(tmp_path) == [
         {"step": 1, "loss": 6.5, "gradient_norm": None},
         {"step": 2, "loss": 6},
     ]
@@ -18,7 +18,7 @@ def test_lines_in_their_order(tmp_path):
 
 def test_no_file_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"metrics\.jsonl: no such file; is .* a training run"):
-        read_figures(tmp_path)
+        read_metrics(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -35,4 +35,4 @@ def test_a_line_that_holds_no_figures(line, tmp_path):
         (tmp_path / "metrics.jsonl").write_bytes(before + line + b"\n" + LINE)
         number = 1 + before.count(b"\n")
         with pytest.raises(InputError, match=rf"metrics\.jsonl, line {number}: not an object of numbers"):
-            read_figures(tmp_path)
+            read_metrics(tmp_path)

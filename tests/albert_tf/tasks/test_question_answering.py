@@ -83,23 +83,18 @@ def normalized(text):
     return re.sub(r"\b(a|an|the)\b", " ", text).split()
 
 
-@pytest.mark.parametrize(
-    ("name", "questions", "lost"),
-    # All of the lost ones are annotated from or up to the middle of a word.
-    [("dev-v1.1.json", 10570, 30), ("dev-v2.0.rebuilt.json", 5928, 6)],
-)
-def test_answers_come_back(shared, tokenizer, name, questions, lost):
-    records = read_squad(shared / "data/squad" / name, "v2" in name, needs_answers=True)
+def test_answers_come_back(shared, tokenizer):
+    """All but 30, which are annotated from or up to the middle of a word."""
+    records = read_squad(shared / "data/squad/dev-v1.1.json", has_impossible=False, needs_answers=True)
     found = question_rows(records, tokenizer, 384)
     starts, ends, impossible = (found.rows.features[field] for field in POSITIONS)
     with_answer = np.flatnonzero(impossible == 0)
     texts = {found.places.questions[n]: text_of(found, n, starts[n], ends[n]) for n in with_answer}
     answered = {n: record.answers[0].text for n, record in enumerate(records) if record.answers}
     assert texts.keys() == answered.keys()
-    assert len(answered) == questions
+    assert len(answered) == 10570
     wrong = {n for n, text in answered.items() if normalized(texts[n]) != normalized(text)}
-    assert len(wrong) == lost
-    assert lost / questions < 0.005
+    assert len(wrong) == 30
     assert all(answered[n] in texts[n] or normalized(answered[n])[0] in texts[n].lower() for n in wrong)
 
 
@@ -150,12 +145,8 @@ def test_empty_contexts_and_questions_without_answers(tokenizer):
     assert found.places.questions.tolist() == [0, 1]
     assert found.rows.features["is_impossible"].tolist() == [1, 1]
     assert found.rows.lengths[0, 1] == 0
-    assert (
-        question_rows(
-            [asked("The sea.")], tokenizer, 64, is_labelled=False, max_query_length=16
-        ).rows.features
-        == {}
-    )
+    unlabelled = question_rows([asked("The sea.")], tokenizer, 64, is_labelled=False, max_query_length=16)
+    assert unlabelled.rows.features == {}
 
 
 def test_impossible_settings(tokenizer):

@@ -96,7 +96,7 @@ def test_answers_do_not_depend_on_the_batches(piece_tokenizer, tiny_model, answe
     """Neither on which windows are in a batch nor on how much padding is."""
     records = [
         QuestionRecord(f"q{n}", f"q{n}", document[0], " ".join(document[: 1 + n]), (), False)
-        for n, document in enumerate(DOCUMENTS)
+        for n, document in enumerate(DOCUMENTS[:5])
     ]
     entries = {
         **QuestionAnswering.model_config(records, answerability),
@@ -111,18 +111,13 @@ def test_answers_do_not_depend_on_the_batches(piece_tokenizer, tiny_model, answe
     model = tiny_model(entries)
     several = predictor(kind, model, 7)(examples).predictions
     assert len(examples.rows) > len(records)
-    for number, (record, prediction) in enumerate(zip(records, several, strict=True)):
-        if number % 3 == 0:
-            single = kind.encode([record], piece_tokenizer, False)
-            (alone,) = predictor(kind, model, 1)(single).predictions
-            assert [answer.text for answer in alone.answers] == [answer.text for answer in prediction.answers]
-            np.testing.assert_allclose(
-                [answer.probability for answer in alone.answers],
-                [answer.probability for answer in prediction.answers],
-                rtol=1e-3,
-            )
+    (alone,) = predictor(kind, model, 1)(kind.encode(records[3:4], piece_tokenizer, False)).predictions
+    assert [answer.text for answer in alone.answers] == [answer.text for answer in several[3].answers]
+    probabilities = [[answer.probability for answer in found.answers] for found in (alone, several[3])]
+    np.testing.assert_allclose(*probabilities, rtol=1e-3)
+    for record, prediction in zip(records, several, strict=True):
         assert 1 <= len(prediction.answers) <= 4
         assert (prediction.null_odds is None) is not answerability
         for answer in prediction.answers:
             assert record.context[answer.start : answer.end] == answer.text
-    assert len({prediction.answers[0].text for prediction in several}) > 4
+    assert len({prediction.answers[0].text for prediction in several}) > 2

@@ -35,11 +35,14 @@ def test_module_halves_the_variables_and_agrees(model, narrow, inputs, exported,
     assert 0.49 < size / wide < 0.55  # the names of the variables are as long as before
     loaded = tf.saved_model.load(str(tmp_path))
     assert {variable.dtype for variable in loaded.mlm.variables} == {tf.bfloat16}
-    outputs, expected = loaded.mlm(inputs), model(inputs)
+    outputs, in_memory, expected = loaded.mlm(inputs), narrow(inputs), model(inputs)
     for name in ("pooled_output", "sequence_output", "mlm_logits"):
         assert outputs[name].dtype == tf.float32
-        # bfloat16 keeps 8 bits; the weights here are ten times the usual size.
-        assert np.abs(outputs[name] - expected[name]).max() < 0.04 * np.abs(expected[name]).max()
+        largest = np.abs(expected[name]).max()
+        assert np.abs(outputs[name] - tf.cast(in_memory[name], tf.float32)).max() < 0.03 * largest
+        # bfloat16 keeps 8 bits, and the weights here are ten times the usual size; a CPU with AVX2 and no
+        # instructions for bfloat16, which rounds at other places, came to 0.056.
+        assert np.abs(outputs[name] - expected[name]).max() < 0.08 * largest
 
 
 def test_another_type_is_refused(model):

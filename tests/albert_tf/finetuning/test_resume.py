@@ -144,7 +144,7 @@ def test_evaluation_data_of_other_content_is_refused(finetuned, asked, tmp_path)
 
 
 def test_another_vocabulary_is_refused(finetuned, asked, tmp_path, shared):
-    with pytest.raises(InputError, match=r"30k-clean\.model is not the vocabulary of .*run: leave"):
+    with pytest.raises(InputError, match=r"30k-clean\.model is not the vocabulary of .*run"):
         finetune(asked(finetuned, vocabulary=shared / "data/vocabulary/30k-clean.model"))
 
 

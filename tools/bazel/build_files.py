@@ -45,6 +45,7 @@ def differences(root: Path = ROOT) -> list[str]:
         where, written = f"{targets[label].build}: {label}:", targets[label].deps
         found += [f"{where} {x} is missing in deps: {why}" for x, why in needed.items() if x not in written]
         found += [f"{where} {x} is superfluous in deps" for x in written if x not in needed]
+        found += [f"{where} {x} is twice in deps" for x in needed if written.count(x) > 1]
     return found
 
 
@@ -56,7 +57,7 @@ def fix(root: Path = ROOT) -> None:
             (root / folder / "BUILD").write_text(new_build_file(folder), "utf-8")
     for label, needed in wanted_deps(root, read_targets(root)).items():
         target = read_targets(root)[label]  # anew, since what is written moves the lines below it
-        if set(target.deps) != set(needed):
+        if sorted(target.deps) != sorted(needed):
             write_deps(root / target.build, target.call, sorted(needed))
             print(f"wrote {target.build}")
 

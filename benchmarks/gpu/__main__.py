@@ -1,0 +1,106 @@
+"""This project on the machine's accelerator, beside transformers on PyTorch where that is installed.
+
+    python -m benchmarks.gpu --output gpu.jsonl           under ten minutes on one GPU
+    python -m benchmarks.gpu --output gpu.jsonl --small   the same with tiny networks, for trying it on a CPU
+
+Prints a JSON line as soon as a case is measured, and adds it to the file. Measured are updates, forward
+passes and a large product of matrices, compiled and not: milliseconds, TFLOP/s, seconds of the first call,
+bytes of the device. Then come commands as they are typed, from text to a pre-trained run, a classifier and
+predictions. If the program is cut short, what was measured is in the file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import importlib.util
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+ROOT = Path(__file__).resolve().parents[2]
+PARTS = ("ours", "runs", "pytorch")
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--output", type=Path, required=True, help="file of JSON lines; further lines are added to it"
+    )
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help=f"({' '.join(PARTS)})")
+    parser.add_argument("--seconds", type=float, default=540, help="after which no further case begins (540)")
+    parser.add_argument("--small", action="store_true", help="tiny networks")
+    parser.add_argument("--xla", default="", help="flag for the commands, such as --xla=--no-xla (as typed)")
+    flags = parser.parse_args()
+    deadline = time.time() + flags.seconds
+    with flags.output.open("a", encoding="utf-8") as file:
+        for line in lines_of(flags, deadline):
+            file.write(json.dumps(line) + "\n")
+            file.flush()
+            print(json.dumps(line), flush=True)
+
+
+def lines_of(flags: argparse.Namespace, deadline: float) -> Iterator[dict[str, Any]]:
+    """The machine's line, and then one a case."""
+    yield machine()
+    for part in flags.parts:
+        if part == "runs":
+            from benchmarks.gpu.runs import run_commands
+
+            with tempfile.TemporaryDirectory() as folder:
+                yield from run_commands(Path(folder), flags.small, flags.xla, deadline)
+        elif part == "pytorch" and not all(map(importlib.util.find_spec, ("torch", "transformers"))):
+            yield {"framework": "transformers", "left_out": "torch or transformers is not installed"}
+        else:
+            yield from worker_lines(part, flags.small, deadline)
+
+
+def worker_lines(part: str, small: bool, deadline: float) -> Iterator[dict[str, Any]]:
+    """The lines of a module of this folder, in a process of its own, which has the device for itself."""
+    command = [
+        sys.executable,
+        "-m",
+        f"benchmarks.gpu.{part}",
+        f"--deadline={deadline}",
+        *(["--small"] if small else []),
+    ]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        yield from (json.loads(line) for line in process.stdout if line.startswith("{"))
+    if process.returncode:
+        yield {"part": part, "error": f"exit status {process.returncode}"}
+
+
+def machine() -> dict[str, Any]:
+    """What the lines below were measured on."""
+    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    try:
+        gpus = subprocess.run(query, capture_output=True, text=True, check=True).stdout.strip().splitlines()
+    except (OSError, subprocess.CalledProcessError):
+        gpus = []
+    versions = {name: version_of(name) for name in ("tensorflow", "torch", "transformers")}
+    return {"gpus": gpus, "cpus": os.cpu_count(), "python": platform.python_version(), **versions}
+
+
+def version_of(package: str) -> str | None:
+    """Of an installed package."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""This project's network in TensorFlow, with XLA and without."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+import albert_tf
+from albert_tf.optimization import create_optimizer
+from albert_tf.pretraining.objective import pretraining_objective
+from albert_tf.training.updates import replica_update, training_steps
+from benchmarks.gpu.cases import FORWARD, PRODUCT, Case, cases, print_lines, random_batch
+
+POLICY = "mixed_bfloat16"
+
+
+def prepare(case: Case) -> Callable[[], Any]:
+    """A case's computation, which waits for its result."""
+    return {PRODUCT: product, FORWARD: forward}.get(case.kind, update)(case)
+
+
+def product(case: Case) -> Callable[[], Any]:
+    """Of two matrices of bfloat16."""
+    matrix = tf.cast(tf.random.normal([case.batch, case.batch]), tf.bfloat16)
+    multiply = tf.function(lambda: tf.reduce_max(tf.matmul(matrix, matrix)))
+    return lambda: float(multiply())
+
+
+def forward(case: Case) -> Callable[[], Any]:
+    """The encoder."""
+    encoder = albert_tf.AlbertEncoder(case.config, dtype=POLICY)
+    names = ("input_word_ids", "input_mask", "input_type_ids")
+    batch = {name: tf.constant(random_batch(case)[name]) for name in names}
+    encode = tf.function(lambda inputs: encoder(inputs)["pooled_output"], jit_compile=case.compiled or None)
+    return lambda: encode(batch).numpy()
+
+
+def update(case: Case) -> Callable[[], Any]:
+    """An update of the training loop."""
+    model = albert_tf.AlbertPretrainer(case.config, dtype=POLICY)
+    optimizer = create_optimizer("adamw", init_lr=1e-5, num_train_steps=10**6)
+    optimizer.build(model.trainable_variables)
+    objective = pretraining_objective("sop")
+    compute = replica_update(model, optimizer, objective, xla=case.compiled)
+    steps = training_steps(compute, objective.names, tf.Variable(0, dtype=tf.int64), seed=0)
+    batches = iter(tf.data.Dataset.from_tensors(random_batch(case)).repeat())
+    one = tf.constant(1)
+    return lambda: float(steps(batches, one).terms["mlm"].loss)
+
+
+def peak_memory() -> int | None:
+    """Bytes of the first GPU since it was last asked; None without one."""
+    if not tf.config.list_physical_devices("GPU"):
+        return None
+    peak = tf.config.experimental.get_memory_info("GPU:0")["peak"]
+    tf.config.experimental.reset_memory_stats("GPU:0")
+    return peak
+
+
+def main() -> None:
+    """Prints a line a case."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--deadline", type=float, required=True, help="seconds since the epoch")
+    flags = parser.parse_args()
+    for device in tf.config.list_physical_devices("GPU"):
+        tf.config.experimental.set_memory_growth(device, True)
+    print_lines("ours", cases(flags.small), prepare, peak_memory, flags.deadline)
+
+
+if __name__ == "__main__":
+    main()

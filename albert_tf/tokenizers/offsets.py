@@ -7,13 +7,12 @@ the marks after it, and with whatever else after it may vanish, compose or chang
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.tokenizers.normalization import normalize
 
 # What belongs to the unit of the character before it, besides the marks (category M): first and last code
 # points of what can compose with that character, change places with its marks, or vanish, so that what
@@ -105,19 +104,18 @@ class SourceMap(NamedTuple):
 
 
 def normalize_with_offsets(
-    text: tf.Tensor, lowercase: bool = True, strip_accents: bool = True
+    text: tf.Tensor, normalize: Callable[[tf.Tensor], tf.Tensor]
 ) -> tuple[tf.Tensor, SourceMap]:
-    """Text as `normalize` makes it, and the way back.
+    """Normalised text, and the way back.
 
     Args:
       text: string [B]; what is not UTF-8 becomes U+FFFD.
-      lowercase: True folds case.
-      strip_accents: True drops combining marks.
+      normalize: strings [U] to normalised ones.
     Returns:
       string [B], and the map from its bytes to those of `text`.
     """
     units = split_units(text)
-    parts = tf.where(units.is_end, "", normalize(units.text, lowercase, strip_accents))
+    parts = tf.where(units.is_end, "", normalize(units.text))
     lengths = tf.cast(tf.strings.length(parts), tf.int64) + tf.cast(units.is_end, tf.int64)
     positions = tf.cumsum(lengths, exclusive=True)
     ends = tf.boolean_mask(positions + lengths, units.is_end)  # [B]

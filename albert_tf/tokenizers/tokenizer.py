@@ -51,7 +51,10 @@ class PieceTokenizer(tf.Module):
         Returns:
           int32 [B, (tokens)], no special tokens added.
         """
-        return self.tokenize_normalized(normalize(text, self.lowercase, self.strip_accents))
+        return self.tokenize_normalized(self._normalized(text))
+
+    def _normalized(self, text: tf.Tensor) -> tf.Tensor:
+        return normalize(text, self.lowercase, self.strip_accents)
 
     @property
     def settings(self) -> dict[str, bool]:
@@ -81,7 +84,7 @@ class PieceTokenizer(tf.Module):
           The ids, int32 [B, (tokens)], those of a call; the first byte of each in `text` and the one after
           its last, int64 [B, (tokens)] each. A token's space before it is part of it.
         """
-        normalized, source = normalize_with_offsets(text, self.lowercase, self.strip_accents)
+        normalized, source = normalize_with_offsets(text, self._normalized)
         tokens, starts, limits = self._sentencepiece.tokenize_with_offsets(normalized)
         rows = rows_of(tokens.row_splits)
         spans = source.spans(rows, *(tf.cast(ragged.values, tf.int64) for ragged in (starts, limits)))

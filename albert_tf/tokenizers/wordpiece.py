@@ -1,0 +1,208 @@
+"""BERT's tokenizer inside the graph: clean-up, words and marks, then WordPiece."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from albert_tf.tokenizers.input_format import InputFormat, SpecialIds
+from albert_tf.tokenizers.offsets import normalize_with_offsets, rows_of
+from albert_tf.utils.errors import InputError, Missing
+
+WORDPIECE = "wordpiece"
+FILE_OF_RUN = "vocab.txt"
+SPECIAL_PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+CONTINUATION = "##"  # begins the pieces that go on with a word
+
+MAX_WORD_LENGTH = 200  # characters; a longer word is unknown
+_MAX_WORD_BYTES = 4 * MAX_WORD_LENGTH
+_NO_WORD = "\0"  # is in no vocabulary, and the clean-up removes it from texts
+
+_IDEOGRAPHS = "".join(
+    f"\\x{{{first:X}}}-\\x{{{last:X}}}"
+    for first, last in (
+        (0x4E00, 0x9FFF),
+        (0x3400, 0x4DBF),
+        (0x20000, 0x2A6DF),
+        (0x2A700, 0x2B73F),
+        (0x2B740, 0x2B81F),
+        (0x2B820, 0x2CEAF),
+        (0xF900, 0xFAFF),
+        (0x2F800, 0x2FA1F),
+    )
+)
+_MARKS = r"!-/:-@\[-`{-~\p{P}"
+
+
+def basic_words(text: tf.Tensor, lowercase: bool = True, strip_accents: bool = True) -> tf.Tensor:
+    """Text cleaned up, with spaces around each ideograph and each punctuation mark.
+
+    Args:
+      text: UTF-8 strings of any shape; bytes that are not UTF-8 are dropped.
+      lowercase: True makes letters small.
+      strip_accents: True drops the combining marks of NFD (category Mn).
+    Returns:
+      Strings of the same shape; their words are what stands between spaces.
+    Source: google-research/bert, `BasicTokenizer` in tokenization.py, where both are `do_lower_case`.
+    """
+    text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="ignore")
+    text = tf.strings.regex_replace(text, r"[\t\n\r\p{Z}]", " ")
+    text = tf.strings.regex_replace(text, r"[\x{0}\x{FFFD}\p{Cc}\p{Cf}]", "")
+    text = tf.strings.regex_replace(text, f"[{_IDEOGRAPHS}]", r" \0 ")
+    if lowercase:
+        text = tf.strings.lower(text, "utf-8")
+    if strip_accents:
+        text = tf.strings.regex_replace(tf_text.normalize_utf8(text, "NFD"), r"\p{Mn}", "")
+    return tf.strings.regex_replace(text, f"[{_MARKS}]", r" \0 ")
+
+
+class WordPieceVocabulary:
+    """The pieces of a `vocab.txt`, one a line, whose number is their id.
+
+    Args:
+      content: the bytes of the file.
+      name: stands in errors.
+    Raises:
+      InputError: it is not UTF-8, or a special piece is missing.
+    """
+
+    def __init__(self, content: bytes, name: str = "the vocabulary"):
+        self.content = content
+        try:
+            lines = content.decode("utf-8").splitlines()
+        except UnicodeDecodeError as error:
+            raise InputError(f"{name} is not UTF-8 (byte {error.start}): it must have one piece a line") from error
+        self.pieces = tuple(lines)
+        missing = [piece for piece in SPECIAL_PIECES if piece not in self.pieces]
+        if missing:
+            raise InputError(f"{name} has no {', '.join(missing)}: a BERT vocabulary has one piece a line, these included")
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike) -> WordPieceVocabulary:
+        """The vocabulary in a file.
+
+        Raises:
+          FileNotFoundError: the file does not exist.
+          InputError: it is not a vocabulary.
+        """
+        path = Path(path)
+        if not path.is_file():
+            raise Missing(f"{path}: no such vocabulary")
+        return cls(path.read_bytes(), os.fspath(path))
+
+    def __len__(self) -> int:
+        """The number of pieces, V."""
+        return len(self.pieces)
+
+    @functools.cached_property
+    def special_ids(self) -> SpecialIds:
+        """The ids of its special pieces."""
+        return SpecialIds(*map(self.pieces.index, SPECIAL_PIECES))
+
+    @functools.cached_property
+    def input_format(self) -> InputFormat:
+        """The special tokens around segments."""
+        return InputFormat.of_bert(self.special_ids)
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the file, in hexadecimal."""
+        return hashlib.sha256(self.content).hexdigest()
+
+    @functools.cached_property
+    def starts_word(self) -> np.ndarray:
+        """True for pieces that begin a word, bool [V]."""
+        return np.array([not piece.startswith(CONTINUATION) for piece in self.pieces])
+
+    @functools.cached_property
+    def ordinary_ids(self) -> np.ndarray:
+        """The ids of the pieces that text consists of, ascending int32."""
+        special = re.compile(r"\[(PAD|UNK|CLS|SEP|MASK|unused\d+)\]")
+        return np.array([i for i, piece in enumerate(self.pieces) if not special.fullmatch(piece)], np.int32)
+
+
+class WordPieceTokenizer(tf.Module):
+    """`TextTokenizer` of BERT: the ids of google-research/bert's `FullTokenizer`.
+
+    Args:
+      vocabulary: whose pieces the ids are.
+      lowercase: as of `basic_words`.
+      strip_accents: as of `basic_words`.
+    """
+
+    kind = WORDPIECE
+
+    def __init__(self, vocabulary: WordPieceVocabulary, lowercase: bool = True, strip_accents: bool = True):
+        super().__init__()
+        self.vocabulary = vocabulary
+        self.lowercase = lowercase
+        self.strip_accents = strip_accents
+        self._wordpiece = tf_text.FastWordpieceTokenizer(
+            list(vocabulary.pieces),
+            suffix_indicator=CONTINUATION,
+            max_bytes_per_word=_MAX_WORD_BYTES,
+            token_out_type=tf.int32,
+            no_pretokenization=True,
+        )
+
+    @property
+    def settings(self) -> dict[str, bool]:
+        """Settings of the normalisation, as in tokenizer.json."""
+        return {"lowercase": self.lowercase, "strip_accents": self.strip_accents}
+
+    def files(self) -> dict[str, bytes]:
+        """The vocabulary under the name that it has in a run directory."""
+        return {FILE_OF_RUN: self.vocabulary.content}
+
+    def for_corpora(self) -> WordPieceTokenizer:
+        """The tokenizer itself."""
+        return self
+
+    def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """The token ids of each text, string [B] to int32 [B, (tokens)]."""
+        words = tf.strings.split(self._normalized(text), " ")  # [B, (words)]
+        words = tf.ragged.boolean_mask(words, words != "")
+        return self._wordpiece.tokenize(_known(words)).merge_dims(1, 2)
+
+    def tokenize_with_offsets(
+        self, text: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        """The token ids of each text, and of each the first byte in the text and the one after its last.
+
+        Args:
+          text: string [B], UTF-8.
+        Returns:
+          The ids, int32 [B, (tokens)], and starts and limits, int64 [B, (tokens)] each.
+        """
+        normalized, source = normalize_with_offsets(text, self._normalized)
+        words, word_starts, word_limits = tf_text.regex_split_with_offsets(normalized, " +")  # [B, (words)]
+        pieces, starts, limits = self._wordpiece.tokenize_with_offsets(_known(words))  # [B, (words), (pieces)]
+        is_whole = tf.equal(_known(words).flat_values, _NO_WORD)
+        counts = pieces.values.row_lengths()  # [words]
+
+        def of_pieces(values: tf.RaggedTensor) -> tf.Tensor:
+            return tf.repeat(tf.cast(values.flat_values, tf.int64), counts)
+
+        first = of_pieces(word_starts) + tf.cast(starts.flat_values, tf.int64)
+        after = of_pieces(word_starts) + tf.cast(limits.flat_values, tf.int64)
+        after = tf.where(tf.repeat(is_whole, counts), of_pieces(word_limits), after)
+        tokens = pieces.merge_dims(1, 2)  # [B, (tokens)]
+        spans = source.spans(rows_of(tokens.row_splits), first, after)
+        return tokens, *(tokens.with_values(values) for values in spans)
+
+    def _normalized(self, text: tf.Tensor) -> tf.Tensor:
+        return basic_words(text, self.lowercase, self.strip_accents)
+
+
+def _known(words: tf.RaggedTensor) -> tf.RaggedTensor:
+    """Words, and in place of those that are too long one that no vocabulary has."""
+    values = words.flat_values
+    is_long = tf.strings.length(values, "UTF8_CHAR") > MAX_WORD_LENGTH
+    return words.with_flat_values(tf.where(is_long, _NO_WORD, values))

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-
 # What belongs to the unit of the character before it, besides the marks (category M): first and last code
 # points of what can compose with that character, change places with its marks, or vanish, so that what
 # follows composes with it: vowels and finals of Hangul in their three widths, Thai and Lao AM, halfwidth

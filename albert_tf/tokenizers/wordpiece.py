@@ -78,11 +78,15 @@ class WordPieceVocabulary:
         try:
             lines = content.decode("utf-8").splitlines()
         except UnicodeDecodeError as error:
-            raise InputError(f"{name} is not UTF-8 (byte {error.start}): it must have one piece a line") from error
+            raise InputError(
+                f"{name} is not UTF-8 (byte {error.start}): it must have one piece a line"
+            ) from error
         self.pieces = tuple(lines)
         missing = [piece for piece in SPECIAL_PIECES if piece not in self.pieces]
         if missing:
-            raise InputError(f"{name} has no {', '.join(missing)}: a BERT vocabulary has one piece a line, these included")
+            raise InputError(
+                f"{name} has no {', '.join(missing)}: a BERT vocabulary has one piece a line, these included"
+            )
 
     @classmethod
     def from_file(cls, path: str | os.PathLike) -> WordPieceVocabulary:
@@ -183,7 +187,9 @@ class WordPieceTokenizer(tf.Module):
         """
         normalized, source = normalize_with_offsets(text, self._normalized)
         words, word_starts, word_limits = tf_text.regex_split_with_offsets(normalized, " +")  # [B, (words)]
-        pieces, starts, limits = self._wordpiece.tokenize_with_offsets(_known(words))  # [B, (words), (pieces)]
+        pieces, starts, limits = self._wordpiece.tokenize_with_offsets(
+            _known(words)
+        )  # [B, (words), (pieces)]
         is_whole = tf.equal(_known(words).flat_values, _NO_WORD)
         counts = pieces.values.row_lengths()  # [words]
 

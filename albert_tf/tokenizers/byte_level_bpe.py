@@ -1,0 +1,303 @@
+"""RoBERTa's tokenizer inside the graph: byte-level BPE, by core operations of TensorFlow alone."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import unicodedata
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.tokenizers.input_format import InputFormat, SpecialIds
+from albert_tf.tokenizers.offsets import cut, rows_of
+from albert_tf.utils.errors import InputError, Missing
+
+BYTE_LEVEL_BPE = "byte_level_bpe"
+VOCABULARY, MERGES = "vocab.json", "merges.txt"
+SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
+
+_CODE_POINTS = 0x110000
+# Unicode's White_Space, which \s matches.
+_BLANKS = [*map(ord, "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000"), *range(0x2000, 0x200B)]
+_LETTER, _NUMBER, _OTHER, _BLANK = range(4)
+# What is a word of its own behind an apostrophe.
+_CONTRACTIONS = ("s", "t", "m", "d", "re", "ve", "ll")
+
+
+def byte_characters() -> list[str]:
+    """The character that stands for each byte in `vocab.json` and `merges.txt`: itself where it can be seen.
+
+    Source: GPT-2's `bytes_to_unicode`.
+    """
+    visible = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    others = iter(range(256, 512))
+    return [chr(byte) if byte in set(visible) else chr(next(others)) for byte in range(256)]
+
+
+class BytePairVocabulary:
+    """Tokens and merges of byte-level BPE.
+
+    Args:
+      vocabulary: the content of `vocab.json`, ids by token.
+      merges: the content of `merges.txt`, a pair of tokens a line, the first one first.
+      name: stands in errors.
+    Raises:
+      InputError: a file is not of its form, a token of a byte or a merge is missing, or a special one is.
+    """
+
+    def __init__(self, vocabulary: bytes, merges: bytes, name: str = "the vocabulary"):
+        self.contents = {VOCABULARY: vocabulary, MERGES: merges}
+        try:
+            self.ids: Mapping[str, int] = json.loads(vocabulary)
+            lines = [
+                line
+                for line in merges.decode("utf-8").split("\n")
+                if line and not line.startswith("#version")
+            ]
+            pairs = [tuple(line.split(" ")) for line in lines]
+            joined = [(self.ids[a], self.ids[b], self.ids[a + b]) for a, b in pairs]
+            self.byte_ids = np.array(
+                [self.ids[character] for character in byte_characters()], np.int32
+            )  # [256]
+        except (ValueError, AttributeError, TypeError) as error:
+            raise InputError(
+                f"{name} is not {VOCABULARY} with {MERGES} of byte-level BPE: {error}"
+            ) from error
+        except KeyError as error:
+            raise InputError(
+                f"{name}: {VOCABULARY} has no token {error}, which {MERGES} or a byte needs"
+            ) from error
+        self.merges = np.array(joined, np.int64).reshape(-1, 3)  # [M, 3], left, right and joined ids
+        self.tokens = tuple(sorted(self.ids, key=self.ids.__getitem__))
+        if list(map(self.ids.__getitem__, self.tokens)) != list(range(len(self.tokens))):
+            raise InputError(
+                f"{name}: the ids in {VOCABULARY} are not 0 to {len(self.tokens) - 1}, each once"
+            )
+
+    @classmethod
+    def from_folder(cls, folder: str | os.PathLike) -> BytePairVocabulary:
+        """The vocabulary of the two files in a folder."""
+        folder = Path(folder)
+        for name in (VOCABULARY, MERGES):
+            if not (folder / name).is_file():
+                raise Missing(
+                    f"{folder / name}: no such file; byte-level BPE needs {VOCABULARY} and {MERGES}"
+                )
+        return cls((folder / VOCABULARY).read_bytes(), (folder / MERGES).read_bytes(), os.fspath(folder))
+
+    def __len__(self) -> int:
+        """The number of tokens, V."""
+        return len(self.tokens)
+
+    @functools.cached_property
+    def special_ids(self) -> SpecialIds:
+        """The ids of padding, unknown, start, separator and mask."""
+        missing = [token for token in SPECIAL_TOKENS if token not in self.ids]
+        if missing:
+            raise InputError(f"{VOCABULARY} has no {', '.join(missing)}, which RoBERTa's inputs need")
+        return SpecialIds(*map(self.ids.__getitem__, SPECIAL_TOKENS))
+
+    @functools.cached_property
+    def input_format(self) -> InputFormat:
+        """`<s> a </s></s> b </s>`, without type ids."""
+        ids = self.special_ids
+        end = (ids.separator,)
+        return InputFormat((ids.start,), end + end, end, ids.padding, has_type_ids=False)
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of both files, in hexadecimal."""
+        return hashlib.sha256(b"".join(self.contents.values())).hexdigest()
+
+    @functools.cached_property
+    def starts_word(self) -> np.ndarray:
+        """True for tokens that begin with a space, bool [V]."""
+        space = byte_characters()[ord(" ")]
+        return np.array([token.startswith(space) for token in self.tokens])
+
+    @functools.cached_property
+    def ordinary_ids(self) -> np.ndarray:
+        """The ids of bytes and of what merges make of them, ascending int32."""
+        return np.unique(np.concatenate([self.byte_ids, self.merges[:, 2].astype(np.int32)]))
+
+
+class BytePairTokenizer(tf.Module):
+    """`TextTokenizer` of GPT-2 and RoBERTa: byte-level BPE, exactly, by core TensorFlow operations.
+
+    Args:
+      vocabulary: whose tokens the ids are.
+    """
+
+    kind = BYTE_LEVEL_BPE
+
+    def __init__(self, vocabulary: BytePairVocabulary):
+        super().__init__()
+        self.vocabulary = vocabulary
+        left, right, joined = vocabulary.merges.T
+        keys = left * len(vocabulary) + right
+        order = np.argsort(keys)
+        self._keys = keys[order]  # int64 [M], ascending
+        self._ranks = order.astype(np.int32)  # of the merge with each key
+        self._joined = joined.astype(np.int32)  # by rank
+
+    @property
+    def settings(self) -> dict[str, bool]:
+        """Text is not normalised."""
+        return {"lowercase": False, "strip_accents": False}
+
+    def files(self) -> dict[str, bytes]:
+        """Both files under the names that they have in a run directory."""
+        return dict(self.vocabulary.contents)
+
+    def for_corpora(self) -> BytePairTokenizer:
+        """The tokenizer itself."""
+        return self
+
+    def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """The token ids of each text, string [B] to int32 [B, (tokens)]; bytes need not be UTF-8."""
+        words, rows = split_words(text)
+        distinct, numbers = tf.unique(words)
+        pieces = tf.gather(self._merged(distinct), numbers)  # [W, (tokens)]
+        counts = tf.math.unsorted_segment_sum(pieces.row_lengths(), rows, tf.size(text))
+        return tf.RaggedTensor.from_row_lengths(pieces.flat_values, counts, validate=False)
+
+    def tokenize_with_offsets(
+        self, text: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        """The token ids of each text, and of each the first byte in the text and the one after its last.
+
+        Args:
+          text: string [B].
+        Returns:
+          The ids, int32 [B, (tokens)], and starts and limits, int64 [B, (tokens)] each.
+        """
+        tokens = self(text)
+        sizes = np.array([len(token) for token in self.vocabulary.tokens], np.int64)  # a character is a byte
+        lengths = tokens.with_values(tf.gather(sizes, tokens.values))
+        ends = tf.cumsum(lengths.values)
+        bases = tf.gather(
+            tf.concat([[tf.constant(0, tf.int64)], ends], axis=0), tokens.row_splits[:-1]
+        )  # [B]
+        limits = ends - tf.gather(bases, rows_of(tokens.row_splits))
+        return tokens, tokens.with_values(limits - lengths.values), tokens.with_values(limits)
+
+    def _merged(self, words: tf.Tensor) -> tf.RaggedTensor:
+        """The tokens of words: the pair of tokens with the lowest rank is joined, as long as there is one.
+
+        Args:
+          words: string [U].
+        Returns:
+          int32 [U, (tokens)].
+        """
+        count = tf.size(words)
+        values = tf.io.decode_raw(tf.strings.reduce_join(words), tf.uint8)  # [N]
+        lengths = tf.strings.length(words)
+        ids = tf.gather(self.vocabulary.byte_ids, tf.cast(values, tf.int32))  # [N]
+        rows = tf.repeat(tf.range(count), lengths)  # [N]
+        never = len(self._ranks)
+
+        def ranks_of(ids: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+            """The rank of the merge of each token with the next one, `never` where there is none."""
+            keys = tf.cast(ids[:-1], tf.int64) * len(self.vocabulary) + tf.cast(ids[1:], tf.int64)
+            places = tf.minimum(tf.searchsorted(self._keys, keys), never - 1)
+            known = tf.equal(tf.gather(self._keys, places), keys) & tf.equal(rows[:-1], rows[1:])
+            return tf.concat([tf.where(known, tf.gather(self._ranks, places), never), [never]], axis=0)
+
+        def join(ids: tf.Tensor, rows: tf.Tensor, ranks: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+            best = tf.gather(tf.math.unsorted_segment_min(ranks, rows, count), rows)
+            joins = tf.equal(ranks, best) & (ranks < never)
+            # Of a row of pairs that overlap ("aaa" by "a a") every second one is joined.
+            places = tf.range(tf.size(ids))
+            last_other = _running_max(tf.where(joins, -1, places))
+            joins &= (places - last_other) % 2 == 1
+            ids = tf.where(joins, tf.gather(self._joined, tf.minimum(ranks, never - 1)), ids)
+            stays = tf.concat([[True], ~joins[:-1]], axis=0)[: tf.size(ids)]
+            ids, rows = tf.boolean_mask(ids, stays), tf.boolean_mask(rows, stays)
+            return ids, rows, ranks_of(ids, rows)
+
+        ids, rows, _ = tf.while_loop(
+            lambda ids, rows, ranks: tf.reduce_min(ranks) < never,
+            join,
+            (ids, rows, ranks_of(ids, rows)),
+            shape_invariants=(tf.TensorShape([None]),) * 3,
+        )
+        counts = tf.math.bincount(rows, minlength=count, dtype=tf.int64)
+        return tf.RaggedTensor.from_row_lengths(ids, counts, validate=False)
+
+
+def _running_max(values: tf.Tensor) -> tf.Tensor:
+    """The largest of the values so far, of numbers that are -1 or their own places: int32 [N]."""
+    places = tf.boolean_mask(values, values >= 0)
+    return tf.gather(tf.concat([[-1], places], axis=0), tf.cumsum(tf.cast(values >= 0, tf.int32)))
+
+
+@functools.cache
+def character_classes() -> tuple[np.ndarray, np.ndarray]:
+    """Runs of code points of one class: the first of each, and its class, int32 [R] both."""
+    kinds = {"L": _LETTER, "N": _NUMBER}
+    classes = np.array(
+        [kinds.get(unicodedata.category(chr(code))[0], _OTHER) for code in range(_CODE_POINTS)]
+    )
+    classes[_BLANKS] = _BLANK
+    firsts = np.flatnonzero(np.diff(classes, prepend=-1))
+    return firsts.astype(np.int32), classes[firsts].astype(np.int32)
+
+
+def split_words(text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    r"""Texts cut into GPT-2's words: letters, digits or other characters, with the one space before them.
+
+    The words are the matches of
+    `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`.
+    TensorFlow's regular expressions cannot look ahead: so the characters that words begin with are found by
+    what is around them.
+
+    Args:
+      text: string [B].
+    Returns:
+      The words of all texts, string [W], which joined are the texts; the text of each, int32 [W], ascending.
+    """
+    codes, starts = tf.strings.unicode_decode_with_offsets(text, "UTF-8")  # [B, (characters)]
+    rows, codes, starts = rows_of(codes.row_splits), codes.flat_values, starts.flat_values  # [C]
+    heads = tf.where(_opens_word(codes, rows))[:, 0]  # [W]
+    rows, starts = tf.gather(rows, heads), tf.gather(starts, heads)
+    return cut(text, rows, starts), rows
+
+
+def _opens_word(codes: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+    """True for the characters that words begin with.
+
+    Args:
+      codes: code points of all texts, int32 [C].
+      rows: the text of each, int32 [C].
+    Returns:
+      bool [C].
+    """
+    firsts, kinds = character_classes()
+    classes = tf.gather(kinds, tf.searchsorted(firsts, codes, side="right") - 1)  # [C]
+    is_first = tf.concat([[True], rows[1:] != rows[:-1]], axis=0)[: tf.size(rows)]
+    is_last = tf.concat([rows[1:] != rows[:-1], [True]], axis=0)[: tf.size(rows)]
+    changes = is_first | tf.not_equal(classes, tf.roll(classes, 1, axis=0))
+    is_blank = tf.equal(classes, _BLANK)
+    # Of several blanks the last one leaves the others if something follows; a space goes with what follows.
+    before_word = ~is_last & ~tf.roll(is_blank, -1, axis=0)
+    after_space = ~is_first & tf.roll(tf.equal(codes, ord(" ")), 1, axis=0)
+    opens = tf.where(is_blank, changes | before_word, changes & ~after_space)
+
+    # An apostrophe that begins a word takes some letters with it, and the next word begins after them.
+    apostrophes = tf.where(opens & tf.equal(codes, ord("'")))[:, 0]  # [A]
+    following = tf.gather(tf.pad(codes, [[0, 2]]), apostrophes[:, tf.newaxis] + [1, 2])  # [A, 2]
+    ends = tf.gather(tf.pad(rows, [[0, 2]], constant_values=-1), apostrophes[:, tf.newaxis] + [1, 2])
+    following = tf.where(tf.equal(ends, tf.gather(rows, apostrophes)[:, tf.newaxis]), following, -1)
+    lengths = tf.zeros_like(apostrophes)
+    for ending in _CONTRACTIONS:
+        matches = tf.reduce_all(following[:, : len(ending)] == list(map(ord, ending)), axis=1)
+        lengths = tf.where(matches, tf.constant(len(ending), tf.int64), lengths)
+    places = tf.boolean_mask(apostrophes, lengths > 0)[:, tf.newaxis] + 1  # [K, 1]
+    after = places + tf.boolean_mask(lengths, lengths > 0)[:, tf.newaxis]
+    opens = tf.tensor_scatter_nd_update(tf.pad(opens, [[0, 1]]), places, tf.zeros_like(places[:, 0], tf.bool))
+    return tf.tensor_scatter_nd_update(opens, after, tf.ones_like(after[:, 0], tf.bool))[:-1]

@@ -24,7 +24,7 @@ from albert_tf import AlbertConfig, cli
 from albert_tf.conversion import convert, published
 from albert_tf.stages import stage_ends, stages_from
 from tests.albert_tf.conversion.loopback import Answer, instead_of_hugging_face, packed, put_repository, serve
-from tests.pages import ROOT, anchors, blocks, blocks_of, commands, links, pages
+from tests.pages import ROOT, anchors, blocks, commands, links, pages
 from tests.sandbox import write_sandbox
 
 # Pages whose blocks other tests run: their commands are only understood here.
@@ -203,52 +203,6 @@ def completed(words):
 def reason_against(words):
     """Why a command is not run; None for one that is."""
     return next((why for what, why in NOT_HERE.items() if re.match(what, " ".join(words))), None)
-
-
-def test_what_a_block_is():
-    text = """\
-# One
-
-A line:
-
-    albert-tf vocab --input 'a b.txt' \\
-        --output v.model    # a comment
-
-    # another
-    make demo
-
-## Two
-
-```python
-if True:
-
-    x = 1
-```
-
-- an item
-  of two lines
-
-    {"hidden_size": 32}
-"""
-    first, second, third = blocks_of("page", text)
-    assert commands(first) == [
-        ["albert-tf", "vocab", "--input", "a b.txt", "--output", "v.model"],
-        ["make", "demo"],
-    ]
-    assert second == ("page", "Two", "python", "if True:\n\n    x = 1\n")
-    assert third == ("page", "Two", "json", '{"hidden_size": 32}')
-
-
-def test_no_two_blocks_write_the_same_file():
-    """Whoever types one of README.md after the other finds what each has made."""
-    made = []
-    for block in blocks("README.md"):
-        if block.language == "python":
-            made += re.findall(r'^\w+\.save(?:_run)?\("([^"]+)"', block.text, re.MULTILINE)
-        elif block.language == "shell":
-            made += [words[words.index("--output") + 1] for words in commands(block) if "--output" in words]
-    assert len(made) > 8
-    assert len(set(made)) == len(made)
 
 
 def test_every_block_is_run_or_somebody_says_why_not():

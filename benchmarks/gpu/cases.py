@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from albert_tf.config import PRESETS, AlbertConfig
+from benchmarks.peers.compared import FORWARD, MASKED, UPDATE
+from benchmarks.peers.products import operations
 
-UPDATE, FORWARD, PRODUCT = "update", "forward", "product"
+PRODUCT = "product"
 SECONDS, MAX_CALLS = 2.0, 50  # of a case, once it is compiled
 PRODUCT_SIZE = 8192
 
@@ -38,21 +40,14 @@ class Case(NamedTuple):
     @property
     def predictions(self) -> int:
         """Masked tokens of a row that an update predicts, P."""
-        return max(1, round(0.15 * self.length))
+        return math.ceil(MASKED * self.length)
 
     @property
     def flops(self) -> float:
-        """Multiplications and additions in matrix products; those of an update are three forward passes'."""
+        """Floating-point operations of its matrix products."""
         if self.kind == PRODUCT:
             return 2.0 * self.batch**3
-        config, tokens = self.config, self.batch * self.length
-        hidden = config.hidden_size
-        layer = 4 * hidden**2 + 2 * hidden * config.intermediate_size + 2 * self.length * hidden
-        forward = 2.0 * tokens * (config.num_hidden_layers * layer + config.embedding_size * hidden)
-        if self.kind == FORWARD:
-            return forward
-        head = config.embedding_size * (hidden + config.vocab_size)
-        return 3 * (forward + 2.0 * self.batch * self.predictions * head)
+        return operations(dataclasses.asdict(self.config), self)
 
     def describe(self) -> dict[str, Any]:
         """Entries of the case's line."""
@@ -87,21 +82,6 @@ def cases(small: bool) -> list[Case]:
         for compiled in (True, False)
         if shape[0] != PRODUCT or compiled
     ]
-
-
-def random_batch(case: Case) -> dict[str, np.ndarray]:
-    """A batch of pre-training without padding; names and shapes as of `albert_tf.pretraining_dataset`."""
-    rng = np.random.default_rng(0)
-    rows, length, predictions, vocab_size = case.batch, case.length, case.predictions, case.config.vocab_size
-    return {
-        "input_word_ids": rng.integers(5, vocab_size, [rows, length], np.int32),
-        "input_mask": np.ones([rows, length], np.int32),
-        "input_type_ids": np.zeros([rows, length], np.int32),
-        "masked_lm_positions": np.sort(rng.integers(length, size=[rows, predictions], dtype=np.int32)),
-        "masked_lm_ids": rng.integers(5, vocab_size, [rows, predictions], np.int32),
-        "masked_lm_weights": np.ones([rows, predictions], np.float32),
-        "sentence_order_labels": rng.integers(2, size=[rows], dtype=np.int32),
-    }
 
 
 def print_lines(

@@ -12,7 +12,8 @@ import albert_tf
 from albert_tf.optimization import create_optimizer
 from albert_tf.pretraining.objective import pretraining_objective
 from albert_tf.training.updates import replica_update, training_steps
-from benchmarks.gpu.cases import FORWARD, PRODUCT, Case, cases, print_lines, random_batch
+from benchmarks.gpu.cases import PRODUCT, Case, cases, print_lines
+from benchmarks.peers.compared import FORWARD, encoder_inputs, pretraining_batch
 
 POLICY = "mixed_bfloat16"
 
@@ -32,8 +33,7 @@ def product(case: Case) -> Callable[[], Any]:
 def forward(case: Case) -> Callable[[], Any]:
     """The encoder."""
     encoder = albert_tf.AlbertEncoder(case.config, dtype=POLICY)
-    names = ("input_word_ids", "input_mask", "input_type_ids")
-    batch = {name: tf.constant(random_batch(case)[name]) for name in names}
+    batch = {name: tf.constant(array) for name, array in encoder_inputs(case, case.config.vocab_size).items()}
     encode = tf.function(lambda inputs: encoder(inputs)["pooled_output"], jit_compile=case.compiled or None)
     return lambda: encode(batch).numpy()
 
@@ -46,7 +46,7 @@ def update(case: Case) -> Callable[[], Any]:
     objective = pretraining_objective("sop")
     compute = replica_update(model, optimizer, objective, xla=case.compiled)
     steps = training_steps(compute, objective.names, tf.Variable(0, dtype=tf.int64), seed=0)
-    batches = iter(tf.data.Dataset.from_tensors(random_batch(case)).repeat())
+    batches = iter(tf.data.Dataset.from_tensors(pretraining_batch(case, case.config.vocab_size)).repeat())
     one = tf.constant(1)
     return lambda: float(steps(batches, one).terms["mlm"].loss)
 

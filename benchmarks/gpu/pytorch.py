@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from transformers import AlbertConfig, AlbertForPreTraining, AlbertModel
 
-from benchmarks.gpu.cases import FORWARD, PRODUCT, Case, cases, print_lines, random_batch
+from benchmarks.gpu.cases import PRODUCT, Case, cases, print_lines
+from benchmarks.peers.compared import FORWARD, pretraining_batch
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -75,7 +76,8 @@ NAMES = {"input_ids": "input_word_ids", "attention_mask": "input_mask", "token_t
 
 def tensors_of(case: Case) -> dict[str, torch.Tensor]:
     """A batch on the device."""
-    return {name: torch.from_numpy(array).long().to(DEVICE) for name, array in random_batch(case).items()}
+    batch = pretraining_batch(case, case.config.vocab_size)
+    return {name: torch.from_numpy(array).long().to(DEVICE) for name, array in batch.items()}
 
 
 def config_of(case: Case) -> AlbertConfig:

@@ -39,13 +39,6 @@ def test_answers_follow_questions(program):
         assert program.ask({"do": "run", "case": "a", "times": times}) == {"seconds": [times]}
 
 
-def test_who_failed_can_be_asked_again(program):
-    program.first()
-    with pytest.raises(NoAnswer, match=r"^them: fail a failed: ValueError: odd$"):
-        program.ask({"do": "fail", "case": "a"})
-    assert program.ask({"do": "run", "case": "a", "times": 1}) == {"seconds": [1]}
-
-
 def test_who_hangs_is_ended(program):
     program.first()
     started = time.monotonic()
@@ -61,14 +54,6 @@ def test_who_ended_is_told_with_its_last_words(program):
     program.first()
     with pytest.raises(NoAnswer, match=r"^them: ended with status 1 at die a; it last said: no such kernel$"):
         program.ask({"do": "die", "case": "a"})
-
-
-def test_who_was_killed_is_told(program):
-    program.first()
-    with pytest.raises(
-        NoAnswer, match=r"^them: was ended by SIGKILL \(is there memory enough\?\) at be killed"
-    ):
-        program.ask({"do": "be killed", "case": "a"})
 
 
 def test_who_does_not_start_is_told(tmp_path):

@@ -30,11 +30,6 @@ def test_ours_is_always_there_and_comes_first(flags):
     assert options.threads == len(os.sched_getaffinity(0))
 
 
-def test_a_run_without_flags_is_of_the_quick_cases(flags):
-    cases = flags("--peers", "ours").cases
-    assert len(cases) == 2 * (3 + 1 + 1) and "forward-8x512-float32" not in cases
-
-
 @pytest.mark.parametrize(
     ("words", "told"),
     [

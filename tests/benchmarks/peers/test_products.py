@@ -4,7 +4,7 @@ import dataclasses
 
 import albert_tf
 from benchmarks.peers.compared import CASES
-from benchmarks.peers.products import encoder_products, operations
+from benchmarks.peers.products import operations
 
 BASE = dataclasses.asdict(albert_tf.PRESETS["albert_base_v2"])
 
@@ -22,12 +22,3 @@ def test_an_update_has_the_heads_and_twice_as_much_behind():
     forward = operations(BASE, CASES["forward-8x128-float32"])
     heads = 2 * (8 * 20 * (768 * 128 + 128 * 30000) + 8 * 768 * 2)
     assert operations(BASE, CASES["update-8x128-bfloat16"]) == 3 * (forward + heads)
-
-
-def test_a_text_is_not_counted():
-    assert operations(BASE, CASES["text-32x128-float32"]) == 0
-
-
-def test_attention_is_a_product_a_head_and_row():
-    scores, context = encoder_products(BASE, 8, 512)[2:4]
-    assert scores[1:] == (8 * 12, 512, 64, 512) and context[1:] == (8 * 12, 512, 512, 64)

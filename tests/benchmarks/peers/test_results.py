@@ -1,7 +1,7 @@
 """Ratios are of turns of one round; the table says what took how long."""
 
 from benchmarks.peers.compared import CASES
-from benchmarks.peers.results import Turn, as_json, heading, line, ratio, seconds
+from benchmarks.peers.results import Turn, heading, line, ratio, seconds
 
 FORWARD, UPDATE, TEXT = (
     CASES[name] for name in ("forward-8x128-float32", "update-8x128-float32", "text-32x128-float32")
@@ -29,10 +29,6 @@ def test_rounds_without_both_count_nothing():
     assert ratio({"ours": turns(None), "openvino": turns(1)}, "openvino") is None
 
 
-def test_a_turn_counts_by_its_median():
-    assert Turn([9, 1, 2], 0).middle == 2
-
-
 def test_the_table():
     measured = {
         FORWARD: {"ours": turns(0.46123), "matmul": turns(0.4), "openvino": turns(0.23)},
@@ -48,13 +44,3 @@ def test_the_table():
         "| update-8x128-float32 | 1835 ms, 2.5 GB | – | 2.00, 3.5 GB |  |",
         "| text-32x128-float32 | 32.0 a second |  | – | 1.05 |",
     ]
-
-
-def test_what_is_kept():
-    kept = as_json({FORWARD: {"ours": [Turn([0.1, 0.2], 5), None]}})
-    assert kept == {"forward-8x128-float32": {"ours": [{"seconds": [0.1, 0.2], "peak": 5}, None]}}
-
-
-def test_memory_is_the_median_of_the_peaks():
-    rounds = {"ours": [Turn([1], 10**9), Turn([1], 3 * 10**9), Turn([1], 2 * 10**9)]}
-    assert "2.0 GB" in line(UPDATE, rounds, ["ours"], 0, 0)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 
 from benchmarks.peers import rounds
-from benchmarks.peers.asking import Asked, NoAnswer
+from benchmarks.peers.asking import NoAnswer
 from benchmarks.peers.compared import CASES
 from benchmarks.peers.results import Turn
 from benchmarks.peers.rounds import measure, started, take_turns
@@ -42,14 +42,6 @@ def test_all_take_turns_case_by_case_in_every_round():
     assert turns[LONG]["ours"] == [Turn([0.1] * 5, 1)] * 2
 
 
-def test_who_cannot_do_a_case_is_not_asked():
-    diary = []
-    update = CASES["update-8x128-float32"]
-    turns = take_turns({name: Program(name, diary) for name in ("ours", "onnx_runtime")}, [update], 1)
-    assert turns[update]["onnx_runtime"] == [None]
-    assert {name for name, *_ in diary} == {"ours"}
-
-
 def test_another_answer_than_ours_is_not_timed(capsys):
     diary = []
     programs = {"ours": Program("ours", diary), "openvino": Program("openvino", diary)}
@@ -82,22 +74,6 @@ def test_a_network_of_another_size_is_left_out(parameters, told, tmp_path, monke
     assert capsys.readouterr().err == told
 
 
-def test_weights_are_frozen_for_one_peer_alone(tmp_path, monkeypatch):
-    (tmp_path / "facts.json").write_text('{"parameters": 12}', "utf-8")
-    fake = tmp_path / "python"
-    told = '{"parameters": null, "frozen": \'$TF_ONEDNN_ASSUME_FROZEN_WEIGHTS\'}'
-    fake.write_text(f"#!/bin/sh\necho '{told}'\nexec sleep 60\n", "utf-8")
-    fake.chmod(0o755)
-    monkeypatch.setattr(rounds, "python_of", lambda name: fake)
-    monkeypatch.setenv("TF_ONEDNN_ASSUME_FROZEN_WEIGHTS", "1")
-    found = {}
-    first = Asked.first
-    monkeypatch.setattr(Asked, "first", lambda self: found.setdefault(self.name, first(self)))
-    with started(["ours", "ours_frozen"], tmp_path, "float32", 1) as programs:
-        assert list(programs) == ["ours", "ours_frozen"]
-    assert {name: answer["frozen"] for name, answer in found.items()} == {"ours": 0, "ours_frozen": 1}
-
-
 def fake_programs(monkeypatch):
     """Every program starts as a Program; who is there with whom, and who was asked what."""
     there, present, diary = [], [], []
@@ -113,14 +89,6 @@ def fake_programs(monkeypatch):
     return there, diary
 
 
-def test_all_are_there_at_once(monkeypatch, tmp_path):
-    there, diary = fake_programs(monkeypatch)
-    turns = measure(["ours", "keras_hub", "openvino"], [SHORT], tmp_path, 1, 2)
-    assert there == [["ours"], ["ours", "keras_hub", "openvino"]]
-    assert [name for name, do, *_ in diary if do == "run"] == ["ours", "keras_hub", "openvino"] * 2
-    assert {name: len(found) for name, found in turns[SHORT].items()} == dict.fromkeys(turns[SHORT], 2)
-
-
 def test_for_updates_each_is_alone_with_ours(monkeypatch, tmp_path):
     there, diary = fake_programs(monkeypatch)
     update = CASES["update-8x128-float32"]
@@ -134,9 +102,3 @@ def test_for_updates_each_is_alone_with_ours(monkeypatch, tmp_path):
         "keras_hub": [True, True, False, False],
         "huggingface": [False, False, True, True],
     }
-
-
-@pytest.mark.parametrize("case", [SHORT, CASES["update-8x128-float32"]])
-def test_ours_alone(case, monkeypatch, tmp_path):
-    fake_programs(monkeypatch)
-    assert len(measure(["ours"], [case], tmp_path, 1, 2)[case]["ours"]) == 2

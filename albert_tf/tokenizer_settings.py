@@ -17,9 +17,15 @@ PathLike = str | os.PathLike[str]
 TOKENIZER = "tokenizer.json"
 
 KIND, SENTENCEPIECE = "kind", "sentencepiece"  # which a file without the key means
+WORDPIECE, BYTE_LEVEL_BPE = "wordpiece", "byte_level_bpe"
+# Of vocabularies that no file says it of.
+_KINDS_OF_FILES = {"vocab.txt": WORDPIECE, "vocab.json": BYTE_LEVEL_BPE, "merges.txt": BYTE_LEVEL_BPE}
 
 # Those of the published English vocabulary.
 TOKENIZER_DEFAULTS = {"lowercase": True, "strip_accents": True}
+
+# Of a kind that does not normalise.
+UNCHANGED = {"lowercase": False, "strip_accents": False}
 
 _MODEL = ".model"
 
@@ -99,9 +105,15 @@ def read_settings(path: Path) -> dict[str, bool]:
 
 
 def remembered_kind(vocabulary: PathLike, kinds: Collection[str]) -> str:
-    """The kind of a vocabulary's tokenizer; InputError if it is none of `kinds`."""
+    """The kind of a vocabulary's tokenizer: as its tokenizer.json says, or else by its file's name.
+
+    Raises:
+      InputError: it is none of `kinds`.
+    """
     path = _remembering(Path(vocabulary))
-    kind = SENTENCEPIECE if path is None else read_json(path).get(KIND, SENTENCEPIECE)
+    if path is None:
+        return _KINDS_OF_FILES.get(Path(vocabulary).name, SENTENCEPIECE)
+    kind = read_json(path).get(KIND, SENTENCEPIECE)
     try:
         check_choice(KIND, kind, kinds)
     except InputError as error:

@@ -27,11 +27,7 @@ from albert_tf.utils.checks import check_range
 
 @dataclasses.dataclass(frozen=True)
 class ExampleMaker:
-    """Makes examples of documents, and batches of examples.
-
-    Raises:
-      ValueError: the batch size is impossible.
-    """
+    """Makes examples of documents, and batches of examples."""
 
     vocabulary: TokenIds
     settings: ExampleSettings
@@ -45,9 +41,6 @@ class ExampleMaker:
 
         They get their masks here and not in their batches, so that these do not depend on the batch size.
 
-        Args:
-          documents: what to make examples of.
-          seed: int [2].
         Returns:
           int32 [C, S + 2 P + segments + 1]: the masked token ids, the masked positions and what stood there,
           the length of each segment, the label. They are one tensor since moving several through the shuffle
@@ -109,13 +102,7 @@ class ExampleMaker:
 def filled_batch(
     features: dict[str, tf.Tensor], batch_size: int, settings: ExampleSettings
 ) -> dict[str, tf.Tensor]:
-    """A batch of static shape: what is missing are rows of zero mask and weights, and label -1.
-
-    Args:
-      features: at most batch_size rows, as `pretraining_spec` names them.
-      batch_size: B.
-      settings: say S, P, and which labels there are.
-    """
+    """A batch of static shape: what is missing are rows of zero mask and weights, and label -1."""
     spec = pretraining_spec(
         batch_size, settings.seq_length, settings.predictions, settings.sentence_objective
     )

@@ -36,12 +36,9 @@ def ngram_length_probabilities(max_ngram: int) -> np.ndarray:
 
 
 def running_sums(numbers: tf.Tensor) -> tf.Tensor:
-    """Sums of each row up to and with each column: `tf.cumsum` at a third of its cost on a CPU.
+    """Sums of each row, int32 [B, N], up to each column: `tf.cumsum` at a third of its cost on a CPU.
 
-    Args:
-      numbers: int32 [B, N], sums below 2**24, which float32 holds exactly.
-    Returns:
-      int32 [B, N].
+    They must stay below 2**24, up to which float32 is exact.
     """
     rows, columns = tf.unstack(tf.shape(numbers))
     strips = -(-columns // _STRIP)
@@ -61,7 +58,7 @@ def word_numbers(
     Args:
       word_ids: int32 [B, S].
       segments: int32 [B, S], 1 and 2 in the two segments, 0 where nothing may be masked.
-      starts_word: whether each piece begins a word, bool [V].
+      starts_word: `TokenIds.starts_word`.
       whole_word: False makes each token a word of its own.
     Returns:
       int32 [B, S], meaningless outside the segments, and int32 [B], the number of words of the first segment.
@@ -82,7 +79,7 @@ def tiles(
     Args:
       words: the word of each token, int32 [B, S].
       words_before: words of the first segment, int32 [B].
-      segments: int32 [B, S], 1 and 2 in the two segments, 0 outside.
+      segments: as of `word_numbers`.
       max_ngram: longest span, in words.
       seed: int [2].
     Returns:
@@ -143,15 +140,9 @@ def chosen_tiles(sizes: tf.Tensor, budget: tf.Tensor, seed: tf.Tensor) -> tf.Ten
 
 
 def _first_that_fit(sizes: tf.Tensor, budget: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """From left to right, everything that fits into what is left of a budget.
+    """From left to right, everything that fits into what is left of a budget, and what is left of it.
 
     The loop runs once for each time that something does not fit and yet smaller things follow, a few times.
-
-    Args:
-      sizes: int32 [B, N]; 0 is nothing.
-      budget: int32 [B, 1].
-    Returns:
-      bool [B, N], and int32 [B, 1], what is left of the budget.
     """
 
     def take(left: tf.Tensor, taken: tf.Tensor, budget: tf.Tensor) -> tuple[tf.Tensor, ...]:
@@ -172,13 +163,10 @@ def mask_budget(tokens: tf.Tensor, masked_lm_prob: float, max_predictions: int) 
 
 
 def masked_positions(chosen: tf.Tensor, max_predictions: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """The columns of the chosen tokens, ascending.
+    """The columns of the chosen tokens, bool [B, S], at most P a row.
 
-    Args:
-      chosen: bool [B, S], at most max_predictions a row.
-      max_predictions: P.
     Returns:
-      int32 [B, P], padded with 0, and bool [B, P], where they are real.
+      int32 [B, P], ascending and padded with 0, and bool [B, P], where they are real.
     """
     counts = running_sums(tf.cast(chosen, tf.int32))  # [B, S]
     numbers = tf.range(1, max_predictions + 1)[tf.newaxis]
@@ -204,14 +192,14 @@ def mask_tokens(
 
     Args:
       word_ids: int32 [B, S].
-      segments: int32 [B, S], 1 and 2 in the two segments, 0 where nothing may be masked.
+      segments: as of `word_numbers`.
       seed: int [2].
-      starts_word: whether each piece begins a word, bool [V].
-      ordinary_ids: what random replacements are drawn from, int32 [ordinary pieces].
+      starts_word: `TokenIds.starts_word`.
+      ordinary_ids: what random replacements are drawn from.
       max_predictions: P.
       masked_lm_prob: share of the tokens in segments to choose.
       max_ngram: longest span, in words.
-      whole_word: whether complete words are masked, not pieces.
+      whole_word: True masks complete words, not pieces.
       mask_id: of `[MASK]`.
     Returns:
       input_word_ids int32 [B, S], masked_lm_positions and masked_lm_ids int32 [B, P], masked_lm_weights
@@ -247,15 +235,7 @@ def mask_tokens(
 
 
 def _row_counts(values: tf.Tensor, counted: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
-    """Counts of each number below width among the counted values of a row.
-
-    Args:
-      values: int32 [B, N], below width.
-      counted: bool [B, N].
-      width: K.
-    Returns:
-      int32 [B, K].
-    """
+    """Counts of each number below width among the counted values of a row, [B, N] → [B, width]."""
     rows = tf.shape(values)[0]
     flat = tf.reshape(values + width * tf.range(rows)[:, tf.newaxis], [-1])
     ones = tf.reshape(tf.cast(counted, tf.int32), [-1])

@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.tokenizer_settings import BYTE_LEVEL_BPE, UNCHANGED
 from albert_tf.tokenizers.input_format import InputFormat, SpecialIds
 from albert_tf.tokenizers.offsets import cut, rows_of
 from albert_tf.utils.errors import InputError, Missing
 
-BYTE_LEVEL_BPE = "byte_level_bpe"
 VOCABULARY, MERGES = "vocab.json", "merges.txt"
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 
@@ -80,9 +80,9 @@ class BytePairVocabulary:
             )
 
     @classmethod
-    def from_folder(cls, folder: str | os.PathLike) -> BytePairVocabulary:
-        """The vocabulary of the two files in a folder."""
-        folder = Path(folder)
+    def from_file(cls, path: str | os.PathLike) -> BytePairVocabulary:
+        """The vocabulary in a folder of the two files, or in a `vocab.json` with its merges beside it."""
+        folder = Path(path) if Path(path).is_dir() else Path(path).parent
         for name in (VOCABULARY, MERGES):
             if not (folder / name).is_file():
                 raise Missing(
@@ -121,6 +121,23 @@ class BytePairVocabulary:
         return np.array([token.startswith(space) for token in self.tokens])
 
     @functools.cached_property
+    def texts(self) -> np.ndarray:
+        """The text of each token without the space before it, string [V]; parts of characters are U+FFFD."""
+        byte_of = {character: byte for byte, character in enumerate(byte_characters())}
+
+        def text(token: str) -> str:
+            if token in SPECIAL_TOKENS or not byte_of.keys() >= set(token):
+                return token
+            return bytes(map(byte_of.__getitem__, token)).decode("utf-8", "replace").strip(" ") or token
+
+        return np.array(list(map(text, self.tokens)), object)
+
+    @property
+    def space_id(self) -> int:
+        """-1: no token is added to a text."""
+        return -1
+
+    @functools.cached_property
     def ordinary_ids(self) -> np.ndarray:
         """The ids of bytes and of what merges make of them, ascending int32."""
         return np.unique(np.concatenate([self.byte_ids, self.merges[:, 2].astype(np.int32)]))
@@ -147,8 +164,8 @@ class BytePairTokenizer(tf.Module):
 
     @property
     def settings(self) -> dict[str, bool]:
-        """Text is not normalised."""
-        return {"lowercase": False, "strip_accents": False}
+        """Settings of the normalisation: there is none."""
+        return UNCHANGED
 
     def files(self) -> dict[str, bytes]:
         """Both files under the names that they have in a run directory."""

@@ -11,10 +11,21 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.tokenizer_settings import SENTENCEPIECE, remembered_kind, resolved_settings
+from albert_tf.tokenizer_settings import (
+    BYTE_LEVEL_BPE,
+    SENTENCEPIECE,
+    UNCHANGED,
+    WORDPIECE,
+    remembered_kind,
+    resolved_settings,
+)
+from albert_tf.tokenizers import wordpiece
+from albert_tf.tokenizers.byte_level_bpe import MERGES, VOCABULARY, BytePairTokenizer, BytePairVocabulary
 from albert_tf.tokenizers.input_format import InputFormat, SpecialIds
 from albert_tf.tokenizers.tokenizer import PieceTokenizer, Tokenize
 from albert_tf.tokenizers.vocabulary import FILE_OF_RUN, Vocabulary
+from albert_tf.tokenizers.wordpiece import WordPieceTokenizer, WordPieceVocabulary
+from albert_tf.utils.errors import InputError
 
 PathLike = str | os.PathLike[str]
 
@@ -39,6 +50,14 @@ class TokenIds(Protocol):
         """The ids that text consists of, ascending int32."""
 
     @property
+    def texts(self) -> np.ndarray:
+        """The text that each id stands for, without the space before a word, string [V]; none is empty."""
+
+    @property
+    def space_id(self) -> int:
+        """The id of the space that begins a text as a token of its own; -1 where there is none."""
+
+    @property
     def fingerprint(self) -> str:
         """SHA-256 of the vocabulary, in hexadecimal: tells whether data was made with it."""
 
@@ -47,13 +66,9 @@ class TokenIds(Protocol):
 
 
 class TextTokenizer(Protocol):
-    """Text to token ids inside the graph.
+    """Text to token ids inside the graph."""
 
-    Attributes:
-      kind: its name in tokenizer.json.
-    """
-
-    kind: str
+    kind: str  # its name in tokenizer.json
 
     @property
     def vocabulary(self) -> TokenIds:
@@ -83,13 +98,25 @@ class Kind(NamedTuple):
 
     read: Callable[[PathLike], Mapping[str, bytes]]  # a vocabulary's path to `TextTokenizer.files`
     build: Callable[[Mapping[str, bytes], Mapping[str, bool]], TextTokenizer]  # of these, and settings
+    normalizes: bool = True
 
 
 KINDS = {
     SENTENCEPIECE: Kind(
         lambda path: {FILE_OF_RUN: Vocabulary.from_file(path).model},
         lambda files, settings: PieceTokenizer(Vocabulary.from_bytes(files[FILE_OF_RUN]), **settings),
-    )
+    ),
+    WORDPIECE: Kind(
+        lambda path: {wordpiece.FILE_OF_RUN: WordPieceVocabulary.from_file(path).content},
+        lambda files, settings: WordPieceTokenizer(
+            WordPieceVocabulary(files[wordpiece.FILE_OF_RUN]), **settings
+        ),
+    ),
+    BYTE_LEVEL_BPE: Kind(
+        lambda path: BytePairVocabulary.from_file(path).contents,
+        lambda files, settings: BytePairTokenizer(BytePairVocabulary(files[VOCABULARY], files[MERGES])),
+        normalizes=False,
+    ),
 }
 
 
@@ -108,17 +135,23 @@ class SavedTokenizer:
 
 
 def saved_tokenizer(vocabulary: PathLike, **settings: Any) -> SavedTokenizer:
-    """Reads the tokenizer of a vocabulary.
+    """The tokenizer of a vocabulary.
 
     Args:
-      vocabulary: its file; a `tokenizer.json` beside it may name the kind, which is SentencePiece otherwise.
+      vocabulary: its file; a `tokenizer.json` beside it may name the kind; otherwise it is that of `vocab.txt` or
+        `vocab.json`, or SentencePiece.
       **settings: `lowercase` and `strip_accents`; what is not given is as the vocabulary remembers it.
     Raises:
       FileNotFoundError: the file does not exist.
       InputError: it is not a vocabulary of its kind, or remembers other settings.
     """
     kind = remembered_kind(vocabulary, KINDS)
-    files, resolved = KINDS[kind].read(vocabulary), resolved_settings(vocabulary, settings)
+    files = KINDS[kind].read(vocabulary)
+    resolved = resolved_settings(vocabulary, settings) if KINDS[kind].normalizes else UNCHANGED
+    if settings.items() - resolved.items():
+        raise InputError(
+            f"{vocabulary} is of the kind {kind}, which does not change text: leave out {settings}"
+        )
     return SavedTokenizer(kind, tuple(files.items()), tuple(resolved.items()))
 
 

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
-import tf_keras as keras
 from tensorflow_text.python.ops import sentencepiece_tokenizer
 
-from albert_tf.tokenizer_settings import SENTENCEPIECE, resolved_settings
-from albert_tf.tokenizers.given import text_tensor
+from albert_tf.tokenizer_settings import SENTENCEPIECE
 from albert_tf.tokenizers.normalization import normalize
 from albert_tf.tokenizers.offsets import normalize_with_offsets, rows_of
 from albert_tf.tokenizers.vocabulary import FILE_OF_RUN, Vocabulary
-from albert_tf.utils.files import checked_path
 
 Tokenize = Callable[[tf.Tensor], tf.RaggedTensor]  # string [B] → int32 [B, (tokens)]
 
@@ -44,13 +39,7 @@ class PieceTokenizer(tf.Module):
         self._sentencepiece._model_resource = _NamedModel(vocabulary)
 
     def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """The token ids of each text.
-
-        Args:
-          text: string [B], UTF-8; what is not UTF-8 becomes `<unk>`.
-        Returns:
-          int32 [B, (tokens)], no special tokens added.
-        """
+        """The token ids of each text, without special tokens; what is not UTF-8 becomes `<unk>`."""
         return self.tokenize_normalized(self._normalized(text))
 
     def _normalized(self, text: tf.Tensor) -> tf.Tensor:
@@ -86,8 +75,8 @@ class PieceTokenizer(tf.Module):
         """
         normalized, source = normalize_with_offsets(text, self._normalized)
         tokens, starts, limits = self._sentencepiece.tokenize_with_offsets(normalized)
-        rows = rows_of(tokens.row_splits)
-        spans = source.spans(rows, *(tf.cast(ragged.values, tf.int64) for ragged in (starts, limits)))
+        bytes_ = (tf.cast(ragged.values, tf.int64) for ragged in (starts, limits))
+        spans = source.spans(rows_of(tokens.row_splits), *bytes_)
         return tokens, *(tokens.with_values(values) for values in spans)
 
 
@@ -133,27 +122,19 @@ class FastPieceTokenizer:
     """
 
     def __init__(self, vocabulary: Vocabulary, lowercase: bool = True, strip_accents: bool = True):
-        self._vocabulary = vocabulary
-        self._lowercase = lowercase
-        self._strip_accents = strip_accents
+        self._vocabulary, self._settings = vocabulary, (lowercase, strip_accents)
         self._fast = tf_text.FastSentencepieceTokenizer(vocabulary.model)
         numbers: dict[str, int] = {}
         units = [numbers.setdefault(repeated_unit(piece), len(numbers)) for piece in vocabulary.pieces]
         self._units = np.array(units, np.int32)  # [V]
 
     def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """The token ids of each text.
-
-        Args:
-          text: string [B], UTF-8; what is not UTF-8 becomes `<unk>`.
-        Returns:
-          int32 [B, (tokens)], no special tokens added.
-        """
-        text = normalize(text, self._lowercase, self._strip_accents)
+        """As `PieceTokenizer`."""
+        text = normalize(text, *self._settings)
         tokens = self._fast.tokenize(text).with_row_splits_dtype(tf.int64)  # [B, (tokens)]
         tied = self._tied(tokens)  # [B]
         # Made here, SentencePiece's model is part of the graph that tf.data sends to its workers.
-        exact = PieceTokenizer(self._vocabulary, self._lowercase, self._strip_accents)
+        exact = PieceTokenizer(self._vocabulary, *self._settings)
         again = exact.tokenize_normalized(tf.boolean_mask(text, tied))
         source = tf.where(
             tied, tf.size(text) - 1 + tf.cumsum(tf.cast(tied, tf.int32)), tf.range(tf.size(text))
@@ -161,13 +142,7 @@ class FastPieceTokenizer:
         return tf.gather(tf.concat([tokens, again], axis=0), source)
 
     def _tied(self, tokens: tf.RaggedTensor) -> tf.Tensor:
-        """The texts that may have another segmentation as likely as this one.
-
-        Args:
-          tokens: int32 [B, (tokens)].
-        Returns:
-          bool [B].
-        """
+        """True for texts that may have another segmentation as likely as this one, bool [B]."""
         ids = tokens.flat_values
         units = tf.gather(self._units, ids)
         places = tf.where((units[1:] == units[:-1]) & (ids[1:] != ids[:-1]))[:, 0]
@@ -175,63 +150,3 @@ class FastPieceTokenizer:
         lengths = tokens.row_lengths()
         ties = tf.math.unsorted_segment_sum(tf.ones_like(rows), rows, tf.size(lengths))
         return (ties > 0) | (lengths > _MAX_TOKENS)
-
-
-@keras.utils.register_keras_serializable("albert_tf")
-class Tokenizer(keras.layers.Layer):
-    """Text to token ids as a Keras layer: string [B] → int32 [B, (tokens)].
-
-    Also a plain callable, in `Dataset.map` and in `tf.function`. The tokens are those of the published
-    preprocessor, and no special tokens are added. For `tf.saved_model.load` a SavedModel holds it all;
-    the config keeps only its path, so that `from_config` and Keras' `load_model` read the file again.
-
-    Args:
-      model_file: a SentencePiece model with ALBERT's ids (`albert-tf vocab` trains one).
-      lowercase: True folds case; False for cased vocabularies.
-      strip_accents: True drops accents; False for languages that distinguish by them.
-    Raises:
-      FileNotFoundError: the file does not exist.
-      ValueError: it is not a SentencePiece model, lacks a special piece at its id, or remembers that its text
-        was normalised otherwise.
-    """
-
-    def __init__(
-        self,
-        model_file: str | os.PathLike,
-        lowercase: bool = True,
-        strip_accents: bool = True,
-        **kwargs: Any,
-    ):
-        super().__init__(**kwargs)
-        self.model_file = os.fspath(checked_path(model_file, "model_file"))
-        vocabulary = Vocabulary.from_file(model_file)
-        resolved_settings(model_file, {"lowercase": lowercase, "strip_accents": strip_accents})
-        self.tokenize = PieceTokenizer(vocabulary, lowercase, strip_accents)
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """The pieces, special ids and fingerprint of the model file."""
-        return self.tokenize.vocabulary
-
-    @property
-    def vocab_size(self) -> int:
-        """The number of pieces, V."""
-        return len(self.vocabulary)
-
-    def __call__(self, text: Any, *args: Any, **kwargs: Any) -> tf.RaggedTensor:
-        """The token ids of each text, as `PieceTokenizer`; an InputError where something is not a text."""
-        # Looked at before Keras converts it, whose errors do not say which text it is.
-        return super().__call__(text_tensor(text, "text"), *args, **kwargs)
-
-    def call(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """The token ids of each text, [B] → [B, (tokens)]."""
-        return self.tokenize(text)
-
-    def get_config(self) -> dict[str, Any]:
-        """The arguments, for `from_config`."""
-        arguments = {
-            "model_file": self.model_file,
-            "lowercase": self.tokenize.lowercase,
-            "strip_accents": self.tokenize.strip_accents,
-        }
-        return {**super().get_config(), **arguments}

@@ -18,7 +18,7 @@ FILE_OF_RUN = "spiece.model"  # the name of a SentencePiece model in a run direc
 
 PAD, UNKNOWN, CLS, SEP, MASK = SPECIAL_PIECES = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 
-
+_SPACE = "▁"  # U+2581, how SentencePiece spells a space
 _MARKS = frozenset('!"#$%&()*+,-./:;?@[\\]^_`{|}~€£')
 _LETTERS_AND_MARKS = _MARKS | frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
@@ -26,11 +26,9 @@ _LETTERS_AND_MARKS = _MARKS | frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLM
 def starts_word(piece: str) -> bool:
     """True if a piece begins a word, for masking of whole words.
 
-    Args:
-      piece: as the vocabulary spells it, ▁ for a space.
-    Returns:
-      True for a piece that begins with ▁ or <, is one punctuation mark, or holds a character that is neither
-      an ASCII letter nor such a mark: digits and other scripts are words piece by piece.
+    That is a piece that begins with ▁ or <, is one punctuation mark, or holds a character that is neither an
+    ASCII letter nor such a mark: digits and other scripts are words piece by piece.
+
     Source: google-research/albert, `_is_start_piece_sp` in create_pretraining_data.py.
     """
     return piece[:1] in ("▁", "<") or piece in _MARKS or not _LETTERS_AND_MARKS.issuperset(piece)
@@ -115,3 +113,13 @@ class Vocabulary:
     def ordinary_ids(self) -> np.ndarray:
         """The ids of the pieces that text can consist of, ascending int32."""
         return np.flatnonzero(self.ordinary).astype(np.int32)
+
+    @property
+    def texts(self) -> np.ndarray:
+        """The pieces without the space before a word, string [V]; ▁ for the piece that is a space alone."""
+        return np.array([piece.replace(_SPACE, " ").strip() or piece for piece in self.pieces], object)
+
+    @property
+    def space_id(self) -> int:
+        """The id of the piece that is a space alone; -1 where there is none."""
+        return self.pieces.index(_SPACE) if _SPACE in self.pieces else -1

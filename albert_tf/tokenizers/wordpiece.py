@@ -12,11 +12,11 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
+from albert_tf.tokenizer_settings import WORDPIECE
 from albert_tf.tokenizers.input_format import InputFormat, SpecialIds
 from albert_tf.tokenizers.offsets import normalize_with_offsets, rows_of
 from albert_tf.utils.errors import InputError, Missing
 
-WORDPIECE = "wordpiece"
 FILE_OF_RUN = "vocab.txt"
 SPECIAL_PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUATION = "##"  # begins the pieces that go on with a word
@@ -124,6 +124,16 @@ class WordPieceVocabulary:
     def starts_word(self) -> np.ndarray:
         """True for pieces that begin a word, bool [V]."""
         return np.array([not piece.startswith(CONTINUATION) for piece in self.pieces])
+
+    @property
+    def texts(self) -> np.ndarray:
+        """The pieces, string [V]."""
+        return np.array(self.pieces, object)
+
+    @property
+    def space_id(self) -> int:
+        """-1: no piece is a space."""
+        return -1
 
     @functools.cached_property
     def ordinary_ids(self) -> np.ndarray:

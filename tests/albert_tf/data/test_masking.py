@@ -92,7 +92,7 @@ def test_tiles_are_whole_words_of_one_segment_in_order():
         assert set(of_words[1]).isdisjoint(of_words[2])
 
 
-@pytest.mark.parametrize("max_ngram", [1, 2, 3, 5])
+@pytest.mark.parametrize("max_ngram", [1, 3])
 def test_tile_lengths(max_ngram):
     """p(n) ∝ 1/n, in both segments, but for the tile that the segment's end cuts short."""
     word_ids, segments = batch(300, 512, first=250, total=509)
@@ -104,19 +104,6 @@ def test_tile_lengths(max_ngram):
             lengths += sizes[:-1].tolist()
         shares = np.bincount(lengths, minlength=max_ngram + 1)[1:] / len(lengths)
         assert shares == pytest.approx(ngram_length_probabilities(max_ngram), abs=0.01)
-
-
-def test_masked_tiles_keep_their_lengths():
-    """The choice prefers no length: masked tiles are as long as tiles are."""
-    word_ids, segments = batch(400, 512, first=250, total=509)
-    words, first = word_numbers(word_ids, segments, STARTS_WORD, False)
-    tile = tiles(words, first, segments, 3, SEED).numpy()
-    sizes = np.stack(
-        [np.bincount(row[s > 0], minlength=513) for row, s in zip(tile, segments.numpy(), strict=True)]
-    )
-    taken = chosen_tiles(tf.constant(sizes, tf.int32), tf.fill([400], 76), SEED).numpy()
-    shares = np.bincount(sizes[taken], minlength=4)[1:] / taken.sum()
-    assert shares == pytest.approx([6 / 11, 3 / 11, 2 / 11], abs=0.02)
 
 
 def test_chosen_tiles_one_by_one():
@@ -220,13 +207,6 @@ def test_replacements():
     assert counts.min() > 0.6 * counts.mean()
 
 
-def test_share_of_masked_tokens():
-    word_ids, segments = batch(500, 512, first=250, total=509)
-    result = masked(word_ids, segments, max_predictions=77)
-    share = result["masked_lm_weights"].numpy().sum() / (segments.numpy() > 0).sum()
-    assert share == pytest.approx(0.15, abs=0.003)
-
-
 def test_seed_decides():
     word_ids, segments = batch(8, 64)
     first, again, other = (masked(word_ids, segments, tf.constant(s)) for s in ([1, 2], [1, 2], [1, 3]))
@@ -235,13 +215,10 @@ def test_seed_decides():
     assert (first["masked_lm_positions"].numpy() != other["masked_lm_positions"].numpy()).any()
 
 
-def test_rows_without_words():
+def test_rows_without_words_and_no_rows():
     result = masked(tf.constant([[2, 3, 3, 0], [0, 0, 0, 0]]), tf.zeros([2, 4], tf.int32))
     assert result["masked_lm_weights"].numpy().sum() == 0
     assert result["input_word_ids"].numpy().tolist() == [[2, 3, 3, 0], [0, 0, 0, 0]]
-
-
-def test_no_rows():
     nothing = tf.zeros([0, 40], tf.int32)
     result = masked(nothing, nothing)
     assert result.pop("input_word_ids").shape == [0, 40]

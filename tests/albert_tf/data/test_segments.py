@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -147,15 +146,6 @@ def test_a_single_word_makes_no_pair():
     starts_word = tf.constant([True, False, False, True, True, True])
     (pair,) = spans(segment_pairs(documents, starts_word, 16 - 3, 0.0, SEED))
     assert sorted(pair[:2], key=lambda side: side.start) == [range(4, 5), range(5, 6)]
-
-
-@pytest.mark.parametrize("lengths", [[], [[]], [[], []]])
-def test_no_sentences(lengths):
-    for segments in (
-        segment_pairs(block(lengths), tf.constant([True]), 16 - 3, 0.1, SEED),
-        single_segments(block(lengths), 16 - 2, 0.1, SEED),
-    ):
-        assert segments.labels.shape == [0]
 
 
 def test_trimming_takes_from_front_and_back_by_a_coin():

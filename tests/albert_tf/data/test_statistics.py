@@ -1,16 +1,12 @@
 """The paper's figures and the sources of all examples, over more than 20,000 of them from real text."""
 
-import collections
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import albert_tf
 from albert_tf.data.documents import text_documents, tokenized
-from albert_tf.data.masking import tiles, word_numbers
-from albert_tf.data.segments import chunk_ends, chunk_starts, target_lengths
-from albert_tf.tokenizers.tokenizer import FastPieceTokenizer, PieceTokenizer
+from albert_tf.tokenizers.tokenizer import PieceTokenizer
 from albert_tf.tokenizers.vocabulary import Vocabulary
 
 LENGTH = 128
@@ -56,12 +52,10 @@ def original(examples):
     return unmasked(examples)
 
 
-def test_share_of_masked_tokens(examples):
+def test_the_papers_figures(examples, vocabulary):
     ordinary = examples["input_mask"].sum(axis=1) - 3
     assert examples["masked_lm_weights"].sum() / ordinary.sum() == pytest.approx(0.15, abs=0.003)
-
-
-def test_what_stands_in_masked_places(examples, vocabulary):
+    assert examples["sentence_order_labels"].mean() == pytest.approx(0.5, abs=0.01)
     masked = examples["masked_lm_weights"] > 0
     shown = np.take_along_axis(examples["input_word_ids"], examples["masked_lm_positions"], axis=1)[masked]
     ids = examples["masked_lm_ids"][masked]
@@ -73,10 +67,6 @@ def test_what_stands_in_masked_places(examples, vocabulary):
     assert not np.isin(ids, [0, 2, 3]).any()
 
 
-def test_halves_are_swapped(examples):
-    assert examples["sentence_order_labels"].mean() == pytest.approx(0.5, abs=0.01)
-
-
 def test_whole_words_are_masked(examples, original, vocabulary):
     """Neighbours in a word are masked together."""
     masked = np.zeros(original.shape, bool)
@@ -86,87 +76,6 @@ def test_whole_words_are_masked(examples, original, vocabulary):
     goes_on = text[:, 1:] & text[:, :-1] & ~vocabulary.starts_word[original[:, 1:]]
     assert goes_on.sum() > 100_000
     assert (masked[:, 1:] == masked[:, :-1])[goes_on].all()
-
-
-def test_tile_lengths(original, examples, vocabulary):
-    types, mask = examples["input_type_ids"], examples["input_mask"]
-    special = np.isin(original, [2, 3]) | (mask == 0)
-    segments = tf.constant(np.where(special, 0, types + 1), tf.int32)
-    words, first = word_numbers(tf.constant(original), segments, tf.constant(vocabulary.starts_word), True)
-    tile = tiles(words, first, segments, 3, SEED).numpy()
-    words, segments = words.numpy(), segments.numpy()
-    lengths = []
-    for row in range(0, len(tile), 3):
-        for segment in (1, 2):
-            inside = segments[row] == segment
-            of_words = tile[row][inside][np.r_[True, np.diff(words[row][inside]) > 0]]
-            lengths += np.unique(of_words, return_counts=True)[1][:-1].tolist()  # the last one is cut short
-    shares = np.bincount(lengths, minlength=4)[1:] / len(lengths)
-    assert len(lengths) > 100_000
-    assert shares == pytest.approx([6 / 11, 3 / 11, 2 / 11], abs=0.02)
-
-
-def test_short_targets(files, vocabulary):
-    tokenizer = FastPieceTokenizer(vocabulary)
-    short_chunks = []
-    for number, file in enumerate(files):
-        for index, texts in enumerate(text_documents(file).map(lambda text, _: text).batch(64)):
-            documents = tokenized(texts, tokenizer)
-            seed = tf.constant([number, index])
-            targets, short = target_lengths(tf.size(documents.sentence_lengths), LENGTH - 3, 0.1, seed)
-            starts = chunk_starts(documents, chunk_ends(documents, targets))
-            short_chunks += tf.gather(short, starts).numpy().tolist()
-    assert len(short_chunks) > 20_000
-    assert np.mean(short_chunks) == pytest.approx(0.1, abs=0.01)
-
-
-def test_every_token_that_is_not_trimmed_appears(files, shared, vocabulary, tmp_path):
-    """Documents that fit into a row: an epoch holds them whole, but for chunks of one word."""
-    length = 4096
-    tokenizer = PieceTokenizer(vocabulary)
-    documents = []
-    for file in files:
-        for text in text_documents(file).map(lambda text, _: text).as_numpy_iterator():
-            sentences = [sentence for sentence in tokenizer(text.split(b"\n")).to_list() if sentence]
-            if sum(map(len, sentences)) <= length - 3:
-                documents.append((text, sentences))
-    (tmp_path / "text.txt").write_bytes(b"\n\n".join(text for text, _ in documents))
-    dataset = albert_tf.pretraining_dataset(
-        tmp_path / "text.txt",
-        shared / "data/vocabulary/30k-clean.model",
-        16,
-        length,
-        repeat=False,
-        shuffle=False,
-    )
-    shown = collections.deque()
-    for batch in dataset.as_numpy_iterator():
-        ids = unmasked(batch)
-        for row, mask, types, label in zip(
-            ids, batch["input_mask"], batch["input_type_ids"], batch["sentence_order_labels"], strict=True
-        ):
-            if mask.any():
-                a, b = row[(mask == 1) & (types == 0)][1:-1], row[(mask == 1) & (types == 1)][:-1]
-                shown.append([*b, *a] if label else [*a, *b])
-    dropped = total = 0
-    for _, sentences in documents:
-        first = 0
-        while first < len(sentences):
-            chunk, last = [], first
-            while shown and last < len(sentences) and len(chunk) < len(shown[0]):
-                chunk += sentences[last]
-                last += 1
-            if shown and chunk == shown[0]:
-                shown.popleft()
-            else:
-                last = first + 1
-                assert not vocabulary.starts_word[sentences[first][1:]].any()  # a single word
-                dropped += len(sentences[first])
-            total += sum(map(len, sentences[first:last]))
-            first = last
-    assert not shown
-    assert total > 1_000_000
-    assert dropped < 0.001 * total
 
 
 class Source:

@@ -19,7 +19,7 @@ MERGES = ["a a", "aa a", "b c", "a bc", "Ġ a", "aa aa"]
 
 @pytest.fixture(scope="module")
 def gpt2(shared):
-    return BytePairVocabulary.from_folder(shared / "data/vocabulary/gpt2")
+    return BytePairVocabulary.from_file(shared / "data/vocabulary/gpt2")
 
 
 def toy(specials=("<s>", "<pad>", "</s>", "<unk>")):
@@ -121,3 +121,14 @@ def test_files_that_are_none(vocabulary, merges):
 def test_special_tokens_are_asked_for_when_inputs_are_framed():
     with pytest.raises(ValueError, match="<pad>"):
         _ = toy(specials=("<s>", "</s>", "<unk>")).special_ids
+
+
+def test_texts_of_tokens(gpt2):
+    texts = dict(zip(gpt2.tokens, gpt2.texts, strict=True))
+    assert [texts[token] for token in ("Ġcity", "Ã©", "Ġ", "Ã", "<|endoftext|>")] == [
+        "city",
+        "é",
+        "Ġ",
+        "�",
+        "<|endoftext|>",
+    ]

@@ -1,0 +1,37 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.tokenizers.byte_level_bpe import BytePairTokenizer, BytePairVocabulary
+from albert_tf.tokenizers.subword_training import train_byte_level_bpe, train_wordpiece
+from albert_tf.tokenizers.wordpiece import WordPieceTokenizer, WordPieceVocabulary
+
+TEXT = ["low lower lowest", "newer newest , wider widest", "low low new new é"] * 20
+
+
+def test_wordpiece():
+    vocabulary = WordPieceVocabulary(train_wordpiece(TEXT, 60)["vocab.txt"])
+    assert vocabulary.special_ids == (0, 1, 2, 3, 4) and len(vocabulary) <= 60
+    tokenizer = WordPieceTokenizer(vocabulary, strip_accents=False)
+    pieces = [vocabulary.pieces[i] for i in tokenizer(tf.constant(["lower newest é"])).flat_values]
+    assert "".join(pieces).replace("##", "") == "lowernewesté"
+    assert len(pieces) < len("lowernewesté") / 2  # frequent pieces were joined
+
+
+def test_byte_level_bpe():
+    files = train_byte_level_bpe(TEXT, 300)
+    vocabulary = BytePairVocabulary(files["vocab.json"], files["merges.txt"])
+    assert vocabulary.special_ids == (1, 3, 0, 2, 4)  # RoBERTa's but for the mask's
+    assert 261 < len(vocabulary) <= 300
+    tokens, starts, limits = BytePairTokenizer(vocabulary).tokenize_with_offsets(
+        tf.constant(["lower 木 low"])
+    )
+    assert np.array_equal(starts.values[1:], limits.values[:-1]) and len(tokens.values) < 9
+
+
+@pytest.mark.parametrize(("train", "size"), [(train_wordpiece, 6), (train_byte_level_bpe, 100)])
+def test_sizes_that_are_too_small(train, size):
+    with pytest.raises(ValueError, match=f"vocab_size={size}"):
+        train(TEXT, size)
+    with pytest.raises(ValueError, match="no text"):
+        train([], 1000)

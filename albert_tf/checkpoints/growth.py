@@ -13,7 +13,7 @@ import numpy as np
 
 from albert_tf.checkpoints.names import variable_names
 from albert_tf.checkpoints.run import stored_model
-from albert_tf.checkpoints.steps import PathLike
+from albert_tf.checkpoints.storage import PathLike
 from albert_tf.config import AlbertConfig
 from albert_tf.models.sharing import sharing_plan
 from albert_tf.utils.errors import InputError

@@ -19,6 +19,7 @@ from albert_tf.models import (
     AlbertSpanLabeler,
     AlbertTokenClassifier,
 )
+from albert_tf.utils.checks import check_choice
 from albert_tf.utils.errors import InputError
 
 # From the entries of task.json to the layers on top of the encoder.
@@ -93,10 +94,12 @@ def task_of(model: Any) -> dict[str, Any]:
     """
     for name, kind in MODELS.items():
         if isinstance(model, kind.model):
-            arguments = {argument: getattr(model, argument) for argument in kind.arguments}
-            options = {option: getattr(model, option) for option in kind.options}
-            chosen = {key: value for key, value in options.items() if value != kind.defaults()[key]}
-            return {"model": name, **arguments, **chosen}
+            defaults, values = kind.defaults(), (*kind.arguments, *kind.options)
+            chosen = {key: getattr(model, key) for key in values}
+            return {
+                "model": name,
+                **{k: v for k, v in chosen.items() if k not in defaults or v != defaults[k]},
+            }
     known = ", ".join(kind.model.__name__ for kind in MODELS.values())
     raise InputError(f"a {type(model).__name__} cannot be saved as a run: it is none of {known}")
 
@@ -115,35 +118,27 @@ def build_model(
       read: the value of a variable by its name, or None where it begins at random, as all do without this.
         The variables are made with these values: there is no memory for random ones besides.
       **kwargs: of keras.Model, such as `dtype`.
-    Returns:
-      The model.
-    Raises:
-      ValueError: task.json does not name a model of this package, or not all that it is made with.
+    Raises: as `arguments_of` does.
     """
-    check_task(task)
+    arguments = arguments_of(task)
 
     def create(next_creator: Callable[..., tf.Variable], **variable: Any) -> tf.Variable:
         value = None if read is None else read(variable["name"])
         return next_creator(**(variable if value is None else {**variable, "initial_value": value}))
 
     with tf.variable_creator_scope(create):
-        return MODELS[task["model"]].model(config, **arguments_of(task), **kwargs)
-
-
-def check_task(task: Mapping[str, Any]) -> None:
-    """ValueError where a task.json does not name a model of this package, or not all that it is made with."""
-    kind = task.get("model")
-    if kind not in MODELS:
-        raise InputError(f"model={kind!r} is none of {', '.join(MODELS)}")
-    missing = [name for name in MODELS[kind].arguments if name not in task]
-    if missing:
-        raise InputError(f"{', '.join(missing)} is missing: a {kind} needs it")
+        return MODELS[task["model"]].model(config, **arguments, **kwargs)
 
 
 def arguments_of(task: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of the model of a task.json, the options that it leaves out included."""
-    kind = MODELS[task["model"]]
-    return {
-        **kind.defaults(),
-        **{name: task[name] for name in (*kind.arguments, *kind.options) if name in task},
-    }
+    """Arguments of the model of a task.json, the options that it leaves out included.
+
+    Raises:
+      ValueError: it does not name a model of this package, or not all that it is made with.
+    """
+    name = task.get("model")
+    check_choice("model", name, MODELS)
+    kind = MODELS[name]
+    if missing := [argument for argument in kind.arguments if argument not in task]:
+        raise InputError(f"{', '.join(missing)} is missing: a {name} needs it")
+    return {**kind.defaults(), **{key: task[key] for key in (*kind.arguments, *kind.options) if key in task}}

@@ -1,4 +1,4 @@
-"""The kinds of models that a run may hold: the entries of its task.json, and the layers of its head."""
+"""The kinds of models that a run may hold: the entries of its task.json, and its heads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.checkpoints.layer_names import Layer, Variable, dense, norm, output
 from albert_tf.config import AlbertConfig
 from albert_tf.models import (
     AlbertClassifier,
@@ -22,42 +21,14 @@ from albert_tf.models import (
 from albert_tf.utils.checks import check_choice
 from albert_tf.utils.errors import InputError
 
-# From the entries of task.json to the layers on top of the encoder.
-Head = Callable[[Mapping[str, Any]], list[Layer]]
-
-
-_MLM = [
-    Layer("cls/predictions/transform/dense", "predictions.dense", None, dense("H", "E")),
-    Layer("cls/predictions/transform/LayerNorm", "predictions.LayerNorm", None, norm("E")),
-    Layer("cls/predictions", "predictions", None, [Variable("output_bias", "bias", "V", "V")]),
-]
-_SENTENCE = [Layer("cls/seq_relationship", "sop_classifier.classifier", None, output("2"))]
-_SPAN = [Layer("cls/squad", "qa_outputs", None, output("2"))]
-# run_squad_v2's. In transformers XLNet has such a head, ALBERT does not.
-_ANSWERABLE_SPAN = [
-    Layer(f"{scope}/{layer}", f"{scope}.{layer}", None, variables)
-    for scope, layer, variables in (
-        ("start_logits", "dense", dense("H", "1")),
-        ("end_logits", "dense_0", dense("2H", "H")),
-        ("end_logits", "LayerNorm", norm("H")),
-        ("end_logits", "dense_1", dense("H", "1")),
-        ("answer_class", "dense_0", dense("2H", "H")),
-        ("answer_class", "dense_1", dense("H", "1")[:1]),
-    )
-]
-
-
-def _classifier(units: str, google: str | None) -> Head:
-    return lambda task: [Layer("classifier", "classifier", None, output(units), google)]
-
 
 class ModelKind(NamedTuple):
-    """A class of models, which attributes go into task.json and back into its constructor, and its head."""
+    """A class of models, which attributes go into task.json and back into its constructor, and its heads."""
 
     model: type
     arguments: tuple[str, ...] = ()
     options: tuple[str, ...] = ()  # those with defaults, which task.json leaves out
-    head: Head = lambda task: []
+    heads: Callable[[Mapping[str, Any]], list[str]] = lambda task: []  # by the entries of task.json
 
     def defaults(self) -> dict[str, Any]:
         """Values of the options that a task.json leaves out."""
@@ -65,24 +36,25 @@ class ModelKind(NamedTuple):
         return {name: parameters[name].default for name in self.options}
 
 
-# google-research/albert's run_classifier and run_race give their heads no scope. That of token classifiers is
-# ours, and tells them from those.
 MODELS = {
     "encoder": ModelKind(AlbertEncoder),
     "pretrainer": ModelKind(
         AlbertPretrainer,
         ("sentence_objective",),
-        head=lambda task: _MLM if task.get("sentence_objective") == "none" else _MLM + _SENTENCE,
+        heads=lambda task: ["mlm"] if task.get("sentence_objective") == "none" else ["mlm", "sentence"],
     ),
-    "classifier": ModelKind(AlbertClassifier, ("num_labels",), ("pooling",), _classifier("K", "")),
-    "token_classifier": ModelKind(AlbertTokenClassifier, ("num_labels",), (), _classifier("K", None)),
+    "classifier": ModelKind(AlbertClassifier, ("num_labels",), ("pooling",), lambda task: ["classifier"]),
+    "token_classifier": ModelKind(
+        AlbertTokenClassifier, ("num_labels",), heads=lambda task: ["token_classifier"]
+    ),
     "span_labeler": ModelKind(
         AlbertSpanLabeler,
-        (),
-        ("answerability", "start_n_top", "end_n_top"),
-        lambda task: _ANSWERABLE_SPAN if task.get("answerability") else _SPAN,
+        options=("answerability", "start_n_top", "end_n_top"),
+        heads=lambda task: ["answerable_span" if task.get("answerability") else "span"],
     ),
-    "multiple_choice": ModelKind(AlbertMultipleChoice, ("num_choices",), ("pooling",), _classifier("1", "")),
+    "multiple_choice": ModelKind(
+        AlbertMultipleChoice, ("num_choices",), ("pooling",), lambda task: ["classifier"]
+    ),
 }
 
 

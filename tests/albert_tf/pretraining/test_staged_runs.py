@@ -8,22 +8,21 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.checkpoints import RunDirectory, checkpoint_steps, delete_checkpoint
+from albert_tf.checkpoints import checkpoint_steps, delete_checkpoint
 from albert_tf.checkpoints.metrics_log import Best
 from albert_tf.checkpoints.models import build_model
 from albert_tf.checkpoints.steps import read_checkpoint
 from albert_tf.optimization import recipe_optimizer
-from albert_tf.pretraining.corpus import corpus_of
 from albert_tf.pretraining.objective import pretraining_objective
 from albert_tf.pretraining.run import pretrain
-from albert_tf.pretraining.settings import check_same_run, read_recipe
+from albert_tf.pretraining.settings import read_recipe
 from albert_tf.stages import Stage
 from albert_tf.training import loop
 from albert_tf.training.phases import seed_of
 from albert_tf.training.strategies import STRATEGIES
 from albert_tf.training.updates import replica_update, training_steps
 from albert_tf.utils.errors import InputError
-from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, metrics, weights
+from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, corpus_of, metrics, weights
 from tests.tiny import TINY
 
 # Three updates of one layer on 8 × 16 tokens, and three of three layers on 4 × 32.
@@ -38,10 +37,9 @@ def staged(settings):
     """A run in two stages without interruption, which has a checkpoint of every update."""
     made, lines = settings(recipe=STAGED, **EVERY), []
     pretrain(made, lines.append)
-    assert [line.partition(": ")[0] for line in lines[1:]] == ["to step 3", "to step 6"]
     assert lines[1:] == [
-        "to step 3: depth 1, 8 examples of 16 tokens an update",
-        "to step 6: depth 3, 4 examples of 32 tokens an update",
+        "to step 3: num_hidden_layers 1, seq_length 16, batch_size 8",
+        "to step 6: num_hidden_layers 3, seq_length 32, batch_size 4",
     ]
     return made.output
 
@@ -116,7 +114,7 @@ def test_the_second_stage_is_made_by_hand(staged, settings):
     """Of the checkpoint between them, its 16 positions twice, the batches of its step, and the optimizer."""
     recipe = STAGED.at(STAGES[1])
     made = settings(recipe=recipe)
-    model = build_model(FULL, made.task, fused=True)
+    model = build_model(FULL, {"model": "pretrainer", "sentence_objective": "sop"}, fused=True)
     optimizer = recipe_optimizer(recipe.optimizer, recipe, recipe.steps, recipe.warmup_steps)
     optimizer.build(model.trainable_variables)
     step = tf.Variable(0, dtype=tf.int64, trainable=False)
@@ -124,7 +122,7 @@ def test_the_second_stage_is_made_by_hand(staged, settings):
     read_checkpoint(staged, 3, **parts, optimizer=tf.train.Checkpoint(variables=list(optimizer.variables)))
     positions = model.encoder.embeddings.position_embeddings
     positions.assign(tf.concat([positions[:16], positions[:16], positions[32:]], axis=0))
-    feed = corpus_of(made, RunDirectory(made.output)).training_feed(recipe, seed_of(made.seed, 3))
+    feed = corpus_of(made).training_feed(recipe, seed_of(made.seed, 3))
     objective = pretraining_objective("sop", fused=True)
     train = training_steps(replica_update(model, optimizer, objective), objective.names, step, seed=made.seed)
     train(iter(feed.dataset), 3)
@@ -166,41 +164,31 @@ def test_a_run_in_an_early_stage_says_so_where_it_is_loaded(staged, settings, ca
 def test_the_recipe_is_written_down_and_decides(staged, settings):
     assert read_recipe(staged) == STAGED
     for stages in ((), (Stage(until=0.5, num_hidden_layers=2, seq_length=16), Stage())):
-        with pytest.raises(InputError, match=r"other settings: stages is \[{'until': 0\.5, .* there and \["):
-            check_same_run(RunDirectory(staged), FULL, settings(staged, recipe=RECIPE.replace(stages=stages)))
+        with pytest.raises(InputError, match="stages is"):
+            pretrain(settings(staged, recipe=RECIPE.replace(stages=stages)))
 
 
-def test_more_steps_may_move_no_update_to_another_stage(staged, settings, tmp_path):
-    copy = stopped_at(staged, 2, tmp_path / "run")
-    check_same_run(
-        RunDirectory(copy), FULL, settings(copy, recipe=STAGED.replace(steps=8))
-    )  # still in the first stage
-    message = (
-        r"is at step 6, and its stages end after \[3, 6\]: with --steps 8 they would end after \[4, 8\]\. "
-        "Resume with --steps 6, or go on by --init_from in another --output"
-    )
-    with pytest.raises(InputError, match=message):
-        check_same_run(RunDirectory(staged), FULL, settings(staged, recipe=STAGED.replace(steps=8)))
+def test_more_steps_may_move_no_update_to_another_stage(staged, settings, tmp_path, monkeypatch):
+    with pytest.raises(InputError, match=r"\[3, 6\]: with --steps 8 .* \[4, 8\]"):
+        pretrain(settings(staged, recipe=STAGED.replace(steps=8)))
+    copy = stopped_at(staged, 2, tmp_path / "run")  # still in the first stage
+    monkeypatch.setattr("albert_tf.pretraining.run.train", lambda *_, **__: None)
+    pretrain(settings(copy, recipe=STAGED.replace(steps=8)))
 
 
 @pytest.mark.parametrize(
     ("config", "first", "last", "message"),
     [
-        (CONFIG.replace(sharing="none"), {"num_hidden_layers": 1}, {}, r"stages\[0\]: num_hidden_layers=1 h"),
-        (
-            CONFIG.replace(num_hidden_groups=2), {"num_hidden_layers": 1}, {},
-            r"stages\[0\]: num_hidden_groups=2 is more than num_hidden_layers=1",
-        ),
-        (CONFIG, {}, {"num_hidden_layers": 2}, r"stages\[1\]: the last stage has num_hidden_layers=2, and"),
-        (CONFIG, {"seq_length": 128}, {}, r"stages\[0\]: seq_length=128 is more than max_position_em"),
-        (CONFIG, {"batch_size": 3}, {}, "batch_size=3 cannot be divided among 1 replicas times accumulate=2"),
+        (CONFIG.replace(sharing="none"), {"num_hidden_layers": 1}, {}, r"stages\[0\]: num_hidden_layers=1"),
+        (CONFIG, {}, {"num_hidden_layers": 2}, r"stages\[1\]: .*num_hidden_layers=2"),
+        (CONFIG, {"seq_length": 128}, {}, r"stages\[0\]: seq_length=128"),
+        (CONFIG, {"batch_size": 3}, {}, r"stages\[0\]: batch_size=3"),
     ],
-)  # fmt: skip
+)
 def test_stages_that_do_not_fit_the_network_are_refused(settings, tmp_path, config, first, last, message):
     recipe = RECIPE.replace(stages=(Stage(until=0.5, **first), Stage(**last)))
-    with pytest.raises(InputError, match=message) as error:
+    with pytest.raises(InputError, match=message):
         pretrain(settings(tmp_path / "run", config=config, recipe=recipe, accumulate=2))
-    assert "\n" not in str(error.value)
     assert not (tmp_path / "run").exists()
 
 
@@ -209,9 +197,11 @@ def test_two_devices_train_in_stages_as_one_does(settings, two_replicas, monkeyp
     plain = CONFIG.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     alone = settings(config=plain, recipe=STAGED)
     pretrain(alone)
+    # A second strategy of these devices would mix its collective ops up with those of the first.
     monkeypatch.setitem(STRATEGIES, "mirrored", lambda tpu: two_replicas)
     both = settings(config=plain, recipe=STAGED, strategy="mirrored", accumulate=2, remat=True)
     pretrain(both)
+    assert json.loads((both.output / "recipe.json").read_text())["replicas"] == 2
     expected, found = weights(alone.output), weights(both.output)
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, atol=1e-5, err_msg=name)

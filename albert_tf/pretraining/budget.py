@@ -20,6 +20,8 @@ from albert_tf.config import AlbertConfig
 from albert_tf.recipes import RECIPES, PretrainingRecipe
 from albert_tf.stages import Stage
 from albert_tf.training.phases import Training
+from albert_tf.training.strategies import hosts_of
+from albert_tf.training.trainer import Report
 from albert_tf.utils.checks import check_range
 from albert_tf.utils.errors import InputError
 
@@ -98,6 +100,28 @@ def seconds_from(text: str) -> float:
     if not match:
         raise InputError(f"budget={text!r} is not a time: write 90s, 60m, 24h or 2d")
     return float(match[1]) * _UNITS[match[2]]
+
+
+def measured(
+    seconds: float, sizes: Sequence[Size], training: Callable[[Size], Training], report: Report
+) -> Size:
+    """The size that there is time for, by the time that its updates take here.
+
+    Args:
+      seconds: the time.
+      sizes: as `fitted` takes them.
+      training: makes the model of a size, under the current strategy.
+      report: called with lines about it.
+    """
+    if hosts_of(tf.distribute.get_strategy()).num_hosts > 1:
+        raise InputError("a budget is for one machine, and TF_CONFIG names several: say --steps")
+    report("measuring the time of an update, which takes about a minute")
+    size = fitted(seconds, sizes, lambda size: seconds_per_update(training(size)))
+    report(
+        f"{seconds:g} s are time for {size.recipe.steps:,} updates, {size.recipe.warmup_steps:,} of them "
+        f"warm-up, of a network {size.config.hidden_size} wide and {size.config.num_hidden_layers} deep"
+    )
+    return size
 
 
 def fitted(seconds: float, sizes: Sequence[Size], pace: Callable[[Size], Sequence[float]]) -> Size:

@@ -63,13 +63,15 @@ class Corpus:
 
     def record(self) -> dict[str, Any]:
         """The entries of recipe.json; files are compared by their content, wherever they lie."""
-        held_out = self.held_out and {**self.held_out.share._asdict(), "what": self.held_out.what}
+        files = {
+            f"{text}_files": file_identities(corpus_files(inputs)) if inputs else None
+            for text, inputs in (("train", self.train), ("eval", self.evaluation))
+        }
         return {
+            **files,
             "train": list(self.train),
-            "train_files": file_identities(corpus_files(self.train)),
             "eval": None if self.eval is None else list(self.eval),
-            "eval_files": file_identities(corpus_files(self.evaluation)) if self.evaluation else None,
-            "held_out": held_out,
+            "held_out": self.held_out and {**self.held_out.share._asdict(), "what": self.held_out.what},
         }
 
     def training_feed(self, recipe: PretrainingRecipe, seed: int, data_service: str | None = None) -> Feed:

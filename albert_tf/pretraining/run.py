@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 import tf_keras as keras
 from absl import logging
 
@@ -17,7 +16,7 @@ from albert_tf.checkpoints.models import build_model
 from albert_tf.conversion.start import run_at, start_of_run
 from albert_tf.data import naming_damaged_files
 from albert_tf.optimization import recipe_optimizer
-from albert_tf.pretraining.budget import Size, as_begun, fitted, seconds_per_update
+from albert_tf.pretraining.budget import Size, as_begun, measured
 from albert_tf.pretraining.cooccurrence import MAX_COUNTED, counts, first_weights
 from albert_tf.pretraining.corpus import Corpus
 from albert_tf.pretraining.objective import pretraining_metrics, pretraining_objective
@@ -26,9 +25,7 @@ from albert_tf.pretraining.settings import Pretraining, check_same_run, read_rec
 from albert_tf.tokenizers import Vocabulary
 from albert_tf.training.phases import Training, built_optimizer, is_fused, model_options
 from albert_tf.training.settings import Execution, LoopSettings
-from albert_tf.training.strategies import hosts_of
 from albert_tf.training.trainer import Report, train, training_scope
-from albert_tf.utils.errors import InputError
 from albert_tf.utils.records import flat
 
 
@@ -55,7 +52,8 @@ def pretrain(settings: Pretraining, report: Report = logging.info) -> None:
         corpus = Corpus(settings.train, settings.eval, {"vocabulary": settings.vocabulary, **tokenizer})
         origin = None
         if settings.init_from is not None and not run.steps():
-            origin = start_of_run(run_at(settings.init_from), settings.vocabulary, tokenizer).run
+            origin = run_at(settings.init_from)
+            start_of_run(origin, settings.vocabulary, tokenizer)  # which refuses another text
 
         # Checked before much is read: the network and its recipe, or those that a budget may choose.
         sizes = [Size(config=settings.config, recipe=settings.recipe)]
@@ -85,7 +83,7 @@ def pretrain(settings: Pretraining, report: Report = logging.info) -> None:
         )
         size = sizes[0]
         if settings.budget and not run.is_begun:
-            size = _measured(settings.budget.seconds, sizes, training, report)
+            size = measured(settings.budget.seconds, sizes, training, report)
 
         record = {
             **flat(size.recipe),
@@ -114,21 +112,6 @@ def pretrain(settings: Pretraining, report: Report = logging.info) -> None:
             report,
             note=f"; held out: {corpus.held_out.what}" if corpus.held_out else "",
         )
-
-
-def _measured(
-    seconds: float, sizes: Sequence[Size], training: Callable[[Size], Training], report: Report
-) -> Size:
-    """The size that there is time for."""
-    if hosts_of(tf.distribute.get_strategy()).num_hosts > 1:
-        raise InputError("a budget is for one machine, and TF_CONFIG names several: say --steps")
-    report("measuring the time of an update, which takes about a minute")
-    size = fitted(seconds, sizes, lambda size: seconds_per_update(training(size)))
-    report(
-        f"{seconds:g} s are time for {size.recipe.steps:,} updates, {size.recipe.warmup_steps:,} of them "
-        f"warm-up, of a network {size.config.hidden_size} wide and {size.config.num_hidden_layers} deep"
-    )
-    return size
 
 
 def _training(

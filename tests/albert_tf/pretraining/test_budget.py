@@ -9,6 +9,7 @@ from albert_tf import cli
 from albert_tf.checkpoints import checkpoint_steps
 from albert_tf.checkpoints.directory import CONFIG as CONFIG_FILE
 from albert_tf.checkpoints.directory import RECIPE as RECIPE_FILE
+from albert_tf.pretraining import budget
 from albert_tf.pretraining import run as pretraining_run
 from albert_tf.pretraining.budget import (
     ONE_MACHINE,
@@ -158,7 +159,7 @@ def asked(tiny_corpus, tiny_vocabulary, tmp_path, monkeypatch):
 @pytest.fixture
 def budgeted(settings, monkeypatch):
     """Settings of a run whose updates take a second each, by what it is told: 4 of them in 5 seconds."""
-    monkeypatch.setattr(pretraining_run, "seconds_per_update", lambda training: [1.0])
+    monkeypatch.setattr(budget, "seconds_per_update", lambda training: [1.0])
     return settings(budget=Budget(seconds=5, sizes=(SMALL,)))
 
 
@@ -172,7 +173,7 @@ def test_a_run_with_a_budget_resumes_as_it_was_begun(budgeted, settings, monkeyp
     def never(training):
         raise AssertionError("a run that is resumed is not timed again")
 
-    monkeypatch.setattr(pretraining_run, "seconds_per_update", never)
+    monkeypatch.setattr(budget, "seconds_per_update", never)
     lines.clear()
     pretrain(budgeted, lines.append)
     assert "is at its last step, 4" in lines[0]
@@ -193,7 +194,7 @@ def test_a_start_that_is_missing_is_told_before_updates_are_timed(settings, monk
     def never(*arguments):
         raise AssertionError("timed")
 
-    monkeypatch.setattr(pretraining_run, "seconds_per_update", never)
+    monkeypatch.setattr(budget, "seconds_per_update", never)
     with pytest.raises(InputError, match="no-such-run"):
         pretrain(settings(budget=Budget(seconds=20, sizes=(LARGE,)), init_from="no-such-run"))
 
@@ -206,7 +207,7 @@ def test_updates_are_timed_in_each_stage(settings, monkeypatch):
     def timed(training):
         raise Timed(*seconds_per_update(training))
 
-    monkeypatch.setattr(pretraining_run, "seconds_per_update", timed)
+    monkeypatch.setattr(budget, "seconds_per_update", timed)
     made = settings(budget=Budget(seconds=20, sizes=(LARGE,)))
     with pytest.raises(Timed) as figures:
         pretrain(made)

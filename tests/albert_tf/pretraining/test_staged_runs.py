@@ -9,7 +9,6 @@ import tensorflow as tf
 
 import albert_tf
 from albert_tf.checkpoints import checkpoint_steps, delete_checkpoint
-from albert_tf.checkpoints.metrics_log import Best
 from albert_tf.checkpoints.models import build_model
 from albert_tf.checkpoints.steps import read_checkpoint
 from albert_tf.optimization import recipe_optimizer
@@ -138,17 +137,6 @@ def test_a_killed_run_goes_on_as_one_that_was_not(staged, settings, tmp_path, st
     copy = stopped_at(staged, step, tmp_path / "run")
     pretrain(settings(copy, recipe=STAGED, **EVERY), lambda line: None)
     assert_same_run(copy, staged)
-
-
-def test_only_the_last_stage_tells_the_best_step():
-    losses = {2: 1.0, 4: 1.5, 6: 3.0, 8: 2.5, 10: 2.7, 12: 2.6}
-    lines = [{"step": step, "eval_loss": loss} for step, loss in losses.items()]
-    best = Best("eval_loss", is_highest=False, after=4)
-    assert best.step(lines, losses) == 8
-    assert best.evaluations_since(lines) == 2
-    assert best._replace(after=12).step(lines, losses) is None
-    assert best._replace(after=12).evaluations_since(lines) == 0
-    assert best._replace(after=0).step(lines, losses) == 2
 
 
 def test_a_run_in_an_early_stage_says_so_where_it_is_loaded(staged, settings, caplog):

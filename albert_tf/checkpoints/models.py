@@ -108,7 +108,7 @@ def arguments_of(task: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
       ValueError: it does not name a model of this package, or not all that it is made with.
     """
-    name = task.get("model")
+    name = str(task.get("model"))
     check_choice("model", name, MODELS)
     kind = MODELS[name]
     if missing := [argument for argument in kind.arguments if argument not in task]:

@@ -81,11 +81,9 @@ def evaluate_run(
     if settings.seq_length > longest:
         raise InputError(f"seq_length={settings.seq_length} is more than the {longest} positions of {run}")
     made_with: dict[str, Any] = {**flat(settings), **run.tokenizer, "vocabulary": run.vocabulary}
-    inputs, once = to_evaluate_on(inputs), {"shuffle": False, "repeat": False}
-    parts = [
-        pretraining_dataset(inputs, batch_size=batch_size, seed=seed, **once, **made_with)
-        for seed in range(passes)
-    ]
+    made_with |= {"batch_size": batch_size, "shuffle": False, "repeat": False}
+    inputs = to_evaluate_on(inputs)
+    parts = [pretraining_dataset(inputs, **made_with, seed=seed) for seed in range(passes)]
     dataset = functools.reduce(tf.data.Dataset.concatenate, parts)
     if max_examples is not None:
         check_range("max_examples", max_examples, at_least=1)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 import tensorflow as tf
 import tf_keras as keras
 
+from albert_tf.models.losses import Term
 from albert_tf.models.memory import TRAINING, check_memory
 from albert_tf.models.sharing import at_depth
 from albert_tf.pretraining.budget import Size
@@ -73,7 +75,7 @@ def pretraining_phases(
                 batch_size=batch_size,
                 seq_length=length,
                 batches=functools.partial(corpus.training_feed, part, data_service=execution.data_service),
-                evaluate=lambda evaluate=evaluate, data=evaluation: pretraining_metrics(evaluate(data)),
+                evaluate=functools.partial(_evaluated, evaluate, evaluation),
                 arguments={"num_hidden_layers": depth},
                 description=shape if recipe.stages else {},
                 on_start=repeat if 0 < trained < length else None,
@@ -81,3 +83,9 @@ def pretraining_phases(
         )
         trained = max(trained, length)
     return phases
+
+
+def _evaluated(
+    evaluate: Callable[[tf.data.Dataset], dict[str, Term]], dataset: tf.data.Dataset
+) -> dict[str, float]:
+    return pretraining_metrics(evaluate(dataset))

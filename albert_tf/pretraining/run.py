@@ -62,11 +62,13 @@ def pretrain(settings: Pretraining, report: Report = logging.info) -> None:
             if run.is_begun:
                 sizes = [as_begun(sizes, run.config).with_steps(read_recipe(run).steps)]
         sizes = [size.with_vocabulary(len(vocabulary)) for size in sizes]
-        grow = functools.partial(grown_from, origin, task=task, extend_positions=settings.extend_positions)
+        growths = {}
         for size in sizes:
             check_size(size, execution)
             if origin is not None:
-                grow(size.config)
+                growths[size.config] = grown_from(
+                    origin, size.config, task, extend_positions=settings.extend_positions
+                )
 
         if run.is_begun:
             corpus = corpus.holding_out_as(run.recipe)
@@ -96,8 +98,7 @@ def pretrain(settings: Pretraining, report: Report = logging.info) -> None:
         if run.is_begun:
             check_same_run(run, {**size.config.to_dict(), **task, **tokenizer, **record}, size.recipe)
         first_values = None
-        if origin is not None:
-            growth = grow(size.config)
+        if growth := growths.get(size.config):
             first_values = growth.read
             for line in growth.listing():
                 report(line)

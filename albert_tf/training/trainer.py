@@ -81,14 +81,14 @@ def train(
     """
     strategy = tf.distribute.get_strategy()
     is_chief, state = hosts_of(strategy).is_chief, TrainingState(training)
-    contents = contents._replace(recipe={**(contents.recipe or {}), **_machine(training.execution)})
+    recipe = {**(contents.recipe or {}), **_machine(training.execution)}
     is_new = not run.steps()
     if is_new:  # whatever is wrong with the text of a new run shows before anything is written
         for phase in training.phases[1:]:
             phase.batches(training.seed)
         state.draw(training.phases[0], 0)
     if is_chief and not run.is_begun:
-        run.create(contents)
+        run.create(contents._replace(recipe=recipe))
     with run.lock() if is_chief else contextlib.nullcontext():
         if is_chief:
             clean_up(run)
@@ -104,7 +104,7 @@ def train(
             for number in damaged:
                 set_aside(run, number)
                 logging.warning("ckpt-%s is damaged and set aside; going on from step %s", number, step)
-            write_json(run.file(RECIPE), contents.recipe)
+            write_json(run.file(RECIPE), recipe)
             report(_plan(run, training, step, note))
         current = training.phase_of(step)  # at its end all but its evaluation is done
         for phase in training.phases[training.phases.index(current) :]:

@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 
 from albert_tf.checkpoints import storage
 from albert_tf.checkpoints.metrics_log import METRICS, Best, Line, read_metrics
+from albert_tf.checkpoints.models import arguments_of
 from albert_tf.checkpoints.steps import checkpoint_steps
 from albert_tf.checkpoints.storage import PathLike
 from albert_tf.config import AlbertConfig
-from albert_tf.stages import stage_at, stages_from
 from albert_tf.tokenizer_settings import KIND, SENTENCEPIECE, TOKENIZER, checked_settings, resolved_settings
 from albert_tf.utils.errors import InputError, Missing
 from albert_tf.utils.files import json_text, sole_use
@@ -106,18 +106,26 @@ class RunDirectory:
     @functools.cached_property
     def config(self) -> AlbertConfig:
         """The network's shape."""
-        return naming(self.file(CONFIG), AlbertConfig.from_dict, self._read(CONFIG))
+        return self._read(CONFIG, AlbertConfig.from_dict)
 
     @functools.cached_property
     def task(self) -> dict[str, Any]:
         """The entries of task.json."""
-        return self._read(TASK)
+
+        def checked(task: dict[str, Any]) -> dict[str, Any]:
+            arguments_of(task)
+            return task
+
+        return self._read(TASK, checked)
 
     @functools.cached_property
     def tokenizer(self) -> dict[str, bool]:
         """`lowercase` and `strip_accents`."""
-        values = {name: value for name, value in self._read(TOKENIZER).items() if name != KIND}
-        return naming(self.file(TOKENIZER), checked_settings, values)
+
+        def checked(values: dict[str, Any]) -> dict[str, bool]:
+            return checked_settings({name: value for name, value in values.items() if name != KIND})
+
+        return self._read(TOKENIZER, checked)
 
     @functools.cached_property
     def vocabulary(self) -> Path | None:
@@ -167,11 +175,6 @@ class RunDirectory:
         best = None if metric is None else Best(metric, is_highest=True).step(self.metrics(), steps)
         return max(steps, default=None) if best is None else best
 
-    def trained_layers(self, step: int) -> int | None:
-        """The depth of the stage that led to a step; None if it is the network's."""
-        stages = stages_from(self.recipe.get("stages", []))
-        return stage_at(stages, self.recipe["steps"], step).num_hidden_layers if stages else None
-
     def create(self, contents: RunContents) -> None:
         """Makes the directory, with everything but checkpoints.
 
@@ -201,25 +204,21 @@ class RunDirectory:
         """
         return sole_use(Path(self.path)) if storage.is_local(self.path) else contextlib.nullcontext()
 
-    def _read(self, name: str) -> dict[str, Any]:
+    def _read(self, name: str, checked: Callable[[dict[str, Any]], Any]) -> Any:
         path = self.file(name)
         if not storage.exists(path):
             raise Missing(f"{path} is missing: {self} is not a run directory{other_kind(self)}")
-        return storage.read_json(path)
+        values = storage.read_json(path)
+        try:
+            return checked(values)
+        except ValueError as error:
+            raise InputError(f"{path}: {error}") from error
 
 
 @functools.cache
 def _local_folder() -> tempfile.TemporaryDirectory[str]:
     """A folder that is there as long as the program runs."""
     return tempfile.TemporaryDirectory()
-
-
-def naming(path: str, function: Callable[[Any], Any], values: Any) -> Any:
-    """function(values), whose errors name the file that the values are from."""
-    try:
-        return function(values)
-    except ValueError as error:
-        raise InputError(f"{path}: {error}") from error
 
 
 def other_kind(folder: PathLike) -> str:

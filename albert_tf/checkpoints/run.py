@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from absl import logging
 
 from albert_tf.checkpoints import storage
-from albert_tf.checkpoints.directory import CONFIG, TASK, RunContents, RunDirectory, naming
+from albert_tf.checkpoints.directory import CONFIG, TASK, RunContents, RunDirectory
 from albert_tf.checkpoints.models import arguments_of, build_model, task_of
 from albert_tf.checkpoints.names import variable_names
 from albert_tf.checkpoints.steps import checked_step, model_reader, write_checkpoint
@@ -91,14 +90,6 @@ def stored_model(run_dir: PathLike, step: int | None = None) -> StoredModel:
     step = run.default_step() if step is None else checked_step(step)
     if step is None:
         raise Missing(f"{run.file('checkpoints')} holds no checkpoint: nothing to load")
-    layers = run.trained_layers(step)
-    if layers not in (None, config.num_hidden_layers):
-        logging.warning(
-            "%s: at step %s it was trained with num_hidden_layers=%s; its network has %s, and knows little "
-            "before they are trained: let the same pretrain command finish",
-            run, step, layers, config.num_hidden_layers,
-        )  # fmt: skip
-    naming(run.file(TASK), arguments_of, task)
     shapes = {names.ours: names.shape for names in variable_names(config, task)}
     try:
         read = model_reader(run, step, shapes)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import tf_keras as keras
@@ -24,9 +22,11 @@ from albert_tf.pretraining.phases import check_size, pretraining_phases
 from albert_tf.pretraining.settings import Pretraining, check_same_run, read_recipe
 from albert_tf.tokenizers import Vocabulary
 from albert_tf.training.phases import Training, built_optimizer, is_fused, model_options
-from albert_tf.training.settings import Execution, LoopSettings
 from albert_tf.training.trainer import Report, train, training_scope
 from albert_tf.utils.records import flat
+
+# The first value of a variable by its name; None where it begins at random.
+FirstValues = Callable[[str], np.ndarray | None]
 
 
 @naming_damaged_files()
@@ -74,19 +74,30 @@ def pretrain(settings: Pretraining, report: Report = logging.info) -> None:
             corpus = corpus.holding_out_as(run.recipe)
         else:
             corpus = corpus.holding_out(settings.recipe.examples)
-        training = functools.partial(
-            _training,
-            task=task,
-            corpus=corpus,
-            seed=settings.seed,
-            execution=execution,
-            loop=settings.loop,
-            is_grown=settings.init_from is not None,
-        )
+
+        # A model, its optimizer and its phases.
+        def training(size: Size, read: FirstValues | None = None) -> Training:
+            config, recipe = size.config, size.recipe
+            keras.utils.set_random_seed(settings.seed)
+            model = build_model(config, task, read=read, **model_options(execution))
+            optimizer = recipe_optimizer(recipe.optimizer, recipe, recipe.steps, recipe.warmup_steps)
+            trained = 0 if settings.init_from is None else config.max_position_embeddings
+            return Training(
+                model=model,
+                optimizer=built_optimizer(optimizer, model, execution),
+                objective=pretraining_objective(task["sentence_objective"], fused=is_fused(execution)),
+                phases=pretraining_phases(model, recipe, corpus, execution, trained),
+                metrics=pretraining_metrics,
+                seed=settings.seed,
+                execution=execution,
+                loop=settings.loop,
+            )
+
         size = sizes[0]
         if settings.budget and not run.is_begun:
             size = measured(settings.budget.seconds, sizes, training, report)
 
+        # What recipe.json says of it, and what a run that is there must agree with.
         record = {
             **flat(size.recipe),
             **corpus.record(),
@@ -97,13 +108,15 @@ def pretrain(settings: Pretraining, report: Report = logging.info) -> None:
         }
         if run.is_begun:
             check_same_run(run, {**size.config.to_dict(), **task, **tokenizer, **record}, size.recipe)
+
+        # The first weights of a new run; on every host.
         first_values = None
         if growth := growths.get(size.config):
             first_values = growth.read
             for line in growth.listing():
                 report(line)
         elif size.recipe.word_embeddings == "cooccurrence" and not run.steps():
-            counted = counts(corpus.training_tokens(MAX_COUNTED), len(vocabulary))  # on every host
+            counted = counts(corpus.training_tokens(MAX_COUNTED), len(vocabulary))
             first_values = first_weights(counted, size.config)
             report(f"word embeddings from the co-occurrence of {counted.pieces.sum():,} pieces")
         train(
@@ -113,32 +126,3 @@ def pretrain(settings: Pretraining, report: Report = logging.info) -> None:
             report,
             note=f"; held out: {corpus.held_out.what}" if corpus.held_out else "",
         )
-
-
-def _training(
-    size: Size,
-    first_values: Callable[[str], np.ndarray | None] | None = None,
-    *,
-    task: Mapping[str, Any],
-    corpus: Corpus,
-    seed: int,
-    execution: Execution,
-    loop: LoopSettings,
-    is_grown: bool,
-) -> Training:
-    """The model, its optimizer and its phases."""
-    config, recipe = size.config, size.recipe
-    keras.utils.set_random_seed(seed)
-    model = build_model(config, task, read=first_values, **model_options(execution))
-    optimizer = recipe_optimizer(recipe.optimizer, recipe, recipe.steps, recipe.warmup_steps)
-    trained = config.max_position_embeddings if is_grown else 0
-    return Training(
-        model=model,
-        optimizer=built_optimizer(optimizer, model, execution),
-        objective=pretraining_objective(recipe.examples.sentence_objective, fused=is_fused(execution)),
-        phases=pretraining_phases(model, recipe, corpus, execution, trained),
-        metrics=pretraining_metrics,
-        seed=seed,
-        execution=execution,
-        loop=loop,
-    )

@@ -139,16 +139,6 @@ def test_a_killed_run_goes_on_as_one_that_was_not(staged, settings, tmp_path, st
     assert_same_run(copy, staged)
 
 
-def test_a_run_in_an_early_stage_says_so_where_it_is_loaded(staged, settings, caplog):
-    assert albert_tf.load(staged, 3).config.num_hidden_layers == 3
-    (message,) = (record.getMessage() for record in caplog.records if record.levelname == "WARNING")
-    assert "at step 3 it was trained with num_hidden_layers=1; its network has 3, and knows" in message
-    caplog.clear()
-    albert_tf.load(staged, 4)
-    albert_tf.load(staged)
-    assert not caplog.records
-
-
 def test_the_recipe_is_written_down_and_decides(staged, settings):
     assert read_recipe(staged) == STAGED
     for stages in ((), (Stage(until=0.5, num_hidden_layers=2, seq_length=16), Stage())):

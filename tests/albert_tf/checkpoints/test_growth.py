@@ -70,17 +70,6 @@ def test_deeper_with_shared_layers_is_the_same_network_for_longer(shared_run):
     assert growth.listing() == [f"copied: {len(after)} variables"]
 
 
-def test_one_group_becomes_all_of_several(shared_run):
-    growth, _, after = grown(shared_run, TINY.replace(num_hidden_layers=6, num_hidden_groups=3))
-    before = values(albert_tf.load(shared_run))
-    for group in range(3):
-        for part in PARTS.values():
-            np.testing.assert_array_equal(
-                after[BLOCK.format(group, 0, part)], before[BLOCK.format(0, 0, part)]
-            )
-    assert "copied: group_0 to group_0, group_1, group_2" in growth.listing()
-
-
 def test_unshared_layers_are_repeated_in_order(run_of):
     config = TINY.replace(num_hidden_layers=2, sharing="none")
     run = run_of(albert_tf.AlbertPretrainer(config))

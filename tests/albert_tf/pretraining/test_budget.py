@@ -1,6 +1,5 @@
 """A budget of time becomes a network and a number of updates."""
 
-import dataclasses
 import shutil
 
 import pytest
@@ -17,7 +16,6 @@ from albert_tf.pretraining.budget import (
     Size,
     as_begun,
     fitted,
-    for_its_steps,
     seconds_from,
     seconds_per_update,
 )
@@ -87,20 +85,12 @@ def test_a_run_goes_on_with_the_network_that_it_has():
     assert as_begun(ONE_MACHINE, CONFIG) == ONE_MACHINE[-1]
 
 
-@pytest.mark.parametrize(("steps", "expected"), [(3, SMALL), (499, SMALL), (500, LARGE)])
-def test_updates_that_are_said_decide_the_network(steps, expected):
-    sizes = [dataclasses.replace(size, recipe=size.recipe.replace(steps=steps)) for size in (SMALL, LARGE)]
-    assert for_its_steps(sizes).config == expected.config
-
-
 def test_every_network_of_the_recipe_can_be_trained_by_it():
     for size in ONE_MACHINE:
         check_size(size.with_steps(size.least_updates + 10), Execution())
 
 
-@pytest.mark.parametrize(
-    ("steps", "layers", "width"), [(9_999, 1, 128), (10_000, 2, 128), (15_999, 2, 128), (None, 2, 256)]
-)
+@pytest.mark.parametrize(("steps", "layers", "width"), [(10_000, 2, 128), (None, 2, 256)])
 def test_the_recipe_without_a_budget(steps, layers, width, asked):
     config = asked([] if steps is None else ["--steps", steps]).config
     assert (config.num_hidden_layers, config.hidden_size) == (layers, width)
@@ -113,9 +103,7 @@ def write_run(run, config):
     (run / CONFIG_FILE).write_text(config.replace(vocab_size=77).to_json_string(), encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    ("layers", "steps", "expected"), [(1, 9000, 1), (1, 10_000, 2), (2, 9000, 2), (4, 9000, 2)]
-)
+@pytest.mark.parametrize(("layers", "steps", "expected"), [(1, 9000, 1), (2, 9000, 2), (4, 9000, 2)])
 def test_a_run_goes_on_in_no_smaller_network(layers, steps, expected, asked, tmp_path):
     origin = CONFIG.replace(num_hidden_layers=layers, hidden_size=128, num_attention_heads=4)
     write_run(tmp_path / "origin", origin)

@@ -46,13 +46,6 @@ def test_counts_of_ten_tokens(window, at_once, monkeypatch):
         assert found.pairs[2, 2] == 2 and found.pairs[1, 2] == found.pairs[2, 1] == 2
 
 
-def test_no_text_has_no_counts():
-    for documents in ([], [np.array([], np.int32)], [np.array([3], np.int32)]):
-        found = counts(documents, 6)
-        assert found.pairs.nnz == 0
-        assert word_vectors(positive_pmi(found.pairs), 4).shape == (6, 0)
-
-
 def test_positive_pmi_as_it_is_defined():
     smoothing = 0.75
     pairs = counted_by_hand(TEXT, 6, 2)
@@ -88,23 +81,6 @@ def test_vectors_are_those_of_the_whole_decomposition(rank, width, columns):
     np.testing.assert_allclose(found[:, :40], expected[:, :40], atol=2e-3)
     assert (found[np.abs(found).argmax(axis=0), np.arange(columns)] > 0).all()
     assert not found[7].any() and found[np.arange(60) != 7].any(axis=1).all()
-
-
-def test_pieces_of_the_same_contexts_get_nearly_the_same_vector():
-    """Of a text in which 1 and 2 stand between tens and twenties, 3 and 4 between thirties and forties."""
-    generator = np.random.default_rng(0)
-
-    def sentence():
-        first = generator.random() < 0.5
-        words, low = ((1, 2), 10) if first else ((3, 4), 30)
-        around = generator.integers(low, low + 20, 4)
-        return np.array([*around[:2], generator.choice(words), *around[2:]])
-
-    vectors = word_vectors(positive_pmi(counts([sentence() for _ in range(4000)], 50).pairs), 8)
-    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
-    alike = unit @ unit.T
-    assert alike[1, 2] > 0.9 and alike[3, 4] > 0.9
-    assert np.abs(alike[[1, 2]][:, [3, 4]]).max() < 0.1
 
 
 def test_vectors_are_scaled_and_unknown_pieces_left_as_they_are():

@@ -63,11 +63,6 @@ def test_metrics_have_their_names(run):
         np.testing.assert_allclose(line["loss"], line["mlm_loss"] + line["sop_loss"], rtol=1e-6)
 
 
-def test_batches_that_no_replicas_can_share_are_refused(settings):
-    with pytest.raises(InputError, match=r"batch_size=4 .*accumulate=3"):
-        pretrain(settings(accumulate=3))
-
-
 def test_nothing_is_written_where_there_is_nothing_to_learn_from(settings, tmp_path):
     empty = tmp_path / "empty.txt"
     empty.write_text("\n\n")

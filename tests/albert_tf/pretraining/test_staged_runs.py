@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import albert_tf
 from albert_tf.checkpoints import checkpoint_steps, delete_checkpoint
 from albert_tf.checkpoints.models import build_model
 from albert_tf.checkpoints.steps import read_checkpoint
@@ -16,7 +15,6 @@ from albert_tf.pretraining.objective import pretraining_objective
 from albert_tf.pretraining.run import pretrain
 from albert_tf.pretraining.settings import read_recipe
 from albert_tf.stages import Stage
-from albert_tf.training import loop
 from albert_tf.training.phases import seed_of
 from albert_tf.training.strategies import STRATEGIES
 from albert_tf.training.updates import replica_update, training_steps
@@ -81,32 +79,6 @@ def test_lines_say_of_which_network_they_are(staged):
     # One schedule over all updates: two of warm-up to 0.01, then down to 0 after six.
     rates = [line["learning_rate"] for line in lines if "loss" in line]
     np.testing.assert_allclose(rates, [0.01 * x / 6 for x in (0, 3, 4, 3, 2, 1)], rtol=1e-6)
-
-
-@pytest.mark.slow
-def test_the_first_stage_is_a_run_of_the_shallow_network(staged, settings, monkeypatch):
-    shallow = RECIPE.replace(batch_size=8, seq_length=16, max_predictions=None)
-    made = settings(config=CONFIG.replace(num_hidden_layers=1), recipe=shallow, **EVERY)
-    original = loop.write_checkpoint
-
-    def write_and_die(folder, step, /, **parts):
-        original(folder, step, **parts)
-        if step == 3:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(loop, "write_checkpoint", write_and_die)
-    with pytest.raises(KeyboardInterrupt):
-        pretrain(made)
-    assert albert_tf.load(made.output).config.num_hidden_layers == 1
-    expected, found = weights(made.output), weights(staged, 3)
-    assert found.keys() == expected.keys()
-    for name, value in expected.items():
-        np.testing.assert_array_equal(found[name], value, err_msg=name)
-    theirs, ours = (
-        [line["eval_loss"] for line in metrics(run) if "eval_loss" in line and line["step"] == 2]
-        for run in (made.output, staged)
-    )
-    assert ours == theirs
 
 
 def test_the_second_stage_is_made_by_hand(staged, settings):

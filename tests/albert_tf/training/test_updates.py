@@ -93,22 +93,6 @@ def test_an_update_compiles_as_a_tpu_needs_it():
     assert not opcodes & set(host)
 
 
-def test_input_wait_is_what_a_slow_input_takes(reference):
-    slow = batches().map(lambda batch: _delayed(batch, 0.05))
-    totals = trained(updates=6, feed=Feed(slow, None))[1]
-    assert 0.05 < float(totals.input_wait) < 60
-    assert float(reference[1].input_wait) < 0.05
-
-
-def _delayed(batch, seconds):
-    """The batch, after a time in which it is looked at again and again."""
-    end = tf.timestamp() + seconds
-    _, value = tf.while_loop(
-        lambda now, _: now < end, lambda now, x: (tf.timestamp(), x), (tf.timestamp(), batch["input_mask"])
-    )
-    return {**batch, "input_mask": value}
-
-
 @pytest.mark.slow
 def test_recomputation_changes_nothing(two_replicas):
     """Not with dropout either, in microbatches on two replicas."""
@@ -171,12 +155,6 @@ def test_a_model_without_sentence_loss_leaves_the_pooler_alone():
         "pooler/dense/kernel",
         "pooler/dense/bias",
     ]
-
-
-def test_sum_over_adds_structures():
-    total = sum_over(lambda index: {"a": tf.cast(index, tf.float32), "b": tf.ones([2])}, 4)
-    assert float(total["a"]) == 0 + 1 + 2 + 3
-    assert total["b"].numpy().tolist() == [4, 4]
 
 
 def test_sum_over_holds_one_at_a_time():

@@ -37,26 +37,16 @@ def read_metrics(run: str | os.PathLike[str]) -> list[Line]:
             values = json.loads(line)
         except (ValueError, RecursionError):
             values = None
-        if not _is_line(values):
+        if (
+            not isinstance(values, dict)
+            or not isinstance(values.get("step"), int)
+            or not all(isinstance(value, int | float | None) for value in values.values())
+        ):
             raise InputError(
-                f"{path}, line {number}: not an object of numbers with a step, as a run writes it: mend or "
-                "remove the line, or copy the file again"
+                f"{path}, line {number}: not an object of numbers with a step: mend or remove the line"
             )
         found.append(values)
     return found
-
-
-def _is_line(value: Any) -> bool:
-    """True for an object of numbers that fit into 64 bits, None among them, with a step."""
-    return (
-        isinstance(value, dict)
-        and type(value.get("step")) is int
-        and value["step"] >= 0
-        and all(
-            number is None or type(number) is float or (type(number) is int and abs(number) < 2**63)
-            for number in value.values()
-        )
-    )
 
 
 def evaluated_steps(lines: Sequence[Line]) -> set[int]:
@@ -65,11 +55,11 @@ def evaluated_steps(lines: Sequence[Line]) -> set[int]:
 
 
 def rank(value: float, loss: float | None) -> tuple[float, float]:
-    """The place of an evaluation among others, greater where it is better: of equal values, by the loss.
+    """The place of an evaluation among others, greater where it is better.
 
     Args:
       value: of which more is better.
-      loss: of the same evaluation; None where it has none, which is worse than any.
+      loss: of the same evaluation, which decides between equal values; none is worse than any.
     """
     return value, -math.inf if loss is None else -loss
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from albert_tf.checkpoints.directory import VOCABULARY, RunDirectory
 from albert_tf.checkpoints.models import build_model
 from albert_tf.checkpoints.run import check_finite, load, save
-from albert_tf.checkpoints.steps import PathLike
+from albert_tf.checkpoints.storage import PathLike
 from albert_tf.checkpoints.vocabulary import vocabulary_problems
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import google, huggingface

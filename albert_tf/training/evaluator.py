@@ -19,9 +19,9 @@ def evaluator(model: keras.Model, objective: Objective) -> Callable[[Iterable[Ba
       model: called with a batch and training=False.
       objective: the losses.
     Returns:
-      A function of a finite data set, whose batches have static shapes and whose rows are divided among
-      the replicas of the strategy that is current now. It returns the summed terms by name, as numbers,
-      and raises a ValueError if the data set has no batch.
+      A function from a finite data set, whose batches have static shapes and whose rows are divided among
+      the replicas of the strategy that is current now, to the summed terms by name, as numbers. It raises a
+      ValueError if there is no batch.
     """
     strategy = tf.distribute.get_strategy()
 

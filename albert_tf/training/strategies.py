@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 from collections.abc import Callable, Iterable
@@ -11,6 +10,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from albert_tf.training.updates import Batch
+from albert_tf.utils.checks import check_choice
 from albert_tf.utils.choices import AUTO
 from albert_tf.utils.errors import InputError
 
@@ -22,8 +22,10 @@ HOST_LOST = (
     tf.errors.DeadlineExceededError,
 )
 
-
 _EXAMPLE = '{"cluster": {"worker": ["host0:port", "host1:port"]}, "task": {"type": "worker", "index": 0}}'
+
+# Batches of so many rows, for one of several input pipelines or for the only one.
+MakeBatches = Callable[[int, tf.distribute.InputContext | None], tf.data.Dataset]
 
 
 def _mirrored(tpu: str | None) -> tf.distribute.Strategy:
@@ -63,16 +65,13 @@ def make_strategy(
         multi_worker if TF_CONFIG names several hosts, mirrored if there are several GPUs, else one.
       tpu: name or gRPC address of a TPU; "local" on the TPU's own host.
       report: called with a line when the other hosts are waited for.
-    Returns:
-      The strategy.
     Raises:
       ValueError: the strategy is unknown, TF_CONFIG does not describe a cluster, or the TPU cannot be used.
     """
     if name == AUTO:
         several_gpus = len(tf.config.list_physical_devices("GPU")) > 1
         name = "tpu" if tpu else "multi_worker" if _workers() > 1 else "mirrored" if several_gpus else "one"
-    if name not in STRATEGIES:
-        raise InputError(f"strategy={name!r} is none of {', '.join([AUTO, *STRATEGIES])}")
+    check_choice("strategy", name, STRATEGIES)
     if tpu and name != "tpu":
         raise InputError(f"tpu={tpu!r} is of no use to strategy={name!r}: leave one of them out")
     if name == "multi_worker":
@@ -81,15 +80,12 @@ def make_strategy(
         return STRATEGIES[name](tpu)
     except (tf.errors.OpError, OSError) as error:  # the second from a search for a TPU of this name
         reason = str(getattr(error, "message", error)).partition(":")[0]
-        remedy = "name a TPU by --tpu, or local on its own host" if name == "tpu" else "take another"
-        raise InputError(f"strategy={name!r} cannot be used here ({reason}): {remedy}") from error
+        raise InputError(f"strategy={name!r}, tpu={tpu!r} cannot be used here: {reason}") from error
 
 
 def device_kind(strategy: tf.distribute.Strategy) -> str:
     """The kind of device of a strategy's replicas: "CPU", "GPU" or "TPU"."""
-    if isinstance(strategy, tf.distribute.TPUStrategy):
-        return "TPU"
-    return _local_kind()
+    return "TPU" if isinstance(strategy, tf.distribute.TPUStrategy) else _local_kind()
 
 
 def _local_kind() -> str:
@@ -103,7 +99,7 @@ def _workers() -> int:
     try:
         config = json.loads(text)
         hosts = {job: list(config.get("cluster", {}).get(job, [])) for job in ("chief", "worker")}
-        count = len(hosts["chief"]) + len(hosts["worker"])
+        count = sum(map(len, hosts.values()))
         if count > 1:  # of which this is one
             _ = hosts[config["task"]["type"]][config["task"]["index"]]
         return count
@@ -113,17 +109,16 @@ def _workers() -> int:
         ) from error
 
 
-@dataclasses.dataclass(frozen=True)
-class Hosts:
+class Hosts(NamedTuple):
     """The hosts of a strategy whose programs run side by side, each with an input pipeline of its own."""
 
-    count: int
-    index: int  # of this one
+    num_hosts: int
+    number: int  # of this one
 
     @property
     def is_chief(self) -> bool:
         """True if this host writes the run directory."""
-        return self.index == 0
+        return self.number == 0
 
 
 def hosts_of(strategy: tf.distribute.Strategy) -> Hosts:
@@ -133,47 +128,33 @@ def hosts_of(strategy: tf.distribute.Strategy) -> Hosts:
         return Hosts(1, 0)
     cluster = resolver.cluster_spec().as_dict()
     chiefs = len(cluster.get("chief", []))
-    is_worker = resolver.task_type == "worker"
-    return Hosts(chiefs + len(cluster.get("worker", [])), resolver.task_id + (chiefs if is_worker else 0))
+    before = chiefs if resolver.task_type == "worker" else 0
+    return Hosts(chiefs + len(cluster.get("worker", [])), resolver.task_id + before)
 
 
 class Feed(NamedTuple):
     """Batches on their way to the replicas."""
 
     dataset: Iterable[Batch]
-    replicas_per_batch: int  # that divide a batch among themselves
+    replicas_per_batch: int | None  # that divide a batch among themselves; None: all
 
 
-def feed(
-    strategy: tf.distribute.Strategy,
-    batches: Callable[[int, tf.distribute.InputContext | None], tf.data.Dataset],
-    rows: int,
-) -> Feed:
-    """The part of the global batches that this program reads.
+def feed(strategy: tf.distribute.Strategy, batches: MakeBatches, rows: int) -> Feed:
+    """The part of the global batches, of so many rows, that this program reads.
 
     A host's replicas divide its batches among themselves: so a plain iterator, which a checkpoint can hold,
     serves several devices. A TPU's batches must wait on the device, where only an iterator of the strategy
     puts them.
-
-    Args:
-      strategy: where training runs.
-      batches: makes batches of so many rows, for one of several input pipelines or for the only one.
-      rows: of the global batch; the replicas divide it without a rest.
     """
-    replicas = strategy.num_replicas_in_sync
     if isinstance(strategy, tf.distribute.TPUStrategy):
         return distributed_feed(strategy, batches, rows)
-    hosts = hosts_of(strategy)
-    part = tf.distribute.InputContext(hosts.count, hosts.index, replicas) if hosts.count > 1 else None
-    return Feed(batches(rows // hosts.count, part), replicas // hosts.count)
+    replicas, (count, number) = strategy.num_replicas_in_sync, hosts_of(strategy)
+    part = tf.distribute.InputContext(count, number, replicas) if count > 1 else None
+    return Feed(batches(rows // count, part), replicas // count)
 
 
-def distributed_feed(
-    strategy: tf.distribute.Strategy,
-    batches: Callable[[int, tf.distribute.InputContext | None], tf.data.Dataset],
-    rows: int,
-) -> Feed:
-    """A feed that gives every replica batches of its own; arguments as of `feed`."""
+def distributed_feed(strategy: tf.distribute.Strategy, batches: MakeBatches, rows: int) -> Feed:
+    """A feed that gives every replica batches of its own."""
 
     def of_a_replica(part: tf.distribute.InputContext) -> tf.data.Dataset:
         return batches(part.get_per_replica_batch_size(rows), part)
@@ -188,7 +169,7 @@ def keeps_iterator(strategy: tf.distribute.Strategy, data_service: str | None) -
     here. Training then resumes with batches that are drawn anew, from a seed of its step.
     """
     is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
-    return hosts_of(strategy).count == 1 and not is_tpu and data_service is None
+    return hosts_of(strategy).num_hosts == 1 and not is_tpu and data_service is None
 
 
 def over_hosts(strategy: tf.distribute.Strategy) -> Callable[[float], list[float]]:
@@ -196,7 +177,7 @@ def over_hosts(strategy: tf.distribute.Strategy) -> Callable[[float], list[float
 
     With one host it runs nothing on a device.
     """
-    if hosts_of(strategy).count == 1:
+    if hosts_of(strategy).num_hosts == 1:
         return lambda number: [number]
 
     def gathered(value: tf.Tensor) -> tf.Tensor:

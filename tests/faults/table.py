@@ -221,14 +221,14 @@ FAULTS = (
     Fault(
         "updates: gradients are clipped before replicas are summed",
         "albert_tf/training/updates.py",
-        'sums = replica.all_reduce("SUM", sum_over(microbatch, accumulate))',
-        "sums = sum_over(microbatch, accumulate)",
+        'terms, gradients = replica.all_reduce("SUM", sum_over(microbatch, accumulate))',
+        "terms, gradients = sum_over(microbatch, accumulate)",
         UPDATES,
     ),
     Fault(
         "updates: a non-finite gradient goes unnoticed",
         "albert_tf/training/updates.py",
-        "tf.stack([*losses, update.gradient_norm])",
+        "tf.stack([*losses, done.gradient_norm])",
         "tf.stack([*losses])",
         UPDATES,
     ),

@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from albert_tf.data import pretraining_dataset
     from albert_tf.inference.pipeline import pipeline
     from albert_tf.inference.text_classifier import TextClassifier
-    from albert_tf.models import (
+    from albert_tf.models.encoder import AlbertEncoder
+    from albert_tf.models.span_labeler import AlbertSpanLabeler
+    from albert_tf.models.task_models import (
         AlbertClassifier,
-        AlbertEncoder,
         AlbertMultipleChoice,
         AlbertPretrainer,
-        AlbertSpanLabeler,
         AlbertTokenClassifier,
     )
     from albert_tf.tasks.metrics.squad import squad_scores
@@ -80,12 +80,12 @@ _MODULES = {
     "Tokenizer": "albert_tf.tokenizers",
     "pack": "albert_tf.tokenizers",
     "pretraining_dataset": "albert_tf.data",
-    "AlbertEncoder": "albert_tf.models",
-    "AlbertPretrainer": "albert_tf.models",
-    "AlbertClassifier": "albert_tf.models",
-    "AlbertTokenClassifier": "albert_tf.models",
-    "AlbertSpanLabeler": "albert_tf.models",
-    "AlbertMultipleChoice": "albert_tf.models",
+    "AlbertEncoder": "albert_tf.models.encoder",
+    "AlbertPretrainer": "albert_tf.models.task_models",
+    "AlbertClassifier": "albert_tf.models.task_models",
+    "AlbertTokenClassifier": "albert_tf.models.task_models",
+    "AlbertSpanLabeler": "albert_tf.models.span_labeler",
+    "AlbertMultipleChoice": "albert_tf.models.task_models",
     "TextClassifier": "albert_tf.inference.text_classifier",
     "pipeline": "albert_tf.inference.pipeline",
     "load": "albert_tf.checkpoints",

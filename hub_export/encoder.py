@@ -10,7 +10,8 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.features import ENCODER_INPUTS, MLM_POSITIONS
-from albert_tf.models import AlbertEncoder, AlbertPretrainer
+from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.task_models import AlbertPretrainer
 from hub_export.module import Module
 
 Tensors = Mapping[str, tf.Tensor]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import tf_keras as keras
 
 from albert_tf.checkpoints.directory import RunDirectory
-from albert_tf.models import AlbertEncoder
+from albert_tf.models.encoder import AlbertEncoder
 from hub_export.serving import Served, Signature
 
 EVALUATION = "eval_"

@@ -9,7 +9,7 @@ import tf_keras as keras
 
 from albert_tf.checkpoints.models import task_of
 from albert_tf.features import ENCODER_INPUTS
-from albert_tf.models import AlbertEncoder
+from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.tasks import kind_of
 from albert_tf.tasks.serving import DEFAULT, Served, Signature, Tensors, encoder_signatures
 from albert_tf.tokenizers.vocabulary import ALBERT_IDS

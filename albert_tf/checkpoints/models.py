@@ -10,12 +10,12 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.models import (
+from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.span_labeler import AlbertSpanLabeler
+from albert_tf.models.task_models import (
     AlbertClassifier,
-    AlbertEncoder,
     AlbertMultipleChoice,
     AlbertPretrainer,
-    AlbertSpanLabeler,
     AlbertTokenClassifier,
 )
 from albert_tf.utils.checks import check_choice

@@ -38,8 +38,8 @@ from albert_tf.inference.texts import (
     segments,
     text_columns,
 )
-from albert_tf.models import AlbertClassifier
 from albert_tf.models.padding import skip_padding
+from albert_tf.models.task_models import AlbertClassifier
 from albert_tf.tasks.examples.coverage import unread_lines
 from albert_tf.tasks.examples.rows import check_length, tokenised_blocks
 from albert_tf.tasks.examples.texts import PAIRS_KEY, takes_pairs

@@ -15,7 +15,7 @@ from albert_tf.checkpoints.run import check_finite, load, opened_run
 from albert_tf.data import naming_damaged_files, pretraining_dataset, to_evaluate_on
 from albert_tf.data.examples import filled_batch
 from albert_tf.features import MASK, MLM_IDS, MLM_WEIGHTS
-from albert_tf.models import AlbertPretrainer
+from albert_tf.models.task_models import AlbertPretrainer
 from albert_tf.pretraining.objective import pretraining_metrics, pretraining_objective
 from albert_tf.pretraining.settings import read_recipe
 from albert_tf.recipes import ExampleSettings

@@ -9,7 +9,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.features import MASK, TYPE_IDS, WORD_IDS
-from albert_tf.models import AlbertEncoder
+from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.padding import skip_padding
 from albert_tf.tokenizers import PieceTokenizer, pack
 from albert_tf.tokenizers.input_format import InputFormat

@@ -162,11 +162,10 @@ FAULTS = (
         ("tests/albert_tf/models/test_embeddings.py",),
     ),
     Fault(
-        "heads: masked words' logits have no bias",
+        "heads: logits have no bias",
         "albert_tf/models/heads.py",
-        "logits = tf.nn.bias_add(tf.cast(logits, tf.float32), tf.cast(self.output_bias, tf.float32))\n"
-        "        sizes",
-        "logits = tf.cast(logits, tf.float32)\n        sizes",
+        "return tf.nn.bias_add(tf.cast(logits, tf.float32), tf.cast(bias, tf.float32))",
+        "return tf.cast(logits, tf.float32)",
         ("tests/albert_tf/models/test_heads.py",),
     ),
     Fault(

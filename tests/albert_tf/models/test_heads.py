@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.models.heads import MaskedLanguageModel, SentenceRelationship, mean_state
+from albert_tf.models.heads import MaskedLanguageModel, OutputLayer, mean_state
+from albert_tf.utils.errors import InputError
 from tests.tiny import TINY
 
 B, S, P, H, E, V = 2, 5, 3, 32, 16, 200
@@ -36,12 +37,7 @@ def numpy_logits(head, sequence, table):
     return rows @ table.T + values["output_bias"]
 
 
-def test_masked_language_model(head, arrays):
-    result = head(arrays[0], tf.constant(POSITIONS), arrays[1])
-    np.testing.assert_allclose(result, numpy_logits(head, *arrays), atol=2e-5)
-
-
-def test_masked_language_model_of_unknown_shapes(head, arrays):
+def test_masked_language_model_eagerly_and_of_unknown_shapes(head, arrays):
     @tf.function(
         input_signature=[
             tf.TensorSpec([None, None, H]),
@@ -54,20 +50,14 @@ def test_masked_language_model_of_unknown_shapes(head, arrays):
         assert result.shape.as_list() == [None, None, V]
         return result
 
-    np.testing.assert_allclose(
-        logits(arrays[0], POSITIONS, arrays[1]), numpy_logits(head, *arrays), atol=2e-5
-    )
+    expected = numpy_logits(head, *arrays)
+    np.testing.assert_allclose(head(arrays[0], tf.constant(POSITIONS), arrays[1]), expected, atol=2e-5)
+    np.testing.assert_allclose(logits(arrays[0], POSITIONS, arrays[1]), expected, atol=2e-5)
     assert logits(arrays[0], POSITIONS[:, :0], arrays[1]).shape == (B, 0, V)
     with pytest.raises(tf.errors.InvalidArgumentError):
         logits(arrays[0], POSITIONS[:1], arrays[1])
-
-
-@pytest.mark.parametrize("shape", [(3, 2), (2,), (2, 3, 1)])
-def test_positions_of_a_wrong_shape(head, arrays, shape):
-    with pytest.raises(
-        ValueError, match=r"masked_lm_positions has shape \(.*: it must be \[batch, predictions\]"
-    ):
-        head(arrays[0], tf.zeros(shape, tf.int32), arrays[1])
+    with pytest.raises(InputError, match=r"masked_lm_positions has shape \(2, 3, 1\)"):
+        head(arrays[0], tf.zeros([2, 3, 1], tf.int32), arrays[1])
 
 
 @pytest.mark.parametrize("position", [-1, S])
@@ -85,8 +75,7 @@ def test_logits_are_float32(head, arrays, dtype):
     assert result.dtype == tf.float32
     expected = numpy_logits(head, *arrays)
     assert np.abs(result - expected).max() < 0.03 * np.abs(expected).max()
-    relationship = SentenceRelationship(TINY)
-    assert relationship(tf.cast(arrays[0][:, 0], dtype)).dtype == tf.float32
+    assert OutputLayer("scope", 2, TINY)(tf.cast(arrays[0][:, 0], dtype)).dtype == tf.float32
 
 
 def test_the_bias_is_added_in_float32(arrays):
@@ -96,8 +85,8 @@ def test_the_bias_is_added_in_float32(arrays):
     np.testing.assert_array_equal(result[0, 0], head.output_bias)
 
 
-def test_sentence_relationship(arrays):
-    head = SentenceRelationship(TINY)
+def test_output_layer(arrays):
+    head = OutputLayer("scope", 2, TINY)
     head.output_bias.assign([0.5, -0.25])
     pooled = arrays[0][:, 0]
     expected = pooled.astype(float) @ head.output_weights.numpy().T + [0.5, -0.25]

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from albert_tf.tokenizer_settings import SENTENCEPIECE, remembered_kind, resolved_settings
 from albert_tf.tokenizers.input_format import InputFormat, SpecialIds
-from albert_tf.tokenizers.tokenizer import PieceTokenizer, Tokenize
+from albert_tf.tokenizers.sentencepiece import PieceTokenizer, Tokenize
 from albert_tf.tokenizers.vocabulary import FILE_OF_RUN, Vocabulary
 
 PathLike = str | os.PathLike[str]

@@ -49,17 +49,14 @@ def train_vocabulary(
       inputs: text files (also .gz), a path, a glob or a list of them.
       output: the `.model` file; it appears only when it is whole. Its folder is made where it is missing.
       vocab_size: number of pieces, the special ones included, V.
-      lowercase: True folds case.
-      strip_accents: True drops accents.
-      max_sentences: of a larger corpus a random sample of this many lines is used,
-        the same one every time.
+      lowercase: as of `normalize`.
+      strip_accents: as of `normalize`.
+      max_sentences: of a larger corpus a random sample of this many lines is used, the same one every time.
       report: called with a line where more than a hundredth of the letters lose a mark.
-    Returns:
-      The vocabulary.
     Raises:
       FileNotFoundError: an input does not exist.
-      ValueError: the text allows no vocabulary of this size, a file is not text or a damaged .gz,
-        vocab_size is not positive, max_sentences is 100 or less, or one of the two is above 10**9.
+      InputError: the text allows no vocabulary of this size, a file is not text or damaged, or a number is
+        out of range.
       OSError: output cannot be written.
     Source: google-research/albert, README, and the settings stored in its 30k-clean.model.
     """

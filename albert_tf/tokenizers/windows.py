@@ -21,12 +21,12 @@ class Windows(NamedTuple):
 def sliding_windows(lengths: tf.Tensor, budgets: tf.Tensor, stride: tf.Tensor | int) -> Windows:
     """The windows that together show all of each document.
 
+    All but the last of a document are full, and an empty document has an empty one.
+
     Args:
       lengths: tokens of the documents, int32 [N].
       budgets: tokens that a window of each may have, at least 1; int32 [N].
       stride: tokens from one window to the next, at least 1; never more than the budget.
-    Returns:
-      The windows; all but the last of a document are full, and an empty document has an empty one.
     Source: google-research/albert, `convert_examples_to_features` in squad_utils.py.
     """
     steps = tf.minimum(budgets, stride)  # [N]
@@ -48,8 +48,6 @@ def word_windows(words: tf.Tensor, texts: tf.Tensor, budget: int) -> Windows:
         int64 [words + 1].
       texts: the same of the texts, int64 [N + 1].
       budget: tokens that a window may have, at least 1. A longer word is cut.
-    Returns:
-      The windows.
     """
     words, texts = tf.convert_to_tensor(words), tf.convert_to_tensor(texts)
     begins, ends = texts[:-1], texts[1:]  # [N] each

@@ -56,15 +56,6 @@ def test_chunks_by_hand(lengths, seed):
     assert found == chunks_by_hand(lengths, targets)
 
 
-def test_a_hundred_thousand_sentences():
-    lengths = [np.random.default_rng(0).integers(1, 60, 100_000).tolist(), [5]]
-    targets = np.full(100_001, 509)
-    documents = block(lengths)
-    ends = chunk_ends(documents, tf.constant(targets, tf.int32))
-    starts = chunk_starts(documents, ends).numpy()
-    assert [(start, ends.numpy()[start]) for start in starts] == chunks_by_hand(lengths, targets)
-
-
 def test_short_targets():
     targets, short = target_lengths(tf.constant(100_000), 125, 0.1, SEED)
     targets, short = targets.numpy(), short.numpy()

@@ -163,8 +163,8 @@ def _limits(facts: Facts) -> Iterable[str]:
     if facts.served is not None:
         length, tokenizer = facts.served.seq_length, facts.served.tokenizer
         yield f"The preprocessor's inputs have {length} tokens unless told otherwise, the server's no more."
-        case = "folds case" if tokenizer.lowercase else "keeps case"
-        accents = "drops accents" if tokenizer.strip_accents else "keeps accents"
+        case = "folds case" if tokenizer.settings["lowercase"] else "keeps case"
+        accents = "drops accents" if tokenizer.settings["strip_accents"] else "keeps accents"
         yield f"The tokenizer {case} and {accents}."
     if (objective := facts.task.get("sentence_objective")) in POOLED:
         yield f"`pooled_output` {POOLED[objective]}"

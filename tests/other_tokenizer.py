@@ -17,6 +17,7 @@ class Words:
     starts_word = np.ones(SIZE, bool)
     ordinary_ids = np.arange(5, SIZE, dtype=np.int32)
     fingerprint = "of words"
+    space_id = -1
 
     def __len__(self):
         return SIZE

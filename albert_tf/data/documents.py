@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from albert_tf.raw_text.long_lines import bounded_lines
+from albert_tf.raw_text.long_lines import bounded_lines, text_lines
 
 # Text of a document beyond this is read as a further document, so that a file without blank lines needs no
 # more memory than others. In bytes.
@@ -31,19 +31,13 @@ def text_documents(file: tf.Tensor | str) -> tf.data.Dataset:
     """The documents of a text file, a sentence a line, and the hash bucket of each.
 
     Blank lines end documents; lines lose the whitespace around them, and over-long ones become several.
-    Compressed files end in `.gz`. A document of more than MAX_DOCUMENT_BYTES comes in several parts, all with
-    the bucket of the first.
+    A document of more than MAX_DOCUMENT_BYTES comes in several parts, all with the bucket of the first.
 
-    Args:
-      file: its path.
     Returns:
       A dataset of string and int64 scalars.
     """
-    # What is cut off would be read to where it breaks: see check_text_files.
-    compressed = tf.strings.regex_full_match(file, r"(?s).*\.gz")
-    lines = tf.data.TextLineDataset(file, tf.where(compressed, "GZIP", ""))
     end_of_file = tf.data.Dataset.from_tensors(tf.constant([""]))
-    sentences = lines.batch(_LINES_PER_BATCH).map(lambda x: bounded_lines(tf.strings.strip(x)))
+    sentences = text_lines(file).batch(_LINES_PER_BATCH).map(lambda x: bounded_lines(tf.strings.strip(x)))
     parts = sentences.rebatch(_LINES_PER_BATCH).concatenate(end_of_file)
     nothing = (tf.constant(""), tf.constant(-1, tf.int64))
     return parts.scan(nothing, _complete_documents).unbatch()
@@ -52,15 +46,10 @@ def text_documents(file: tf.Tensor | str) -> tf.data.Dataset:
 def _complete_documents(
     begun: tuple[tf.Tensor, tf.Tensor], lines: tf.Tensor
 ) -> tuple[tuple[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
-    """The documents that these lines complete.
+    """The documents that these lines complete, with their buckets, string and int64 [documents].
 
-    Args:
-      begun: the carry of the scan: the text of a document that the lines before have begun, or "", and the
-        bucket of the part of it that they have already given out, or -1.
-      lines: string [n], without whitespace around them.
-    Returns:
-      The carry for the lines that follow, and the complete documents with their buckets, string and int64
-      [documents].
+    The carry of the scan is the text of a document that the lines before have begun, or "", and the bucket of
+    the part of it that they have already given out, or -1.
     """
     begun_text, begun_bucket = begun
     blank = lines == ""
@@ -87,27 +76,18 @@ def hash_bucket(texts: tf.Tensor) -> tf.Tensor:
 
 
 def in_hash_range(buckets: tf.Tensor, share: tuple[float, float]) -> tf.Tensor:
-    """True for documents that lie in a part of the unit interval by their hash.
+    """True for documents whose `hash_bucket`, int64, lies in a part of the unit interval, bool.
 
     Args:
-      buckets: of `hash_bucket`, int64.
+      buckets: the documents' numbers.
       share: begin and end of the part, (0.0, 0.01) for a hundredth of all documents.
-    Returns:
-      bool of the same shape.
     """
     first, last = (round(edge * HASHES) for edge in share)
     return (buckets >= first) & (buckets < last)
 
 
 def tokenized(documents: tf.Tensor, tokenize: Callable[[tf.Tensor], tf.RaggedTensor]) -> Documents:
-    """Documents as tokens.
-
-    Args:
-      documents: string [D], a sentence a line.
-      tokenize: string [N] → int32 [N, (tokens)].
-    Returns:
-      The same documents without the sentences that no token is left of.
-    """
+    """Documents, string [D], a sentence a line, as tokens; sentences that no token is left of are dropped."""
     lines = tf.strings.split(documents, "\n")  # [D, (sentences)]
     tokens = tokenize(lines.flat_values)  # [N, (tokens)]
     lengths = tf.cast(tokens.row_lengths(), tf.int32)
@@ -132,12 +112,9 @@ def corpus_documents(
       read: the documents of a file.
       part: which pipeline this is. With at least as many files as pipelines each reads whole files, else each
         reads all of them and takes every n-th document.
-      seed: of all pipelines, for they divide documents in an order that they have to agree on: files in
-        random order, four at a time, and DOCUMENTS_SHUFFLED documents mixed. None keeps the order of the
-        files.
+      seed: of all pipelines, which have to agree on the order: files in random order, four at a time, and
+        DOCUMENTS_SHUFFLED documents mixed. None keeps the order of the files.
       epoch: int64 scalar; each has an order of its own.
-    Returns:
-      A dataset of what `read` gives.
     """
     paths = tf.constant(files_of_part(files, part))
     if seed is None:
@@ -160,7 +137,7 @@ def files_of_part(files: Sequence[str], part: tf.distribute.InputContext) -> Seq
 
 
 def shuffled(dataset: tf.data.Dataset, size: int, seed: tf.Tensor) -> tf.data.Dataset:
-    """A dataset in a random order, mixed by a buffer of so many elements; seed is int64 [2].
+    """A dataset mixed by a buffer of so many elements; seed is int64 [2].
 
     Call it inside a function of tf.data: there it is independent of the seed of the whole program.
     """

@@ -27,11 +27,7 @@ from albert_tf.utils.checks import check_range
 
 @dataclasses.dataclass(frozen=True)
 class ExampleMaker:
-    """Makes examples of documents, and batches of examples.
-
-    Raises:
-      ValueError: the batch size is impossible.
-    """
+    """Makes examples of documents, and batches of examples."""
 
     vocabulary: TokenIds
     settings: ExampleSettings
@@ -45,9 +41,6 @@ class ExampleMaker:
 
         They get their masks here and not in their batches, so that these do not depend on the batch size.
 
-        Args:
-          documents: what to make examples of.
-          seed: int [2].
         Returns:
           int32 [C, S + 2 P + segments + 1]: the masked token ids, the masked positions and what stood there,
           the length of each segment, the label. They are one tensor since moving several through the shuffle
@@ -60,13 +53,8 @@ class ExampleMaker:
             pack_spans(documents.tokens, segments.starts, segments.lengths, settings.seq_length, frame),
             segment_numbers(segments.lengths, settings.seq_length, frame),
             mask_seed,
-            starts_word=tf.constant(self.vocabulary.starts_word),
-            ordinary_ids=tf.constant(self.vocabulary.ordinary_ids),
-            max_predictions=settings.predictions,
-            masked_lm_prob=settings.masked_lm_prob,
-            max_ngram=settings.max_ngram,
-            whole_word=settings.whole_word,
-            mask_id=self.vocabulary.special_ids.mask,
+            self.vocabulary,
+            settings,
         )
         columns = tf.stack([*segments.lengths, segments.labels], axis=1)
         rows = [masked[WORD_IDS], masked[MLM_POSITIONS], masked[MLM_IDS], columns]
@@ -109,13 +97,7 @@ class ExampleMaker:
 def filled_batch(
     features: dict[str, tf.Tensor], batch_size: int, settings: ExampleSettings
 ) -> dict[str, tf.Tensor]:
-    """A batch of static shape: what is missing are rows of zero mask and weights, and label -1.
-
-    Args:
-      features: at most batch_size rows, as `pretraining_spec` names them.
-      batch_size: B.
-      settings: say S, P, and which labels there are.
-    """
+    """A batch of static shape: what is missing are rows of zero mask and weights, and label -1."""
     spec = pretraining_spec(
         batch_size, settings.seq_length, settings.predictions, settings.sentence_objective
     )

@@ -38,10 +38,10 @@ TOKEN_BOUNDARY = "token_boundary"  # 1 where a word starts and at special tokens
 def encode_examples(
     batch: Mapping[str, np.ndarray], vocabulary: TokenIds, label_name: str | None
 ) -> list[bytes]:
-    """The real rows of a batch as serialised tf.train.Examples.
+    """The rows of a batch of `pretraining_dataset`, without those that fill it up, as tf.train.Examples.
 
     Args:
-      batch: of `pretraining_dataset`; rows of zero mask are left out.
+      batch: tensors by name.
       vocabulary: says which pieces begin words.
       label_name: the sentence labels' name in the batch; None writes zeros.
     """
@@ -62,37 +62,24 @@ def encode_examples(
 def check_example(
     example: tf.train.Example, file: str, seq_length: int, max_predictions: int | None, vocab_size: int
 ) -> int:
-    """The number of predictions an example stores, P.
-
-    Raises:
-      ValueError: it lacks a feature, has other sizes than asked for, or ids beyond the vocabulary.
-    """
+    """The number of predictions an example stores, P; InputError if it is not one of these sizes and ids."""
     features = example.features.feature
-    for name in (*GOOGLE_NAMES.values(), LABELS):
-        if name not in features:
-            raise InputError(f"{file}: its records have no {name}: they are not pre-training examples")
+    if missing := {*GOOGLE_NAMES.values(), LABELS} - features.keys():
+        raise InputError(f"{file}: its records have no {min(missing)}: they are not pre-training examples")
     ids = features[GOOGLE_NAMES[WORD_IDS]].int64_list.value
     predictions = len(features[GOOGLE_NAMES[MLM_IDS]].int64_list.value)
-    for name, asked, stored in (
-        ("seq_length", seq_length, len(ids)),
-        ("max_predictions", max_predictions or predictions, predictions),
-    ):
-        if asked != stored:
-            raise InputError(f"{file}: its examples have {name}={stored}, not {asked}")
-    if max(ids) >= vocab_size:
+    asked = {"seq_length": seq_length, "max_predictions": max_predictions or predictions}
+    stored = {"seq_length": len(ids), "max_predictions": predictions}
+    if asked != stored or max(ids) >= vocab_size:
         raise InputError(
-            f"{file}: its examples have ids up to {max(ids)}, the vocabulary has {vocab_size} pieces"
+            f"{file}: its examples have {stored} and ids up to {max(ids)}; asked for are {asked} and a "
+            f"vocabulary of {vocab_size} pieces"
         )
     return predictions
 
 
 def decode_examples(records: tf.Tensor, settings: ExampleSettings) -> dict[str, tf.Tensor]:
-    """A batch of stored examples under our names.
-
-    Args:
-      records: string [B].
-      settings: say S, P, and whose name the labels get; "none" leaves them out.
-    """
+    """A batch of stored examples, string [B], under our names; the settings say which labels they have."""
     sizes = dict.fromkeys((WORD_IDS, MASK, TYPE_IDS), settings.seq_length)
     sizes |= dict.fromkeys((MLM_POSITIONS, MLM_IDS, MLM_WEIGHTS), settings.predictions)
     specs = {

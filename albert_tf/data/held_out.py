@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import tensorflow as tf
@@ -19,6 +19,7 @@ from albert_tf.data.sources import (
     hashed_documents,
 )
 from albert_tf.raw_text.checks import check_text_files
+from albert_tf.raw_text.paths import Paths
 from albert_tf.tokenizers.kinds import open_tokenizer
 
 HELD_OUT_SHARE = 0.01
@@ -30,12 +31,10 @@ SMALL_CORPUS = 1 << 26
 # Text that is evaluated on, in bytes: enough for the third digit of a loss, and little enough for the memory.
 MAX_EVALUATED_BYTES = 1 << 24
 
-PathLike = str | os.PathLike[str]
-
 
 def held_out_shares(
-    inputs: PathLike | Iterable[PathLike],
-    vocabulary: PathLike,
+    inputs: Paths,
+    vocabulary: str | os.PathLike,
     lowercase: bool,
     strip_accents: bool,
 ) -> Iterator[tuple[Share, str]]:
@@ -45,14 +44,12 @@ def held_out_shares(
     then the end of each document. Of a corpus of more than SMALL_CORPUS bytes, a hundredth of the documents.
 
     Args:
-      inputs: text or prepared documents, as `pretraining_dataset` reads them.
+      inputs: text or prepared documents; errors are those of `pretraining_dataset`.
       vocabulary: what prepared documents must have been made with.
       lowercase: likewise.
       strip_accents: likewise.
     Returns:
       Shares, each with what it is in words. Whether examples come of a share is yet to be seen.
-    Raises:
-      ValueError: the inputs hold finished examples, or a file is not text or damaged.
     """
     tokenizer = open_tokenizer(vocabulary, lowercase=lowercase, strip_accents=strip_accents)
     found = find_inputs(inputs, tokenizer)
@@ -77,7 +74,7 @@ def held_out_shares(
         yield Share(BY_POSITION, 1 - size, 1.0), f"the last {size:.0%} of each document"
 
 
-def evaluated_share(held_out: Share, inputs: PathLike | Iterable[PathLike]) -> Share:
+def evaluated_share(held_out: Share, inputs: Paths) -> Share:
     """The part of a corpus' held-out share to evaluate on: all of it, or about MAX_EVALUATED_BYTES bytes."""
     return held_out.at_most(MAX_EVALUATED_BYTES / max(corpus_bytes(corpus_files(inputs)), 1))
 
@@ -85,8 +82,8 @@ def evaluated_share(held_out: Share, inputs: PathLike | Iterable[PathLike]) -> S
 def _hashes_and_sizes(inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
     """The hash of each document, ascending, and its bytes."""
     documents = tf.data.Dataset.from_tensor_slices(inputs.files).flat_map(hashed_documents(inputs))
-    hashes, sizes = np.zeros([0], np.int64), np.zeros([0], np.int64)
-    for some, texts in documents.map(lambda text, number: (number, tf.strings.length(text))).batch(1024):
-        hashes, sizes = np.append(hashes, some.numpy()), np.append(sizes, texts.numpy())
+    pairs = documents.map(lambda text, number: [number, tf.cast(tf.strings.length(text), tf.int64)])
+    found = [np.stack(some, axis=1) for some in pairs.batch(1024).as_numpy_iterator()]
+    hashes, sizes = np.concatenate([np.zeros([0, 2], np.int64), *found]).T
     order = np.argsort(hashes, kind="stable")
     return hashes[order], sizes[order]

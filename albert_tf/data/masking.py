@@ -10,6 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.features import MLM_IDS, MLM_POSITIONS, MLM_WEIGHTS, WORD_IDS
+from albert_tf.recipes import ExampleSettings
+from albert_tf.tokenizers.kinds import TokenIds
 from albert_tf.utils.checks import check_range
 
 MASKED, KEPT = 0.8, 0.1  # of the chosen tokens become [MASK], stay as they are; the rest is replaced
@@ -20,14 +22,8 @@ _TRIANGLE = np.triu(np.ones([_STRIP, _STRIP], np.float32))
 
 
 def ngram_length_probabilities(max_ngram: int) -> np.ndarray:
-    """Probability of masking a span of n words, p(n) ∝ 1/n.
+    """Probability of masking a span of n words, p(n) ∝ 1/n: float32 [max_ngram], summing to 1.
 
-    Args:
-      max_ngram: longest span, in words (3 in the paper).
-    Returns:
-      float32 [max_ngram], summing to 1.
-    Raises:
-      ValueError: max_ngram < 1.
     Source: Lan et al. 2020, §4.1.
     """
     check_range("max_ngram", max_ngram, at_least=1)
@@ -36,12 +32,9 @@ def ngram_length_probabilities(max_ngram: int) -> np.ndarray:
 
 
 def running_sums(numbers: tf.Tensor) -> tf.Tensor:
-    """Sums of each row up to and with each column: `tf.cumsum` at a third of its cost on a CPU.
+    """Sums of each row, int32 [B, N], up to each column: `tf.cumsum` at a third of its cost on a CPU.
 
-    Args:
-      numbers: int32 [B, N], sums below 2**24, which float32 holds exactly.
-    Returns:
-      int32 [B, N].
+    They must stay below 2**24, up to which float32 is exact.
     """
     rows, columns = tf.unstack(tf.shape(numbers))
     strips = -(-columns // _STRIP)
@@ -61,7 +54,7 @@ def word_numbers(
     Args:
       word_ids: int32 [B, S].
       segments: int32 [B, S], 1 and 2 in the two segments, 0 where nothing may be masked.
-      starts_word: whether each piece begins a word, bool [V].
+      starts_word: `TokenIds.starts_word`.
       whole_word: False makes each token a word of its own.
     Returns:
       int32 [B, S], meaningless outside the segments, and int32 [B], the number of words of the first segment.
@@ -79,12 +72,8 @@ def tiles(
 ) -> tf.Tensor:
     """The tile of its row that each token belongs to: spans of 1 … max_ngram words within segments.
 
-    Args:
-      words: the word of each token, int32 [B, S].
-      words_before: words of the first segment, int32 [B].
-      segments: int32 [B, S], 1 and 2 in the two segments, 0 outside.
-      max_ngram: longest span, in words.
-      seed: int [2].
+    The first two arguments are those that `word_numbers` returns.
+
     Returns:
       int32 [B, S] between 0 and S, meaningless outside the segments.
     """
@@ -113,8 +102,6 @@ def chosen_tiles(sizes: tf.Tensor, budget: tf.Tensor, seed: tf.Tensor) -> tf.Ten
       sizes: tokens of each tile, int32 [B, K]; a tile of 0 tokens is never chosen.
       budget: tokens to choose, int32 [B].
       seed: int [2].
-    Returns:
-      bool [B, K].
     """
     rows, width = tf.unstack(tf.shape(sizes))
     # Draws are among the tiles up to the last that has tokens.
@@ -143,15 +130,9 @@ def chosen_tiles(sizes: tf.Tensor, budget: tf.Tensor, seed: tf.Tensor) -> tf.Ten
 
 
 def _first_that_fit(sizes: tf.Tensor, budget: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """From left to right, everything that fits into what is left of a budget.
+    """From left to right, everything that fits into what is left of a budget, and what is left of it.
 
     The loop runs once for each time that something does not fit and yet smaller things follow, a few times.
-
-    Args:
-      sizes: int32 [B, N]; 0 is nothing.
-      budget: int32 [B, 1].
-    Returns:
-      bool [B, N], and int32 [B, 1], what is left of the budget.
     """
 
     def take(left: tf.Tensor, taken: tf.Tensor, budget: tf.Tensor) -> tuple[tf.Tensor, ...]:
@@ -172,13 +153,10 @@ def mask_budget(tokens: tf.Tensor, masked_lm_prob: float, max_predictions: int) 
 
 
 def masked_positions(chosen: tf.Tensor, max_predictions: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """The columns of the chosen tokens, ascending.
+    """The columns of the chosen tokens, bool [B, S], at most P a row.
 
-    Args:
-      chosen: bool [B, S], at most max_predictions a row.
-      max_predictions: P.
     Returns:
-      int32 [B, P], padded with 0, and bool [B, P], where they are real.
+      int32 [B, P], ascending and padded with 0, and bool [B, P], where they are real.
     """
     counts = running_sums(tf.cast(chosen, tf.int32))  # [B, S]
     numbers = tf.range(1, max_predictions + 1)[tf.newaxis]
@@ -191,50 +169,41 @@ def mask_tokens(
     word_ids: tf.Tensor,
     segments: tf.Tensor,
     seed: tf.Tensor,
-    *,
-    starts_word: tf.Tensor,
-    ordinary_ids: tf.Tensor,
-    max_predictions: int,
-    masked_lm_prob: float,
-    max_ngram: int,
-    whole_word: bool,
-    mask_id: int,
+    vocabulary: TokenIds,
+    settings: ExampleSettings,
 ) -> dict[str, tf.Tensor]:
     """Rows with masks: of the chosen tokens 80 % `[MASK]`, 10 % kept, 10 % replaced by ordinary pieces.
 
     Args:
       word_ids: int32 [B, S].
-      segments: int32 [B, S], 1 and 2 in the two segments, 0 where nothing may be masked.
+      segments: as of `word_numbers`.
       seed: int [2].
-      starts_word: whether each piece begins a word, bool [V].
-      ordinary_ids: what random replacements are drawn from, int32 [ordinary pieces].
-      max_predictions: P.
-      masked_lm_prob: share of the tokens in segments to choose.
-      max_ngram: longest span, in words.
-      whole_word: whether complete words are masked, not pieces.
-      mask_id: of `[MASK]`.
+      vocabulary: the meaning of the ids.
+      settings: what to mask.
     Returns:
       input_word_ids int32 [B, S], masked_lm_positions and masked_lm_ids int32 [B, P], masked_lm_weights
       float32 [B, P].
     """
     tile_seed, choice_seed, kind_seed, replacement_seed = tf.unstack(tf.random.split(seed, 4))
-    words, words_before = word_numbers(word_ids, segments, starts_word, whole_word)
-    tile = tiles(words, words_before, segments, max_ngram, tile_seed)  # [B, S]
+    starts_word, ordinary_ids = tf.constant(vocabulary.starts_word), tf.constant(vocabulary.ordinary_ids)
+    words, words_before = word_numbers(word_ids, segments, starts_word, settings.whole_word)
+    tile = tiles(words, words_before, segments, settings.max_ngram, tile_seed)  # [B, S]
     inside = segments > 0
     tile = tf.where(inside, tile, 0)
     width = tf.maximum(tf.reduce_max(tile), 0) + 1  # without rows there is no largest one
     sizes = _row_counts(tile, inside, width)  # [B, K]
-    budget = mask_budget(tf.reduce_sum(tf.cast(inside, tf.int32), axis=1), masked_lm_prob, max_predictions)
+    tokens = tf.reduce_sum(tf.cast(inside, tf.int32), axis=1)  # [B]
+    budget = mask_budget(tokens, settings.masked_lm_prob, settings.predictions)
     taken = chosen_tiles(sizes, budget, choice_seed)
     chosen = inside & tf.gather(taken, tile, batch_dims=1)  # [B, S]
-    positions, real = masked_positions(chosen, max_predictions)  # [B, P]
+    positions, real = masked_positions(chosen, settings.predictions)  # [B, P]
     original = tf.gather(word_ids, positions, batch_dims=1)  # [B, P]
 
     kind = tf.random.stateless_uniform(tf.shape(positions), kind_seed)  # [B, P]
     draw = tf.random.stateless_uniform(
         tf.shape(positions), replacement_seed, 0, tf.size(ordinary_ids), tf.int32
     )
-    shown = tf.where(kind < MASKED, mask_id, tf.gather(ordinary_ids, draw))
+    shown = tf.where(kind < MASKED, vocabulary.special_ids.mask, tf.gather(ordinary_ids, draw))
     kept = (kind >= MASKED) & (kind < MASKED + KEPT)
     shown = tf.where(real & ~kept, shown, original)
     rows = tf.broadcast_to(tf.range(tf.shape(word_ids)[0])[:, tf.newaxis], tf.shape(positions))
@@ -247,15 +216,7 @@ def mask_tokens(
 
 
 def _row_counts(values: tf.Tensor, counted: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
-    """Counts of each number below width among the counted values of a row.
-
-    Args:
-      values: int32 [B, N], below width.
-      counted: bool [B, N].
-      width: K.
-    Returns:
-      int32 [B, K].
-    """
+    """Counts of each number below width among the counted values of a row, [B, N] → [B, width]."""
     rows = tf.shape(values)[0]
     flat = tf.reshape(values + width * tf.range(rows)[:, tf.newaxis], [-1])
     ones = tf.reshape(tf.cast(counted, tf.int32), [-1])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -13,15 +12,12 @@ from albert_tf.data.documents import Documents
 from albert_tf.data.tfrecords import serialised_example
 from albert_tf.tokenizers.kinds import TextTokenizer
 from albert_tf.utils.errors import InputError
+from albert_tf.utils.files import json_object
 
 STATS = "stats.json"
 BYTES = "bytes"  # of a shard, in stats.json
 TRAIN, EVAL = "train", "eval"  # how the names of the shards begin
 
-# What of stats.json is read.
-_FIELDS = {"vocabulary": str, "lowercase": bool, "strip_accents": bool, "shards": dict, "settings": dict}
-
-# A document as tf.train.Example: its tokens, the tokens of each sentence, and its `hash_bucket`.
 TOKENS, SENTENCE_LENGTHS, BUCKET = "tokens", "sentence_lengths", "hash_bucket"
 
 
@@ -31,13 +27,7 @@ def shard_name(split: str, number: int, count: int) -> str:
 
 
 def encode_document(tokens: Sequence[int], sentence_lengths: Sequence[int], bucket: int) -> bytes:
-    """A document as a serialised tf.train.Example.
-
-    Args:
-      tokens: of all sentences, one after the other.
-      sentence_lengths: tokens of each sentence.
-      bucket: of `hash_bucket`.
-    """
+    """A document as a serialised tf.train.Example: its tokens, those of each sentence, its `hash_bucket`."""
     return serialised_example({TOKENS: tokens, SENTENCE_LENGTHS: sentence_lengths, BUCKET: [bucket]})
 
 
@@ -56,14 +46,7 @@ def document_hashes(records: tf.Tensor) -> tf.Tensor:
 
 
 def prepared_files(folder: str, split: str) -> list[str]:
-    """The shards of a prepared corpus.
-
-    Args:
-      folder: where it is.
-      split: TRAIN or EVAL.
-    Raises:
-      FileNotFoundError: the folder holds no whole corpus, or a shard is missing.
-    """
+    """The shards of a prepared corpus, of TRAIN or EVAL; FileNotFoundError if it is not whole."""
     names = [name for name in read_stats(folder)["shards"] if name.split("-")[0] == split]
     files = [os.path.join(folder, name) for name in names]  # noqa: PTH118, which may be of any filesystem
     for file in files:
@@ -91,12 +74,7 @@ def check_sizes(folder: str, files: Iterable[str]) -> None:
 
 
 def read_stats(folder: str) -> dict[str, Any]:
-    """Reads the stats.json of a prepared corpus.
-
-    Raises:
-      FileNotFoundError: there is none: the folder is not from `prepare`, or the command was interrupted.
-      ValueError: it is not what `prepare` writes.
-    """
+    """The stats.json of a prepared corpus; FileNotFoundError where there is none, ValueError if damaged."""
     path = stats_path(folder)
     if not tf.io.gfile.exists(path):
         raise FileNotFoundError(
@@ -106,16 +84,18 @@ def read_stats(folder: str) -> dict[str, Any]:
     with tf.io.gfile.GFile(path, "rb") as file:
         content = file.read()
     try:
-        stats = json.loads(content)
-    except ValueError:
-        stats = None
-    is_whole = isinstance(stats, dict) and all(isinstance(stats.get(x), kind) for x, kind in _FIELDS.items())
-    if not (is_whole and stats["shards"] and all(isinstance(x, dict) for x in stats["shards"].values())):
+        stats = json_object(content, path)
+        _ = (
+            stats["vocabulary"],
+            stats["settings"]["files"],
+            [dict(shard) for shard in stats["shards"].values()],
+        )
+        return stats
+    except (KeyError, TypeError, ValueError, AttributeError):
         raise InputError(
             f"{path} is damaged, or not of `albert-tf prepare`: copy it again, or delete {folder} and type "
             "the command of `albert-tf prepare` again"
-        )
-    return stats
+        ) from None
 
 
 def stats_path(folder: str) -> str:
@@ -125,15 +105,10 @@ def stats_path(folder: str) -> str:
 
 def check_tokenizer(folder: str, tokenizer: TextTokenizer) -> None:
     """InputError unless a prepared corpus was made with this tokenizer."""
-    stats, fingerprint = read_stats(folder), tokenizer.vocabulary.fingerprint
-    if stats["vocabulary"] != fingerprint:
-        raise InputError(
-            f"{stats_path(folder)}: prepared with another vocabulary (SHA-256 {stats['vocabulary'][:12]}…, "
-            f"given is {fingerprint[:12]}…): give that one, or prepare the text again"
-        )
-    for name, value in tokenizer.settings.items():
-        if stats[name] != value:
+    stats = read_stats(folder)
+    for name, value in {"vocabulary": tokenizer.vocabulary.fingerprint, **tokenizer.settings}.items():
+        if stats.get(name) != value:
             raise InputError(
-                f"{stats_path(folder)}: prepared with {name}={stats[name]}, not {value}: use the same, "
+                f"{stats_path(folder)}: prepared with {name}={stats.get(name)}, not {value}: use the same, "
                 "or prepare the text again"
             )

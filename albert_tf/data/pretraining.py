@@ -10,7 +10,6 @@ epoch sees other pairs and other masks, whatever the batch size: no state but th
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 
 import tensorflow as tf
 
@@ -19,9 +18,10 @@ from albert_tf.data.examples import ExampleMaker, filled_batch
 from albert_tf.data.google_examples import check_example, decode_examples
 from albert_tf.data.service import served
 from albert_tf.data.shares import Share
-from albert_tf.data.sources import DocumentSource, Inputs, check_divisible, document_source, find_inputs
+from albert_tf.data.sources import DocumentSource, check_divisible, document_source, find_inputs
 from albert_tf.data.tfrecords import first_example, tfrecord_reader
 from albert_tf.raw_text.checks import check_text_files
+from albert_tf.raw_text.paths import Paths
 from albert_tf.recipes import ExampleSettings
 from albert_tf.tokenizers.kinds import open_tokenizer
 from albert_tf.utils.errors import InputError
@@ -36,7 +36,7 @@ class NothingFound(InputError):
 
 
 def pretraining_dataset(
-    inputs: str | os.PathLike | Iterable[str | os.PathLike],
+    inputs: Paths,
     vocabulary: str | os.PathLike,
     batch_size: int = 32,
     seq_length: int = ExampleSettings.seq_length,
@@ -61,9 +61,8 @@ def pretraining_dataset(
     The same arguments give the same bytes. A plain iterator can be saved with `tf.train.Checkpoint` and goes
     on with the very next batch. Shuffling takes the files in random order and mixes four of them, then 1024
     documents (of at most 128 KiB of text: longer ones come in parts), then 4096 examples; that bounds memory.
-    Compressed text is read once to its end before anything else, since TensorFlow does not notice that a file
-    is cut off. Stored examples (Google's TFRecords) keep their masks and pairs; what makes those is not
-    looked at.
+    Text is read once to its end and checked before anything else. Stored examples (Google's TFRecords) keep
+    their masks and pairs.
 
     Args:
       inputs: text files, a sentence or paragraph a line and blank lines between documents, also .gz; a folder
@@ -74,13 +73,13 @@ def pretraining_dataset(
       seq_length: tokens a row, S.
       max_predictions: masked tokens a row at most, P; None for ceil(masked_lm_prob · seq_length), or for what
         stored examples have.
-      sentence_objective: "sop", "nsp" or "none".
-      short_seq_prob: share of the chunks whose target length is drawn shorter than S.
-      masked_lm_prob: share of the ordinary tokens to mask.
+      sentence_objective: like the four that follow, of `ExampleSettings`.
+      short_seq_prob: share of the examples that are shorter at random.
+      masked_lm_prob: share of the tokens that are masked.
       max_ngram: longest masked span, in words.
-      whole_word: whether complete words are masked, not pieces.
-      lowercase: as the vocabulary was trained.
-      strip_accents: as the vocabulary was trained.
+      whole_word: mask words whole.
+      lowercase: like `strip_accents` of the tokenizer, as its vocabulary was trained.
+      strip_accents: likewise.
       seed: of everything random.
       shuffle: False keeps the order of the text.
       repeat: False ends after one epoch, its last batch filled with rows of zero mask and weights, label -1.
@@ -95,9 +94,8 @@ def pretraining_dataset(
     Raises:
       FileNotFoundError: an input or the vocabulary does not exist.
       ConnectionError: the tf.data service does not answer.
-      ValueError: an argument is impossible, the vocabulary is not one for ALBERT, remembers that its text was
-        normalised otherwise, or is not the one that the data was prepared with, a file is not text or a
-        damaged .gz, or there is no text.
+      ValueError: an argument is impossible, the vocabulary is not the one that the data was prepared with or
+        remembers another normalisation, a file is not text or damaged, or there is no text.
     """
     tokenizer = open_tokenizer(vocabulary, lowercase=lowercase, strip_accents=strip_accents)
     found = find_inputs(inputs, tokenizer)
@@ -113,10 +111,8 @@ def pretraining_dataset(
     if found.kind == "examples":
         if share is not None:
             check_divisible(found)
-        example = first_example(found.files)
-        stored = check_example(
-            example, found.files[0], seq_length, max_predictions, len(tokenizer.vocabulary)
-        )
+        first, pieces = first_example(found.files), len(tokenizer.vocabulary)
+        stored = check_example(first, found.files[0], seq_length, max_predictions, pieces)
         settings = changed(settings, max_predictions=stored)
     maker = ExampleMaker(tokenizer.vocabulary, settings, batch_size)
     part = input_context or tf.distribute.InputContext()
@@ -129,7 +125,11 @@ def pretraining_dataset(
         source = document_source(found, tokenizer, share)
         # Without a look at the first of them an endless dataset would search for its first example for ever.
         if not _has_examples(corpus_documents(found.files, source.read, part), source, maker):
-            raise NothingFound(_nothing_found(found, part, share))
+            where = f" from {share.begin:.4g} to {share.end:.4g} of {share.of}" if share else ""
+            raise NothingFound(
+                f"{', '.join(found.files[:3])}, part {part.input_pipeline_id} of {part.num_input_pipelines}:"
+                f"{where} no text to make examples of; documents need at least two words"
+            )
         batches = example_batches(found.files, source, maker, part, epochs, seed, shuffle, cache)
     return served(batches, data_service)
 
@@ -148,11 +148,11 @@ def example_batches(
 
     Args:
       files: what the source reads.
-      source: how documents are read.
-      maker: how examples are made.
+      source: reads documents.
+      maker: makes examples.
       part: which of several pipelines this is.
       epochs: how often the files are read, each time for other examples.
-      seed: of everything random.
+      seed: as of `pretraining_dataset`, like the two that follow.
       shuffle: False keeps the order of the documents.
       cache: keeps the documents in memory, in their order.
     """
@@ -214,14 +214,3 @@ def _has_examples(documents: tf.data.Dataset, source: DocumentSource, maker: Exa
     """True if any example comes of these documents."""
     blocks = (source.decode(block) for block in documents.batch(DOCUMENTS_AT_ONCE))
     return any(tf.size(maker.rows(block, tf.constant([0, 0]))) > 0 for block in blocks)
-
-
-def _nothing_found(inputs: Inputs, part: tf.distribute.InputContext, share: Share | None) -> str:
-    """The error for an epoch without examples."""
-    files = inputs.files
-    where = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} other files"
-    if part.num_input_pipelines > 1:
-        where += f", part {part.input_pipeline_id} of {part.num_input_pipelines}"
-    if share is not None:
-        where += f", from {share.begin:.4g} to {share.end:.4g} of {share.of}"
-    return f"{where}: no text to make examples of; documents need at least two words"

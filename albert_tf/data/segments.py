@@ -48,14 +48,7 @@ def target_lengths(
 
 
 def chunk_ends(documents: Documents, targets: tf.Tensor) -> tf.Tensor:
-    """The end of a chunk that starts at each sentence.
-
-    Args:
-      documents: N sentences.
-      targets: tokens to reach, int32 [N].
-    Returns:
-      int32 [N], the sentence after the chunk: the target is reached or the document ends.
-    """
+    """The sentence after a chunk that starts at each one, [N]: its target is reached or the document ends."""
     ends = tf.cumsum(documents.sentence_lengths)  # [N], in tokens
     begins = ends - documents.sentence_lengths
     reached = tf.searchsorted(ends, begins + targets) + 1
@@ -68,7 +61,7 @@ def chunk_starts(documents: Documents, ends: tf.Tensor) -> tf.Tensor:
 
     Args:
       documents: N sentences.
-      ends: the sentence after a chunk that starts at each sentence, int32 [N].
+      ends: of `chunk_ends`.
     Returns:
       int32 [C], ascending.
     """
@@ -98,7 +91,7 @@ def segment_pairs(
 
     Args:
       documents: what to make pairs of.
-      starts_word: True for pieces that begin a word, bool [V].
+      starts_word: `TokenIds.starts_word`.
       max_tokens: tokens that fit beside the special ones.
       short_seq_prob: share of the chunks whose target is drawn shorter.
       seed: int [2].
@@ -129,12 +122,8 @@ def random_next_pairs(
     other document; the next chunk starts after that part, so that nothing is lost. Where there is but one
     document, every pair is a true one. Division and trimming are those of `segment_pairs`.
 
-    Args:
-      documents: what to make pairs of; the other documents are among these.
-      starts_word: True for pieces that begin a word, bool [V].
-      max_tokens: tokens that fit beside the special ones.
-      short_seq_prob: share of the chunks whose target is drawn shorter.
-      seed: int [2].
+    Arguments are those of `segment_pairs`; the other documents are among these.
+
     Source: Devlin et al. 2018, §3.1; google-research/albert, create_pretraining_data.py.
     Note: A document of more than MAX_DOCUMENT_BYTES comes in parts, each of which counts as a document:
       another document may be another part of a long one.
@@ -167,11 +156,7 @@ def _elsewhere(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Whole sentences from a random place of a random other document, as tokens' begin and end, int32 [C].
 
-    Args:
-      documents: at least two of which have sentences.
-      first: sentences of the documents that are not meant, int32 [C].
-      wanted: tokens to reach, unless the document ends before, int32 [C].
-      seed: int [2].
+    The documents that are not meant are those of the sentences `first`; `wanted` are the tokens to reach.
     """
     document_seed, sentence_seed = tf.unstack(tf.random.split(seed))
     sizes = tf.boolean_mask(documents.sentences, documents.sentences > 0)  # [M], sentences
@@ -190,14 +175,7 @@ def _elsewhere(
 def single_segments(
     documents: Documents, max_tokens: int, short_seq_prob: float, seed: tf.Tensor
 ) -> Segments:
-    """Chunks as they are, for training without a sentence objective; labels are 0.
-
-    Args:
-      documents: what to make examples of.
-      max_tokens: tokens that fit beside the special ones.
-      short_seq_prob: share of the chunks whose target is drawn shorter.
-      seed: int [2].
-    """
+    """Chunks as they are, for training without a sentence objective; labels are 0."""
     target_seed, trim_seed = tf.unstack(tf.random.split(seed))
     targets, _ = target_lengths(tf.size(documents.sentence_lengths), max_tokens, short_seq_prob, target_seed)
     ends = chunk_ends(documents, targets)
@@ -215,13 +193,10 @@ def trimmed_starts(
     kept: tuple[tf.Tensor, ...],
     seed: tf.Tensor,
 ) -> tuple[tf.Tensor, ...]:
-    """The starts of segments after trimming; a coin decides for each token if it goes at the front or back.
+    """The starts of segments after trimming from lengths to kept ones, int32 [C] a segment each.
 
-    Args:
-      starts: int32 [C] a segment.
-      lengths: before trimming, int32 [C] a segment.
-      kept: after trimming, int32 [C] a segment.
-      seed: int [2].
+    A coin decides for each token if it goes at the front or back.
+
     Source: google-research/albert, `truncate_seq_pair`.
     """
     excess = tf.cast(tf.stack(lengths) - tf.stack(kept), tf.float32)
@@ -235,12 +210,7 @@ def _divide(
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Begin, middle and end of chunks, in tokens; where a chunk cannot be divided the middle is the begin.
 
-    Args:
-      documents: N sentences.
-      first: the chunks' first sentences, int32 [C].
-      last: the sentences after them, int32 [C].
-      starts_word: True for pieces that begin a word, bool [V].
-      seed: int [2].
+    The chunks are given by their first sentences and those after their last, int32 [C].
     """
     sentence_seed, word_seed = tf.unstack(tf.random.split(seed))
     borders = tf.concat([[0], tf.cumsum(documents.sentence_lengths)], axis=0)  # [N + 1], in tokens

@@ -12,14 +12,12 @@ BY_HASH, BY_POSITION = "documents", "each document"
 
 
 class Share(NamedTuple):
-    """A part of a corpus that does not depend on its order: from begin to end of the unit interval.
+    """A part of a corpus that does not depend on its order: what lies in a part of the unit interval.
 
-    What lies there are, of BY_HASH, the hashes of whole documents, and of BY_POSITION, the places of tokens
-    in each document, for a corpus that has too few documents. Two shares that divide the interval divide the
-    corpus.
+    Two shares that divide the interval divide the corpus.
     """
 
-    of: str
+    of: str  # BY_HASH: of the hashes of whole documents; BY_POSITION: of the tokens' places in each document
     begin: float
     end: float
 
@@ -40,12 +38,7 @@ def between(documents: Documents, begin: float, end: float) -> Documents:
     """The same documents, of each only what lies between two places.
 
     Documents are cut where a sentence ends, at the last such place before the one that is meant; in their
-    first sentence, where they must.
-
-    Args:
-      documents: D documents, whole ones.
-      begin: share of the tokens of a document that comes before.
-      end: share of the tokens up to the end.
+    first sentence, where they must. Begin and end are shares of a document's tokens.
     """
     borders = tf.concat([[0], tf.cumsum(documents.sentence_lengths)], axis=0)  # [N + 1], in tokens
     limits = tf.concat([[0], tf.cumsum(documents.sentences)], axis=0)  # [D + 1], in sentences

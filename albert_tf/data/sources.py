@@ -23,7 +23,7 @@ from albert_tf.data.prepared import (
 )
 from albert_tf.data.shares import BY_POSITION, Share, between
 from albert_tf.data.tfrecords import first_example, tfrecord_reader
-from albert_tf.raw_text.paths import matched_paths
+from albert_tf.raw_text.paths import Paths, matched_paths
 from albert_tf.tokenizers.kinds import TextTokenizer
 from albert_tf.utils.errors import InputError
 
@@ -44,7 +44,7 @@ class DocumentSource(NamedTuple):
     decode: Callable[[tf.Tensor], Documents]
 
 
-def find_inputs(inputs: str | os.PathLike | Iterable[str | os.PathLike], tokenizer: TextTokenizer) -> Inputs:
+def find_inputs(inputs: Paths, tokenizer: TextTokenizer) -> Inputs:
     """The files of the inputs, and what is in them.
 
     Args:
@@ -55,29 +55,25 @@ def find_inputs(inputs: str | os.PathLike | Iterable[str | os.PathLike], tokeniz
       ValueError: several kinds, another vocabulary, or a damaged file.
     """
     files = corpus_files(inputs)
-    kinds = {is_tfrecord(file): file for file in files}
-    if len(kinds) > 1:
-        raise InputError(
-            f"{kinds[True]} is a TFRecord file and {kinds[False]} is not: read them one after the other"
-        )
-    if False in kinds:
-        return Inputs(files, "text")
-    found = {}
-    for folder in dict.fromkeys(map(os.path.dirname, files)):
-        there = [file for file in files if os.path.dirname(file) == folder]  # noqa: PTH120
+    found: dict[str, str] = {}  # a file of each kind
+    folders: dict[str, list[str]] = {}
+    for file in files:
+        if is_tfrecord(file):
+            folders.setdefault(os.path.dirname(file), []).append(file)  # noqa: PTH120
+        else:
+            found["text"] = file
+    for folder, there in folders.items():
         if tf.io.gfile.exists(stats_path(folder)):
             check_tokenizer(folder, tokenizer)
             check_sizes(folder, there)
         found["documents" if TOKENS in first_example(there).features.feature else "examples"] = there[0]
     if len(found) > 1:
-        raise InputError(
-            f"{found['documents']} holds documents and {found['examples']} examples: "
-            "read them one after the other"
-        )
+        kinds = " and ".join(f"{file} holds {kind}" for kind, file in found.items())
+        raise InputError(f"{kinds}: read them one after the other")
     return Inputs(files, *found)
 
 
-def corpus_files(inputs: str | os.PathLike | Iterable[str | os.PathLike]) -> list[str]:
+def corpus_files(inputs: Paths) -> list[str]:
     """The files of the inputs, each folder of `prepare` replaced by its training shards."""
     files: list[str] = []
     for path in matched_paths(inputs):
@@ -91,15 +87,15 @@ def corpus_bytes(files: Iterable[str]) -> int:
 
 
 def check_divisible(inputs: Inputs) -> None:
-    """ValueError where inputs are finished examples, which do not say what documents they are of."""
+    """InputError where inputs are finished examples, which do not say what documents they are of."""
     if inputs.kind == "examples":
         raise InputError(
-            f"{inputs.files[0]} holds finished examples, which no share of documents can be held back of: "
-            "name other text by --eval"
+            f"{inputs.files[0]} holds finished examples, not documents to count or to hold out: name text, "
+            "or a folder of `albert-tf prepare`"
         )
 
 
-def held_out_shards(inputs: str | os.PathLike | Iterable[str | os.PathLike]) -> list[str]:
+def held_out_shards(inputs: Paths) -> list[str]:
     """The shards that `prepare` has held out in the folders among the inputs; without any, an empty list.
 
     Those that no document has come into, as happens with a small corpus, are left out.
@@ -109,7 +105,7 @@ def held_out_shards(inputs: str | os.PathLike | Iterable[str | os.PathLike]) -> 
     return [file for file in files if tf.io.gfile.stat(file).length > 0]
 
 
-def to_evaluate_on(inputs: str | os.PathLike | Iterable[str | os.PathLike]) -> list[str]:
+def to_evaluate_on(inputs: Paths) -> list[str]:
     """The files of the inputs, each folder of `prepare` replaced by the shards that it holds out.
 
     Raises:
@@ -118,11 +114,10 @@ def to_evaluate_on(inputs: str | os.PathLike | Iterable[str | os.PathLike]) -> l
     """
     found: list[str] = []
     for path in matched_paths(inputs):
-        shards = held_out_shards(path) or [path]
-        if shards == [path] and tf.io.gfile.isdir(path):
+        shards = held_out_shards(path) if tf.io.gfile.isdir(path) else [path]
+        if not shards:
             raise InputError(
-                f"{path} holds no documents to evaluate on: prepare it with --eval_share, or name other text "
-                f"(its training shards would be {os.path.join(path, TRAIN)}-*)"  # noqa: PTH118
+                f"{path} holds no documents to evaluate on: prepare it with --eval_share, or name other text"
             )
         found += shards
     return found
@@ -130,7 +125,8 @@ def to_evaluate_on(inputs: str | os.PathLike | Iterable[str | os.PathLike]) -> l
 
 def is_tfrecord(file: str) -> bool:
     """True if a file is named so, or begins with the length of a record that fits into it."""
-    if ".tfrecord" in os.path.basename(file) or ".tf_record" in os.path.basename(file):  # noqa: PTH119
+    name = os.path.basename(file)  # noqa: PTH119
+    if ".tfrecord" in name or ".tf_record" in name:
         return True
     with tf.io.gfile.GFile(file, "rb") as opened:
         head = opened.read(8)

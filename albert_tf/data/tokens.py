@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.documents import Documents, corpus_documents
 from albert_tf.data.shares import Share
-from albert_tf.data.sources import document_source, find_inputs
+from albert_tf.data.sources import check_divisible, document_source, find_inputs
 from albert_tf.raw_text.checks import check_text_files
+from albert_tf.raw_text.paths import Paths
 from albert_tf.tokenizers.kinds import open_tokenizer
-from albert_tf.utils.errors import InputError
 
 _DOCUMENTS_PER_BATCH = 16
 
-PathLike = str | os.PathLike[str]
-
 
 def document_tokens(
-    inputs: PathLike | Iterable[PathLike],
-    vocabulary: PathLike,
+    inputs: Paths,
+    vocabulary: str | os.PathLike,
     lowercase: bool,
     strip_accents: bool,
     share: Share | None = None,
@@ -30,27 +28,21 @@ def document_tokens(
 ) -> Iterator[np.ndarray]:
     """The tokens of each document of a corpus, in the order of the files; on every host all of them.
 
+    Arguments and errors are those of `pretraining_dataset`; finished examples are refused.
+
     Args:
-      inputs: text or prepared documents, as `pretraining_dataset` reads them.
-      vocabulary: the SentencePiece model.
-      lowercase: as the vocabulary was trained.
-      strip_accents: as the vocabulary was trained.
+      inputs: text or prepared documents.
+      vocabulary: the tokenizer's.
+      lowercase: of the tokenizer.
+      strip_accents: of the tokenizer.
       share: only this part of the documents; None takes all.
       most: tokens after which the corpus ends, within a document if need be; None reads all of it.
     Returns:
       int32 [T] for each document, or each part of one that is longer than MAX_DOCUMENT_BYTES.
-    Raises:
-      FileNotFoundError: an input or the vocabulary does not exist.
-      ValueError: the inputs hold finished examples, were prepared with other settings, or a file is not text
-        or damaged.
     """
     tokenizer = open_tokenizer(vocabulary, lowercase=lowercase, strip_accents=strip_accents)
     found = find_inputs(inputs, tokenizer)
-    if found.kind == "examples":
-        raise InputError(
-            f"{found.files[0]} holds finished examples and not documents, so that nothing can be counted of "
-            "them: train on text or on a folder of `albert-tf prepare`, or with --word_embeddings random"
-        )
+    check_divisible(found)
     if found.kind == "text":
         check_text_files(found.files)
     source = document_source(found, tokenizer, share)

@@ -21,20 +21,7 @@ from albert_tf.utils.records import defaults
 
 _UNFINISHED = "unfinished"
 _SETTINGS = "settings.json"
-
-# Counts in the order in which text becomes documents. A part of a long document is a document of its own.
-_IN_ORDER = (
-    "documents_read",
-    "further_parts_of_long_documents",
-    "dropped_invalid_json",
-    "dropped_without_text_field",
-    "dropped_empty",
-    "dropped_duplicate",
-    "documents",
-    "sentences",
-    "tokens",
-    "examples",
-)
+_OF_EXAMPLES = {"seq_length", "max_predictions", "dupe_factor"}
 
 
 class PreparationFailed(WorkFailed):
@@ -50,8 +37,6 @@ class Preparation(PreparationSettings):
       identities: name, size and digest of each, as `file_identities` has them.
       output: the folder to write.
       tokenizer: text to token ids.
-    Raises:
-      ValueError: a value is impossible.
     """
 
     files: tuple[tuple[str, int], ...]
@@ -62,10 +47,8 @@ class Preparation(PreparationSettings):
     @property
     def shard_counts(self) -> dict[str, int]:
         """Number of shards of each split."""
-        return {
-            TRAIN: self.shards,
-            EVAL: max(1, round(self.shards * self.eval_share)) if self.eval_share else 0,
-        }
+        held_out = max(1, round(self.shards * self.eval_share)) if self.eval_share else 0
+        return {TRAIN: self.shards, EVAL: held_out}
 
     @property
     def shard_names(self) -> list[str]:
@@ -74,10 +57,9 @@ class Preparation(PreparationSettings):
 
     def settings(self) -> dict[str, Any]:
         """All settings that decide about the content, for stats.json."""
-        left_out = {"output", "tokenizer", "files", "identities"}
+        names = {field.name for field in dataclasses.fields(PreparationSettings)}
         if self.format == "documents":
-            left_out |= {"seq_length", "max_predictions", "dupe_factor"}
-        names = {field.name for field in dataclasses.fields(self)} - left_out
+            names -= _OF_EXAMPLES
         return {
             **{name: getattr(self, name) for name in sorted(names)},
             **dict(self.tokenizer.settings),
@@ -95,33 +77,38 @@ class Preparation(PreparationSettings):
         return os.path.join(self.output, name)  # noqa: PTH118
 
 
-def state_of(plan: Preparation) -> str:
-    """The state of the output folder.
+def begin(plan: Preparation) -> dict[str, Any] | None:
+    """Makes the output folder ready, and keeps what an earlier start has finished there.
 
     Returns:
-      "new", "goes on", "done" or "has lost shards" (all are made again).
+      The content of stats.json where nothing is left to do; where a shard has been lost, all are made again.
     Raises:
       InputError: the folder holds a corpus with other settings, finished or not, or a damaged stats.json.
       FileExistsError: it is a file, or holds something else.
     """
-    if not tf.io.gfile.exists(plan.output):
-        return "new"
-    if not tf.io.gfile.isdir(plan.output):
+    stats_file, begun = stats_path(plan.output), plan.unfinished(_SETTINGS)
+    if tf.io.gfile.exists(plan.output) and not tf.io.gfile.isdir(plan.output):
         raise FileExistsError(f"{plan.output} is not a folder: name another one")
-    if tf.io.gfile.exists(stats_path(plan.output)):
+    if is_finished := tf.io.gfile.exists(stats_file):
         stats = read_stats(plan.output)
         _check_settings(plan, stats["settings"])
-        is_whole = all(tf.io.gfile.exists(plan.shard_path(name)) for name in stats["shards"])
-        return "done" if is_whole else "has lost shards"
-    if (begun := read_json(plan.unfinished(_SETTINGS))) is not None:
-        _check_settings(plan, begun)
-        return "goes on"
-    others = [name for name in tf.io.gfile.listdir(plan.output) if name.rstrip("/") != _UNFINISHED]
-    if others:
-        raise FileExistsError(
-            f"{plan.output} holds {min(others)}, which is not of a corpus: name a folder of its own"
-        )
-    return "new"
+        if all(tf.io.gfile.exists(plan.shard_path(name)) for name in stats["shards"]):
+            return stats
+    elif tf.io.gfile.exists(begun):
+        _check_settings(plan, read_json(begun))
+        return None
+    elif tf.io.gfile.exists(plan.output):
+        others = [name for name in tf.io.gfile.listdir(plan.output) if name.rstrip("/") != _UNFINISHED]
+        if others:
+            raise FileExistsError(
+                f"{plan.output} holds {min(others)}, which is not of a corpus: name a folder of its own"
+            )
+    clear(plan)  # of a process that was killed as it removed it
+    tf.io.gfile.makedirs(plan.unfinished())
+    write_json(begun, plan.settings())
+    if is_finished:
+        tf.io.gfile.remove(stats_file)
+    return None
 
 
 def _check_settings(plan: Preparation, there: Mapping[str, Any]) -> None:
@@ -135,30 +122,17 @@ def _check_settings(plan: Preparation, there: Mapping[str, Any]) -> None:
         for name, value in plan.settings().items()
         if name not in ("files", "identities") and made_with.get(name) != value
     ]
-    known = there.get("identities") or [_named(*file) for file in there["files"]]
-    here = plan.identities if there.get("identities") else [_named(*file) for file in plan.files]
-    if changed := difference(known, here):
+    known = there.get("identities") or [
+        {"name": os.path.basename(path), "bytes": size}  # noqa: PTH119, of any filesystem
+        for path, size in there["files"]
+    ]
+    if changed := difference(known, plan.identities):
         differing.append(f"of the text, {changed}")
     if differing:
         raise InputError(
             f"{plan.output} holds a corpus prepared with other settings: {'; '.join(differing)}. "
             "Name another --output, or delete that one"
         )
-
-
-def _named(path: str, size: int) -> dict[str, Any]:
-    return {"name": os.path.basename(path), "bytes": size}  # noqa: PTH119, of any filesystem
-
-
-def begin(plan: Preparation, state: str) -> None:
-    """Makes the output folder ready for a plan that is not done."""
-    if state == "goes on":
-        return
-    if state == "has lost shards":
-        tf.io.gfile.remove(stats_path(plan.output))
-    clear(plan)  # of a process that was killed as it removed it
-    tf.io.gfile.makedirs(plan.unfinished())
-    write_json(plan.unfinished(_SETTINGS), plan.settings())
 
 
 def clear(plan: Preparation) -> None:
@@ -170,12 +144,12 @@ def clear(plan: Preparation) -> None:
 
 
 def finished_tasks(plan: Preparation) -> set[str]:
-    """Names of the files of finished tasks, `run-<number>.json` of a slice and `<shard>.json` of a shard."""
+    """The names of finished tasks, `run-<number>` of a slice and that of a shard."""
     try:
         names = tf.io.gfile.listdir(plan.unfinished())
     except tf.errors.NotFoundError:
         return set()
-    return {name for name in names if name.endswith(".json")} - {_SETTINGS}
+    return {name.removesuffix(".json") for name in names if name.endswith(".json") and name != _SETTINGS}
 
 
 def finish(plan: Preparation) -> dict[str, Any]:
@@ -187,21 +161,18 @@ def finish(plan: Preparation) -> dict[str, Any]:
       PreparationFailed: there is not one document; then no shard is left.
     """
     counts: Counter[str] = Counter()
-    shards: dict[str, Any] = {}
-    for name in finished_tasks(plan):
-        if name.startswith("run-"):
-            counts.update((read_json(plan.unfinished(name)) or {})["counts"])
-    for name in plan.shard_names:
-        shards[name] = read_json(plan.unfinished(f"{name}.json"))
-        counts["dropped_duplicate"] += shards[name].pop("dropped_duplicate")
-        counts.update({what: count for what, count in shards[name].items() if what != BYTES})
+    for name in finished_tasks(plan) - set(plan.shard_names):
+        counts.update(read_json(plan.unfinished(f"{name}.json"))["counts"])
+    shards = {name: read_json(plan.unfinished(f"{name}.json")) for name in plan.shard_names}
+    for shard in shards.values():
+        counts["dropped_duplicate"] += shard.pop("dropped_duplicate")
+        counts.update({what: count for what, count in shard.items() if what != BYTES})
     if not counts["documents"]:
         for name in plan.shard_names:
             tf.io.gfile.remove(plan.shard_path(name))
         clear(plan)
-        files = [file for file, _ in plan.files]
         raise PreparationFailed(
-            f"no documents in {', '.join(files[:3])}{', …' if len(files) > 3 else ''}, read with "
+            f"no documents in {', '.join(file for file, _ in plan.files[:3])}, read with "
             f"input_format={plan.input_format}, text_field={plan.text_field} ({shown(counts)}): name other "
             "files or another format"
         )
@@ -219,5 +190,5 @@ def finish(plan: Preparation) -> dict[str, Any]:
 
 
 def shown(counts: Mapping[str, int]) -> str:
-    """Counts in one line: what was read, what was split or dropped, what is left."""
-    return ", ".join(f"{name} {counts[name]:,}" for name in _IN_ORDER if name in counts)
+    """Counts in one line."""
+    return ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, NamedTuple
@@ -10,13 +11,12 @@ from typing import IO, NamedTuple
 import tensorflow as tf
 
 from albert_tf.data.documents import BYTES_HASHED, MAX_DOCUMENT_BYTES
-from albert_tf.raw_text.checks import GZIP_SUFFIX, HEAD_BYTES, check_head, check_utf8, decompressed
+from albert_tf.raw_text.checks import GZIP_SUFFIX, check_utf8, decompressed
 from albert_tf.raw_text.long_lines import MAX_SENTENCE_BYTES, bounded_lines
 from albert_tf.raw_text.sentences import split_sentences
 
 SLICE_BYTES = 32 << 20
 _END_OF_DOCUMENT = b""
-_JSON_LINES = "jsonl"
 
 
 class FileSlice(NamedTuple):
@@ -37,11 +37,7 @@ class Part(NamedTuple):
 
 
 def file_slices(files: Iterable[tuple[str, int]]) -> list[FileSlice]:
-    """All slices of files, numbered in order; a compressed file is one slice.
-
-    Args:
-      files: path and size in bytes of each.
-    """
+    """All slices of files, given by path and size, numbered in order; a compressed file is one slice."""
     found: list[FileSlice] = []
     for file, size in files:
         length = max(size, 1) if file.endswith(GZIP_SUFFIX) else SLICE_BYTES
@@ -64,7 +60,7 @@ def read_slice(
     Raises:
       InputError: the slice is not UTF-8, or the file is a damaged .gz.
     """
-    end = 1 << 62 if file_slice.file.endswith(GZIP_SUFFIX) else file_slice.end
+    end = sys.maxsize if file_slice.file.endswith(GZIP_SUFFIX) else file_slice.end
     with decompressed(file_slice.file, stream) as opened:
         sentences = FORMATS[input_format](_lines(opened, file_slice.begin), end, text_field, counts)
         try:
@@ -72,12 +68,6 @@ def read_slice(
         except UnicodeDecodeError:
             opened.seek(0)
             check_utf8(opened, file_slice.file)  # raises, with the line
-
-
-def check_beginning(file: str, stream: IO[bytes], input_format: str) -> None:
-    """InputError if a file, given by its name and content as stored, does not begin like text of a format."""
-    with decompressed(file, stream) as opened:
-        check_head(opened.read(HEAD_BYTES), file, input_format == _JSON_LINES)
 
 
 def _documents(sentences: Iterator[bytes], counts: Counter[str]) -> Iterator[Part]:
@@ -90,11 +80,8 @@ def _documents(sentences: Iterator[bytes], counts: Counter[str]) -> Iterator[Par
             part.append(sentence)
             size += len(sentence) + 1
         if part and (size > MAX_DOCUMENT_BYTES or not sentence):
-            if head is None:
-                head = b"\n".join(part)[:BYTES_HASHED]
-                counts["documents_read"] += 1
-            else:
-                counts["further_parts_of_long_documents"] += 1
+            counts["documents_read" if head is None else "further_parts_of_long_documents"] += 1
+            head = b"\n".join(part)[:BYTES_HASHED] if head is None else head
             yield Part(documents, head, part)
             part, size = [], 0
         if not sentence:
@@ -131,12 +118,11 @@ def _blank_line_documents(
     A slice owns the documents after its first blank line, up to the first blank line after its end; the first
     slice of a file also owns its beginning.
     """
-    inside = None
+    inside = False
     for position, line in lines:
-        inside = position == 0 if inside is None else inside
         if not line and position >= end:
             break
-        inside = inside or not line
+        inside = inside or position == 0 or not line
         if inside:
             yield line
     yield _END_OF_DOCUMENT
@@ -162,16 +148,15 @@ def _json_documents(
         if not line:
             continue
         try:
-            value = json.loads(line)
+            text = json.loads(line)[text_field]
+            is_empty = not text.strip()
         except (ValueError, RecursionError):
             counts["dropped_invalid_json"] += 1
-            continue
-        text = value.get(text_field) if isinstance(value, dict) else None
-        if isinstance(text, str):
-            counts["dropped_empty"] += not text.strip()
-            yield from _split(text)
-        else:
+        except (AttributeError, KeyError, TypeError):
             counts["dropped_without_text_field"] += 1
+        else:
+            counts["dropped_empty"] += is_empty
+            yield from _split(text)
 
 
 def _split(text: str) -> Iterator[bytes]:
@@ -184,5 +169,5 @@ def _split(text: str) -> Iterator[bytes]:
 FORMATS: dict[str, Callable[..., Iterator[bytes]]] = {
     "lines": _blank_line_documents,
     "document_per_line": _line_documents,
-    _JSON_LINES: _json_documents,
+    "jsonl": _json_documents,
 }

@@ -7,35 +7,30 @@ import io
 import logging
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.runner import PipelineRunner, create_runner
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
-from albert_tf.utils.checks import check_range
 from albert_tf.utils.errors import InputError
 
 
 def pipeline_options(flags: Sequence[str]) -> PipelineOptions:
-    """Beam's options.
-
-    Raises:
-      ValueError: a value is impossible, or no part of Beam knows the flag, which Beam itself would pass over.
-    """
+    """Beam's options; InputError for a bad value, or a flag that it does not know and would pass over."""
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):  # where Beam's parser lists all its flags before it
             options = PipelineOptions(list(flags))
-            known = options.get_all_options()
-            given = options.get_all_options(retain_unknown_options=True)
+            unknown = (
+                options.get_all_options(retain_unknown_options=True).keys() - options.get_all_options().keys()
+            )
     except SystemExit:
         raise InputError(complaint.getvalue().strip().rpartition("error: ")[2]) from None
-    if unknown := given.keys() - known.keys():
+    if unknown:
         names = ", ".join(f"--{name}" for name in sorted(unknown))
         raise InputError(f"{names}: neither a flag of prepare nor an option of Apache Beam")
-    check_range("direct_num_workers", options.view_as(DirectOptions).direct_num_workers, at_least=0)
     return options
 
 
@@ -45,6 +40,7 @@ def runner_of(options: PipelineOptions) -> PipelineRunner:
     if name is None or name.lower() in ("directrunner", "direct"):
         # DirectRunner's own choice of these would be fetched from the net.
         direct = options.view_as(DirectOptions)
+        logging.getLogger("apache_beam").setLevel(logging.CRITICAL + 1)  # its errors are raised as well
         if direct.direct_running_mode != "multi_processing":
             return FnApiRunner()
         direct.direct_running_mode = "in_memory"  # else Beam starts workers of its own, which log
@@ -54,19 +50,3 @@ def runner_of(options: PipelineOptions) -> PipelineRunner:
         return create_runner(name)
     except (ValueError, ImportError, AttributeError) as error:
         raise InputError(f"--runner {name}: {error}") from None
-
-
-@contextlib.contextmanager
-def quiet_beam(runner: PipelineRunner) -> Iterator[None]:
-    """Keeps Beam's log back where this machine does the work: its errors are raised as well.
-
-    Of a cluster the log tells more than the error.
-    """
-    logger = logging.getLogger("apache_beam")
-    level = logger.level
-    if isinstance(runner, FnApiRunner):
-        logger.setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)

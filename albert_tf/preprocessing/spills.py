@@ -11,8 +11,8 @@ import hashlib
 import itertools
 import struct
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from typing import IO, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -22,8 +22,7 @@ from albert_tf.preprocessing.plan import Preparation
 from albert_tf.preprocessing.reading import FileSlice, Part, read_slice
 from albert_tf.preprocessing.stored_examples import write_examples
 from albert_tf.preprocessing.whole_files import read_json, whole_file, write_json
-from albert_tf.tokenizers.kinds import SavedTokenizer
-from albert_tf.tokenizers.tokenizer import Tokenize
+from albert_tf.tokenizers.kinds import SavedTokenizer, Tokenize
 
 _BYTES_PER_BATCH = 1 << 20  # bytes that are tokenised together
 _HEADER = struct.Struct("<16s16sIII")  # of a Document in a spill: its fields, of the record its length
@@ -39,29 +38,29 @@ class Document(NamedTuple):
     record: bytes
 
 
-def write_spill(file_slice: FileSlice, stream: IO[bytes], plan: Preparation) -> None:
-    """Tokenises a slice and writes its documents sorted by shard and digest, beside a JSON file of counts.
+def spill_name(number: int) -> str:
+    """The name of the spill of a slice, and of the task that writes it."""
+    return f"run-{number:06d}"
 
-    Args:
-      file_slice: what to read.
-      stream: that file from its beginning.
-      plan: what to prepare.
-    """
+
+def write_spill(file_slice: FileSlice, plan: Preparation) -> None:
+    """Tokenises a slice and writes its documents sorted by shard and digest, beside a JSON file of counts."""
     counts: Counter[str] = Counter()
     by_shard: dict[str, list[Document]] = {name: [] for name in plan.shard_names}
-    batches = _batches(read_slice(file_slice, stream, plan.input_format, plan.text_field, counts))
-    parts = itertools.chain.from_iterable(_tokenized(batch, plan, counts) for batch in batches)
-    for _, group in itertools.groupby(parts, key=lambda part: part[0]):
-        _, shards, whole = zip(*group, strict=True)  # all parts of a document
-        for shard, document in zip(shards, _identified(whole), strict=True):
-            by_shard[shard].append(document)
-    path = plan.unfinished(f"run-{file_slice.number:06d}")
+    with tf.io.gfile.GFile(file_slice.file, "rb") as stream:
+        batches = _batches(read_slice(file_slice, stream, plan.input_format, plan.text_field, counts))
+        parts = itertools.chain.from_iterable(_tokenized(batch, plan, counts) for batch in batches)
+        for _, group in itertools.groupby(parts, key=lambda part: part[0]):
+            _, shards, whole = zip(*group, strict=True)  # all parts of a document
+            for shard, document in zip(shards, _identified(whole), strict=True):
+                by_shard[shard].append(document)
+    path = plan.unfinished(spill_name(file_slice.number))
     slices, position = {}, 0
     with whole_file(path, plan.unfinished()) as temporary, tf.io.gfile.GFile(temporary, "wb") as file:
         for shard, documents in by_shard.items():
             content = b"".join(
-                _HEADER.pack(d.digest, d.identity, d.sentences, d.tokens, len(d.record)) + d.record
-                for d in sorted(documents)
+                _HEADER.pack(*document[:4], len(document.record)) + document.record
+                for document in sorted(documents)
             )
             file.write(content)
             slices[shard] = (position, len(content))
@@ -96,8 +95,7 @@ def _tokenized(
     batch: list[Part], plan: Preparation, counts: Counter[str]
 ) -> Iterator[tuple[int, str, Document]]:
     """The parts of a batch that have any tokens: the document's number, the shard's name, and the part."""
-    tokenize = _tokenize(plan.tokenizer)
-    tokens = tokenize(tf.constant([sentence for part in batch for sentence in part.sentences]))
+    tokens = _tokenize(plan.tokenizer)(tf.constant([line for part in batch for line in part.sentences]))
     ids, splits = tokens.flat_values.numpy(), tokens.row_splits.numpy()
     buckets = hash_bucket(tf.constant([part.head for part in batch]))
     held_out = in_hash_range(buckets, (0.0, plan.eval_share)).numpy()
@@ -105,8 +103,7 @@ def _tokenized(
     for part, bucket, is_eval in zip(batch, buckets.numpy().tolist(), held_out, strict=True):
         borders = splits[first : first + len(part.sentences) + 1]
         first += len(part.sentences)
-        lengths = (borders[1:] - borders[:-1]).tolist()
-        lengths = [length for length in lengths if length]
+        lengths = [length for length in (borders[1:] - borders[:-1]).tolist() if length]
         if not lengths:
             counts["dropped_empty"] += 1
             continue
@@ -125,23 +122,27 @@ def _tokenize(tokenizer: SavedTokenizer) -> Tokenize:
     return tokenizer.open().for_corpora()
 
 
-def write_shard(name: str, spills: int, plan: Preparation) -> None:
+def write_shard(name: str, plan: Preparation, spills: int, spills_written: int) -> None:
     """Merges a shard from all spills, and writes a JSON file of its counts into the unfinished folder.
 
     Args:
       name: the shard's.
-      spills: how many there are.
       plan: what to prepare.
+      spills: how many there are.
+      spills_written: of these in this run of the pipeline; the argument lets the task wait for them.
     """
-    documents = sorted(d for i in range(spills) for d in _read_spill(plan.unfinished(f"run-{i:06d}"), name))
+    documents = sorted(document for number in range(spills) for document in _read_spill(number, name, plan))
     kept = documents
     if plan.dedup:
         kept = [
-            d
-            for d, last in zip(documents, [None, *documents], strict=False)
-            if not last or d.identity != last.identity
+            next(same) for _, same in itertools.groupby(documents, key=lambda document: document.identity)
         ]
-    counts = {**_contents(kept), "dropped_duplicate": len(documents) - len(kept)}
+    counts = {
+        "documents": len(kept),
+        "sentences": sum(document.sentences for document in kept),
+        "tokens": sum(document.tokens for document in kept),
+        "dropped_duplicate": len(documents) - len(kept),
+    }
     with whole_file(plan.shard_path(name), plan.unfinished()) as temporary:
         with tf.io.TFRecordWriter(temporary) as file:
             for document in kept:
@@ -152,18 +153,9 @@ def write_shard(name: str, spills: int, plan: Preparation) -> None:
     write_json(plan.unfinished(f"{name}.json"), counts)
 
 
-def _contents(documents: Iterable[Document]) -> dict[str, int]:
-    """The number of documents, sentences and tokens."""
-    sizes = [(d.sentences, d.tokens) for d in documents]
-    return {
-        "documents": len(sizes),
-        "sentences": sum(s for s, _ in sizes),
-        "tokens": sum(t for _, t in sizes),
-    }
-
-
-def _read_spill(path: str, shard: str) -> Iterator[Document]:
+def _read_spill(number: int, shard: str, plan: Preparation) -> Iterator[Document]:
     """A spill's documents of a shard, in order."""
+    path = plan.unfinished(spill_name(number))
     begin, size = read_json(f"{path}.json")["slices"][shard]
     with tf.io.gfile.GFile(path, "rb") as file:
         file.seek(begin)

@@ -48,9 +48,8 @@ def write_examples(path: str, shard: str, plan: Preparation) -> int:
     temporary = f"{path}.examples"
     with tf.io.TFRecordWriter(temporary) as file:
         for batch in batches.as_numpy_iterator():
-            records = encode_examples(batch, plan.tokenizer.open().vocabulary, label)
-            for record in records:
+            for record in encode_examples(batch, maker.vocabulary, label):
                 file.write(record)
-            count += len(records)
+                count += 1
     tf.io.gfile.rename(temporary, path, overwrite=True)
     return count

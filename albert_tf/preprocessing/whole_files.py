@@ -33,13 +33,10 @@ def write_json(path: str, value: Any) -> None:
 
 
 def read_json(path: str) -> Any:
-    """The content of a JSON file of unfinished work; None if there is none, InputError if it is damaged."""
-    if not tf.io.gfile.exists(path):
-        return None
+    """The content of a JSON file; InputError if it is damaged."""
     with tf.io.gfile.GFile(path, "rb") as file:
         content = file.read()
     try:
         return json.loads(content)
     except ValueError:
-        output = os.path.dirname(os.path.dirname(path))  # noqa: PTH120
-        raise InputError(f"{path} is damaged: delete {output} and type the same command again") from None
+        raise InputError(f"{path} is damaged: delete its folder and type the same command again") from None

@@ -19,12 +19,9 @@ _BLOCK, _NUM_BLOCKS = 1 << 16, 16
 def file_identities(files: Iterable[str]) -> list[dict[str, Any]]:
     """`name`, `bytes` and `sha256` of each file, for recipe.json.
 
-    Args:
-      files: paths on any filesystem of TensorFlow.
-    Returns:
-      In the order of the files. The SHA-256 is that of 16 blocks of 64 KiB, evenly spaced from the first to
-      the last: of a file of up to 1 MiB it covers all; of a larger one a change that keeps its size, and lies
-      between the blocks, goes unnoticed.
+    The SHA-256 is that of 16 blocks of 64 KiB, evenly spaced from the first to the last: of a file of up to
+    1 MiB it covers all; of a larger one a change that keeps its size, and lies between the blocks, goes
+    unnoticed.
     """
     with ThreadPoolExecutor(CONCURRENT_REQUESTS) as pool:
         return list(pool.map(_identity, files))
@@ -48,10 +45,6 @@ def difference(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, A
     for old, new in itertools.zip_longest(before, now):
         if old is None or new is None:
             return f"{(old or new)['name']} is {'missing' if new is None else 'new'}"
-        if old["name"] != new["name"]:
-            return f"{new['name']} stands where {old['name']} was"
-        if old != new:
-            if old["bytes"] == new["bytes"]:
-                return f"{old['name']} has changed, and has the same size"
-            return f"{old['name']} has changed ({old['bytes']:,} bytes before, {new['bytes']:,} now)"
+        if any(new[key] != old[key] for key in old):  # older versions knew no digests
+            return f"{new['name']} has changed: it was {old['name']} of {old['bytes']:,} bytes"
     return None

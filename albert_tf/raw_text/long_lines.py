@@ -1,4 +1,4 @@
-"""Lines that are too long for a sentence, cut at spaces inside the graph."""
+"""The lines of text files, and lines that are too long for a sentence, cut at spaces inside the graph."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ import tensorflow as tf
 
 MAX_SENTENCE_BYTES = 4192  # bytes; SentencePiece, when it is trained, skips what is longer
 PART_BYTES = 1024  # bytes of a longer one that become a sentence: half of what fills an example of 512 tokens
+
+
+def text_lines(file: tf.Tensor | str) -> tf.data.Dataset:
+    """The lines of a text file, string scalars; one that ends in `.gz` is decompressed."""
+    # What is cut off would be read to where it breaks: see check_text_files.
+    is_compressed = tf.strings.regex_full_match(file, r"(?s).*\.gz")
+    return tf.data.TextLineDataset(file, tf.where(is_compressed, "GZIP", ""))
 
 
 # A function of TensorFlow's: it is traced once, not in every pipeline.
@@ -36,29 +43,17 @@ def _with_parts(lines: tf.Tensor, too_long: tf.Tensor) -> tf.Tensor:
 
 
 def _parts(lines: tf.Tensor) -> tf.Tensor:
-    """The parts of lines, string [l] to [K, l], filled up with "".
-
-    The loop runs once for each part of the longest line.
-    """
+    """The parts of lines, string [l] to [K, l], filled up with ""."""
     lengths = tf.strings.length(lines)
+    begins = tf.zeros_like(lengths)
     sizes = tf.fill(tf.shape(lines), PART_BYTES + 1)
-
-    def next_parts(
-        number: tf.Tensor, begins: tf.Tensor, parts: tf.TensorArray
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.TensorArray]:
+    parts = tf.TensorArray(tf.string, 0, dynamic_size=True, element_shape=[None])
+    number = 0
+    while tf.reduce_any(begins < lengths):
         heads = _heads(tf.strings.substr(lines, begins, sizes))
         begins += tf.strings.length(heads)
-        return number + 1, begins, parts.write(number, tf.strings.strip(heads))
-
-    _, _, parts = tf.while_loop(
-        lambda number, begins, parts: tf.reduce_any(begins < lengths),
-        next_parts,
-        [
-            tf.constant(0),
-            tf.zeros_like(lengths),
-            tf.TensorArray(tf.string, 0, dynamic_size=True, element_shape=[None]),
-        ],
-    )
+        parts = parts.write(number, tf.strings.strip(heads))
+        number += 1
     return parts.stack()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 
 import tensorflow as tf
 
@@ -23,7 +22,7 @@ def matched_paths(inputs: Paths) -> list[str]:
     Returns:
       Paths, those of one glob sorted, without repetitions.
     Raises:
-      FileNotFoundError: a path does not exist or a glob matches nothing.
+      FileNotFoundError: a path does not exist, a glob matches nothing, or the list is empty.
     """
     patterns = [os.fspath(x) for x in ([inputs] if isinstance(inputs, str | os.PathLike) else inputs)]
     if not patterns:
@@ -32,24 +31,16 @@ def matched_paths(inputs: Paths) -> list[str]:
     for pattern in patterns:
         found = [pattern] if tf.io.gfile.exists(pattern) else sorted(tf.io.gfile.glob(pattern))
         if not found:
-            raise FileNotFoundError(
-                f"{pattern}: no such file, and nothing matches it as a glob: correct the path"
-            )
+            raise FileNotFoundError(f"{pattern}: no such file or glob: correct the path")
         # TensorFlow finds ./text.txt where text.* is asked for.
         paths += found if pattern.startswith("./") else [path.removeprefix("./") for path in found]
     return list(dict.fromkeys(paths))
 
 
 def input_files(inputs: Paths) -> list[str]:
-    """The files that `matched_paths` finds.
-
-    Raises:
-      FileNotFoundError: a path does not exist or a glob matches nothing.
-      IsADirectoryError: one of them is a folder.
-    """
+    """The files that `matched_paths` finds; IsADirectoryError if one of them is a folder."""
     files = matched_paths(inputs)
-    with ThreadPoolExecutor(CONCURRENT_REQUESTS) as pool:
-        for file, is_folder in zip(files, pool.map(tf.io.gfile.isdir, files), strict=True):
-            if is_folder:
-                raise IsADirectoryError(f"{file} is a folder: name its files, for example by a glob")
+    for file in files:
+        if tf.io.gfile.isdir(file):
+            raise IsADirectoryError(f"{file} is a folder: name its files, for example by a glob")
     return files

@@ -41,7 +41,7 @@ def split_sentences(text: str) -> list[str]:
 
 
 def _ends(text: str, begin: int, end: re.Match[str]) -> bool:
-    """True if a possible end of the sentence that starts at `begin` is one."""
+    """True if a possible end of the sentence from `begin` is one."""
     if "\n" in end[0] or end.end() == len(text) or text[end.start() - 1] in "。！？":
         return True
     following = _GOES_ON.match(text, end.end())

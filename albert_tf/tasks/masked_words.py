@@ -21,9 +21,8 @@ from albert_tf.tasks.serving import (
     without_padding,
 )
 from albert_tf.tokenizers.given import check_text
-from albert_tf.tokenizers.masks import answer_table, mask_positions, tokens_with_masks
+from albert_tf.tokenizers.masks import MASK, answer_table, mask_positions, tokens_with_masks
 from albert_tf.tokenizers.packing import pack
-from albert_tf.tokenizers.vocabulary import MASK
 from albert_tf.utils.errors import InputError, shown
 
 

@@ -11,9 +11,9 @@ import tf_keras as keras
 from albert_tf.features import MASK, TYPE_IDS, WORD_IDS
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.padding import skip_padding
-from albert_tf.tokenizers import PieceTokenizer, pack
 from albert_tf.tokenizers.input_format import InputFormat
-from albert_tf.tokenizers.packing import mask_and_type_ids, pack_spans
+from albert_tf.tokenizers.kinds import TextTokenizer
+from albert_tf.tokenizers.packing import mask_and_type_ids, pack, pack_spans
 from albert_tf.utils.errors import InputError
 
 Tensors = Mapping[str, tf.Tensor]
@@ -54,7 +54,7 @@ class Served(NamedTuple):
     """
 
     model: keras.Model
-    tokenizer: PieceTokenizer
+    tokenizer: TextTokenizer
     seq_length: int
     task: Mapping[str, Any]
     top_k: int = TOP_K

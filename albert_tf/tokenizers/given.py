@@ -46,13 +46,11 @@ def checked_texts(values: Sequence[Any], argument: str) -> list[str]:
 
 
 def text_tensor(texts: Any, argument: str) -> tf.Tensor:
-    """Texts as a string tensor, which may be symbolic.
+    """Texts as a string tensor, which may be symbolic; an InputError names the first that is not a text.
 
     Args:
       texts: a tensor as it is; a str; a list, array or pandas Series of str or bytes.
       argument: what the caller calls it, for errors.
-    Raises:
-      InputError: one of them is not a text, or it is another kind of data.
     """
     if hasattr(texts, "to_numpy"):  # pandas
         texts = texts.to_numpy()
@@ -60,9 +58,9 @@ def text_tensor(texts: Any, argument: str) -> tf.Tensor:
         if texts.dtype != tf.string:
             raise InputError(f"{argument} is a tensor of {texts.dtype.name}: texts are tf.string")
         return texts
-    if isinstance(texts, np.ndarray) and texts.dtype.kind not in "SU":
+    if isinstance(texts, np.ndarray):
         texts = texts.tolist()
-    if not isinstance(texts, str | bytes | list | tuple | np.ndarray):
+    if not isinstance(texts, str | bytes | list | tuple):
         raise InputError(f"{argument}={shown(texts)} is neither a text nor a list of them")
     for number, value in enumerate(texts if isinstance(texts, list | tuple) else ()):
         if not isinstance(value, bytes):

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from albert_tf.tokenizer_settings import SENTENCEPIECE, remembered_kind, resolved_settings
 from albert_tf.tokenizers.input_format import InputFormat, SpecialIds
-from albert_tf.tokenizers.tokenizer import PieceTokenizer, Tokenize
+from albert_tf.tokenizers.sentencepiece import PieceTokenizer, Tokenize
 from albert_tf.tokenizers.vocabulary import FILE_OF_RUN, Vocabulary
 
 PathLike = str | os.PathLike[str]
@@ -39,6 +39,14 @@ class TokenIds(Protocol):
         """The ids that text consists of, ascending int32."""
 
     @property
+    def texts(self) -> np.ndarray:
+        """The text that each id stands for, without the space before a word, string [V]; none is empty."""
+
+    @property
+    def space_id(self) -> int:
+        """The id of the space that begins a text as a token of its own; -1 where there is none."""
+
+    @property
     def fingerprint(self) -> str:
         """SHA-256 of the vocabulary, in hexadecimal: tells whether data was made with it."""
 
@@ -47,13 +55,9 @@ class TokenIds(Protocol):
 
 
 class TextTokenizer(Protocol):
-    """Text to token ids inside the graph.
+    """Text to token ids inside the graph."""
 
-    Attributes:
-      kind: its name in tokenizer.json.
-    """
-
-    kind: str
+    kind: str  # its name in tokenizer.json
 
     @property
     def vocabulary(self) -> TokenIds:
@@ -108,7 +112,7 @@ class SavedTokenizer:
 
 
 def saved_tokenizer(vocabulary: PathLike, **settings: Any) -> SavedTokenizer:
-    """Reads the tokenizer of a vocabulary.
+    """The tokenizer of a vocabulary.
 
     Args:
       vocabulary: its file; a `tokenizer.json` beside it may name the kind, which is SentencePiece otherwise.

@@ -5,32 +5,27 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.tokenizers.input_format import ALBERT_IDS
+from albert_tf.tokenizers.kinds import TextTokenizer, TokenIds
 from albert_tf.tokenizers.offsets import rows_of
-from albert_tf.tokenizers.tokenizer import PieceTokenizer
-from albert_tf.tokenizers.vocabulary import MASK as MASK_PIECE
-from albert_tf.tokenizers.vocabulary import Vocabulary
 
-SPACE = "▁"  # U+2581, how SentencePiece spells a space
+MASK = "[MASK]"  # in a text, whatever its tokenizer calls the token
 
 
-def answer_table(vocabulary: Vocabulary, vocab_size: int) -> tuple[np.ndarray, np.ndarray]:
+def answer_table(vocabulary: TokenIds, vocab_size: int) -> tuple[np.ndarray, np.ndarray]:
     """The text of each token id as an answer, and which ids may be answers.
 
     Args:
-      vocabulary: the pieces.
+      vocabulary: the meaning of the ids.
       vocab_size: rows of the model's embeddings, V, of which the vocabulary may use fewer.
     Returns:
-      The text of each id, string [V], without the space before a word, and ▁ for the piece that is a space
-      alone: an empty text means that there is no mask; and whether it may be an answer, bool
-      [V]: special pieces and ids beyond the vocabulary may not.
+      `TokenIds.texts`, string [V], empty beyond the vocabulary; and whether an id may be an answer, bool [V]:
+      special ones and those beyond the vocabulary may not.
     """
-    unused = vocab_size - len(vocabulary)
-    texts = [piece.replace(SPACE, " ").strip() or piece for piece in vocabulary.pieces] + [""] * unused
-    return np.array(texts, object), np.pad(vocabulary.ordinary, (0, unused))
+    texts = np.append(vocabulary.texts, [""] * (vocab_size - len(vocabulary)))
+    return texts, np.isin(np.arange(vocab_size), vocabulary.ordinary_ids)
 
 
-def tokens_with_masks(text: tf.Tensor, tokenizer: PieceTokenizer) -> tf.RaggedTensor:
+def tokens_with_masks(text: tf.Tensor, tokenizer: TextTokenizer) -> tf.RaggedTensor:
     """The tokens of texts in which `[MASK]` stands for the mask token.
 
     Each part between masks is tokenised by itself. SentencePiece begins it with a space even where the text
@@ -43,20 +38,20 @@ def tokens_with_masks(text: tf.Tensor, tokenizer: PieceTokenizer) -> tf.RaggedTe
     Returns:
       int32 [B, (tokens)].
     """
-    parts = tf.strings.split(text, MASK_PIECE)  # [B, (parts)]
+    vocabulary = tokenizer.vocabulary
+    parts = tf.strings.split(text, MASK)  # [B, (parts)]
     rows = rows_of(parts.row_splits)  # [parts]
     is_first = tf.concat([[True], rows[1:] != rows[:-1]], axis=0)[: tf.size(rows)]
     pieces = tokenizer(parts.flat_values)  # [parts, (tokens)]
     part = rows_of(pieces.row_splits)  # [tokens]
     opens = tf.equal(tf.range(tf.size(part)), tf.cast(tf.gather(pieces.row_splits, part), tf.int32))
     glued = ~is_first & ~tf.strings.regex_full_match(parts.flat_values, r"(?s)\s.*")
-    is_added = opens & tf.gather(glued, part) & (pieces.flat_values == _space_id(tokenizer.vocabulary))
+    is_added = opens & tf.gather(glued, part) & (pieces.flat_values == vocabulary.space_id)
     # A mask before each part but the first of its text, which a stable sort moves to its place.
     number = tf.concat([tf.range(tf.size(rows)), part], axis=0)  # [parts + tokens]
     order = tf.argsort(number, stable=True)
     order = tf.boolean_mask(order, tf.gather(tf.concat([~is_first, ~is_added], axis=0), order))
-    mask_id = tokenizer.vocabulary.special_ids.mask
-    ids = tf.concat([tf.fill([tf.size(rows)], mask_id), pieces.flat_values], axis=0)
+    ids = tf.concat([tf.fill([tf.size(rows)], vocabulary.special_ids.mask), pieces.flat_values], axis=0)
     return tf.RaggedTensor.from_value_rowids(
         tf.gather(ids, order),
         tf.cast(tf.gather(rows, tf.gather(number, order)), tf.int64),
@@ -65,12 +60,7 @@ def tokens_with_masks(text: tf.Tensor, tokenizer: PieceTokenizer) -> tf.RaggedTe
     )
 
 
-def _space_id(vocabulary: Vocabulary) -> int:
-    """The id of the piece that is a space alone; -1, which no token has, where there is none."""
-    return vocabulary.pieces.index(SPACE) if SPACE in vocabulary.pieces else -1
-
-
-def mask_positions(word_ids: tf.Tensor, mask_id: int = ALBERT_IDS.mask) -> tuple[tf.Tensor, tf.Tensor]:
+def mask_positions(word_ids: tf.Tensor, mask_id: int) -> tuple[tf.Tensor, tf.Tensor]:
     """The positions of mask tokens.
 
     Args:

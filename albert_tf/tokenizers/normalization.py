@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import tensorflow as tf
 import tensorflow_text as tf_text
-
-_EXAMPLES = 3
 
 
 def normalize(text: tf.Tensor, lowercase: bool = True, strip_accents: bool = True) -> tf.Tensor:
@@ -24,8 +21,6 @@ def normalize(text: tf.Tensor, lowercase: bool = True, strip_accents: bool = Tru
       text: UTF-8 strings of any shape; bytes that are not UTF-8 stay as they are.
       lowercase: True folds case.
       strip_accents: True drops the combining marks of NFD (category Mn).
-    Returns:
-      Strings of the same shape.
     Source: the published `albert_en_preprocess/3`, where both are True.
     """
     if strip_accents:
@@ -36,34 +31,15 @@ def normalize(text: tf.Tensor, lowercase: bool = True, strip_accents: bool = Tru
     return text
 
 
-class LostMarks(NamedTuple):
-    """The effect of dropping accents on a text."""
+def marks_per_letter(counts: Mapping[str, int]) -> float:
+    """The marks that `strip_accents` drops from a text, for each of its letters, from its characters' counts.
 
-    share: float  # of its letters and marks that would lose a mark or be dropped
-    examples: list[str]  # of such characters the most frequent ones, and what becomes of them
-
-
-def lost_marks(counts: Mapping[str, int]) -> LostMarks:
-    """The effect of `strip_accents` on the letters of a text.
-
-    Args:
-      counts: how often each character is in it.
-
-    >>> lost_marks({"e": 2, "é": 1, " ": 5, "й": 1})
-    LostMarks(share=0.5, examples=['é to e', 'й to и'])
+    >>> marks_per_letter({"e": 2, "é": 1, " ": 5, "й": 1})
+    0.5
     """
-    letters = {c: n for c, n in counts.items() if c.isalpha() or unicodedata.category(c) == "Mn"}
-    bare = {c: _without_marks(c) for c in letters}
-    losing = {c: n for c, n in letters.items() if bare[c] != c}
-    frequent = sorted(losing, key=lambda c: (-losing[c], c))[:_EXAMPLES]
-    return LostMarks(
-        sum(losing.values()) / max(sum(letters.values()), 1),
-        [f"{c} to {bare[c] or 'nothing'}" for c in frequent],
-    )
-
-
-def _without_marks(character: str) -> str:
-    """A character without its marks; as it was where it has none."""
-    apart = unicodedata.normalize("NFD", character)
-    bare = "".join(c for c in apart if unicodedata.category(c) != "Mn")
-    return character if bare == apart else bare
+    marks = letters = 0
+    for character, count in counts.items():
+        apart = unicodedata.normalize("NFD", character)
+        marks += count * sum(unicodedata.category(part) == "Mn" for part in apart)
+        letters += count * character.isalpha()
+    return marks / max(letters, 1)

@@ -7,49 +7,23 @@ the marks after it, and with whatever else after it may vanish, compose or chang
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from albert_tf.tokenizers.normalization import normalize
 
-# What belongs to the unit of the character before it, besides the marks (category M): first and last code
-# points of what can compose with that character, change places with its marks, or vanish, so that what
+# What belongs to the unit of the character before it, besides the marks (category M), as a class of a regular
+# expression: what can compose with that character, change places with its marks, or vanish, so that what
 # follows composes with it: vowels and finals of Hangul in their three widths, Thai and Lao AM, halfwidth
-# voiced sound marks, what cannot be seen.
+# voiced sound marks, what cannot be seen. U+FFFD stands for bytes that are not UTF-8: those on both sides of
+# a mark may form a character.
 # Source: Unicode's NFKC_Casefold and canonical compositions, which the test derives the table from.
 ATTACHED = (
-    (0x00AD, 0x00AD),
-    (0x061C, 0x061C),
-    (0x0E33, 0x0E33),
-    (0x0EB3, 0x0EB3),
-    (0x115F, 0x1175),
-    (0x11A8, 0x11C2),
-    (0x180E, 0x180E),
-    (0x200B, 0x200F),
-    (0x202A, 0x202E),
-    (0x2060, 0x206F),
-    (0x3133, 0x3133),
-    (0x3135, 0x3136),
-    (0x313A, 0x313F),
-    (0x314F, 0x3164),
-    (0xFEFF, 0xFEFF),
-    (0xFF9E, 0xFFA0),
-    (0xFFA3, 0xFFA3),
-    (0xFFA5, 0xFFA6),
-    (0xFFAA, 0xFFAF),
-    (0xFFC2, 0xFFC7),
-    (0xFFCA, 0xFFCF),
-    (0xFFD2, 0xFFD7),
-    (0xFFDA, 0xFFDC),
-    (0xFFF0, 0xFFF8),
-    # Stands for bytes that are not UTF-8: those on both sides of a mark may form a character.
-    (0xFFFD, 0xFFFD),
-    (0x1BCA0, 0x1BCA3),
-    (0x1D173, 0x1D17A),
-    (0xE0000, 0xE0FFF),
+    "\u00ad\u061c\u0e33\u0eb3\u115f-\u1175\u11a8-\u11c2\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    "\u3133\u3135-\u3136\u313a-\u313f\u314f-\u3164\ufeff\uff9e-\uffa0\uffa3\uffa5-\uffa6\uffaa-\uffaf"
+    "\uffc2-\uffc7\uffca-\uffcf\uffd2-\uffd7\uffda-\uffdc\ufff0-\ufff8\ufffd\U0001bca0-\U0001bca3"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 
 # Ends each text while it is cut up, as a unit of its own: empty texts have a unit, too.
@@ -57,45 +31,32 @@ END = "\n"
 
 
 class Units(NamedTuple):
-    """The units of a batch of texts, one text after the other, each closed by END.
+    """The units of a batch of texts, one text after the other, each closed by END."""
 
-    Attributes:
-      text: string [U].
-      rows: the text that each belongs to, int32 [U].
-      starts: its first byte in that text, int64 [U].
-      is_end: True for the END of a text, bool [U].
-    """
-
-    text: tf.Tensor
-    rows: tf.Tensor
-    starts: tf.Tensor
-    is_end: tf.Tensor
+    text: tf.Tensor  # string [U]
+    rows: tf.Tensor  # int32 [U], the text that each belongs to
+    starts: tf.Tensor  # int64 [U], its first byte in that text
+    is_end: tf.Tensor  # bool [U], True for the END of a text
 
 
 class SourceMap(NamedTuple):
-    """From byte positions in normalised texts to those in the originals.
+    """From byte positions in normalised texts to those in the originals."""
 
-    Attributes:
-      positions: where each unit begins in all normalised texts written one after the other, each with a byte
-        for its END; int64 [U], ascending.
-      starts: where it begins in its original, int64 [U].
-      bases: where each text begins in what `positions` counts, int64 [B].
-    """
-
+    # int64 [U], where each unit begins in all normalised texts one after the other, with a byte for each END
     positions: tf.Tensor
-    starts: tf.Tensor
-    bases: tf.Tensor
+    starts: tf.Tensor  # int64 [U], where it begins in its original
+    bases: tf.Tensor  # int64 [B], where each text begins in what `positions` counts
 
     def spans(self, rows: tf.Tensor, starts: tf.Tensor, limits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """The spans in the originals that spans in the normalised texts come from.
+        """The starts and limits in the originals, int64 [T] each, of spans in the normalised texts.
+
+        They are those of whole units, so that a character that normalisation makes several of belongs to
+        every token that has a part of it.
 
         Args:
           rows: the text of each span, integer [T].
           starts: first byte, int64 [T].
           limits: the byte after the last, int64 [T].
-        Returns:
-          Starts and limits in the originals, int64 [T] each: of whole units, so that a character that
-          normalisation makes several of belongs to every token that has a part of it.
         """
         bases = tf.gather(self.bases, rows)
         first = tf.searchsorted(self.positions, bases + starts, side="right", out_type=tf.int64) - 1
@@ -107,15 +68,7 @@ class SourceMap(NamedTuple):
 def normalize_with_offsets(
     text: tf.Tensor, lowercase: bool = True, strip_accents: bool = True
 ) -> tuple[tf.Tensor, SourceMap]:
-    """Text as `normalize` makes it, and the way back.
-
-    Args:
-      text: string [B]; what is not UTF-8 becomes U+FFFD.
-      lowercase: True folds case.
-      strip_accents: True drops combining marks.
-    Returns:
-      string [B], and the map from its bytes to those of `text`.
-    """
+    """Text, string [B], as `normalize` makes it, and the way back; what is not UTF-8 becomes U+FFFD."""
     units = split_units(text)
     parts = tf.where(units.is_end, "", normalize(units.text, lowercase, strip_accents))
     lengths = tf.cast(tf.strings.length(parts), tf.int64) + tf.cast(units.is_end, tf.int64)
@@ -127,13 +80,7 @@ def normalize_with_offsets(
 
 
 def split_units(text: tf.Tensor) -> Units:
-    """Texts cut into what normalises independently.
-
-    Args:
-      text: string [B].
-    Returns:
-      Their units.
-    """
+    """Texts, string [B], cut into what normalises independently."""
     text = text + END
     codes, starts = tf.strings.unicode_decode_with_offsets(text, "UTF-8")  # [B, (characters)]
     rows = rows_of(codes.row_splits)  # [C]
@@ -163,12 +110,9 @@ def cut(text: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor) -> tf.Tensor:
 
 
 def rows_of(splits: tf.Tensor) -> tf.Tensor:
-    """The row of each value of a ragged tensor; `value_rowids` needs rows times the longest row in memory.
+    """The row of each value of a ragged tensor from its row splits, int64 [R + 1] to int32 [values].
 
-    Args:
-      splits: where its rows begin and the last one ends, int64 [R + 1].
-    Returns:
-      int32 [values].
+    `value_rowids` needs rows times the longest row in memory.
     """
     return tf.searchsorted(splits, tf.range(splits[-1]), side="right") - 1
 
@@ -181,10 +125,4 @@ def _attached(codes: tf.Tensor) -> tf.Tensor:
         output_encoding="UTF-8",
         errors="replace",
     )
-    return in_ranges(codes, ATTACHED) | tf.strings.regex_full_match(characters, r"\p{M}")
-
-
-def in_ranges(codes: tf.Tensor, ranges: Sequence[tuple[int, int]]) -> tf.Tensor:
-    """True for code points in one of ascending ranges, ends included: int32 [C] to bool [C]."""
-    bounds = np.array([bound for first, last in ranges for bound in (first, last + 1)], np.int32)
-    return tf.searchsorted(bounds, codes, side="right") % 2 == 1
+    return tf.strings.regex_full_match(characters, rf"[\p{{M}}{ATTACHED}]")

@@ -5,7 +5,6 @@ TF Serving lacks some of TF Text's trimming ops, and a TPU's host runs no Assert
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,14 +16,10 @@ from albert_tf.utils.errors import InputError, shown
 
 
 def trimmed_lengths(a: tf.Tensor, b: tf.Tensor, budget: tf.Tensor | int) -> tuple[tf.Tensor, tf.Tensor]:
-    """The lengths of two segments after trimming them to a common budget in turn, token by token.
+    """The lengths of two segments, int32 [B], after trimming them to a common budget in turn, token by token.
 
-    Args:
-      a: tokens of the first segments, int32 [B]; these get the odd token.
-      b: tokens of the second segments, int32 [B].
-      budget: tokens that both may have together; a negative one counts as 0.
-    Returns:
-      int32 [B] each: unchanged where they fit, else their sum is the budget and they are as equal as can be.
+    They are unchanged where they fit; else their sum is the budget, and they are as equal as can be: the
+    first gets the odd token. A negative budget counts as 0.
     """
     budget = tf.maximum(budget, 0)
     kept_a = tf.minimum(a, tf.maximum(budget - budget // 2, budget - b))
@@ -38,7 +33,7 @@ def pack_spans(
     seq_length: tf.Tensor | int,
     input_format: InputFormat = ALBERT_FORMAT,
 ) -> tf.Tensor:
-    """Inputs from spans of one long run of tokens.
+    """The input_word_ids, int32 [B, S], of spans of one long run of tokens.
 
     Args:
       tokens: int32 [T], all texts one after the other.
@@ -46,8 +41,6 @@ def pack_spans(
       lengths: their lengths, int32 [B] each, trimmed already: they fit with the special tokens.
       seq_length: S.
       input_format: the special tokens.
-    Returns:
-      input_word_ids, int32 [B, S].
     """
     columns = tf.range(seq_length)[tf.newaxis]  # [1, S]
     # Whatever lies outside of segments reads this padding, which also keeps the gather off an empty tensor.
@@ -58,24 +51,19 @@ def pack_spans(
         inside = (columns >= begin) & (columns < end)
         source = tf.where(inside, start[:, tf.newaxis] + columns - begin, source)
     word_ids = tf.gather(tokens, source)
-    specials = list(enumerate(input_format.start))
-    for end in ends[:-1]:
-        specials += [(end + place, special) for place, special in enumerate(input_format.between)]
-    specials += [(ends[-1] + place, special) for place, special in enumerate(input_format.end)]
-    for column, special in specials:
-        word_ids = tf.where(columns == column, special, word_ids)
+    frame = [(0, input_format.start), (ends[-1], input_format.end)]
+    frame += [(end, input_format.between) for end in ends[:-1]]
+    for begin, special_ids in frame:
+        for place, special in enumerate(special_ids):
+            word_ids = tf.where(columns == begin + place, special, word_ids)
     return word_ids
 
 
 def segment_numbers(
     lengths: Sequence[tf.Tensor], seq_length: tf.Tensor | int, input_format: InputFormat = ALBERT_FORMAT
 ) -> tf.Tensor:
-    """The segment that each token of packed rows belongs to.
+    """The segment that each token of packed rows belongs to, from the segments' lengths, int32 [B] each.
 
-    Args:
-      lengths: the segments' lengths as packed, int32 [B] each.
-      seq_length: S.
-      input_format: the special tokens.
     Returns:
       int32 [B, S]: 1 in the first segment, 2 in the second, 0 for special tokens and padding.
     """
@@ -119,8 +107,7 @@ def pack(
       input_word_ids, input_mask, input_type_ids, int32 [B, S]. Segments that are too long are cut to prefixes
       of about equal length that fill seq_length exactly.
     Raises:
-      InputError: neither one segment nor two, one is not a RaggedTensor of ids, or seq_length leaves no room
-        for the special tokens.
+      InputError: segments are something else, or seq_length leaves no room for the special tokens.
       tf.errors.InvalidArgumentError: batch sizes differ that are known only when it runs.
     Source: TF Hub's common text API, `bert_pack_inputs`.
     """
@@ -142,21 +129,16 @@ def pack(
 
 
 def _check_segments(segments: Any, seq_length: Any, input_format: InputFormat) -> None:
-    if not isinstance(segments, list | tuple):
-        raise InputError(f"segments={shown(segments)} must be a list of one or two: pack([ids], seq_length)")
-    if len(segments) not in (1, 2):
-        raise InputError(f"{len(segments)} segments given: an input has one or two")
-    for number, segment in enumerate(segments):
-        # By its attributes, which a symbolic one of Keras has as well.
-        if not hasattr(segment, "row_splits") or not segment.dtype.is_integer:
-            raise InputError(
-                f"segments[{number}]={shown(segment)} is not a RaggedTensor of token ids: a Tokenizer gives "
-                "them, and tf.ragged.constant makes them of lists"
-            )
-    if not tf.is_tensor(seq_length):
-        specials = input_format.num_special_tokens(len(segments))
-        if not isinstance(seq_length, numbers.Integral) or seq_length < specials:
-            raise InputError(f"seq_length={seq_length!r} must be a whole number of at least {specials}")
+    is_list = isinstance(segments, list | tuple) and len(segments) in (1, 2)
+    # By its attributes, which a symbolic one of Keras has as well.
+    if not (is_list and all(hasattr(x, "row_splits") and x.dtype.is_integer for x in segments)):
+        raise InputError(
+            f"segments={shown(segments)} must be a list of one or two RaggedTensors of token ids: a "
+            "Tokenizer gives them, and tf.ragged.constant makes them of lists"
+        )
+    specials = input_format.num_special_tokens(len(segments))
+    if not (tf.is_tensor(seq_length) or (isinstance(seq_length, int) and seq_length >= specials)):
+        raise InputError(f"seq_length={seq_length!r} must be a whole number of at least {specials}")
 
 
 def _token_splits(segment: tf.RaggedTensor) -> tf.Tensor:

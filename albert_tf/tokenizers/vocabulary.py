@@ -18,7 +18,7 @@ FILE_OF_RUN = "spiece.model"  # the name of a SentencePiece model in a run direc
 
 PAD, UNKNOWN, CLS, SEP, MASK = SPECIAL_PIECES = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 
-
+_SPACE = "▁"  # U+2581, how SentencePiece spells a space
 _MARKS = frozenset('!"#$%&()*+,-./:;?@[\\]^_`{|}~€£')
 _LETTERS_AND_MARKS = _MARKS | frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
@@ -26,11 +26,9 @@ _LETTERS_AND_MARKS = _MARKS | frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLM
 def starts_word(piece: str) -> bool:
     """True if a piece begins a word, for masking of whole words.
 
-    Args:
-      piece: as the vocabulary spells it, ▁ for a space.
-    Returns:
-      True for a piece that begins with ▁ or <, is one punctuation mark, or holds a character that is neither
-      an ASCII letter nor such a mark: digits and other scripts are words piece by piece.
+    That is a piece that begins with ▁ or <, is one punctuation mark, or holds a character that is neither an
+    ASCII letter nor such a mark: digits and other scripts are words piece by piece.
+
     Source: google-research/albert, `_is_start_piece_sp` in create_pretraining_data.py.
     """
     return piece[:1] in ("▁", "<") or piece in _MARKS or not _LETTERS_AND_MARKS.issuperset(piece)
@@ -38,27 +36,20 @@ def starts_word(piece: str) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Vocabulary:
-    """The content of a SentencePiece model file, whole in memory: the file may go away.
+    """`TokenIds` of a SentencePiece model file, whole in memory: the file may go away."""
 
-    Args:
-      model: the bytes of the file.
-      pieces: all pieces in the order of their ids.
-      ordinary: bool [V]; False for control pieces, `<unk>` and unused ones, which no text contains.
-    """
-
-    model: bytes = dataclasses.field(repr=False)
-    pieces: tuple[str, ...] = dataclasses.field(repr=False)
+    model: bytes = dataclasses.field(repr=False)  # the bytes of the file
+    pieces: tuple[str, ...] = dataclasses.field(repr=False)  # in the order of their ids
+    # bool [V]; False for control pieces, `<unk>` and unused ones, which no text contains
     ordinary: np.ndarray = dataclasses.field(repr=False, compare=False)
 
     @classmethod
     def from_file(cls, path: str | os.PathLike) -> Vocabulary:
-        """The vocabulary in a `.model` file.
+        """The vocabulary in a model file with 0 `<pad>`, 1 `<unk>`, 2 `[CLS]`, 3 `[SEP]`, 4 `[MASK]`.
 
-        Args:
-          path: a SentencePiece model with 0 `<pad>`, 1 `<unk>`, 2 `[CLS]`, 3 `[SEP]`, 4 `[MASK]`.
         Raises:
           FileNotFoundError: the file does not exist.
-          ValueError: it is not a SentencePiece model, or has another piece at one of the five ids.
+          InputError: it is not a SentencePiece model, or has another piece at one of the five ids.
         """
         path = Path(path)
         if path.is_dir():
@@ -103,15 +94,25 @@ class Vocabulary:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the model file, in hexadecimal: tells whether data was made with this vocabulary."""
+        """SHA-256 of the model file, in hexadecimal."""
         return hashlib.sha256(self.model).hexdigest()
 
     @functools.cached_property
     def starts_word(self) -> np.ndarray:
-        """True for pieces that begin a word, bool [V]; the first piece of a segment always does."""
+        """`starts_word` of each piece, bool [V]."""
         return np.array([starts_word(piece) for piece in self.pieces])
 
     @functools.cached_property
     def ordinary_ids(self) -> np.ndarray:
         """The ids of the pieces that text can consist of, ascending int32."""
         return np.flatnonzero(self.ordinary).astype(np.int32)
+
+    @property
+    def texts(self) -> np.ndarray:
+        """The pieces without the space before a word, string [V]; ▁ for the piece that is a space alone."""
+        return np.array([piece.replace(_SPACE, " ").strip() or piece for piece in self.pieces], object)
+
+    @property
+    def space_id(self) -> int:
+        """The id of the piece that is a space alone; -1 where there is none."""
+        return self.pieces.index(_SPACE) if _SPACE in self.pieces else -1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -13,12 +12,12 @@ import sentencepiece
 import tensorflow as tf
 from absl import logging
 
-from albert_tf.raw_text.checks import GZIP_SUFFIX, check_text_files
-from albert_tf.raw_text.long_lines import MAX_SENTENCE_BYTES, bounded_lines
+from albert_tf.raw_text.checks import check_text_files
+from albert_tf.raw_text.long_lines import MAX_SENTENCE_BYTES, bounded_lines, text_lines
 from albert_tf.raw_text.paths import input_files
-from albert_tf.tokenizer_settings import read_settings, remember_settings, settings_beside
+from albert_tf.tokenizer_settings import remember_settings
 from albert_tf.tokenizers.input_format import ALBERT_IDS
-from albert_tf.tokenizers.normalization import lost_marks, normalize
+from albert_tf.tokenizers.normalization import marks_per_letter, normalize
 from albert_tf.tokenizers.vocabulary import CLS, MASK, SEP, Vocabulary
 from albert_tf.utils.checks import check_range
 from albert_tf.utils.errors import InputError
@@ -50,17 +49,14 @@ def train_vocabulary(
       inputs: text files (also .gz), a path, a glob or a list of them.
       output: the `.model` file; it appears only when it is whole. Its folder is made where it is missing.
       vocab_size: number of pieces, the special ones included, V.
-      lowercase: True folds case.
-      strip_accents: True drops accents.
-      max_sentences: of a larger corpus a random sample of this many lines is used,
-        the same one every time.
-      report: called with a line where more than a hundredth of the letters would lose marks.
-    Returns:
-      The vocabulary.
+      lowercase: as of `normalize`.
+      strip_accents: as of `normalize`.
+      max_sentences: of a larger corpus a random sample of this many lines is used, the same one every time.
+      report: called with a line where more than a hundredth of the letters lose a mark.
     Raises:
       FileNotFoundError: an input does not exist.
-      ValueError: the text allows no vocabulary of this size, a file is not text or a damaged .gz,
-        vocab_size is not positive, max_sentences is 100 or less, or one of the two is above 10**9.
+      InputError: the text allows no vocabulary of this size, a file is not text or damaged, or a number is
+        out of range.
       OSError: output cannot be written.
     Source: google-research/albert, README, and the settings stored in its 30k-clean.model.
     """
@@ -83,15 +79,11 @@ def train_vocabulary(
 
 
 def _check_replaceable(output: Path) -> None:
-    """FileExistsError if something else than a vocabulary and its settings is there, such as the text."""
-    for path, what, read in (
-        (output, "vocabulary", Vocabulary.from_file),
-        (settings_beside(output), "file of tokenizer settings", read_settings),
-    ):
-        try:
-            _ = path.exists() and read(path)
-        except ValueError:
-            raise FileExistsError(f"{path} exists and is not a {what}: name another file") from None
+    """Refuses to write over what is not a vocabulary, such as the text."""
+    try:
+        _ = output.exists() and Vocabulary.from_file(output)
+    except InputError:
+        raise FileExistsError(f"{output} exists and is not a vocabulary: name another file") from None
 
 
 def _sentences(
@@ -99,26 +91,22 @@ def _sentences(
 ) -> Iterator[bytes]:
     """The normalised lines of text files, over-long ones cut at spaces; tells what they lose."""
     characters: Counter[str] = Counter()
-    for file in files:
-        lines = tf.data.TextLineDataset(file, "GZIP" if file.endswith(GZIP_SUFFIX) else None)
-        texts = lines.batch(_LINES_PER_BATCH).map(
-            lambda text: (text, normalize(text, lowercase, strip_accents))
-        )
-        parts = texts.map(lambda text, normal: (text, bounded_lines(tf.strings.strip(normal))))
-        for number, (raw, batch) in enumerate(parts.prefetch(2).as_numpy_iterator()):
-            if strip_accents and number % _SAMPLE_EVERY == 0:
-                characters.update(b"".join(raw.tolist()).decode("utf-8", "ignore"))
-            yield from filter(None, batch)
-    lost = lost_marks(characters)
-    if lost.share > _MARKS_SHARE:
+    texts = tf.data.Dataset.from_tensor_slices(files).flat_map(text_lines).batch(_LINES_PER_BATCH)
+    normalised = texts.map(lambda text: (text, normalize(text, lowercase, strip_accents)))
+    parts = normalised.map(lambda text, normal: (text, bounded_lines(tf.strings.strip(normal))))
+    for number, (raw, batch) in enumerate(parts.prefetch(2).as_numpy_iterator()):
+        if strip_accents and number % _SAMPLE_EVERY == 0:
+            characters.update(b"".join(raw.tolist()).decode("utf-8", "ignore"))
+        yield from filter(None, batch)
+    if (share := marks_per_letter(characters)) > _MARKS_SHARE:
         report(
-            f"{lost.share:.1%} of the letters lose their marks ({', '.join(lost.examples)}): where these "
-            "tell words apart, train again with strip_accents=False (--nostrip_accents)"
+            f"{share:.1%} of the letters lose their marks: where these tell words apart, train again with "
+            "strip_accents=False (--nostrip_accents)"
         )
 
 
 def _train(sentences: Iterator[bytes], vocab_size: int, max_sentences: int) -> bytes:
-    """The model file that SentencePiece makes of sentences, or a ValueError that says what is possible."""
+    """The model file that SentencePiece makes of sentences."""
     model = io.BytesIO()
     count = 0
 
@@ -146,21 +134,8 @@ def _train(sentences: Iterator[bytes], vocab_size: int, max_sentences: int) -> b
             minloglevel=2,
         )
     except RuntimeError as error:
-        raise InputError(_remedy(str(error), vocab_size, count)) from None
+        if count == 0:
+            raise InputError("the input holds no text to train a vocabulary on") from None
+        reason = str(error).rpartition("] ")[2]
+        raise InputError(f"vocab_size={vocab_size} does not fit {count} lines of text: {reason}") from None
     return model.getvalue()
-
-
-def _remedy(message: str, vocab_size: int, count: int) -> str:
-    """SentencePiece's complaint as one line that says what was asked and what is possible."""
-    if count == 0:
-        return "the input holds no text to train a vocabulary on"
-    if limit := re.search(r"value <= (\d+)", message):
-        return (
-            f"vocab_size={vocab_size} is too large for {count} lines of text, "
-            f"which allow at most {limit[1]}: give more text or ask for fewer pieces"
-        )
-    if limit := re.search(r"required_chars\. \d+ vs (\d+)", message):
-        return (
-            f"vocab_size={vocab_size} is too small: the characters of this text alone need {limit[1]} pieces"
-        )
-    return f"SentencePiece could not train vocab_size={vocab_size} on {count} lines: {message}"

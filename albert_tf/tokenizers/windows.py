@@ -10,30 +10,23 @@ from albert_tf.tokenizers.offsets import rows_of
 
 
 class Windows(NamedTuple):
-    """The windows of a batch of documents, those of one document after the other.
+    """The windows of a batch of documents, those of one document after the other."""
 
-    Attributes:
-      rows: the document of each, int32 [W].
-      numbers: which of that document's windows it is, from 0; int32 [W].
-      starts: its first token in the document, int32 [W].
-      lengths: its tokens, int32 [W]; 0 of an empty document's only window.
-    """
-
-    rows: tf.Tensor
-    numbers: tf.Tensor
-    starts: tf.Tensor
-    lengths: tf.Tensor
+    rows: tf.Tensor  # int32 [W], the document of each
+    numbers: tf.Tensor  # int32 [W], which of that document's windows it is, from 0
+    starts: tf.Tensor  # int32 [W], its first token in the document
+    lengths: tf.Tensor  # int32 [W], its tokens; 0 of an empty document's only window
 
 
 def sliding_windows(lengths: tf.Tensor, budgets: tf.Tensor, stride: tf.Tensor | int) -> Windows:
     """The windows that together show all of each document.
 
+    All but the last of a document are full, and an empty document has an empty one.
+
     Args:
       lengths: tokens of the documents, int32 [N].
       budgets: tokens that a window of each may have, at least 1; int32 [N].
       stride: tokens from one window to the next, at least 1; never more than the budget.
-    Returns:
-      The windows; all but the last of a document are full, and an empty document has an empty one.
     Source: google-research/albert, `convert_examples_to_features` in squad_utils.py.
     """
     steps = tf.minimum(budgets, stride)  # [N]
@@ -55,21 +48,17 @@ def word_windows(words: tf.Tensor, texts: tf.Tensor, budget: int) -> Windows:
         int64 [words + 1].
       texts: the same of the texts, int64 [N + 1].
       budget: tokens that a window may have, at least 1. A longer word is cut.
-    Returns:
-      The windows.
     """
     words, texts = tf.convert_to_tensor(words), tf.convert_to_tensor(texts)
     begins, ends = texts[:-1], texts[1:]  # [N] each
 
-    def further(number: tf.Tensor, starts: tf.Tensor, found: tf.TensorArray) -> tuple:
+    found = tf.TensorArray(tf.int32, 1, dynamic_size=True, element_shape=begins.shape)
+    found = found.write(0, tf.zeros_like(begins, tf.int32))
+    starts, number = _window_ends(words, begins, ends, budget), 1
+    while tf.reduce_any(starts < ends):
         found = found.write(number, tf.cast(starts - begins, tf.int32))
-        return number + 1, _window_ends(words, starts, ends, budget), found
-
-    _, _, found = tf.while_loop(
-        lambda number, starts, _: (number == 0) | tf.reduce_any(starts < ends),
-        further,
-        [0, begins, tf.TensorArray(tf.int32, 1, dynamic_size=True, element_shape=begins.shape)],
-    )
+        starts = _window_ends(words, starts, ends, budget)
+        number += 1
     starts = tf.transpose(found.stack())  # in their texts, [N, most windows]
     lengths = tf.cast(ends - begins, tf.int32)[:, tf.newaxis]  # of texts, [N, 1]
     is_window = (starts < lengths) | (tf.range(tf.shape(starts)[1]) == 0)

@@ -6,35 +6,21 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from albert_tf.tokenizers.offsets import END, cut, in_ranges, rows_of
+from albert_tf.tokenizers.offsets import END, cut, rows_of
 
-# First and last code points of what Python's `str.isspace` calls a space, as a reader of columns does.
+# What Python's `str.isspace` calls a space, as a reader of columns does.
 SPACES = (
-    (0x0009, 0x000D),
-    (0x001C, 0x0020),
-    (0x0085, 0x0085),
-    (0x00A0, 0x00A0),
-    (0x1680, 0x1680),
-    (0x2000, 0x200A),
-    (0x2028, 0x2029),
-    (0x202F, 0x202F),
-    (0x205F, 0x205F),
-    (0x3000, 0x3000),
+    "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009"
+    "\u200a\u2028\u2029\u202f\u205f\u3000"
 )
 
 
 class Words(NamedTuple):
-    """The words of a batch of texts.
+    """The words of a batch of texts."""
 
-    Attributes:
-      text: string [B, (words)].
-      starts: the first byte of each in its text, int32 [B, (words)].
-      ends: the byte after its last, int32 [B, (words)].
-    """
-
-    text: tf.RaggedTensor
-    starts: tf.RaggedTensor
-    ends: tf.RaggedTensor
+    text: tf.RaggedTensor  # string [B, (words)]
+    starts: tf.RaggedTensor  # int32 [B, (words)], the first byte of each in its text
+    ends: tf.RaggedTensor  # int32 [B, (words)], the byte after its last
 
 
 def words_of(text: tf.Tensor) -> Words:
@@ -42,7 +28,7 @@ def words_of(text: tf.Tensor) -> Words:
     closed = text + END
     codes, starts = tf.strings.unicode_decode_with_offsets(closed, "UTF-8")  # [B, (characters)]
     rows, codes, starts = rows_of(codes.row_splits), codes.flat_values, starts.flat_values  # [C]
-    spaces = in_ranges(codes, SPACES)
+    spaces = tf.reduce_any(codes[:, tf.newaxis] == [ord(space) for space in SPACES], axis=1)
     # Each text ends with a space: where one begins is a change or a space, and never inside a word.
     changes = tf.concat([[True], (spaces[1:] != spaces[:-1]) | (rows[1:] != rows[:-1])], axis=0)
     heads = tf.where(changes[: tf.size(rows)])[:, 0]  # of words and of the spaces between, [P]

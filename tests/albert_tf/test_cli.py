@@ -165,8 +165,6 @@ def test_mistakes_are_one_line(tiny_corpus, tiny_vocabulary, config_file, tmp_pa
 
     text = tmp_path / "text.txt"
     text.write_text("The only copy of a corpus.\n")
-    json_lines = tmp_path / "web.jsonl"
-    json_lines.write_text('{"text": "A sentence."}\n' * 9)
 
     def pretrain(**changes):
         return pretraining(tiny_corpus, tiny_vocabulary, config_file, output, **changes)
@@ -180,8 +178,6 @@ def test_mistakes_are_one_line(tiny_corpus, tiny_vocabulary, config_file, tmp_pa
         (*vocab, "--vocab_size", 3 * 10**9): "vocab_size=3000000000 must be",
         (*vocab, "--max_sentences", 10**18): f"max_sentences={10**18} must be",
         ("vocab", "--input", empty, "--output", tmp_path / "x.model"): "no text",
-        ("vocab", "--input", json_lines, "--output", tmp_path / "x.model"): "web.jsonl holds JSON objects",
-        tuple(pretrain(train=json_lines)): "`albert-tf prepare --input_format jsonl",
         (*pretrain(), "--output", text): "text.txt is not a folder: name another --output",
         ("pretrain", "--trian", text): "--output (--help",
         ("vocab", "--input", text, "--output", text): "text.txt exists and is not a vocabulary",

@@ -4,11 +4,11 @@ import pytest
 
 from albert_tf.tokenizer_settings import (
     TOKENIZER_DEFAULTS,
-    read_settings,
     remember_settings,
     resolved_settings,
     settings_beside,
 )
+from albert_tf.utils.errors import InputError
 
 CASED = {"lowercase": False, "strip_accents": True}
 
@@ -18,7 +18,7 @@ def test_without_a_file_what_is_asked_for_counts(tmp_path):
     assert resolved_settings(tmp_path / "m.model", {"lowercase": False}) == CASED
 
 
-@pytest.mark.parametrize("name", ["ru.model", "ru", "ru.v2.model"])
+@pytest.mark.parametrize("name", ["ru.model", "ru.v2"])
 def test_a_vocabulary_remembers(name, tmp_path):
     remember_settings(tmp_path / name, CASED)
     (path,) = tmp_path.iterdir()
@@ -28,17 +28,8 @@ def test_a_vocabulary_remembers(name, tmp_path):
     assert resolved_settings(tmp_path / name) == CASED
     assert resolved_settings(tmp_path / name, {"lowercase": False}) == CASED
     assert resolved_settings(tmp_path / "other.model") == TOKENIZER_DEFAULTS
-
-
-@pytest.mark.parametrize(
-    "asked", [{"lowercase": True}, {"strip_accents": False}, {"lowercase": True, "strip_accents": True}]
-)
-def test_what_contradicts_it_is_refused(asked, tmp_path):
-    remember_settings(tmp_path / "ru.model", CASED)
-    name = next(iter(asked))
-    message = rf"{name}={asked[name]} contradicts {name}={CASED[name]} in .*ru\.tokenizer\.json"
-    with pytest.raises(ValueError, match=message):
-        resolved_settings(tmp_path / "ru.model", asked)
+    with pytest.raises(InputError, match=rf"lowercase=True contradicts lowercase=False in .*{path.name}"):
+        resolved_settings(tmp_path / name, {"lowercase": True})
 
 
 def test_the_vocabulary_of_a_run_and_of_a_folder_of_transformers(tmp_path):
@@ -50,19 +41,11 @@ def test_the_vocabulary_of_a_run_and_of_a_folder_of_transformers(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b'{"lowercase": 1}', "lowercase=1"),
-        (b'{"lowercased": true}', "lowercased"),
-        (b"[]", "list"),
-        (b"{", ""),
-        (b"\xff", ""),
-    ],
+    ("content", "named"),
+    [(b'{"lowercase": 1}', "lowercase=1"), (b'{"lowercased": true}', "lowercased"), (b"{", "")],
 )
-def test_damaged_files_are_named(content, message, tmp_path):
+def test_damaged_files_are_named(content, named, tmp_path):
     path = tmp_path / "m.tokenizer.json"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=rf"m\.tokenizer\.json.*{message}"):
-        read_settings(path)
-    with pytest.raises(ValueError, match=rf"m\.tokenizer\.json.*{message}"):
+    with pytest.raises(InputError, match=rf"m\.tokenizer\.json.*{named}"):
         resolved_settings(tmp_path / "m.model")

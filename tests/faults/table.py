@@ -45,8 +45,8 @@ FAULTS = (
     Fault(
         "masking: special tokens count for the budget",
         "albert_tf/data/masking.py",
-        "budget = mask_budget(tf.reduce_sum(tf.cast(inside, tf.int32), axis=1)",
-        "budget = mask_budget(tf.reduce_sum(tf.ones_like(tile), axis=1)",
+        "tokens = tf.reduce_sum(tf.cast(inside, tf.int32), axis=1)",
+        "tokens = tf.reduce_sum(tf.ones_like(tile), axis=1)",
         MASKING,
     ),
     Fault(

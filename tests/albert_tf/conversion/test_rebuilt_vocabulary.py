@@ -13,7 +13,7 @@ from albert_tf.checkpoints import RunDirectory
 from albert_tf.conversion import convert
 from albert_tf.conversion.rebuilt_vocabulary import rebuilt_vocabulary
 from albert_tf.tokenizers import PieceTokenizer, Vocabulary
-from albert_tf.tokenizers.tokenizer import FastPieceTokenizer
+from albert_tf.tokenizers.sentencepiece import FastPieceTokenizer
 from albert_tf.utils.errors import InputError
 from tests.fuzz import fuzzed_texts
 from tests.tiny import CORPUS, TINY

@@ -117,15 +117,3 @@ def test_a_hundred_thousand_sentences(epoch, tiny_vocabulary, tiny_tokenizer):
     assert set(tokens.row_lengths().numpy()) == {5}
     shown = [token for left, right in epoch("\n".join(sentences).encode()) for token in (*left, *right)]
     assert shown == tokens.flat_values.numpy().tolist()
-
-
-@pytest.mark.slow
-def test_a_line_of_ten_megabytes(epoch, tiny_tokenizer):
-    """It is cut at spaces into sentences of about a kilobyte, each of which is a chunk too long for a row."""
-    phrase = b"a line of ten megabytes "
-    found = epoch(phrase * 420_000)
-    assert 1000 < len(phrase) * 420_000 / len(found) <= 1024
-    (tokens,) = tiny_tokenizer([phrase * 10]).to_list()
-    for left, right in found:
-        assert len(left) + len(right) == BUDGET
-        assert holds(tokens, left) and holds(tokens, right)

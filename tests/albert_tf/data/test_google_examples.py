@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.data import Share
 from albert_tf.data.google_examples import encode_examples
 from albert_tf.tokenizers.vocabulary import Vocabulary
+from albert_tf.utils.errors import InputError
 from tests.tiny import CORPUS
 
 SIZE = {"batch_size": 8, "seq_length": 48}
@@ -82,62 +82,6 @@ def test_shuffled_by_epoch(stored, batches, tiny_vocabulary):
     assert rows[:count] != rows[count:]
 
 
-def test_objective_names_the_labels(stored, tiny_vocabulary):
-    assert "next_sentence_labels" in read(stored, tiny_vocabulary, sentence_objective="nsp")[0]
-    assert not any("labels" in name for name in read(stored, tiny_vocabulary, sentence_objective="none")[0])
-
-
-def test_parts_are_disjoint_and_complete(stored, tiny_vocabulary, tmp_path):
-    """Where there are fewer files than pipelines."""
-    records = list(tf.data.TFRecordDataset(stored).as_numpy_iterator())
-    files = [str(tmp_path / f"{n}.tfrecord") for n in range(3)]
-    for n, file in enumerate(files):
-        with tf.io.TFRecordWriter(file) as writer:
-            for record in records[n::3]:
-                writer.write(record)
-
-    def rows(context):
-        found = read(files, tiny_vocabulary, input_context=context)
-        return [tuple(row) for batch in found for row in batch["input_word_ids"].tolist() if any(row)]
-
-    parts = [rows(tf.distribute.InputContext(4, i, 4)) for i in range(4)]
-    assert sorted(row for part in parts for row in part) == sorted(rows(None))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"seq_length": 64}, r"examples\.tf_record: its examples have seq_length=48, not 64"),
-        ({"max_predictions": 20}, "its examples have max_predictions=8, not 20"),
-        (
-            {"share": Share("documents", 0.0, 0.5)},
-            "finished examples, which no share of documents can be held back of",
-        ),
-    ],
-)
-def test_what_does_not_fit(stored, tiny_vocabulary, options, message):
-    with pytest.raises(ValueError, match=message):
-        read(stored, tiny_vocabulary, **options)
-
-
-def test_other_records(tiny_corpus, stored, tiny_vocabulary, tmp_path):
-    path = tmp_path / "other.tfrecord"
-    with tf.io.TFRecordWriter(str(path)) as file:
-        file.write(tf.train.Example().SerializeToString())
-    with pytest.raises(ValueError, match=r"other\.tfrecord: its records have no input_ids"):
-        read(path, tiny_vocabulary)
-    with pytest.raises(ValueError, match=r"examples\.tf_record is a TFRecord file and .*corpus\.txt is not"):
-        read([tiny_corpus, stored], tiny_vocabulary)
-
-
-def test_a_smaller_vocabulary(stored, tiny_corpus, tmp_path):
-    from albert_tf.tokenizers import train_vocabulary
-
-    train_vocabulary(tiny_corpus, tmp_path / "small.model", vocab_size=90)
-    with pytest.raises(ValueError, match=r"its examples have ids up to 1\d\d, the vocabulary has 90 pieces"):
-        read(stored, tmp_path / "small.model")
-
-
 def damaged(stored, tmp_path, change):
     content = bytearray(Path(stored).read_bytes())
     path = tmp_path / "damaged.tfrecord"
@@ -153,25 +97,43 @@ def flip(content, position):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda content: content[: len(content) // 2],
         lambda content: content[:-1],
         lambda content: flip(content, len(content) // 2),
         lambda content: flip(content, -10),
     ],
 )
-@pytest.mark.parametrize("shuffle", [True, False])
-def test_damage_is_reported_with_the_file(stored, tiny_vocabulary, tmp_path, change, shuffle):
+def test_damage_is_reported_with_the_file(stored, tiny_vocabulary, tmp_path, change):
     path = damaged(stored, tmp_path, change)
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"damaged\.tfrecord.*is damaged or cut off"):
-        read(path, tiny_vocabulary, shuffle=shuffle)
+        read(path, tiny_vocabulary)
 
 
-@pytest.mark.parametrize("change", [lambda content: content[:100], lambda content: flip(content, 50)])
-def test_damage_of_the_first_record(stored, tiny_vocabulary, tmp_path, change):
-    with pytest.raises(ValueError, match=r"damaged\.tfrecord is damaged or cut off"):
-        read(damaged(stored, tmp_path, change), tiny_vocabulary)
+def test_what_does_not_fit(stored, tiny_corpus, tiny_vocabulary, tmp_path):
+    from albert_tf.tokenizers import train_vocabulary
+
+    train_vocabulary(tiny_corpus, tmp_path / "small.model", vocab_size=90)
+    for vocabulary, options, message in (
+        (tiny_vocabulary, {"seq_length": 64}, "'seq_length': 48.* asked for are .*'seq_length': 64"),
+        (
+            tiny_vocabulary,
+            {"max_predictions": 20},
+            "'max_predictions': 8.* asked for .*'max_predictions': 20",
+        ),
+        (tmp_path / "small.model", {}, r"ids up to 1\d\d; .*90 pieces"),
+    ):
+        with pytest.raises(InputError, match=rf"examples\.tf_record: .*{message}"):
+            read(stored, vocabulary, **options)
+    with pytest.raises(InputError, match=r"damaged\.tfrecord is damaged or cut off"):
+        read(damaged(stored, tmp_path, lambda content: flip(content, 50)), tiny_vocabulary)
+    with tf.io.TFRecordWriter(str(tmp_path / "other.tfrecord")) as file:
+        file.write(tf.train.Example().SerializeToString())
+    with pytest.raises(InputError, match=r"other\.tfrecord: its records have no input_ids"):
+        read(tmp_path / "other.tfrecord", tiny_vocabulary)
+    with pytest.raises(InputError, match=r"corpus\.txt holds text and .*examples\.tf_record holds examples"):
+        read([tiny_corpus, stored], tiny_vocabulary)
 
 
 def test_text_that_is_called_otherwise(tiny_vocabulary, tmp_path):
     (tmp_path / "tfrecord.txt").write_text(CORPUS)
-    assert read(tmp_path / "tfrecord.txt", tiny_vocabulary)
+    batch, *_ = read(tmp_path / "tfrecord.txt", tiny_vocabulary, sentence_objective="nsp")
+    assert "next_sentence_labels" in batch

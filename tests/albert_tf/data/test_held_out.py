@@ -1,7 +1,5 @@
 """What could be held out of corpora of all sizes."""
 
-import gzip
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -42,17 +40,9 @@ def test_whole_documents_of_the_lowest_hashes(shares, tmp_path):
     assert found == [Share("documents", 0.0, end) for end in ends] + LAST
     assert what[0] == "3 of 300 documents, 1.0% of the text"
     assert what[5] == "the last 1% of each document"
-
-
-@pytest.mark.parametrize(
-    ("count", "expected"), [(60, "1 of 60 documents, 1.7%"), (5, "1 of 5 documents, 20.0%")]
-)
-def test_one_document_at_least(shares, tmp_path, count, expected):
-    texts, hashes = texts_by_hash(count)
-    (tmp_path / "text.txt").write_text("\n\n".join(texts))
-    (share, *_), (what, *_) = shares(tmp_path / "text.txt")
+    (tmp_path / "text.txt").write_text("\n\n".join(texts[:5]))  # of few documents one at least
+    (share, *_), _ = shares(tmp_path / "text.txt")
     assert share == Share("documents", 0.0, (int(hashes[0]) + 1) / 2**30)
-    assert what == f"{expected} of the text"
 
 
 def test_a_document_that_is_most_of_the_text_is_not_held_out(shares, tmp_path):
@@ -81,12 +71,6 @@ def test_prepared_documents_by_their_stored_hash(shares, tmp_path):
     (share, *_), (what, *_) = shares(tmp_path / "documents.tfrecord")
     assert share == Share("documents", 0.0, (951 + 1) / 2**30)
     assert what == "1 of 50 documents, 2.0% of the text"
-
-
-def test_a_damaged_file_is_named(shares, tmp_path):
-    (tmp_path / "cut.gz").write_bytes(gzip.compress(b"one\n\ntwo\n")[:-4])
-    with pytest.raises(ValueError, match=r"cut\.gz is damaged or cut off"):
-        shares(tmp_path / "cut.gz")
 
 
 def test_a_large_corpus_is_not_looked_at(shares, tmp_path, monkeypatch):

@@ -1,3 +1,5 @@
+import types
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -11,6 +13,8 @@ from albert_tf.data.masking import (
     tiles,
     word_numbers,
 )
+from albert_tf.recipes import ExampleSettings
+from albert_tf.tokenizers.input_format import ALBERT_IDS
 
 SEED = tf.constant([5, 6], tf.int64)
 PIECES = 50  # ids 5 … 24 begin a word, 25 … 49 go on with one
@@ -34,9 +38,11 @@ def batch(rows, length, first=None, total=None, seed=0):
 
 
 def masked(word_ids, segments, seed=SEED, **options):
-    defaults = {"max_predictions": 20, "masked_lm_prob": 0.15, "max_ngram": 3, "whole_word": True}
-    tables = {"starts_word": STARTS_WORD, "ordinary_ids": ORDINARY_IDS, "mask_id": 4}
-    return mask_tokens(word_ids, segments, seed, **tables, **{**defaults, **options})
+    settings = ExampleSettings(**{"max_predictions": 20, **options})
+    vocabulary = types.SimpleNamespace(
+        starts_word=STARTS_WORD.numpy(), ordinary_ids=ORDINARY_IDS.numpy(), special_ids=ALBERT_IDS
+    )
+    return mask_tokens(word_ids, segments, seed, vocabulary, settings)
 
 
 def words_by_hand(word_ids, segments):
@@ -92,7 +98,7 @@ def test_tiles_are_whole_words_of_one_segment_in_order():
         assert set(of_words[1]).isdisjoint(of_words[2])
 
 
-@pytest.mark.parametrize("max_ngram", [1, 2, 3, 5])
+@pytest.mark.parametrize("max_ngram", [1, 3])
 def test_tile_lengths(max_ngram):
     """p(n) ∝ 1/n, in both segments, but for the tile that the segment's end cuts short."""
     word_ids, segments = batch(300, 512, first=250, total=509)
@@ -106,44 +112,16 @@ def test_tile_lengths(max_ngram):
         assert shares == pytest.approx(ngram_length_probabilities(max_ngram), abs=0.01)
 
 
-def test_masked_tiles_keep_their_lengths():
-    """The choice prefers no length: masked tiles are as long as tiles are."""
-    word_ids, segments = batch(400, 512, first=250, total=509)
-    words, first = word_numbers(word_ids, segments, STARTS_WORD, False)
-    tile = tiles(words, first, segments, 3, SEED).numpy()
-    sizes = np.stack(
-        [np.bincount(row[s > 0], minlength=513) for row, s in zip(tile, segments.numpy(), strict=True)]
-    )
-    taken = chosen_tiles(tf.constant(sizes, tf.int32), tf.fill([400], 76), SEED).numpy()
-    shares = np.bincount(sizes[taken], minlength=4)[1:] / taken.sum()
-    assert shares == pytest.approx([6 / 11, 3 / 11, 2 / 11], abs=0.02)
-
-
-def test_chosen_tiles_one_by_one():
+def test_as_many_tiles_are_chosen_as_fit():
     generator = np.random.default_rng(1)
-    sizes = -np.sort(-generator.integers(0, 7, (300, 25)))
-    sizes = np.stack([np.concatenate([generator.permutation(row[row > 0]), row[row == 0]]) for row in sizes])
+    sizes = generator.integers(0, 7, (300, 25))
     budget = generator.integers(1, 60, 300)
     taken = chosen_tiles(tf.constant(sizes, tf.int32), tf.constant(budget, tf.int32), SEED).numpy()
-    uniform = tf.random.stateless_uniform([300, 96], tf.random.fold_in(SEED, 0)).numpy()
-    once = 0
-    for row in range(300):
-        left, expected, drawn = budget[row], set(), set()
-        for tile in (uniform[row] * np.float32((sizes[row] > 0).sum())).astype(int):
-            if tile not in drawn and sizes[row, tile] <= left:
-                left -= sizes[row, tile]
-                expected.add(tile)
-            drawn.add(tile)
-        rest = [size for tile, size in enumerate(sizes[row]) if tile not in drawn and 0 < size <= left]
-        if rest:  # another 96 draws decide
-            assert expected <= set(np.flatnonzero(taken[row]))
-        else:
-            assert set(np.flatnonzero(taken[row])) == expected
-            once += 1
-        assert sizes[row][taken[row]].sum() <= budget[row]
-        untaken = sizes[row][(sizes[row] > 0) & ~taken[row]]
-        assert not len(untaken) or untaken.min() > budget[row] - sizes[row][taken[row]].sum()
-    assert once > 200
+    for of_row, is_taken, most in zip(sizes, taken, budget, strict=True):
+        left = most - of_row[is_taken].sum()
+        assert left >= 0
+        assert of_row[is_taken].min(initial=9) > 0
+        assert of_row[(of_row > 0) & ~is_taken].min(initial=99) > left
 
 
 def test_tiles_without_tokens_may_stand_anywhere():
@@ -177,13 +155,13 @@ def test_masked_positions():
 
 @pytest.mark.parametrize("whole_word", [True, False])
 def test_rows_against_the_definition(whole_word):
-    word_ids, segments = batch(300, 64)
+    word_ids, segments = batch(150, 64)
     result = {
         name: tensor.numpy() for name, tensor in masked(word_ids, segments, whole_word=whole_word).items()
     }
     word_ids, segments = word_ids.numpy(), segments.numpy()
     spent = []
-    for row in range(300):
+    for row in range(150):
         count = int(result["masked_lm_weights"][row].sum())
         positions = result["masked_lm_positions"][row][:count]
         assert (result["masked_lm_weights"][row] == [1] * count + [0] * (20 - count)).all()
@@ -220,13 +198,6 @@ def test_replacements():
     assert counts.min() > 0.6 * counts.mean()
 
 
-def test_share_of_masked_tokens():
-    word_ids, segments = batch(500, 512, first=250, total=509)
-    result = masked(word_ids, segments, max_predictions=77)
-    share = result["masked_lm_weights"].numpy().sum() / (segments.numpy() > 0).sum()
-    assert share == pytest.approx(0.15, abs=0.003)
-
-
 def test_seed_decides():
     word_ids, segments = batch(8, 64)
     first, again, other = (masked(word_ids, segments, tf.constant(s)) for s in ([1, 2], [1, 2], [1, 3]))
@@ -235,13 +206,10 @@ def test_seed_decides():
     assert (first["masked_lm_positions"].numpy() != other["masked_lm_positions"].numpy()).any()
 
 
-def test_rows_without_words():
+def test_rows_without_words_and_no_rows():
     result = masked(tf.constant([[2, 3, 3, 0], [0, 0, 0, 0]]), tf.zeros([2, 4], tf.int32))
     assert result["masked_lm_weights"].numpy().sum() == 0
     assert result["input_word_ids"].numpy().tolist() == [[2, 3, 3, 0], [0, 0, 0, 0]]
-
-
-def test_no_rows():
     nothing = tf.zeros([0, 40], tf.int32)
     result = masked(nothing, nothing)
     assert result.pop("input_word_ids").shape == [0, 40]

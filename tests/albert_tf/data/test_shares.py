@@ -3,21 +3,15 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.data.documents import Documents
-from albert_tf.data.shares import BY_HASH, BY_POSITION, Share, between
+from albert_tf.data.shares import BY_HASH, Share, between
 
 
-def test_a_share_and_its_rest():
-    held_out = Share(BY_HASH, 0.0, 0.01)
-    assert held_out.rest == Share(BY_HASH, 0.01, 1.0)
-    assert held_out.rest.rest == held_out
-    assert Share(BY_POSITION, 0.75, 1.0).rest == Share(BY_POSITION, 0.0, 0.75)
-
-
-def test_at_most():
-    assert Share(BY_HASH, 0.0, 0.5).at_most(0.25) == Share(BY_HASH, 0.0, 0.25)
-    assert Share(BY_POSITION, 0.5, 1.0).at_most(0.25) == Share(BY_POSITION, 0.75, 1.0)
-    assert Share(BY_HASH, 0.0, 0.5).at_most(3.0) == Share(BY_HASH, 0.0, 0.5)
-    assert Share(BY_POSITION, 0.5, 1.0).at_most(3.0) == Share(BY_POSITION, 0.5, 1.0)
+def test_a_share_its_rest_and_a_part_of_it():
+    for begins, ends in ((Share(BY_HASH, 0.0, 0.25), Share(BY_HASH, 0.25, 1.0)),):
+        assert (begins.rest, ends.rest) == (ends, begins)
+        assert begins.at_most(0.125) == Share(BY_HASH, 0.0, 0.125)
+        assert ends.at_most(0.125) == Share(BY_HASH, 0.875, 1.0)
+        assert (begins.at_most(3.0), ends.at_most(3.0)) == (begins, ends)
 
 
 def documents_of(*lengths):
@@ -62,8 +56,3 @@ def test_parts_of_documents_divide_them():
                 sentence = next(s for s in whole if tokens[meant] in s)
                 assert tokens[first] == sentence[0] or meant == first
     assert all(last for last, whole in zip(parts[2], lengths, strict=True) if whole)
-
-
-def test_between_nothing():
-    nothing = between(documents_of(), 0.2, 0.9)
-    assert [part.shape for part in nothing] == [[0], [0], [0]]

@@ -1,16 +1,10 @@
-"""The paper's figures and the sources of all examples, over more than 20,000 of them from real text."""
-
-import collections
+"""The paper's figures over more than 20,000 examples from real text."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.data.documents import text_documents, tokenized
-from albert_tf.data.masking import tiles, word_numbers
-from albert_tf.data.segments import chunk_ends, chunk_starts, target_lengths
-from albert_tf.tokenizers.tokenizer import FastPieceTokenizer, PieceTokenizer
 from albert_tf.tokenizers.vocabulary import Vocabulary
 
 LENGTH = 128
@@ -19,18 +13,14 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def files(shared):
-    return [str(shared / "data/corpus" / name) for name in ("wiki_ugolbck.txt", "gutenberg.txt")]
-
-
-@pytest.fixture(scope="module")
 def vocabulary(shared):
     return Vocabulary.from_file(shared / "data/vocabulary/30k-clean.model")
 
 
 @pytest.fixture(scope="module")
-def examples(files, shared):
+def examples(shared):
     """One epoch: the batches' tensors, each of all rows."""
+    files = [str(shared / "data/corpus" / name) for name in ("wiki_ugolbck.txt", "gutenberg.txt")]
     dataset = albert_tf.pretraining_dataset(
         files, shared / "data/vocabulary/30k-clean.model", 64, LENGTH, repeat=False, seed=3
     )
@@ -42,26 +32,10 @@ def examples(files, shared):
     return rows
 
 
-def unmasked(batch):
-    """The token ids of a batch with the masks undone."""
-    ids = batch["input_word_ids"].copy()
-    rows, columns = np.nonzero(batch["masked_lm_weights"])
-    ids[rows, batch["masked_lm_positions"][rows, columns]] = batch["masked_lm_ids"][rows, columns]
-    return ids
-
-
-@pytest.fixture(scope="module")
-def original(examples):
-    """The token ids with the masks undone."""
-    return unmasked(examples)
-
-
-def test_share_of_masked_tokens(examples):
+def test_the_papers_figures(examples, vocabulary):
     ordinary = examples["input_mask"].sum(axis=1) - 3
     assert examples["masked_lm_weights"].sum() / ordinary.sum() == pytest.approx(0.15, abs=0.003)
-
-
-def test_what_stands_in_masked_places(examples, vocabulary):
+    assert examples["sentence_order_labels"].mean() == pytest.approx(0.5, abs=0.01)
     masked = examples["masked_lm_weights"] > 0
     shown = np.take_along_axis(examples["input_word_ids"], examples["masked_lm_positions"], axis=1)[masked]
     ids = examples["masked_lm_ids"][masked]
@@ -73,160 +47,15 @@ def test_what_stands_in_masked_places(examples, vocabulary):
     assert not np.isin(ids, [0, 2, 3]).any()
 
 
-def test_halves_are_swapped(examples):
-    assert examples["sentence_order_labels"].mean() == pytest.approx(0.5, abs=0.01)
-
-
-def test_whole_words_are_masked(examples, original, vocabulary):
+def test_whole_words_are_masked(examples, vocabulary):
     """Neighbours in a word are masked together."""
+    original = examples["input_word_ids"].copy()
     masked = np.zeros(original.shape, bool)
     rows, columns = np.nonzero(examples["masked_lm_weights"])
-    masked[rows, examples["masked_lm_positions"][rows, columns]] = True
+    places = examples["masked_lm_positions"][rows, columns]
+    original[rows, places] = examples["masked_lm_ids"][rows, columns]
+    masked[rows, places] = True
     text = (examples["input_mask"] == 1) & (original > 4) | (original == 1)
     goes_on = text[:, 1:] & text[:, :-1] & ~vocabulary.starts_word[original[:, 1:]]
     assert goes_on.sum() > 100_000
     assert (masked[:, 1:] == masked[:, :-1])[goes_on].all()
-
-
-def test_tile_lengths(original, examples, vocabulary):
-    types, mask = examples["input_type_ids"], examples["input_mask"]
-    special = np.isin(original, [2, 3]) | (mask == 0)
-    segments = tf.constant(np.where(special, 0, types + 1), tf.int32)
-    words, first = word_numbers(tf.constant(original), segments, tf.constant(vocabulary.starts_word), True)
-    tile = tiles(words, first, segments, 3, SEED).numpy()
-    words, segments = words.numpy(), segments.numpy()
-    lengths = []
-    for row in range(0, len(tile), 3):
-        for segment in (1, 2):
-            inside = segments[row] == segment
-            of_words = tile[row][inside][np.r_[True, np.diff(words[row][inside]) > 0]]
-            lengths += np.unique(of_words, return_counts=True)[1][:-1].tolist()  # the last one is cut short
-    shares = np.bincount(lengths, minlength=4)[1:] / len(lengths)
-    assert len(lengths) > 100_000
-    assert shares == pytest.approx([6 / 11, 3 / 11, 2 / 11], abs=0.02)
-
-
-def test_short_targets(files, vocabulary):
-    tokenizer = FastPieceTokenizer(vocabulary)
-    short_chunks = []
-    for number, file in enumerate(files):
-        for index, texts in enumerate(text_documents(file).map(lambda text, _: text).batch(64)):
-            documents = tokenized(texts, tokenizer)
-            seed = tf.constant([number, index])
-            targets, short = target_lengths(tf.size(documents.sentence_lengths), LENGTH - 3, 0.1, seed)
-            starts = chunk_starts(documents, chunk_ends(documents, targets))
-            short_chunks += tf.gather(short, starts).numpy().tolist()
-    assert len(short_chunks) > 20_000
-    assert np.mean(short_chunks) == pytest.approx(0.1, abs=0.01)
-
-
-def test_every_token_that_is_not_trimmed_appears(files, shared, vocabulary, tmp_path):
-    """Documents that fit into a row: an epoch holds them whole, but for chunks of one word."""
-    length = 4096
-    tokenizer = PieceTokenizer(vocabulary)
-    documents = []
-    for file in files:
-        for text in text_documents(file).map(lambda text, _: text).as_numpy_iterator():
-            sentences = [sentence for sentence in tokenizer(text.split(b"\n")).to_list() if sentence]
-            if sum(map(len, sentences)) <= length - 3:
-                documents.append((text, sentences))
-    (tmp_path / "text.txt").write_bytes(b"\n\n".join(text for text, _ in documents))
-    dataset = albert_tf.pretraining_dataset(
-        tmp_path / "text.txt",
-        shared / "data/vocabulary/30k-clean.model",
-        16,
-        length,
-        repeat=False,
-        shuffle=False,
-    )
-    shown = collections.deque()
-    for batch in dataset.as_numpy_iterator():
-        ids = unmasked(batch)
-        for row, mask, types, label in zip(
-            ids, batch["input_mask"], batch["input_type_ids"], batch["sentence_order_labels"], strict=True
-        ):
-            if mask.any():
-                a, b = row[(mask == 1) & (types == 0)][1:-1], row[(mask == 1) & (types == 1)][:-1]
-                shown.append([*b, *a] if label else [*a, *b])
-    dropped = total = 0
-    for _, sentences in documents:
-        first = 0
-        while first < len(sentences):
-            chunk, last = [], first
-            while shown and last < len(sentences) and len(chunk) < len(shown[0]):
-                chunk += sentences[last]
-                last += 1
-            if shown and chunk == shown[0]:
-                shown.popleft()
-            else:
-                last = first + 1
-                assert not vocabulary.starts_word[sentences[first][1:]].any()  # a single word
-                dropped += len(sentences[first])
-            total += sum(map(len, sentences[first:last]))
-            first = last
-    assert not shown
-    assert total > 1_000_000
-    assert dropped < 0.001 * total
-
-
-class Source:
-    """All tokens of the text in order, and where a run of them occurs."""
-
-    def __init__(self, files, vocabulary):
-        tokenizer = PieceTokenizer(vocabulary)  # SentencePiece itself
-        blocks = [
-            tokenized(texts, tokenizer)
-            for file in files
-            for texts in text_documents(file).map(lambda text, _: text).batch(64)
-        ]
-        lengths, self.document = [], []
-        for block in blocks:
-            sentence_of = np.repeat(np.arange(len(block.sentences)), block.sentences)
-            tokens_of = np.bincount(
-                sentence_of, weights=block.sentence_lengths, minlength=len(block.sentences)
-            )
-            lengths += tokens_of.astype(int).tolist()
-        self.tokens = np.concatenate([block.tokens.numpy() for block in blocks])
-        self.document = np.repeat(np.arange(len(lengths)), lengths)
-        self._sorted = {}
-
-    def places(self, run):
-        """Every position at which a run of tokens begins."""
-        width = min(len(run), 8)
-        if width not in self._sorted:
-            hashes = self._hash(self.tokens, width)
-            order = np.argsort(hashes, kind="stable")
-            self._sorted[width] = hashes[order], order
-        hashes, order = self._sorted[width]
-        wanted = self._hash(run[:width], width)[0]
-        candidates = order[np.searchsorted(hashes, wanted) : np.searchsorted(hashes, wanted, side="right")]
-        return [i for i in candidates if (self.tokens[i : i + len(run)] == run).all()]
-
-    @staticmethod
-    def _hash(tokens, width):
-        tokens = tokens.astype(np.uint64)
-        with np.errstate(over="ignore"):
-            factors = np.uint64(1_000_003) ** np.arange(width, dtype=np.uint64)
-            windows = np.lib.stride_tricks.sliding_window_view(tokens, width)
-            return (windows * factors).sum(axis=1, dtype=np.uint64)
-
-
-def test_every_example_is_text_of_the_source(files, vocabulary, examples, original):
-    """Both segments verbatim, of one document, in the order that the label says; untrimmed ones adjacent."""
-    source = Source(files, vocabulary)
-    types, mask = examples["input_type_ids"], examples["input_mask"]
-    for row in range(len(original)):
-        real = original[row][mask[row] == 1]
-        kinds = types[row][mask[row] == 1]
-        a, b = real[kinds == 0][1:-1], real[kinds == 1][:-1]
-        left, right = (b, a) if examples["sentence_order_labels"][row] else (a, b)
-        rights = source.places(right)
-        if len(real) < LENGTH:
-            assert any(i + len(left) in rights for i in source.places(left)), row
-        else:
-            documents = source.document
-            assert any(
-                documents[i] == documents[j] and i + len(left) <= j
-                for i in source.places(left)
-                for j in rights
-            ), row

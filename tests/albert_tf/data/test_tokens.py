@@ -68,6 +68,5 @@ def test_finished_examples_are_refused(tiny_vocabulary, tmp_path):
     path = tmp_path / "a.tfrecord"
     with tf.io.TFRecordWriter(str(path)) as file:
         file.write(serialised_example({"input_ids": [2, 5, 3]}))
-    message = f"^{path} holds finished examples.*or with --word_embeddings random$"
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=f"^{path} holds finished examples"):
         read(path, tiny_vocabulary)

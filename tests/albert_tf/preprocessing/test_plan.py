@@ -4,9 +4,11 @@ import json
 
 import pytest
 
-from albert_tf.preprocessing.plan import Preparation, begin, state_of
+from albert_tf.preprocessing.plan import Preparation, begin
 from albert_tf.tokenizers.kinds import saved_tokenizer
 from albert_tf.utils.errors import InputError
+
+SHARD = "train-00000-of-00001.tfrecord"
 
 
 @pytest.fixture
@@ -14,52 +16,41 @@ def plan(tiny_vocabulary, tmp_path):
     """A plan for the folder `out`, some of its settings changed."""
 
     def make(**changes) -> Preparation:
-        output, tokenizer = str(tmp_path / "out"), saved_tokenizer(tiny_vocabulary)
-        return Preparation(
-            **{"files": (("a.txt", 7),), "output": output, "tokenizer": tokenizer, "shards": 1, **changes}
-        )
+        text = {"files": (("a.txt", 7),), "identities": ({"name": "a.txt", "bytes": 7, "sha256": "0"},)}
+        place = {"output": str(tmp_path / "out"), "tokenizer": saved_tokenizer(tiny_vocabulary)}
+        return Preparation(**text, **place, **{"shards": 1, **changes})
 
     return make
 
 
-@pytest.fixture
-def older(plan):
-    """The settings that the first version wrote; all that came later is to have its default."""
-    return {
-        "files": [["a.txt", 7]],
-        "shards": 1,
-        "seed": 0,
-        "vocabulary": plan().tokenizer.open().vocabulary.fingerprint,
-    }
-
-
-def test_a_corpus_of_an_older_version_is_done(plan, older, tmp_path):
-    folder, shard = tmp_path / "out", "train-00000-of-00001.tfrecord"
-    folder.mkdir()
-    (folder / shard).touch()
-    stats = {"settings": older, "shards": {shard: {}}, "vocabulary": older["vocabulary"]}
-    (folder / "stats.json").write_text(json.dumps({**stats, "lowercase": True, "strip_accents": True}))
-    assert state_of(plan()) == "done"
+def test_corpora_of_an_older_version(plan, tmp_path):
+    """Finished or not; all settings that came later are to have their defaults."""
+    fingerprint = plan().tokenizer.open().vocabulary.fingerprint
+    older = {"files": [["a.txt", 7]], "shards": 1, "seed": 0, "vocabulary": fingerprint}
+    unfinished = tmp_path / "out" / "unfinished"
+    unfinished.mkdir(parents=True)
+    (unfinished / "settings.json").write_text(json.dumps(older))
+    (unfinished / "run-000000.json").write_text("{}")
+    assert begin(plan()) is None
+    assert (unfinished / "run-000000.json").exists()
     with pytest.raises(InputError, match="dedup is False there and True here"):
-        state_of(plan(dedup=True))
+        begin(plan(dedup=True))
 
-
-def test_an_unfinished_corpus_of_an_older_version_goes_on(plan, older, tmp_path):
-    folder = tmp_path / "out" / "unfinished"
-    folder.mkdir(parents=True)
-    (folder / "settings.json").write_text(json.dumps(older))
-    assert state_of(plan()) == "goes on"
+    (tmp_path / "out" / SHARD).touch()
+    stats = {"settings": older, "shards": {SHARD: {}}, "vocabulary": fingerprint}
+    (tmp_path / "out" / "stats.json").write_text(json.dumps(stats))
+    assert begin(plan()) == stats
     with pytest.raises(InputError, match="dedup is False there and True here"):
-        state_of(plan(dedup=True))
+        begin(plan(dedup=True))
 
 
-@pytest.mark.parametrize("name", ["train-a.txt", "train-00000-of-00002.tfrecord", "deep/notes.txt"])
+@pytest.mark.parametrize("name", ["train-a.txt", "deep/notes.txt"])
 def test_a_folder_with_something_else_is_refused(plan, tmp_path, name):
     path = tmp_path / "out" / name
     path.parent.mkdir(parents=True)
     path.write_text("mine")
     with pytest.raises(FileExistsError, match=name.split("/")[0]):
-        state_of(plan())
+        begin(plan())
     assert path.read_text() == "mine"
 
 
@@ -68,5 +59,5 @@ def test_what_a_killed_process_left_of_other_settings_counts_for_nothing(plan, t
     folder = tmp_path / "out" / "unfinished"
     folder.mkdir(parents=True)
     (folder / "run-000000.json").write_text("{}")
-    begin(plan(), state_of(plan()))
+    assert begin(plan()) is None
     assert [path.name for path in folder.iterdir()] == ["settings.json"]

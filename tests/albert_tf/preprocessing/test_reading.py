@@ -2,15 +2,13 @@ import collections
 import gzip
 import io
 import json
-from contextlib import nullcontext
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert_tf.data.documents import MAX_DOCUMENT_BYTES
-from albert_tf.preprocessing import reading
-from albert_tf.preprocessing.reading import FORMATS, FileSlice, check_beginning, file_slices, read_slice
+from albert_tf.preprocessing.reading import FORMATS, FileSlice, file_slices, read_slice
 from albert_tf.raw_text.long_lines import PART_BYTES
 from albert_tf.utils.errors import InputError
 
@@ -25,18 +23,16 @@ def read(content, input_format="lines", begin=0, end=None, name="text.txt"):
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (b"", []),
         (b"\n\n \n\t\n", []),
-        (b"one", [[b"one"]]),
         (b"one\ntwo\n\n\n\nthree\n", [[b"one", b"two"], [b"three"]]),
-        (b"\r\n\r\none\r\n two \r\n\r\nthree", [[b"one", b"two"], [b"three"]]),
-        (b"nul\x00byte", [[b"nul\0byte"]]),
+        (b"\r\n\r\none\r\n nul\x00byte \r\n\r\nthree", [[b"one", b"nul\0byte"], [b"three"]]),
     ],
 )
 def test_lines_of_all_kinds(content, expected):
-    documents, counts = read(content)
-    assert documents == expected
-    assert counts["documents_read"] == len(expected)
+    for name, stored in (("text.txt", content), ("text.gz", gzip.compress(content))):
+        documents, counts = read(stored, name=name)
+        assert documents == expected
+        assert counts["documents_read"] == len(expected)
 
 
 def test_documents_a_line():
@@ -46,86 +42,30 @@ def test_documents_a_line():
 
 
 def test_json_lines():
-    lines = [
-        json.dumps({"text": "One. Two!", "title": "x"}),
-        "",
-        "{broken",
-        json.dumps({"title": "no text"}),
-        json.dumps(["text"]),
-        json.dumps({"text": 7}),
-        json.dumps({"text": " \n"}),
-        '{"text": "lone \\ud800 surrogate"}',
-        "[" * 100_000,
-    ]
+    values = [{"text": "One. Two!", "title": "x"}, {"title": "no text"}, ["text"], {"text": 7}, {"text": " "}]
+    lines = [*map(json.dumps, values), "", "{broken", '{"text": "lone \\ud800 surrogate"}', "[" * 100_000]
     documents, counts = read("\n".join(lines).encode(), "jsonl")
     assert documents == [[b"One.", b"Two!"], [b"lone ? surrogate"]]
-    assert counts == {
-        "documents_read": 2,
-        "dropped_invalid_json": 2,
-        "dropped_without_text_field": 3,
-        "dropped_empty": 1,
-    }
-
-
-def test_compressed():
-    content = gzip.compress(b"one\n\ntwo")
-    assert read(content, name="text.gz")[0] == [[b"one"], [b"two"]]
-    with pytest.raises(ValueError, match=r"text\.gz is damaged or cut off"):
-        read(content[:-6], name="text.gz")
-    with pytest.raises(ValueError, match=r"text\.gz is damaged or cut off"):
-        read(b"no gzip at all", name="text.gz")
-    flipped = bytearray(gzip.compress(bytes(range(256)) * 40))
-    flipped[200] ^= 255
-    with pytest.raises(ValueError, match=r"text\.gz is damaged or cut off"):
-        read(bytes(flipped), name="text.gz")
+    dropped = {"dropped_invalid_json": 2, "dropped_without_text_field": 3, "dropped_empty": 1}
+    assert counts == {"documents_read": 2, **dropped}
 
 
 @pytest.mark.parametrize("input_format", FORMATS)
 def test_the_line_that_is_not_utf8_is_named(input_format):
     """As it is numbered in the file, whether the slice begins with it or in the line before."""
-    lines = [b"one", b"", b"two", b"l'\xe9t\xe9 a cess\xe9", b"", b"three"]
-    content = b"\n".join(lines)
+    content = b"\n".join([b"one", b"", b"two", b"l'\xe9t\xe9 a cess\xe9", b"", b"three"])
     begin = content.index(b"l'")
     for first in range(begin + 1):
-        with pytest.raises(InputError, match=r"text\.txt:4: .*iconv"):
+        with pytest.raises(InputError, match=r"text\.txt:4: "):
             read(content, input_format, first)
     read(content, input_format, begin + 1)
 
 
-@pytest.mark.parametrize(
-    ("content", "is_json"),
-    [
-        ('{"text": "a"}\n', True),
-        ('\n{ "te\\"xt" : 1}\n{"text": "' + "a" * 10_000, True),
-        ('{"text": "' + "a" * 10_000, True),
-        ('{"text": "' + "a" * 4080 + '"}\n{"te', True),
-        ('{"text": "a"}\nA line of text.\n', False),
-        ('{\n  "text": "a"\n}\n', False),
-        ('{"Stop!" she cried.\n', False),
-        ("{}\n", False),
-        ("", False),
-    ],
-)
-@pytest.mark.parametrize("compressed", [False, True])
-def test_json_lines_are_told_from_text(content, is_json, compressed):
-    name = "text.gz" if compressed else "text.txt"
-    stored = gzip.compress(content.encode()) if compressed else content.encode()
-    check_beginning(name, io.BytesIO(stored), "jsonl")
-    with (
-        pytest.raises(ValueError, match=f"{name} holds JSON .*--input_format jsonl")
-        if is_json
-        else nullcontext()
-    ):
-        check_beginning(name, io.BytesIO(stored), "lines")
-
-
 def test_a_long_document_comes_in_parts_with_one_head():
     lines = [b"%d " % i + b"x" * 1000 for i in range(400)]
-    counts = collections.Counter()
-    content = b"\n".join(lines) + b"\n\nshort"
-    *parts, last = read_slice(
-        FileSlice(0, "text.txt", 0, len(content)), io.BytesIO(content), "lines", "", counts
-    )
+    content, counts = b"\n".join(lines) + b"\n\nshort", collections.Counter()
+    file_slice = FileSlice(0, "text.txt", 0, len(content))
+    *parts, last = read_slice(file_slice, io.BytesIO(content), "lines", "", counts)
     assert len(parts) == 4
     assert [line for part in parts for line in part.sentences] == lines
     assert {part.head for part in parts} == {b"\n".join(lines)[:4096]}
@@ -134,14 +74,13 @@ def test_a_long_document_comes_in_parts_with_one_head():
     assert counts == {"documents_read": 2, "further_parts_of_long_documents": 3}
 
 
-@pytest.mark.parametrize("input_format", ["lines", "document_per_line", "jsonl"])
-def test_a_line_of_20_megabytes_is_many_sentences(input_format):
-    text = b"word " * 4_000_000
+@pytest.mark.parametrize("input_format", ["lines", "jsonl"])
+def test_a_line_of_5_megabytes_is_many_sentences(input_format):
+    text = b"word " * 1_000_000
     documents, counts = read(b'{"text": "%s"}' % text if input_format == "jsonl" else text, input_format)
     sentences = [sentence for part in documents for sentence in part]
     assert b" ".join(sentences) == text.strip()
     assert max(map(len, sentences)) <= PART_BYTES
-    assert max(sum(map(len, part)) for part in documents) < MAX_DOCUMENT_BYTES + PART_BYTES
     assert counts["documents_read"] == 1
 
 
@@ -151,26 +90,21 @@ lines_of_all_kinds = st.lists(
 
 
 @settings(max_examples=200, deadline=None)
-@given(lines_of_all_kinds, st.integers(1, 12), st.booleans(), st.sampled_from(list(reading.FORMATS)))
-def test_pieces_hold_each_document_once(lines, size, last_newline, input_format):
+@given(lines_of_all_kinds, st.integers(1, 12), st.booleans(), st.sampled_from(list(FORMATS)))
+def test_slices_hold_each_document_once(lines, size, last_newline, input_format):
     content = b"\n".join(lines) + b"\n" * last_newline
     whole, counts = read(content, input_format)
     found, sum_of_counts = [], collections.Counter()
     for begin in range(0, len(content), size):
-        documents, of_piece = read(content, input_format, begin, min(begin + size, len(content)))
+        documents, of_slice = read(content, input_format, begin, min(begin + size, len(content)))
         found += documents
-        sum_of_counts += of_piece
+        sum_of_counts += of_slice
     assert found == whole
     assert sum_of_counts == counts
 
 
-def test_pieces_cover_files():
-    found = file_slices([("a.txt", (64 << 20) + 5), ("b.gz", 1 << 30), ("empty.txt", 0), ("c.txt", 1)])
-    assert [(p.file, p.end - p.begin) for p in found] == [
-        ("a.txt", 32 << 20),
-        ("a.txt", 32 << 20),
-        ("a.txt", 5),
-        ("b.gz", 1 << 30),
-        ("c.txt", 1),
-    ]
-    assert [p.number for p in found] == list(range(5))
+def test_slices_cover_files():
+    found = file_slices([("a.txt", (32 << 20) + 5), ("b.gz", 1 << 30), ("empty.txt", 0), ("c.txt", 1)])
+    sizes = [("a.txt", 32 << 20), ("a.txt", 5), ("b.gz", 1 << 30), ("c.txt", 1)]
+    assert [(part.file, part.end - part.begin) for part in found] == sizes
+    assert [part.number for part in found] == list(range(4))

@@ -28,11 +28,6 @@ def test_sentences(sentences):
     assert split_sentences(("\n" if sentences[0] == "a line" else " ").join(sentences)) == sentences
 
 
-def test_nothing():
-    assert split_sentences("") == []
-    assert split_sentences(" \n\t\r\n ") == []
-
-
 @given(st.text(alphabet=st.sampled_from(list("Aa1.!?。 \n\"')(”…é😀\0")), max_size=60))
 def test_nothing_but_whitespace_is_lost(text):
     sentences = split_sentences(text)

@@ -17,7 +17,7 @@ class Column:
 
 
 FORMS = (
-    ["a", "é"], ("a", "é"), [b"a", "é".encode()], np.array(["a", "é"]), np.array(["a", "é"], object),
+    ["a", "é"], ("a", "é"), np.array(["a", "é"]), np.array(["a", "é"], object),
     np.array([b"a", "é".encode()]), tf.constant(["a", "é"]), Column("a", "é"),
 )  # fmt: skip
 
@@ -27,25 +27,22 @@ def test_forms_of_the_same_texts(texts):
     tensor = text_tensor(texts, "text")
     assert tensor.dtype == tf.string
     assert tensor.numpy().tolist() == [b"a", "é".encode()]
-    if not isinstance(texts, list) or isinstance(texts[0], str):  # who has a list of bytes decodes them
-        assert listed(texts) == ["a", "é"]
+    assert listed(texts) == ["a", "é"]
 
 
 def test_one_text_and_none():
     assert text_tensor("a", "text").numpy() == b"a"
+    assert text_tensor([b"a"], "text").numpy() == [b"a"]
     assert text_tensor([], "text").shape == [0]
 
 
 WRONG = [
-    (["a", None], r"text\[1\]=None is not a text"),
-    ([float("nan")], r"text\[0\]=nan is not a text"),
-    (np.array(["a", None], object), r"text\[1\]=None is not a text"),
-    (Column("a", float("nan")), r"text\[1\]=nan is not a text"),
-    ([["a"]], r"text\[0\]=\['a'\] is not a text"),
-    (np.array([1.5]), r"text\[0\]=1.5 is not a text"),
-    (tf.constant([1]), "text is a tensor of int32: texts are tf.string"),
-    (None, "text=None is neither a text nor a list of them"),
-    ({"a": 1}, "text={'a': 1} is neither a text nor a list of them"),
+    (["a", None], r"text\[1\]=None"),
+    (Column("a", float("nan")), r"text\[1\]=nan"),
+    ([["a"]], r"text\[0\]=\['a'\]"),
+    (np.array([1.5]), r"text\[0\]=1.5"),
+    (tf.constant([1]), "text is a tensor of int32"),
+    ({"a": 1}, "text={'a': 1}"),
 ]
 
 

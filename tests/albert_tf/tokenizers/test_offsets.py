@@ -1,3 +1,4 @@
+import re
 import unicodedata
 
 import numpy as np
@@ -9,7 +10,7 @@ from albert_tf.tokenizers.normalization import normalize
 from albert_tf.tokenizers.offsets import ATTACHED, normalize_with_offsets, rows_of, split_units
 from tests.fuzz import IGNORABLE, fuzzed_texts
 
-TABLE = {code for first, last in ATTACHED for code in range(first, last + 1)}
+TABLE = {code for code in range(0x110000) if re.fullmatch(f"[{ATTACHED}]", chr(code))}
 HANGUL_VOWELS_AND_FINALS = {*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)}
 
 
@@ -63,7 +64,7 @@ def test_units_are_characters_with_what_may_change_them():
 
 @pytest.mark.parametrize(("lowercase", "strip_accents"), [(True, True), (True, False), (False, True)])
 def test_units_normalise_like_the_whole(lowercase, strip_accents):
-    texts = tf.constant(fuzzed_texts(5000, seed=1, longest=3000))
+    texts = tf.constant(fuzzed_texts(3000, seed=1, longest=3000))
     joined, _ = normalize_with_offsets(texts, lowercase, strip_accents)
     np.testing.assert_array_equal(joined, normalize(texts, lowercase, strip_accents))
 
@@ -99,17 +100,9 @@ def test_cased_vocabularies_are_not_normalised_here(tiny_vocabulary):
     assert tokens.to_list() == tokenizer(texts).to_list()
     assert [row[-1] for row in limits.to_list()] == [9, 13, 5]
     assert [row[0] for row in starts.to_list()] == [0, 0, 0]
-
-
-def test_empty_batch(tiny_vocabulary):
-    tokenizer = PieceTokenizer(Vocabulary.from_file(tiny_vocabulary))
-    for ragged, dtype in zip(
-        tokenizer.tokenize_with_offsets(tf.constant([], tf.string)),
-        (tf.int32, tf.int64, tf.int64),
-        strict=True,
-    ):
-        assert ragged.dtype == dtype
-        assert ragged.to_list() == []
+    found = tokenizer.tokenize_with_offsets(tf.constant([], tf.string))
+    assert [ragged.to_list() for ragged in found] == [[], [], []]
+    assert [ragged.dtype for ragged in found] == [tf.int32, tf.int64, tf.int64]
 
 
 def test_rows_of():

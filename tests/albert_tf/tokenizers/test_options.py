@@ -16,9 +16,6 @@ def test_options_fill_blanks_or_stand_behind():
     questions, options, expected = zip(*cases, strict=True)
     found = question_with_option(tf.constant(questions), tf.constant(options))
     assert [text.decode() for text in found.numpy()] == list(expected)
-
-
-def test_no_questions():
     assert question_with_option(tf.constant([], tf.string), tf.constant([], tf.string)).shape == [0]
 
 

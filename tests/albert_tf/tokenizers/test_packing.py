@@ -53,7 +53,7 @@ def test_published_preprocessor_two_segments(recorded, case):
     assert packed == {name: expected[name] for name in ENCODER_INPUTS}
 
 
-@pytest.mark.parametrize("seq_length", [3, 4, 7, 8, 20])
+@pytest.mark.parametrize("seq_length", [3, 8, 20])
 def test_by_hand(seq_length):
     lengths = [0, 1, 2, 3, 5, 9, 30]
     rows = [([*range(10, 10 + a)], [*range(50, 50 + b)]) for a in lengths for b in lengths]
@@ -62,10 +62,13 @@ def test_by_hand(seq_length):
     assert as_lists(pack([first], seq_length)) == by_hand([row[:1] for row in rows], seq_length)
 
 
-def test_words_of_pieces():
+def test_words_of_pieces_and_no_rows():
     words = tf.ragged.constant([[[7, 8], [], [9]], [], [[10]]], tf.int32, ragged_rank=2)
     pieces = tf.ragged.constant([[7, 8, 9], [], [10]], tf.int32)
     assert as_lists(pack([words, pieces], 8)) == as_lists(pack([pieces, pieces], 8))
+    assert pack([pieces[:0], pieces[:0]], 8)["input_word_ids"].shape == [0, 8]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Shapes of all inputs must match"):
+        pack([pieces, pieces[:1]], 8)
 
 
 def test_in_graph_with_unknown_sizes_and_without_asserts():
@@ -82,30 +85,23 @@ def test_in_graph_with_unknown_sizes_and_without_asserts():
     assert not {op for op in ops if "Assert" in op or op.startswith("TFText")}
 
 
-def test_no_rows():
-    empty = tf.RaggedTensor.from_row_splits(tf.constant([], tf.int32), tf.constant([0], tf.int64))
-    assert pack([empty, empty], 8)["input_word_ids"].shape == [0, 8]
-
-
 IDS = tf.ragged.constant([[5], [6, 7]], tf.int32)
 
 
 @pytest.mark.parametrize(
-    ("segments", "seq_length", "message"),
+    ("segments", "seq_length", "named"),
     [
-        ([IDS] * 3, 8, "3 segments given: an input has one or two"),
-        (IDS, 8, r"must be a list of one or two: pack\(\[ids\], seq_length\)"),
-        ([[[5], [6, 7]]], 8, r"segments\[0\]=\[\[5\], \[6, 7\]\] is not a RaggedTensor of token ids"),
-        ([tf.constant([[5]])], 8, r"segments\[0\]=.* is not a RaggedTensor of token ids"),
-        ([tf.ragged.constant([["a"]])], 8, r"segments\[0\]=.* is not a RaggedTensor of token ids"),
-        ([IDS, None], 8, r"segments\[1\]=None is not a RaggedTensor of token ids"),
+        ([IDS] * 3, 8, "segments="),
+        (IDS, 8, "segments="),
+        ([tf.constant([[5]])], 8, "segments="),
+        ([tf.ragged.constant([["a"]])], 8, "segments="),
         ([IDS], 1, "seq_length=1 must be a whole number of at least 2"),
         ([IDS, IDS], 2, "seq_length=2 must be a whole number of at least 3"),
-        ([IDS], 8.0, r"seq_length=8\.0 must be a whole number"),
+        ([IDS], 8.0, r"seq_length=8\.0"),
     ],
 )
-def test_what_is_not_packed(segments, seq_length, message):
-    with pytest.raises(InputError, match=message):
+def test_what_is_not_packed(segments, seq_length, named):
+    with pytest.raises(InputError, match=named):
         pack(segments, seq_length)
 
 
@@ -127,12 +123,6 @@ def test_trimmed_lengths_take_turns():
         for row in zip(a, b, *kept, strict=True):
             turns = [side for k in range(12) for side in (0, 1) if k < row[side]][: max(budget, 0)]
             assert (turns.count(0), turns.count(1)) == row[2:]
-
-
-def test_segments_of_different_batch_sizes_are_refused():
-    two, one = (tf.ragged.constant(rows, tf.int32) for rows in ([[7], [8]], [[9]]))
-    with pytest.raises(tf.errors.InvalidArgumentError, match="Shapes of all inputs must match"):
-        pack([two, one], 8)
 
 
 @pytest.mark.parametrize(

@@ -43,51 +43,39 @@ def test_pieces_of_the_published_vocabulary(shared):
     assert vocabulary.starts_word.tolist() == [starts_word(piece) for piece in vocabulary.pieces]
 
 
-def train(path, **ids):
-    """A SentencePiece model with other ids than ALBERT's."""
+ALBERTS = {"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1}
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        ({}, "<pad> is missing and must be at id 0"),
+        ({**ALBERTS, "control_symbols": ["[CLS]", "[SEP]"]}, r"\[MASK\] is missing and must be at id 4"),
+        (
+            {**ALBERTS, "control_symbols": ["[SEP]", "[CLS]", "[MASK]"]},
+            r"\[CLS\] stands at id 3 and must be at id 2",
+        ),
+    ],
+)
+def test_a_special_piece_that_is_missing_or_elsewhere(ids, message, tmp_path):
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(["a few words", "and a few more words"] * 10),
-        model_prefix=str(path.with_suffix("")),
+        model_prefix=str(tmp_path / "m"),
         vocab_size=30,
         hard_vocab_limit=False,
         minloglevel=2,
         **ids,
     )
-    return path
-
-
-def test_a_special_piece_that_is_missing_or_elsewhere(tmp_path):
-    plain = train(tmp_path / "plain.model")
-    with pytest.raises(ValueError, match=r"plain\.model: <pad> is missing and must be at id 0"):
-        Vocabulary.from_file(plain)
-    without_mask = train(
-        tmp_path / "unmasked.model",
-        pad_id=0,
-        unk_id=1,
-        bos_id=-1,
-        eos_id=-1,
-        control_symbols=["[CLS]", "[SEP]"],
-    )
-    with pytest.raises(ValueError, match=r"unmasked\.model: \[MASK\] is missing and must be at id 4"):
-        Vocabulary.from_file(without_mask)
-    swapped = train(
-        tmp_path / "swapped.model",
-        pad_id=0,
-        unk_id=1,
-        bos_id=-1,
-        eos_id=-1,
-        control_symbols=["[SEP]", "[CLS]", "[MASK]"],
-    )
-    with pytest.raises(ValueError, match=r"swapped\.model: \[CLS\] stands at id 3 and must be at id 2"):
-        Vocabulary.from_file(swapped)
+    with pytest.raises(InputError, match=rf"m\.model: {message}"):
+        Vocabulary.from_file(tmp_path / "m.model")
 
 
 def test_no_vocabulary(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"absent\.model: no such vocabulary"):
+    with pytest.raises(FileNotFoundError, match=r"absent\.model"):
         Vocabulary.from_file(tmp_path / "absent.model")
-    with pytest.raises(InputError, match=r"is a folder: name the vocabulary in it, such as .*spiece\.model"):
+    with pytest.raises(InputError, match=r"is a folder: .*spiece\.model"):
         Vocabulary.from_file(tmp_path)
     for content in (b"", b"some text, not a model"):
         (tmp_path / "text.model").write_bytes(content)
-        with pytest.raises(ValueError, match=r"text\.model is not a SentencePiece model"):
+        with pytest.raises(InputError, match=r"text\.model is not a SentencePiece model"):
             Vocabulary.from_file(tmp_path / "text.model")

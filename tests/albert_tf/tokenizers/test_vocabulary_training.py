@@ -6,6 +6,7 @@ from albert_tf.data import pretraining_dataset
 from albert_tf.tokenizer_settings import read_settings
 from albert_tf.tokenizers import PieceTokenizer, Tokenizer, Vocabulary, train_vocabulary
 from albert_tf.tokenizers.vocabulary_training import USER_DEFINED
+from albert_tf.utils.errors import InputError
 from tests.tiny import CORPUS, TINY
 
 
@@ -60,45 +61,25 @@ def test_remembers_how_text_was_normalised(tmp_path):
     assert "".join(pieces[token] for token in Tokenizer(path, **cased)(["Élan"]).to_list()[0]) == "▁Élan"
 
 
-def test_settings_are_replaced_and_other_files_are_not(tmp_path):
+def test_a_vocabulary_and_its_settings_are_replaced(tmp_path):
     (tmp_path / "text.txt").write_text(CORPUS)
     train_vocabulary(tmp_path / "text.txt", tmp_path / "m.model", 200, lowercase=False)
     train_vocabulary(tmp_path / "text.txt", tmp_path / "m.model", 200)
     assert Tokenizer(tmp_path / "m.model").vocab_size == 200
-    (tmp_path / "m.tokenizer.json").write_text('{"version": "1.0", "model": {}}')
-    with pytest.raises(FileExistsError, match=r"m\.tokenizer\.json exists and is not a file of tokenizer"):
-        train_vocabulary(tmp_path / "text.txt", tmp_path / "m.model", 200)
+    with pytest.raises(FileExistsError, match=r"text\.txt exists and is not a vocabulary"):
+        train_vocabulary(tmp_path / "text.txt", tmp_path / "text.txt", 200)
 
 
-@pytest.mark.parametrize(
-    ("words", "losing", "examples"),
-    [
-        ("йод и ёлка, и ёж", 3, "ё to е, й to и"),
-        ("がぎぐ かきく", 3, "が to か, ぎ to き, ぐ to く"),
-        ("ने", 1, "\u0947 to nothing"),
-    ],
-)
-def test_says_what_marks_would_be_lost(words, losing, examples, tmp_path):
-    (tmp_path / "text.txt").write_text(f"{CORPUS}\n" + f"{words}\n" * 200)
+@pytest.mark.parametrize("more", ["йод и ёлка, и ёж\n" * 200, "é" * 60, "é" * 20])
+def test_says_how_many_marks_are_lost(more, tmp_path):
+    (tmp_path / "text.txt").write_text(f"{CORPUS}\n{more}")
     lines = []
     train_vocabulary(tmp_path / "text.txt", tmp_path / "m.model", 200, report=lines.append)
-    letters = sum(c.isalpha() or c == "\u0947" for c in CORPUS + words * 200)
-    assert len(lines) == 1
-    assert lines[0].startswith(f"{losing * 200 / letters:.1%} of the letters lose their marks ({examples})")
-    assert lines[0].endswith("(--nostrip_accents)")
-
-
-def test_says_nothing_where_marks_are_kept_or_few(tmp_path):
-    lines = []
-    (tmp_path / "text.txt").write_text(f"{CORPUS}\n" + "йод и ёлка\n" * 50)
+    losing = sum(character in "йёé" for character in more) / sum(map(str.isalpha, CORPUS + more))
+    assert len(lines) == (losing > 0.01)
+    assert all(line.startswith(f"{losing:.1%} of the letters lose their marks") for line in lines)
     train_vocabulary(tmp_path / "text.txt", tmp_path / "m.model", 200, True, False, report=lines.append)
-    letters = sum(character.isalpha() for character in CORPUS)
-    (tmp_path / "text.txt").write_text(f"{CORPUS}\n" + "é" * (letters // 101))  # less than a hundredth
-    train_vocabulary(tmp_path / "text.txt", tmp_path / "m.model", 200, report=lines.append)
-    assert lines == []
-    (tmp_path / "text.txt").write_text(f"{CORPUS}\n" + "é" * (letters // 98))
-    train_vocabulary(tmp_path / "text.txt", tmp_path / "m.model", 200, report=lines.append)
-    assert len(lines) == 1
+    assert len(lines) == (losing > 0.01)
 
 
 def test_long_lines_are_cut_between_characters(tmp_path):
@@ -112,23 +93,21 @@ def test_long_lines_are_cut_between_characters(tmp_path):
 def test_long_lines_count(tmp_path):
     """SentencePiece alone would skip a line of more than 4192 bytes and find no text at all."""
     (tmp_path / "line.txt").write_text(CORPUS.replace("\n", " "))
-    train_vocabulary(tmp_path / "line.txt", tmp_path / "m.model", 200)
-    assert len(Vocabulary.from_file(tmp_path / "m.model")) == 200
+    assert len(train_vocabulary(tmp_path / "line.txt", tmp_path / "m.model", 200)) == 200
 
 
 @pytest.mark.parametrize(
     ("text", "size", "message"),
     [
-        ("", 200, "the input holds no text"),
         ("\n \n\r\n", 200, "the input holds no text"),
-        ("a few words\n" * 3, 3000, r"vocab_size=3000 .* at most \d+"),
+        ("a few words\n" * 3, 3000, r"vocab_size=3000 .* <= \d+"),
         (CORPUS, 0, "vocab_size=0"),
-        (CORPUS, 20, r"vocab_size=20 .* need \d+ pieces"),
+        (CORPUS, 20, r"vocab_size=20 .* vs \d+"),
     ],
 )
 def test_impossible_sizes(text, size, message, tmp_path):
     (tmp_path / "text.txt").write_text(text)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(InputError, match=message):
         train_vocabulary(tmp_path / "text.txt", tmp_path / "m.model", size)
     assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]
 
@@ -136,7 +115,5 @@ def test_impossible_sizes(text, size, message, tmp_path):
 def test_places_that_are_not_there(tiny_corpus, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"absent\.txt"):
         train_vocabulary(tmp_path / "absent.txt", tmp_path / "m.model")
-    with pytest.raises(OSError, match=r"cannot be written \(.*\): name another place: .*m\.model'"):
+    with pytest.raises(OSError, match=r"cannot be written \(.*m\.model'"):
         train_vocabulary(tiny_corpus, tiny_corpus / "m.model")
-    with pytest.raises(IsADirectoryError, match="is a folder"):
-        train_vocabulary(tiny_corpus, tmp_path)

@@ -38,8 +38,7 @@ def test_words_are_those_of_python():
 
 
 def test_spaces_are_those_of_python():
-    table = {code for first, last in SPACES for code in range(first, last + 1)}
-    assert table == {code for code in range(0x110000) if chr(code).isspace()}
+    assert set(SPACES) == {chr(code) for code in range(0x110000) if chr(code).isspace()}
 
 
 def test_bytes_that_are_no_utf8_belong_to_words():
@@ -57,5 +56,4 @@ def test_in_graph_of_any_size_and_without_asserts():
 
 def test_a_long_text_takes_time_in_proportion():
     text = "word " * 50_000
-    assert words_of(tf.constant([text])).text.row_lengths().numpy().tolist() == [50_000]
     np.testing.assert_array_equal(words_of(tf.constant([text])).starts.flat_values, np.arange(50_000) * 5)

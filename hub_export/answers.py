@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +10,12 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.features import ENCODER_INPUTS, MLM_POSITIONS
-from albert_tf.utils.errors import WorkFailed
 from hub_export.warmup import read_requests
 
 Answers = dict[str, np.ndarray]
-Requests = Sequence[tuple[str, Mapping[str, tf.Tensor]]]  # the name of a signature and its inputs, each
+Requests = Mapping[str, Mapping[str, tf.Tensor]]  # the inputs of signatures by their names
 
 TEXT = ["Warm words before the first visitor.", ""]
-
-
-class CheckFailed(WorkFailed):
-    """An exported module is not what it should be; the message says which one and why."""
 
 
 def is_encoder(module: Any) -> bool:
@@ -35,9 +30,9 @@ def example_ids() -> dict[str, tf.Tensor]:
 
 def requests_of(folder: Path, module: Any) -> Requests:
     """Requests of a module's signatures: its warm-up requests, an encoder's the same as its call."""
-    if is_encoder(module):
-        return [(name, example_ids()) for name in module.signatures]
-    return list(read_requests(folder))
+    return (
+        {name: example_ids() for name in module.signatures} if is_encoder(module) else read_requests(folder)
+    )
 
 
 def call_answers(module: Any) -> Answers:
@@ -58,7 +53,7 @@ def call_answers(module: Any) -> Answers:
 def signature_answers(signatures: Mapping[str, Any], requests: Requests) -> Answers:
     """Answers of signatures to requests."""
     found: Answers = {}
-    for name, inputs in requests:
+    for name, inputs in requests.items():
         found |= _arrays(name, signatures[name](**inputs))
     return found
 
@@ -68,7 +63,7 @@ def session_answers(folder: Path, requests: Requests) -> Answers:
     found: Answers = {}
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         signatures = tf.compat.v1.saved_model.load(session, ["serve"], str(folder)).signature_def
-        for name, inputs in requests:
+        for name, inputs in requests.items():
             fed = {signatures[name].inputs[key].name: value.numpy() for key, value in inputs.items()}
             fetched = {key: info.name for key, info in signatures[name].outputs.items()}
             found |= _arrays(name, session.run(fetched, fed))
@@ -76,43 +71,9 @@ def session_answers(folder: Path, requests: Requests) -> Answers:
 
 
 def _arrays(name: str, outputs: Mapping[str, Any]) -> Answers:
-    """Outputs as arrays, named `<name>/<output>/<place in it>`; strings as bytes of a fixed width."""
-    found = {}
-    for key, output in outputs.items():
-        for place, tensor in enumerate(tf.nest.flatten(output)):
-            array = np.asarray(tensor)
-            found[f"{name}/{key}/{place}"] = array.astype("S") if array.dtype == object else array
-    return found
-
-
-def compare(what: str, actual: Answers, expected: Mapping[str, np.ndarray], tolerance: float) -> None:
-    """Raises CheckFailed where two sets of answers have different names, shapes or numbers.
-
-    Strings may differ: fillings of nearly the same score may change places.
-    """
-    for name in sorted(expected.keys() | actual.keys()):
-        if name not in actual or name not in expected:
-            raise CheckFailed(f"{what}: only one of the two answers {name}")
-        a, b = actual[name], expected[name]
-        if a.shape != b.shape:
-            raise CheckFailed(f"{what}: {name} has the shapes {a.shape} and {b.shape}")
-        if a.dtype.kind != "S" and not np.allclose(a, b, rtol=0, atol=tolerance):
-            raise CheckFailed(f"{what}: {name} differs by {np.abs(a - b).max():.3g}")
-
-
-def write_expected(path: Path, expected: Mapping[str, Answers]) -> None:
-    """Writes the answers of models in memory, by the folder of the module, relative to what is checked."""
-    arrays = {
-        f"{folder}|{name}": array for folder, found in expected.items() for name, array in found.items()
+    """Outputs as arrays, named `<name>/<output>/<place in it>`."""
+    return {
+        f"{name}/{key}/{place}": np.asarray(tensor)
+        for key, output in outputs.items()
+        for place, tensor in enumerate(tf.nest.flatten(output))
     }
-    np.savez(path, allow_pickle=False, **arrays)
-
-
-def read_expected(path: Path) -> dict[str, Answers]:
-    """The answers that `write_expected` wrote."""
-    expected: dict[str, Answers] = {}
-    with np.load(path) as arrays:
-        for key, array in arrays.items():
-            folder, _, name = key.partition("|")
-            expected.setdefault(folder, {})[name] = array
-    return expected

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import tensorflow as tf
@@ -30,11 +30,11 @@ def write_requests(folder: Path, requests: Mapping[str, Mapping[str, tf.Tensor]]
             file.write(log.SerializeToString())
 
 
-def read_requests(folder: Path) -> Iterator[tuple[str, dict[str, tf.Tensor]]]:
-    """Signature and inputs of each warm-up request of a SavedModel; none where it has no such file."""
-    path = folder / REQUESTS
-    if path.exists():
-        for record in tf.data.TFRecordDataset(str(path)):
-            request = prediction_log_pb2.PredictionLog.FromString(record.numpy()).predict_log.request
-            inputs = {name: tf.constant(tf.make_ndarray(proto)) for name, proto in request.inputs.items()}
-            yield request.model_spec.signature_name, inputs
+def read_requests(folder: Path) -> dict[str, dict[str, tf.Tensor]]:
+    """The inputs of the warm-up requests of a SavedModel by signature; none where it has no such file."""
+    found, path = {}, folder / REQUESTS
+    for record in tf.data.TFRecordDataset(str(path)) if path.exists() else ():
+        request = prediction_log_pb2.PredictionLog.FromString(record.numpy()).predict_log.request
+        inputs = {name: tf.constant(tf.make_ndarray(proto)) for name, proto in request.inputs.items()}
+        found[request.model_spec.signature_name] = inputs
+    return found

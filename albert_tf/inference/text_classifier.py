@@ -165,8 +165,10 @@ class TextClassifier(keras.Model):
                     origin, arguments_of(there), names, head, labels,
                 )  # fmt: skip
 
+            fresh = () if is_kept else ("classifier/output_weights", "classifier/output_bias")
+
             def read(name: str) -> np.ndarray | None:
-                return stored.read(name) if is_kept or not name.startswith("classifier/") else None
+                return None if name in fresh else stored.read(name)
 
             recipe = RECIPE.replace(dropout=dropout, classifier_dropout=classifier_dropout)
             config = recipe.network(stored.config)

@@ -316,7 +316,7 @@ class TextClassifier(keras.Model):
         if len(pairs) != 1:
             raise InputError(f"{argument} holds no texts, or both single ones and pairs")
         if y is not None:
-            y = targets(y, names, num_labels, len(records), f"the labels of {argument}")
+            y = targets(y, names, num_labels, len(records), "y" if argument == "x" else f"{argument}[1]")
             y = np.eye(num_labels, dtype=np.float32)[y] if is_one_hot and y.ndim == 1 else y
         self._check_or_learn(pairs.pop(), argument, learns)
         rows = text_rows(records, self.tokenizer, {})  # each text once, however many epochs there are

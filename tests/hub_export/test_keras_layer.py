@@ -62,14 +62,6 @@ def test_preprocessor_8_whole_model_as_keras_file(trained, tmp_path):
     np.testing.assert_allclose(reloaded(TEXTS), trained(TEXTS), rtol=0, atol=1e-6)
 
 
-def test_preprocessor_8_weights_into_a_new_model(trained, exported, tmp_path):
-    trained.save_weights(tmp_path / "weights.h5")
-    fresh = sentiment_model(exported.preprocessor, exported.encoder)
-    assert np.abs(fresh(TEXTS) - trained(TEXTS)).max() > 1e-3
-    fresh.load_weights(tmp_path / "weights.h5")
-    np.testing.assert_allclose(fresh(TEXTS), trained(TEXTS), rtol=0, atol=1e-6)
-
-
 def test_encoder_6_mirrored_fit_is_the_fit_of_one_replica(exported, plain_encoder, two_replicas):
     def fitted():
         keras.utils.set_random_seed(1)

@@ -120,7 +120,9 @@ def test_several_masks_have_a_list_each(asked):
 
 def test_places_are_of_characters(asked):
     found = asked("tagging")(INPUTS["tagging"])
-    entities = [(text, entity) for text, some in zip(INPUTS["tagging"], found, strict=True) for entity in some]
+    entities = [
+        (text, entity) for text, some in zip(INPUTS["tagging"], found, strict=True) for entity in some
+    ]
     assert entities
     for text, entity in entities:
         assert text[entity["start"] : entity["end"]] == entity["text"]
@@ -211,7 +213,7 @@ def test_more_than_there_is(made, asked):
             asked("fill_mask")("[MASK]", top_k=top_k)
     with pytest.raises(InputError, match="top_k=2: tagging has one answer"):
         asked("tagging")("a", top_k=2)
-    with pytest.raises(InputError, match="top_k=6: .* 5 at most"):
+    with pytest.raises(InputError, match=r"top_k=6: .* 5 at most"):
         albert_tf.pipeline(made("fill_mask").served)("[MASK]", top_k=6)
 
 

@@ -15,7 +15,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 import albert_tf.tokenizers  # noqa: F401, registers the ops of TF Text
 from albert_tf.tasks.serving import DEFAULT
 from albert_tf.utils.errors import WorkFailed
-from hub_export.answers import (
+from hub_export.check.answers import (
     Answers,
     call_answers,
     is_encoder,
@@ -23,7 +23,7 @@ from hub_export.answers import (
     session_answers,
     signature_answers,
 )
-from hub_export.warmup import REQUESTS
+from hub_export.check.warmup import REQUESTS
 
 # The ops of TF Text that an exported graph may hold: they are in its `ops_lib`, which TF Serving links.
 TEXT_OPS = {

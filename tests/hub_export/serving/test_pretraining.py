@@ -4,8 +4,8 @@ import tensorflow as tf
 
 import albert_tf
 from albert_tf.tokenizers import Vocabulary
+from hub_export.check.warmup import read_requests
 from hub_export.serving import Served, serving_signatures
-from hub_export.warmup import read_requests
 from tests.hub_export.conftest import CONFIG
 
 TEXTS = ["The old clock", "", "A stone wall, and nobody had lived in it for years. Snow fell for three days."]

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.features import ENCODER_INPUTS, MLM_POSITIONS
-from hub_export.warmup import read_requests
+from hub_export.check.warmup import read_requests
 
 Answers = dict[str, np.ndarray]
 Requests = Mapping[str, Mapping[str, tf.Tensor]]  # the inputs of signatures by their names

@@ -16,10 +16,8 @@ from albert_tf.utils.files import check_place
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Exports what the command line says.
+    """Exports what the command line says; None reads the process's own.
 
-    Args:
-      arguments: the command line without the program's name; None reads the process's own.
     Raises:
       SystemExit: with one line on stderr and status 2 where the export is impossible, 1 where what was
         exported fails its check; with 143 on SIGTERM. Nothing is left half-written.

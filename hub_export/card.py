@@ -46,27 +46,16 @@ inputs = preprocessor(tf.constant(["A text.", "Another."]))"""
 
 
 class Facts(NamedTuple):
-    """An export, and the run that it is of.
-
-    Attributes:
-      run: the run directory.
-      step: of the exported checkpoint.
-      model: of that step.
-      dtype: of the exported variables.
-      served: what the serving model is made of; None where the encoder is exported alone.
-      signatures: of the serving model.
-      version: of the serving model.
-      license: of the weights, where somebody has named it.
-    """
+    """An export, and the run that it is of."""
 
     run: RunDirectory
-    step: int | None
+    step: int | None  # of the exported checkpoint
     model: keras.Model
-    dtype: str
-    served: Served | None
+    dtype: str  # of the exported variables
+    served: Served | None  # parts of the serving model; None where the encoder is exported alone
     signatures: Mapping[str, Signature]
-    version: int
-    license: str | None
+    version: int  # of the serving model
+    license: str | None  # of the weights, where somebody has named it
 
 
 def model_card(facts: Facts) -> str:

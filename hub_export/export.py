@@ -25,9 +25,8 @@ from albert_tf.utils.checks import check_range
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import check_place, replace_folder, restore_folder, scratch, writing
 from hub_export.card import CARD, MARK, Facts, model_card
-from hub_export.check.answers import Answers, call_answers, example_ids, signature_answers
+from hub_export.check.answers import Answers, call_answers, example_ids, signature_answers, write_requests
 from hub_export.check.modules import check as check_module
-from hub_export.check.warmup import write_requests
 from hub_export.encoder import encoder_module
 from hub_export.module import Module
 from hub_export.precision import in_dtype

@@ -15,10 +15,8 @@ from albert_tf.utils.errors import InputError
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Checks the modules that the command line names; prints the ops of each, and that it passed.
+    """Checks the modules that the command line names; None reads the process's own.
 
-    Args:
-      arguments: the command line without the program's name; None reads the process's own.
     Raises:
       SystemExit: with status 1 where a module fails, 2 where there is none; one line on stderr says why.
     """

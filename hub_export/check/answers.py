@@ -1,4 +1,4 @@
-"""Answers of modules to a few inputs: in memory, loaded by TensorFlow 2, and loaded as TF Serving does."""
+"""Requests to modules and their answers: in memory, by TensorFlow 2, and in a session as TF Serving has it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,42 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
 
 from albert_tf.features import ENCODER_INPUTS, MLM_POSITIONS
-from hub_export.check.warmup import read_requests
 
 Answers = dict[str, np.ndarray]
 Requests = Mapping[str, Mapping[str, tf.Tensor]]  # the inputs of signatures by their names
 
 TEXT = ["Warm words before the first visitor.", ""]
+
+# What TF Serving answers for itself before a version takes its first request; in the folder of a version.
+REQUESTS = Path("assets.extra/tf_serving_warmup_requests")
+
+
+def write_requests(folder: Path, requests: Requests) -> None:
+    """Writes the warm-up file of a SavedModel: the inputs by name, of one request for each signature."""
+    path = folder / REQUESTS
+    path.parent.mkdir()
+    with tf.io.TFRecordWriter(str(path)) as file:
+        for signature, inputs in requests.items():
+            request = predict_pb2.PredictRequest()
+            request.model_spec.signature_name = signature
+            for name, tensor in inputs.items():
+                request.inputs[name].CopyFrom(tf.make_tensor_proto(tensor))
+            log = prediction_log_pb2.PredictionLog(predict_log=prediction_log_pb2.PredictLog(request=request))
+            file.write(log.SerializeToString())
+
+
+def read_requests(folder: Path) -> dict[str, Mapping[str, tf.Tensor]]:
+    """The inputs of the warm-up requests of a SavedModel by signature; none where it has no such file."""
+    path = folder / REQUESTS
+    found: dict[str, Mapping[str, tf.Tensor]] = {}
+    for record in tf.data.TFRecordDataset(str(path)) if path.exists() else ():
+        request = prediction_log_pb2.PredictionLog.FromString(record.numpy()).predict_log.request
+        inputs = {name: tf.constant(tf.make_ndarray(proto)) for name, proto in request.inputs.items()}
+        found[request.model_spec.signature_name] = inputs
+    return found
 
 
 def is_encoder(module: Any) -> bool:

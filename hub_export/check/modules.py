@@ -16,6 +16,7 @@ import albert_tf.tokenizers  # noqa: F401, registers the ops of TF Text
 from albert_tf.tasks.serving import DEFAULT
 from albert_tf.utils.errors import WorkFailed
 from hub_export.check.answers import (
+    REQUESTS,
     Answers,
     call_answers,
     is_encoder,
@@ -23,7 +24,6 @@ from hub_export.check.answers import (
     session_answers,
     signature_answers,
 )
-from hub_export.check.warmup import REQUESTS
 
 # The ops of TF Text that an exported graph may hold: they are in its `ops_lib`, which TF Serving links.
 TEXT_OPS = {
@@ -39,7 +39,6 @@ FORBIDDEN_OPS = {"Assert", "PyFunc", "EagerPyFunc", "PyFuncStateless"}
 
 # Of two components at least: a piece of a vocabulary may begin with a slash.
 ABSOLUTE_PATH = re.compile(r"""(^|[\s"'=])((/[^/\s][^/]*){2}|[A-Za-z]:[\\/]\w)|file:///""")
-LONGEST_PATH = 4096  # bytes
 TABLE = 100  # strings in one constant: they are a vocabulary's pieces, any of which may look like a path
 
 # How far apart numbers may be that two loaders answer, or a module and the model it was made of.
@@ -59,10 +58,7 @@ def check(folder: Path, expected: Answers | None = None) -> set[str]:
     Returns:
       The names of the ops in it.
     Raises:
-      CheckFailed: it does not load, or answers nothing or otherwise; a file of its assets is missing; it is
-        served without a warm-up request for each signature; a signature takes or gives what is not dense or
-        fixes the size of a batch; it is an encoder without a signature; it has an op that TF Serving lacks,
-        an Assert, Python or an absolute path.
+      CheckFailed: it does not load, or answers nothing or otherwise, or has one of the `faults`.
     """
     try:
         module = tf.saved_model.load(str(folder))
@@ -98,7 +94,12 @@ def _compare(what: str, actual: Answers, expected: Answers, tolerance: float) ->
 
 
 def faults(folder: Path, module: Any) -> Iterator[str]:
-    """What is wrong with a module that is loaded from a folder, from the verb on."""
+    """What is wrong with a module that is loaded from a folder, from the verb on.
+
+    An asset or a warm-up request is missing; a tensor of a signature is not dense, or fixes the size of a
+    batch; an encoder has no signature; there is an op that TF Serving lacks, an Assert, Python or an absolute
+    path.
+    """
     saved = _saved_model(folder)
     if lacking := sorted(set(module.signatures) - set(requests_of(folder, module))):
         yield f"has no request for {', '.join(lacking)} in {REQUESTS}"
@@ -121,9 +122,8 @@ def faults(folder: Path, module: Any) -> Iterator[str]:
     ops = saved_ops(folder)
     if unserved := ops & FORBIDDEN_OPS | {op for op in ops - TEXT_OPS if not hasattr(tf.raw_ops, op)}:
         yield f"has ops that TF Serving cannot run: {', '.join(sorted(unserved))}"
-    for text in _strings(saved):
-        if _has_absolute_path(text):
-            yield f"has an absolute path in it, {text.decode()}"
+    for text in filter(ABSOLUTE_PATH.search, _strings(saved)):
+        yield f"has an absolute path in it, {text}"
 
 
 def _saved_model(folder: Path) -> saved_model_pb2.SavedModel:
@@ -140,14 +140,8 @@ def saved_ops(folder: Path) -> set[str]:
     }
 
 
-def _has_absolute_path(text: bytes) -> bool:
-    """True for readable text with the absolute path of a file in it; longer ones are a vocabulary."""
-    readable = text.decode(errors="replace") if len(text) <= LONGEST_PATH else ""
-    return "\ufffd" not in readable and readable.isprintable() and bool(ABSOLUTE_PATH.search(readable))
-
-
-def _strings(message: Message) -> Iterator[bytes]:
-    """All strings and bytes in a protocol buffer, without those of tables."""
+def _strings(message: Message) -> Iterator[str]:
+    """All readable strings in a protocol buffer, without those of tables."""
     for field, value in message.ListFields():
         if field.name == "string_val" and len(value) >= TABLE:
             continue
@@ -157,4 +151,6 @@ def _strings(message: Message) -> Iterator[bytes]:
             if isinstance(item, Message):
                 yield from _strings(item)
             elif isinstance(item, str | bytes):
-                yield item.encode() if isinstance(item, str) else item
+                text = item if isinstance(item, str) else item.decode(errors="surrogateescape")
+                if text.isprintable():
+                    yield text

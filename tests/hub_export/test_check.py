@@ -8,9 +8,14 @@ import tensorflow_text
 import albert_tf
 from hub_export.check import modules as check_module
 from hub_export.check.__main__ import main
-from hub_export.check.answers import call_answers, requests_of, signature_answers
+from hub_export.check.answers import (
+    call_answers,
+    read_requests,
+    requests_of,
+    signature_answers,
+    write_requests,
+)
 from hub_export.check.modules import CheckFailed, check
-from hub_export.check.warmup import read_requests, write_requests
 from hub_export.encoder import encoder_module
 from tests.tiny import TINY
 

@@ -1,4 +1,4 @@
-"""Requests to modules and their answers: in memory, by TensorFlow 2, and in a session as TF Serving has it."""
+"""Requests to modules, and their answers in memory, in TensorFlow 2, and in a session as in TF Serving."""
 
 from __future__ import annotations
 

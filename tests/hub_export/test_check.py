@@ -9,10 +9,7 @@ import albert_tf
 from hub_export.check import modules as check_module
 from hub_export.check.__main__ import main
 from hub_export.check.answers import (
-    call_answers,
     read_requests,
-    requests_of,
-    signature_answers,
     write_requests,
 )
 from hub_export.check.modules import CheckFailed, check
@@ -151,15 +148,6 @@ def test_an_encoder_without_a_signature_fails(tmp_path):
     tf.saved_model.save(module, str(tmp_path / "bare"))
     with pytest.raises(CheckFailed, match="bare has no signature serving_default for other runtimes"):
         check(tmp_path / "bare")
-
-
-def test_everything_of_a_module_is_asked(encoder, preprocessor, exported):
-    requests = requests_of(exported.encoder, encoder)
-    names = {
-        name.split("/")[0] for name in call_answers(encoder) | signature_answers(encoder.signatures, requests)
-    }
-    assert names == {"call", "mlm", "sop", "serving_default"}
-    assert len(call_answers(preprocessor)) == 3
 
 
 def test_a_missing_asset_is_a_fault(exported, encoder, tmp_path):

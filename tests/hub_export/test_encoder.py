@@ -120,12 +120,6 @@ def test_encoder_6_dropout_is_live_in_training_only(exported, encoder, inputs, t
     assert len(frozen.non_trainable_weights) == len(layer.trainable_weights)
 
 
-def test_call_training_is_the_call_in_training(encoder, tensors, expected):
-    first, second = (encoder.call_training(tensors)["pooled_output"] for _ in range(2))
-    assert np.abs(first - second).max() > 1e-3
-    assert np.abs(first - expected["pooled_output"]).max() < 2
-
-
 def test_encoder_5_vocabulary_travels_as_an_asset(encoder, exported, run):
     path = encoder.sp_model_file.asset_path.numpy().decode()
     assert path == str(exported.encoder / "assets/spiece.model")
@@ -160,25 +154,6 @@ def test_encoder_4_a_head_that_the_run_lacks_is_absent(model, tensors, inputs):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"input_word_ids": tf.fill([3, 24], 200)}, r"= 200 is not in \[0, 200\)"),
-        ({"input_type_ids": tf.fill([3, 24], 2)}, r"= 2 is not in \[0, 2\)"),
-        # The first call of a loaded function says it in the second way.
-        (
-            {"input_mask": tf.ones([24, 3], tf.int32)},
-            "Shapes of all inputs must match|both shapes must be equal",
-        ),
-        ({"input_word_ids": tf.ones([3, 24], tf.int64)}, "Could not find matching concrete function"),
-    ],
-)
-def test_wrong_inputs_are_refused_and_the_next_is_answered(change, message, encoder, tensors, expected):
-    with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match=message):
-        encoder({**tensors, **change})
-    assert_close(encoder(tensors)["pooled_output"], expected["pooled_output"])
-
-
-@pytest.mark.parametrize(
     "shape",
     [{"sharing": "none"}, {"num_hidden_groups": 2, "inner_group_num": 2, "embedding_size": 32}],
     ids=str,
@@ -196,9 +171,8 @@ def test_every_sharing_is_exported(shape, tensors, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["albert_base_v2", "bert_base"])
-def test_size_of_what_is_written(name, tmp_path):
-    model = albert_tf.AlbertPretrainer(albert_tf.PRESETS[name])
+def test_size_of_what_is_written(tmp_path):
+    model = albert_tf.AlbertPretrainer(albert_tf.PRESETS["albert_base_v2"])
     tf.saved_model.save(encoder_module(model), str(tmp_path))
     size = 4 * sum(variable.shape.num_elements() for variable in model.trainable_weights)
     written = sum(path.stat().st_size for path in (tmp_path / "variables").iterdir())

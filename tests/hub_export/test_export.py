@@ -1,5 +1,4 @@
 import errno
-import shutil
 import signal
 
 import numpy as np
@@ -135,15 +134,6 @@ def test_a_mistake_is_one_line_and_status_2(arguments, message, small_run, tmp_p
     assert line.startswith("hub_export: ")
     assert message in line
     assert not (tmp_path / "out").exists()
-
-
-def test_a_vocabulary_larger_than_the_model_is_refused(small_run, tmp_path):
-    run = tmp_path / "run"
-    shutil.copytree(small_run, run)
-    config = albert_tf.AlbertConfig.from_json_file(run / "config.json")
-    (run / "config.json").write_text(config.replace(vocab_size=199).to_json_string())
-    with pytest.raises(ValueError, match=r"200 pieces, .*199"):
-        export(run, tmp_path / "out", seq_length=16)
 
 
 def test_a_fault_that_the_check_finds_leaves_nothing(small_run, tmp_path, monkeypatch, capsys):

@@ -103,13 +103,6 @@ def test_module_5_and_6_variables_are_all_that_calls_use(name, modules):
     assert list(module.regularization_losses) == []
 
 
-def test_module_7_parts_are_modules_and_share_variables(modules):
-    body = [variable.ref() for variable in modules["encoder"].variables]
-    for head in ("encoder.mlm", "encoder.sop"):
-        assert [variable.ref() for variable in modules[head].variables][: len(body)] == body
-    assert set(vars(modules["encoder"])) >= {"mlm", "sop", "sp_model_file", "call_training", "serve"}
-
-
 def test_module_8_in_memory_as_loaded(modules, arguments, model):
     memory = encoder_module(model)
     for name, module in {"encoder": memory, "encoder.mlm": memory.mlm, "encoder.sop": memory.sop}.items():

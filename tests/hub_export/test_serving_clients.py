@@ -207,22 +207,3 @@ def test_clients_print_answers_and_what_fills_a_mask(address, url, capsys):
 )
 def test_clients_print_a_row_and_its_answers(inputs, outputs, expected):
     assert list(printing.lines(inputs, outputs)) == expected
-
-
-def test_texts_and_numbers_are_told_apart_whatever_their_name(monkeypatch):
-    asked = {}
-
-    class Stub:
-        def __init__(self, channel):
-            pass
-
-        def Predict(self, request, timeout):
-            asked.update({name: tf.make_ndarray(tensor) for name, tensor in request.inputs.items()})
-            return predict_pb2.PredictResponse()
-
-    monkeypatch.setattr(prediction_service_pb2_grpc, "PredictionServiceStub", Stub)
-    grpc_client.predict(None, "choose", {"options": [["a", "bc"]], "ids": [[1, 2]]})
-    assert {name: (array.dtype, array.tolist()) for name, array in asked.items()} == {
-        "options": (object, [[b"a", b"bc"]]),
-        "ids": (np.int32, [[1, 2]]),
-    }

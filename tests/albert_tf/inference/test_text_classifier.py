@@ -266,22 +266,6 @@ def test_where_weights_begin(made, fresh, caplog):
     assert fresh().classifier.config == SMALL.replace(classifier_dropout_prob=0.1)
 
 
-def test_the_mean_of_the_states(fresh, piece_tokenizer, tmp_path):
-    """A new head reads it where it is asked for, and goes on with it."""
-    model = fresh(pooling="mean")
-    weights, bias = model.classifier.classifier.weights
-    weights.assign(tf.random.stateless_normal(weights.shape, [1, 2]))
-    ids = [[2, *piece_tokenizer(tf.constant([text])).to_list()[0], 3] for text in TEXTS]
-    states = [model.classifier.encoder({"input_word_ids": tf.constant([x])})["sequence_output"] for x in ids]
-    means = np.stack([rows.numpy()[0].mean(axis=0) for rows in states])
-    expected = means @ weights.numpy().T + bias.numpy()
-    np.testing.assert_allclose(model(TEXTS), expected, atol=1e-5)
-    model.save_run(tmp_path / "run")
-    np.testing.assert_allclose(
-        albert_tf.TextClassifier.from_run(tmp_path / "run")(TEXTS), expected, atol=1e-5
-    )
-
-
 def test_from_hub(made, tiny_vocabulary, tmp_path):
     source = made("classification")
     _save_module(encoder_module(source.model, tiny_vocabulary), tmp_path / "encoder")

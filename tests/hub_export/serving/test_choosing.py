@@ -6,8 +6,6 @@ import albert_tf
 from albert_tf.tasks.datasets.choices import same_width
 from albert_tf.tasks.examples.records import ChoiceRecord
 from albert_tf.tasks.multiple_choice import MultipleChoice
-from albert_tf.utils.errors import InputError
-from hub_export.serving import Served, serving_signatures
 from tests.hub_export.conftest import CONFIG
 from tests.hub_export.serving.fine_tuned import outputs_of, served, softmax
 from tests.tiny import DOCUMENTS
@@ -52,14 +50,3 @@ def test_requests_that_do_not_fit(chooser):
         chooser.ask("choose", **{**inputs, "question": inputs["question"][:1]})
     with pytest.raises(tf.errors.InvalidArgumentError, match="is not compatible"):
         chooser.ask("choose", **{**inputs, "options": [options[:2] for options in inputs["options"]]})
-
-
-def test_no_question_is_no_answer(chooser):
-    none = {"context": tf.zeros([0], tf.string), "question": tf.zeros([0], tf.string)}
-    found = chooser.ask("choose", **none, options=tf.zeros([0, 3], tf.string))
-    assert (found["choice"].shape, found["scores"].shape) == ((0,), (0, 3))
-
-
-def test_an_input_that_is_too_short_for_the_task(chooser):
-    with pytest.raises(InputError, match="seq_length=4 is too short: the task needs 5 tokens"):
-        serving_signatures(Served(chooser.model, chooser.tokenizer, 4, {}))

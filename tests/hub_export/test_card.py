@@ -21,13 +21,13 @@ RUN = Path(__file__).resolve().parents[1] / "earlier/run"  # pre-trained for fou
 SMALL = TINY.replace(num_hidden_layers=1)
 
 
-def card_of(model, run, tokenizer=None, license=None, **task):
+def card_of(network, run, tokenizer=None, license=None, **task):
     """The card of a model, which is served if there is a tokenizer, and its signatures."""
     run = RunDirectory(run)
-    run.task = task or task_of(model)
-    served = None if tokenizer is None else Served(model, tokenizer, task.get("seq_length", 24), run.task)
+    run.task = task or task_of(network)
+    served = None if tokenizer is None else Served(network, tokenizer, task.get("seq_length", 24), run.task)
     signatures = {} if served is None else serving_signatures(served)
-    facts = Facts(run, run.default_step() or 0, model, "float32", served, signatures, 3, license)
+    facts = Facts(run, run.default_step() or 0, network, "float32", served, signatures, 3, license)
     return model_card(facts), signatures
 
 

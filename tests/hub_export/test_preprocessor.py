@@ -114,20 +114,6 @@ def test_preprocessor_6_special_tokens_are_the_published_ones(real, recorded):
     assert values(tf.function(real.tokenize.get_special_tokens_dict)()) == recorded["special_tokens"]
 
 
-def test_preprocessor_6_in_a_graph_of_tensorflow_1(real_folder, recorded):
-    with tf.Graph().as_default():
-        module = tf.saved_model.load(str(real_folder))
-        fetches = (
-            module(tf.constant(recorded["sentences"])),
-            module.tokenize.get_special_tokens_dict(),
-        )
-        with tf.compat.v1.Session() as session:
-            session.run([tf.compat.v1.global_variables_initializer(), tf.compat.v1.tables_initializer()])
-            packed, special = session.run(fetches)
-    np.testing.assert_array_equal(packed["input_word_ids"], recorded["default"]["input_word_ids"])
-    assert special == recorded["special_tokens"]
-
-
 def test_preprocessor_8_in_dataset_map_through_keras_layer(real_folder, recorded):
     layer = hub.KerasLayer(str(real_folder))
     assert layer.weights == []

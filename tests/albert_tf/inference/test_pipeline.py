@@ -20,8 +20,6 @@ from albert_tf.models.padding import Tokens
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.utils.errors import InputError
 from hub_export.check.modules import faults
-from hub_export.export import _save_serving
-from hub_export.serving import Served, serving_signatures
 from tests.albert_tf.inference.conftest import KINDS, SENTENCES
 
 WIDE = "Für den Älteren “saß” 🐝 " + " ".join(SENTENCES[:5])
@@ -70,7 +68,7 @@ def assert_close(one, other):
         assert one == (pytest.approx(other, abs=1e-5) if isinstance(one, float) else other)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "multi_label"])
 def test_a_run_and_its_export_agree_in_any_batch(kind, made, asked, monkeypatch):
     at, found = Tokens.at, []
     monkeypatch.setattr(Tokens, "at", staticmethod(lambda *places: found.append(places) or at(*places)))
@@ -144,6 +142,9 @@ def test_as_predict(made, asked, tmp_path):
     for line, found in zip(files["table.jsonl"].splitlines(), asked("classification")(texts), strict=True):
         row = json.loads(line)
         assert found == {"label": row["prediction"], "score": pytest.approx(row["score"], abs=1e-5)}
+    table.write_text('{"t": "a boat", "p": "a lamp"}\n')
+    with pytest.raises(InputError, match=r"table\.jsonl: the model learned single texts"):
+        predicted_files(read_trained(made("classification").run), table, Columns("t", "p"))
     squad = tmp_path / "dev.json"
     values = INPUTS["question_answering"]
     paragraphs = [
@@ -217,6 +218,12 @@ def test_more_than_there_is(made, asked):
         albert_tf.pipeline(made("fill_mask").served)("[MASK]", top_k=6)
 
 
+def test_an_export_of_pairs_answers_no_single_texts(made):
+    """Nor does its run: see WRONG."""
+    with pytest.raises(InputError, match="trained on pairs"):
+        albert_tf.pipeline(made("regression").served)(["a"])
+
+
 def test_an_export_by_any_of_its_folders(made, tmp_path):
     shutil.copytree(made("regression").served, tmp_path / "hub/serving")
     for name in ("hub", "hub/serving", "hub/serving/1"):
@@ -249,27 +256,6 @@ def test_a_text_classifier_as_it_is_and_as_it_was_saved(made, asked, tmp_path):
         assert_close(albert_tf.pipeline(source, "text-classification")(inputs, top_k=3), expected)
         with pytest.raises(InputError, match="step=3"):
             albert_tf.pipeline(source, step=3)
-
-
-@pytest.mark.parametrize("entries", [{"takes_pairs": True}, {"columns": {"text": "a", "text_pair": "b"}}])
-def test_a_model_of_pairs_answers_no_single_texts(entries, made, piece_tokenizer, tiny_vocabulary, tmp_path):
-    """Neither as a run, nor exported, nor by `predict`."""
-    task = {"task": "classification", "labels": ["no", "yes", "é"], "seq_length": 32, **entries}
-    model = made("classification").model
-    albert_tf.save(model, tmp_path / "run", vocabulary=tiny_vocabulary, task=task)
-    served = Served(model, piece_tokenizer, 32, task)
-    _save_serving(served, serving_signatures(served), tmp_path / "serving/1")
-    answers = []
-    for source in ("run", "serving"):
-        answerer = albert_tf.pipeline(tmp_path / source)
-        for inputs in ("a boat", ["a boat"], [("a boat", "a lamp"), "a"]):
-            with pytest.raises(InputError, match=r"trained on pairs"):
-                answerer(inputs)
-        answers.append(answerer([("a boat", "a lamp")], top_k=3))
-    assert_close(*answers)
-    (tmp_path / "table.jsonl").write_text('{"a": "a boat"}\n')
-    with pytest.raises(InputError, match=r"table\.jsonl: the model learned pairs"):
-        predicted_files(read_trained(tmp_path / "run"), tmp_path / "table.jsonl", Columns("a"))
 
 
 def test_what_is_not_a_source(made, tmp_path, tiny_vocabulary):

@@ -299,10 +299,12 @@ WRONG_DATA = [
 def test_what_is_not_data(x, y, message, classifier):
     with pytest.raises(InputError, match=message):
         classifier.fit(x, y)
-    with pytest.raises(
-        InputError, match=message.replace("x", "validation_data", 1).replace("y", r"validation_data\[1\]", 1)
-    ):
-        classifier.fit(["a"], [0], validation_data=(x, y))
+
+
+def test_what_is_not_data_to_validate_on(classifier):
+    for data, message in (((["a"], [5]), r"data\[1\]\[0\]=5"), (([4], [0]), r"validation_data\[0\]=4")):
+        with pytest.raises(InputError, match=message):
+            classifier.fit(["a"], [0], validation_data=data)
 
 
 def test_what_does_not_fit(made, classifier, tmp_path):

@@ -67,9 +67,13 @@ def encoder_module(model: keras.Model, vocabulary: str | os.PathLike[str] | None
       its sentence objective, `sop` with `sop_logits` or `nsp` with `nsp_logits` [B, 2].
     """
     encoder = model if isinstance(model, AlbertEncoder) else model.encoder
-    module = Network(
-        lambda inputs, training: _encode(encoder, inputs, training), ENCODER_INPUTS, encoder.weights
-    )
+
+    def encode(inputs: Tensors, training: bool) -> dict[str, Any]:
+        outputs = encoder(inputs, training=training)
+        names = ("pooled_output", "sequence_output", "encoder_outputs")
+        return {"default": outputs["pooled_output"], **{name: outputs[name] for name in names}}
+
+    module = Network(encode, ENCODER_INPUTS, encoder.weights)
     if isinstance(model, AlbertPretrainer):
         module.mlm = _mlm(module, encoder, model.mlm)
         if model.sentence is not None:
@@ -78,17 +82,6 @@ def encoder_module(model: keras.Model, vocabulary: str | os.PathLike[str] | None
     if vocabulary is not None:
         module.sp_model_file = tf.saved_model.Asset(os.fspath(vocabulary))
     return module
-
-
-def _encode(encoder: AlbertEncoder, inputs: Tensors, training: bool) -> dict[str, Any]:
-    """The encoder's outputs under the names of the published modules, in its own compute type."""
-    outputs = encoder(inputs, training=training)
-    return {
-        "default": outputs["pooled_output"],
-        "pooled_output": outputs["pooled_output"],
-        "sequence_output": outputs["sequence_output"],
-        "encoder_outputs": outputs["encoder_outputs"],
-    }
 
 
 def _mlm(module: Network, encoder: AlbertEncoder, head: keras.layers.Layer) -> Network:

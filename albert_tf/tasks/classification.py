@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,14 +11,14 @@ import tensorflow as tf
 
 from albert_tf.features import LABELS
 from albert_tf.tasks.datasets.columns import Columns, own_records
+from albert_tf.tasks.datasets.tables import read_table, table_ending
 from albert_tf.tasks.examples.predictions import LabelPrediction
 from albert_tf.tasks.examples.records import TextRecord, label_ids, label_names, label_of, same_label
-from albert_tf.tasks.examples.rows import utf8
 from albert_tf.tasks.examples.texts import read_text, takes_pairs, text_rows
 from albert_tf.tasks.files.destination import Files, Form
 from albert_tf.tasks.files.own import table_files
-from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, PathLike, TaskConfig, Tensors
-from albert_tf.tasks.losses import LABEL, LossPart
+from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, PathLike, TaskConfig, Tensors, texts_of
+from albert_tf.tasks.losses import LABEL
 from albert_tf.tasks.metrics.labels import accuracy, macro_f1
 from albert_tf.tasks.serving import DEFAULT, PAIR, Served, Signature, text_signatures
 from albert_tf.tokenizers.kinds import TextTokenizer
@@ -48,18 +48,40 @@ class TextKind(FinetunedKind):
 
     def encode(self, records: Sequence[TextRecord], tokenizer: TextTokenizer, is_labelled: bool) -> Examples:
         """`[CLS] text [SEP]` or `[CLS] text [SEP] text_pair [SEP]`, trimmed when they are packed."""
-        self._check_pairs(records)
+        self.check(records)
         features = {LABELS: self.targets(records)} if is_labelled else {}
         return Examples(records, text_rows(records, tokenizer, features))
 
-    def _check_pairs(self, records: Sequence[TextRecord]) -> None:
-        if self.takes_pairs not in (None, records[0].text_pair is not None):
-            learned, given = ("pairs", "single texts")[:: 1 if self.takes_pairs else -1]
-            raise InputError(f"{records[0].file}: the model learned {learned}, and these are {given}")
+    def check(self, records: Sequence[TextRecord]) -> None:
+        """All are single texts, or all are pairs; those that the model was trained on, if it says."""
+        wanted = records[0].text_pair is not None if self.takes_pairs is None else self.takes_pairs
+        for record in records:
+            if (record.text_pair is not None) != wanted:
+                form = "pairs (text, text_pair)" if wanted else "single texts"
+                raise InputError(f"{record.file} is not in the form of {form}: the model or the first is")
+
+    @classmethod
+    @abc.abstractmethod
+    def cells(cls, prediction: Any) -> tuple[Any, Any]:
+        """A prediction and its score, as cells of a table."""
+
+    @classmethod
+    def prediction_files(cls, source: PathLike, records: Sequence[TextRecord], form: Form) -> Files:
+        """The table with two more columns."""
+        return table_files(read_table(source), table_ending(source), form, cls.cells)
+
+    @staticmethod
+    @abc.abstractmethod
+    def scores(logits: tf.Tensor) -> tf.Tensor:
+        """Scores [B, K], or [B], of logits [B, K]."""
+
+    def keep(self, outputs: Tensors, batch: Tensors) -> Tensors:
+        """Scores."""
+        return {"scores": self.scores(outputs["logits"])}
 
     @abc.abstractmethod
-    def serve(self, logits: tf.Tensor, names: Sequence[str]) -> Tensors:
-        """Answers of a server, given logits float32 [B, K] and the names of the labels."""
+    def serve(self, scores: tf.Tensor, names: Sequence[str]) -> Tensors:
+        """Answers of a server, given float32 scores and the names of the labels."""
 
     def signatures(self, served: Served) -> dict[str, Signature]:
         """`serving_default` of a text a row and `pair` of two, unless the run says which of them it learned.
@@ -70,7 +92,7 @@ class TextKind(FinetunedKind):
 
         def answer(*texts: tf.Tensor) -> Tensors:
             logits = model(served.inputs(*texts), training=False)["logits"]
-            return self.serve(tf.cast(logits, tf.float32), names)
+            return self.serve(self.scores(tf.cast(logits, tf.float32)), names)
 
         signatures = text_signatures(answer)
         if self.takes_pairs is None:
@@ -82,33 +104,18 @@ class TextKind(FinetunedKind):
         """A text, or a pair: a tuple or list of two, or a dict of `text` and `text_pair`."""
         return read_text(value, where)
 
-    def check(self, records: Sequence[TextRecord]) -> None:
-        """All are single texts, or all are pairs; those that the model was trained on, if it says."""
-        for record in records:
-            wants_pair = records[0].text_pair is not None if self.takes_pairs is None else self.takes_pairs
-            if (record.text_pair is not None) != wants_pair:
-                found, wanted = ("a single text", "pairs (text, text_pair)")[:: 1 if wants_pair else -1]
-                why = (
-                    "the first of these inputs is one of"
-                    if self.takes_pairs is None
-                    else "the model was trained on"
-                )
-                raise InputError(
-                    f"{record.file} is {found}, and {why} {wanted}: give all inputs in that form"
-                )
-
     def request(self, records: Sequence[TextRecord]) -> tuple[str, dict[str, Any]]:
         """Texts, and second texts where there are any."""
-        texts = [utf8(record.text) for record in records]
         if records[0].text_pair is None:
-            return DEFAULT, {"text": texts}
-        return PAIR, {"text": texts, "text_pair": [utf8(record.text_pair or "") for record in records]}
+            return DEFAULT, texts_of(records, "text")
+        return PAIR, texts_of(records, "text", "text_pair")
 
 
 class Classification(TextKind):
     """One label a text."""
 
     name = "classification"
+    losses = LABEL
 
     @classmethod
     def is_of(cls, config: TaskConfig) -> bool:
@@ -133,19 +140,15 @@ class Classification(TextKind):
         assert self.labels is not None
         return np.array(label_ids(records, self.labels), np.int32)
 
-    @property
-    def losses(self) -> Mapping[str, LossPart]:
-        """Cross-entropy."""
-        return LABEL
-
-    def keep(self, outputs: Tensors, batch: Tensors) -> Tensors:
-        """Probabilities [B, K]."""
-        return {"probabilities": tf.nn.softmax(outputs["logits"])}
+    @staticmethod
+    def scores(logits: tf.Tensor) -> tf.Tensor:
+        """Probabilities that sum to 1."""
+        return tf.nn.softmax(logits)
 
     def decode(self, examples: Examples, outputs: Arrays) -> list[LabelPrediction]:
         """The likeliest label of each text."""
         assert self.labels is not None
-        return [LabelPrediction(self.labels[row.argmax()], row) for row in outputs["probabilities"]]
+        return [LabelPrediction(self.labels[row.argmax()], row) for row in outputs["scores"]]
 
     @classmethod
     def metrics(
@@ -155,25 +158,31 @@ class Classification(TextKind):
         return label_metrics(accuracy=accuracy, f1=macro_f1)(records, predictions)
 
     @classmethod
-    def prediction_files(cls, source: PathLike, records: Sequence[TextRecord], form: Form) -> Files:
-        """The table with two more columns."""
-        return table_files(source, form, lambda found: found.label, lambda found: found.score)
+    def cells(cls, prediction: LabelPrediction) -> tuple[Any, Any]:
+        """The label and its probability."""
+        return prediction.label, prediction.score
 
-    def serve(self, logits: tf.Tensor, names: Sequence[str]) -> Tensors:
+    def serve(self, scores: tf.Tensor, names: Sequence[str]) -> Tensors:
         """`label` string [B], its probability `score` float32 [B]; all `labels` and `scores` [B, K]."""
-        scores = tf.nn.softmax(logits)  # [B, K]
-        return {
+        best = {
             "label": tf.gather(tf.constant(names), tf.argmax(scores, axis=1)),
             "score": tf.reduce_max(scores, axis=1),
-            # Of each row, since a server that collects requests into batches splits each output by its rows.
-            "labels": tf.repeat(tf.constant([names]), tf.shape(scores)[0], axis=0),
-            "scores": scores,
         }
+        return best | label_scores(scores, names)
 
     def answer(self, record: TextRecord, outputs: Arrays, top_k: int | None) -> Any:
         """The likeliest label, or a list of the `top_k` likeliest."""
         best = likeliest(outputs)[: top_k or 1]
         return best[0] if top_k is None else best
+
+
+def label_scores(scores: tf.Tensor, names: Sequence[str]) -> dict[str, tf.Tensor]:
+    """`labels` string and `scores` float32 [B, K].
+
+    The labels are there for each row, since a server that collects requests into batches splits outputs by
+    their rows.
+    """
+    return {"labels": tf.repeat(tf.constant([names]), tf.shape(scores)[0], axis=0), "scores": scores}
 
 
 def likeliest(outputs: Arrays) -> list[dict[str, Any]]:

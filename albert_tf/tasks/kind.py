@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from albert_tf.models.losses import Objective, Term
 from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.tasks.examples.rows import TokenRows
+from albert_tf.tasks.examples.rows import TokenRows, utf8
 from albert_tf.tasks.files.destination import Files, Form
 from albert_tf.tasks.losses import LossPart
 from albert_tf.tasks.serving import Served, Signature
@@ -59,10 +59,14 @@ class Kind(abc.ABC):
     Attributes:
       name: as `pipeline` takes it.
       model: in task.json.
+      signature: name of that which a pipeline asks.
+      inputs: its inputs, which are fields of a record.
     """
 
     name: ClassVar[str]
     model: ClassVar[str]
+    signature: ClassVar[str]
+    inputs: ClassVar[tuple[str, ...]]
 
     def __init__(self, config: TaskConfig):
         self.seq_length: int = config.get("seq_length", SEQ_LENGTH)
@@ -89,11 +93,11 @@ class Kind(abc.ABC):
         """
 
     def check(self, records: Sequence[Any]) -> None:  # noqa: B027  few kinds refuse any
-        """Refuses records of a pipeline that cannot be answered together."""
+        """Refuses records that cannot be answered together."""
 
-    @abc.abstractmethod
     def request(self, records: Sequence[Any]) -> tuple[str, dict[str, Any]]:
         """Name of a signature, and its inputs for some records."""
+        return self.signature, texts_of(records, *self.inputs)
 
     @abc.abstractmethod
     def answer(self, record: Any, outputs: Arrays, top_k: int | None) -> Any:
@@ -106,6 +110,17 @@ class Kind(abc.ABC):
         """
 
 
+def texts_of(records: Sequence[Any], *names: str) -> dict[str, list[bytes]]:
+    """Fields of records as inputs of a signature."""
+    return {name: [utf8(getattr(record, name)) for record in records] for name in names}
+
+
+def to_length(values: tf.Tensor, length: int, filler: float = 0) -> tf.Tensor:
+    """Values of tokens, [B, …], at the length of the longest sequence, whatever that of the batch is."""
+    padded = tf.pad(values, [[0, 0], [0, length - tf.shape(values)[1]]], constant_values=filler)
+    return tf.ensure_shape(padded, [None, length])
+
+
 class FinetunedKind(Kind):
     """A kind of task that models are fine-tuned for.
 
@@ -113,11 +128,15 @@ class FinetunedKind(Kind):
       is_pooled: True if the head reads one state of a whole sequence, which `pooling` may choose.
       has_windows: True if long texts are read in windows, as `QuestionSettings` say.
       best_metric: metric that the best step has the highest value of.
+      losses: terms of the loss by name, which add up.
+      has_evaluation_loss: True if the outputs that predictions are made of tell the training loss.
     """
 
     is_pooled: ClassVar[bool] = False
     has_windows: ClassVar[bool] = False
     best_metric: ClassVar[str] = "accuracy"
+    losses: Mapping[str, LossPart]
+    has_evaluation_loss: bool = True
 
     @classmethod
     @abc.abstractmethod
@@ -167,16 +186,6 @@ class FinetunedKind(Kind):
           examples: result of `encode`.
           outputs: result of `keep` for all rows, [N, …].
         """
-
-    @property
-    @abc.abstractmethod
-    def losses(self) -> Mapping[str, LossPart]:
-        """Terms of the loss by name, which add up."""
-
-    @property
-    def has_evaluation_loss(self) -> bool:
-        """True if the outputs that predictions are made of tell the training loss."""
-        return True
 
     def objective(self) -> Objective:
         """Objective of fine-tuning."""

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.tasks.classification import TextKind, likeliest
+from albert_tf.tasks.classification import TextKind, label_scores, likeliest
 from albert_tf.tasks.datasets.columns import Columns, own_records
 from albert_tf.tasks.examples.predictions import LabelsPrediction
 from albert_tf.tasks.examples.records import TextRecord, label_set, lookup
-from albert_tf.tasks.files.destination import Files, Form
-from albert_tf.tasks.files.own import table_files
 from albert_tf.tasks.kind import Arrays, Examples, PathLike, TaskConfig, Tensors
-from albert_tf.tasks.losses import MULTI_LABEL, LossPart
+from albert_tf.tasks.losses import MULTI_LABEL
 from albert_tf.tasks.metrics.labels import multi_label_scores
 from albert_tf.utils.errors import InputError
 
@@ -27,6 +25,7 @@ class MultiLabel(TextKind):
 
     name = "multi_label"
     best_metric = "micro_f1"
+    losses = MULTI_LABEL
 
     def __init__(self, config: TaskConfig):
         super().__init__(config)
@@ -65,21 +64,17 @@ class MultiLabel(TextKind):
             row[[lookup(numbers, label, record.where) for label in label_set(record)]] = 1
         return found
 
-    @property
-    def losses(self) -> Mapping[str, LossPart]:
-        """Cross-entropies of all labels."""
-        return MULTI_LABEL
-
-    def keep(self, outputs: Tensors, batch: Tensors) -> Tensors:
-        """Probabilities [B, K]."""
-        return {"probabilities": tf.sigmoid(outputs["logits"])}
+    @staticmethod
+    def scores(logits: tf.Tensor) -> tf.Tensor:
+        """Probabilities of each label."""
+        return tf.sigmoid(logits)
 
     def decode(self, examples: Examples, outputs: Arrays) -> list[LabelsPrediction]:
         """Labels at least as likely as the threshold."""
         names = np.array(self.labels, object)
         return [
             LabelsPrediction(tuple(names[row >= self.threshold]), row[row >= self.threshold])
-            for row in outputs["probabilities"]
+            for row in outputs["scores"]
         ]
 
     @classmethod
@@ -90,18 +85,13 @@ class MultiLabel(TextKind):
         return multi_label_scores([label_set(record) for record in records], [p.labels for p in predictions])
 
     @classmethod
-    def prediction_files(cls, source: PathLike, records: Sequence[TextRecord], form: Form) -> Files:
-        """The table with two more columns, lists of labels and of their probabilities."""
-        return table_files(source, form, lambda found: found.labels, lambda found: found.scores)
+    def cells(cls, prediction: LabelsPrediction) -> tuple[Any, Any]:
+        """Lists of labels and of their probabilities."""
+        return prediction
 
-    def serve(self, logits: tf.Tensor, names: Sequence[str]) -> Tensors:
+    def serve(self, scores: tf.Tensor, names: Sequence[str]) -> Tensors:
         """`labels` string, their probabilities `scores` float32, and `is_label` bool, [B, K] each."""
-        scores = tf.sigmoid(logits)
-        return {
-            "labels": tf.repeat(tf.constant([names]), tf.shape(scores)[0], axis=0),
-            "scores": scores,
-            "is_label": scores >= self.threshold,
-        }
+        return label_scores(scores, names) | {"is_label": scores >= self.threshold}
 
     def answer(self, record: TextRecord, outputs: Arrays, top_k: int | None) -> list[dict[str, Any]]:
         """The labels of the text, the likeliest first; with `top_k` so many, whatever their probability."""

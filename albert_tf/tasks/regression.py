@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,8 @@ import tensorflow as tf
 from albert_tf.tasks.classification import TextKind
 from albert_tf.tasks.examples.predictions import ScorePrediction
 from albert_tf.tasks.examples.records import TextRecord, scores
-from albert_tf.tasks.files.destination import Files, Form
-from albert_tf.tasks.files.own import table_files
-from albert_tf.tasks.kind import Arrays, Examples, PathLike, TaskConfig, Tensors
-from albert_tf.tasks.losses import SCORE, LossPart
+from albert_tf.tasks.kind import Arrays, Examples, TaskConfig, Tensors
+from albert_tf.tasks.losses import SCORE
 from albert_tf.tasks.metrics.labels import pearson, spearman
 
 
@@ -23,6 +21,7 @@ class Regression(TextKind):
 
     name = "regression"
     best_metric = "pearson"
+    losses = SCORE
 
     @classmethod
     def is_of(cls, config: TaskConfig) -> bool:
@@ -38,14 +37,10 @@ class Regression(TextKind):
         """Numbers to learn, float32 [N]."""
         return np.array(scores(records), np.float32)
 
-    @property
-    def losses(self) -> Mapping[str, LossPart]:
-        """Squared error."""
-        return SCORE
-
-    def keep(self, outputs: Tensors, batch: Tensors) -> Tensors:
+    @staticmethod
+    def scores(logits: tf.Tensor) -> tf.Tensor:
         """Numbers [B]."""
-        return {"scores": outputs["logits"][:, 0]}
+        return logits[:, 0]
 
     def decode(self, examples: Examples, outputs: Arrays) -> list[ScorePrediction]:
         """A number for each text."""
@@ -60,13 +55,13 @@ class Regression(TextKind):
         return {"pearson": pearson(right, predicted), "spearman": spearman(right, predicted)}
 
     @classmethod
-    def prediction_files(cls, source: PathLike, records: Sequence[TextRecord], form: Form) -> Files:
-        """The table with two more columns, both the number."""
-        return table_files(source, form, lambda found: found.score, lambda found: found.score)
+    def cells(cls, prediction: ScorePrediction) -> tuple[Any, Any]:
+        """The number, in both columns."""
+        return prediction.score, prediction.score
 
-    def serve(self, logits: tf.Tensor, names: Sequence[str]) -> Tensors:
+    def serve(self, scores: tf.Tensor, names: Sequence[str]) -> Tensors:
         """`score` float32 [B]."""
-        return {"score": logits[:, 0]}
+        return {"score": scores}
 
     def answer(self, record: TextRecord, outputs: Arrays, top_k: int | None) -> dict[str, float]:
         """The number."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 
 from albert_tf.tasks.datasets.text_files import read_lines
 from albert_tf.tasks.examples.records import TaggedRecord
@@ -24,27 +23,32 @@ def read_conll(file: str | os.PathLike) -> list[TaggedRecord]:
       InputError: the file is empty or not UTF-8, holds no words, or lines have different numbers of columns.
     """
     file = os.fspath(file)
-    records: list[TaggedRecord] = []
-    sentence: list[list[str]] = []
-    first = width = 0
-    for number, line in enumerate([*read_lines(file), ""], start=1):
-        cells = _cells(line)
-        if not is_word(line):
-            if sentence:
-                records.append(_record(file, first, sentence))
-            sentence = []
-            continue
-        width = width or len(cells)
-        if len(cells) != width or not (cells[0].strip() and cells[-1].strip()):
-            raise InputError(
-                f"{file}:{number}: {shown(line)} has {len(cells)} columns, and the lines before {width}: a "
-                "line is a word, further columns and its tag, and blank between sentences"
-            )
-        first = first if sentence else number
-        sentence.append(cells)
-    if not records:
+    sentences: list[tuple[int, list[list[str]]]] = []  # the first line and the words of each
+    is_inside = False
+    for number, line in enumerate(read_lines(file), start=1):
+        if is_word(line):
+            if not is_inside:
+                sentences.append((number, []))
+            cells = _cells(line)
+            width = len(sentences[0][1][0]) if sentences[0][1] else len(cells)
+            if len(cells) != width or not (cells[0].strip() and cells[-1].strip()):
+                raise InputError(
+                    f"{file}:{number}: {shown(line)} has {len(cells)} columns, and the lines before {width}: "
+                    "a line is a word, further columns and its tag, and blank between sentences"
+                )
+            sentences[-1][1].append(cells)
+        is_inside = is_word(line)
+    if not sentences:
         raise InputError(f"{file} holds no words")
-    return records
+    return [
+        TaggedRecord(
+            file,
+            line,
+            tuple(cells[0] for cells in words),
+            tuple(cells[-1].strip() for cells in words) if len(words[0]) > 1 else None,
+        )
+        for line, words in sentences
+    ]
 
 
 def is_word(line: str) -> bool:
@@ -55,8 +59,3 @@ def is_word(line: str) -> bool:
 
 def _cells(line: str) -> list[str]:
     return line.split("\t") if "\t" in line else line.split()
-
-
-def _record(file: str, line: int, sentence: Sequence[Sequence[str]]) -> TaggedRecord:
-    tags = tuple(cells[-1].strip() for cells in sentence) if len(sentence[0]) > 1 else None
-    return TaggedRecord(file, line, tuple(cells[0] for cells in sentence), tags)

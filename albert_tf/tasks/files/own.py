@@ -5,9 +5,10 @@ Each function is called before anything is predicted, and refuses what could not
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +22,10 @@ from albert_tf.tasks.datasets.tables import (
     check_writable,
     known_ending,
     read_json_table,
-    read_table,
-    table_ending,
     table_text,
 )
 from albert_tf.tasks.datasets.text_files import read_json, read_lines
-from albert_tf.tasks.examples.predictions import (
-    AnswerPrediction,
-    ChoicePrediction,
-    TagPrediction,
-)
+from albert_tf.tasks.examples.predictions import AnswerPrediction, ChoicePrediction, TagPrediction
 from albert_tf.tasks.examples.records import SEPARATOR, ChoiceRecord, QuestionRecord
 from albert_tf.tasks.files.destination import Files, Form
 from albert_tf.utils.errors import InputError
@@ -64,9 +59,7 @@ def answer_files(records: Sequence[QuestionRecord], form: Form) -> Files:
         by_id = {record.id: found for record, found in zip(records, predictions, strict=True)}
         texts: dict[str, dict[str, Any]] = {
             "predictions.json": {key: found.text() for key, found in by_id.items()},
-            "nbest.json": {
-                key: [answer._asdict() for answer in found.answers] for key, found in by_id.items()
-            },
+            "nbest.json": {key: [one._asdict() for one in found.answers] for key, found in by_id.items()},
         }
         odds = {key: found.null_odds for key, found in by_id.items() if found.null_odds is not None}
         if odds:
@@ -76,32 +69,31 @@ def answer_files(records: Sequence[QuestionRecord], form: Form) -> Files:
     return files
 
 
-def table_files(
-    source: PathLike, form: Form, prediction: Callable[[Any], Any], score: Callable[[Any], Any]
-) -> Files:
+def table_files(table: Table, ending: str, form: Form, values: Callable[[Any], tuple[Any, Any]]) -> Files:
     """A table with two more columns.
 
     Args:
-      source: the table that is predicted for.
+      table: what is predicted for.
+      ending: of its format, a key of FORMATS.
       form: of the output.
-      prediction: value of the first column for a prediction; several labels are joined, but not as JSON.
-      score: value of the other.
+      values: those of the two columns for a prediction; several labels are joined, but not as JSON.
     """
-    table, ending = read_table(source), table_ending(source)
-    extended = _extended(table, ending, form)
-    is_json = (table_ending(form.file) if form.file else ending) == ".jsonl"
+    ending = known_ending(form.file) if form.file else ending
+    columns = form.columns(table.columns, table.file)
+    check_writable(table.extended(dict.fromkeys(columns, [""] * len(table.rows))), ending)
 
     def cell(value: Any) -> Any:
-        if isinstance(value, str):
+        if isinstance(value, str | int):
             return value
         if isinstance(value, np.floating):
             return shortest(value)
-        values = [cell(item) for item in value]
-        return values if is_json else SEPARATOR.join(map(str, values))
+        cells = [cell(item) for item in value]
+        return cells if ending == ".jsonl" else SEPARATOR.join(map(str, cells))
 
     def files(predictions: Sequence[Any]) -> dict[str, str]:
-        columns = ([cell(value(found)) for found in predictions] for value in (prediction, score))
-        return extended(*columns)
+        added = zip(*([cell(value) for value in values(found)] for found in predictions), strict=True)
+        extended = table.extended(dict(zip(columns, added, strict=True)))
+        return {Path(table.file).name: table_text(extended, ending)}
 
     return files
 
@@ -116,30 +108,11 @@ def choice_files(source: PathLike, form: Form) -> Files:
     table = read_json_table(os.fspath(source))
     labels = [row.cells[table.number("label")] for row in table.rows] if "label" in table.columns else []
     has_letters = any(isinstance(label, str) for label in labels)
-    extended = _extended(table, ".jsonl", form)
 
-    def files(predictions: Sequence[Any]) -> dict[str, str]:
-        choices = [LETTERS[found.choice] if has_letters else found.choice for found in predictions]
-        return extended(choices, [shortest(found.score) for found in predictions])
+    def values(found: ChoicePrediction) -> tuple[Any, Any]:
+        return LETTERS[found.choice] if has_letters else found.choice, found.score
 
-    return files
-
-
-def _extended(
-    table: Table, ending: str, form: Form
-) -> Callable[[Sequence[Any], Sequence[Any]], dict[str, str]]:
-    """A function from predictions and scores to the file; what cannot be written is refused now."""
-    if form.file is not None:
-        ending = known_ending(form.file)
-    columns = form.columns(table.columns, table.file)
-    nothing = [""] * len(table.rows)
-    check_writable(table.extended(dict.fromkeys(columns, nothing)), ending)
-
-    def files(predictions: Sequence[Any], scores: Sequence[Any]) -> dict[str, str]:
-        extended = table.extended(dict(zip(columns, (predictions, scores), strict=True)))
-        return {Path(table.file).name: table_text(extended, ending)}
-
-    return files
+    return table_files(table, ".jsonl", form, values)
 
 
 def tagged_files(source: PathLike, form: Form) -> Files:
@@ -149,7 +122,7 @@ def tagged_files(source: PathLike, form: Form) -> Files:
       source: file that is predicted for; columns are put between the same as before, tabs or spaces.
       form: of the output, whose name is not that of a table.
     """
-    form.check_no_columns("sentences of tagged words")
+    form.check_no_columns("a file of tagged words")
     if form.ending in FORMATS:
         raise InputError(
             f"{form.file} has the name of a table, and tags are written beside the words of the input: name "
@@ -158,22 +131,17 @@ def tagged_files(source: PathLike, form: Form) -> Files:
     read = read_lines(source)
 
     def files(predictions: Sequence[TagPrediction]) -> dict[str, str]:
-        found = _tags(predictions)
+        words = itertools.chain.from_iterable(zip(p.tags, p.scores, strict=True) for p in predictions)
         lines = []
         for line in read:
             if is_word(line):
-                tag, score = next(found)
+                tag, score = next(words)
                 tab = "\t" if "\t" in line else " "
                 line = tab.join([line.rstrip(tab), tag, str(shortest(score))])
             lines.append(line + "\n")
         return {Path(source).name: "".join(lines)}
 
     return files
-
-
-def _tags(predictions: Sequence[TagPrediction]) -> Iterator[tuple[str, np.float32]]:
-    for found in predictions:
-        yield from zip(found.tags, found.scores, strict=True)
 
 
 def passage_files(source: PathLike, records: Sequence[ChoiceRecord], form: Form) -> Files:
@@ -190,14 +158,13 @@ def passage_files(source: PathLike, records: Sequence[ChoiceRecord], form: Form)
     names = {file: form.columns(passage, file) for file, passage in passages.items()}
 
     def files(predictions: Sequence[ChoicePrediction]) -> dict[str, str]:
-        answers: dict[str, list[ChoicePrediction]] = {}
+        answers: dict[str, list[tuple[str, float]]] = {file: [] for file in passages}
         for file, found in zip(of_questions, predictions, strict=True):
-            answers.setdefault(file, []).append(found)
+            answers[file].append((LETTERS[found.choice], shortest(found.score)))
         texts = {}
         for file, passage in passages.items():
-            letters = [LETTERS[found.choice] for found in answers[file]]
-            scores = [shortest(found.score) for found in answers[file]]
-            values = {**passage, **dict(zip(names[file], (letters, scores), strict=True))}
+            columns = map(list, zip(*answers[file], strict=True))
+            values = {**passage, **dict(zip(names[file], columns, strict=True))}
             texts[os.path.relpath(file, source)] = json.dumps(values, ensure_ascii=False) + "\n"
         return texts
 

@@ -101,7 +101,7 @@ def test_choices_share_their_context_and_trim_it(tiny_tokenizer, ids):
     assert any(len(ids(context)) > len(told) for context, (told, _) in zip(contexts, expected, strict=True))
     assert rows.features["labels"].tolist() == [1, 0, 1]
     assert len(rows.tokens) == len(ids(long)) + 2 * 0 + len(ids("the sea")) + sum(len(ids(t)) for t in texts)
-    assert rows.packed_lengths.max() == 30
+    assert rows.sequence_lengths.max() == 30
     assert rows.starts.shape == (3, 2, 2)
 
 
@@ -155,7 +155,7 @@ def test_long_sentences_are_cut_and_every_word_is_answered(tiny_tokenizer, ids, 
     kind = tags(*(str(i) for i in range(len(words))), seq_length=seq_length)
     found = kind.encode(sentences, tiny_tokenizer.tokenize, True)
     rows = found.rows
-    assert rows.packed_lengths.max() <= seq_length
+    assert rows.sequence_lengths.max() <= seq_length
     pieces = [token for row in segments(rows) for token in row[0]]
     assert pieces == [token for sentence in sentences for word in sentence.words for token in ids(word)]
     longest = max(len(ids(word)) for word in words)

@@ -53,7 +53,7 @@ def test_pairs():
         TextRecord("f", n, "", "a cold morning", pair, "x") for n, pair in enumerate(("noon", CONTEXT))
     ]
     rows = Classification({"labels": ["x", "y"], "seq_length": LENGTH}).encode(records, TOKENIZER, True).rows
-    assert rows.packed_lengths.tolist() == [8, 4 + 3 + len(ids(CONTEXT))]
+    assert rows.sequence_lengths.tolist() == [8, 4 + 3 + len(ids(CONTEXT))]
     first, second = rows_of(batch_of(rows))
     assert first == framed(ids("a cold morning"), ids("noon"))
     assert second == framed(ids("a cold morning"), ids(CONTEXT)[: LENGTH - 7])

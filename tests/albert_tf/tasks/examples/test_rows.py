@@ -25,7 +25,7 @@ def test_functions_of_several_texts(tiny_tokenizer):
 def test_packed_lengths():
     lengths = np.array([[[3, 1], [2, 4]], [[0, 0], [5, 5]]], np.int32)
     rows = TokenRows(np.zeros(20, np.int32), np.zeros([2, 2, 2], np.int64), lengths, {})
-    assert rows.packed_lengths.tolist() == [9, 13]
+    assert rows.sequence_lengths.tolist() == [9, 13]
     assert len(rows) == 2
 
 

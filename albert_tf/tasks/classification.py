@@ -10,20 +10,19 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.features import LABELS
-from albert_tf.tasks.datasets.columns import Columns, own_records
-from albert_tf.tasks.datasets.tables import read_table, table_ending
+from albert_tf.tasks.datasets.columns import own_records
 from albert_tf.tasks.examples.predictions import LabelPrediction
 from albert_tf.tasks.examples.records import TextRecord, label_ids, label_names, label_of, same_label
 from albert_tf.tasks.examples.texts import read_text, takes_pairs, text_rows
-from albert_tf.tasks.files.destination import Files, Form
 from albert_tf.tasks.files.own import table_files
-from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, PathLike, TaskConfig, Tensors, texts_of
+from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, TaskConfig, Tensors, texts_of
 from albert_tf.tasks.losses import LABEL
-from albert_tf.tasks.metrics.labels import accuracy, macro_f1
+from albert_tf.tasks.metrics.labels import accuracy, f1
 from albert_tf.tasks.serving import DEFAULT, PAIR, Served, Signature, text_signatures
 from albert_tf.tokenizers.kinds import TextTokenizer
 from albert_tf.utils.errors import InputError
 
+TextRecords = Sequence[TextRecord]
 Metric = Callable[[Sequence[str], Sequence[str]], float]
 
 
@@ -32,43 +31,30 @@ class TextKind(FinetunedKind):
 
     model = "classifier"
     is_pooled = True
+    read_file = staticmethod(own_records)
+    prediction_files = staticmethod(table_files)
 
     def __init__(self, config: TaskConfig):
         super().__init__(config)
         self.takes_pairs = takes_pairs(config)
 
-    @classmethod
-    def read_file(cls, file: PathLike, needs_labels: bool, columns: Columns | None) -> Sequence[Any]:
-        """Rows of a table."""
-        return own_records(file, needs_labels, columns)
-
     @abc.abstractmethod
-    def targets(self, records: Sequence[TextRecord]) -> np.ndarray:
+    def targets(self, records: TextRecords) -> np.ndarray:
         """Labels of records as the loss takes them, [N, …]."""
 
-    def encode(self, records: Sequence[TextRecord], tokenizer: TextTokenizer, is_labelled: bool) -> Examples:
+    def encode(self, records: TextRecords, tokenizer: TextTokenizer, is_labelled: bool) -> Examples:
         """`[CLS] text [SEP]` or `[CLS] text [SEP] text_pair [SEP]`, trimmed when they are packed."""
         self.check(records)
         features = {LABELS: self.targets(records)} if is_labelled else {}
         return Examples(records, text_rows(records, tokenizer, features))
 
-    def check(self, records: Sequence[TextRecord]) -> None:
+    def check(self, records: TextRecords) -> None:
         """All are single texts, or all are pairs; those that the model was trained on, if it says."""
         wanted = records[0].text_pair is not None if self.takes_pairs is None else self.takes_pairs
         for record in records:
             if (record.text_pair is not None) != wanted:
                 form = "pairs (text, text_pair)" if wanted else "single texts"
                 raise InputError(f"{record.file} is not in the form of {form}: the model or the first is")
-
-    @classmethod
-    @abc.abstractmethod
-    def cells(cls, prediction: Any) -> tuple[Any, Any]:
-        """A prediction and its score, as cells of a table."""
-
-    @classmethod
-    def prediction_files(cls, source: PathLike, records: Sequence[TextRecord], form: Form) -> Files:
-        """The table with two more columns."""
-        return table_files(read_table(source), table_ending(source), form, cls.cells)
 
     @staticmethod
     @abc.abstractmethod
@@ -104,7 +90,7 @@ class TextKind(FinetunedKind):
         """A text, or a pair: a tuple or list of two, or a dict of `text` and `text_pair`."""
         return read_text(value, where)
 
-    def request(self, records: Sequence[TextRecord]) -> tuple[str, dict[str, Any]]:
+    def request(self, records: TextRecords) -> tuple[str, dict[str, Any]]:
         """Texts, and second texts where there are any."""
         if records[0].text_pair is None:
             return DEFAULT, texts_of(records, "text")
@@ -118,14 +104,7 @@ class Classification(TextKind):
     losses = LABEL
 
     @classmethod
-    def is_of(cls, config: TaskConfig) -> bool:
-        """True for a classifier of more than one label that exclude each other."""
-        return super().is_of(config) and config["num_labels"] > 1 and not config.get("multi_label")
-
-    @classmethod
-    def model_config(
-        cls, records: Sequence[TextRecord], labels: Sequence[str] | None = None
-    ) -> dict[str, Any]:
+    def model_config(cls, records: TextRecords, labels: Sequence[str] | None = None) -> dict[str, Any]:
         """Entries of task.json; labels in the order of the logits, None for those of the records."""
         found = label_names(records) if labels is None else labels
         return {"model": cls.model, "num_labels": len(found), "labels": list(found)}
@@ -135,9 +114,8 @@ class Classification(TextKind):
         """The label."""
         return (label_of(record),)
 
-    def targets(self, records: Sequence[TextRecord]) -> np.ndarray:
+    def targets(self, records: TextRecords) -> np.ndarray:
         """Numbers of the labels, int32 [N]."""
-        assert self.labels is not None
         return np.array(label_ids(records, self.labels), np.int32)
 
     @staticmethod
@@ -147,20 +125,12 @@ class Classification(TextKind):
 
     def decode(self, examples: Examples, outputs: Arrays) -> list[LabelPrediction]:
         """The likeliest label of each text."""
-        assert self.labels is not None
         return [LabelPrediction(self.labels[row.argmax()], row) for row in outputs["scores"]]
 
     @classmethod
-    def metrics(
-        cls, records: Sequence[TextRecord], predictions: Sequence[LabelPrediction]
-    ) -> dict[str, float]:
+    def metrics(cls, records: TextRecords, predictions: Sequence[LabelPrediction]) -> dict[str, float]:
         """`accuracy`, and the mean of the labels' F1 scores as `f1`."""
-        return label_metrics(accuracy=accuracy, f1=macro_f1)(records, predictions)
-
-    @classmethod
-    def cells(cls, prediction: LabelPrediction) -> tuple[Any, Any]:
-        """The label and its probability."""
-        return prediction.label, prediction.score
+        return label_metrics(accuracy=accuracy, f1=f1)(records, predictions)
 
     def serve(self, scores: tf.Tensor, names: Sequence[str]) -> Tensors:
         """`label` string [B], its probability `score` float32 [B]; all `labels` and `scores` [B, K]."""
@@ -192,12 +162,10 @@ def likeliest(outputs: Arrays) -> list[dict[str, Any]]:
     return [{"label": labels[number].decode(), "score": float(scores[number])} for number in order]
 
 
-def label_metrics(
-    **functions: Metric,
-) -> Callable[[Sequence[TextRecord], Sequence[LabelPrediction]], dict[str, float]]:
+def label_metrics(**functions: Metric) -> Callable[[TextRecords, Sequence[Any]], dict[str, float]]:
     """A function from records and predictions to metrics of their labels."""
 
-    def metrics(records: Sequence[TextRecord], predictions: Sequence[LabelPrediction]) -> dict[str, float]:
+    def metrics(records: TextRecords, predictions: Sequence[LabelPrediction]) -> dict[str, float]:
         right = [label_of(record) for record in records]
         predicted = [same_label(found.label) for found in predictions]
         return {name: function(right, predicted) for name, function in functions.items()}

@@ -17,16 +17,13 @@ Tensors = Mapping[str, tf.Tensor]
 class LossPart(NamedTuple):
     """One term of a loss.
 
-    Attributes:
-      term: from the model's outputs, the batch and the weights.
-      labels: name of the labels in a batch: [...] of a mask [..., S], or [..., C, S] of multiple choice, or
-        [..., S] where tokens have labels. In front there may be an axis of microbatches.
-      has_sets: True if the labels have one more axis, the classes.
+    Labels in a batch are [...] of a mask [..., S], or [..., C, S] of multiple choice, or [..., S] of tokens. In
+    front there may be an axis of microbatches.
     """
 
-    term: Callable[[Tensors, Tensors, tf.Tensor], Term]
-    labels: str
-    has_sets: bool = False
+    term: Callable[[Tensors, Tensors, tf.Tensor], Term]  # of the model's outputs, the batch and the weights
+    labels: str  # their name in a batch
+    has_sets: bool = False  # True if the labels have one more axis, the classes
 
     def weights(self, batch: Tensors) -> tf.Tensor:
         """1 for a label, 0 for none: an integer below 0, or where no token is; float32 [...]."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.tasks.classification import TextKind, label_scores, likeliest
-from albert_tf.tasks.datasets.columns import Columns, own_records
+from albert_tf.tasks.classification import TextKind, TextRecords, label_scores, likeliest
+from albert_tf.tasks.datasets.columns import own_records
 from albert_tf.tasks.examples.predictions import LabelsPrediction
 from albert_tf.tasks.examples.records import TextRecord, label_set, lookup
-from albert_tf.tasks.kind import Arrays, Examples, PathLike, TaskConfig, Tensors
+from albert_tf.tasks.kind import Arrays, Examples, TaskConfig, Tensors
 from albert_tf.tasks.losses import MULTI_LABEL
 from albert_tf.tasks.metrics.labels import multi_label_scores
 from albert_tf.utils.errors import InputError
@@ -26,23 +27,14 @@ class MultiLabel(TextKind):
     name = "multi_label"
     best_metric = "micro_f1"
     losses = MULTI_LABEL
+    read_file = staticmethod(functools.partial(own_records, has_lists=True))
 
     def __init__(self, config: TaskConfig):
         super().__init__(config)
         self.threshold: float = config.get("threshold", THRESHOLD)
 
     @classmethod
-    def read_file(cls, file: PathLike, needs_labels: bool, columns: Columns | None) -> list[TextRecord]:
-        """Rows of a table; several labels stand between `|`, or in a list of JSON lines."""
-        return own_records(file, needs_labels, columns, has_lists=True)
-
-    @classmethod
-    def is_of(cls, config: TaskConfig) -> bool:
-        """True for a classifier whose labels do not exclude each other."""
-        return super().is_of(config) and bool(config.get("multi_label"))
-
-    @classmethod
-    def model_config(cls, records: Sequence[TextRecord], threshold: float = THRESHOLD) -> dict[str, Any]:
+    def model_config(cls, records: TextRecords, threshold: float = THRESHOLD) -> dict[str, Any]:
         """Labels of the records, sorted."""
         labels = sorted({label for record in records for label in label_set(record)})
         if not labels:
@@ -55,9 +47,8 @@ class MultiLabel(TextKind):
         """The labels of a text."""
         return label_set(record)
 
-    def targets(self, records: Sequence[TextRecord]) -> np.ndarray:
+    def targets(self, records: TextRecords) -> np.ndarray:
         """1 for each label of a text, int32 [N, K]."""
-        assert self.labels is not None
         numbers = {label: number for number, label in enumerate(self.labels)}
         found = np.zeros([len(records), len(numbers)], np.int32)
         for row, record in zip(found, records, strict=True):
@@ -78,16 +69,9 @@ class MultiLabel(TextKind):
         ]
 
     @classmethod
-    def metrics(
-        cls, records: Sequence[TextRecord], predictions: Sequence[LabelsPrediction]
-    ) -> dict[str, float]:
+    def metrics(cls, records: TextRecords, predictions: Sequence[LabelsPrediction]) -> dict[str, float]:
         """`micro_f1`, `macro_f1`, and the share of texts with all labels right as `accuracy`."""
         return multi_label_scores([label_set(record) for record in records], [p.labels for p in predictions])
-
-    @classmethod
-    def cells(cls, prediction: LabelsPrediction) -> tuple[Any, Any]:
-        """Lists of labels and of their probabilities."""
-        return prediction
 
     def serve(self, scores: tf.Tensor, names: Sequence[str]) -> Tensors:
         """`labels` string, their probabilities `scores` float32, and `is_label` bool, [B, K] each."""

@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from albert_tf.features import LABELS
 from albert_tf.tasks.datasets.choices import read_choices
-from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.examples.predictions import ChoicePrediction
 from albert_tf.tasks.examples.records import ChoiceRecord
 from albert_tf.tasks.examples.rows import (
@@ -23,9 +22,8 @@ from albert_tf.tasks.examples.rows import (
     utf8,
 )
 from albert_tf.tasks.examples.texts import check_fields
-from albert_tf.tasks.files.destination import Files, Form
 from albert_tf.tasks.files.own import choice_files
-from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, PathLike, TaskConfig, Tensors, texts_of
+from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, TaskConfig, Tensors, texts_of
 from albert_tf.tasks.losses import LABEL
 from albert_tf.tasks.metrics.labels import accuracy
 from albert_tf.tasks.serving import Served, Signature, text_spec
@@ -34,6 +32,8 @@ from albert_tf.tokenizers.input_format import InputFormat
 from albert_tf.tokenizers.kinds import TextTokenizer
 from albert_tf.tokenizers.options import SHORTEST_CHOICE, choice_lengths, question_with_option
 from albert_tf.utils.errors import InputError, shown
+
+ChoiceRecords = Sequence[ChoiceRecord]
 
 
 def choice_spans(
@@ -74,24 +74,19 @@ class MultipleChoice(FinetunedKind):
     model = "multiple_choice"
     is_pooled = True
     losses = LABEL
+    read_file = staticmethod(read_choices)
+    prediction_files = staticmethod(choice_files)
 
     def __init__(self, config: TaskConfig):
         super().__init__(config)
         self.num_choices: int = config.get("num_choices", 0)
 
     @classmethod
-    def model_config(cls, records: Sequence[ChoiceRecord]) -> dict[str, Any]:
+    def model_config(cls, records: ChoiceRecords) -> dict[str, Any]:
         """The number of options."""
         return {"model": cls.model, "num_choices": len(records[0].options)}
 
-    @classmethod
-    def read_file(cls, file: PathLike, needs_labels: bool, columns: Columns | None) -> list[ChoiceRecord]:
-        """Questions as JSON lines."""
-        return read_choices(file, needs_labels)
-
-    def encode(
-        self, records: Sequence[ChoiceRecord], tokenizer: TextTokenizer, is_labelled: bool
-    ) -> Examples:
+    def encode(self, records: ChoiceRecords, tokenizer: TextTokenizer, is_labelled: bool) -> Examples:
         """A row of C sequences for each question."""
         check_length("seq_length", self.seq_length, SHORTEST_CHOICE)
         self.check(records)
@@ -110,7 +105,7 @@ class MultipleChoice(FinetunedKind):
         lost = dropped.numpy().reshape(shape[:2]).sum(axis=1, dtype=np.int64)
         return Examples(records, token_rows(spans, tokenizer.vocabulary, features, dropped=lost))
 
-    def check(self, records: Sequence[ChoiceRecord]) -> None:
+    def check(self, records: ChoiceRecords) -> None:
         """All have the model's number of options."""
         for record in records:
             if len(record.options) != self.num_choices:
@@ -128,7 +123,7 @@ class MultipleChoice(FinetunedKind):
     @classmethod
     def metrics(
         cls,
-        records: Sequence[ChoiceRecord],
+        records: ChoiceRecords,
         predictions: Sequence[ChoicePrediction],
         groups: Sequence[str] = (),
     ) -> dict[str, float]:
@@ -142,11 +137,6 @@ class MultipleChoice(FinetunedKind):
                     *([of[n] for n in places] for of in (right, predicted))
                 )
         return metrics
-
-    @classmethod
-    def prediction_files(cls, source: PathLike, records: Sequence[ChoiceRecord], form: Form) -> Files:
-        """The questions with two more columns."""
-        return choice_files(source, form)
 
     def signatures(self, served: Served) -> dict[str, Signature]:
         """`choose`: from `context`, `question` string [B] and `options` string [B, C] to the best option.
@@ -201,7 +191,7 @@ class MultipleChoice(FinetunedKind):
         self.check([record])
         return record
 
-    def request(self, records: Sequence[ChoiceRecord]) -> tuple[str, dict[str, Any]]:
+    def request(self, records: ChoiceRecords) -> tuple[str, dict[str, Any]]:
         """Contexts, questions and options."""
         options = [[utf8(option) for option in record.options] for record in records]
         return "choose", {**texts_of(records, "context", "question"), "options": options}

@@ -22,7 +22,6 @@ from albert_tf.models.spans import (
     possible,
 )
 from albert_tf.recipes import QuestionSettings
-from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.datasets.squad import read_squad
 from albert_tf.tasks.examples.predictions import AnswerPrediction, FoundAnswer, characters
 from albert_tf.tasks.examples.records import QuestionRecord
@@ -36,9 +35,8 @@ from albert_tf.tasks.examples.rows import (
     utf8,
 )
 from albert_tf.tasks.examples.texts import check_fields
-from albert_tf.tasks.files.destination import Files, Form
 from albert_tf.tasks.files.own import answer_files
-from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, PathLike, TaskConfig, Tensors, to_length
+from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, TaskConfig, Tensors, to_length
 from albert_tf.tasks.losses import ANSWER, SPAN
 from albert_tf.tasks.metrics.squad import squad_scores
 from albert_tf.tasks.serving import Served, Signature, in_blocks, text_spec
@@ -49,6 +47,8 @@ from albert_tf.utils.errors import InputError
 
 CONTEXTS_AT_ONCE = 64
 NO_ANSWER = "no_answer_logits"
+
+QuestionRecords = Sequence[QuestionRecord]
 
 
 def question_spans(
@@ -120,21 +120,13 @@ def answers_of(
 
 
 class Places(NamedTuple):
-    """Places of the windows of questions in their contexts.
+    """Places of the windows of questions in their contexts."""
 
-    Attributes:
-      windows: of all questions, as arrays.
-      contexts: different contexts, UTF-8.
-      context_of: number of each question's context, int [Q].
-      token_starts: of each context, the first byte of each token, int64 [T].
-      token_ends: of each context, the byte after the last of each token.
-    """
-
-    windows: Windows
-    contexts: Sequence[bytes]
-    context_of: np.ndarray
-    token_starts: Sequence[np.ndarray]
-    token_ends: Sequence[np.ndarray]
+    windows: Windows  # of all questions, as arrays
+    contexts: Sequence[bytes]  # different ones, UTF-8
+    context_of: np.ndarray  # number of each question's context, int [Q]
+    token_starts: Sequence[np.ndarray]  # of each context, the first byte of each token, int64 [T]
+    token_ends: Sequence[np.ndarray]  # of each context, the byte after the last of each token
 
 
 class QuestionAnswering(FinetunedKind):
@@ -146,6 +138,8 @@ class QuestionAnswering(FinetunedKind):
     inputs = ("question", "context")
     has_windows = True
     best_metric = "f1"
+    read_file = staticmethod(lambda file, needs_labels, columns: read_squad(file, True, needs_labels))
+    prediction_files = staticmethod(answer_files)
 
     def __init__(self, config: TaskConfig):
         super().__init__(config)
@@ -157,18 +151,11 @@ class QuestionAnswering(FinetunedKind):
         self.has_evaluation_loss = not self.answerability
 
     @classmethod
-    def model_config(cls, records: Sequence[QuestionRecord], answerability: bool = False) -> dict[str, Any]:
+    def model_config(cls, records: QuestionRecords, answerability: bool = False) -> dict[str, Any]:
         """With `answerability`, questions may have no answer."""
         return {"model": cls.model, **({"answerability": True} if answerability else {})}
 
-    @classmethod
-    def read_file(cls, file: PathLike, needs_labels: bool, columns: Columns | None) -> list[QuestionRecord]:
-        """Questions in SQuAD's format."""
-        return read_squad(file, has_impossible=True, needs_answers=needs_labels)
-
-    def encode(
-        self, records: Sequence[QuestionRecord], tokenizer: TextTokenizer, is_labelled: bool
-    ) -> Examples:
+    def encode(self, records: QuestionRecords, tokenizer: TextTokenizer, is_labelled: bool) -> Examples:
         """A row for each window; one without the whole of the first annotated answer has none.
 
         Note: answers are found by byte offsets and not by an alignment of characters, which loses some.
@@ -252,9 +239,7 @@ class QuestionAnswering(FinetunedKind):
         return self.settings.max_query_length + input_format.num_special_tokens(2) + 1
 
     @classmethod
-    def metrics(
-        cls, records: Sequence[QuestionRecord], predictions: Sequence[AnswerPrediction]
-    ) -> dict[str, float]:
+    def metrics(cls, records: QuestionRecords, predictions: Sequence[AnswerPrediction]) -> dict[str, float]:
         """Those of SQuAD's scripts, in per cent; with null odds also the best of all thresholds."""
         found = {record.id: prediction for record, prediction in zip(records, predictions, strict=True)}
         odds = {key: p.null_odds for key, p in found.items() if p.null_odds is not None}
@@ -268,11 +253,6 @@ class QuestionAnswering(FinetunedKind):
         ]
         answers = {key: prediction.text() for key, prediction in found.items()}
         return squad_scores({"data": [{"paragraphs": [{"qas": questions}]}]}, answers, odds or None)
-
-    @classmethod
-    def prediction_files(cls, source: PathLike, records: Sequence[QuestionRecord], form: Form) -> Files:
-        """Files that SQuAD's evaluation scripts read."""
-        return answer_files(records, form)
 
     def signatures(self, served: Served) -> dict[str, Signature]:
         """`answer`: from `question` and `context` string [B], of any length, to the best span of the context.
@@ -354,7 +334,7 @@ class QuestionAnswering(FinetunedKind):
         return {"answer": text, "score": score, "start": start, "end": end}
 
 
-def _labels(records: Sequence[QuestionRecord], places: Places, columns: np.ndarray) -> dict[str, np.ndarray]:
+def _labels(records: QuestionRecords, places: Places, columns: np.ndarray) -> dict[str, np.ndarray]:
     """Labels of windows, [W] each: positions of the first and last token of answers, 0 for none.
 
     The first token of a window is in its column, [W, 1].
@@ -372,11 +352,7 @@ def _labels(records: Sequence[QuestionRecord], places: Places, columns: np.ndarr
 
 
 def answer_span(record: QuestionRecord, places: Places, context: int) -> tuple[int, int]:
-    """First and last token of a question's first answer in its context; -1 where it has none.
-
-    Raises:
-      InputError: normalisation leaves nothing of it.
-    """
+    """First and last token of a question's first answer in its context; -1 where it has none."""
     if not record.answers:
         return -1, -1
     text, start = record.answers[0]

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.tasks.classification import TextKind
+from albert_tf.tasks.classification import TextKind, TextRecords
 from albert_tf.tasks.examples.predictions import ScorePrediction
 from albert_tf.tasks.examples.records import TextRecord, scores
-from albert_tf.tasks.kind import Arrays, Examples, TaskConfig, Tensors
+from albert_tf.tasks.kind import Arrays, Examples, Tensors
 from albert_tf.tasks.losses import SCORE
 from albert_tf.tasks.metrics.labels import pearson, spearman
 
@@ -24,16 +24,11 @@ class Regression(TextKind):
     losses = SCORE
 
     @classmethod
-    def is_of(cls, config: TaskConfig) -> bool:
-        """True for a classifier with one logit."""
-        return super().is_of(config) and config["num_labels"] == 1 and not config.get("multi_label")
-
-    @classmethod
-    def model_config(cls, records: Sequence[TextRecord]) -> dict[str, Any]:
+    def model_config(cls, records: TextRecords) -> dict[str, Any]:
         """One logit."""
         return {"model": cls.model, "num_labels": 1}
 
-    def targets(self, records: Sequence[TextRecord]) -> np.ndarray:
+    def targets(self, records: TextRecords) -> np.ndarray:
         """Numbers to learn, float32 [N]."""
         return np.array(scores(records), np.float32)
 
@@ -47,17 +42,10 @@ class Regression(TextKind):
         return [ScorePrediction(score) for score in outputs["scores"]]
 
     @classmethod
-    def metrics(
-        cls, records: Sequence[TextRecord], predictions: Sequence[ScorePrediction]
-    ) -> dict[str, float]:
+    def metrics(cls, records: TextRecords, predictions: Sequence[ScorePrediction]) -> dict[str, float]:
         """`pearson` and `spearman`."""
         right, predicted = scores(records), [float(found.score) for found in predictions]
         return {"pearson": pearson(right, predicted), "spearman": spearman(right, predicted)}
-
-    @classmethod
-    def cells(cls, prediction: ScorePrediction) -> tuple[Any, Any]:
-        """The number, in both columns."""
-        return prediction.score, prediction.score
 
     def serve(self, scores: tf.Tensor, names: Sequence[str]) -> Tensors:
         """`score` float32 [B]."""

@@ -32,33 +32,20 @@ ROWS_AT_ONCE = 32
 
 
 class Signature(NamedTuple):
-    """A function that a server answers by.
+    """A function that a server answers by."""
 
-    Attributes:
-      function: from dense tensors to dense tensors by name.
-      example: a request, which a server answers before it takes others.
-    """
-
-    function: tf.types.experimental.GenericFunction
-    example: Mapping[str, Any]
+    function: tf.types.experimental.GenericFunction  # from dense tensors to dense tensors by name
+    example: Mapping[str, Any]  # a request, which a server answers before it takes others
 
 
 class Served(NamedTuple):
-    """Parts of a serving model.
+    """Parts of a serving model."""
 
-    Attributes:
-      model: any that a run can hold.
-      tokenizer: text to token ids.
-      seq_length: longest input of the model in tokens.
-      task: content of task.json.
-      top_k: fillings of a mask.
-    """
-
-    model: keras.Model
+    model: keras.Model  # any that a run can hold
     tokenizer: PieceTokenizer
-    seq_length: int
-    task: Mapping[str, Any]
-    top_k: int = TOP_K
+    seq_length: int  # longest input of the model in tokens
+    task: Mapping[str, Any]  # content of task.json
+    top_k: int = TOP_K  # fillings of a mask
 
     @property
     def input_format(self) -> InputFormat:
@@ -98,11 +85,7 @@ def text_spec(name: str) -> tf.TensorSpec:
 
 
 def text_signatures(answer: Callable[..., Tensors]) -> dict[str, Signature]:
-    """`serving_default` of `text`, and `pair` of `text` and `text_pair`, string [B] each.
-
-    Args:
-      answer: from one text a row or two of them to the outputs.
-    """
+    """`serving_default` of `text`, and `pair` of `text` and `text_pair`, string [B] each."""
 
     @tf.function(input_signature=[text_spec("text")])
     def serving_default(text: tf.Tensor) -> Tensors:

@@ -8,14 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.datasets.conll import read_conll
 from albert_tf.tasks.examples.predictions import TagPrediction, characters
 from albert_tf.tasks.examples.records import TaggedRecord, TextRecord, lookup, tag_names, tags_of
 from albert_tf.tasks.examples.rows import Spans, check_length, token_rows, tokenised
-from albert_tf.tasks.files.destination import Files, Form
 from albert_tf.tasks.files.own import tagged_files
-from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, PathLike, Tensors, to_length
+from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, Tensors, to_length
 from albert_tf.tasks.losses import LABEL
 from albert_tf.tasks.metrics.labels import accuracy, entity_scores, entity_spans
 from albert_tf.tasks.serving import Served, Signature, in_blocks, text_spec
@@ -25,19 +23,15 @@ from albert_tf.tokenizers.offsets import rows_of
 from albert_tf.tokenizers.windows import word_windows
 from albert_tf.tokenizers.words import words_of
 
+TaggedRecords = Sequence[TaggedRecord]
+
 
 class WordSpans(NamedTuple):
-    """`[CLS] sentence [SEP]`; a sentence that is too long is cut before a word into several windows.
+    """`[CLS] sentence [SEP]`; a sentence that is too long is cut before a word into several windows."""
 
-    Attributes:
-      spans: of W windows.
-      first_tokens: first token of each word, int64 [words].
-      places: window and column of that token, int64 [words, 2].
-    """
-
-    spans: Spans
-    first_tokens: tf.Tensor
-    places: tf.Tensor
+    spans: Spans  # of W windows
+    first_tokens: tf.Tensor  # first token of each word, int64 [words]
+    places: tf.Tensor  # window and column of that token, int64 [words, 2]
 
 
 def word_spans(
@@ -93,21 +87,16 @@ class Tagging(FinetunedKind):
     inputs = ("text",)
     best_metric = "f1"
     losses = LABEL
+    read_file = staticmethod(lambda file, needs_labels, columns: read_conll(file))
+    prediction_files = staticmethod(tagged_files)
 
     @classmethod
-    def model_config(cls, records: Sequence[TaggedRecord]) -> dict[str, Any]:
+    def model_config(cls, records: TaggedRecords) -> dict[str, Any]:
         """Tags of the records, "O" first."""
         labels = tag_names(records)
         return {"model": cls.model, "num_labels": len(labels), "labels": list(labels)}
 
-    @classmethod
-    def read_file(cls, file: PathLike, needs_labels: bool, columns: Columns | None) -> list[TaggedRecord]:
-        """Sentences in columns, as the CoNLL shared tasks wrote them."""
-        return read_conll(file)
-
-    def encode(
-        self, records: Sequence[TaggedRecord], tokenizer: TextTokenizer, is_labelled: bool
-    ) -> Examples:
+    def encode(self, records: TaggedRecords, tokenizer: TextTokenizer, is_labelled: bool) -> Examples:
         """The first token of a word has its label, other tokens none."""
         specials = tokenizer.vocabulary.input_format.num_special_tokens(1)
         check_length("seq_length", self.seq_length, specials + 1)
@@ -118,7 +107,6 @@ class Tagging(FinetunedKind):
             spans, first_tokens, places = word_spans(pieces, sentences, self.seq_length, tokenizer.vocabulary)
         labels = np.full(spans.tokens.shape, -1, np.int32)
         if is_labelled:
-            assert self.labels is not None
             numbers = {tag: number for number, tag in enumerate(self.labels)}
             labels[first_tokens.numpy()] = [
                 lookup(numbers, tag, record.where) for record in records for tag in tags_of(record)
@@ -144,18 +132,11 @@ class Tagging(FinetunedKind):
         ]
 
     @classmethod
-    def metrics(
-        cls, records: Sequence[TaggedRecord], predictions: Sequence[TagPrediction]
-    ) -> dict[str, float]:
+    def metrics(cls, records: TaggedRecords, predictions: Sequence[TagPrediction]) -> dict[str, float]:
         """`f1`, `precision` and `recall` of entities, and the `accuracy` of words' tags."""
         right, predicted = [tags_of(record) for record in records], [found.tags for found in predictions]
         of_words = ([tag for tags in sentences for tag in tags] for sentences in (right, predicted))
         return {**entity_scores(right, predicted), "accuracy": accuracy(*of_words)}
-
-    @classmethod
-    def prediction_files(cls, source: PathLike, records: Sequence[TaggedRecord], form: Form) -> Files:
-        """The lines of the file, those of words with two more columns."""
-        return tagged_files(source, form)
 
     def signatures(self, served: Served) -> dict[str, Signature]:
         """`tag`: from `text` string [B] of any length to a tag for each of its words.

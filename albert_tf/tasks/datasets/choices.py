@@ -62,12 +62,12 @@ def _passage(file: str, group: str) -> list[ChoiceRecord]:
     ]
 
 
-def read_choices(file: str | os.PathLike, needs_labels: bool) -> list[ChoiceRecord]:
+def read_choices(file: str | os.PathLike, needs_labels: bool, _: object = None) -> list[ChoiceRecord]:
     """The questions of a file of JSON lines with `context`, `question`, `options` and `label`.
 
-    Args:
-      file: a question a line; the label is the number of the right option, from 0, or its letter, from A.
-      needs_labels: True to refuse a question without a label.
+    The label is the number of the right option, from 0, or its letter, from A; it may be missing unless it
+    `needs_labels`.
+
     Raises:
       FileNotFoundError: there is no such file.
       InputError: the file is empty or not UTF-8, or a line is not such a question.

@@ -23,13 +23,8 @@ class Columns(NamedTuple):
 def own_records(
     file: str | os.PathLike[str], needs_labels: bool, columns: Columns | None, has_lists: bool = False
 ) -> list[TextRecord]:
-    """Rows of a user's table as records.
+    """Rows of a user's table as records; without `needs_labels` labels are left out.
 
-    Args:
-      file: its path.
-      needs_labels: False leaves labels out.
-      columns: to take of it.
-      has_lists: True if JSON lines may have a list of labels.
     Raises:
       FileNotFoundError: there is no such file.
       InputError: columns are not named, or as `text_records`.

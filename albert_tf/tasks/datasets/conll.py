@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 
 from albert_tf.tasks.datasets.text_files import read_lines
@@ -23,32 +24,24 @@ def read_conll(file: str | os.PathLike) -> list[TaggedRecord]:
       InputError: the file is empty or not UTF-8, holds no words, or lines have different numbers of columns.
     """
     file = os.fspath(file)
-    sentences: list[tuple[int, list[list[str]]]] = []  # the first line and the words of each
-    is_inside = False
-    for number, line in enumerate(read_lines(file), start=1):
-        if is_word(line):
-            if not is_inside:
-                sentences.append((number, []))
-            cells = _cells(line)
-            width = len(sentences[0][1][0]) if sentences[0][1] else len(cells)
+    records: list[TaggedRecord] = []
+    width = 0
+    lines = enumerate(read_lines(file), start=1)
+    for is_sentence, group in itertools.groupby(lines, key=lambda line: is_word(line[1])):
+        words = [(number, _cells(line)) for number, line in group] if is_sentence else []
+        for number, cells in words:
+            width = width or len(cells)
             if len(cells) != width or not (cells[0].strip() and cells[-1].strip()):
                 raise InputError(
-                    f"{file}:{number}: {shown(line)} has {len(cells)} columns, and the lines before {width}: "
-                    "a line is a word, further columns and its tag, and blank between sentences"
+                    f"{file}:{number}: {shown(cells)} are {len(cells)} columns, and the lines before have "
+                    f"{width}: a line is a word, further columns and its tag, and blank between sentences"
                 )
-            sentences[-1][1].append(cells)
-        is_inside = is_word(line)
-    if not sentences:
+        if words:
+            tags = tuple(cells[-1].strip() for _, cells in words) if width > 1 else None
+            records.append(TaggedRecord(file, words[0][0], tuple(cells[0] for _, cells in words), tags))
+    if not records:
         raise InputError(f"{file} holds no words")
-    return [
-        TaggedRecord(
-            file,
-            line,
-            tuple(cells[0] for cells in words),
-            tuple(cells[-1].strip() for cells in words) if len(words[0]) > 1 else None,
-        )
-        for line, words in sentences
-    ]
+    return records
 
 
 def is_word(line: str) -> bool:

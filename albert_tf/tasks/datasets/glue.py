@@ -20,23 +20,14 @@ _THREE = {TRAIN: "train.tsv", DEV: "dev.tsv", TEST: "test.tsv"}
 
 @dataclasses.dataclass(frozen=True)
 class GlueTask:
-    """Names and columns of the files of a task.
+    """Names and columns of the files of a task."""
 
-    Args:
-      name: GLUE's, that of the folder.
-      columns: names of the columns; test files lack that of the label.
-      labels: words in the order of the logits; None for scores of regression.
-      files: file name of each split.
-      headless: names of the columns in files that do not name them; None where all do.
-      broken_lines: True if line breaks in cells cut rows in two.
-    """
-
-    name: str
-    columns: Columns
-    labels: tuple[str, ...] | None
-    files: Mapping[str, str] = dataclasses.field(default_factory=lambda: _THREE)
-    headless: tuple[str, ...] | None = None
-    broken_lines: bool = False
+    name: str  # GLUE's, that of the folder
+    columns: Columns  # test files lack that of the label
+    labels: tuple[str, ...] | None  # words in the order of the logits; None for scores of regression
+    files: Mapping[str, str] = dataclasses.field(default_factory=lambda: _THREE)  # of each split
+    headless: tuple[str, ...] | None = None  # names of the columns in files that do not name them
+    broken_lines: bool = False  # True if line breaks in cells cut rows in two
 
 
 _BINARY = ("0", "1")
@@ -98,10 +89,6 @@ def read_glue_split(task: str, folder: str | os.PathLike, split: str) -> list[Te
     msr_file = f"{os.fspath(folder)}/msr_paraphrase_{TEST if split == TEST else TRAIN}.txt"
     if task == "mrpc" and not tf.io.gfile.exists(file) and tf.io.gfile.exists(msr_file):
         return _records(glue, _msr_part(msr_file, split), needs_labels)
-    if not tf.io.gfile.exists(file):
-        raise FileNotFoundError(
-            f"{file}: no such file: the folder must hold {glue.name}'s {', '.join(glue.files.values())}"
-        )
     return read_glue_file(task, file, needs_labels)
 
 
@@ -112,9 +99,6 @@ def read_glue_file(task: str, file: str | os.PathLike, needs_labels: bool) -> li
       task: a key of GLUE.
       file: with labels or without, as a training or as a test set.
       needs_labels: True to refuse rows without labels.
-    Raises:
-      FileNotFoundError: there is no such file.
-      InputError: there is no such task, or the file is not the task's.
     """
     glue, file = _task(task), os.fspath(file)
     columns = glue.headless

@@ -26,13 +26,7 @@ class Row(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """The rows of a file under the names of their columns.
-
-    Args:
-      file: where they are from.
-      columns: the names.
-      rows: at least one.
-    """
+    """The rows of a file under the names of their columns."""
 
     file: str
     columns: tuple[str, ...]
@@ -73,21 +67,16 @@ def names_shown(columns: Sequence[str]) -> str:
 
 
 def table_ending(file: str | os.PathLike) -> str:
-    """The ending of a file's name in lower case, without the `.gz` of compressed files.
-
-    >>> table_ending("reviews.CSV.gz")
-    '.csv'
-    """
+    """The ending of a file's name in lower case, without the `.gz` of compressed files."""
     return os.path.splitext(os.fspath(file).removesuffix(GZIP_SUFFIX))[1].lower()  # noqa: PTH122
 
 
 def read_table(file: str | os.PathLike) -> Table:
     """A table in the format that the file's name ends in: .csv, .tsv or .jsonl, perhaps followed by .gz.
 
-    Blank lines are skipped, and spaces around the names of columns are dropped.
+    CSV and TSV name their columns in the first line, without spaces around them; of JSON lines the fields are
+    the columns. Blank lines are skipped.
 
-    Args:
-      file: CSV and TSV name their columns in the first line; of JSON lines the fields are the columns.
     Raises:
       FileNotFoundError: there is no such file.
       InputError: the name ends otherwise, the file is empty or not UTF-8, or a row does not fit.
@@ -129,15 +118,12 @@ def _read_csv(file: str) -> Table:
 
 
 def read_tsv(file: str, columns: Sequence[str] | None = None, broken_lines: bool = False) -> Table:
-    """A table of cells between tabs, in which quotes are characters like others.
+    """A table of cells between tabs, in which quotes are characters like others; errors as of `read_table`.
 
     Args:
       file: its path.
       columns: their names where no first line has them.
       broken_lines: True if cells may hold line breaks: rows that are too short go on in the next line.
-    Raises:
-      FileNotFoundError: there is no such file.
-      InputError: the file is empty or not UTF-8, or a row has more or fewer cells than there are columns.
     """
     rows = [
         Row(line, text.split("\t"))
@@ -179,14 +165,12 @@ def read_json_table(file: str) -> Table:
 def table_text(table: Table, ending: str) -> str:
     """The text of a file that `read_table` reads as this table.
 
-    Args:
-      table: its rows. CSV and TSV have what is no text, such as a list, as JSON, and nothing for null.
-      ending: the format, a key of FORMATS.
-    Raises:
-      InputError: the format cannot write the table.
+    CSV and TSV have what is no text, such as a list, as JSON, and nothing for null. What a format cannot write
+    is an InputError: a tab or line break in TSV, columns of one name in JSON lines.
     """
-    check_writable(table, ending)
     if ending == ".jsonl":
+        for name in table.columns:
+            table.number(name)
         rows = (zip(table.columns, row.cells, strict=True) for row in table.rows)
         objects = ({name: value for name, value in row if value is not None} for row in rows)
         return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in objects)
@@ -194,19 +178,14 @@ def table_text(table: Table, ending: str) -> str:
         written = io.StringIO(newline="")
         csv.writer(written, lineterminator="\n").writerows(_spelled_rows(table))
         return written.getvalue()
-    return "".join("\t".join(row) + "\n" for row in _spelled_rows(table))
-
-
-def check_writable(table: Table, ending: str) -> None:
-    """Refuses what a format cannot write: a tab or a line break in TSV, columns of one name in JSON lines."""
-    for name in table.columns if ending == ".jsonl" else ():
-        table.number(name)
-    for row in _spelled_rows(table) if ending == ".tsv" else ():
-        for cell in row:
-            if {"\t", "\n", "\r"} & set(cell):
-                raise InputError(
-                    f"{table.file}: TSV has no way to write {shown(cell)}: name a .csv or .jsonl file"
-                )
+    lines = []
+    for row in _spelled_rows(table):
+        if broken := [cell for cell in row if {"\t", "\n", "\r"} & set(cell)]:
+            raise InputError(
+                f"{table.file}: TSV has no way to write {shown(broken[0])}: name a .csv or .jsonl file"
+            )
+        lines.append("\t".join(row) + "\n")
+    return "".join(lines)
 
 
 def _spelled_rows(table: Table) -> Iterable[list[str]]:

@@ -54,14 +54,10 @@ def read_json_lines(file: str | os.PathLike) -> Iterator[tuple[int, dict[str, An
 
 def _parsed(text: str, where: str) -> dict[str, Any]:
     try:
-        value = json.loads(text, parse_constant=_not_a_number)
+        value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{where}: not JSON ({error}): {shown(text[:80])}") from None
     return json_object(value, where)
-
-
-def _not_a_number(name: str) -> None:
-    raise ValueError(f"{name} is not a value of JSON")
 
 
 def json_object(value: Any, where: str) -> dict[str, Any]:

@@ -11,12 +11,7 @@ MAX_UNKNOWN = 0.05
 
 
 def unread(rows: TokenRows, seq_length: int) -> list[str]:
-    """Lines about tokenised examples of which a part is not read; none where there is little to tell.
-
-    Args:
-      rows: the examples.
-      seq_length: longest sequence; what is longer is trimmed.
-    """
+    """Lines about tokenised examples of which a part is not read; none where there is little to tell."""
     dropped = np.maximum(rows.sequence_lengths - seq_length, 0).sum(axis=1)  # [N]
     if rows.dropped is not None:
         dropped = dropped + rows.dropped

@@ -86,8 +86,7 @@ MAX_NUMBERS = 50
 def label_names(records: Sequence[TextRecord]) -> tuple[str, ...]:
     """The labels there are, sorted, whole numbers by their value.
 
-    Raises:
-      InputError: a row has none, all have the same, or they are numbers to learn by regression.
+    An InputError says if a row has none, all have the same, or they are numbers to learn by regression.
     """
     file, names = records[0].file, sorted({label_of(record) for record in records})
     if len(names) == 1:
@@ -106,14 +105,7 @@ def label_names(records: Sequence[TextRecord]) -> tuple[str, ...]:
 
 
 def label_ids(records: Sequence[TextRecord], labels: Sequence[str]) -> list[int]:
-    """The number of each record's label.
-
-    Args:
-      records: what to look up.
-      labels: in the order of the logits.
-    Raises:
-      InputError: a label is missing or none of these.
-    """
+    """The number of each record's label among labels; an InputError where it is missing or none of these."""
     numbers = {same_label(label): number for number, label in enumerate(labels)}
     return [lookup(numbers, label_of(record), record.where) for record in records]
 
@@ -126,11 +118,7 @@ def lookup(numbers: dict[str, int], label: str, where: str) -> int:
 
 
 def scores(records: Sequence[TextRecord]) -> list[float]:
-    """The labels of regression.
-
-    Raises:
-      InputError: a label is missing or not a finite number.
-    """
+    """The labels of regression; an InputError where one is missing or not a finite number."""
     found = []
     for record in records:
         try:

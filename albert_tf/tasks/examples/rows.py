@@ -18,42 +18,29 @@ TEXTS_AT_ONCE = 1024
 
 
 class Spans(NamedTuple):
-    """Sequences of one or two segments (G), as spans of one run of tokens.
+    """Sequences of one or two segments (G), as spans of one run of tokens."""
 
-    Attributes:
-      tokens: all texts one after the other, int32 [T].
-      starts: the first token of each segment, int64 [R, G].
-      lengths: the tokens of each segment, int32 [R, G].
-    """
-
-    tokens: tf.Tensor
-    starts: tf.Tensor
-    lengths: tf.Tensor
+    tokens: tf.Tensor  # all texts one after the other, int32 [T]
+    starts: tf.Tensor  # the first token of each segment, int64 [R, G]
+    lengths: tf.Tensor  # the tokens of each segment, int32 [R, G]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TokenRows:
     """N examples, each a sequence (or C of them, one a choice) of one or two segments (G).
 
-    Texts are stored once, however many examples have them: a passage for all of its questions.
-
-    Args:
-      tokens, starts, lengths: as in `Spans`; of choices starts and lengths are [N, C, G].
-      features: further tensors of a batch by name, [N] each.
-      token_labels: label of each token, int32 [T], -1 for none; None where labels are not of tokens.
-      dropped: tokens of each example that were left out already, int64 [N]; None: none were.
-      input_format: special tokens around the segments.
-      unknown_id: of pieces that are not in the vocabulary.
+    Texts are stored once, however many examples have them: a passage for all of its questions. Tokens, starts
+    and lengths are as in `Spans`; of choices starts and lengths are [N, C, G].
     """
 
     tokens: np.ndarray
     starts: np.ndarray
     lengths: np.ndarray
-    features: Mapping[str, np.ndarray]
-    token_labels: np.ndarray | None = None
-    dropped: np.ndarray | None = None
-    input_format: InputFormat = ALBERT_FORMAT
-    unknown_id: int = ALBERT_IDS.unknown
+    features: Mapping[str, np.ndarray]  # further tensors of a batch by name, [N] each
+    token_labels: np.ndarray | None = None  # int32 [T], -1 for none; None where labels are not of tokens
+    dropped: np.ndarray | None = None  # tokens of each example that were left out already, int64 [N]
+    input_format: InputFormat = ALBERT_FORMAT  # special tokens around the segments
+    unknown_id: int = ALBERT_IDS.unknown  # of pieces that are not in the vocabulary
 
     def __len__(self) -> int:
         """The number of examples, N."""

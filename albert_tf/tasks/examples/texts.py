@@ -32,13 +32,7 @@ def takes_pairs(config: Mapping[str, Any]) -> bool | None:
 def text_rows(
     records: Sequence[TextRecord], tokenizer: TextTokenizer, features: Mapping[str, np.ndarray]
 ) -> TokenRows:
-    """The text, or the text and its pair, of each record; not trimmed yet.
-
-    Args:
-      records: all with a second text, or all without.
-      tokenizer: text to token ids.
-      features: as in TokenRows.
-    """
+    """The text, or the text and its pair, of records that all have one or all have none; not trimmed yet."""
     segments = [tokenised(tokenizer, [record.text for record in records])]
     if records[0].text_pair is not None:
         segments.append(tokenised(tokenizer, [record.text_pair or "" for record in records]))

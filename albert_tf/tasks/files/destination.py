@@ -19,19 +19,12 @@ Files = Callable[[Sequence[Any]], dict[str, str]]
 
 
 class Form(NamedTuple):
-    """The form in which predictions are written.
+    """The form in which predictions are written."""
 
-    Attributes:
-      file: whose name's ending decides the format; None: the format of the input.
-      is_file: True if all is to be one file, False if it is a folder of them.
-      prediction: name of the column of predictions; None: "prediction".
-      score: name of the column of scores; None: "score".
-    """
-
-    file: str | None = None
-    is_file: bool = False
-    prediction: str | None = None
-    score: str | None = None
+    file: str | None = None  # whose name's ending decides the format; None: the format of the input
+    is_file: bool = False  # True if all is to be one file, False if it is a folder of them
+    prediction: str | None = None  # name of the column of predictions; None: "prediction"
+    score: str | None = None  # name of the column of scores; None: "score"
 
     @property
     def ending(self) -> str | None:
@@ -71,12 +64,7 @@ def _is_file(output: Path) -> bool:
 
 
 def form_of(output: PathLike, prediction: str | None = None, score: str | None = None) -> Form:
-    """The form of an output; columns as `Form` has them.
-
-    Raises:
-      FileExistsError: there is something in the folder.
-      OSError: nothing can be written there.
-    """
+    """The form of an output; an OSError if nothing can be written there, or the folder is not empty."""
     output = Path(output)
     is_file = _is_file(output)
     if not is_file and (output.is_file() or (output.is_dir() and any(output.iterdir()))):
@@ -95,8 +83,7 @@ def write_predictions(output: PathLike, files: Mapping[str, str]) -> list[Path]:
     Returns:
       The paths of the files.
     Raises:
-      FileExistsError: there is something in the folder.
-      OSError: something cannot be written.
+      OSError: something cannot be written, or there is something in the folder.
     """
     output = Path(output)
     if form_of(output).is_file:

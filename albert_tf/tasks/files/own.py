@@ -1,6 +1,7 @@
 """Prediction files of SQuAD, RACE and a user's own data: the input with predictions added.
 
-Each function is called before anything is predicted, and refuses what could not be written afterwards.
+Each function is from what is predicted for, its records and the form of the output to one from predictions
+to the texts of files by name. It refuses what could not be written afterwards.
 """
 
 from __future__ import annotations
@@ -19,18 +20,17 @@ from albert_tf.tasks.datasets.conll import is_word
 from albert_tf.tasks.datasets.tables import (
     FORMATS,
     Table,
-    check_writable,
     known_ending,
     read_json_table,
+    read_table,
+    table_ending,
     table_text,
 )
 from albert_tf.tasks.datasets.text_files import read_json, read_lines
 from albert_tf.tasks.examples.predictions import AnswerPrediction, ChoicePrediction, TagPrediction
-from albert_tf.tasks.examples.records import SEPARATOR, ChoiceRecord, QuestionRecord
-from albert_tf.tasks.files.destination import Files, Form
+from albert_tf.tasks.examples.records import SEPARATOR, ChoiceRecord, QuestionRecord, TaggedRecord, TextRecord
+from albert_tf.tasks.files.destination import Files, Form, PathLike
 from albert_tf.utils.errors import InputError
-
-PathLike = str | os.PathLike[str]
 
 
 def shortest(value: np.float32) -> float:
@@ -42,15 +42,10 @@ def shortest(value: np.float32) -> float:
     return float(str(np.float32(value)))
 
 
-def answer_files(records: Sequence[QuestionRecord], form: Form) -> Files:
-    """Files that SQuAD's evaluation scripts read, and the n best answers.
+def answer_files(source: PathLike, records: Sequence[QuestionRecord], form: Form) -> Files:
+    """`predictions.json`, `nbest.json` and, where there need not be an answer, `null_odds.json`.
 
-    Args:
-      records: the questions.
-      form: of the output, a folder.
-    Returns:
-      A function to `predictions.json` and `nbest.json` and, where there need not be an answer, to
-      `null_odds.json`: the higher, the less likely there is one.
+    SQuAD's evaluation scripts read them; the higher the odds, the less likely is an answer.
     """
     form.check_folder("SQuAD")
     form.check_no_columns("SQuAD")
@@ -69,18 +64,16 @@ def answer_files(records: Sequence[QuestionRecord], form: Form) -> Files:
     return files
 
 
-def table_files(table: Table, ending: str, form: Form, values: Callable[[Any], tuple[Any, Any]]) -> Files:
-    """A table with two more columns.
+def table_files(source: PathLike, records: Sequence[TextRecord], form: Form) -> Files:
+    """A table with two more columns; several labels are joined, but not as JSON."""
+    return _extended(read_table(source), table_ending(source), form, lambda found: found.cells)
 
-    Args:
-      table: what is predicted for.
-      ending: of its format, a key of FORMATS.
-      form: of the output.
-      values: those of the two columns for a prediction; several labels are joined, but not as JSON.
-    """
+
+def _extended(table: Table, ending: str, form: Form, values: Callable[[Any], tuple[Any, Any]]) -> Files:
+    """A table with two more columns, whose values a function has of a prediction."""
     ending = known_ending(form.file) if form.file else ending
     columns = form.columns(table.columns, table.file)
-    check_writable(table.extended(dict.fromkeys(columns, [""] * len(table.rows))), ending)
+    table_text(table.extended(dict.fromkeys(columns, [""] * len(table.rows))), ending)  # or an error now
 
     def cell(value: Any) -> Any:
         if isinstance(value, str | int):
@@ -98,13 +91,8 @@ def table_files(table: Table, ending: str, form: Form, values: Callable[[Any], t
     return files
 
 
-def choice_files(source: PathLike, form: Form) -> Files:
-    """Questions with two more columns, the prediction and its score.
-
-    Args:
-      source: JSON lines; where they have labels that are letters, so are predictions.
-      form: of the output.
-    """
+def choice_files(source: PathLike, records: Sequence[ChoiceRecord], form: Form) -> Files:
+    """JSON lines with two more fields; where labels are letters, so are predictions."""
     table = read_json_table(os.fspath(source))
     labels = [row.cells[table.number("label")] for row in table.rows] if "label" in table.columns else []
     has_letters = any(isinstance(label, str) for label in labels)
@@ -112,16 +100,11 @@ def choice_files(source: PathLike, form: Form) -> Files:
     def values(found: ChoicePrediction) -> tuple[Any, Any]:
         return LETTERS[found.choice] if has_letters else found.choice, found.score
 
-    return table_files(table, ".jsonl", form, values)
+    return _extended(table, ".jsonl", form, values)
 
 
-def tagged_files(source: PathLike, form: Form) -> Files:
-    """The lines of a CoNLL file, those of words with two more columns.
-
-    Args:
-      source: file that is predicted for; columns are put between the same as before, tabs or spaces.
-      form: of the output, whose name is not that of a table.
-    """
+def tagged_files(source: PathLike, records: Sequence[TaggedRecord], form: Form) -> Files:
+    """The lines of a CoNLL file, those of words with two more columns between the same, tabs or spaces."""
     form.check_no_columns("a file of tagged words")
     if form.ending in FORMATS:
         raise InputError(
@@ -145,13 +128,7 @@ def tagged_files(source: PathLike, form: Form) -> Files:
 
 
 def passage_files(source: PathLike, records: Sequence[ChoiceRecord], form: Form) -> Files:
-    """RACE's passages with lists of predictions (letters) and scores added, by their places in the folder.
-
-    Args:
-      source: the folder that is predicted for.
-      records: its questions.
-      form: of the output, a folder.
-    """
+    """RACE's passages with lists of predictions (letters) and scores added, by their places in the folder."""
     form.check_folder("RACE's passages")
     of_questions = [record.where.rpartition(": question ")[0] for record in records]
     passages = {file: read_json(file) for file in dict.fromkeys(of_questions)}

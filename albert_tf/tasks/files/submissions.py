@@ -68,7 +68,6 @@ def write_submission(path: str | os.PathLike, files: Mapping[str, str]) -> None:
       files: the text of each file by its name, as `submission_text` has it.
     Raises:
       InputError: a file is missing, is none of the server's, or has another number of rows than its set.
-      OSError: the zip file cannot be written.
     """
     path = Path(path)
     for name in {**ROWS, **files}:

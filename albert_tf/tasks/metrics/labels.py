@@ -18,44 +18,25 @@ _PREFIXES = {"B": "B", "I": "I", "E": "E", "S": "S", "L": "E", "U": "S"}
 
 
 def accuracy(right: Labels, predicted: Labels) -> float:
-    """The share of right labels.
-
-    >>> accuracy(["a", "b", "b", "b"], ["a", "a", "b", "b"])
-    0.75
-    """
+    """The share of right labels."""
     from sklearn.metrics import accuracy_score
 
     return float(accuracy_score(right, predicted))
 
 
-def f1(right: Labels, predicted: Labels, label: str | int) -> float:
+def f1(right: Labels, predicted: Labels, label: str | int | None = None) -> float:
     """The harmonic mean of precision and recall of one label; 0 where it is never right.
 
-    >>> f1(["1", "1", "1", "0"], ["1", "0", "0", "0"], "1")
-    0.5
+    Without a label it is the mean over all that there are, however rare each is.
     """
     from sklearn.metrics import f1_score
 
-    return float(f1_score(right, predicted, labels=[label], average="macro", zero_division=0))
-
-
-def macro_f1(right: Labels, predicted: Labels) -> float:
-    """The mean of `f1` over all labels that there are, however rare each is.
-
-    >>> macro_f1(["1", "1", "1", "0"], ["1", "0", "0", "0"])
-    0.5
-    """
-    from sklearn.metrics import f1_score
-
-    return float(f1_score(right, predicted, average="macro", zero_division=0))
+    labels = None if label is None else [label]
+    return float(f1_score(right, predicted, labels=labels, average="macro", zero_division=0))
 
 
 def matthews_correlation(right: Labels, predicted: Labels) -> float:
-    """Matthews' correlation coefficient, from -1 to 1; 0 where all labels are the same.
-
-    >>> matthews_correlation([1, 1, 0, 0], [1, 0, 0, 0])
-    0.5773502691896258
-    """
+    """Matthews' correlation coefficient, from -1 to 1; 0 where all labels are the same."""
     from sklearn.metrics import matthews_corrcoef
 
     with warnings.catch_warnings():  # of a single label, for which there is the 0
@@ -64,22 +45,14 @@ def matthews_correlation(right: Labels, predicted: Labels) -> float:
 
 
 def pearson(right: Numbers, predicted: Numbers) -> float:
-    """Pearson's correlation coefficient, from -1 to 1; 0 where all numbers are the same, as Matthews'.
-
-    >>> round(pearson([1.0, 2.0, 3.0], [1.0, 2.0, 4.0]), 4)
-    0.982
-    """
+    """Pearson's correlation coefficient, from -1 to 1; 0 where all numbers are the same, as Matthews'."""
     from scipy.stats import pearsonr
 
     return _correlation(pearsonr, right, predicted)
 
 
 def spearman(right: Numbers, predicted: Numbers) -> float:
-    """Spearman's rank correlation, from -1 to 1; 0 where all numbers are the same.
-
-    >>> round(spearman([1.0, 2.0, 3.0], [1.0, 2.0, 4.0]), 4)
-    1.0
-    """
+    """Spearman's rank correlation, from -1 to 1; 0 where all numbers are the same."""
     from scipy.stats import spearmanr
 
     return _correlation(spearmanr, right, predicted)
@@ -92,11 +65,7 @@ def _correlation(function: Callable[..., Any], right: Numbers, predicted: Number
 
 
 def multi_label_scores(right: Tags, predicted: Tags) -> dict[str, float]:
-    """`micro_f1`, `macro_f1` (0 for a label that is never right), and the share of equal sets as `accuracy`.
-
-    >>> multi_label_scores([["a", "b"], ["b"], []], [["a"], ["b"], ["b"]])["micro_f1"]
-    0.6666666666666666
-    """
+    """`micro_f1`, `macro_f1` (0 for a label that is never right), and `accuracy`, the share of equal sets."""
     from sklearn.metrics import accuracy_score, f1_score
     from sklearn.preprocessing import MultiLabelBinarizer
 

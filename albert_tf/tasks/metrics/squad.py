@@ -121,7 +121,7 @@ def _second_metrics(questions: Sequence[tuple[str, list[str]]], scores: np.ndarr
 
 
 def _means(scores: np.ndarray) -> dict[str, float]:
-    exact, f1 = (100 * scores.mean(axis=0)).tolist()
+    exact, f1 = (100 * scores.sum(axis=0) / len(scores)).tolist()
     return {"exact": exact, "f1": f1, "total": float(len(scores))}
 
 

@@ -64,14 +64,20 @@ def task_batches(
     Raises:
       InputError: a setting is impossible.
     """
-    ends = _checked_lengths(rows, seq_length, lengths)
     if batch_size < 1:
         raise InputError(f"batch_size={batch_size} must be at least 1")
+    ends = np.array(bucket_lengths(seq_length) if lengths is None else lengths, np.int32)
+    if not len(ends) or ends[-1] != seq_length or (np.diff(ends, prepend=rows.num_special_tokens) <= 0).any():
+        raise InputError(
+            f"seq_length={seq_length}, lengths={ends.tolist()}: they must ascend to seq_length from above "
+            f"{rows.num_special_tokens}, the number of special tokens"
+        )
     part = input_context or tf.distribute.InputContext()
-    numbers = np.searchsorted(ends, np.minimum(rows.packed_lengths, seq_length)).astype(np.int32)
+    longest = np.minimum(rows.sequence_lengths.max(axis=1), seq_length)  # [N]
     make = _BatchMaker(rows, ends)
-    with tf.device("CPU:0"):
-        buckets, row_seed = tf.constant(numbers), tf.constant([seed, 0])
+    with tf.device("CPU:0"):  # where tf.data reads them
+        buckets = tf.constant(np.searchsorted(ends, longest), tf.int32)
+        row_seed = tf.constant([seed, 0])
 
         def epoch_batches(epoch: tf.Tensor) -> tf.data.Dataset:
             epoch_seed = tf.random.fold_in(row_seed, epoch) if shuffle else None
@@ -93,16 +99,6 @@ def task_batches(
 def batches_per_epoch(rows: TokenRows, global_batch_size: int) -> int:
     """The number of batches, of all pipelines together, that show every example once."""
     return -(-len(rows) // global_batch_size)
-
-
-def _checked_lengths(rows: TokenRows, seq_length: int, lengths: Sequence[int] | None) -> np.ndarray:
-    specials = rows.num_special_tokens
-    if seq_length <= specials:
-        raise InputError(f"seq_length={seq_length} is too short: {specials} tokens of it are special ones")
-    chosen = bucket_lengths(seq_length) if lengths is None else tuple(lengths)
-    if not chosen or chosen[-1] != seq_length or list(chosen) != sorted(set(chosen)) or chosen[0] <= specials:
-        raise InputError(f"lengths={chosen} must ascend from above {specials} to seq_length={seq_length}")
-    return np.array(chosen, np.int32)
 
 
 def batch_plan(buckets: tf.Tensor, batch_size: int, seed: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
@@ -135,7 +131,7 @@ class _BatchMaker:
     """Numbers of examples to batches; called inside a function of tf.data."""
 
     def __init__(self, rows: TokenRows, lengths: np.ndarray):
-        with tf.device("CPU:0"):  # where tf.data reads them
+        with tf.device("CPU:0"):
             self._tokens = tf.constant(rows.tokens)
             self._starts, self._lengths = tf.constant(rows.starts), tf.constant(rows.lengths)
             self._features = {name: tf.constant(values) for name, values in rows.features.items()}
@@ -151,18 +147,15 @@ class _BatchMaker:
         # A Python number where there is only one, for the shape to be static.
         static = int(self._bucket_lengths[0]) if len(self._bucket_lengths) == 1 else None
         length = static or tf.gather(self._bucket_lengths, bucket)
-        segments = [
-            _spans(tf.reshape(starts[..., n], [-1]), tf.reshape(lengths[..., n], [-1]))
-            for n in range(starts.shape[-1])
-        ]
-        packed = pack(
-            [segment.with_values(tf.gather(self._tokens, segment.values)) for segment in segments],
-            length,
-            self._format,
-        )
+        segments = []
+        for n in range(starts.shape[-1]):
+            begins, counts = tf.reshape(starts[..., n], [-1]), tf.reshape(lengths[..., n], [-1])
+            ends = begins + tf.cast(counts, tf.int64)
+            segments.append(tf.ragged.range(begins, ends, row_splits_dtype=tf.int64))  # of tokens
+        tokens = [segment.with_values(tf.gather(self._tokens, segment.values)) for segment in segments]
         shape = [*starts.shape[:-1], static]
         batch = {}
-        for name, tensor in packed.items():
+        for name, tensor in pack(tokens, length, self._format).items():
             tensor = tf.ensure_shape(tf.reshape(tensor, [*shape[:-1], length]), shape)
             batch[name] = _where(is_example, tensor, self._format.padding if name == WORD_IDS else 0)
         for name, values in self._features.items():
@@ -182,11 +175,6 @@ class _BatchMaker:
         labels = tf.gather(self._labels, segment.values)  # [tokens]
         labels = tf.gather(tf.concat([labels, [-1]], axis=0), tf.where(inside, tokens, tf.size(labels)))
         return tf.ensure_shape(labels, mask.shape)
-
-
-def _spans(starts: tf.Tensor, lengths: tf.Tensor) -> tf.RaggedTensor:
-    """The numbers from each start on, int64 [R] and int32 [R] → int64 [R, (length)]."""
-    return tf.ragged.range(starts, starts + tf.cast(lengths, tf.int64), row_splits_dtype=tf.int64)
 
 
 def _where(is_example: tf.Tensor, values: tf.Tensor, filler: int) -> tf.Tensor:

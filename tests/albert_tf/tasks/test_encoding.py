@@ -98,11 +98,13 @@ def test_choices_share_their_context_and_trim_it(tiny_tokenizer, ids):
         question = ids(text)[-27:]
         expected.append([ids(context)[: 27 - len(question)], question])
     assert segments(rows) == expected
-    assert any(len(ids(context)) > len(told) for context, (told, _) in zip(contexts, expected, strict=True))
     assert rows.features["labels"].tolist() == [1, 0, 1]
-    assert len(rows.tokens) == len(ids(long)) + 2 * 0 + len(ids("the sea")) + sum(len(ids(t)) for t in texts)
-    assert rows.packed_lengths.max() == 30
-    assert rows.starts.shape == (3, 2, 2)
+    assert len(rows.tokens) == len(ids(long)) + len(ids("the sea")) + sum(len(ids(t)) for t in texts)
+    assert rows.sequence_lengths.max() == 30
+    unlabelled = [record._replace(label=None) for record in asked]
+    assert choices(30).encode(unlabelled, tiny_tokenizer.tokenize, False).rows.features == {}
+    with pytest.raises(InputError, match=r"f\.jsonl:1"):
+        choices(30).encode(unlabelled, tiny_tokenizer.tokenize, True)
 
 
 def test_of_a_long_question_the_end_stays(tiny_tokenizer, ids):
@@ -111,13 +113,6 @@ def test_of_a_long_question_the_end_stays(tiny_tokenizer, ids):
     assert segments(rows)[1] == [ids("a cup"), ids(text + " two")[-LONGEST_QUESTION:]]
     rows = choices(10).encode([choice("a cup", text, ("one", "two"))], tiny_tokenizer.tokenize, True).rows
     assert segments(rows)[1] == [[], ids(text + " two")[-7:]]
-
-
-def test_choices_without_labels(tiny_tokenizer):
-    asked = [choice("a", "b", ("c", "d"), label=None)]
-    assert choices(16).encode(asked, tiny_tokenizer.tokenize, False).rows.features == {}
-    with pytest.raises(InputError, match=r"f\.jsonl:1"):
-        choices(16).encode(asked, tiny_tokenizer.tokenize, True)
 
 
 SENTENCES = [
@@ -145,7 +140,7 @@ def test_the_first_token_of_a_word_has_its_label(tiny_tokenizer, ids):
         tags("O", "B-X").encode(SENTENCES, tiny_tokenizer.tokenize, True)
 
 
-@pytest.mark.parametrize("seq_length", [3, 5, 9, 64])
+@pytest.mark.parametrize("seq_length", [3, 9])
 def test_long_sentences_are_cut_and_every_word_is_answered(tiny_tokenizer, ids, seq_length):
     text = "the old clock was made of pear wood and stopped before the morning"
     words = (*text.split(" "),)
@@ -155,7 +150,7 @@ def test_long_sentences_are_cut_and_every_word_is_answered(tiny_tokenizer, ids, 
     kind = tags(*(str(i) for i in range(len(words))), seq_length=seq_length)
     found = kind.encode(sentences, tiny_tokenizer.tokenize, True)
     rows = found.rows
-    assert rows.packed_lengths.max() <= seq_length
+    assert rows.sequence_lengths.max() <= seq_length
     pieces = [token for row in segments(rows) for token in row[0]]
     assert pieces == [token for sentence in sentences for word in sentence.words for token in ids(word)]
     longest = max(len(ids(word)) for word in words)

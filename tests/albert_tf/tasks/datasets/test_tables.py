@@ -2,7 +2,7 @@ import gzip
 
 import pytest
 
-from albert_tf.tasks.datasets.columns import Columns, text_records
+from albert_tf.tasks.datasets.columns import Columns, own_records, text_records
 from albert_tf.tasks.datasets.tables import Row, Table, read_table, read_tsv, table_text
 from albert_tf.utils.errors import InputError
 
@@ -31,11 +31,6 @@ def test_csv_is_quoted_as_rfc_4180_says(file):
         (5, ["", "1"]),
         (6, ["plain\u2028x", "0"]),
     ]
-
-
-def test_long_cells_of_csv(file):
-    long = "word " * 100_000
-    assert cells(read_table(file(f'text\n"{long}"\n'))) == [(2, [long])]
 
 
 def test_quotes_of_tsv_are_literal(file):
@@ -69,10 +64,8 @@ def test_blank_lines_are_skipped_as_pandas_does(file, name, content, expected):
     assert cells(read_table(file(content, name))) == expected
 
 
-@pytest.mark.parametrize("name", ["data.csv", "data.tsv"])
-def test_names_of_columns_have_no_spaces_around_them(file, name):
-    content = " text , my label\na, b \n".replace(",", "," if name == "data.csv" else "\t")
-    table = read_table(file(content, name))
+def test_names_of_columns_have_no_spaces_around_them(file):
+    table = read_table(file(" text , my label\na, b \n"))
     assert table.columns == ("text", "my label")
     assert cells(table) == [(2, ["a", " b "])]
 
@@ -80,23 +73,18 @@ def test_names_of_columns_have_no_spaces_around_them(file, name):
 def test_a_file_without_a_header(file):
     """Its first row is taken for the names of the columns: an error shows how it begins, in one line."""
     review = "I loved every minute of it, " * 200
-    for read in (lambda table: table.number("text"), lambda table: text_records(table, Columns("text"))):
-        with pytest.raises(InputError) as error:
-            read(read_table(file(f'"{review}",1\nb,0\n')))
-        assert "'text'" in str(error.value)
-        assert "'I loved every" in str(error.value)
-        assert len(str(error.value)) < 300
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match=r"'text'.*'I loved every") as error:
+        text_records(read_table(file(f'"{review}",1\nb,0\n')), Columns("text"))
+    assert len(str(error.value)) < 300
+    with pytest.raises(InputError, match="201 columns") as error:
         read_table(file(f"{review}\nb,0\n"))  # whose commas are not quoted
-    assert "201 columns" in str(error.value)
     assert len(str(error.value)) < 700
 
 
-@pytest.mark.parametrize("name", ["data.csv", "data.tsv", "data.jsonl"])
-def test_compressed_tables(file, name):
-    plain = {"data.csv": 'text\n"é, a"\n', "data.tsv": "text\né, a\n", "data.jsonl": '{"text": "é, a"}\n'}[
-        name
-    ]
+@pytest.mark.parametrize(
+    ("name", "plain"), [("data.csv", 'text\n"é, a"\n'), ("data.jsonl", '{"text": "é, a"}\n')]
+)
+def test_compressed_tables(file, name, plain):
     packed = gzip.compress(plain.encode())
     expected = read_table(file(plain, name))
     found = read_table(file(packed, f"{name}.gz"))
@@ -121,57 +109,41 @@ def test_rows_broken_by_line_feeds(file):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "message"),
+    ("name", "content", "value"),
     [
-        ("data.csv", "", "data.csv is empty"),
-        ("data.csv", "text,label\n", "data.csv has no rows, only the names of its columns"),
-        ("data.csv", "text,label\na,1\nb\n", "data.csv:3: 1 cells where there are 2 columns"),
-        ("data.csv", 'text,label\na,1\n"b"c,1\n', "data.csv:3: the row is not CSV"),
-        ("data.csv", 'text,label\na,1\n"b,1\nc,0\n', "data.csv:3: the row is not CSV"),
-        ("data.csv", "text,label\na\rb,1\n", "data.csv:2: the row is not CSV"),
-        ("data.csv", "text;label\na;1\n", "data.csv: the columns are separated by semicolons: save it with"),
-        (
-            "data.csv",
-            "text\tlabel\na\t1\n",
-            "data.csv: the columns are separated by tabs: save it",
-        ),
-        ("data.tsv", "text\tlabel\na\tb\t1\n", "data.tsv:2: 3 cells where there are 2 columns"),
-        ("data.tsv", b"text\tlabel\na\xff\t1\n", "data.tsv:2: not UTF-8"),
-        ("data.jsonl", '{"text": "a"}\nnothing\n', "data.jsonl:2: not JSON"),
-        ("data.txt", "text,label\na,1\n", "data.txt ends in none of .csv, .tsv, .jsonl"),
+        ("data.csv", "text,label\n", "data.csv"),
+        ("data.csv", "text,label\na,1\nb\n", "data.csv:3"),
+        ("data.csv", 'text,label\na,1\n"b"c,1\n', "data.csv:3"),
+        ("data.csv", 'text,label\na,1\n"b,1\nc,0\n', "data.csv:3"),
+        ("data.csv", "text,label\na\rb,1\n", "data.csv:2"),
+        ("data.tsv", "text\tlabel\na\tb\t1\n", "data.tsv:2"),
+        ("data.txt", "text,label\na,1\n", "data.txt.*.csv, .tsv, .jsonl"),
     ],
 )
-def test_bad_tables(file, name, content, message):
-    with pytest.raises(InputError, match=message):
+def test_bad_tables(file, name, content, value):
+    with pytest.raises(InputError, match=value):
         read_table(file(content, name))
 
 
 @pytest.mark.parametrize(
-    ("content", "columns", "message"),
+    ("content", "columns", "value"),
     [
-        (
-            '{"a": "x", "b": "y"}',
-            Columns("c"),
-            "data.jsonl: there is no column 'c'; the columns are 'a', 'b'",
-        ),
-        ('{"a": "x"}\n{"b": "y"}', Columns("a"), "data.jsonl:2: the row has no text under 'a'"),
-        ('{"a": "x", "b": ["y"]}', Columns("a", "b"), "data.jsonl:1: the row has no text under 'b'"),
+        ('{"a": "x", "b": "y"}', Columns("c"), "'c'.*'a', 'b'"),
+        ('{"a": "x"}\n{"b": "y"}', Columns("a"), "data.jsonl:2: .*'a'"),
+        ('{"a": "x", "b": ["y"]}', Columns("a", "b"), "data.jsonl:1: .*'b'"),
+        ('{"a": "x"}', None, "--text"),
+        ('{"a": "x", "a ": "y"}', Columns("a", label="b"), "'b'"),
     ],
 )
-def test_bad_columns(file, content, columns, message):
-    with pytest.raises(InputError, match=message):
-        text_records(read_table(file(content, "data.jsonl")), columns)
+def test_bad_columns(file, content, columns, value):
+    with pytest.raises(InputError, match=value):
+        own_records(file(content, "data.jsonl"), False, columns)
 
 
 def test_spaces_around_labels_make_no_others(file):
     table = read_table(file("text,label\n a , good\nb,good \nc,  \n"))
     found = [(record.text, record.label) for record in text_records(table, Columns("text", label="label"))]
     assert found == [(" a ", "good"), ("b", "good"), ("c", None)]
-
-
-def test_columns_of_the_same_name(file):
-    with pytest.raises(InputError, match="several columns are called 'a'"):
-        read_table(file("a,a\n1,2\n")).number("a")
 
 
 def test_predictions_beside_the_rows(file):

@@ -4,12 +4,11 @@ import tensorflow as tf
 
 from albert_tf.features import ENCODER_INPUTS
 from albert_tf.tasks.classification import Classification
-from albert_tf.tasks.datasets.glue import read_glue_split
 from albert_tf.tasks.examples.batches import batch_plan, batches_per_epoch, bucket_lengths, task_batches
 from albert_tf.tasks.examples.records import ChoiceRecord, TaggedRecord, TextRecord
 from albert_tf.tasks.multiple_choice import MultipleChoice
 from albert_tf.tasks.tagging import Tagging
-from albert_tf.tokenizers import PieceTokenizer, Vocabulary, pack
+from albert_tf.tokenizers import pack
 from albert_tf.utils.errors import InputError
 from tests.tiny import DOCUMENTS
 
@@ -37,16 +36,7 @@ def numpy_batches(dataset):
     return [{name: tensor.numpy() for name, tensor in batch.items()} for batch in dataset]
 
 
-def test_buckets():
-    assert bucket_lengths(512) == (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
-    assert bucket_lengths(400) == (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 400)
-    assert bucket_lengths(16) == (8, 16)
-    assert bucket_lengths(10) == (8, 10)
-    assert bucket_lengths(8) == (8,)
-
-
-@pytest.mark.parametrize("pairs", [False, True])
-@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize(("pairs", "shuffle"), [(False, True), (True, False)])
 def test_every_example_once_as_pack_packs_it(tiny_tokenizer, pairs, shuffle):
     asked = records(pairs)
     rows = text_rows(asked, tiny_tokenizer.tokenize)
@@ -81,15 +71,9 @@ def test_epochs_differ_and_seeds_repeat(rows):
     assert two != order(2 * each, seed=4)
     for epoch in (two[:each], two[each:]):
         assert sorted(n for batch in epoch for n in batch if n >= 0) == list(range(len(rows)))
-    tf.random.set_seed(99)
-    assert order(each, seed=3) == two[:each]
-    assert order(each, shuffle=False) == order(each, shuffle=False, seed=8)
-
-
-def test_batches_of_equal_lengths_come_in_no_order(rows):
     lengths = [b["input_mask"].shape[1] for b in task_batches(rows, S, 4, repeat=False)]
-    assert lengths != sorted(lengths)
-    assert lengths != sorted(lengths, reverse=True)
+    assert lengths not in (sorted(lengths), sorted(lengths, reverse=True))
+    assert order(each, shuffle=False) == order(each, shuffle=False, seed=8)
 
 
 def test_pipelines_divide_common_batches(rows):
@@ -121,23 +105,16 @@ def test_an_iterator_goes_on_where_it_was_saved(rows, tmp_path):
             np.testing.assert_array_equal(values, restored[name])
 
 
-def test_static_shapes_and_a_tf_function(rows):
+def test_shapes(rows):
+    assert bucket_lengths(400) == (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 400)
+    assert (bucket_lengths(10), bucket_lengths(8)) == ((8, 10), (8,))
     one = task_batches(rows, S, 8, lengths=[S])
     assert {name: spec.shape.as_list() for name, spec in one.element_spec.items()} == {
         **{name: [8, S] for name in ENCODER_INPUTS},
         "labels": [8],
         "rows": [8],
     }
-    several = task_batches(rows, S, 8)
-    assert several.element_spec["input_mask"].shape.as_list() == [8, None]
-    iterator = iter(several)
-
-    @tf.function
-    def tokens():
-        return tf.add_n([tf.reduce_sum(next(iterator)["input_mask"]) for _ in range(3)])
-
-    expected = sum(int(tf.reduce_sum(batch["input_mask"])) for batch in several.take(3))
-    assert int(tokens()) == expected
+    assert task_batches(rows, S, 8).element_spec["input_mask"].shape.as_list() == [8, None]
 
 
 def test_choices(tiny_tokenizer):
@@ -197,24 +174,15 @@ def test_plans_by_hand():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "value"),
     [
-        ({"batch_size": 0}, "batch_size=0 must be at least 1"),
-        ({"seq_length": 2}, "seq_length=2 is too short: 2 tokens of it are special ones"),
-        ({"lengths": [16, 32]}, r"lengths=\(16, 32\) must ascend from above 2 to seq_length=48"),
-        ({"lengths": [32, 16, 48]}, "must ascend"),
-        ({"lengths": []}, "must ascend"),
+        ({"batch_size": 0}, "batch_size=0"),
+        ({"seq_length": 2}, "seq_length=2"),
+        ({"lengths": [16, 32]}, r"\[16, 32\]"),
+        ({"lengths": [32, 16, 48]}, r"\[32, 16, 48\]"),
+        ({"lengths": []}, r"\[\]"),
     ],
 )
-def test_impossible_settings(rows, arguments, message):
-    with pytest.raises(InputError, match=message):
+def test_impossible_settings(rows, arguments, value):
+    with pytest.raises(InputError, match=value):
         task_batches(rows, **{"seq_length": S, "batch_size": 8, **arguments})
-
-
-def test_sst_2_at_its_real_lengths_is_less_than_a_sixth_of_the_tokens(shared):
-    tokenizer = PieceTokenizer(Vocabulary.from_file(shared / "data/vocabulary/30k-clean.model"))
-    records = read_glue_split("sst-2", shared / "data/glue/SST-2", "train")[:8000]
-    rows = text_rows(records, tokenizer)
-    batches = numpy_batches(task_batches(rows, 128, 32, repeat=False))
-    assert len(batches) == 250
-    assert sum(batch["input_mask"].size for batch in batches) < 250 * 32 * 128 / 6

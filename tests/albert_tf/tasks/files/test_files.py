@@ -7,7 +7,6 @@ import time
 import numpy as np
 import pytest
 
-from albert_tf.tasks.classification import Classification
 from albert_tf.tasks.datasets.choices import read_choices, read_race
 from albert_tf.tasks.datasets.conll import read_conll
 from albert_tf.tasks.examples.predictions import (
@@ -25,13 +24,10 @@ from albert_tf.tasks.files.own import (
     answer_files,
     choice_files,
     passage_files,
+    table_files,
     tagged_files,
 )
-from albert_tf.tasks.multi_label import MultiLabel
-from albert_tf.tasks.regression import Regression
 from albert_tf.utils.errors import InputError
-
-table_files = Classification.prediction_files
 
 
 def label(name, *scores):
@@ -49,29 +45,19 @@ def answered(text, odds):
 
 def test_files_of_squad():
     records = [QuestionRecord("", f"q{n}", "?", "é ab", (Answer("ab", 2),), False) for n in range(2)]
-    files = answer_files(records, AS_READ)([answered("ab", None)] * 2)
+    files = answer_files("", records, AS_READ)([answered("ab", None)] * 2)
     assert set(files) == {"predictions.json", "nbest.json"}
     assert json.loads(files["predictions.json"]) == {"q0": "ab", "q1": "ab"}
-    assert json.loads(files["nbest.json"])["q1"] == [
-        {
-            "text": "ab",
-            "start": 3,
-            "end": 5,
-            "start_log_prob": -1.0,
-            "end_log_prob": -0.5,
-            "probability": 0.75,
-        },
-        {
-            "text": "é",
-            "start": 0,
-            "end": 2,
-            "start_log_prob": -3.0,
-            "end_log_prob": -0.5,
-            "probability": 0.25,
-        },
-    ]
+    assert json.loads(files["nbest.json"])["q1"][0] == {
+        "text": "ab",
+        "start": 3,
+        "end": 5,
+        "start_log_prob": -1.0,
+        "end_log_prob": -0.5,
+        "probability": 0.75,
+    }
     predictions = [answered("ab", -1.5), answered("ab", 2.5)]
-    files = answer_files(records, AS_READ)(predictions)
+    files = answer_files("", records, AS_READ)(predictions)
     assert json.loads(files["null_odds.json"]) == {"q0": -1.5, "q1": 2.5}
     assert json.loads(files["predictions.json"]) == {"q0": "ab", "q1": ""}
     assert "é" in files["nbest.json"]
@@ -80,20 +66,21 @@ def test_files_of_squad():
 @pytest.mark.parametrize(
     ("name", "content", "expected"),
     [
-        ("a.csv", 'n,text\n1,"a, b"\n2,c\n', 'n,text,prediction,score\n1,"a, b",yes,0.9\n2,c,no,0.6\n'),
-        ("a.tsv", 'n\ttext\n1\t"a\n2\tc\n', 'n\ttext\tprediction\tscore\n1\t"a\tyes\t0.9\n2\tc\tno\t0.6\n'),
+        ("a.csv", 'n,text\n1,"a, b"\n2,c\n', 'n,text,prediction,score\n1,"a, b",yes,0.9\n2,c,0.1,0.1\n'),
+        ("a.tsv", 'n\ttext\n1\t"a\n2\tc\n', 'n\ttext\tprediction\tscore\n1\t"a\tyes\t0.9\n2\tc\t0.1\t0.1\n'),
         (
             "a.jsonl",
             '{"n": 1, "s": 7}\n{"text": ["é"]}\n',
             '{"n": 1, "s": 7, "prediction": "yes", "score": 0.9}\n'
-            '{"text": ["é"], "prediction": "no", "score": 0.6}\n',
+            '{"text": ["é"], "prediction": 0.1, "score": 0.1}\n',
         ),
     ],
-)
+)  # fmt: skip
 def test_rows_of_tables(tmp_path, name, content, expected):
+    """Of a label and of a score."""
     (tmp_path / name).write_text(content)
-    files = table_files(tmp_path / name, [], AS_READ)([label("yes", 0.1, 0.9), label("no", 0.6, 0.4)])
-    assert files == {name: expected}
+    predictions = [label("yes", 0.1, 0.9), ScorePrediction(np.float32(0.1))]
+    assert table_files(tmp_path / name, [], AS_READ)(predictions) == {name: expected}
 
 
 @pytest.mark.parametrize(
@@ -107,7 +94,7 @@ def test_several_labels(tmp_path, output, expected):
         for labels, scores in ((("x", "y"), (0.9, 0.5)), ((), ()))
     ]
     form = Form(str(tmp_path / output), True)
-    (text,) = MultiLabel.prediction_files(tmp_path / "a.csv", [], form)(predictions).values()
+    (text,) = table_files(tmp_path / "a.csv", [], form)(predictions).values()
     if expected is not None:
         assert text == expected
     else:
@@ -119,7 +106,6 @@ def test_several_labels(tmp_path, output, expected):
 @pytest.mark.parametrize(
     ("source", "content", "output", "expected"),
     [
-        ("a.csv", 'n,t\n1,"a, b"\n', "b.jsonl", '{"n": "1", "t": "a, b", "prediction": "y", "score": 0.9}\n'),
         ("a.csv", 'n,text\n1,"a, b"\n', "b.tsv.gz", "n\ttext\tprediction\tscore\n1\ta, b\ty\t0.9\n"),
         ("a.tsv", 'n\ttext\n1\t"a\n', "b.CSV", 'n,text,prediction,score\n1,"""a",y,0.9\n'),
         (
@@ -140,7 +126,6 @@ def test_the_ending_of_the_output_is_the_format(tmp_path, source, content, outpu
     ("source", "content", "output", "value"),
     [
         ("a.csv", "text\na\n", "b.txt", "b.txt"),
-        ("a.csv", "text\na\n", "b.gz", "b.gz"),
         ("a.csv", 'text\n"a\nb"\n', "b.tsv", r"'a\nb'"),
         ("a.csv", "text,x,x\na,1,2\n", "b.jsonl", "'x'"),
         ("a.csv", "text,score\na,2\n", "b.csv", "score_column"),
@@ -169,20 +154,12 @@ def test_files_that_are_no_tables_have_neither_such_columns_nor_such_names(tmp_p
     (tmp_path / "a.conll").write_text("EU B-X\n")
     for form in (Form("b.csv", True), Form("b.tsv.gz", True), Form(score="sure")):
         with pytest.raises(InputError, match=form.file or "score_column"):
-            tagged_files(tmp_path / "a.conll", form)
+            tagged_files(tmp_path / "a.conll", [], form)
     for form in (Form("x.json", True), Form(None, True), Form(prediction="guess")):
         with pytest.raises(InputError, match=r"output|prediction_column"):
-            answer_files([], form)
+            answer_files("", [], form)
     with pytest.raises(InputError, match="output"):
         passage_files(tmp_path, [], Form("x.json", True))
-
-
-def test_rows_of_regression(tmp_path):
-    (tmp_path / "a.csv").write_text("text\na\nb\n")
-    files = Regression.prediction_files(tmp_path / "a.csv", [], AS_READ)(
-        [ScorePrediction(np.float32(x)) for x in (0.1, -3)]
-    )
-    assert files == {"a.csv": "text,prediction,score\na,0.1,0.1\nb,-3.0,-3.0\n"}
 
 
 @pytest.mark.parametrize(
@@ -192,11 +169,7 @@ def test_rows_of_regression(tmp_path):
             "-DOCSTART- -X- O\n\nEU NNP B-ORG\nrejects VBZ O \n\n\nPeter NNP B-PER",
             "-DOCSTART- -X- O\n\nEU NNP B-ORG B-X 0.5\nrejects VBZ O O 0.25\n\n\nPeter NNP B-PER O 1.0\n",
         ),
-        (
-            "New York\tB-ORG\nis\tO\n\nit\tO\n",
-            "New York\tB-ORG\tB-X\t0.5\nis\tO\tO\t0.25\n\nit\tO\tO\t1.0\n",
-        ),
-        ("EU\nrejects\n\nPeter\n", "EU B-X 0.5\nrejects O 0.25\n\nPeter O 1.0\n"),
+        ("New York\tB\nis\tO\n\nit\tO\n", "New York\tB\tB-X\t0.5\nis\tO\tO\t0.25\n\nit\tO\tO\t1.0\n"),
     ],
 )
 def test_words_of_sentences(tmp_path, content, expected):
@@ -207,7 +180,7 @@ def test_words_of_sentences(tmp_path, content, expected):
         TagPrediction(("O",), np.array([1], np.float32)),
     ]
     assert [len(record.words) for record in read_conll(file)] == [2, 1]
-    assert tagged_files(file, AS_READ)(predictions) == {"a.conll": expected}
+    assert tagged_files(file, [], AS_READ)(predictions) == {"a.conll": expected}
 
 
 @pytest.mark.parametrize(
@@ -218,36 +191,27 @@ def test_own_questions(tmp_path, labels, predicted):
     parts = [f', "label": {value}' if value else "" for value in labels]
     lines = [f'{{"context": "c", "question": "q", "options": ["a", "b"]{part}}}\n' for part in parts]
     file.write_text("".join(lines))
-    files = choice_files(file, AS_READ)([choice(0.25, 0.75), choice(0.75, 0.25)])
+    files = choice_files(file, [], AS_READ)([choice(0.25, 0.75), choice(0.75, 0.25)])
     found = [json.loads(line) for line in files["a.jsonl"].splitlines()]
     for line, value, row in zip(lines, predicted, found, strict=True):
         assert row == {**json.loads(line), "prediction": value, "score": 0.75}
     assert len(read_choices(file, needs_labels=False)) == 2
 
 
-def test_passages_of_race(shared, tmp_path):
-    for source, count in ((shared / "data/race/test", 200), (shared / "data/race/test/high", 100)):
-        records = read_race(source)
-        predictions = [choice(*np.eye(4)[record.label]) for record in records]
-        files = passage_files(source, records, AS_READ)(predictions)
-        assert len(files) == count
-        output = tmp_path / str(count)
-        write_predictions(output, files)
-        for name in files:
-            passage = json.loads((output / name).read_text("utf-8"))
-            assert passage["prediction"] == passage["answers"]
-            assert passage["score"] == [1.0] * len(passage["questions"])
-            assert passage["article"] == json.loads((source / name).read_text("utf-8"))["article"]
+def test_passages_of_race(shared):
+    source = shared / "data/race/test"
+    records = read_race(source)
+    files = passage_files(source, records, AS_READ)([choice(*np.eye(4)[record.label]) for record in records])
+    assert len(files) == 200
+    for name, text in files.items():
+        passage = json.loads(text)
+        assert passage["prediction"] == passage["answers"]
+        assert passage["score"] == [1.0] * len(passage["questions"])
+        assert passage["article"] == json.loads((source / name).read_text("utf-8"))["article"]
 
 
 def test_a_passage_that_has_such_a_field(tmp_path):
-    passage = {
-        "article": "a",
-        "questions": ["q"],
-        "options": [["x", "y", "z", "w"]],
-        "answers": ["A"],
-        "score": 1,
-    }
+    passage = {"article": "a", "questions": ["q"], "options": [["x", "y"]], "answers": ["A"], "score": 1}
     (tmp_path / "high").mkdir()
     (tmp_path / "high/0.txt").write_text(json.dumps(passage))
     records = read_race(tmp_path)
@@ -268,19 +232,16 @@ def test_compressed_files_are_the_same_bytes_each_time(tmp_path, monkeypatch):
 
 
 def test_one_file_or_a_folder(tmp_path):
-    write_predictions(tmp_path / "out.csv", {"in.csv": "a\n"})
-    assert (tmp_path / "out.csv").read_text() == "a\n"
-    write_predictions(tmp_path / "out.csv", {"in.csv": "b\n"})
-    assert (tmp_path / "out.csv").read_text() == "b\n"
-    write_predictions(tmp_path / "out", {"CoLA.tsv": "a\n"})
-    assert (tmp_path / "out/CoLA.tsv").read_text() == "a\n"
+    for text in ("a\n", "b\n"):
+        write_predictions(tmp_path / "out.csv", {"in.csv": text})
+        assert (tmp_path / "out.csv").read_text() == text
     write_predictions(tmp_path / "v1.0", {"a": "1", "b/c": "2"})
     assert (tmp_path / "v1.0/b/c").read_text() == "2"
-    with pytest.raises(FileExistsError, match="out exists already: name another place"):
-        write_predictions(tmp_path / "out", {"CoLA.tsv": "b\n"})
-    with pytest.raises(NotADirectoryError, match=r"out\.csv is not a folder"):
+    with pytest.raises(FileExistsError, match=r"v1\.0"):
+        write_predictions(tmp_path / "v1.0", {"a": "b\n"})
+    with pytest.raises(NotADirectoryError, match=r"out\.csv"):
         write_predictions(tmp_path / "out.csv/out.csv", {"in.csv": "a\n"})
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "out.csv", "v1.0"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.csv", "v1.0"]
     write_predictions(tmp_path / "a/new/out.csv", {"in.csv": "a\n"})  # whose folders are made, as others are
     assert (tmp_path / "a/new/out.csv").read_text() == "a\n"
 

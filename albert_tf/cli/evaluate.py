@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 
-from albert_tf.cli.flags import FIGURES, TEXT, column_flags, columns_given, paths_flag, run_named
+from albert_tf.cli.flags import (
+    FIGURES,
+    TEXT,
+    check_unused,
+    column_flags,
+    columns_given,
+    paths_flag,
+    run_named,
+)
 from albert_tf.startup import quiet_start
 from albert_tf.utils.errors import InputError
 
@@ -49,13 +56,10 @@ def run(flags: argparse.Namespace) -> None:
     flags.run = run_named(flags.run)
     _ = flags.run.config  # which says so if there is no such run
     is_finetuned = "task" in flags.run.task
-    useless = _OF_PRETRAINED if is_finetuned else _OF_FINETUNED
-    unused = [f"--{name}" for name in useless if getattr(flags, name) is not None]
-    if unused:
-        kind, remedy = ("fine-tuned", "") if is_finetuned else ("pre-trained", "fine-tune it first, or ")
-        raise InputError(
-            f"{', '.join(unused)}: of no use to {Path(flags.run)}, which is {kind}: {remedy}leave it out"
-        )
+    if is_finetuned:
+        check_unused(flags, _OF_PRETRAINED, f"{flags.run}, which is fine-tuned")
+    else:
+        check_unused(flags, _OF_FINETUNED, f"{flags.run}, which is pre-trained: fine-tune it first")
     figures = _task_figures(flags) if is_finetuned else _losses(flags)
     print(json.dumps(figures, indent=2))
 

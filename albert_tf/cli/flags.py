@@ -6,7 +6,7 @@ import argparse
 import inspect
 import re
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +75,12 @@ def run_named(name: str) -> RunDirectory:
     if str(run) != name:
         logging.info("%s is the best run of %s", run, name)
     return run
+
+
+def check_unused(flags: argparse.Namespace, names: Collection[str], what: str) -> None:
+    """InputError if flags are given that are of no use to something."""
+    if unused := [f"--{name}" for name in names if getattr(flags, name) is not None]:
+        raise InputError(f"{', '.join(unused)}: of no use to {what}, leave it out")
 
 
 def column_flags(parser: Flags, default: str = "") -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from types import FrameType
 
 from albert_tf.checkpoints.directory import RunDirectory
-from albert_tf.startup.signals import first_signal
+from albert_tf.startup.signals import signal_handlers
 from albert_tf.utils.errors import Preempted
 
 
@@ -28,12 +28,12 @@ def stop_at_once(run: RunDirectory) -> Iterator[None]:
         )
         raise Preempted(f"stopped by SIGTERM; the same command {saved}")
 
-    with first_signal({signal.SIGTERM: stop}):
+    with signal_handlers({signal.SIGTERM: stop}):
         yield
 
 
 class PreemptionNotice:
-    """While entered, the first SIGTERM or Ctrl-C only sets `given`; the second is as without this.
+    """While entered, SIGTERM and Ctrl-C only set `given`.
 
     Outside the main thread, where Python allows no signal handlers, it does nothing.
     """
@@ -55,7 +55,7 @@ class PreemptionNotice:
 
     def __enter__(self) -> PreemptionNotice:
         self._handlers.enter_context(
-            first_signal({signal.SIGTERM: self._notice, signal.SIGINT: self._notice})
+            signal_handlers({signal.SIGTERM: self._notice, signal.SIGINT: self._notice})
         )
         return self
 

@@ -219,7 +219,6 @@ def test_sigterm_leaves_nothing(small_run, tmp_path, monkeypatch):
         signal.raise_signal(signal.SIGTERM)
 
     monkeypatch.setattr(export_module, "write_requests", terminated)
-    monkeypatch.setattr(signals, "_ends", [])  # for this process goes on
     previous = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         signals.end_in_order(143)

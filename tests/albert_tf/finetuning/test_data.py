@@ -8,7 +8,7 @@ import pytest
 
 from albert_tf.finetuning.data import Sets, data_record, described, dev_sets, read_sets, split_off
 from albert_tf.finetuning.settings import Finetuning
-from albert_tf.finetuning.tasks import TASKS
+from albert_tf.finetuning.task_table import TASKS
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.examples.records import (
     Answer,

@@ -13,7 +13,7 @@ from albert_tf.finetuning.data import read_sets
 from albert_tf.finetuning.reports import best_figures
 from albert_tf.finetuning.run import finetune
 from albert_tf.finetuning.settings import Finetuning
-from albert_tf.finetuning.tasks import TASKS
+from albert_tf.finetuning.task_table import TASKS
 from albert_tf.finetuning.trained import evaluate_trained, read_trained
 from albert_tf.tasks.datasets.glue import GLUE
 from albert_tf.tasks.examples.predictions import (

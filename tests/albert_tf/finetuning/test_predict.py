@@ -15,7 +15,7 @@ from sklearn.metrics import accuracy_score, f1_score
 
 from albert_tf.finetuning import trained
 from albert_tf.finetuning.predict import predict
-from albert_tf.finetuning.tasks import TASKS
+from albert_tf.finetuning.task_table import TASKS
 from albert_tf.finetuning.trained import evaluate_trained
 from albert_tf.recipes import QuestionSettings
 from albert_tf.tasks.datasets.columns import Columns

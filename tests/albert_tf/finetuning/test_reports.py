@@ -6,7 +6,7 @@ import pytest
 
 from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.finetuning.reports import ending
-from albert_tf.finetuning.tasks import TASKS
+from albert_tf.finetuning.task_table import TASKS
 from albert_tf.tasks.examples.records import ChoiceRecord, TextRecord
 
 

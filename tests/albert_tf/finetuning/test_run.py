@@ -11,7 +11,7 @@ from sklearn.metrics import f1_score
 import albert_tf
 from albert_tf.checkpoints import checkpoint_parts, checkpoint_steps
 from albert_tf.finetuning.run import finetune
-from albert_tf.finetuning.tasks import TASKS
+from albert_tf.finetuning.task_table import TASKS
 from albert_tf.tasks.classification import Classification
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.examples.batches import task_batches

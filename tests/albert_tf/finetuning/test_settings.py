@@ -5,7 +5,7 @@ import re
 import pytest
 
 from albert_tf.finetuning.settings import Finetuning
-from albert_tf.finetuning.tasks import TASKS
+from albert_tf.finetuning.task_table import TASKS
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.training.settings import LoopSettings
 from albert_tf.utils.errors import InputError

@@ -10,7 +10,7 @@ import pytest
 
 from albert_tf.checkpoints.models import MODELS
 from albert_tf.finetuning.recipes import RECIPES
-from albert_tf.finetuning.tasks import TASKS, find_task, set_metrics
+from albert_tf.finetuning.task_table import TASKS, find_task, set_metrics
 from albert_tf.tasks import kind_of
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.datasets.glue import GLUE
@@ -180,7 +180,7 @@ def test_the_wrong_data_for_a_task(shared):
 def test_metrics_wait_for_their_libraries():
     """The table of tasks is read without scikit-learn and SciPy."""
     heavy = ("sklearn", "scipy", "seqeval")
-    code = f"import sys; sys.modules.update(dict.fromkeys({heavy})); import albert_tf.finetuning.tasks"
+    code = f"import sys; sys.modules.update(dict.fromkeys({heavy})); import albert_tf.finetuning.task_table"
     root = Path(__file__).resolve().parents[3]
     result = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr

@@ -5,11 +5,11 @@ import shutil
 
 import numpy as np
 import pytest
+from albert_tf.finetuning.entries import read_columns, run_task, task_entries
 
 from albert_tf.checkpoints import build_model, save
-from albert_tf.finetuning.entries import read_columns, run_task, task_entries
 from albert_tf.finetuning.outputs import predictor
-from albert_tf.finetuning.tasks import TASKS
+from albert_tf.finetuning.task_table import TASKS
 from albert_tf.finetuning.trained import evaluate_trained, read_trained
 from albert_tf.recipes import QuestionSettings
 from albert_tf.tasks.datasets.columns import Columns

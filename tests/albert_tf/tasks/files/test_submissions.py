@@ -7,8 +7,7 @@ import pytest
 
 from albert_tf import cli
 from albert_tf.checkpoints import save
-from albert_tf.finetuning.entries import task_entries
-from albert_tf.finetuning.tasks import TASKS
+from albert_tf.finetuning.task_table import TASKS, task_entries
 from albert_tf.tasks.datasets.glue import GLUE
 from albert_tf.tasks.examples.predictions import LabelPrediction, ScorePrediction
 from albert_tf.tasks.examples.records import TextRecord

@@ -67,6 +67,14 @@ def config_named(name: str) -> AlbertConfig:
     return AlbertConfig.from_json_file(name)
 
 
+def checkpoint_flags(parser: Flags) -> None:
+    """The checkpoint of a run to compute with, and how much at a time."""
+    parser.add_argument(
+        "--step", type=int, help="of the checkpoint (the newest; of a fine-tuned run the best)"
+    )
+    parser.add_argument("--batch_size", type=int, default=32, help="examples at a time, for the memory (32)")
+
+
 def run_named(name: str) -> RunDirectory:
     """A run directory; of a folder of several seeds the best run, which is logged."""
     from albert_tf.checkpoints.directory import best_run
@@ -126,8 +134,8 @@ def field_flags(
 
 def given(flags: argparse.Namespace, kind: type) -> dict[str, Any]:
     """The fields of a record, and of the records in it, that the command line sets."""
-    names = [field.name for _, field in flat_fields(kind)]
-    return {name: getattr(flags, name) for name in names if hasattr(flags, name)}
+    names = {field.name for _, field in flat_fields(kind)}
+    return {name: value for name, value in vars(flags).items() if name in names}
 
 
 def _parser(hint: Any) -> Callable[[str], Any]:

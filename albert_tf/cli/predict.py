@@ -11,7 +11,7 @@ from pathlib import Path
 
 from absl import logging
 
-from albert_tf.cli.flags import check_unused, column_flags, columns_given, run_named
+from albert_tf.cli.flags import check_unused, checkpoint_flags, column_flags, columns_given, run_named
 from albert_tf.startup import quiet_start
 from albert_tf.utils.errors import InputError
 
@@ -50,8 +50,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             f"--{name}_column", metavar="COLUMN", help=f"column to write the {name} to ({name})"
         )
-    parser.add_argument("--step", type=int, help="of the checkpoint (the best)")
-    parser.add_argument("--batch_size", type=int, default=32, help="examples at a time, for the memory (32)")
+    checkpoint_flags(parser)
 
 
 def run(flags: argparse.Namespace) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import Any
 
 from albert_tf.config import AlbertConfig
 from albert_tf.features import FIRST, POOLINGS, check_pooling
 from albert_tf.recipes import check_fields
+from albert_tf.utils.checks import check_range
 from albert_tf.utils.errors import InputError
 
 
@@ -32,8 +32,6 @@ class FinetuningRecipe:
       epsilon: the optimizer's.
       clip_norm: largest global norm of the gradients; None leaves them as they are.
 
-    Raises:
-      InputError: a value is impossible; the message names it.
     Source: of the defaults google-research/albert, optimization.py.
     """
 
@@ -59,11 +57,9 @@ class FinetuningRecipe:
             raise InputError(
                 f"steps={self.steps} and epochs={self.epochs}: one of them says when to stop, not both"
             )
-        if self.warmup_steps is not None and not 0 <= self.warmup_steps <= (self.steps or math.inf):
-            raise InputError(
-                f"warmup_steps={self.warmup_steps} must lie between 0 and steps={self.steps}: set both (what "
-                "is not set is the recipe's)"
-            )
+        if self.warmup_steps is not None:
+            remedy = f"steps={self.steps}; set both, what is not set is the recipe's"
+            check_range("warmup_steps", self.warmup_steps, at_least=0, at_most=self.steps, remedy=remedy)
 
     def replace(self, **changes: Any) -> FinetuningRecipe:
         """A new recipe with some fields changed.

@@ -50,51 +50,33 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "PRESETS",
-    "AlbertClassifier",
-    "AlbertConfig",
-    "AlbertEncoder",
-    "AlbertMultipleChoice",
-    "AlbertPretrainer",
-    "AlbertSpanLabeler",
-    "AlbertTokenClassifier",
-    "TextClassifier",
-    "Tokenizer",
-    "__version__",
-    "load",
-    "optimization",
-    "pack",
-    "parameter_count",
-    "pipeline",
-    "pretraining_dataset",
-    "save",
-    "squad_scores",
-]
-
-# The module that each public name is in, in reading order. Whoever reads a config need not wait for
-# TensorFlow, and a command can hold back what it says when it starts.
-_MODULES = {
-    "PRESETS": "albert_tf.config",
-    "AlbertConfig": "albert_tf.config",
-    "Tokenizer": "albert_tf.tokenizers",
-    "pack": "albert_tf.tokenizers",
-    "pretraining_dataset": "albert_tf.data",
-    "AlbertEncoder": "albert_tf.models.encoder",
-    "AlbertPretrainer": "albert_tf.models.task_models",
-    "AlbertClassifier": "albert_tf.models.task_models",
-    "AlbertTokenClassifier": "albert_tf.models.task_models",
-    "AlbertSpanLabeler": "albert_tf.models.span_labeler",
-    "AlbertMultipleChoice": "albert_tf.models.task_models",
-    "TextClassifier": "albert_tf.inference.text_classifier",
-    "pipeline": "albert_tf.inference.pipeline",
-    "load": "albert_tf.checkpoints",
-    "save": "albert_tf.checkpoints",
-    "parameter_count": "albert_tf.analysis.parameters",
-    "optimization": "albert_tf.optimization",
-    "squad_scores": "albert_tf.tasks.metrics.squad",
+# In reading order. They are imported at their first use: whoever reads a config need not wait for TensorFlow,
+# and a command can hold back what it says when it starts.
+_MODULE_OF = {
+    name: f"albert_tf.{module}"
+    for module, names in {
+        "config": ("PRESETS", "AlbertConfig"),
+        "tokenizers": ("Tokenizer", "pack"),
+        "data": ("pretraining_dataset",),
+        "models.encoder": ("AlbertEncoder",),
+        "models.task_models": (
+            "AlbertPretrainer",
+            "AlbertClassifier",
+            "AlbertTokenClassifier",
+            "AlbertMultipleChoice",
+        ),
+        "models.span_labeler": ("AlbertSpanLabeler",),
+        "inference.text_classifier": ("TextClassifier",),
+        "inference.pipeline": ("pipeline",),
+        "checkpoints": ("load", "save"),
+        "analysis.parameters": ("parameter_count",),
+        "optimization": ("optimization",),
+        "tasks.metrics.squad": ("squad_scores",),
+    }.items()
+    for name in names
 }
-__getattr__ = lazy_names(__name__, _MODULES)
+__all__ = ["__version__", *_MODULE_OF]
+__getattr__ = lazy_names(__name__, _MODULE_OF)
 
 
 def __dir__() -> list[str]:

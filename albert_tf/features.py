@@ -55,16 +55,7 @@ def check_pooling(value: str) -> str:
 def pretraining_spec(
     batch_size: int | None, seq_length: int, max_predictions: int, sentence_objective: str
 ) -> dict[str, tf.TensorSpec]:
-    """The tensors of a pre-training batch.
-
-    Args:
-      batch_size: rows, B; None where it is unknown.
-      seq_length: tokens a row, S.
-      max_predictions: masked tokens a row at most, P.
-      sentence_objective: "sop", "nsp" or "none"; "none" has no labels.
-    Returns:
-      The TensorSpec of each tensor by name.
-    """
+    """The tensors of a pre-training batch by name, of B, S and P; B may be unknown, None."""
     import tensorflow as tf  # not before: the names are of use to those who do without
 
     tokens, predictions = [batch_size, seq_length], [batch_size, max_predictions]

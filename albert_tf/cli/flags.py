@@ -6,7 +6,7 @@ import argparse
 import inspect
 import re
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +67,14 @@ def config_named(name: str) -> AlbertConfig:
     return AlbertConfig.from_json_file(name)
 
 
+def checkpoint_flags(parser: Flags) -> None:
+    """The checkpoint of a run to compute with, and how much at a time."""
+    parser.add_argument(
+        "--step", type=int, help="of the checkpoint (the newest; of a fine-tuned run the best)"
+    )
+    parser.add_argument("--batch_size", type=int, default=32, help="examples at a time, for the memory (32)")
+
+
 def run_named(name: str) -> RunDirectory:
     """A run directory; of a folder of several seeds the best run, which is logged."""
     from albert_tf.checkpoints.directory import best_run
@@ -75,6 +83,12 @@ def run_named(name: str) -> RunDirectory:
     if str(run) != name:
         logging.info("%s is the best run of %s", run, name)
     return run
+
+
+def check_unused(flags: argparse.Namespace, names: Collection[str], what: str) -> None:
+    """InputError if flags are given that are of no use to something."""
+    if unused := [f"--{name}" for name in names if getattr(flags, name) is not None]:
+        raise InputError(f"{', '.join(unused)}: of no use to {what}, leave it out")
 
 
 def column_flags(parser: Flags, default: str = "") -> None:
@@ -120,8 +134,8 @@ def field_flags(
 
 def given(flags: argparse.Namespace, kind: type) -> dict[str, Any]:
     """The fields of a record, and of the records in it, that the command line sets."""
-    names = [field.name for _, field in flat_fields(kind)]
-    return {name: getattr(flags, name) for name in names if hasattr(flags, name)}
+    names = {field.name for _, field in flat_fields(kind)}
+    return {name: value for name, value in vars(flags).items() if name in names}
 
 
 def _parser(hint: Any) -> Callable[[str], Any]:

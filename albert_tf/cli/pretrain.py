@@ -106,11 +106,11 @@ def _sizes(flags: argparse.Namespace, changes: Mapping[str, Any], *, is_begun: b
     """The networks that may be trained, from the smallest to the largest."""
     from albert_tf.pretraining.budget import ONE_MACHINE, Size
 
+    if flags.config is None and flags.recipe != "one_machine":
+        raise InputError(
+            "--config is missing: name a preset or a file, or --recipe one_machine, as the run was begun"
+        )
     if flags.config is None:
-        if flags.recipe != "one_machine":
-            raise InputError(
-                "--config is missing: name a preset or a file, or --recipe one_machine, as the run was begun"
-            )
         # A run that is begun has its weights: where they came from may be gone.
         is_all = is_begun or flags.init_from is None
         sizes = ONE_MACHINE if is_all else _no_smaller(ONE_MACHINE, flags.init_from)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -20,26 +20,15 @@ from albert_tf.training.updates import Batch, replica_rows
 Tensors = Mapping[str, tf.Tensor]
 
 
-class Outputs(NamedTuple):
-    """Outputs of a model for N examples."""
-
-    values: dict[str, np.ndarray]  # [N, …] each, in the order of the examples
-    terms: dict[str, Term]  # summed over the examples; empty without an objective
-
-
 # Called with the number of examples that a batch has had.
 Progress = Callable[[int], Any]
-
-
-def unseen(count: int) -> None:
-    """Progress that nobody watches."""
 
 
 class Predicted(NamedTuple):
     """Predictions of examples, and their losses."""
 
     predictions: list[Any]  # one a record
-    terms: dict[str, Term]
+    terms: dict[str, Term]  # summed over the examples; empty where nobody asks for losses
 
 
 def row_outputs(
@@ -48,7 +37,7 @@ def row_outputs(
     batch_size: int,
     keep: Callable[[Tensors, Tensors], Tensors],
     objective: Objective | None = None,
-) -> Callable[[TokenRows, Progress], Outputs]:
+) -> Callable[..., tuple[dict[str, np.ndarray], dict[str, Term]]]:
     """A function that has a model's outputs of each example once and in their order.
 
     Args:
@@ -60,8 +49,8 @@ def row_outputs(
         becomes a graph.
       objective: losses to sum up on the way; the examples are labelled then.
     Returns:
-      A function of N examples, and of what is called with their progress. Its values have the names that
-      `keep` has, and it traces the model no more often when it is called again.
+      A function of N rows, and of what is called with their progress, to values [N, …] by the names that
+      `keep` has and to summed terms. It traces the model no more often when it is called again.
     """
     strategy = tf.distribute.get_strategy()
     is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
@@ -85,7 +74,7 @@ def row_outputs(
         replicas = strategy.run(replica_outputs, (batch,))
         return tf.nest.map_structure(lambda part: strategy.experimental_local_results(part)[0], replicas)
 
-    def outputs(rows: TokenRows, progress: Progress = unseen) -> Outputs:
+    def outputs(rows: TokenRows, progress: Progress) -> tuple[dict[str, np.ndarray], dict[str, Term]]:
         found: dict[str, np.ndarray] = {}
         sums: dict[str, Term] = {}
         # Replicas want the same share of every batch.
@@ -101,32 +90,26 @@ def row_outputs(
                     found[name] = np.empty([len(rows), *values.shape[1:]], values.dtype)
                 found[name][numbers[numbers >= 0]] = values[numbers >= 0]
             progress(int((numbers >= 0).sum()))
-        return Outputs(found, sums)
+        return found, sums
 
     return outputs
 
 
-class Predictor(Protocol):
-    """A model that predicts."""
-
-    def __call__(self, examples: Examples, progress: Progress = unseen) -> Predicted:
-        """A prediction for each record of the examples, in their order; it may be called many times."""
-
-
-def predictor(kind: FinetunedKind, model: Any, batch_size: int, has_loss: bool = False) -> Predictor:
-    """A function that predicts.
+def predictor(
+    kind: FinetunedKind, model: Any, batch_size: int, has_loss: bool = False
+) -> Callable[..., Predicted]:
+    """A function from examples, and what is called with their progress, to a prediction of each record.
 
     Args:
       kind: of the model.
       model: called with the encoder's inputs and training=False.
-      batch_size: examples at a time, see `row_outputs`.
+      batch_size: as `row_outputs` has it.
       has_loss: True to sum up losses on the way; the examples are labelled then.
     """
-    outputs = row_outputs(
-        model, kind.seq_length, batch_size, kind.keep, kind.objective() if has_loss else None
-    )
+    objective = kind.objective() if has_loss else None
+    outputs = row_outputs(model, kind.seq_length, batch_size, kind.keep, objective)
 
-    def predict(examples: Examples, progress: Progress = unseen) -> Predicted:
+    def predict(examples: Examples, progress: Progress = lambda count: None) -> Predicted:
         found, terms = outputs(examples.rows, progress)
         return Predicted(kind.decode(examples, found), terms)
 

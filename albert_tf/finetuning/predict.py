@@ -5,21 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import tensorflow as tf
 
 from albert_tf.checkpoints.run import opened_run
-from albert_tf.finetuning.entries import read_columns, run_task
-from albert_tf.finetuning.trained import Trained, read_trained
+from albert_tf.finetuning.task_table import PathLike, Records
+from albert_tf.finetuning.trained import Trained, columns_of, read_trained, run_task
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.datasets.glue import GLUE
 from albert_tf.tasks.files.destination import AS_READ, Form, form_of, write_predictions
 from albert_tf.tasks.files.submissions import write_submission
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import check_place
-
-PathLike = str | os.PathLike[str]
 
 
 def predict(
@@ -87,14 +85,13 @@ def predicted_files(
     }
 
 
-def _records(trained: Trained, source: PathLike, columns: Columns | None) -> dict[PathLike, Sequence[Any]]:
+def _records(trained: Trained, source: PathLike, columns: Columns | None) -> dict[PathLike, Records]:
     """The records to predict for, by the file or the set that they are of."""
     task, folder = trained.task, os.fspath(source)
     if task.sets is not None and tf.io.gfile.isdir(folder) and not task.sets.is_set(folder):
         found = task.read_sets(folder, task.sets.test)
         return {f"{folder}/{name}": records for name, records in found.items()}
-    columns = (columns or read_columns(trained.entries)) if task.needs_columns else None
-    return {source: task.read(source, False, columns)}
+    return {source: task.read(source, False, columns or columns_of(trained.entries))}
 
 
 def submit(runs: Sequence[PathLike], glue: PathLike, output: PathLike, batch_size: int = 32) -> None:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.recipes import FinetuningRecipe
-from albert_tf.finetuning.tasks import Task, find_task
+from albert_tf.finetuning.task_table import Task, find_task
 from albert_tf.recipes import QuestionSettings
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.multi_label import MultiLabel
@@ -74,17 +74,19 @@ class Finetuning(RunSettings):
         task = self.entry
         if self.freeze not in (None, ENCODER):
             raise InputError(f"freeze={self.freeze!r} must be {ENCODER!r}, or nothing")
-        self._check_data(task)
-        if self.questions and not task.kind.has_windows:
-            raise InputError(
-                f"{', '.join(self.questions)}: task={self.task!r} has no contexts to cut in windows"
-            )
+        self._check_needed(task)
+        self._check_unused(task)
         if self.threshold is not None:
             check_range("threshold", self.threshold, above=0, below=1)
-            if task.kind is not MultiLabel:
-                raise InputError(f"threshold: task={self.task!r} has one label a text, leave it out")
-        if "pooling" in self.recipe and not task.kind.is_pooled:
-            raise InputError(f"pooling: task={self.task!r} reads the state of every token, leave it out")
+        _ = self.hyper_parameters(self.config), self.loop_settings(1), QuestionSettings(**self.questions)
+
+    def _check_needed(self, task: Task) -> None:
+        wanted = "train" if task.sets is None else "data"
+        if getattr(self, wanted) is None:
+            what = "the file to train on" if task.sets is None else "the folder of its files"
+            raise InputError(f"task={self.task!r} needs {what}: name it by --{wanted}")
+        if task.needs_columns and (self.columns is None or self.columns.label is None):
+            raise InputError(f"task={self.task!r} needs the columns of texts and labels: --text and --label")
         if (self.init_from is None) == (self.config is None):
             raise InputError(
                 "give one of `init_from`, to start from the weights of a run, a published name or hub:DIR, "
@@ -94,24 +96,20 @@ class Finetuning(RunSettings):
             raise InputError(
                 "config: a network with random weights needs a vocabulary: name it by --vocabulary"
             )
-        _ = self.hyper_parameters(self.config), self.loop_settings(1), QuestionSettings(**self.questions)
 
-    def _check_data(self, task: Task) -> None:
-        wanted = "train" if task.sets is None else "data"
-        others = {"data", "train", "eval"} - {wanted} - ({"eval"} if task.sets is None else set())
-        unused = sorted(name for name in others if getattr(self, name) is not None)
-        if task.needs_columns:
-            if self.columns is None or self.columns.label is None:
-                raise InputError(
-                    f"task={self.task!r} needs the columns of texts and labels: --text and --label"
-                )
-        elif self.columns is not None:
-            unused.append("text and label")
-        if getattr(self, wanted) is None:
-            what = "the folder of its files" if wanted == "data" else "the file to train on"
-            raise InputError(f"task={self.task!r} needs {what}: name it by --{wanted}")
-        if unused:
-            raise InputError(f"{' and '.join(unused)}: of no use to task={self.task!r}, leave it out")
+    def _check_unused(self, task: Task) -> None:
+        is_folder = task.sets is not None
+        unused = {
+            "data": self.data is not None and not is_folder,
+            "train": self.train is not None and is_folder,
+            "eval": self.eval is not None and is_folder,
+            "text and label": self.columns is not None and not task.needs_columns,
+            "threshold": self.threshold is not None and task.kind is not MultiLabel,
+            "pooling": "pooling" in self.recipe and not task.kind.is_pooled,
+            ", ".join(self.questions): bool(self.questions) and not task.kind.has_windows,
+        }
+        if names := [name for name, is_unused in unused.items() if is_unused]:
+            raise InputError(f"{', '.join(names)}: of no use to task={self.task!r}, leave it out")
 
     @property
     def entry(self) -> Task:
@@ -144,7 +142,7 @@ class Finetuning(RunSettings):
 
     def record(self, run: RunDirectory) -> dict[str, Any]:
         """The entries of recipe.json besides hyper-parameters and data."""
-        paths = {name: getattr(self, name) for name in ("data", "train", "eval")}
+        paths = {"data": self.data, "train": self.train, "eval": self.eval}
         return {
             **{name: None if path is None else os.fspath(path) for name, path in paths.items()},
             **self.run_record(run),

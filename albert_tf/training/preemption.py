@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from types import FrameType
 
 from albert_tf.checkpoints.directory import RunDirectory
-from albert_tf.startup.signals import first_signal
+from albert_tf.startup.signals import signal_handlers
 from albert_tf.utils.errors import Preempted
 
 
@@ -20,17 +20,17 @@ def stop_at_once(run: RunDirectory) -> Iterator[None]:
         saved = f"goes on from what is in {run}" if run.is_begun else "begins anew: nothing is saved yet"
         raise Preempted(f"stopped by SIGTERM; the same command {saved}")
 
-    with first_signal({signal.SIGTERM: stop}):
+    with signal_handlers({signal.SIGTERM: stop}):
         yield
 
 
 class PreemptionNotice(contextlib.ExitStack):
-    """While entered, the first SIGTERM or Ctrl-C only sets `given`; the second is as without this."""
+    """While entered, the first SIGTERM or Ctrl-C only sets `given`; they do no more."""
 
     given: signal.Signals | None = None
 
     def __enter__(self) -> PreemptionNotice:
-        self.enter_context(first_signal({signal.SIGTERM: self._notice, signal.SIGINT: self._notice}))
+        self.enter_context(signal_handlers({signal.SIGTERM: self._notice, signal.SIGINT: self._notice}))
         return self
 
     def _notice(self, signum: int, frame: FrameType | None) -> None:

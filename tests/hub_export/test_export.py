@@ -161,7 +161,6 @@ def test_a_full_disk_leaves_nothing_and_is_told_with_the_folder(small_run, tmp_p
 
 def test_sigterm_leaves_nothing(small_run, tmp_path, monkeypatch):
     monkeypatch.setattr(export_module, "check_module", lambda *_: signal.raise_signal(signal.SIGTERM))
-    monkeypatch.setattr(signals, "_ends", [])  # for this process goes on
     previous = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         signals.end_in_order(143)

@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -69,23 +68,6 @@ def run_code(folder, code):
     return subprocess.run(command, cwd=folder, env={**os.environ, "PYTHONPATH": path}, check=False).returncode
 
 
-def killed(folder, code):
-    """What a process leaves that is killed in the middle of this."""
-    assert run_code(folder, f"{code} os.kill(os.getpid(), 9)") == -9
-    return names(folder)
-
-
-@pytest.mark.parametrize(("days", "goes"), [(0.5, False), (1.5, True)])
-@pytest.mark.parametrize("write", [write_file, lambda path, text: new_directory(path).__enter__()])
-def test_what_a_killed_process_has_left_goes_after_a_day(days, goes, write, tmp_path):
-    killed(tmp_path, "with whole_file(Path('file')) as path: path.write_text('half');")
-    (left,) = tmp_path.iterdir()
-    for path in (*left.iterdir(), left):
-        os.utime(path, times=(time.time() - days * 86400,) * 2)
-    write(tmp_path / "file", "whole")
-    assert left.exists() != goes
-
-
 def test_what_another_process_is_writing_stays(tmp_path):
     with whole_file(tmp_path / "file") as theirs:
         theirs.write_text("half")
@@ -138,59 +120,47 @@ def test_a_folder_comes_back_where_the_new_one_cannot_have_its_name(tmp_path, mo
     assert names(tmp_path) == ["target"] and names(tmp_path / "target") == ["old"]
 
 
-@pytest.mark.parametrize("address", ["gs://bucket/run", "s3://bucket", "ram://run", Path("gs://bucket/run")])
-def test_addresses_of_other_filesystems_are_refused(address, tmp_path, monkeypatch):
+def test_addresses_of_other_filesystems_are_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    path = Path(address)
-    for refuse in (
-        check_new,
-        lambda path: check_place(path, is_folder=True),
-        lambda path: new_directory(path).__enter__(),
-    ):
-        with pytest.raises(InputError, match=path.name):
-            refuse(path)
+    for path in (Path("gs://bucket/run"), Path("s3://bucket")):
+        for refuse in (
+            check_new,
+            lambda path: check_place(path, is_folder=True),
+            lambda path: new_directory(path).__enter__(),
+        ):
+            with pytest.raises(InputError, match=path.name):
+                refuse(path)
     assert names(tmp_path) == []
 
 
 def test_places_where_nothing_can_be_written(tmp_path):
     file = tmp_path / "file"
     file.touch()
-    for is_folder in (False, True):
+    for is_folder, there in ((False, file), (True, tmp_path)):
         check_place(tmp_path / "new" / "place", is_folder=is_folder)
-        with pytest.raises(NotADirectoryError, match=r"cannot be written .*file is not a folder.*: .*place'"):
+        check_place(there, is_folder=is_folder)
+        with pytest.raises(NotADirectoryError, match=r"file is not a folder"):
             check_place(file / "new" / "place", is_folder=is_folder)
-    check_place(file, is_folder=False)
-    check_place(tmp_path, is_folder=True)
-    with pytest.raises(IsADirectoryError, match="is a folder: name a file"):
+    with pytest.raises(IsADirectoryError):
         check_place(tmp_path, is_folder=False)
-    with pytest.raises(FileExistsError, match="file is not a folder: name another --output"):
+    with pytest.raises(FileExistsError):
         check_place(file, is_folder=True)
 
 
-@pytest.mark.parametrize("empty", [False, True])
-def test_an_error_leaves_nothing(tmp_path, empty):
-    if empty:
-        (tmp_path / "run").mkdir()
-    with pytest.raises(RuntimeError), new_directory(tmp_path / "run") as folder:
-        (folder / "file").touch()
-        raise RuntimeError
-    assert names(tmp_path) == (["run"] if empty else [])
-    assert not empty or names(tmp_path / "run") == []
-
-
-@pytest.mark.parametrize("kind", ["file", "full folder", "dangling link"])
-def test_what_is_there_is_refused(tmp_path, kind):
+def test_an_error_leaves_nothing_and_what_is_there_is_refused(tmp_path):
     path = tmp_path / "run"
-    if kind == "file":
-        path.touch()
-    elif kind == "full folder":
-        path.mkdir()
-        (path / "mine").touch()
-    else:
-        path.symlink_to(tmp_path / "nowhere")
-    with pytest.raises(FileExistsError, match="run exists already: name another place"), new_directory(path):
-        pass
-    assert names(tmp_path) == ["run"]
+    for _ in range(2):
+        with pytest.raises(RuntimeError), new_directory(path) as folder:
+            (folder / "file").touch()
+            raise RuntimeError
+        assert not path.exists() or names(path) == []
+        path.mkdir(exist_ok=True)
+    (path / "mine").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for there in (path, path / "mine", tmp_path / "link"):
+        with pytest.raises(FileExistsError, match=there.name), new_directory(there):
+            pass
+    assert names(tmp_path) == ["link", "run"]
 
 
 def by_python(folder):
@@ -235,7 +205,6 @@ ELSEWHERE = [
     FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "/source"),
     FileExistsError("there is something there: name another place"),
     tf.errors.NotFoundError(None, None, "/source; No such file or directory"),
-    tf.errors.InvalidArgumentError(None, None, "Expected size[0] in [0, 64], but got 65"),
 ]
 
 

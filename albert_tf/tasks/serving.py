@@ -12,7 +12,6 @@ from albert_tf.features import MASK, TYPE_IDS, WORD_IDS
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.padding import skip_padding
 from albert_tf.tasks.examples.rows import Spans
-
 from albert_tf.tokenizers.input_format import InputFormat
 from albert_tf.tokenizers.kinds import TextTokenizer
 from albert_tf.tokenizers.packing import mask_and_type_ids, pack, pack_spans

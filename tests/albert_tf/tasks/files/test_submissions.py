@@ -5,7 +5,6 @@ import zipfile
 import numpy as np
 import pytest
 
-from albert_tf.checkpoints import save
 from albert_tf.finetuning.task_table import TASKS
 from albert_tf.tasks.datasets.glue import GLUE
 from albert_tf.tasks.examples.predictions import LabelPrediction, ScorePrediction

@@ -67,7 +67,7 @@ def write_checkpoint(run: PathLike, step: int, /, **parts: Any) -> str:
     step = checked_step(step)
     prefix = checkpoint_prefix(run, step)
     if step in checkpoint_steps(run):
-        raise FileExistsError(f"{prefix}.index exists already: name another step, or another folder")
+        raise FileExistsError(f"{prefix}.index exists already: name another `step`, or another folder")
     with written_together(join(run, "checkpoints"), f"ckpt-{step}") as temporary:
         tf.train.Checkpoint(**parts).write(join(temporary, f"ckpt-{step}"))
     return prefix

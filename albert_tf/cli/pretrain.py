@@ -104,8 +104,11 @@ def run(flags: argparse.Namespace) -> None:
 
 def _sizes(flags: argparse.Namespace, changes: Mapping[str, Any], *, is_begun: bool) -> tuple[Size, ...]:
     """The networks that may be trained, from the smallest to the largest."""
-    from albert_tf.pretraining.budget import ONE_MACHINE, Size
+    from albert_tf.pretraining.budget import ONE_MACHINE, WARMUP_SHARE, Size
 
+    if flags.recipe == "one_machine" and "steps" in changes:
+        warmup = min(RECIPES["one_machine"].warmup_steps, int(WARMUP_SHARE * changes["steps"]))
+        changes = {"warmup_steps": warmup, **changes}
     if flags.config is None and flags.recipe != "one_machine":
         raise InputError(
             "--config is missing: name a preset or a file, or --recipe one_machine, as the run was begun"

@@ -48,6 +48,12 @@ def targets(
         known = dict(zip(names or (), range(num_labels), strict=False)) | {n: n for n in range(num_labels)}
         is_known = [not isinstance(value, list) and value in known for value in values]
         expected = f"one of {', '.join(map(repr, known))}"
+        for value in values:  # a file's labels, read as numbers by some and as texts by others
+            if isinstance(value, int) and known.get(str(value), value) != value:
+                raise InputError(
+                    f"{argument} holds {value}, the number of one label and the name of another: "
+                    "give the names, as texts"
+                )
     if not all(is_known):
         wrong = is_known.index(False)
         raise InputError(f"{argument}[{wrong}]={shown(values[wrong])} is not {expected}")

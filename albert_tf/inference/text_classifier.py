@@ -203,7 +203,10 @@ class TextClassifier(keras.Model):
           InputError: it is another model.
           OSError: there is no model.
         """
-        model = keras.models.load_model(os.fspath(checked_path(path, "path")))
+        try:
+            model = keras.models.load_model(os.fspath(checked_path(path, "path")))
+        except (TypeError, ValueError) as error:  # of layers that Keras does not know
+            raise InputError(f"path={os.fspath(path)!r} holds no {cls.__name__}: {error}") from error
         if not isinstance(model, cls):
             raise InputError(f"path={os.fspath(path)!r} holds another model than a {cls.__name__}")
         return model

@@ -54,7 +54,7 @@ class TextKind(FinetunedKind):
         for record in records:
             if (record.text_pair is not None) != wanted:
                 form = "pairs (text, text_pair)" if wanted else "single texts"
-                raise InputError(f"{record.file} is not in the form of {form}: the model or the first is")
+                raise InputError(f"{record.file} must hold {form}, as the model learned or as the first is")
 
     @staticmethod
     @abc.abstractmethod

@@ -79,7 +79,7 @@ class Interval:
             "gradient_norm": self._gradient_norm,
             "examples_per_second": rate,
             **({} if seq_length is None else {"tokens_per_second": rate * seq_length}),
-            "input_wait": self._waited / self._seconds,
+            "input_wait": min(1.0, self._waited / self._seconds),
         }
 
 

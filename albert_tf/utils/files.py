@@ -6,17 +6,22 @@ import contextlib
 import ctypes
 import errno
 import fcntl
+import glob
 import json
 import os
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from absl import logging
+
 from albert_tf.utils.errors import InputError, is_tensorflows, shown
 
+_ABANDONED = 24 * 3600  # seconds
 _RENAME_EXCHANGE = 2  # of linux/fs.h
 _SCHEME = re.compile(r"([A-Za-z][\w+.-]+):/+")
 
@@ -91,11 +96,20 @@ def check_place(path: Path, *, is_folder: bool) -> None:
 def scratch(path: Path) -> Iterator[Path]:
     """A temporary name for a file or folder, in a hidden folder beside it that is removed at the end.
 
+    One that a killed process has left is named in the log, and removed after a day.
+
     Args:
       path: the file or folder to write; the folder that it is in exists.
     Yields:
       A path with the same name, where nothing is yet.
     """
+    for left in path.parent.glob(f"{glob.escape(_hidden(path))}*"):
+        with contextlib.suppress(OSError):  # it is just disappearing
+            changed = max(place.stat().st_mtime for place in (left, *left.rglob("*")))
+            if time.time() - changed > _ABANDONED:
+                remove(left)
+            else:
+                logging.warning("%s is of a command that is running, or was killed: remove it then", left)
     with tempfile.TemporaryDirectory(
         prefix=_hidden(path), dir=path.parent, ignore_cleanup_errors=True
     ) as folder:

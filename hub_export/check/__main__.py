@@ -32,7 +32,9 @@ def _command(arguments: Sequence[str]) -> Command:
 
 def run(flags: argparse.Namespace) -> None:
     """Checks the modules."""
-    folders = sorted(path.parent for path in flags.folder.rglob("saved_model.pb"))
+    found = sorted(path.parent for path in flags.folder.rglob("saved_model.pb"))
+    # Hidden folders are of exports that were not finished.
+    folders = [x for x in found if not any(y.startswith(".") for y in x.relative_to(flags.folder).parts)]
     if not folders:
         raise InputError(f"no saved_model.pb in {flags.folder}")
     with quiet_start():

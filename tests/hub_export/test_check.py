@@ -167,6 +167,8 @@ def test_a_damaged_module_is_one_line_and_status_1(tmp_path, capsys):
 
 
 def test_a_folder_without_modules_is_status_2(tmp_path, capsys):
+    """Or with one of an export that was killed."""
+    save(tmp_path / ".export.writing-x/export/encoder")
     with pytest.raises(SystemExit) as stopped:
         main([str(tmp_path)])
     assert stopped.value.code == 2

@@ -91,7 +91,10 @@ def label_names(records: Sequence[TextRecord]) -> tuple[str, ...]:
     file, names = records[0].file, sorted({label_of(record) for record in records})
     if len(names) == 1:
         raise InputError(f"{file}: the only label is {names[0]!r}: there is nothing to learn")
-    if all(_NUMBER.fullmatch(name) for name in names):
+    numbers = [name for name in names if _NUMBER.fullmatch(name)]
+    if numbers and len(numbers) < len(names) and {"nan"}.issuperset(map(str.lower, {*names} - {*numbers})):
+        raise InputError(f"{file}: the label 'nan' among numbers is a missing one: leave out its rows")
+    if len(numbers) == len(names):
         broken = [name for name in names if not float(name).is_integer()]
         if broken or len(names) > MAX_NUMBERS:
             raise InputError(

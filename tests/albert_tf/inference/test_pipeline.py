@@ -143,7 +143,7 @@ def test_as_predict(made, asked, tmp_path):
         row = json.loads(line)
         assert found == {"label": row["prediction"], "score": pytest.approx(row["score"], abs=1e-5)}
     table.write_text('{"t": "a boat", "p": "a lamp"}\n')
-    with pytest.raises(InputError, match=r"table\.jsonl: the model learned single texts"):
+    with pytest.raises(InputError, match=r"table\.jsonl must hold single texts"):
         predicted_files(read_trained(made("classification").run), table, Columns("t", "p"))
     squad = tmp_path / "dev.json"
     values = INPUTS["question_answering"]

@@ -144,6 +144,13 @@ def asked(tiny_corpus, tiny_vocabulary, tmp_path, monkeypatch):
     return resolved
 
 
+def test_a_short_run_of_the_recipe_warms_up_for_a_tenth(asked):
+    config = ["--config", "albert_base_v2"]
+    assert asked([*config, "--steps", 300]).recipe.warmup_steps == 30
+    assert asked([*config, "--steps", 26_000]).recipe.warmup_steps == 300
+    assert asked([*config, "--steps", 300, "--warmup_steps", 9]).recipe.warmup_steps == 9
+
+
 @pytest.fixture
 def budgeted(settings, monkeypatch):
     """Settings of a run whose updates take a second each, by what it is told: 4 of them in 5 seconds."""

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,17 @@ def test_what_another_process_is_writing_stays(tmp_path):
         assert run_code(tmp_path, "write_file(Path('file'), 'whole')") == 0
         assert theirs.read_text() == "half"
         assert (tmp_path / "file").read_text() == "whole"
+    assert names(tmp_path) == ["file"]
+
+
+def test_what_a_killed_process_has_left_is_named_and_goes_after_a_day(tmp_path, caplog):
+    left = tmp_path / ".file.writing-x"
+    (left / "folder").mkdir(parents=True)
+    write_file(tmp_path / "file", "whole")
+    assert left.exists() and str(left) in caplog.text
+    for path in (left / "folder", left):
+        os.utime(path, (0, time.time() - 90_000))
+    write_file(tmp_path / "file", "whole")
     assert names(tmp_path) == ["file"]
 
 

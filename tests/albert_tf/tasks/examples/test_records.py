@@ -35,6 +35,11 @@ def test_a_whole_number_is_one_label_however_it_is_spelled():
     assert label_names(labelled("007", "7", "7.0")) == ("007", "7")
 
 
+def test_a_missing_number_is_no_label():
+    with pytest.raises(InputError, match=r"f\.csv: .*nan"):
+        label_names(labelled("0", "1", "NaN"))
+
+
 @pytest.mark.parametrize("labels", [("1", "2.5"), ("-.5", "1e-05"), tuple(map(str, range(51)))])
 def test_numbers_that_look_continuous_are_of_regression(labels):
     with pytest.raises(InputError, match=r"f\.csv: .*regression"):
@@ -47,7 +52,6 @@ def test_numbers_that_look_continuous_are_of_regression(labels):
         tuple(map(str, range(50))),
         (*map(str, range(51)), "other"),
         tuple(f"{number:03}" for number in range(99)),  # which has leading zeros
-        ("1.5", "nan"),
         ("1.5", "1_0"),
     ],
 )

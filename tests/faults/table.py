@@ -199,8 +199,8 @@ FAULTS = (
     Fault(
         "schedule: the first rate of the warm-up is not 0",
         "albert_tf/optimization/schedules.py",
-        "init_lr * (tf.cast(step, tf.float32) / max(num_warmup_steps, 1))",
-        "init_lr * (tf.cast(step + 1, tf.float32) / max(num_warmup_steps, 1))",
+        "self.init_lr * (tf.cast(step, tf.float32) / max(self.num_warmup_steps, 1))",
+        "self.init_lr * (tf.cast(step + 1, tf.float32) / max(self.num_warmup_steps, 1))",
         OPTIMIZERS,
     ),
     Fault(

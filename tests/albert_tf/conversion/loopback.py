@@ -29,7 +29,6 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
     cuts: list[int] = field(default_factory=list)
     knows_ranges: bool = True
-    tells_length: bool = True
 
 
 class Request(NamedTuple):
@@ -68,10 +67,7 @@ def serve() -> Iterator[Server]:
             self.send_response(status)
             for name, value in answer.headers.items():
                 self.send_header(name, value)
-            if answer.tells_length:
-                self.send_header("Content-Length", str(len(content)))
-            else:
-                self.send_header("Connection", "close")
+            self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             if self.command == "GET":
                 cut = answer.cuts.pop(0) if answer.cuts else len(content)

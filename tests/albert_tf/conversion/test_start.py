@@ -58,15 +58,6 @@ def test_converted_once(server, golden, tmp_path, monkeypatch, name):
     assert published_run(name) == run
 
 
-def test_each_commit_has_its_run(server, golden):
-    put_repository(server, "tiny/albert", golden / "hf" / "pretraining")
-    first = published_run("tiny/albert")
-    put_repository(server, "tiny/albert", golden / "hf" / "groups", commit="f" * 40)
-    second = published_run("tiny/albert")
-    assert (first.name, second.name) == (COMMIT, "f" * 40)
-    assert published_run("tiny/albert", COMMIT) == first
-
-
 def test_nothing_is_left_of_what_cannot_be_converted(server, golden, tmp_path):
     folder = shutil.copytree(golden / "hf" / "pretraining", tmp_path / "folder")
     config = json.loads((folder / "config.json").read_text())

@@ -149,7 +149,7 @@ def optimized(function, inputs):
 
 
 def test_the_optimized_graph_computes_each_layer_twice_and_adds_up_as_it_goes(inputs):
-    layers = 4
+    layers = 3
     counts, terms = [], []
     for encoder in pair(DROPOUT.replace(num_hidden_layers=layers)):
         nodes = optimized(learning(encoder), inputs)
@@ -199,15 +199,6 @@ def test_a_second_derivative_is_refused():
     np.testing.assert_allclose(slope, [12.0])
     with pytest.raises(LookupError, match="build the model with remat=False"):
         outer.gradient(slope, x)
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_gradients_that_are_not_finite_change_no_activation(value):
-    x = tf.constant([[1.0, 2.0]])
-    with tf.GradientTape() as tape:
-        tape.watch(x)
-        y, _ = recomputed(lambda x, seeds, kernel: x * x * kernel, x, (), tf.ones([2]))
-    np.testing.assert_array_equal(tape.gradient(y, x, tf.constant([[value, 1.0]])), [[value, 4.0]])
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from albert_tf.conversion import convert
 from albert_tf.tokenizer_settings import remember_settings
 from albert_tf.utils.errors import InputError
 from tests.albert_tf.conversion import tf1
+from tests.albert_tf.conversion.tf1 import weights
 from tests.full_disk import no_file_beyond
 from tests.tiny import TINY
 
@@ -34,10 +35,6 @@ def run(tiny_vocabulary, tmp_path_factory):
     path = tmp_path_factory.mktemp("runs") / "run"
     albert_tf.save(model, path, tiny_vocabulary, tokenizer={"strip_accents": False})
     return path
-
-
-def weights(run):
-    return {variable.name: variable.numpy() for variable in albert_tf.load(run).variables}
 
 
 @pytest.mark.parametrize("case", ["groups", "inner", "unshared"])

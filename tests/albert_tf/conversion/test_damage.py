@@ -7,9 +7,9 @@ import zlib
 import numpy as np
 import pytest
 
-import albert_tf
 from albert_tf.conversion import convert
 from albert_tf.utils.errors import InputError
+from tests.albert_tf.conversion.tf1 import weights
 
 INDEX, DATA = "model.ckpt-best.index", "model.ckpt-best.data-00000-of-00001"
 
@@ -27,10 +27,6 @@ def corrupted(content: bytes, rng) -> bytes:
             return before + after
         case _:
             return before + bytes([content[position] ^ (1 << rng.integers(8))]) + content[position + 1 :]
-
-
-def weights(run):
-    return {variable.name: variable.numpy() for variable in albert_tf.load(run).variables}
 
 
 # A flipped bit of a safetensors tensor cannot be noticed: that format has no checksums.

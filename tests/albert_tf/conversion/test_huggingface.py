@@ -3,7 +3,6 @@
 import json
 import shutil
 
-import ml_dtypes
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -219,12 +218,3 @@ def test_networks_that_transformers_does_not_have(tmp_path, model, named):
     with pytest.raises(InputError, match=named):
         convert("run", "huggingface", tmp_path / "run", tmp_path / "hf")
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
-
-
-@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
-def test_half_precision(folder, tmp_path, dtype):
-    weights = values(folder / "model.safetensors")
-    rewrite(folder, lambda values: {name: value.astype(dtype) for name, value in values.items()})
-    convert("huggingface", "run", folder, tmp_path / "run")
-    expected = weights["albert.pooler.weight"].T.astype(dtype).astype(np.float32)
-    np.testing.assert_array_equal(kernel(tmp_path / "run"), expected)

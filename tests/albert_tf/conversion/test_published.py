@@ -10,19 +10,15 @@ import tarfile
 import numpy as np
 import pytest
 
-import albert_tf
 from albert_tf import cli
 from albert_tf.config import PRESETS
 from albert_tf.conversion import convert, published
 from albert_tf.conversion.published import ARCHIVES, local_checkpoint, publisher_of
 from albert_tf.utils.errors import InputError, WorkFailed
 from tests.albert_tf.conversion.loopback import COMMIT, Answer, nobody, packed, put_repository, serve
+from tests.albert_tf.conversion.tf1 import weights
 
 SOURCES = ("google", "huggingface", "hub", "run")
-
-
-def weights(run):
-    return {variable.name: variable.numpy() for variable in albert_tf.load(run).variables}
 
 
 @pytest.fixture

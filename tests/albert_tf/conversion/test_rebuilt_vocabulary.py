@@ -6,6 +6,7 @@ import json
 import pytest
 import sentencepiece
 import tensorflow as tf
+from google.protobuf import empty_pb2, unknown_fields
 
 import albert_tf
 from albert_tf.checkpoints import RunDirectory
@@ -30,28 +31,9 @@ TEXTS = [
 
 
 def field_of(message, number):
-    """The last value of a length-delimited field of a protocol buffer, read independently of the code."""
-    position, found = 0, b""
-    while position < len(message):
-        numbers = []
-        for _ in range(2):  # the tag, and a length or value
-            value = shift = 0
-            while True:
-                byte = message[position]
-                position += 1
-                value |= (byte & 0x7F) << shift
-                shift += 7
-                if byte < 0x80:
-                    break
-            numbers.append(value)
-            if len(numbers) == 1 and value & 7 == 5:
-                position += 4
-                break
-        if numbers[0] & 7 == 2:
-            if numbers[0] >> 3 == number:
-                found = message[position : position + numbers[1]]
-            position += numbers[1]
-    return found
+    """The last value of a field of a protocol buffer, read independently of the code."""
+    fields = unknown_fields.UnknownFieldSet(empty_pb2.Empty.FromString(message))
+    return [field.data for field in fields if field.field_number == number][-1]
 
 
 def tokenizer_json(model, lowercase=True, strip_accents=True):

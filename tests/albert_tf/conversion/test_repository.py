@@ -77,27 +77,6 @@ def test_a_revision_and_its_commit(hub, folder, tmp_path):
     assert repository(NAME).name == COMMIT
 
 
-def test_the_token_does_not_go_where_large_files_are(hub, folder, monkeypatch):
-    monkeypatch.setenv("HF_TOKEN", "hf_secret")
-    put_repository(hub, NAME, folder)
-    content = (folder / "model.safetensors").read_bytes()
-    elsewhere = hub.address.replace("127.0.0.1", "localhost")
-    hub.answers[f"/{NAME}/resolve/{COMMIT}/model.safetensors"] = Answer(
-        status=302,
-        headers={
-            "Location": f"{elsewhere}/storage/blob",
-            "X-Linked-Etag": '"blob"',
-            "X-Linked-Size": str(len(content)),
-            "X-Repo-Commit": COMMIT,
-        },
-    )
-    hub.answers["/storage/blob"] = Answer(content)
-    assert (repository(NAME) / "model.safetensors").read_bytes() == content
-    tokens = {path: headers.get("authorization") for _, path, headers in hub.requests}
-    assert tokens.pop("/storage/blob") is None
-    assert set(tokens.values()) == {"Bearer hf_secret"}
-
-
 @pytest.mark.parametrize("how", ["offline mode", "a broken server", "a silent server"])
 def test_without_the_server_the_cache_is_used_if_it_is_whole(hub, folder, tmp_path, monkeypatch, how):
     put_repository(hub, NAME, folder)

@@ -6,7 +6,6 @@ import shutil
 import numpy as np
 import pytest
 
-import albert_tf
 from albert_tf.conversion import convert, published
 from albert_tf.conversion import start as starts
 from albert_tf.conversion.start import published_run
@@ -20,6 +19,7 @@ from tests.albert_tf.conversion.loopback import (
     put_repository,
     serve,
 )
+from tests.albert_tf.conversion.tf1 import weights
 
 
 @pytest.fixture
@@ -35,10 +35,6 @@ def server(monkeypatch, tmp_path):
 def point_to(address, tmp_path, monkeypatch):
     monkeypatch.setattr(published, "_ARCHIVES_AT", f"{address}/albert_models/")
     instead_of_hugging_face(address, tmp_path / "home", monkeypatch)
-
-
-def weights(run):
-    return {variable.name: variable.numpy() for variable in albert_tf.load(run).variables}
 
 
 @pytest.mark.parametrize("name", ["albert_base_v2", "tiny/albert"])

@@ -106,9 +106,8 @@ def hugging_face_source(path: Path, config: Path | None, partial: bool) -> Sourc
 def _weights(path: Path) -> Path:
     """The safetensors file, or the index of several, in a folder or at a path."""
     if path.is_dir():
-        usual = [path / name for name in (WEIGHTS, INDEX) if (path / name).exists()]
-        found = usual or files_in(path, "*.safetensors") or files_in(path, *(f"*{end}" for end in _PICKLES))
-        path = found[0] if usual or len(found) == 1 else only(path, "*.safetensors")
+        kinds = (WEIGHTS, INDEX, "*.safetensors", *(f"*{suffix}" for suffix in _PICKLES))
+        path = next((found[0] for kind in kinds if (found := files_in(path, kind))), path / WEIGHTS)
     if path.suffix in _PICKLES:
         raise InputError(
             f"{path} is a pickle: opening it runs whatever code it holds, so it is not read. Where you trust "

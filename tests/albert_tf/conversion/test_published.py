@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tarfile
 
-import numpy as np
 import pytest
 
 from albert_tf import cli
@@ -16,7 +15,6 @@ from albert_tf.conversion import convert, published
 from albert_tf.conversion.published import ARCHIVES, local_checkpoint, publisher_of
 from albert_tf.utils.errors import InputError, WorkFailed
 from tests.albert_tf.conversion.loopback import COMMIT, Answer, nobody, packed, put_repository, serve
-from tests.albert_tf.conversion.tf1 import weights
 
 SOURCES = ("google", "huggingface", "hub", "run")
 
@@ -53,17 +51,6 @@ def test_names_and_paths(tmp_path, monkeypatch):
             local_checkpoint("/a", source, "v1")
 
 
-def test_google_by_name(server, golden, tmp_path):
-    folder = golden / "tf1" / "shared"
-    server.answers["/albert_models/albert_base_v2.tar.gz"] = Answer(packed(folder, "albert_base/"))
-    convert("google", "run", "albert_base_v2", tmp_path / "1")
-    convert("google", "run", "albert_base_v2", tmp_path / "2")
-    assert len(server.requests) == 1
-    convert("google", "run", folder, tmp_path / "3")
-    for run in ("1", "2"):
-        np.testing.assert_equal(weights(tmp_path / run), weights(tmp_path / "3"))
-
-
 def test_google_without_a_network(server, golden, tmp_path, monkeypatch):
     monkeypatch.setattr(published, "_ARCHIVES_AT", f"{nobody()}/albert_models/")
     place = tmp_path / "cache" / "google" / "albert_base_v2.tar.gz"
@@ -72,17 +59,6 @@ def test_google_without_a_network(server, golden, tmp_path, monkeypatch):
     assert list(place.parent.iterdir()) == [] and not (tmp_path / "run").exists()
     place.write_bytes(packed(golden / "tf1" / "shared"))  # as one was told to
     convert("google", "run", "albert_base_v2", tmp_path / "run")
-
-
-def test_hub_by_handle(server, shared, tmp_path):
-    module = shared / "golden" / "tfhub"
-    server.answers["/albert/3?tf-hub-format=compressed"] = Answer(packed(module))
-    convert("hub", "run", f"{server.address}/albert/3", tmp_path / "1")
-    convert("hub", "run", f"{server.address}/albert/3", tmp_path / "2")
-    assert len(server.requests) == len(list((tmp_path / "cache" / "hub").iterdir())) == 1
-    convert("hub", "run", module, tmp_path / "3")
-    for run in ("1", "2"):
-        np.testing.assert_equal(weights(tmp_path / run), weights(tmp_path / "3"))
 
 
 def archive(member, **fields):

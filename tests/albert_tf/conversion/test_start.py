@@ -37,18 +37,27 @@ def point_to(address, tmp_path, monkeypatch):
     instead_of_hugging_face(address, tmp_path / "home", monkeypatch)
 
 
-@pytest.mark.parametrize("name", ["albert_base_v2", "tiny/albert"])
-def test_converted_once(server, golden, tmp_path, monkeypatch, name):
-    source = "huggingface" if "/" in name else "google"
-    folder = golden / {"google": "tf1/shared", "huggingface": "hf/pretraining"}[source]
-    server.answers["/albert_models/albert_base_v2.tar.gz"] = Answer(packed(folder))
-    put_repository(server, "tiny/albert", folder)
+@pytest.mark.parametrize("source", ["google", "huggingface", "hub"])
+def test_converted_once(server, golden, shared, tmp_path, monkeypatch, source):
+    name, folder = {
+        "google": ("albert_base_v2", golden / "tf1" / "shared"),
+        "huggingface": ("tiny/albert", golden / "hf" / "pretraining"),
+        "hub": (f"{server.address}/albert/3", shared / "golden" / "tfhub"),
+    }[source]
+    if source == "huggingface":
+        put_repository(server, name, folder)
+    for path in ("/albert_models/albert_base_v2.tar.gz", "/albert/3?tf-hub-format=compressed"):
+        server.answers[path] = Answer(packed(folder))
     run = published_run(name)
     assert run.is_relative_to(tmp_path / "cache" / "runs" / source)
     convert(source, "run", folder, tmp_path / "converted")
     np.testing.assert_equal(weights(run), weights(tmp_path / "converted"))
-    assert json.loads((run / "recipe.json").read_text()).get("commit") == (COMMIT if "/" in name else None)
+    commit = COMMIT if source == "huggingface" else None
+    assert json.loads((run / "recipe.json").read_text()).get("commit") == commit
     assert [path.name for path in run.parent.iterdir()] == [run.name]
+    convert(source, "run", name, tmp_path / "again")
+    if source != "huggingface":
+        assert len(server.requests) == 1
     point_to(nobody(), tmp_path, monkeypatch)
     monkeypatch.setattr(starts, "convert", None)
     assert published_run(name) == run

@@ -36,14 +36,7 @@ _ACTIVATIONS = {"Tanh": "gelu", "Erf": "gelu_erf", "Relu": "relu"}
 
 
 def hub_source(path: Path, config: Path | None, partial: bool) -> Source:
-    """The variables of the module in a folder; without a config, that of a TF 2 encoder is deduced.
-
-    Raises:
-      InputError: the module is damaged, or does not tell all of its config.
-    """
-    modules = ", ".join(sorted(str(file.parent) for file in path.glob("*/saved_model.pb")))
-    if modules and not (path / "saved_model.pb").exists():
-        raise FileNotFoundError(f"{path} is not a module but holds some: name one of {modules}")
+    """The variables of the module in a folder; without a config, that of a TF 2 encoder is deduced."""
     saved_model = only(path, "saved_model.pb")
     config = config or next(path.glob("assets/albert_config*.json"), None)
     shape = AlbertConfig.from_json_file(config) if config else None

@@ -77,21 +77,10 @@ def test_damaged(module, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["hub"]
 
 
-def test_folder_of_modules(tmp_path):
-    for name in ("encoder", "preprocessor"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "saved_model.pb").touch()
-    with pytest.raises(
-        FileNotFoundError, match=r"is not a module but holds some: name one of .*/encoder, .*/prep"
-    ):
-        convert("hub", "run", tmp_path, tmp_path / "run")
-
-
-@pytest.mark.parametrize("case", ["shared", "groups"])
 @pytest.mark.parametrize("has_config", [True, False])
-def test_tf1_module(golden, tmp_path, case, has_config):
+def test_tf1_module(golden, tmp_path, has_config):
     """Its variables have the names of the checkpoint it was made of; its assets hold the config."""
-    source, module = golden / "tf1" / case, tmp_path / "hub"
+    source, module = golden / "tf1" / "groups", tmp_path / "hub"
     values = tf1.read(source / "model.ckpt-best")
     values = {k: v for k, v in values.items() if k != "global_step" and not k.endswith("lamb_m")}
     tf1.write(module / "variables" / "variables", values)

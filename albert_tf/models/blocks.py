@@ -21,9 +21,7 @@ Parameters = tuple[Pair, Pair, Pair]
 class AttentionBlock(Layer):
     """Self-attention, a dense layer, dropout, and the LayerNorm that closes the block.
 
-    Args:
-      scope: variable scope, such as `encoder/transformer/group_0/inner_group_0`.
-      config: the network's shape.
+    Its variables' scope is one such as `encoder/transformer/group_0/inner_group_0`.
     """
 
     def __init__(self, scope: str, config: AlbertConfig, **kwargs: Any):
@@ -62,8 +60,6 @@ class AttentionBlock(Layer):
           elementwise: the network's activation, softmax and LayerNorm.
           seeds: two int32 [2], of the probabilities' dropout and of the output's; None drops nothing.
           tokens: of which x are the hidden states, [T, H] then; None: of all positions.
-        Returns:
-          The shape of x.
         """
         config = self.config
         joined, output, norm = parameters

@@ -35,10 +35,7 @@ class MaskedLanguageModel(Layer):
           word_embeddings: [V, E].
         Returns:
           float32 [B, P, V].
-        Raises:
-          InputError: the positions are not [B, P].
-          tf.errors.InvalidArgumentError: the same where shapes are known only when it runs; or a position
-            is outside the sequence (on CPU, uncompiled: see `AlbertEncoder.call`).
+        Raises: as `AlbertEncoder.call`, where the positions are not [B, P] or outside the sequence.
         """
         if not positions.shape.is_compatible_with([sequence.shape[0], None]):
             raise InputError(
@@ -78,13 +75,11 @@ def _biased_logits(x: tf.Tensor, weights: tf.Tensor, bias: tf.Tensor) -> tf.Tens
 
 
 def mean_state(sequence: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
-    """The mean of the states of a sequence's tokens, [CLS] and [SEP] included; zeros where it has none.
+    """The mean [B, H] of a sequence's tokens, [CLS] and [SEP] included, in float32; zeros where it has none.
 
     Args:
       sequence: the encoder's sequence output [B, S, H].
       mask: [B, S], 1 for tokens and 0 for padding; None: all are tokens.
-    Returns:
-      [B, H], computed in float32, of the type of the sequence output.
     """
     if mask is None:
         mask = tf.ones(tf.shape(sequence)[:2])

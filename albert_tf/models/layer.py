@@ -90,14 +90,9 @@ def attention(
 ) -> tf.Tensor:
     """softmax(Q · Kᵀ / √D + bias) · V, with dropout of the probabilities.
 
-    Args:
-      query: [B, N, S, D], as are key, value and the result.
-      key: see `query`.
-      value: see `query`.
-      bias: as `attention_bias` makes it.
-      dropout_rate: of the probabilities.
-      seed: as in `dropout`.
-      softmax: that of `Elementwise`.
+    Query, key, value and result are [B, N, S, D], the bias is that of `attention_bias`, the seed that of
+    `dropout`.
+
     Source: Vaswani et al. 2017, eq. 1.
     """
     scores = tf.matmul(query * (1 / math.sqrt(query.shape[-1])), key, transpose_b=True)  # [B, N, S, S]
@@ -117,11 +112,8 @@ class Elementwise(NamedTuple):
 def elementwise(hidden_act: str, epsilon: float, *, is_fused: bool) -> Elementwise:
     """The elementwise functions of a network; kept, so that each is compiled once.
 
-    Args:
-      hidden_act: name of the activation.
-      epsilon: of the LayerNorms.
-      is_fused: True to compile each by XLA, for training. In inference TensorFlow's graph optimizer joins the
-        activation with the product before it, which is quicker.
+    With `is_fused`, for training, each is compiled by XLA. Without, TensorFlow's graph optimizer joins the
+    activation with the product before it, which is quicker in inference.
     """
     activation, norm = ACTIVATIONS[hidden_act], functools.partial(layer_norm, epsilon=epsilon)
     if is_fused:
@@ -130,14 +122,12 @@ def elementwise(hidden_act: str, epsilon: float, *, is_fused: bool) -> Elementwi
 
 
 def fused(function: Function) -> Function:
-    """The function, compiled by XLA; so is its gradient, for which it keeps nothing but its arguments.
+    """The function, compiled by XLA, in float32; so is its gradient, for which it keeps only its arguments.
 
     One loop through memory then takes the place of one for each operation, which is what costs time on CPUs.
 
     Args:
       function: of a float tensor and others, to one in the type of the first; it uses no variables.
-    Returns:
-      The same function, but for rounding: it computes in float32. XLA compiles it once for each shape.
     """
 
     def wide(x: tf.Tensor, *others: tf.Tensor) -> tf.Tensor:
@@ -171,8 +161,7 @@ def _backward_softmax(probabilities: tf.Tensor, gradient: tf.Tensor) -> tf.Tenso
 def fused_softmax(scores: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     """`biased_softmax`, compiled by XLA; so is its gradient, for which it keeps what it returns.
 
-    The product behind it keeps those, too, unless some are dropped: in bfloat16 that is a third of what is
-    kept otherwise. The bias has no gradient.
+    The product behind it keeps that, too. The bias has no gradient.
     """
     probabilities = _forward_softmax(scores, bias)
     return probabilities, lambda gradient: (_backward_softmax(probabilities, gradient), None)

@@ -61,10 +61,7 @@ class AnswerableSpan(Layer):
             log-probabilities;
           without: `start_top_log_probs` [B, I] and `start_top_index`, int32, the likeliest first;
             `end_top_log_probs` [B, I, J] and `end_top_index`, the likeliest ends of each of these starts.
-        Raises:
-          InputError: the sequence is shorter than I or J tokens.
-          tf.errors.InvalidArgumentError: the same where shapes are known only when it runs; or a start is
-            outside the sequence (on CPU, uncompiled: see `AlbertEncoder.call`).
+        Raises: as `AlbertEncoder.call`, if the sequence is shorter than I or J tokens, or a start outside it.
         """
         rows = tf.reshape(sequence, [-1, sequence.shape[-1]])  # [B·S, H]
         start_logits = tf.reshape(self.start(rows), tf.shape(sequence)[:2])  # [B, S]

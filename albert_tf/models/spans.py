@@ -120,8 +120,8 @@ def possible(
 
     Args:
       candidates: of the windows.
-      in_context: bool [W, S], as `context_tokens` has it.
-      is_best: bool [W, S], as `best_context` has it.
+      in_context: as `context_tokens` has it.
+      is_best: as `best_context` has it.
       max_answer_length: in tokens.
     Returns:
       bool [W, C].
@@ -147,7 +147,7 @@ def best_answers(
 
     Args:
       candidates: of all windows of the question.
-      counts: bool [W, C], as `possible` has it.
+      counts: as `possible` has it.
       token_starts: the first byte of each token in the context, integer [W, S]; of other tokens anything.
       token_ends: the byte behind each, integer [W, S].
       context: string [].

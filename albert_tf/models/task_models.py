@@ -131,7 +131,7 @@ class AlbertClassifier(PooledModel):
     Args:
       config: the network's shape.
       num_labels: number of labels, K; 1 is regression.
-      pooling: which state: "first" or "mean", see `PooledModel`.
+      pooling: of `PooledModel`.
       **kwargs: of `NetworkModel`.
     """
 
@@ -174,7 +174,7 @@ class AlbertMultipleChoice(PooledModel):
     Args:
       config: the network's shape.
       num_choices: choices an example, C.
-      pooling: which state of a choice is read: "first" or "mean", see `PooledModel`.
+      pooling: of `PooledModel`.
       **kwargs: of `NetworkModel`.
     """
 

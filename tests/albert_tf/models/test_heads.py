@@ -58,15 +58,8 @@ def test_masked_language_model_eagerly_and_of_unknown_shapes(head, arrays):
         logits(arrays[0], POSITIONS[:1], arrays[1])
     with pytest.raises(InputError, match=r"masked_lm_positions has shape \(2, 3, 1\)"):
         head(arrays[0], tf.zeros([2, 3, 1], tf.int32), arrays[1])
-
-
-@pytest.mark.parametrize("position", [-1, S])
-def test_positions_outside_the_sequence(head, arrays, position):
-    with (
-        tf.device("CPU"),
-        pytest.raises(tf.errors.InvalidArgumentError, match=rf"{position} is not in \[0, 5\)"),
-    ):
-        head(arrays[0], tf.fill([B, P], position), arrays[1])
+    with tf.device("CPU"), pytest.raises(tf.errors.InvalidArgumentError, match="5 is not in"):
+        head(arrays[0], tf.fill([B, P], S), arrays[1])
 
 
 @pytest.mark.parametrize("dtype", [tf.bfloat16, tf.float16])
@@ -115,15 +108,6 @@ def test_mean_state():
         np.testing.assert_allclose(found, expected, atol=1e-6)
         assert not np.any(found.numpy()[3])
     np.testing.assert_allclose(mean_state(states, None), states.mean(axis=1), atol=1e-6)
-
-
-def test_gradients_of_the_mean_are_finite_without_tokens_and_none_at_padding():
-    states = tf.Variable(np.random.default_rng(3).normal(size=[*MASK.shape, H]).astype(np.float32))
-    with tf.GradientTape() as tape:
-        total = tf.reduce_sum(mean_state(states, MASK))
-    shares = MASK / np.maximum(MASK.sum(axis=1, keepdims=True), 1)
-    gradient = tf.convert_to_tensor(tape.gradient(total, states))
-    np.testing.assert_allclose(gradient, np.repeat(shares[..., np.newaxis], H, axis=2), atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [tf.bfloat16, tf.float16])

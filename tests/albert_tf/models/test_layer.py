@@ -138,3 +138,13 @@ def test_dense_and_layer_norm_layers(rng):
     inner = x @ values["some/dense/kernel"] + values["some/dense/bias"]
     expected = numpy_layer_norm(inner, values["LayerNorm/gamma"], values["LayerNorm/beta"], 0.25)
     np.testing.assert_allclose(norm(dense(*float32(x))), expected, atol=1e-5)
+
+
+def test_initial_values():
+    config = TINY.replace(initializer_range=0.05)
+    layers = [layer.DenseLayer("scope", 256, 256, config) for _ in range(2)]
+    kernels = [dense.kernel.numpy() for dense in layers]
+    for kernel in kernels:
+        # Keras's truncated normal is cut at two deviations: its own deviation is 0.8796 of the untruncated.
+        assert abs(kernel.std() / 0.05 - 0.8796) < 0.02 and abs(kernel).max() <= 0.1
+    assert not np.allclose(*kernels) and not np.any(layers[0].bias)

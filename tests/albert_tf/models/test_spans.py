@@ -207,27 +207,3 @@ def test_one_text_counts_once():
 def test_where_nothing_counts_the_answer_is_empty(words):
     best = ask(words, [0.0] * 8, [0.0] * 8, max_answer_length=0)
     assert [column.numpy().tolist() for column in best] == [[b""], [0], [0], [-1e6], [-1e6], [1.0]]
-
-
-def test_in_a_graph_of_unknown_shapes(words):
-    """As in a serving model: one question after another, of which the windows differ in number."""
-    context, in_context, token_starts, token_ends = words
-
-    @tf.function(
-        input_signature=[tf.RaggedTensorSpec([None, None, 8], tf.float32, ragged_rank=1)] * 2,
-    )
-    def serve(starts, ends):
-        def of_one(logits):
-            windows = tf.shape(logits[0])[0]
-            found = span_candidates(*logits, 20)
-            inside = tf.tile(in_context, [windows, 1])
-            is_best = spans.best_context(inside, tf.range(windows) * 0, tf.zeros([windows], tf.int32))
-            counts = spans.possible(found, inside, is_best, 30)
-            places = (tf.tile(column, [windows, 1]) for column in (token_starts, token_ends))
-            return spans.best_answers(found, counts, *places, context, 20).text[0]
-
-        return tf.map_fn(of_one, (starts, ends), fn_output_signature=tf.string)
-
-    row = tf.constant([[9, 9, 9, 0, 5, 1, 0, 9]], tf.float32)
-    logits = tf.RaggedTensor.from_row_lengths(tf.concat([row, -row, row], axis=0), [1, 2])
-    assert [text.decode() for text in serve(logits, logits).numpy()] == ["Äpfelchen", "ein"]

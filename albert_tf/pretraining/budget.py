@@ -124,8 +124,6 @@ def fitted(seconds: float, sizes: Sequence[Size], pace: Callable[[Size], Sequenc
       seconds: the time.
       sizes: from the smallest, which is taken where there is time for none, to the largest.
       pace: measures the seconds of an update in each stage of a size.
-    Raises:
-      ValueError: there is not time for one update of each stage.
     """
     chosen: Size | None = None
     for size in sizes:

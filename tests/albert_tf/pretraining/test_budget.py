@@ -1,6 +1,5 @@
 """A budget of time becomes a network and a number of updates."""
 
-
 import pytest
 
 from albert_tf import cli

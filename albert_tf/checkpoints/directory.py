@@ -129,11 +129,7 @@ class RunDirectory:
 
     @functools.cached_property
     def vocabulary(self) -> Path | None:
-        """The SentencePiece model, of another filesystem a copy on this machine; None if there is none.
-
-        Raises:
-          ValueError: it is another than the run was made with.
-        """
+        """The SentencePiece model, of another filesystem a copy on this machine; None if there is none."""
         path = self.file(VOCABULARY)
         if not storage.exists(path):
             return None
@@ -146,11 +142,7 @@ class RunDirectory:
         return copy
 
     def check_vocabulary(self, path: PathLike) -> None:
-        """Refuses a vocabulary that the run was not made with: its ids mean other pieces, whatever its size.
-
-        Raises:
-          ValueError: its SHA-256 is not that of recipe.json, if it says.
-        """
+        """ValueError for a vocabulary that the run was not made with, by the SHA-256 in recipe.json."""
         expected = self.recipe.get(VOCABULARY_KEY)
         if expected is not None and (found := storage.fingerprint(path)) != expected:
             raise InputError(
@@ -167,10 +159,7 @@ class RunDirectory:
         return read_metrics(self) if storage.exists(self.file(METRICS)) else []
 
     def default_step(self) -> int | None:
-        """The step to take where nobody names one, None if there is no checkpoint.
-
-        Of a fine-tuned run it is the one that did best in an evaluation, of others the newest.
-        """
+        """The best step of a fine-tuned run by its evaluations, of others the newest, if any."""
         steps, metric = self.steps(), self.task.get(BEST_KEY)
         best = None if metric is None else Best(metric, is_highest=True).step(self.metrics(), steps)
         return max(steps, default=None) if best is None else best
@@ -182,7 +171,6 @@ class RunDirectory:
           FileExistsError: there is something else at the path.
           BlockingIOError: another process has just begun this run.
           ValueError: the vocabulary remembers another tokenizer.
-          OSError: the vocabulary cannot be read, or the directory cannot be written.
         """
         files = contents.files()
         try:
@@ -197,11 +185,7 @@ class RunDirectory:
             ) from error
 
     def lock(self) -> contextlib.AbstractContextManager[None]:
-        """Keeps other processes out while the block runs, where the filesystem has locks.
-
-        Raises:
-          BlockingIOError: another process is using the run.
-        """
+        """Keeps other processes out while the block runs; BlockingIOError if one is using the run."""
         return sole_use(Path(self.path)) if storage.is_local(self.path) else contextlib.nullcontext()
 
     def _read(self, name: str, checked: Callable[[dict[str, Any]], Any]) -> Any:
@@ -234,11 +218,7 @@ def other_kind(folder: PathLike) -> str:
 
 
 def best_run(path: PathLike) -> RunDirectory:
-    """The best run in a folder that fine-tuning with several seeds has made; any other folder is itself.
-
-    Raises:
-      InputError: not all seeds are trained yet, or summary.json names no run that is there.
-    """
+    """The best run in a folder that fine-tuning with several seeds has made; any other folder is itself."""
     folder = RunDirectory(path, "run")
     has_seeds = any(name.startswith("seed-") for name in storage.entries(folder.path))
     if storage.exists(folder.file(TASK)) or not has_seeds:

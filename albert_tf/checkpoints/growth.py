@@ -73,20 +73,15 @@ def grown_from(
     Layer l of L takes its blocks from layer l · M // L of the run's M layers: the blocks that its own plan of
     sharing gives it, from those that the run's plan gives that layer. A block that several layers share is
     copied for the first of them. Positions that the run lacks begin as copies of those that it has, from the
-    first on: tokens then see near ones from the start as they have learned to, where random positions would
-    have to learn it anew (Beltagy et al. 2020, Longformer, §5).
+    first on (Beltagy et al. 2020, Longformer, §5). A head, but that for masked tokens, is copied only if it
+    has learned the same: the same sentence objective, or task, labels and pooling. Nothing large is read yet.
 
     Args:
       run: the run directory.
       config: of the network to be.
-      task: of the network to be, as task.json has it. A head of the run, but that for masked tokens, is
-        copied only if it has learned the same: the same sentence objective, or task, labels and pooling.
+      task: of the network to be, as task.json has it.
       extend_positions: allow the network more positions than the run.
-    Returns:
-      The start of each variable. Nothing large is read yet.
-    Raises:
-      FileNotFoundError: the run or its checkpoint is missing.
-      ValueError: the checkpoint is damaged, the widths differ, or there are more positions.
+    Raises: as `load` does; ValueError, too, where the widths differ or there are more positions.
     """
     source = stored_model(run)
     wanted = [names.ours for names in variable_names(config, task)]

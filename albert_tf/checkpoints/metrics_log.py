@@ -20,12 +20,7 @@ Line = dict[str, Any]
 
 
 def read_metrics(run: str | os.PathLike[str]) -> list[Line]:
-    """The lines that a run has logged, in their order.
-
-    Raises:
-      FileNotFoundError: the run lacks this file.
-      ValueError: a line holds something else; a last one that is cut off is passed over.
-    """
+    """The lines that a run has logged; ValueError if one holds something else. A last one may be cut off."""
     path = join(run, METRICS)
     if not exists(path):
         raise FileNotFoundError(f"{path}: no such file; is {os.fspath(run)} the directory of a training run?")
@@ -55,12 +50,7 @@ def evaluated_steps(lines: Sequence[Line]) -> set[int]:
 
 
 def rank(value: float, loss: float | None) -> tuple[float, float]:
-    """The place of an evaluation among others, greater where it is better.
-
-    Args:
-      value: of which more is better.
-      loss: of the same evaluation, which decides between equal values; none is worse than any.
-    """
+    """The place of an evaluation among others, by its value, of equal values by its loss; more is better."""
     return value, -math.inf if loss is None else -loss
 
 

@@ -59,11 +59,7 @@ MODELS = {
 
 
 def task_of(model: Any) -> dict[str, Any]:
-    """The entries of task.json of a model: its kind and the arguments it was made with.
-
-    Raises:
-      ValueError: it is not a model of this package.
-    """
+    """The entries of task.json of a model: its kind and the arguments it was made with."""
     for name, kind in MODELS.items():
         if isinstance(model, kind.model):
             defaults, values = kind.defaults(), (*kind.arguments, *kind.options)

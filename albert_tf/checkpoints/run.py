@@ -110,15 +110,7 @@ def _remedy(run: RunDirectory, step: int | None) -> str:
 
 
 def check_finite(model: Any, run: PathLike, step: int | None = None) -> None:
-    """Refuses a model that answers nothing: what is handed on is used by people who do not see its training.
-
-    Args:
-      model: any with `variables`.
-      run: the run directory that it is from.
-      step: of its checkpoint, as `load` takes it.
-    Raises:
-      ValueError: variables hold NaN or infinity; the message names all of them.
-    """
+    """ValueError if variables of a model hold NaN or infinity, with a remedy for the run that it is from."""
     if names := non_finite(model):
         run = opened_run(run)
         remedy = _remedy(run, run.default_step() if step is None else step)

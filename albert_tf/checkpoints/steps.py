@@ -50,15 +50,13 @@ def checked_step(step: Any) -> int:
     return int(step)
 
 
-def write_checkpoint(run: PathLike, step: int, /, **parts: Any) -> str:
+def write_checkpoint(run: PathLike, step: int, /, **parts: Any) -> None:
     """Writes the checkpoint of a step, whole or not at all.
 
     Args:
       run: the run directory.
       step: training step.
       **parts: objects to save by name: `model`, and whatever training goes on with.
-    Returns:
-      The checkpoint's prefix.
     Raises:
       ValueError: the step is not a whole number, or negative.
       FileExistsError: the run has a checkpoint of this step.
@@ -70,7 +68,6 @@ def write_checkpoint(run: PathLike, step: int, /, **parts: Any) -> str:
         raise FileExistsError(f"{prefix}.index exists already: name another `step`, or another folder")
     with written_together(join(run, "checkpoints"), f"ckpt-{step}") as temporary:
         tf.train.Checkpoint(**parts).write(join(temporary, f"ckpt-{step}"))
-    return prefix
 
 
 def delete_checkpoint(run: PathLike, step: int) -> None:
@@ -109,11 +106,9 @@ def _parts(keys: Iterable[str]) -> set[str]:
 def read_checkpoint(run: PathLike, step: int, /, **parts: Any) -> None:
     """Restores parts from the checkpoint of a step; parts that are not asked for stay unread.
 
-    Args:
-      run: the run directory.
-      step: training step.
-      **parts: objects like those that were saved under these names. Of each, every variable must be in the
-        checkpoint; of `model`, every variable in the checkpoint must be in the model, too.
+    Every variable of a part must be in the checkpoint; of `model`, every variable in the checkpoint must be
+    in the model, too.
+
     Raises:
       FileNotFoundError: the run lacks this checkpoint; the message says which it has.
       DamagedCheckpoint: its files cannot be read; the message names them.
@@ -146,12 +141,8 @@ def _existing(run: PathLike, step: int) -> str:
 def model_reader(
     run: PathLike, step: int, variables: Mapping[str, Sequence[int]]
 ) -> Callable[[str], np.ndarray | None]:
-    """Reads a model's variables from the checkpoint of a step one by one.
+    """Reads a model's variables, given the shapes of all of them, from the checkpoint of a step one by one.
 
-    Args:
-      run: the run directory.
-      step: training step.
-      variables: the shapes of all of the model's variables, by name.
     Returns:
       A function from a variable's name to its value, None for other names. It raises a ValueError if the
       checkpoint is damaged.

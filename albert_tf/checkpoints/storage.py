@@ -120,13 +120,8 @@ def check_free(folder: str) -> None:
 def new_folder(folder: str, files: Mapping[str, bytes]) -> Iterator[str]:
     """A folder to write into, whose content appears as a whole where the filesystem renames folders.
 
-    Elsewhere it is written in its place, and a process that is killed leaves it unfinished.
-
-    Args:
-      folder: the folder to be; it does not exist yet, or is empty.
-      files: contents of files by name, which are written first.
-    Yields:
-      The folder to write further files into.
+    Elsewhere it is written in its place, and a process that is killed leaves it unfinished. It does not exist
+    yet, or is empty. Files, by name, are written first; what is yielded is the folder to write others into.
     """
     check_free(folder)
     with contextlib.ExitStack() as stack:
@@ -142,11 +137,8 @@ def new_folder(folder: str, files: Mapping[str, bytes]) -> Iterator[str]:
 def written_together(folder: str, names: str) -> Iterator[str]:
     """A hidden folder whose files are renamed into `folder` when the block ends, `*.index` last.
 
-    Args:
-      folder: where the files are to be; made if it is missing.
-      names: what their names begin with.
     Raises:
-      OSError: a file cannot be written.
+      OSError: a file cannot be written; it names `folder` and what all names begin with.
     """
     temporary = join(folder, f".{names}.writing")
     _remove_folder(temporary)

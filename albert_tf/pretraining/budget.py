@@ -105,14 +105,7 @@ def seconds_from(text: str) -> float:
 def measured(
     seconds: float, sizes: Sequence[Size], training: Callable[[Size], Training], report: Report
 ) -> Size:
-    """The size that there is time for, by the time that its updates take here.
-
-    Args:
-      seconds: the time.
-      sizes: as `fitted` takes them.
-      training: makes the model of a size, under the current strategy.
-      report: called with lines about it.
-    """
+    """The size that there is time for, by the time that its updates take here."""
     if hosts_of(tf.distribute.get_strategy()).num_hosts > 1:
         raise InputError("a budget is for one machine, and TF_CONFIG names several: say --steps")
     report("measuring the time of an update, which takes about a minute")
@@ -131,8 +124,6 @@ def fitted(seconds: float, sizes: Sequence[Size], pace: Callable[[Size], Sequenc
       seconds: the time.
       sizes: from the smallest, which is taken where there is time for none, to the largest.
       pace: measures the seconds of an update in each stage of a size.
-    Raises:
-      ValueError: there is not time for one update of each stage.
     """
     chosen: Size | None = None
     for size in sizes:

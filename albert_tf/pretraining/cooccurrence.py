@@ -86,12 +86,9 @@ def positive_pmi(pairs: sparse.csr_matrix, smoothing: float = SMOOTHING) -> spar
 def word_vectors(pmi: sparse.csr_matrix, width: int) -> np.ndarray:
     """The best vectors of so few numbers, U · √S of the truncated singular value decomposition.
 
-    Args:
-      pmi: float32 [V, V].
-      width: numbers of a vector, E.
     Returns:
-      float32 [V, K], the largest singular value's column first; of a piece without any context, zeros. K is E
-      or, where that is less, V - 1 or the rank of the matrix.
+      float32 [V, K], the largest singular value's column first; of a piece without any context, zeros. K is
+      the width or, where that is less, V - 1 or the rank of the matrix.
     Source: Levy, Goldberg & Dagan 2015, §3.3, eigenvalue weighting with p = 0.5.
     """
     size = pmi.shape[0]

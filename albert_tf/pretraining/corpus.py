@@ -89,10 +89,7 @@ class Corpus:
         return document_tokens(self.train, **self.tokenizer, share=self._trained_share, most=most)
 
     def evaluation_batches(self, examples: ExampleSettings, batch_size: int) -> tf.data.Dataset:
-        """The batches to evaluate on, the same ones each time.
-
-        The part that is held out is looked for in the whole corpus the first time, and then stays in memory.
-        """
+        """The batches to evaluate on, the same ones each time; those of a held-out part stay in memory."""
         if self.evaluation:
             return self._dataset(self.evaluation, examples, batch_size=batch_size, **_ONCE)
         assert self.held_out is not None
@@ -100,11 +97,7 @@ class Corpus:
         return self._dataset(self.train, examples, batch_size=batch_size, share=share, cache=True, **_ONCE)
 
     def holding_out(self, examples: ExampleSettings) -> Corpus:
-        """The corpus of a new run, with a part held out where nothing else is there to evaluate on.
-
-        Raises:
-          ValueError: the text is too short to leave examples on both sides.
-        """
+        """The corpus of a new run, with a part held out where nothing else is there to evaluate on."""
         if self.evaluation:
             return self
         reason: NothingFound | None = None
@@ -121,13 +114,7 @@ class Corpus:
         )
 
     def holding_out_as(self, recipe: Mapping[str, Any]) -> Corpus:
-        """The corpus of a begun run: what it has held out stays so, even if it is given other text now.
-
-        Args:
-          recipe: its recipe.json.
-        Raises:
-          ValueError: the run has been training on all of its text, and none is named to evaluate on.
-        """
+        """The corpus of a begun run, by its recipe.json: what it has held out stays so."""
         before = recipe.get("eval")
         recorded = recipe.get("held_out")
         if "held_out" not in recipe and before is None and not held_out_shards(self.train):  # an older run

@@ -51,13 +51,7 @@ def pretraining_phases(
 ) -> list[Phase]:
     """A phase for each stage of a recipe, evaluated as it trains: of this depth, at this length.
 
-    Args:
-      model: an AlbertPretrainer.
-      recipe: of the whole run.
-      corpus: text to train and to evaluate on.
-      execution: how updates are computed.
-      trained: positions that are trained already; further ones begin, with the first stage that has them, as
-        copies of those.
+    So many positions are trained already; further ones begin, in the first stage that has them, as copies.
     """
     phases = []
     for stage, end in zip(recipe.all_stages, recipe.stage_ends, strict=True):

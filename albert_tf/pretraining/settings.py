@@ -64,12 +64,9 @@ class Pretraining(RunSettings):
 
 
 def check_same_run(run: RunDirectory, asked: Mapping[str, Any], recipe: PretrainingRecipe) -> None:
-    """ValueError, with what differs, unless a run directory is of these settings and this text, and whole.
+    """ValueError, with what differs, unless a run is of these settings and this text, and whole.
 
-    Args:
-      run: the run directory.
-      asked: the entries of config.json, task.json, tokenizer.json and recipe.json by name.
-      recipe: the hyper-parameters among them.
+    What is asked are the entries of its JSON files by name, the recipe the hyper-parameters among them.
     """
     begun, there = run.recipe, read_recipe(run)
     # The text is compared by its files; older runs know the paths alone.
@@ -97,11 +94,7 @@ def check_same_run(run: RunDirectory, asked: Mapping[str, Any], recipe: Pretrain
 
 
 def read_recipe(path: PathLike) -> PretrainingRecipe:
-    """The hyper-parameters of a run; the paper's where its recipe.json, if it has one, does not say.
-
-    Raises:
-      ValueError: it holds a value of another type, or an impossible one; the message names file and value.
-    """
+    """The hyper-parameters of a run; the paper's where its recipe.json, if it has one, does not say."""
     run = opened_run(path)
     try:
         stages = stages_from(run.recipe.get("stages", []))

@@ -44,11 +44,7 @@ FIGURES = {
 
 
 class Interval:
-    """The metrics of the updates since the last line of the log.
-
-    Args:
-      metrics: the metrics of summed terms.
-    """
+    """The metrics of the updates since the last line of the log, as a function makes them of summed terms."""
 
     def __init__(self, metrics: Callable[[Mapping[str, Term]], dict[str, float]] = term_metrics) -> None:
         self._metrics = metrics
@@ -69,9 +65,7 @@ class Interval:
     def figures(self, seq_length: int | None) -> dict[str, float]:
         """Mean losses and accuracies, the last update's gradient norm, and the speed.
 
-        Args:
-          seq_length: positions of an example, which `tokens_per_second` counts, padding included; None where
-            they are not all as long.
+        Tokens are positions, padding included; unknown where examples are not all as long (None).
         """
         rate = self._examples / self._seconds
         return {

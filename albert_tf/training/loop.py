@@ -35,15 +35,7 @@ class TrainingFailed(WorkFailed):
 def train_phase(run: RunDirectory, training: Training, phase: Phase, state: TrainingState) -> None:
     """Trains to the end of a phase, and leaves checkpoints and metrics in the run directory.
 
-    Args:
-      run: the run directory.
-      training: what is trained, and when to log, evaluate and save.
-      phase: the phase.
-      state: where training starts, with its batches drawn.
-    Raises:
-      TrainingFailed: a loss or a gradient is non-finite.
-      Preempted: SIGTERM came; the state is saved.
-      KeyboardInterrupt: Ctrl-C came; the state is saved.
+    The batches of `state` are drawn. Raises: as `trainer.train` does.
     """
     strategy, settings = tf.distribute.get_strategy(), training.loop
     is_chief, every_host = hosts_of(strategy).is_chief, over_hosts(strategy)

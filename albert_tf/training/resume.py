@@ -19,8 +19,7 @@ def restore(run: RunDirectory, state: TrainingState, training: Training) -> list
     batches are drawn anew, with the seed of the step restored.
 
     Returns:
-      The steps of newer checkpoints, which are damaged. They are as they were: another host may still be
-      reading them.
+      The steps of newer checkpoints, which are damaged; another host may still be reading them.
     Raises:
       ValueError: no checkpoint can be read, or training cannot go on from the newest that can.
     """

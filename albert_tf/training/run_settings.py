@@ -48,13 +48,13 @@ class RunSettings:
     def check_same(
         cls, run: RunDirectory, asked: Mapping[str, Any], unsaid: Mapping[str, Any], but: Collection[str] = ()
     ) -> None:
-        """Raises an InputError, with the differing entries, if a run was begun with other settings.
+        """InputError, with the differing entries, if a run was begun with other settings.
 
         Args:
           run: the run directory, which is begun.
           asked: the entries of config.json, task.json, tokenizer.json and recipe.json by name.
           unsaid: values that older versions did not write down.
-          but: further entries that may differ.
+          but: entries that may differ, besides CHANGEABLE.
         """
         there = {**unsaid, **run.config.to_dict(), **run.task, **run.tokenizer, **run.recipe}
         may_differ = {*cls.CHANGEABLE, *but, "init_from_sha256"}

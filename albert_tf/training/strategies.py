@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -22,8 +21,6 @@ HOST_LOST = (
     tf.errors.DeadlineExceededError,
 )
 
-_EXAMPLE = '{"cluster": {"worker": ["host0:port", "host1:port"]}, "task": {"type": "worker", "index": 0}}'
-
 # Batches of so many rows, for one of several input pipelines or for the only one.
 MakeBatches = Callable[[int, tf.distribute.InputContext | None], tf.data.Dataset]
 
@@ -34,8 +31,11 @@ def _mirrored(tpu: str | None) -> tf.distribute.Strategy:
 
 
 def _multi_worker(tpu: str | None) -> tf.distribute.Strategy:
-    if _workers() < 2:
-        raise InputError(f"strategy='multi_worker' needs the addresses of all hosts in TF_CONFIG: {_EXAMPLE}")
+    if _num_hosts() < 2:
+        raise InputError(
+            "strategy='multi_worker' needs the addresses of all hosts in TF_CONFIG, such as "
+            '{"cluster": {"worker": ["host0:port", "host1:port"]}, "task": {"type": "worker", "index": 0}}'
+        )
     return tf.distribute.MultiWorkerMirroredStrategy()
 
 
@@ -70,7 +70,7 @@ def make_strategy(
     """
     if name == AUTO:
         several_gpus = len(tf.config.list_physical_devices("GPU")) > 1
-        name = "tpu" if tpu else "multi_worker" if _workers() > 1 else "mirrored" if several_gpus else "one"
+        name = "tpu" if tpu else "multi_worker" if _num_hosts() > 1 else "mirrored" if several_gpus else "one"
     check_choice("strategy", name, STRATEGIES)
     if tpu and name != "tpu":
         raise InputError(f"tpu={tpu!r} is of no use to strategy={name!r}: leave one of them out")
@@ -93,22 +93,6 @@ def _local_kind() -> str:
     return "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
 
 
-def _workers() -> int:
-    """Number of hosts in TF_CONFIG."""
-    text = os.environ.get("TF_CONFIG") or "{}"
-    try:
-        config = json.loads(text)
-        hosts = {job: list(config.get("cluster", {}).get(job, [])) for job in ("chief", "worker")}
-        count = sum(map(len, hosts.values()))
-        if count > 1:  # of which this is one
-            _ = hosts[config["task"]["type"]][config["task"]["index"]]
-        return count
-    except (ValueError, AttributeError, TypeError, LookupError) as error:
-        raise InputError(
-            f"TF_CONFIG={text!r} does not describe a cluster and a task in it ({error!r}): {_EXAMPLE}"
-        ) from error
-
-
 class Hosts(NamedTuple):
     """The hosts of a strategy whose programs run side by side, each with an input pipeline of its own."""
 
@@ -123,13 +107,28 @@ class Hosts(NamedTuple):
 
 def hosts_of(strategy: tf.distribute.Strategy) -> Hosts:
     """The hosts of a strategy; a TPU's are all led by one program."""
-    resolver = strategy.cluster_resolver
-    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) or not resolver:
-        return Hosts(1, 0)
+    is_multi_worker = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+    return _hosts(strategy.cluster_resolver) if is_multi_worker else Hosts(1, 0)
+
+
+def _hosts(resolver: tf.distribute.cluster_resolver.ClusterResolver) -> Hosts:
     cluster = resolver.cluster_spec().as_dict()
     chiefs = len(cluster.get("chief", []))
     before = chiefs if resolver.task_type == "worker" else 0
-    return Hosts(chiefs + len(cluster.get("worker", [])), resolver.task_id + before)
+    return Hosts(chiefs + len(cluster.get("worker", [])), (resolver.task_id or 0) + before)
+
+
+def _num_hosts() -> int:
+    """Number of hosts in TF_CONFIG."""
+    try:
+        hosts = _hosts(tf.distribute.cluster_resolver.TFConfigClusterResolver())
+        if hosts.number >= hosts.num_hosts > 1:
+            raise ValueError(f"no host has the index {hosts.number}")
+        return hosts.num_hosts
+    except (ValueError, AttributeError, TypeError, LookupError) as error:
+        raise InputError(
+            f"TF_CONFIG={os.environ['TF_CONFIG']!r} names no cluster and a task: {error}"
+        ) from error
 
 
 class Feed(NamedTuple):

@@ -34,12 +34,8 @@ Report = Callable[[str], None]
 def training_scope(
     run: RunDirectory, execution: Execution, report: Report
 ) -> Iterator[tf.distribute.Strategy]:
-    """The scope of the strategy that a run trains under.
+    """The scope of the strategy that a run trains under; a line reports that other hosts are waited for.
 
-    Args:
-      run: the run directory.
-      execution: how updates are computed.
-      report: called with a line when the other hosts are waited for.
     Raises:
       FileExistsError: the run directory holds something else.
       ValueError: the execution is impossible here.
@@ -67,8 +63,8 @@ def train(
     """Trains, or goes on where a former call stopped; to be called in a `training_scope`.
 
     Args:
-      run: the run directory.
-      training: what to train.
+      run: its directory.
+      training: the model and its phases.
       contents: the files of a new run; recipe.json gets the execution and the versions, too.
       report: called with each line about the start.
       note: what else the line says that a run begins with.

@@ -101,7 +101,7 @@ def replica_update(
     xla: bool = False,
     arguments: Mapping[str, Any] | None = None,
 ) -> Callable[[Batch, tf.Tensor], Update]:
-    """The part of one replica in an update, to be run by a strategy on all of them.
+    """The part of one replica in an update: a function of a batch and of the update's seed, int [2].
 
     Losses are divided by the weights of the whole global batch, so that the number of replicas and that of
     microbatches change an update's sums by rounding alone. They do change what dropout draws: each replica
@@ -117,8 +117,6 @@ def replica_update(
       xla: True: XLA compiles forward and backward. The update stays outside: a compiled `apply_gradients`
         fails under MirroredStrategy.
       arguments: what the model is called with besides.
-    Returns:
-      A function of a batch and of the update's seed, int [2].
     """
     gradients_of = _gradient_function(model, objective, xla, arguments or {})
     is_scaled = isinstance(optimizer, keras.mixed_precision.LossScaleOptimizer)  # float16's
@@ -153,13 +151,8 @@ def replica_rows(
 ) -> Batch:
     """The rows of a batch that one replica works on, a microbatch after another.
 
-    Args:
-      batch: tensors [rows, …]; rows are static, and of the other dimensions all but one.
-      replica: the replica's context.
-      accumulate: microbatches, A.
-      replicas_per_batch: replicas that divide a batch, R; None: all.
-    Returns:
-      Tensors [A, rows / (R · A), …].
+    Tensors [A, rows / (R · A), …] of tensors [rows, …], A microbatches and R replicas that divide the batch
+    (None: all). Rows are static, and of the other dimensions all but one.
     """
     replicas = replicas_per_batch or replica.num_replicas_in_sync
 
@@ -213,10 +206,8 @@ def _gradient_function(
 
 
 def _of_shape(gradient: tf.Tensor | tf.IndexedSlices, shape: tf.TensorShape) -> tf.Tensor:
-    """A variable's gradient as a tensor of static shape.
-
-    Where the length of sequences is not static, TensorFlow does not know that of the positions' gradient.
-    What is known is not ensured: that would add operations to XLA's program that no TPU runs by itself.
-    """
+    """A variable's gradient as a tensor of static shape."""
+    # Where the length of sequences is not static, TensorFlow does not know that of the positions' gradient.
+    # What is known is not ensured: that would add operations to XLA's program that no TPU runs by itself.
     gradient = tf.convert_to_tensor(gradient)
     return gradient if gradient.shape.is_fully_defined() else tf.ensure_shape(gradient, shape)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from albert_tf.recipes import PretrainingRecipe
-from albert_tf.stages import Stage, read_stages, stage_ends, stages_from
+from albert_tf.stages import Stage, read_stages, stage_at, stage_ends, stages_from
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.records import flat
 
@@ -49,6 +49,8 @@ def test_what_no_stages_are_is_named_with_the_file(tmp_path, text, message):
 def test_each_update_is_of_a_stage():
     assert stage_ends(GROWING, 1000) == [250, 900, 1000]
     assert stage_ends(GROWING, 10) == [2, 9, 10]  # the nearest; of two, the even one
+    of_steps = [GROWING.index(stage_at(GROWING, 10, step)) for step in (0, 1, 2, 3, 9, 10, 11)]
+    assert of_steps == [0, 0, 0, 1, 1, 2, 2]
 
 
 @pytest.mark.parametrize(

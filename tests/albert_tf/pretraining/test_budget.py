@@ -1,7 +1,5 @@
 """A budget of time becomes a network and a number of updates."""
 
-import shutil
-
 import pytest
 
 from albert_tf import cli
@@ -113,15 +111,6 @@ def test_a_run_goes_on_in_no_smaller_network(layers, steps, expected, asked, tmp
     assert with_budget.budget.sizes[0].config.num_hidden_layers == min(layers, 2)
 
 
-def test_what_a_run_began_with_may_be_gone(asked, tmp_path):
-    write_run(tmp_path / "origin", CONFIG.replace(hidden_size=128, num_attention_heads=4))
-    flags = ["--init_from", tmp_path / "origin", "--word_embeddings", "random"]
-    begun = asked(flags)
-    write_run(tmp_path / "run", begun.config)
-    shutil.rmtree(tmp_path / "origin")
-    assert asked(flags).config == begun.config
-
-
 def test_more_steps_do_not_change_the_network_of_a_run(asked, tmp_path):
     begun = asked(["--steps", 2000])
     write_run(tmp_path / "run", begun.config)
@@ -174,15 +163,6 @@ def test_a_run_with_a_budget_resumes_as_it_was_begun(budgeted, settings, monkeyp
     assert "is at its last step, 4" in lines[0]
     with pytest.raises(InputError, match="budget is 5 there"):
         pretrain(settings(budgeted.output, budget=Budget(seconds=9.0, sizes=(SMALL,))))
-
-
-def test_an_output_that_is_taken_is_refused_before_updates_are_timed(budgeted):
-    budgeted.output.mkdir()
-    (budgeted.output / "notes.txt").touch()
-    lines = []
-    with pytest.raises(FileExistsError):
-        pretrain(budgeted, lines.append)
-    assert not lines
 
 
 def test_a_start_that_is_missing_is_told_before_updates_are_timed(settings, monkeypatch):

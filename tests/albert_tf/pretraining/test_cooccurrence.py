@@ -13,7 +13,6 @@ from albert_tf.pretraining import cooccurrence
 from albert_tf.pretraining import run as run_module
 from albert_tf.pretraining.cooccurrence import counts, log_frequencies, placed, positive_pmi, word_vectors
 from albert_tf.pretraining.run import pretrain
-from albert_tf.stages import Stage
 from albert_tf.utils.errors import InputError
 from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, corpus_of
 from tests.tiny import CORPUS, TINY
@@ -151,21 +150,6 @@ def test_a_run_begins_so(settings, tiny_tokenizer, begun):
     pairs = counted_by_hand(documents, TINY.vocab_size, 5)
     vectors = word_vectors(positive_pmi(sparse.csr_matrix(pairs)), TINY.embedding_size)
     np.testing.assert_allclose(table[seen], vectors[seen] / np.std(vectors[seen]) * 0.02, atol=1e-4)
-
-
-@pytest.mark.slow
-def test_it_does_so_however_it_is_trained(settings, tiny_corpus, tiny_vocabulary, tmp_path, begun):
-    """On prepared text, in stages, in half precision."""
-    expected, _ = begun(settings(recipe=COUNTED))
-    prepare(tiny_corpus, tmp_path / "prepared", tiny_vocabulary, shards=1)
-    staged = COUNTED.replace(stages=(Stage(until=0.5, num_hidden_layers=1, seq_length=16), Stage()))
-    for changes in (
-        {"train": [str(tmp_path / "prepared")]},
-        {"recipe": staged, "precision": "bfloat16", "xla": True},
-    ):
-        found, _ = begun(settings(**{"recipe": COUNTED, **changes}))
-        for name, value in found.items():
-            np.testing.assert_array_equal(value, expected[name], err_msg=name)
 
 
 @pytest.mark.slow

@@ -38,8 +38,6 @@ ENCODER, PREPROCESSOR, SERVING = "encoder", "preprocessor", "serving"
 # Files of a run, and what they are called among the assets: the config as in Google's TF 1 modules.
 DESCRIPTION = {CONFIG: GOOGLE_FILE, TOKENIZER: TOKENIZER}
 
-NEWEST = 2**63 - 1  # TF Serving counts versions in int64
-
 
 def export(
     run: str | os.PathLike[str],
@@ -81,7 +79,7 @@ def export(
     if tokenizer is not None:
         least = 1 + tokenizer.vocabulary.input_format.num_special_tokens(1)
         check_range("seq_length", seq_length, at_least=least, at_most=run.config.max_position_embeddings)
-        check_range("version", version, at_least=1, at_most=NEWEST)
+        check_range("version", version, at_least=1)
     numbered = f"{SERVING}/{version}"
     _check_output(output, None if encoder_only else output / numbered)
     step = run.default_step() if step is None else step

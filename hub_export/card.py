@@ -32,9 +32,6 @@ PIPELINES = {
     "multiple_choice": "multiple-choice",
 }
 
-EVALUATION = "eval_"
-MAX_LISTED = 20
-
 # What the example calls the encoder with.
 IDS = """
 names = ("input_word_ids", "input_mask", "input_type_ids")
@@ -72,10 +69,10 @@ def model_card(facts: Facts) -> str:
     # The command line adds only names of a machine's folders.
     recipe = {name: _said(value) for name, value in facts.run.recipe.items() if name != "command"}
     metrics = {
-        name.removeprefix(EVALUATION): f"{value:.4g}"
+        name.removeprefix("eval_"): f"{value:.4g}"
         for line in facts.run.metrics()
         for name, value in line.items()
-        if line["step"] == step and name.startswith(EVALUATION) and value is not None
+        if line["step"] == step and name.startswith("eval_") and value is not None
     }
     return _filled(
         "card.md",
@@ -161,6 +158,4 @@ def _cell(value: Any) -> str:
 
 
 def _listed(values: Iterable[Any]) -> str:
-    found = [_cell(value) for value in values]
-    more = f" and {len(found) - MAX_LISTED} more" if len(found) > MAX_LISTED else ""
-    return ", ".join(f"`{value}`" for value in found[:MAX_LISTED]) + more
+    return ", ".join(f"`{_cell(value)}`" for value in values)

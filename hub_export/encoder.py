@@ -22,9 +22,9 @@ class Network(Module):
     """A forward pass that dropout makes different in training.
 
     Args:
-      forward: from the inputs and whether dropout is on, to the outputs.
-      inputs: names of the inputs, int32 [B, any length] each.
-      variables: all variables that `forward` uses, in the source model's order.
+      forward: from the inputs, int32 [B, any length] each, and `training` to the outputs.
+      inputs: their names.
+      variables: as of `Module`.
     """
 
     def __init__(self, forward: Forward, inputs: tuple[str, ...], variables: list[tf.Variable]):

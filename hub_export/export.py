@@ -38,8 +38,6 @@ ENCODER, PREPROCESSOR, SERVING = "encoder", "preprocessor", "serving"
 # Files of a run, and what they are called among the assets: the config as in Google's TF 1 modules.
 DESCRIPTION = {CONFIG: GOOGLE_FILE, TOKENIZER: TOKENIZER}
 
-NEWEST = 2**63 - 1  # TF Serving counts versions in int64
-
 
 def export(
     run: str | os.PathLike[str],
@@ -67,14 +65,13 @@ def export(
       dtype: in which the modules hold their variables and compute: "float32" or "bfloat16".
       check: False leaves out hub_export.check of what was written.
       step: of the checkpoint to export; None: that which `load` takes.
-      license: of the weights, by name, for the card; None: it says that none is named.
+      license: of the weights, by name, for the card.
     Returns:
-      The folders written.
+      The folders written; where anything is raised, none is.
     Raises:
       ValueError: the run is damaged, its weights are non-finite, or it does not fit the arguments.
-      FileExistsError: the version exists, or what is to be replaced is not of an export.
-      OSError: a file cannot be read or written.
-      CheckFailed: the check found a fault; nothing was written.
+      OSError: a file cannot be read or written; a FileExistsError if it must not be replaced.
+      CheckFailed: the check found a fault.
     """
     run, output = opened_run(run), Path(output)
     tokenizer = None if encoder_only else _tokenizer(run)
@@ -82,7 +79,7 @@ def export(
     if tokenizer is not None:
         least = 1 + tokenizer.vocabulary.input_format.num_special_tokens(1)
         check_range("seq_length", seq_length, at_least=least, at_most=run.config.max_position_embeddings)
-        check_range("version", version, at_least=1, at_most=NEWEST)
+        check_range("version", version, at_least=1)
     numbered = f"{SERVING}/{version}"
     _check_output(output, None if encoder_only else output / numbered)
     step = run.default_step() if step is None else step
@@ -93,8 +90,7 @@ def export(
     card = model_card(Facts(run, step, model, dtype, served, signatures, version, license))
     writers: dict[str, Callable[[Path], Answers]] = {}
     if served is not None:
-        preprocessor = Preprocessor(served.tokenizer, seq_length)
-        writers[PREPROCESSOR] = functools.partial(_save_module, preprocessor)
+        writers[PREPROCESSOR] = functools.partial(_save_module, Preprocessor(served.tokenizer, seq_length))
     writers[ENCODER] = functools.partial(_save_encoder, run, model)
     if served is not None:
         writers[numbered] = functools.partial(_save_serving, served, signatures)
@@ -149,7 +145,7 @@ def _save_module(
     signatures: Mapping[str, Any] | None = None,
     requests: Mapping[str, Mapping[str, tf.Tensor]] | None = None,
 ) -> Answers:
-    """Writes a module; returns what it answers in memory when called, and its signatures to requests."""
+    """Writes a module; returns what it and its signatures answer in memory."""
     tf.saved_model.save(module, str(folder), signatures=signatures)
     return call_answers(module) | signature_answers(signatures or {}, requests or {})
 

@@ -81,12 +81,8 @@ class TokenizeWithOffsets(Module):
 def bert_pack_inputs(default_length: int, input_format: InputFormat) -> Module:
     """The module that packs one or two segments into the encoder's inputs.
 
-    Args:
-      default_length: length S where the caller names none, in tokens.
-      input_format: the special tokens.
-    Returns:
-      A module from a list of one or two ragged int32, [B, (tokens)] or [B, (words), (tokens)] each, and
-      `seq_length`, an int32 scalar, to int32 [B, seq_length] by name.
+    It is from a list of one or two ragged int32, [B, (tokens)] or [B, (words), (tokens)] each, and
+    `seq_length`, an int32 scalar, to int32 [B, seq_length] by name.
     """
 
     # The default of an argument is part of what is saved: only a class made for it can have its own.

@@ -85,7 +85,7 @@ def _compare(what: str, actual: Answers, expected: Answers, tolerance: float) ->
     """
     if differing := sorted(expected.keys() ^ actual.keys()):
         raise CheckFailed(f"{what}: only one of the two answers {differing[0]}")
-    for name, a in actual.items():
+    for name, a in sorted(actual.items()):
         b = expected[name]
         if a.shape != b.shape:
             raise CheckFailed(f"{what}: {name} has the shapes {a.shape} and {b.shape}")

@@ -1,10 +1,9 @@
-"""Pipelines of runs and of exports against each other, against `predict`, and against the model by hand.
+"""Pipelines of runs and of exports against each other.
 
 The signatures that they ask are tested by hand in tests/hub_export/serving.
 """
 
 import io
-import json
 import shutil
 import sys
 
@@ -134,29 +133,10 @@ def test_places_are_of_characters(asked):
     assert all(0.5 < answer["score"] <= 1 and answer["start"] == answer["end"] == 0 for answer in scores)
 
 
-def test_as_predict(made, asked, tmp_path):
-    texts = INPUTS["classification"][:9]
-    table = tmp_path / "table.jsonl"
-    table.write_text("".join(json.dumps({"t": text}) + "\n" for text in texts))
-    files = predicted_files(read_trained(made("classification").run), table)
-    for line, found in zip(files["table.jsonl"].splitlines(), asked("classification")(texts), strict=True):
-        row = json.loads(line)
-        assert found == {"label": row["prediction"], "score": pytest.approx(row["score"], abs=1e-5)}
-    table.write_text('{"t": "a boat", "p": "a lamp"}\n')
+def test_predict_refuses_the_other_form_too(made, tmp_path):
+    (tmp_path / "table.jsonl").write_text('{"t": "a boat", "p": "a lamp"}\n')
     with pytest.raises(InputError, match=r"table\.jsonl must hold single texts"):
-        predicted_files(read_trained(made("classification").run), table, Columns("t", "p"))
-    squad = tmp_path / "dev.json"
-    values = INPUTS["question_answering"]
-    paragraphs = [
-        {"context": value["context"], "qas": [{"id": str(n), "question": value["question"], "answers": []}]}
-        for n, value in enumerate(values)
-    ]
-    squad.write_text(json.dumps({"version": "1.1", "data": [{"title": "", "paragraphs": paragraphs}]}))
-    files = predicted_files(read_trained(made("question_answering").run), squad)
-    best = [answers[0] for answers in json.loads(files["nbest.json"]).values()]
-    for answer, found in zip(best, asked("question_answering")(values), strict=True):
-        assert found["answer"] == answer["text"]
-        assert found["score"] == pytest.approx(answer["probability"], abs=1e-5)
+        predicted_files(read_trained(made("classification").run), tmp_path / "table.jsonl", Columns("t", "p"))
 
 
 def test_one_text_has_one_answer(asked):

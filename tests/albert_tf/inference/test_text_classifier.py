@@ -142,24 +142,24 @@ def test_trained_saved_and_loaded(fresh, tmp_path, caplog):
         model.save_run(tmp_path / "run")
 
 
-@pytest.mark.parametrize(
-    ("form", "place"), [("pairs", "bfloat16"), pytest.param("tf.data", "mirrored", marks=pytest.mark.slow)]
-)
-def test_forms_in_mixed_precision_and_on_two_replicas(form, place, fresh, two_replicas):
-    texts = (TEXTS, TEXTS[::-1]) if form == "pairs" else TEXTS
-    x, y = (batches(TEXTS, LABELS), None) if form == "tf.data" else (texts, np.array(LABELS))
-    scope = two_replicas.scope() if place == "mirrored" else tf.device("CPU:0")
-    with scope:
-        model = fresh(dtype="mixed_bfloat16" if place == "bfloat16" else None)
-        model.compile(keras.optimizers.Adam(1e-3))
+def test_pairs_in_mixed_precision(fresh):
+    model = fresh(dtype="mixed_bfloat16")
+    model.compile(keras.optimizers.Adam(1e-3))
     before = model.classifier.classifier.output_weights.numpy()
-    kwargs = {} if y is None else {"batch_size": 10}
-    losses = model.fit(x, y, epochs=2, verbose=0, **kwargs).history["loss"]
+    losses = model.fit((TEXTS, TEXTS[::-1]), np.array(LABELS), epochs=2, verbose=0).history["loss"]
     assert np.isfinite(losses).all()
     assert np.abs(model.classifier.classifier.output_weights.numpy() - before).max() > 1e-4
-    assert model.predict(x, verbose=0).dtype == np.float32
-    if place == "bfloat16":
-        assert model.classifier.encoder.compute_dtype == "bfloat16"
+    assert model((TEXTS, TEXTS)).dtype == np.float32
+    assert model.classifier.encoder.compute_dtype == "bfloat16"
+
+
+@pytest.mark.slow
+def test_a_dataset_on_two_replicas(fresh, two_replicas):
+    with two_replicas.scope():
+        model = fresh()
+        model.compile(keras.optimizers.Adam(1e-3))
+    assert np.isfinite(model.fit(batches(TEXTS, LABELS), epochs=2, verbose=0).history["loss"]).all()
+    assert model.predict(batches(TEXTS), verbose=0).shape == (len(TEXTS), 2)
 
 
 def test_regression_begins_at_the_mean(fresh, made, tmp_path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -100,9 +99,8 @@ class SavedTokenizer:
     files: tuple[tuple[str, bytes], ...] = dataclasses.field(repr=False)  # names and contents
     settings: tuple[tuple[str, bool], ...]  # of tokenizer.json
 
-    @functools.lru_cache(maxsize=4)  # noqa: B019, one a process
     def open(self) -> TextTokenizer:
-        """The tokenizer, the same one at each call."""
+        """The tokenizer."""
         return KINDS[self.kind].from_files(dict(self.files), **dict(self.settings))
 
 

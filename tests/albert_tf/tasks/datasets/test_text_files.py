@@ -28,7 +28,6 @@ def test_lines_end_at_line_feeds_alone(file):
         (b"\xef\xbb\xbf \n\n", "file.txt is empty"),
         (b"good\nbad \xff\n", r"file.txt:2: "),
         ("one\n".encode("utf-16"), "file.txt:1: .*iconv"),
-        ("label\ttext\n".encode("utf-16-le"), "file.txt:1: "),
     ],
 )
 def test_what_is_not_text(file, content, message):

@@ -20,8 +20,7 @@ from albert_tf.tasks.serving import Served, Signature, in_blocks, text_spec
 from albert_tf.tokenizers.given import check_text
 from albert_tf.tokenizers.kinds import TextTokenizer, TokenIds
 from albert_tf.tokenizers.offsets import rows_of
-from albert_tf.tokenizers.windows import word_windows
-from albert_tf.tokenizers.words import words_of
+from albert_tf.tokenizers.windows import word_windows, words_of
 
 TaggedRecords = Sequence[TaggedRecord]
 

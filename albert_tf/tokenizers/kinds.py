@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -14,7 +13,6 @@ import tensorflow as tf
 from albert_tf.tokenizer_settings import SENTENCEPIECE, remembered_kind, resolved_settings
 from albert_tf.tokenizers.input_format import InputFormat, SpecialIds
 from albert_tf.tokenizers.sentencepiece import PieceTokenizer, Tokenize
-from albert_tf.tokenizers.vocabulary import FILE_OF_RUN, Vocabulary
 
 PathLike = str | os.PathLike[str]
 
@@ -81,20 +79,16 @@ class TextTokenizer(Protocol):
     def files(self) -> Mapping[str, bytes]:
         """The content of the files that a run directory and exported modules keep, by name."""
 
+    @staticmethod
+    def read(path: PathLike) -> Mapping[str, bytes]:
+        """What `files` gives, from a vocabulary's path; InputError if it is none of this kind."""
 
-class Kind(NamedTuple):
-    """A kind of tokenizer: how its files are read, and how it is made of their content."""
-
-    read: Callable[[PathLike], Mapping[str, bytes]]  # a vocabulary's path to `TextTokenizer.files`
-    build: Callable[[Mapping[str, bytes], Mapping[str, bool]], TextTokenizer]  # of these, and settings
+    @classmethod
+    def from_files(cls, files: Mapping[str, bytes], **settings: bool) -> TextTokenizer:
+        """The tokenizer of such files, with settings of the normalisation."""
 
 
-KINDS = {
-    SENTENCEPIECE: Kind(
-        lambda path: {FILE_OF_RUN: Vocabulary.from_file(path).model},
-        lambda files, settings: PieceTokenizer(Vocabulary.from_bytes(files[FILE_OF_RUN]), **settings),
-    )
-}
+KINDS: dict[str, type[TextTokenizer]] = {SENTENCEPIECE: PieceTokenizer}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,10 +99,9 @@ class SavedTokenizer:
     files: tuple[tuple[str, bytes], ...] = dataclasses.field(repr=False)  # names and contents
     settings: tuple[tuple[str, bool], ...]  # of tokenizer.json
 
-    @functools.lru_cache(maxsize=4)  # noqa: B019, one a process
     def open(self) -> TextTokenizer:
-        """The tokenizer, the same one at each call."""
-        return KINDS[self.kind].build(dict(self.files), dict(self.settings))
+        """The tokenizer."""
+        return KINDS[self.kind].from_files(dict(self.files), **dict(self.settings))
 
 
 def saved_tokenizer(vocabulary: PathLike, **settings: Any) -> SavedTokenizer:

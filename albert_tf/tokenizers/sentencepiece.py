@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -50,6 +51,16 @@ class PieceTokenizer(tf.Module):
     def files(self) -> dict[str, bytes]:
         """The SentencePiece model."""
         return {FILE_OF_RUN: self.vocabulary.model}
+
+    @staticmethod
+    def read(path: str | os.PathLike[str]) -> dict[str, bytes]:
+        """The content of a `.model` file, as `files` gives it."""
+        return {FILE_OF_RUN: Vocabulary.from_file(path).model}
+
+    @classmethod
+    def from_files(cls, files: Mapping[str, bytes], **settings: bool) -> PieceTokenizer:
+        """The tokenizer of such files."""
+        return cls(Vocabulary.from_bytes(files[FILE_OF_RUN]), **settings)
 
     def for_corpora(self) -> Tokenize:
         """A FastPieceTokenizer."""

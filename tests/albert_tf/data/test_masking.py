@@ -8,7 +8,6 @@ from albert_tf.data.masking import (
     chosen_tiles,
     mask_budget,
     mask_tokens,
-    masked_positions,
     ngram_length_probabilities,
     tiles,
     word_numbers,
@@ -63,18 +62,6 @@ def test_ngram_length_probabilities():
         ngram_length_probabilities(0)
 
 
-def test_words():
-    word_ids = tf.constant([[2, 30, 31, 5, 30, 3, 40, 6, 7, 31, 3, 0]])
-    segments = tf.constant([[0, 1, 1, 1, 1, 0, 2, 2, 2, 2, 0, 0]])
-    words, first = word_numbers(word_ids, segments, STARTS_WORD, whole_word=True)
-    inside = segments.numpy() > 0
-    assert words.numpy()[inside].tolist() == [0, 0, 1, 1, 2, 3, 4, 4]
-    assert first.numpy().tolist() == [2]
-    words, first = word_numbers(word_ids, segments, STARTS_WORD, whole_word=False)
-    assert words.numpy()[inside].tolist() == list(range(8))
-    assert first.numpy().tolist() == [4]
-
-
 def tiled(word_ids, segments, max_ngram=3, whole_word=True):
     words, first = word_numbers(word_ids, segments, STARTS_WORD, whole_word)
     return tiles(words, first, segments, max_ngram, SEED).numpy()
@@ -124,12 +111,6 @@ def test_as_many_tiles_are_chosen_as_fit():
         assert of_row[(of_row > 0) & ~is_taken].min(initial=99) > left
 
 
-def test_tiles_without_tokens_may_stand_anywhere():
-    sizes = tf.constant([[0, 2, 0, 0, 1, 0], [0] * 6, [0, 0, 0, 0, 0, 3]])
-    taken = chosen_tiles(sizes, tf.constant([3, 3, 2]), SEED).numpy()
-    assert taken.tolist() == [[False, True, False, False, True, False], [False] * 6, [False] * 6]
-
-
 def test_order_of_tiles_is_uniform():
     """With a budget of two tiles, each pair of five is as likely as any other."""
     taken = chosen_tiles(tf.ones([20_000, 5], tf.int32), tf.fill([20_000], 2), SEED).numpy()
@@ -144,13 +125,6 @@ def test_budget_is_pythons():
     for share in (0.15, 0.1, 0.5):
         expected = [min(40, max(1, round(share * int(n)))) for n in counts]
         assert mask_budget(tf.constant(counts, tf.int32), share, 40).numpy().tolist() == expected
-
-
-def test_masked_positions():
-    chosen = tf.constant([[False, True, True, False], [False] * 4, [True] * 3 + [False]])
-    positions, real = masked_positions(chosen, 3)
-    assert positions.numpy().tolist() == [[1, 2, 0], [0, 0, 0], [0, 1, 2]]
-    assert real.numpy().tolist() == [[True, True, False], [False] * 3, [True] * 3]
 
 
 @pytest.mark.parametrize("whole_word", [True, False])
@@ -196,14 +170,6 @@ def test_replacements():
     assert random.max() == PIECES - 1
     counts = np.bincount(random)[[5, 6, *range(8, PIECES)]]
     assert counts.min() > 0.6 * counts.mean()
-
-
-def test_seed_decides():
-    word_ids, segments = batch(8, 64)
-    first, again, other = (masked(word_ids, segments, tf.constant(s)) for s in ([1, 2], [1, 2], [1, 3]))
-    for name in first:
-        assert (first[name].numpy() == again[name].numpy()).all()
-    assert (first["masked_lm_positions"].numpy() != other["masked_lm_positions"].numpy()).any()
 
 
 def test_rows_without_words_and_no_rows():

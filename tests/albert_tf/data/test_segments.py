@@ -162,19 +162,6 @@ def test_single_segments_are_the_chunks():
         assert span.stop <= chunk.stop
 
 
-def test_in_a_pipeline_as_eagerly():
-    documents = block([[3, 9, 4, 20], [], [60], [1, 1]])
-    starts_word = tf.ones([tf.size(documents.tokens)], tf.bool)
-
-    def pairs(documents):
-        return segment_pairs(documents, starts_word, 24 - 3, 0.5, SEED)
-
-    eager = pairs(documents)
-    graph = tf.data.Dataset.from_tensors(documents).map(pairs).get_single_element()
-    for one, other in zip(tf.nest.flatten(eager), tf.nest.flatten(graph), strict=True):
-        assert one.numpy().tolist() == other.numpy().tolist()
-
-
 @settings(max_examples=60, deadline=None)
 @given(documents_of_any_kind, st.integers(0, 2**31 - 1), st.sampled_from([5, 8, 20, 64]))
 def test_random_next_pairs_of_any_documents(lengths, seed, seq_length):

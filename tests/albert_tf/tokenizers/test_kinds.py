@@ -16,8 +16,7 @@ from tests.other_tokenizer import IDS, WordTokenizer
 
 @pytest.fixture
 def vocabulary(tmp_path, monkeypatch):
-    kind = kinds.Kind(lambda path: {}, lambda files, settings: WordTokenizer())
-    monkeypatch.setitem(kinds.KINDS, "words", kind)
+    monkeypatch.setitem(kinds.KINDS, "words", WordTokenizer)
     (tmp_path / "words.txt.tokenizer.json").write_text(json.dumps({"kind": "words"}))
     return tmp_path / "words.txt"
 

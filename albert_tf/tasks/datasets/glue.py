@@ -79,9 +79,9 @@ def read_glue_split(task: str, folder: str | os.PathLike, split: str) -> list[Te
       split: a key of the task's `files`. Only test sets have no labels.
     Raises:
       FileNotFoundError: the set's file is not there.
-      InputError: there is no such task or set, or a file is not the task's.
+      InputError: there is no such set, or a file is not the task's.
     """
-    glue = _task(task)
+    glue = GLUE[task]
     if split not in glue.files:
         raise InputError(f"{glue.name} has no set {split!r} but {', '.join(glue.files)}")
     file = f"{os.fspath(folder)}/{glue.files[split]}"
@@ -100,17 +100,11 @@ def read_glue_file(task: str, file: str | os.PathLike, needs_labels: bool) -> li
       file: with labels or without, as a training or as a test set.
       needs_labels: True to refuse rows without labels.
     """
-    glue, file = _task(task), os.fspath(file)
+    glue, file = GLUE[task], os.fspath(file)
     columns = glue.headless
     if columns and not needs_labels and len(read_lines(file)[0].split("\t")) != len(columns):
         columns = None  # test sets name their own
     return _records(glue, read_tsv(file, columns, glue.broken_lines), needs_labels)
-
-
-def _task(task: str) -> GlueTask:
-    if task not in GLUE:
-        raise InputError(f"task={task!r} is none of {', '.join(GLUE)}")
-    return GLUE[task]
 
 
 def _records(glue: GlueTask, table: Table, needs_labels: bool) -> list[TextRecord]:
@@ -120,10 +114,7 @@ def _records(glue: GlueTask, table: Table, needs_labels: bool) -> list[TextRecor
         names = names._replace(label=None)
     if names.id not in table.columns:
         names = names._replace(id=None)
-    try:
-        records = text_records(table, names)
-    except InputError as error:
-        raise InputError(f"{error}: is it a file of another task than {glue.name}, or a test set?") from None
+    records = text_records(table, names)
     if names.label and glue.labels is None:
         scores(records)
     elif names.label and glue.labels is not None:

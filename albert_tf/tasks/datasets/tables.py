@@ -165,8 +165,8 @@ def read_json_table(file: str) -> Table:
 def table_text(table: Table, ending: str) -> str:
     """The text of a file that `read_table` reads as this table.
 
-    CSV and TSV have what is no text, such as a list, as JSON, and nothing for null. What a format cannot write
-    is an InputError: a tab or line break in TSV, columns of one name in JSON lines.
+    CSV and TSV have what is no text, such as a list, as JSON, and nothing for null. An InputError names what
+    they cannot write: a tab or line break in TSV, columns of one name in JSON lines.
     """
     if ending == ".jsonl":
         for name in table.columns:

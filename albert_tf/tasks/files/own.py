@@ -27,7 +27,14 @@ from albert_tf.tasks.datasets.tables import (
     table_text,
 )
 from albert_tf.tasks.datasets.text_files import read_json, read_lines
-from albert_tf.tasks.examples.predictions import AnswerPrediction, ChoicePrediction, TagPrediction
+from albert_tf.tasks.examples.predictions import (
+    AnswerPrediction,
+    ChoicePrediction,
+    LabelPrediction,
+    LabelsPrediction,
+    ScorePrediction,
+    TagPrediction,
+)
 from albert_tf.tasks.examples.records import SEPARATOR, ChoiceRecord, QuestionRecord, TaggedRecord, TextRecord
 from albert_tf.tasks.files.destination import Files, Form, PathLike
 from albert_tf.utils.errors import InputError
@@ -66,7 +73,11 @@ def answer_files(source: PathLike, records: Sequence[QuestionRecord], form: Form
 
 def table_files(source: PathLike, records: Sequence[TextRecord], form: Form) -> Files:
     """A table with two more columns; several labels are joined, but not as JSON."""
-    return _extended(read_table(source), table_ending(source), form, lambda found: found.cells)
+
+    def values(found: LabelPrediction | LabelsPrediction | ScorePrediction) -> tuple[Any, Any]:
+        return found[0], found.scores if isinstance(found, LabelsPrediction) else found.score
+
+    return _extended(read_table(source), table_ending(source), form, values)
 
 
 def _extended(table: Table, ending: str, form: Form, values: Callable[[Any], tuple[Any, Any]]) -> Files:

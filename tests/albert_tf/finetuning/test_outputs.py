@@ -80,7 +80,7 @@ def test_few_examples_are_not_filled_up_to_a_batch(piece_tokenizer):
 
 def test_scores_are_of_what_is_predicted():
     scores = np.array([0.25, 0.75], np.float32)
-    assert LabelPrediction("b", scores).cells == ("b", 0.75)
+    assert LabelPrediction("b", scores).score == 0.75
     assert ChoicePrediction(1, scores).score == 0.75
 
 

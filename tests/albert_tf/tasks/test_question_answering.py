@@ -1,12 +1,11 @@
 import json
-import re
-import string
 
 import numpy as np
 import pytest
 
 from albert_tf.tasks.datasets.squad import read_squad
 from albert_tf.tasks.examples.records import Answer, QuestionRecord
+from albert_tf.tasks.metrics.squad import normalized_answer
 from albert_tf.tasks.question_answering import QuestionAnswering
 from albert_tf.tokenizers import PieceTokenizer, Vocabulary
 from albert_tf.utils.errors import InputError
@@ -77,12 +76,6 @@ def test_recorded_windows(shared, tokenizer):
     assert len(found.rows) == len(recorded["windows"])
 
 
-def normalized(text):
-    """As the official scripts compare answers."""
-    text = "".join(character for character in text.lower() if character not in string.punctuation)
-    return re.sub(r"\b(a|an|the)\b", " ", text).split()
-
-
 def test_answers_come_back(shared, tokenizer):
     """All but 30, which are annotated from or up to the middle of a word."""
     records = read_squad(shared / "data/squad/dev-v1.1.json", has_impossible=False, needs_answers=True)
@@ -93,9 +86,9 @@ def test_answers_come_back(shared, tokenizer):
     answered = {n: record.answers[0].text for n, record in enumerate(records) if record.answers}
     assert texts.keys() == answered.keys()
     assert len(answered) == 10570
-    wrong = {n for n, text in answered.items() if normalized(texts[n]) != normalized(text)}
+    wrong = {n for n, text in answered.items() if normalized_answer(texts[n]) != normalized_answer(text)}
     assert len(wrong) == 30
-    assert all(answered[n] in texts[n] or normalized(answered[n])[0] in texts[n].lower() for n in wrong)
+    assert all(normalized_answer(answered[n]).split()[0] in texts[n].lower() for n in wrong)
 
 
 @pytest.mark.parametrize(
@@ -121,15 +114,12 @@ def test_a_window_without_the_whole_answer_has_none(tokenizer):
         [asked(words, "six seven", words.index("six"))], tokenizer, 12, doc_stride=3, max_query_length=3
     )
     lengths = found.rows.lengths[:, 1].tolist()
-    assert [packed(found.rows, n)[1:4] for n in range(len(lengths))] == [packed(found.rows, 0)[1:4]] * len(
-        lengths
-    )
+    assert len({tuple(packed(found.rows, n)[1:4]) for n in range(3)}) == 1
     assert found.places.windows.starts.tolist() == [0, 3, 6]
     assert lengths == [6, 6, 6]
     starts, ends, impossible = (found.rows.features[name].tolist() for name in POSITIONS)
     assert (starts, ends, impossible) == ([0, 7, 0], [0, 8, 0], [1, 0, 1])
     assert text_of(found, 1, 7, 8) == "six seven"
-    assert text_of(found, 2, 5, 10) == "seven eight nine ten eleven twelve"
     # Where the answer ends with the window it is inside, and a token further on it is not.
     ten = question_rows(
         [asked(words, "ten", words.index("ten"))], tokenizer, 12, doc_stride=3, max_query_length=3

@@ -62,5 +62,5 @@ def test_no_question_is_no_answer(served):
 
 
 def test_an_input_that_is_too_short_for_the_task(served):
-    with pytest.raises(InputError, match="seq_length=4 is too short: the task needs 5 tokens"):
+    with pytest.raises(InputError, match=r"seq_length=4 .* 5 tokens"):
         serving_signatures(Served(served.model, served.tokenizer, 4, {}))

@@ -11,7 +11,7 @@ import tensorflow as tf
 from albert_tf.tasks.datasets.columns import Columns, text_records
 from albert_tf.tasks.datasets.tables import Table, read_tsv
 from albert_tf.tasks.datasets.text_files import read_lines
-from albert_tf.tasks.examples.records import TextRecord, label_ids, scores
+from albert_tf.tasks.examples.records import TextRecord
 from albert_tf.utils.errors import InputError
 
 TRAIN, DEV, TEST = "train", "dev", "test"
@@ -108,18 +108,13 @@ def read_glue_file(task: str, file: str | os.PathLike, needs_labels: bool) -> li
 
 
 def _records(glue: GlueTask, table: Table, needs_labels: bool) -> list[TextRecord]:
-    """The rows of a file of the task; labels, where there are any, are the task's."""
-    names, has_labels = glue.columns, glue.columns.label in table.columns
-    if not needs_labels and not has_labels:
-        names = names._replace(label=None)
-    if names.id not in table.columns:
-        names = names._replace(id=None)
-    records = text_records(table, names)
-    if names.label and glue.labels is None:
-        scores(records)
-    elif names.label and glue.labels is not None:
-        label_ids(records, glue.labels)
-    return records
+    """The rows of a file of the task."""
+    columns = glue.columns
+    if not needs_labels and columns.label not in table.columns:
+        columns = columns._replace(label=None)
+    if columns.id not in table.columns:
+        columns = columns._replace(id=None)
+    return text_records(table, columns)
 
 
 def _msr_part(file: str, split: str) -> Table:

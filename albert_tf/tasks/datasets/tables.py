@@ -97,7 +97,7 @@ def known_ending(file: str) -> str:
 
 def _read_csv(file: str) -> Table:
     text = read_text(file)
-    before = csv.field_size_limit(len(text))  # the module's own limit is below the length of long documents
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # long documents are beyond the usual limit
     # Split at line feeds alone: other line breaks of Unicode are part of a text.
     lines = text.removesuffix("\n").split("\n")
     reader = csv.reader((line + "\n" for line in lines), strict=True)
@@ -112,8 +112,6 @@ def _read_csv(file: str) -> Table:
             f"{file}:{line}: the row is not CSV ({error}): a quote in a quoted cell is written twice, and a "
             "line break is in a quoted cell"
         ) from None
-    finally:
-        csv.field_size_limit(before)
     return _headed(file, rows)
 
 

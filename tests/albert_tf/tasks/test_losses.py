@@ -3,14 +3,12 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-import tf_keras as keras
 
 import albert_tf
 from albert_tf.checkpoints import task_of
 from albert_tf.conversion import convert
 from albert_tf.tasks import kind_of
 from albert_tf.training.metrics import term_metrics
-from albert_tf.training.updates import replica_update
 from tests.tiny import TINY
 
 SMALL = TINY.replace(num_hidden_layers=1, classifier_dropout_prob=0.0)
@@ -137,25 +135,6 @@ def test_terms_and_weights_of_parts_add_up(case):
     for name in objective.names:
         np.testing.assert_allclose(added[name], whole[name], rtol=1e-5)
         assert weights[name] == whole[name].weight
-
-
-@pytest.mark.parametrize("case", ["multi_label", "answerability"], indirect=True)
-def test_an_update_does_not_depend_on_microbatches_and_filling(case):
-    """Through the engine: in microbatches, some of filling rows, and at once without those."""
-    kind, model, batch, _, objective = case
-    start = model.get_weights()
-    after = []
-    for rows, accumulate in ((batch, 3), ({name: x[:4] for name, x in batch.items()}, 1)):
-        model.set_weights(start)
-        optimizer = keras.optimizers.SGD(0.1)
-        optimizer.build(model.trainable_variables)
-        update = tf.function(replica_update(model, optimizer, objective, accumulate=accumulate))
-        done = tf.distribute.get_strategy().run(update, (rows, tf.constant([1, 2])))
-        after.append(model.get_weights())
-        assert np.isfinite(done.gradient_norm) and done.gradient_norm > 0
-    model.set_weights(start)
-    for one, other in zip(*after, strict=True):
-        np.testing.assert_allclose(one, other, rtol=0, atol=1e-5, err_msg=kind)
 
 
 def test_recorded_loss_of_run_squad_v2(shared, tmp_path):

@@ -30,27 +30,24 @@ class GlueTask:
     broken_lines: bool = False  # True if line breaks in cells cut rows in two
 
 
+_SINGLE = Columns("sentence", None, "label", "index")
+_PAIR = Columns("sentence1", "sentence2", "label", "index")
 _BINARY = ("0", "1")
 _ENTAILMENT = ("entailment", "not_entailment")
 _THREE_WAY = ("contradiction", "entailment", "neutral")
 
 # Source: the files of gluebenchmark.com; the order of the labels is google-research/albert's.
 GLUE: dict[str, GlueTask] = {
-    "cola": GlueTask(
-        "CoLA",
-        Columns("sentence", None, "label", "index"),
-        _BINARY,
-        headless=("source", "label", "author's mark", "sentence"),
-    ),
-    "sst-2": GlueTask("SST-2", Columns("sentence", None, "label", "index"), _BINARY),
+    "cola": GlueTask("CoLA", _SINGLE, _BINARY, headless=("source", "label", "author's mark", "sentence")),
+    "sst-2": GlueTask("SST-2", _SINGLE, _BINARY),
     "mrpc": GlueTask("MRPC", Columns("#1 String", "#2 String", "Quality", "index"), _BINARY),
-    "sts-b": GlueTask("STS-B", Columns("sentence1", "sentence2", "score", "index"), None),
+    "sts-b": GlueTask("STS-B", _PAIR._replace(label="score"), None),
     "qqp": GlueTask(
         "QQP", Columns("question1", "question2", "is_duplicate", "id"), _BINARY, broken_lines=True
     ),
     "mnli": GlueTask(
         "MNLI",
-        Columns("sentence1", "sentence2", "gold_label", "index"),
+        _PAIR._replace(label="gold_label"),
         _THREE_WAY,
         {
             name: f"{name}.tsv"
@@ -58,11 +55,9 @@ GLUE: dict[str, GlueTask] = {
         },
     ),
     "qnli": GlueTask("QNLI", Columns("question", "sentence", "label", "index"), _ENTAILMENT),
-    "rte": GlueTask("RTE", Columns("sentence1", "sentence2", "label", "index"), _ENTAILMENT),
-    "wnli": GlueTask("WNLI", Columns("sentence1", "sentence2", "label", "index"), _BINARY),
-    "ax": GlueTask(
-        "AX", Columns("sentence1", "sentence2", "label", "index"), _THREE_WAY, {TEST: "diagnostic.tsv"}
-    ),
+    "rte": GlueTask("RTE", _PAIR, _ENTAILMENT),
+    "wnli": GlueTask("WNLI", _PAIR, _BINARY),
+    "ax": GlueTask("AX", _PAIR, _THREE_WAY, {TEST: "diagnostic.tsv"}),
 }
 
 # MRPC as Microsoft gives it out: the development set is in the training file, and this lists its pairs.

@@ -214,7 +214,7 @@ def test_data_of_another_glue_task(words, shared, capsys, tmp_path):
     for folder in ("SST-2", "QNLI"):
         changes = {"task": "rte", "train": None, "text": None, "label": None, "seq_length": 32}
         line = mistake(capsys, *words(**changes, data=shared / "data/glue" / folder))
-        assert f"{folder}/train.tsv has no column 'sentence1'" in line
+        assert f"{folder}/train.tsv: there is no column 'sentence1'" in line
         assert "is it a file of another task than RTE" in line
     assert not list(tmp_path.iterdir())
 

@@ -30,6 +30,7 @@ class GlueTask:
     broken_lines: bool = False  # True if line breaks in cells cut rows in two
 
 
+_MNLI = TRAIN, "dev_matched", "dev_mismatched", "test_matched", "test_mismatched"
 _SINGLE = Columns("sentence", None, "label", "index")
 _PAIR = Columns("sentence1", "sentence2", "label", "index")
 _BINARY = ("0", "1")
@@ -46,13 +47,7 @@ GLUE: dict[str, GlueTask] = {
         "QQP", Columns("question1", "question2", "is_duplicate", "id"), _BINARY, broken_lines=True
     ),
     "mnli": GlueTask(
-        "MNLI",
-        _PAIR._replace(label="gold_label"),
-        _THREE_WAY,
-        {
-            name: f"{name}.tsv"
-            for name in (TRAIN, "dev_matched", "dev_mismatched", "test_matched", "test_mismatched")
-        },
+        "MNLI", _PAIR._replace(label="gold_label"), _THREE_WAY, {name: f"{name}.tsv" for name in _MNLI}
     ),
     "qnli": GlueTask("QNLI", Columns("question", "sentence", "label", "index"), _ENTAILMENT),
     "rte": GlueTask("RTE", _PAIR, _ENTAILMENT),

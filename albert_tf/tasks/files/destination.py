@@ -37,8 +37,8 @@ class Form(NamedTuple):
         for name, others in ((prediction, taken), (score, [*taken, prediction])):
             if name in others:
                 raise InputError(
-                    f"{file}: there is a column {name!r} already: give other names by `prediction_column` and "
-                    "`score_column`"
+                    f"{file}: there is a column {name!r} already: give other names by `prediction_column` "
+                    "and `score_column`"
                 )
         return prediction, score
 

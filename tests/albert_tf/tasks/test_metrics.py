@@ -47,21 +47,12 @@ def test_several_labels():
     assert set(MultiLabel.metrics(texts(None), predictions[1:2]).values()) == {1}
 
 
-def test_scores():
+def test_scores_and_tags():
     predictions = [ScorePrediction(np.float32(score)) for score in (1, 2, 4)]
-    metrics = Regression.metrics(texts("1", "2", "3"), predictions)
-    assert metrics == {"pearson": pytest.approx(0.98198, abs=1e-5), "spearman": pytest.approx(1)}
-
-
-def test_tags():
-    records = [TaggedRecord("f", 1, ("a", "b"), ("B-X", "I-X")), TaggedRecord("f", 4, ("c",), ("B-Y",))]
-    predictions = [TagPrediction(("B-X", "O"), NONE), TagPrediction(("B-Y",), NONE[:1])]
-    assert Tagging.metrics(records, predictions) == {
-        "precision": 0.5,
-        "recall": 0.5,
-        "f1": 0.5,
-        "accuracy": pytest.approx(2 / 3),
-    }
+    assert Regression.metrics(texts("1", "2", "3"), predictions).keys() == {"pearson", "spearman"}
+    record = TaggedRecord("f", 1, ("a", "b"), ("B-X", "I-X"))
+    metrics = Tagging.metrics([record], [TagPrediction(("B-X", "O"), NONE)])
+    assert metrics == {"precision": 0, "recall": 0, "f1": 0, "accuracy": 0.5}
 
 
 def test_choices_by_group():

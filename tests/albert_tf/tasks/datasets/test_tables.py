@@ -56,13 +56,9 @@ def test_blank_lines_of_one_column(file):
 
 def test_a_file_without_a_header(file):
     """Its first row is taken for the names of the columns: an error shows how it begins, in one line."""
-    review = "I loved every minute of it, " * 200
-    with pytest.raises(InputError, match=r"'text'.*'I loved every") as error:
-        text_records(read_table(file(f'"{review}",1\nb,0\n')), Columns("text"))
+    with pytest.raises(InputError, match=r"'text'.*'word word") as error:
+        text_records(read_table(file(f'"{LONG}",1\nb,0\n')), Columns("text"))
     assert len(str(error.value)) < 300
-    with pytest.raises(InputError, match="201 columns") as error:
-        read_table(file(f"{review}\nb,0\n"))  # whose commas are not quoted
-    assert len(str(error.value)) < 700
 
 
 def test_rows_broken_by_line_feeds(file):

@@ -15,18 +15,8 @@ from albert_tf.utils.errors import InputError
 __all__ = ["KINDS", "Kind", "TaskConfig", "kind_of"]
 
 # A further kind of task is one more module and one more entry.
-KINDS: dict[str, type[Kind]] = {
-    kind.name: kind
-    for kind in (
-        MaskedWords,
-        Classification,
-        MultiLabel,
-        Regression,
-        Tagging,
-        QuestionAnswering,
-        MultipleChoice,
-    )
-}
+_KINDS = MaskedWords, Classification, MultiLabel, Regression, Tagging, QuestionAnswering, MultipleChoice
+KINDS: dict[str, type[Kind]] = {kind.name: kind for kind in _KINDS}
 
 
 def kind_of(config: TaskConfig) -> Kind:

@@ -53,8 +53,9 @@ class TextKind(FinetunedKind):
         wanted = records[0].text_pair is not None if self.takes_pairs is None else self.takes_pairs
         for record in records:
             if (record.text_pair is not None) != wanted:
-                form = "pairs (text, text_pair)" if wanted else "single texts"
-                raise InputError(f"{record.file} must hold {form}, as the model learned or as the first is")
+                forms = ("a single text", "pairs (text, text_pair)")[:: 1 if wanted else -1]
+                why = "the first is one of" if self.takes_pairs is None else "the model was trained on"
+                raise InputError(f"{record.file} is {forms[0]}, and {why} {forms[1]}")
 
     @staticmethod
     @abc.abstractmethod

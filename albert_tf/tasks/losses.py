@@ -17,8 +17,8 @@ Tensors = Mapping[str, tf.Tensor]
 class LossPart(NamedTuple):
     """One term of a loss.
 
-    Labels in a batch are [...] of a mask [..., S], or [..., C, S] of multiple choice, or [..., S] of tokens. In
-    front there may be an axis of microbatches.
+    Labels in a batch are [...] of a mask [..., S], or [..., C, S] of multiple choice, or [..., S] of tokens.
+    An axis of microbatches may be in front.
     """
 
     term: Callable[[Tensors, Tensors, tf.Tensor], Term]  # of the model's outputs, the batch and the weights

@@ -74,7 +74,7 @@ class MultipleChoice(FinetunedKind):
     model = "multiple_choice"
     is_pooled = True
     losses = LABEL
-    read_file = staticmethod(read_choices)
+    read_file = staticmethod(lambda file, needs_labels, columns: read_choices(file))
     prediction_files = staticmethod(choice_files)
 
     def __init__(self, config: TaskConfig):
@@ -128,14 +128,13 @@ class MultipleChoice(FinetunedKind):
         groups: Sequence[str] = (),
     ) -> dict[str, float]:
         """`accuracy`, and `accuracy_<group>` of the groups that there are."""
-        right, predicted = [_right_option(record) for record in records], [p.choice for p in predictions]
+        right = np.array([_right_option(record) for record in records])
+        predicted = np.array([found.choice for found in predictions])
         metrics = {"accuracy": accuracy(right, predicted)}
         for group in groups:
-            places = [n for n, record in enumerate(records) if record.group == group]
-            if places:
-                metrics[f"accuracy_{group}"] = accuracy(
-                    *([of[n] for n in places] for of in (right, predicted))
-                )
+            part = np.array([record.group == group for record in records])
+            if part.any():
+                metrics[f"accuracy_{group}"] = accuracy(right[part], predicted[part])
         return metrics
 
     def signatures(self, served: Served) -> dict[str, Signature]:

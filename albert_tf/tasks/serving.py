@@ -57,14 +57,14 @@ class Served(NamedTuple):
         segments = [self.tokenizer(tf.ensure_shape(text, [None])) for text in texts]
         return skip_padding(without_padding(pack(segments, self.seq_length, self.input_format)))
 
-    def packed(self, spans: Spans, shortest: int = 1) -> dict[str, tf.Tensor]:
+    def packed(self, spans: Spans, least: int = 1) -> dict[str, tf.Tensor]:
         """The encoder's inputs of spans that fit, int32 [R, S] each, with so many columns at least."""
         starts, lengths = (
             tf.unstack(tf.cast(values, tf.int32), axis=1) for values in (spans.starts, spans.lengths)
         )
         mask, type_ids = mask_and_type_ids(lengths, self.seq_length, self.input_format)
         word_ids = pack_spans(spans.tokens, starts, lengths, self.seq_length, self.input_format)
-        return without_padding({WORD_IDS: word_ids, MASK: mask, TYPE_IDS: type_ids}, shortest)
+        return without_padding({WORD_IDS: word_ids, MASK: mask, TYPE_IDS: type_ids}, least)
 
     def outputs(self, inputs: Tensors) -> Tensors:
         """The model's outputs, of what `packed` gives."""
@@ -113,10 +113,10 @@ def encoder_signatures(served: Served) -> dict[str, Signature]:
     return text_signatures(pooled_output)
 
 
-def without_padding(inputs: Tensors, shortest: int = 1) -> dict[str, tf.Tensor]:
+def without_padding(inputs: Tensors, least: int = 1) -> dict[str, tf.Tensor]:
     """The encoder's inputs [B, S] without the columns that are padding in every row, but so many at least."""
     lengths = tf.reduce_sum(inputs[MASK], axis=1)  # [B]
-    longest = tf.maximum(tf.reduce_max(lengths), shortest)  # of no rows: the lowest int
+    longest = tf.maximum(tf.reduce_max(lengths), least)  # of no rows: the lowest int
     return {name: tensor[:, :longest] for name, tensor in inputs.items()}
 
 

@@ -37,7 +37,7 @@ def read_race(folder: str | os.PathLike) -> list[ChoiceRecord]:
                 records += _passage(f"{place}/{file}", group)
     if not records:
         raise FileNotFoundError(f"{folder}: no .txt files in its folders {' and '.join(RACE_GROUPS)}")
-    return same_width(records)
+    return records
 
 
 def is_race_set(folder: str) -> bool:
@@ -62,11 +62,10 @@ def _passage(file: str, group: str) -> list[ChoiceRecord]:
     ]
 
 
-def read_choices(file: str | os.PathLike, needs_labels: bool, _: object = None) -> list[ChoiceRecord]:
-    """The questions of a file of JSON lines with `context`, `question`, `options` and `label`.
+def read_choices(file: str | os.PathLike) -> list[ChoiceRecord]:
+    """The questions of a file of JSON lines with `context`, `question`, `options` and perhaps `label`.
 
-    The label is the number of the right option, from 0, or its letter, from A; it may be missing unless it
-    `needs_labels`.
+    The label is the number of the right option, from 0, or its letter, from A.
 
     Raises:
       FileNotFoundError: there is no such file.
@@ -75,14 +74,10 @@ def read_choices(file: str | os.PathLike, needs_labels: bool, _: object = None) 
     records = []
     for number, (line, value) in enumerate(read_json_lines(file)):
         where = f"{os.fspath(file)}:{line}"
-        label = value.get("label")
-        if label is None and needs_labels:
-            raise InputError(f"{where}: the question has no 'label'")
         context = field(value, "context", str, where)
-        records.append(
-            _record(where, str(number), "", context, value.get("question"), value.get("options"), label)
-        )
-    return same_width(records)
+        others = (value.get(name) for name in ("question", "options", "label"))
+        records.append(_record(where, str(number), "", context, *others))
+    return records
 
 
 def _record(
@@ -97,14 +92,3 @@ def _record(
     if label is not None and not (type(label) is int and 0 <= label < len(options)):
         raise InputError(f"{where}: label {shown(label)} is no number from 0 and no letter of {letters}")
     return ChoiceRecord(where, number, group, context, question, tuple(options), label)
-
-
-def same_width(records: list[ChoiceRecord]) -> list[ChoiceRecord]:
-    """The records themselves; an InputError where they differ in the number of options."""
-    for record in records:
-        if len(record.options) != len(records[0].options):
-            raise InputError(
-                f"{record.where}: {len(record.options)} options where {records[0].where} has "
-                f"{len(records[0].options)}: all questions must have as many"
-            )
-    return records

@@ -30,8 +30,8 @@ def own_records(
       InputError: columns are not named, or as `text_records`.
     """
     if columns is None or (needs_labels and columns.label is None):
-        name = "--text names the column of the texts" if columns is None else "--label that of the labels"
-        raise InputError(f"{os.fspath(file)}: {name}: it is missing")
+        name = "text" if columns is None else "label"
+        raise InputError(f"{os.fspath(file)}: --{name} names the column of the {name}s: it is missing")
     columns = columns if needs_labels else columns._replace(label=None)
     return text_records(read_table(file), columns, has_lists)
 

@@ -32,9 +32,10 @@ def read_conll(file: str | os.PathLike) -> list[TaggedRecord]:
         for number, cells in words:
             width = width or len(cells)
             if len(cells) != width or not (cells[0].strip() and cells[-1].strip()):
+                found = f"{shown(' '.join(cells))} has {len(cells)} columns, and the lines before {width}"
                 raise InputError(
-                    f"{file}:{number}: {shown(cells)} are {len(cells)} columns, and the lines before have "
-                    f"{width}: a line is a word, further columns and its tag, and blank between sentences"
+                    f"{file}:{number}: {found}: a line is a word, perhaps other columns, and its tag; blank "
+                    "lines are between sentences"
                 )
         if words:
             tags = tuple(cells[-1].strip() for _, cells in words) if width > 1 else None

@@ -11,7 +11,7 @@ import tensorflow as tf
 from albert_tf.tasks.datasets.columns import Columns, text_records
 from albert_tf.tasks.datasets.tables import Table, read_tsv
 from albert_tf.tasks.datasets.text_files import read_lines
-from albert_tf.tasks.examples.records import TextRecord, label_ids, scores
+from albert_tf.tasks.examples.records import TextRecord
 from albert_tf.utils.errors import InputError
 
 TRAIN, DEV, TEST = "train", "dev", "test"
@@ -30,39 +30,29 @@ class GlueTask:
     broken_lines: bool = False  # True if line breaks in cells cut rows in two
 
 
+_MNLI = TRAIN, "dev_matched", "dev_mismatched", "test_matched", "test_mismatched"
+_SINGLE = Columns("sentence", None, "label", "index")
+_PAIR = Columns("sentence1", "sentence2", "label", "index")
 _BINARY = ("0", "1")
 _ENTAILMENT = ("entailment", "not_entailment")
 _THREE_WAY = ("contradiction", "entailment", "neutral")
 
 # Source: the files of gluebenchmark.com; the order of the labels is google-research/albert's.
 GLUE: dict[str, GlueTask] = {
-    "cola": GlueTask(
-        "CoLA",
-        Columns("sentence", None, "label", "index"),
-        _BINARY,
-        headless=("source", "label", "author's mark", "sentence"),
-    ),
-    "sst-2": GlueTask("SST-2", Columns("sentence", None, "label", "index"), _BINARY),
+    "cola": GlueTask("CoLA", _SINGLE, _BINARY, headless=("source", "label", "author's mark", "sentence")),
+    "sst-2": GlueTask("SST-2", _SINGLE, _BINARY),
     "mrpc": GlueTask("MRPC", Columns("#1 String", "#2 String", "Quality", "index"), _BINARY),
-    "sts-b": GlueTask("STS-B", Columns("sentence1", "sentence2", "score", "index"), None),
+    "sts-b": GlueTask("STS-B", _PAIR._replace(label="score"), None),
     "qqp": GlueTask(
         "QQP", Columns("question1", "question2", "is_duplicate", "id"), _BINARY, broken_lines=True
     ),
     "mnli": GlueTask(
-        "MNLI",
-        Columns("sentence1", "sentence2", "gold_label", "index"),
-        _THREE_WAY,
-        {
-            name: f"{name}.tsv"
-            for name in (TRAIN, "dev_matched", "dev_mismatched", "test_matched", "test_mismatched")
-        },
+        "MNLI", _PAIR._replace(label="gold_label"), _THREE_WAY, {name: f"{name}.tsv" for name in _MNLI}
     ),
     "qnli": GlueTask("QNLI", Columns("question", "sentence", "label", "index"), _ENTAILMENT),
-    "rte": GlueTask("RTE", Columns("sentence1", "sentence2", "label", "index"), _ENTAILMENT),
-    "wnli": GlueTask("WNLI", Columns("sentence1", "sentence2", "label", "index"), _BINARY),
-    "ax": GlueTask(
-        "AX", Columns("sentence1", "sentence2", "label", "index"), _THREE_WAY, {TEST: "diagnostic.tsv"}
-    ),
+    "rte": GlueTask("RTE", _PAIR, _ENTAILMENT),
+    "wnli": GlueTask("WNLI", _PAIR, _BINARY),
+    "ax": GlueTask("AX", _PAIR, _THREE_WAY, {TEST: "diagnostic.tsv"}),
 }
 
 # MRPC as Microsoft gives it out: the development set is in the training file, and this lists its pairs.
@@ -79,9 +69,9 @@ def read_glue_split(task: str, folder: str | os.PathLike, split: str) -> list[Te
       split: a key of the task's `files`. Only test sets have no labels.
     Raises:
       FileNotFoundError: the set's file is not there.
-      InputError: there is no such task or set, or a file is not the task's.
+      InputError: there is no such set, or a file is not the task's.
     """
-    glue = _task(task)
+    glue = GLUE[task]
     if split not in glue.files:
         raise InputError(f"{glue.name} has no set {split!r} but {', '.join(glue.files)}")
     file = f"{os.fspath(folder)}/{glue.files[split]}"
@@ -100,35 +90,21 @@ def read_glue_file(task: str, file: str | os.PathLike, needs_labels: bool) -> li
       file: with labels or without, as a training or as a test set.
       needs_labels: True to refuse rows without labels.
     """
-    glue, file = _task(task), os.fspath(file)
+    glue, file = GLUE[task], os.fspath(file)
     columns = glue.headless
     if columns and not needs_labels and len(read_lines(file)[0].split("\t")) != len(columns):
         columns = None  # test sets name their own
     return _records(glue, read_tsv(file, columns, glue.broken_lines), needs_labels)
 
 
-def _task(task: str) -> GlueTask:
-    if task not in GLUE:
-        raise InputError(f"task={task!r} is none of {', '.join(GLUE)}")
-    return GLUE[task]
-
-
 def _records(glue: GlueTask, table: Table, needs_labels: bool) -> list[TextRecord]:
-    """The rows of a file of the task; labels, where there are any, are the task's."""
-    names, has_labels = glue.columns, glue.columns.label in table.columns
-    if not needs_labels and not has_labels:
-        names = names._replace(label=None)
-    if names.id not in table.columns:
-        names = names._replace(id=None)
-    try:
-        records = text_records(table, names)
-    except InputError as error:
-        raise InputError(f"{error}: is it a file of another task than {glue.name}, or a test set?") from None
-    if names.label and glue.labels is None:
-        scores(records)
-    elif names.label and glue.labels is not None:
-        label_ids(records, glue.labels)
-    return records
+    """The rows of a file of the task."""
+    columns = glue.columns
+    if not needs_labels and columns.label not in table.columns:
+        columns = columns._replace(label=None)
+    if columns.id not in table.columns:
+        columns = columns._replace(id=None)
+    return text_records(table, columns)
 
 
 def _msr_part(file: str, split: str) -> Table:

@@ -97,7 +97,7 @@ def known_ending(file: str) -> str:
 
 def _read_csv(file: str) -> Table:
     text = read_text(file)
-    before = csv.field_size_limit(len(text))  # the module's own limit is below the length of long documents
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # long documents are beyond the usual limit
     # Split at line feeds alone: other line breaks of Unicode are part of a text.
     lines = text.removesuffix("\n").split("\n")
     reader = csv.reader((line + "\n" for line in lines), strict=True)
@@ -112,8 +112,6 @@ def _read_csv(file: str) -> Table:
             f"{file}:{line}: the row is not CSV ({error}): a quote in a quoted cell is written twice, and a "
             "line break is in a quoted cell"
         ) from None
-    finally:
-        csv.field_size_limit(before)
     return _headed(file, rows)
 
 
@@ -165,8 +163,8 @@ def read_json_table(file: str) -> Table:
 def table_text(table: Table, ending: str) -> str:
     """The text of a file that `read_table` reads as this table.
 
-    CSV and TSV have what is no text, such as a list, as JSON, and nothing for null. What a format cannot write
-    is an InputError: a tab or line break in TSV, columns of one name in JSON lines.
+    CSV and TSV have what is no text, such as a list, as JSON, and nothing for null. An InputError names what
+    they cannot write: a tab or line break in TSV, columns of one name in JSON lines.
     """
     if ending == ".jsonl":
         for name in table.columns:

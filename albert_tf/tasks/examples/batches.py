@@ -150,31 +150,28 @@ class _BatchMaker:
         segments = []
         for n in range(starts.shape[-1]):
             begins, counts = tf.reshape(starts[..., n], [-1]), tf.reshape(lengths[..., n], [-1])
-            ends = begins + tf.cast(counts, tf.int64)
-            segments.append(tf.ragged.range(begins, ends, row_splits_dtype=tf.int64))  # of tokens
-        tokens = [segment.with_values(tf.gather(self._tokens, segment.values)) for segment in segments]
+            places = tf.ragged.range(begins, begins + tf.cast(counts, tf.int64), row_splits_dtype=tf.int64)
+            segments.append(places.with_values(tf.gather(self._tokens, places.values)))
         shape = [*starts.shape[:-1], static]
         batch = {}
-        for name, tensor in pack(tokens, length, self._format).items():
+        for name, tensor in pack(segments, length, self._format).items():
             tensor = tf.ensure_shape(tf.reshape(tensor, [*shape[:-1], length]), shape)
             batch[name] = _where(is_example, tensor, self._format.padding if name == WORD_IDS else 0)
         for name, values in self._features.items():
             filler = -1 if name == LABELS and values.dtype.is_integer else 0
             batch[name] = _where(is_example, tf.gather(values, found), filler)
         if self._labels is not None:
-            batch[LABELS] = self._token_labels(segments[0], batch[MASK])
+            batch[LABELS] = self._token_labels(starts, batch[MASK])
         return batch | {ROWS: examples}
 
-    def _token_labels(self, segment: tf.RaggedTensor, mask: tf.Tensor) -> tf.Tensor:
+    def _token_labels(self, starts: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """The labels of the tokens of packed single segments, int32 [B, S]; mask is [B, S], 0 for fillers."""
         columns = tf.range(tf.shape(mask)[1])[tf.newaxis] - len(self._format.start)  # [1, S]
-        tokens = tf.cast(segment.row_splits[:-1], tf.int32)[:, tf.newaxis] + columns  # [B, S]
         # Not the special tokens, nor the padding.
         lengths = tf.reduce_sum(mask, axis=1, keepdims=True) - self._format.num_special_tokens(1)
         inside = (columns >= 0) & (columns < lengths)
-        labels = tf.gather(self._labels, segment.values)  # [tokens]
-        labels = tf.gather(tf.concat([labels, [-1]], axis=0), tf.where(inside, tokens, tf.size(labels)))
-        return tf.ensure_shape(labels, mask.shape)
+        tokens = tf.where(inside, starts + tf.cast(columns, tf.int64), 0)  # [B, S]
+        return tf.ensure_shape(tf.where(inside, tf.gather(self._labels, tokens), -1), mask.shape)
 
 
 def _where(is_example: tf.Tensor, values: tf.Tensor, filler: int) -> tf.Tensor:

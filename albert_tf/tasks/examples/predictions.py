@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,9 +16,9 @@ class LabelPrediction(NamedTuple):
     scores: np.ndarray  # probability of each label, float32 [K]
 
     @property
-    def cells(self) -> tuple[Any, Any]:
-        """Prediction and score in a table."""
-        return self.label, self.scores.max()
+    def score(self) -> np.float32:
+        """The label's probability."""
+        return self.scores.max()
 
 
 class LabelsPrediction(NamedTuple):
@@ -27,21 +27,11 @@ class LabelsPrediction(NamedTuple):
     labels: tuple[str, ...]
     scores: np.ndarray  # probability of each of them, float32 [labels]
 
-    @property
-    def cells(self) -> tuple[Any, Any]:
-        """Prediction and score in a table."""
-        return self.labels, self.scores
-
 
 class ScorePrediction(NamedTuple):
     """The number that regression gives a text."""
 
     score: np.float32
-
-    @property
-    def cells(self) -> tuple[Any, Any]:
-        """Prediction and score in a table."""
-        return self.score, self.score
 
 
 class TagPrediction(NamedTuple):

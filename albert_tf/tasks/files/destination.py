@@ -34,13 +34,11 @@ class Form(NamedTuple):
     def columns(self, taken: Collection[str], file: str) -> tuple[str, str]:
         """The names of the two columns; an InputError where there is such a column already."""
         prediction, score = self.prediction or "prediction", self.score or "score"
-        for argument, name, others in (
-            ("prediction_column", prediction, taken),
-            ("score_column", score, [*taken, prediction]),
-        ):
+        for name, others in ((prediction, taken), (score, [*taken, prediction])):
             if name in others:
                 raise InputError(
-                    f"{file}: there is a column {name!r} already: give another name by `{argument}`"
+                    f"{file}: there is a column {name!r} already: give other names by `prediction_column` "
+                    "and `score_column`"
                 )
         return prediction, score
 

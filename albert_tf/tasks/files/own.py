@@ -27,8 +27,8 @@ from albert_tf.tasks.datasets.tables import (
     table_text,
 )
 from albert_tf.tasks.datasets.text_files import read_json, read_lines
-from albert_tf.tasks.examples.predictions import AnswerPrediction, ChoicePrediction, TagPrediction
-from albert_tf.tasks.examples.records import SEPARATOR, ChoiceRecord, QuestionRecord, TaggedRecord, TextRecord
+from albert_tf.tasks.examples.predictions import LabelsPrediction
+from albert_tf.tasks.examples.records import SEPARATOR, ChoiceRecord, QuestionRecord
 from albert_tf.tasks.files.destination import Files, Form, PathLike
 from albert_tf.utils.errors import InputError
 
@@ -50,7 +50,7 @@ def answer_files(source: PathLike, records: Sequence[QuestionRecord], form: Form
     form.check_folder("SQuAD")
     form.check_no_columns("SQuAD")
 
-    def files(predictions: Sequence[AnswerPrediction]) -> dict[str, str]:
+    def files(predictions: Sequence[Any]) -> dict[str, str]:
         by_id = {record.id: found for record, found in zip(records, predictions, strict=True)}
         texts: dict[str, dict[str, Any]] = {
             "predictions.json": {key: found.text() for key, found in by_id.items()},
@@ -64,9 +64,13 @@ def answer_files(source: PathLike, records: Sequence[QuestionRecord], form: Form
     return files
 
 
-def table_files(source: PathLike, records: Sequence[TextRecord], form: Form) -> Files:
+def table_files(source: PathLike, records: Sequence[Any], form: Form) -> Files:
     """A table with two more columns; several labels are joined, but not as JSON."""
-    return _extended(read_table(source), table_ending(source), form, lambda found: found.cells)
+
+    def values(found: Any) -> tuple[Any, Any]:
+        return found[0], found.scores if isinstance(found, LabelsPrediction) else found.score
+
+    return _extended(read_table(source), table_ending(source), form, values)
 
 
 def _extended(table: Table, ending: str, form: Form, values: Callable[[Any], tuple[Any, Any]]) -> Files:
@@ -91,19 +95,19 @@ def _extended(table: Table, ending: str, form: Form, values: Callable[[Any], tup
     return files
 
 
-def choice_files(source: PathLike, records: Sequence[ChoiceRecord], form: Form) -> Files:
+def choice_files(source: PathLike, records: Sequence[Any], form: Form) -> Files:
     """JSON lines with two more fields; where labels are letters, so are predictions."""
     table = read_json_table(os.fspath(source))
     labels = [row.cells[table.number("label")] for row in table.rows] if "label" in table.columns else []
     has_letters = any(isinstance(label, str) for label in labels)
 
-    def values(found: ChoicePrediction) -> tuple[Any, Any]:
+    def values(found: Any) -> tuple[Any, Any]:
         return LETTERS[found.choice] if has_letters else found.choice, found.score
 
     return _extended(table, ".jsonl", form, values)
 
 
-def tagged_files(source: PathLike, records: Sequence[TaggedRecord], form: Form) -> Files:
+def tagged_files(source: PathLike, records: Sequence[Any], form: Form) -> Files:
     """The lines of a CoNLL file, those of words with two more columns between the same, tabs or spaces."""
     form.check_no_columns("a file of tagged words")
     if form.ending in FORMATS:
@@ -113,7 +117,7 @@ def tagged_files(source: PathLike, records: Sequence[TaggedRecord], form: Form) 
         )
     read = read_lines(source)
 
-    def files(predictions: Sequence[TagPrediction]) -> dict[str, str]:
+    def files(predictions: Sequence[Any]) -> dict[str, str]:
         words = itertools.chain.from_iterable(zip(p.tags, p.scores, strict=True) for p in predictions)
         lines = []
         for line in read:
@@ -134,7 +138,7 @@ def passage_files(source: PathLike, records: Sequence[ChoiceRecord], form: Form)
     passages = {file: read_json(file) for file in dict.fromkeys(of_questions)}
     names = {file: form.columns(passage, file) for file, passage in passages.items()}
 
-    def files(predictions: Sequence[ChoicePrediction]) -> dict[str, str]:
+    def files(predictions: Sequence[Any]) -> dict[str, str]:
         answers: dict[str, list[tuple[str, float]]] = {file: [] for file in passages}
         for file, found in zip(of_questions, predictions, strict=True):
             answers[file].append((LETTERS[found.choice], shortest(found.score)))

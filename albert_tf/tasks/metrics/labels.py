@@ -9,7 +9,9 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-Labels = Sequence[str] | Sequence[int]
+import numpy as np
+
+Labels = Sequence[Any] | np.ndarray
 Numbers = Sequence[float]
 Tags = Sequence[Sequence[str]]
 

@@ -135,7 +135,7 @@ def test_places_are_of_characters(asked):
 
 def test_predict_refuses_the_other_form_too(made, tmp_path):
     (tmp_path / "table.jsonl").write_text('{"t": "a boat", "p": "a lamp"}\n')
-    with pytest.raises(InputError, match=r"table\.jsonl must hold single texts"):
+    with pytest.raises(InputError, match=r"table\.jsonl.*single text"):
         predicted_files(read_trained(made("classification").run), tmp_path / "table.jsonl", Columns("t", "p"))
 
 

@@ -4,9 +4,8 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.finetuning.outputs import predictor
-from albert_tf.tasks.classification import Classification
 from albert_tf.tasks.examples.batches import task_batches
-from albert_tf.tasks.examples.records import Answer, QuestionRecord, TaggedRecord, TextRecord
+from albert_tf.tasks.examples.records import Answer, QuestionRecord, TaggedRecord
 from albert_tf.tasks.question_answering import QuestionAnswering
 from albert_tf.tasks.tagging import Tagging
 from tests.other_tokenizer import SIZE, WordTokenizer
@@ -39,17 +38,6 @@ def rows_of(batch):
     shape = [-1, batch["input_word_ids"].shape[-1]]
     words, masks = (batch[name].reshape(shape) for name in ("input_word_ids", "input_mask"))
     return [row[mask > 0].tolist() for row, mask in zip(words, masks, strict=True)]
-
-
-def test_pairs():
-    records = [
-        TextRecord("f", n, "", "a cold morning", pair, "x") for n, pair in enumerate(("noon", CONTEXT))
-    ]
-    rows = Classification({"labels": ["x", "y"], "seq_length": LENGTH}).encode(records, TOKENIZER, True).rows
-    assert rows.sequence_lengths.tolist() == [[8], [4 + 3 + len(ids(CONTEXT))]]
-    first, second = rows_of(batch_of(rows))
-    assert first == framed(ids("a cold morning"), ids("noon"))
-    assert second == framed(ids("a cold morning"), ids(CONTEXT)[: LENGTH - 7])
 
 
 def test_tags():

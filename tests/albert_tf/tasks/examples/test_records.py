@@ -46,17 +46,14 @@ def test_numbers_that_look_continuous_are_of_regression(labels):
         label_names(labelled(*labels))
 
 
-@pytest.mark.parametrize(
-    "labels",
-    [
-        tuple(map(str, range(50))),
-        (*map(str, range(51)), "other"),
-        tuple(f"{number:03}" for number in range(99)),  # which has leading zeros
+def test_labels_that_are_not_continuous():
+    for labels in (
+        map(str, range(50)),
+        (f"{number:03}" for number in range(99)),
         ("1.5", "1_0"),
-    ],
-)
-def test_labels_that_are_not_continuous(labels):
-    assert set(label_names(labelled(*labels))) == set(labels)
+    ):
+        labels = set(labels)
+        assert set(label_names(labelled(*labels))) == labels
 
 
 def test_bad_labels():

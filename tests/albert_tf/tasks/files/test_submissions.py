@@ -18,8 +18,6 @@ from albert_tf.tasks.files.submissions import (
 )
 from albert_tf.utils.errors import InputError
 
-PAIR = "index\tsentence1\tsentence2\n"
-
 # Typed from the server's page and the descriptions of the tasks: rows, index of the first and last.
 OFFICIAL = {
     "CoLA.tsv": (1063, {"0", "1"}),
@@ -36,38 +34,22 @@ OFFICIAL = {
 }
 
 
-@pytest.fixture(scope="module")
-def folders(shared, tmp_path_factory):
-    """The folder of each task; what is not at hand of QQP and MNLI is made up."""
-    found = {name: shared / "data/glue" / task.name for name, task in GLUE.items()}
-    made_up = tmp_path_factory.mktemp("glue")
-    for part, rows in (("matched", 9796), ("mismatched", 9847)):
-        lines = "".join(f"{n}\tword {n % 99}\ta boat\n" for n in range(rows))
-        (made_up / f"test_{part}.tsv").write_text(PAIR + lines)
-    lines = "".join(f"{n}\tword {n % 99}\ta boat\n" for n in range(1000))  # not all: that takes a minute
-    (made_up / "test.tsv").write_text("id\tquestion1\tquestion2\n" + lines)
-    return {**found, "mnli": made_up, "qqp": made_up}
-
-
-def test_files_of_all_tasks(folders):
+def test_files_of_the_tasks(shared):
     """Indices, label words and names; of scores for everything."""
-    found = set()
-    for name, glue in GLUE.items():
-        task = TASKS[name]
-        for part, records in task.read_sets(folders[name], task.sets.test).items():
-            words = [glue.labels[n % len(glue.labels)] for n in range(len(records))] if glue.labels else []
-            scores = [ScorePrediction(np.float32(n % 6)) for n in range(len(records))]
-            predictions = [LabelPrediction(word, np.ones(2, np.float32)) for word in words] or scores
-            ((file, text),) = task.files(part, records, AS_READ)(predictions).items()
-            header, *lines = text.splitlines()
-            indices, predicted = zip(*(line.split("\t") for line in lines), strict=True)
-            rows, allowed = OFFICIAL[file]
-            assert header == "index\tprediction"
-            assert indices == tuple(map(str, range(rows if file != "QQP.tsv" else 1000)))
-            assert set(predicted) == (allowed or {f"{n}.000" for n in range(6)})
-            assert list(predicted) == words or allowed is None
-            found.add(file)
-    assert found == set(OFFICIAL)
+    for name in GLUE.keys() - {"mnli", "qqp"}:  # whose test sets are at hand
+        glue, task = GLUE[name], TASKS[name]
+        ((part, records),) = task.read_sets(shared / "data/glue" / glue.name, task.sets.test).items()
+        words = [glue.labels[n % len(glue.labels)] for n in range(len(records))] if glue.labels else []
+        scores = [ScorePrediction(np.float32(n % 6)) for n in range(len(records))]
+        predictions = [LabelPrediction(word, np.ones(2, np.float32)) for word in words] or scores
+        ((file, text),) = task.files(part, records, AS_READ)(predictions).items()
+        header, *lines = text.splitlines()
+        indices, predicted = zip(*(line.split("\t") for line in lines), strict=True)
+        rows, allowed = OFFICIAL[file]
+        assert header == "index\tprediction"
+        assert indices == tuple(map(str, range(rows)))
+        assert set(predicted) == (allowed or {f"{n}.000" for n in range(6)})
+        assert list(predicted) == words or allowed is None
 
 
 def test_the_zip_file_of_all(tmp_path):

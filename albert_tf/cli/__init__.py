@@ -62,9 +62,7 @@ def _run(flags: argparse.Namespace) -> None:
     try:
         COMMANDS[flags.command].run(flags)
     except InputError as error:
-        said = (_with_flags(part, vars(flags)) if isinstance(part, str) else part for part in error.args)
-        error.args = tuple(said)
-        raise
+        raise type(error)(_with_flags(str(error), vars(flags))) from error
 
 
 def _with_flags(message: str, names: Collection[str]) -> str:

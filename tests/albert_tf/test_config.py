@@ -1,7 +1,6 @@
 """AlbertConfig: every published file is read or refused for its reason, every wrong value is named."""
 
 import dataclasses
-import json
 import re
 
 import pytest
@@ -101,7 +100,11 @@ def test_defaults_are_the_base_model():
 def test_published_and_recorded_files(shared, golden):
     folder = shared / "data/vocabulary/configs"
     assert {path.name for path in folder.iterdir()} == set(PUBLISHED) | set(REFUSED)
-    for place, files in ((folder, PUBLISHED), (shared / "golden/tf1_index", WITH_CHECKPOINTS), (golden, RECORDED)):
+    for place, files in (
+        (folder, PUBLISHED),
+        (shared / "golden/tf1_index", WITH_CHECKPOINTS),
+        (golden, RECORDED),
+    ):
         for name, changes in files.items():
             read = AlbertConfig.from_json_file(place / name)
             assert read.to_dict() == {**BASE_MODEL, **changes}, name
@@ -181,7 +184,11 @@ WRONG = [
     *({"hidden_size": value} for value in (-12, 12.0, True, "12", None, 770)),
     *({name: 1} for name in PROBABILITIES),
     *({"hidden_dropout_prob": value} for value in (-0.1, NAN, False)),
-    *({name: value} for name in ("initializer_range", "layer_norm_eps") for value in (0, NAN, INFINITY, None)),
+    *(
+        {name: value}
+        for name in ("initializer_range", "layer_norm_eps")
+        for value in (0, NAN, INFINITY, None)
+    ),
     {"hidden_act": "swish"},
     {"hidden_act": None},
     {"sharing": "All"},
@@ -248,7 +255,13 @@ HUGGING_FACE = {"model_type": "albert", "hidden_size": 32, "num_attention_heads"
 
 
 def test_hugging_face_activations():
-    ours = {"gelu_new": "gelu", "gelu_pytorch_tanh": "gelu", "gelu": "gelu_erf", "relu": "relu", "tanh": "tanh"}
+    ours = {
+        "gelu_new": "gelu",
+        "gelu_pytorch_tanh": "gelu",
+        "gelu": "gelu_erf",
+        "relu": "relu",
+        "tanh": "tanh",
+    }
     for name, expected in ours.items():
         assert AlbertConfig.from_dict({**HUGGING_FACE, "hidden_act": name}).hidden_act == expected
 

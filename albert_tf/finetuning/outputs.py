@@ -38,13 +38,12 @@ def row_outputs(
     keep: Callable[[Tensors, Tensors], Tensors],
     objective: Objective | None = None,
 ) -> Callable[..., tuple[dict[str, np.ndarray], dict[str, Term]]]:
-    """A function that has a model's outputs of each example once and in their order.
+    """A function to a model's outputs of each example, once and in their order.
 
     Args:
       model: called with the encoder's inputs and training=False.
       seq_length: longest sequence.
-      batch_size: examples at a time, divided among the replicas of the strategy that is current now; it
-        decides about memory and speed, not about the outputs.
+      batch_size: examples at a time, divided among the replicas of the strategy that is current now.
       keep: from the model's outputs and its batch to what is wanted, [B, …] with static shapes but for B; it
         becomes a graph.
       objective: losses to sum up on the way; the examples are labelled then.

@@ -212,23 +212,15 @@ __main__.main()
     assert (done.returncode, done.stderr) == (status, "")
 
 
-def test_help_and_mistakes_do_not_wait_for_tensorflow(tmp_path):
+def test_help_and_mistakes_do_not_wait_for_tensorflow():
     lines = [[], ["--help"], ["fly"], ["vocab", "--output", "x"], ["analyse", "parameters"]]
     lines += [[command, "--help"] for command in ("vocab", "prepare", "pretrain", "evaluate", "convert")]
-    (file := tmp_path / "file").touch()
-    occupied = ["--output", str(file)]
-    lines += [
-        ["vocab", "--input", "x", "--output", str(tmp_path)],
-        ["prepare", "--input", "x", "--vocabulary", "x", *occupied],
-        ["pretrain", "--config", "albert_base_v2", "--train", "x", "--vocabulary", "x", *occupied],
-        ["convert", "--from", "google", "--to", "run", "--input", "x", *occupied],
-    ]
     code = f"""
 import contextlib, sys, time
 import albert_tf.__main__, albert_tf.cli, hub_export.__main__, hub_export.check.__main__
 for main, lines in (
     (lambda line: sys.exit(albert_tf.cli.run(line)), {lines}),
-    (hub_export.__main__.main, [["--help"], [], ["--run", "x", *{occupied}]]),
+    (hub_export.__main__.main, [["--help"], []]),
     (hub_export.check.__main__.main, [["--help"], []]),
 ):
     for line in lines:
@@ -241,8 +233,6 @@ assert time.process_time() < 1, time.process_time()
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("usage: ") == 8
-    assert done.stderr.count("file is not a folder: name another --output\n") == 4
-    assert done.stderr.count("is a folder: name a file\n") == 1
 
 
 def test_an_output_that_is_not_on_this_machine_is_refused_at_once(tmp_path, monkeypatch, capsys):

@@ -6,17 +6,20 @@ import contextlib
 import ctypes
 import errno
 import fcntl
+import glob
 import json
 import os
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from albert_tf.utils.errors import InputError, is_tensorflows, shown
 
+_ABANDONED = 24 * 3600.0  # seconds
 _RENAME_EXCHANGE = 2  # of linux/fs.h
 _SCHEME = re.compile(r"([A-Za-z][\w+.-]+):/+")
 
@@ -89,13 +92,14 @@ def check_place(path: Path, *, is_folder: bool) -> None:
 
 @contextlib.contextmanager
 def scratch(path: Path) -> Iterator[Path]:
-    """A temporary name for a file or folder, in a hidden folder beside it that is removed at the end.
+    """A path of the same name where nothing is yet, in a hidden folder beside it that is removed at the end.
 
-    Args:
-      path: the file or folder to write; the folder that it is in exists.
-    Yields:
-      A path with the same name, where nothing is yet.
+    Such folders of killed processes are removed when nothing in them has changed for a day.
     """
+    for left in path.parent.glob(f"{glob.escape(_hidden(path))}*"):
+        with contextlib.suppress(FileNotFoundError):  # of one that another process is just removing
+            if time.time() - max(place.stat().st_mtime for place in (left, *left.rglob("*"))) > _ABANDONED:
+                remove(left)
     with tempfile.TemporaryDirectory(
         prefix=_hidden(path), dir=path.parent, ignore_cleanup_errors=True
     ) as folder:

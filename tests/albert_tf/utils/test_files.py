@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,17 @@ def run_code(folder, code):
     path = os.pathsep.join(sys.path)
     command = [sys.executable, "-c", f"{imports}\n{code}"]
     return subprocess.run(command, cwd=folder, env={**os.environ, "PYTHONPATH": path}, check=False).returncode
+
+
+@pytest.mark.parametrize(("days", "goes"), [(0.5, False), (1.5, True)])
+def test_what_a_killed_process_has_left_goes_after_a_day(days, goes, tmp_path):
+    code = "with whole_file(Path('file')) as path: path.write_text('half'); os.kill(os.getpid(), 9)"
+    assert run_code(tmp_path, code) == -9
+    (left,) = tmp_path.iterdir()
+    for path in (*left.iterdir(), left):
+        os.utime(path, times=(time.time() - days * 86400,) * 2)
+    write_file(tmp_path / "file", "whole")
+    assert left.exists() != goes
 
 
 def test_what_another_process_is_writing_stays(tmp_path):

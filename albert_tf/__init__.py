@@ -18,8 +18,6 @@ part          of a document or a line: one too long to be read whole comes in se
 chunk         consecutive sentences of a document that an example is made of, as one segment or a pair
 tile          a span of whole words, 1 to max_ngram, that is masked whole or not at all
 share         of a corpus: what a run trains on, or holds out, by documents' hashes or by place in each
-slice         of a file: what one task of `prepare` reads
-spill         the file that `prepare` makes of a slice, not finished yet; all spills are merged into shards
 shard         one of the TFRecord files of a prepared corpus
 """
 

@@ -174,17 +174,14 @@ class PretrainingRecipe:
 
     def at(self, stage: Stage) -> PretrainingRecipe:
         """The recipe of a stage, whose steps are still those of the run."""
-        length, batch_size = stage.seq_length or self.examples.seq_length, stage.batch_size
-        if length == self.examples.seq_length:
-            return self.replace(stages=(), batch_size=batch_size or self.batch_size)
-        tokens = self.batch_size * self.examples.seq_length
-        if batch_size is None and tokens % length:
+        own = self.examples.seq_length
+        length, tokens = stage.seq_length or own, self.batch_size * own
+        if stage.batch_size is None and tokens % length:
             raise InputError(
                 f"seq_length={length} does not divide the {tokens} tokens of an update: name its batch_size"
             )
-        return self.replace(
-            stages=(), seq_length=length, max_predictions=None, batch_size=batch_size or tokens // length
-        )
+        changes = {} if length == own else {"seq_length": length, "max_predictions": None}
+        return self.replace(stages=(), batch_size=stage.batch_size or tokens // length, **changes)
 
     def replace(self, **changes: Any) -> PretrainingRecipe:
         """A new recipe with some fields changed, those of its examples included."""
@@ -193,7 +190,7 @@ class PretrainingRecipe:
 
 _PAPER = PretrainingRecipe()
 
-# Single pieces are masked, and the second segment is that of another document half the time.
+# Single pieces are masked; half of the second segments are of another document.
 _BERT = _PAPER.replace(
     optimizer="adamw",
     learning_rate=1e-4,

@@ -12,14 +12,15 @@ from albert_tf.cli.flags import (
     config_named,
     field_flags,
     given,
-    tokenizer_flags,
+    run_flags,
+    run_given,
     tokenizer_given,
 )
 from albert_tf.config import PRESETS
 from albert_tf.finetuning.recipes import RECIPES, FinetuningRecipe
 from albert_tf.recipes import QuestionSettings
 from albert_tf.startup import quiet_start
-from albert_tf.training.settings import Execution, LoopSettings
+from albert_tf.training.settings import LoopSettings
 
 SUMMARY = "train a model of labelled data, or resume"
 
@@ -31,7 +32,6 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--train", metavar="FILE", help="file to train on (of all other tasks)")
     parser.add_argument("--eval", metavar="FILE", help="file to evaluate on (a tenth of --train)")
     column_flags(parser)
-    parser.add_argument("--output", required=True, help="run directory; resumed where it holds checkpoints")
     parser.add_argument(
         "--init_from",
         metavar="RUN",
@@ -51,11 +51,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--freeze", choices=["encoder"], help="train the head alone")
     parser.add_argument("--runs", type=int, help="train so many times, with a seed each, and sum up")
-    parser.add_argument("--seed", type=int, default=0, help="of everything random (0)")
-    field_flags(parser, Execution)
     every = dict.fromkeys(("eval_every", "checkpoint_every"), "once an epoch, at most 1000")
-    field_flags(parser, LoopSettings, {**every, "log_every": "once an epoch, at most 100"})
-    tokenizer_flags(parser)
+    run_flags(parser, {**every, "log_every": "once an epoch, at most 100"})
     parser.epilog = FIGURES
 
 
@@ -65,25 +62,16 @@ def run(flags: argparse.Namespace) -> None:
         from albert_tf.finetuning.run import finetune
         from albert_tf.finetuning.runs import finetune_runs
         from albert_tf.finetuning.settings import Finetuning
+    alike = ("task", "data", "train", "eval", "vocabulary", "threshold", "freeze")
     settings = Finetuning(
-        output=flags.output,
-        task=flags.task,
-        data=flags.data,
-        train=flags.train,
-        eval=flags.eval,
+        **run_given(flags),
+        **{name: getattr(flags, name) for name in alike},
         columns=columns_given(flags),
-        init_from=flags.init_from,
         config=None if flags.config is None else config_named(flags.config),
-        vocabulary=flags.vocabulary,
         tokenizer=tokenizer_given(flags),
         recipe=given(flags, FinetuningRecipe),
         questions=given(flags, QuestionSettings),
-        threshold=flags.threshold,
-        freeze=flags.freeze,
-        seed=flags.seed,
-        execution=Execution(**given(flags, Execution)),
         loop=given(flags, LoopSettings),
-        command=flags.command_line,
     )
     if flags.runs is None:
         finetune(settings)

@@ -14,6 +14,7 @@ from absl import logging
 
 from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.tokenizer_settings import TOKENIZER_DEFAULTS
+from albert_tf.training.settings import Execution, LoopSettings
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.records import flat_fields
 
@@ -51,6 +52,26 @@ def tokenizer_flags(parser: argparse.ArgumentParser) -> None:
             default=argparse.SUPPRESS,
             help=f"keep {what}; a vocabulary remembers how it was trained",
         )
+
+
+def run_flags(parser: argparse.ArgumentParser, loop: Mapping[str, str] | None = None) -> None:
+    """Flags of every training: where it is, how it is computed, and when it saves.
+
+    Args:
+      parser: what gets the flags.
+      loop: what the help says of defaults of LoopSettings that are others.
+    """
+    parser.add_argument("--output", required=True, help="run directory; resumed where it holds checkpoints")
+    parser.add_argument("--seed", type=int, default=0, help="of everything random (0)")
+    field_flags(parser, Execution)
+    field_flags(parser, LoopSettings, loop)
+    tokenizer_flags(parser)
+
+
+def run_given(flags: argparse.Namespace) -> dict[str, Any]:
+    """Settings of a training that the command line names, by the fields of RunSettings."""
+    values = {name: getattr(flags, name) for name in ("output", "init_from", "seed")}
+    return {**values, "execution": Execution(**given(flags, Execution)), "command": flags.command_line}
 
 
 def tokenizer_given(flags: argparse.Namespace) -> dict[str, Any]:

@@ -69,18 +69,11 @@ def run(flags: argparse.Namespace) -> None:
         submit(runs, flags.input, flags.submission, flags.batch_size)
         logging.info("wrote %s", flags.submission)
         return
+    alike = ("task", "prediction_column", "score_column", "step", "batch_size")
+    options = {name: getattr(flags, name) for name in alike}
+    output = sys.stdout.buffer if flags.output == STREAM else flags.output
     with _input_file(flags.input, flags.input_format) as source:
-        written = predict(
-            runs[0],
-            source,
-            sys.stdout.buffer if flags.output == STREAM else flags.output,
-            task=flags.task,
-            columns=columns_given(flags),
-            prediction_column=flags.prediction_column,
-            score_column=flags.score_column,
-            step=flags.step,
-            batch_size=flags.batch_size,
-        )
+        written = predict(runs[0], source, output, columns=columns_given(flags), **options)
     if written:
         logging.info(
             "wrote %s", written[0] if len(written) == 1 else f"{len(written)} files to {flags.output}"

@@ -19,7 +19,7 @@ from albert_tf.checkpoints.growth import grown_from
 from albert_tf.checkpoints.metrics_log import Best
 from albert_tf.checkpoints.models import build_model
 from albert_tf.checkpoints.storage import exists
-from albert_tf.conversion.start import Start, opened, start_of_run
+from albert_tf.conversion.start import Start, opened
 from albert_tf.data.service import served
 from albert_tf.features import FIRST, LABELS
 from albert_tf.finetuning.data import Data, check_same_data, encoded, read_sets
@@ -113,27 +113,23 @@ def check_output(run: RunDirectory) -> None:
 @contextlib.contextmanager
 def _start(run: RunDirectory, settings: Finetuning) -> Iterator[Start]:
     """The network, the vocabulary and the first weights, which are there as long as the block runs."""
+    # What a run has begun with may be gone by then.
+    origin = run.path if run.is_begun and run.steps() else settings.init_from
     vocabulary, tokenizer, config = settings.vocabulary, settings.tokenizer, settings.config
-    if run.is_begun and run.steps():  # what a run has begun with may be gone by then
-        start = start_of_run(run, vocabulary, tokenizer)
-        if config is not None:  # which is compared with that of the run
-            start = start._replace(config=config.replace(vocab_size=start.config.vocab_size))
-        yield start
-    elif settings.init_from is not None:
-        with opened(settings.init_from, vocabulary, tokenizer) as start:
+    if origin is not None:
+        with opened(origin, vocabulary, tokenizer) as start:
+            if config is not None:  # which is compared with that of the run
+                start = start._replace(config=config.replace(vocab_size=start.config.vocab_size))
             yield start
-    else:
-        assert config is not None
-        assert vocabulary is not None
-        config = config.replace(vocab_size=len(Vocabulary.from_file(vocabulary)))
-        yield Start(config, Path(vocabulary), resolved_settings(vocabulary, tokenizer), run=None)
+        return
+    assert config is not None
+    assert vocabulary is not None
+    config = config.replace(vocab_size=len(Vocabulary.from_file(vocabulary)))
+    yield Start(config, Path(vocabulary), resolved_settings(vocabulary, tokenizer), run=None)
 
 
 def planned(run: RunDirectory, settings: Finetuning, start: Start) -> Plan:
-    """Everything that settings say, and what they do not: read, tokenised, and compared with a run begun.
-
-    Raises: as `finetune` does, before anything is written.
-    """
+    """All that a run needs: read, tokenised, and compared with the run that is there; nothing is written."""
     task, recipe = settings.entry, settings.hyper_parameters(start.config)
     config = recipe.network(start.config)
     check_memory(config, TRAINING)
@@ -162,7 +158,7 @@ def planned(run: RunDirectory, settings: Finetuning, start: Start) -> Plan:
 def _first_values(
     name: object, origin: RunDirectory | None, contents: RunContents, data: Data, report: Report
 ) -> Callable[[str], Any]:
-    """The first values of variables by name, None for those that begin at random; tells of a new run's start.
+    """The first values of variables by name, None for random ones; what a new run begins with is reported.
 
     Note: the head of a regression begins at the mean of what it is to learn and not at 0, as in
     google-research/albert: at the rates of fine-tuning its bias would take thousands of updates to get far.

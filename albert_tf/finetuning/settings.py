@@ -71,45 +71,39 @@ class Finetuning(RunSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        task = self.entry
+        self._check_task(self.entry)
         if self.freeze not in (None, ENCODER):
             raise InputError(f"freeze={self.freeze!r} must be {ENCODER!r}, or nothing")
-        self._check_needed(task)
-        self._check_unused(task)
-        if self.threshold is not None:
-            check_range("threshold", self.threshold, above=0, below=1)
-        _ = self.hyper_parameters(self.config), self.loop_settings(1), QuestionSettings(**self.questions)
-
-    def _check_needed(self, task: Task) -> None:
-        wanted = "train" if task.sets is None else "data"
-        if getattr(self, wanted) is None:
-            what = "the file to train on" if task.sets is None else "the folder of its files"
-            raise InputError(f"task={self.task!r} needs {what}: name it by --{wanted}")
-        if task.needs_columns and (self.columns is None or self.columns.label is None):
-            raise InputError(f"task={self.task!r} needs the columns of texts and labels: --text and --label")
         if (self.init_from is None) == (self.config is None):
             raise InputError(
                 "give one of `init_from`, to start from the weights of a run, a published name or hub:DIR, "
                 "and `config`, to start from random weights"
             )
         if self.config is not None and self.vocabulary is None:
-            raise InputError(
-                "config: a network with random weights needs a vocabulary: name it by --vocabulary"
-            )
+            raise InputError("config: random weights need a vocabulary: name it by --vocabulary")
+        if self.threshold is not None:
+            check_range("threshold", self.threshold, above=0, below=1)
+        _ = self.hyper_parameters(self.config), self.loop_settings(1), QuestionSettings(**self.questions)
 
-    def _check_unused(self, task: Task) -> None:
-        is_folder = task.sets is not None
-        unused = {
-            "data": self.data is not None and not is_folder,
-            "train": self.train is not None and is_folder,
-            "eval": self.eval is not None and is_folder,
-            "text and label": self.columns is not None and not task.needs_columns,
-            "threshold": self.threshold is not None and task.kind is not MultiLabel,
-            "pooling": "pooling" in self.recipe and not task.kind.is_pooled,
-            ", ".join(self.questions): bool(self.questions) and not task.kind.has_windows,
+    def _check_task(self, task: Task) -> None:
+        """InputError if a setting is missing for the task, or of no use to it."""
+        kind, is_folder = task.kind, task.sets is not None
+        # Values, and True if the task needs one, False if it has no use for it.
+        values: dict[str, tuple[Any, bool | None]] = {
+            "data": (self.data, is_folder),
+            "train": (self.train, not is_folder),
+            "eval": (self.eval, False if is_folder else None),
+            "text and label": (self.columns and self.columns.label, task.needs_columns),
+            "threshold": (self.threshold, None if kind is MultiLabel else False),
+            "pooling": (self.recipe.get("pooling"), None if kind.is_pooled else False),
+            ", ".join(self.questions): (self.questions or None, None if kind.has_windows else False),
         }
-        if names := [name for name, is_unused in unused.items() if is_unused]:
-            raise InputError(f"{', '.join(names)}: of no use to task={self.task!r}, leave it out")
+        for name, (value, is_needed) in values.items():
+            if is_needed and value is None:
+                flags = name.replace(" and ", " and --")
+                raise InputError(f"task={self.task!r} needs {name}: name it by --{flags}")
+            if is_needed is False and value is not None:
+                raise InputError(f"{name}: of no use to task={self.task!r}, leave it out")
 
     @property
     def entry(self) -> Task:

@@ -42,11 +42,9 @@ class Trained(NamedTuple):
         """A prediction for each record, in their order; on a terminal a bar shows the progress of long work.
 
         Args:
-          records: of the task.
-          batch_size: examples at a time; it decides about memory and speed.
+          records: of the task; an InputError names one that does not fit the model.
+          batch_size: examples at a time.
           is_labelled: True to refuse labels that the model does not know.
-        Raises:
-          InputError: a record does not fit the model.
         """
         if batch_size < 1:
             raise InputError(f"batch_size={batch_size} must be at least 1")
@@ -60,11 +58,8 @@ class Trained(NamedTuple):
 
 
 def run_task(entries: Mapping[str, Any], asked: str | None = None) -> str:
-    """The task that a run is to predict for.
+    """The task that a run with these entries of task.json is to predict for: its own, or one asked for.
 
-    Args:
-      entries: what the run's task.json says.
-      asked: another task that runs of this one predict for; None: the run's own.
     Raises:
       InputError: the run is not fine-tuned, or for a task that this is not.
     """
@@ -92,7 +87,7 @@ def read_trained(run: PathLike, step: int | None = None, asked: str | None = Non
 
     Args:
       run: its directory.
-      step: as `load` takes it.
+      step: of the checkpoint; None: that which `load` takes.
       asked: the task to predict for, where it is not the run's own: "ax" of an MNLI run.
     Raises:
       FileNotFoundError: there is no run, no vocabulary in it, or no such checkpoint.
@@ -119,20 +114,17 @@ def evaluate_trained(
     step: int | None = None,
     batch_size: int = 32,
 ) -> dict[str, float]:
-    """Metrics of a fine-tuned run on labelled data of its task.
+    """Metrics of a fine-tuned run on labelled data of its task, and errors as `predict` and `dev_sets` have.
 
     Args:
       run: its directory.
       folder: of a task whose original files are in one.
       file: any other; one of the two is given.
       columns: of one's own table; None: those that the run was trained with.
-      step: of the checkpoint; None: that which `load` takes.
+      step: as `read_trained` takes it.
       batch_size: examples at a time; it decides about memory and speed.
     Returns:
       `step` and `examples`, what was evaluated, and the task's metrics.
-    Raises:
-      FileNotFoundError: the run or its data is missing.
-      InputError: the run is not fine-tuned, or the data is not of its task.
     """
     run = opened_run(run)
     task = find_task(run_task(run.task))

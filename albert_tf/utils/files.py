@@ -94,7 +94,7 @@ def check_place(path: Path, *, is_folder: bool) -> None:
 
 @contextlib.contextmanager
 def scratch(path: Path) -> Iterator[Path]:
-    """A temporary name for a file or folder, in a hidden folder beside it that is removed at the end.
+    """A path of the same name where nothing is yet, in a hidden folder beside it that is removed at the end.
 
     One that a killed process has left is named in the log, and removed after a day.
 

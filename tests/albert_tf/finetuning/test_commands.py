@@ -78,23 +78,6 @@ def test_from_a_table_to_predictions(words, files, tmp_path, capsys):
     assert printed.err.splitlines()[-1] == f"wrote {output}"
 
 
-@pytest.mark.slow
-def test_several_seeds(words, files, tmp_path, capsys):
-    assert cli.run([*words(steps=1), "--runs", "2", "--freeze", "encoder"]) == 0
-    summary = json.loads((tmp_path / "run/summary.json").read_text())
-    assert set(summary["runs"]) == {"seed-0", "seed-1"}
-    told = capsys.readouterr().err.splitlines()
-    assert str(tmp_path / "run" / summary["best_run"]) in told[-1]
-    output = tmp_path / "predicted.csv"
-    predict = ["predict", "--run", tmp_path / "run", "--input", files / "own.csv", "--output", output]
-    evaluate = ["evaluate", "--run", tmp_path / "run", "--eval", files / "own.csv"]
-    for command in (predict, evaluate):
-        capsys.readouterr()
-        assert cli.run([*map(str, command)]) == 0
-        assert summary["best_run"] in capsys.readouterr().err
-    assert len(output.read_text().splitlines()) == 1 + len(ROWS)
-
-
 def test_mistakes_of_flags_are_one_line(words, files, capsys, tmp_path):
     folder = {"train": None, "text": None, "label": None}
     for changes, message in (

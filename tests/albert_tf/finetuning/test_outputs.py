@@ -2,10 +2,11 @@
 
 import tensorflow as tf
 
-from albert_tf.finetuning.outputs import row_outputs
+from albert_tf.finetuning.outputs import predictor
 from albert_tf.tasks.examples.predictions import AnswerPrediction, FoundAnswer
 from albert_tf.tasks.examples.records import TextRecord
 from albert_tf.tasks.examples.texts import text_rows
+from albert_tf.tasks.kind import Examples
 from tests.tiny import DOCUMENTS
 
 SENTENCES = [sentence for document in DOCUMENTS for sentence in document]
@@ -15,8 +16,16 @@ def records(texts):
     return [TextRecord("f.csv", n + 2, str(n), text, None, None) for n, text in enumerate(texts)]
 
 
-def unwatched(count):
-    """Progress that nobody watches."""
+class Kind:
+    """A kind whose predictions are what `keep` keeps."""
+
+    seq_length = 48
+
+    def __init__(self, keep):
+        self.keep = keep
+
+    def decode(self, examples, outputs):
+        return outputs
 
 
 def padded(ids, length):
@@ -40,11 +49,11 @@ def test_every_example_once_and_in_its_place(piece_tokenizer):
         }
 
     for batch_size in (1, 10, 1000):
-        outputs = row_outputs(model, 48, batch_size, keep)
+        predict = predictor(Kind(keep), model, batch_size)
         seen.clear()
-        outputs(rows, unwatched)
+        predict(Examples(SENTENCES, rows))
         assert len(seen) <= 2  # traced for the first length, and for all
-        found, _ = outputs(rows, unwatched)
+        found = predict(Examples(SENTENCES, rows)).predictions
         assert len(seen) <= 2
         assert found["ids"].shape == (len(SENTENCES), 48)
         for number, sentence in enumerate(SENTENCES):
@@ -68,12 +77,11 @@ def test_few_examples_are_not_filled_up_to_a_batch(piece_tokenizer):
         tf.py_function(lambda mask: rows.append(mask.shape[0]), [inputs["input_mask"]], [])
         return outputs
 
-    outputs = row_outputs(model, 48, 32, keep)
+    predict = predictor(Kind(keep), model, 32)
     for count in (1, 3, 32, 40):
         rows.clear()
-        examples = text_rows(records(SENTENCES[:count]), piece_tokenizer, {})
-        found, _ = outputs(examples, unwatched)
-        assert len(found["length"]) == count
+        examples = Examples(SENTENCES[:count], text_rows(records(SENTENCES[:count]), piece_tokenizer, {}))
+        assert len(predict(examples).predictions["length"]) == count
         assert rows == ([count] if count <= 32 else [32, 32])
 
 

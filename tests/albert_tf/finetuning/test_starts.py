@@ -13,7 +13,6 @@ from albert_tf.finetuning.run import finetune
 from albert_tf.finetuning.runs import finetune_runs
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.utils.errors import InputError
-from hub_export.export import export
 from tests.albert_tf.finetuning.runs import RECIPE, ROWS
 from tests.albert_tf.pretraining.runs import weights
 from tests.tiny import TINY
@@ -116,14 +115,6 @@ def test_the_best_step_of_a_finetuned_run_is_taken(saved, begun):
     found, _ = begun(origin)
     for name in found.keys() - HEAD:
         np.testing.assert_array_equal(found[name], weights(origin, 0)[name], err_msg=name)
-
-
-def test_an_exported_encoder(pretrained, begun, tiny_vocabulary, tmp_path):
-    export(pretrained, tmp_path / "hub", 32, encoder_only=True, check=False)
-    encoder = f"hub:{tmp_path / 'hub/encoder'}"
-    found, _ = begun(encoder, vocabulary=tiny_vocabulary)
-    assert_copied(found, pretrained)
-    assert found.keys() - weights(pretrained).keys() == HEAD
 
 
 def test_a_published_encoder(shared, begun):

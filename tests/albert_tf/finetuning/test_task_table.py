@@ -114,6 +114,11 @@ def test_the_table_is_complete():
         find_task("sst2")
 
 
+def test_a_threshold_of_several_labels_is_the_models(labelled):
+    records = labelled("multi_label")
+    assert task_entries("multi_label", records, 32, threshold=0.3)["threshold"] == 0.3
+
+
 def test_mnli_matched_and_mismatched(shared, tmp_path):
     task = TASKS["mnli"]
     lines = (shared / "data/glue/MNLI/dev_matched.tsv").read_text("utf-8").splitlines(keepends=True)

@@ -79,10 +79,10 @@ def test_a_run_answers_as_its_model(run, table, piece_tokenizer):
 
 def test_another_vocabulary_than_the_run_s(run, shared):
     shutil.copyfile(shared / "data/vocabulary/30k-clean.model", run / "spiece.model")
-    with pytest.raises(InputError, match=r"spiece\.model is not the vocabulary of .*run: its SHA-256 is"):
+    with pytest.raises(InputError, match=r"spiece\.model"):
         read_trained(run)
     (run / "spiece.model").unlink()
-    with pytest.raises(FileNotFoundError, match=r"run has no spiece\.model: copy its vocabulary there"):
+    with pytest.raises(FileNotFoundError, match=r"spiece\.model"):
         read_trained(run)
 
 

@@ -145,8 +145,10 @@ def field_flags(
         shown = default if isinstance(default, str) else (default or {}).get(field.name, field.default)
         text = (text if shown is None or shown is False else f"{text} ({shown})").replace("%", "%%")
         flag: dict[str, Any] = {"help": text, "default": argparse.SUPPRESS}
-        if hint is bool:
+        if hint in (bool, bool | None):
             flag["action"] = argparse.BooleanOptionalAction
+            no = {"dest": field.name, "action": "store_false", "default": argparse.SUPPRESS}
+            parser.add_argument(f"--no{field.name}", **no, help=argparse.SUPPRESS)  # as absl spells it
         else:
             flag["type"] = _parser(hint)
             flag["choices"] = field.metadata.get("choices")

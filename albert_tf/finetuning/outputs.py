@@ -12,8 +12,9 @@ import tensorflow as tf
 from albert_tf.features import ENCODER_INPUTS, ROWS
 from albert_tf.models.losses import Term
 from albert_tf.models.padding import skip_padding
-from albert_tf.tasks.examples.batches import task_batches
+from albert_tf.tasks.examples.batches import few_lengths, task_batches
 from albert_tf.tasks.kind import Examples, FinetunedKind
+from albert_tf.training.strategies import compiles
 from albert_tf.training.updates import Batch, replica_rows
 
 Tensors = Mapping[str, tf.Tensor]
@@ -31,7 +32,7 @@ class Predicted(NamedTuple):
 
 
 def predictor(
-    kind: FinetunedKind, model: Any, batch_size: int, has_loss: bool = False
+    kind: FinetunedKind, model: Any, batch_size: int, has_loss: bool = False, xla: bool | None = None
 ) -> Callable[..., Predicted]:
     """A function from examples, and what is called with their progress, to a prediction of each record.
 
@@ -43,20 +44,26 @@ def predictor(
       batch_size: examples at a time, divided among the replicas of the strategy that is current now; it
         decides about memory and speed, not about predictions.
       has_loss: True to sum up losses on the way; the examples are labelled then.
+      xla: as of `Execution`.
     """
     objective = kind.objective() if has_loss else None
     strategy = tf.distribute.get_strategy()
-    is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
+    is_compiled = compiles(xla)
+    is_padded = is_compiled or isinstance(strategy, tf.distribute.TPUStrategy)
+    padded_to = few_lengths(kind.seq_length) if is_compiled else None
+
+    @tf.function(autograph=False, jit_compile=is_compiled or None)
+    def compute(rows: Batch) -> tuple[Tensors, dict[str, Term]]:
+        inputs = {name: rows[name] for name in ENCODER_INPUTS}
+        outputs = model(inputs if is_padded else skip_padding(inputs), training=False)
+        return kind.keep(outputs, rows), {} if objective is None else objective.terms(outputs, rows)
 
     def replica_outputs(batch: Batch) -> tuple[Tensors, dict[str, Term]]:
         replica = tf.distribute.get_replica_context()
         rows = batch
         if replica.num_replicas_in_sync > 1:
             rows = {name: tensor[0] for name, tensor in replica_rows(batch, replica).items()}
-        inputs = {name: rows[name] for name in ENCODER_INPUTS}
-        outputs = model(inputs if is_tpu else skip_padding(inputs), training=False)
-        kept = kind.keep(outputs, rows)
-        terms = {} if objective is None else objective.terms(outputs, rows)
+        kept, terms = compute(rows)
         if replica.num_replicas_in_sync == 1:
             return kept, terms
         gathered = {name: replica.all_gather(tensor, axis=0) for name, tensor in kept.items()}
@@ -73,7 +80,8 @@ def predictor(
         sums: dict[str, Term] = {}
         # Replicas want the same share of every batch.
         size = batch_size if strategy.num_replicas_in_sync > 1 else min(batch_size, len(rows))
-        for batch in task_batches(rows, kind.seq_length, size, shuffle=False, repeat=False):
+        dataset = task_batches(rows, kind.seq_length, size, shuffle=False, repeat=False, padded_to=padded_to)
+        for batch in dataset:
             numbers = batch[ROWS].numpy()
             kept, terms = forward(batch)
             terms = tf.nest.map_structure(float, terms)

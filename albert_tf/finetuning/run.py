@@ -31,7 +31,7 @@ from albert_tf.finetuning.task_table import Task, set_metrics, task_entries
 from albert_tf.models.memory import TRAINING, check_memory
 from albert_tf.optimization import recipe_optimizer
 from albert_tf.recipes import QuestionSettings
-from albert_tf.tasks.examples.batches import batches_per_epoch, task_batches
+from albert_tf.tasks.examples.batches import batches_per_epoch, few_lengths, task_batches
 from albert_tf.tasks.examples.coverage import unread
 from albert_tf.tasks.kind import Examples
 from albert_tf.tasks.regression import Regression
@@ -40,7 +40,7 @@ from albert_tf.tokenizers import Vocabulary
 from albert_tf.training.metrics import term_metrics
 from albert_tf.training.phases import Phase, Training, built_optimizer, model_options
 from albert_tf.training.settings import Execution
-from albert_tf.training.strategies import Feed, feed, hosts_of
+from albert_tf.training.strategies import Feed, compiles, feed, hosts_of
 from albert_tf.training.trainer import Report, train, training_scope
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.records import flat
@@ -188,13 +188,22 @@ def _phase(recipe: FinetuningRecipe, data: Data, model: keras.Model, execution: 
 
     def training_feed(seed: int) -> Feed:
         def batches(count: int, part: tf.distribute.InputContext | None) -> tf.data.Dataset:
-            dataset = task_batches(data.rows, recipe.seq_length, count, lengths, seed, input_context=part)
+            dataset = task_batches(
+                data.rows,
+                recipe.seq_length,
+                count,
+                lengths,
+                seed,
+                input_context=part,
+                padded_to=few_lengths(recipe.seq_length) if compiles(execution.xla) else None,
+            )
             return served(dataset, execution.data_service)
 
         return feed(strategy, batches, recipe.batch_size)
 
     has_loss = data.kind.has_evaluation_loss
-    predict = predictor(data.kind, model, execution.rows_at_once(recipe.batch_size), has_loss)
+    rows_at_once = execution.rows_at_once(recipe.batch_size)
+    predict = predictor(data.kind, model, rows_at_once, has_loss, xla=execution.xla)
     return Phase(
         end=recipe.steps,
         batch_size=recipe.batch_size,

@@ -14,7 +14,7 @@ from albert_tf.checkpoints.metrics_log import LOWEST_LOSS, Best
 from albert_tf.models.losses import Objective, Term
 from albert_tf.training.metrics import term_metrics
 from albert_tf.training.settings import Execution, LoopSettings
-from albert_tf.training.strategies import Feed, device_kind, keeps_iterator
+from albert_tf.training.strategies import Feed, compiles, device_kind, keeps_iterator
 from albert_tf.training.updates import Batch, Totals, replica_update, training_steps
 
 
@@ -88,7 +88,7 @@ class Training:
             self.objective,
             replicas_per_batch=feed.replicas_per_batch,
             accumulate=self.execution.accumulate,
-            xla=self.execution.xla,
+            xla=compiles(self.execution.xla),
             arguments=phase.arguments,
         )
         return training_steps(update, self.objective.names, step, seed=self.seed)
@@ -155,7 +155,7 @@ def is_fused(execution: Execution) -> bool:
 
     That was measured on CPUs alone; and where XLA compiles everything, it joins operations itself.
     """
-    return device_kind(tf.distribute.get_strategy()) == "CPU" and not execution.xla
+    return device_kind(tf.distribute.get_strategy()) == "CPU" and not compiles(execution.xla)
 
 
 def built_optimizer(

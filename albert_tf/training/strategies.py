@@ -88,6 +88,15 @@ def device_kind(strategy: tf.distribute.Strategy) -> str:
     return "TPU" if isinstance(strategy, tf.distribute.TPUStrategy) else _local_kind()
 
 
+def compiles(xla: bool | None) -> bool:
+    """True if XLA compiles what a replica computes: as asked, or where nobody says, on GPUs.
+
+    There most of the time would go into launching more than a thousand small kernels an update. A TPU's
+    programs are compiled in any case.
+    """
+    return device_kind(tf.distribute.get_strategy()) == "GPU" if xla is None else xla
+
+
 def _local_kind() -> str:
     """The kind of device of this host: "GPU" if it has any, else "CPU"."""
     return "GPU" if tf.config.list_logical_devices("GPU") else "CPU"

@@ -33,6 +33,16 @@ def bucket_lengths(seq_length: int) -> tuple[int, ...]:
     return (*(length for length in lengths if length < seq_length), seq_length)
 
 
+def few_lengths(seq_length: int) -> tuple[int, ...]:
+    """Four lengths at most that batches are padded to where each costs a compilation.
+
+    >>> few_lengths(100)
+    (16, 32, 64, 100)
+    """
+    powers = [2**n for n in range(3, seq_length.bit_length()) if 2**n < seq_length]
+    return (*powers[-3:], seq_length)
+
+
 def task_batches(
     rows: TokenRows,
     seq_length: int,
@@ -42,6 +52,7 @@ def task_batches(
     shuffle: bool = True,
     repeat: bool = True,
     input_context: tf.distribute.InputContext | None = None,
+    padded_to: Sequence[int] | None = None,
 ) -> tf.data.Dataset:
     """Batches of the encoder's inputs and of what is to be learnt.
 
@@ -57,6 +68,8 @@ def task_batches(
       shuffle: False takes the examples of each length in their own order, the shortest first.
       repeat: False ends after one epoch.
       input_context: which of several input pipelines this is; each reads its rows of common batches.
+      padded_to: lengths, ascending to seq_length, to the next of which a batch is padded beyond its own; the
+        examples of each batch are the same. None: to its own.
     Returns:
       Dicts of the encoder's inputs, int32 [B, S] or [B, C, S]; the features of the examples, [B]; `labels`
       [B, S] where tokens have labels; `rows` int32 [B], the number of each example. What is missing in the
@@ -74,7 +87,8 @@ def task_batches(
         )
     part = input_context or tf.distribute.InputContext()
     longest = np.minimum(rows.sequence_lengths.max(axis=1), seq_length)  # [N]
-    make = _BatchMaker(rows, ends)
+    padded = ends if padded_to is None else np.array(padded_to, np.int32)[np.searchsorted(padded_to, ends)]
+    make = _BatchMaker(rows, padded)
     with tf.device("CPU:0"):  # where tf.data reads them
         buckets = tf.constant(np.searchsorted(ends, longest), tf.int32)
         row_seed = tf.constant([seed, 0])

@@ -171,7 +171,7 @@ def test_the_wrong_data_for_a_task(shared):
     data = shared / "data"
     with pytest.raises(InputError, match=r"which is SQuAD 2\.0's"):
         TASKS["squad-v1.1"].read(data / "squad/dev-v2.0.rebuilt.json", True, None)
-    with pytest.raises(InputError, match="is it a file of another task than RTE"):
+    with pytest.raises(InputError, match="there is no column 'sentence1'"):
         TASKS["rte"].read(data / "glue/SST-2/dev.tsv", True, None)
     with pytest.raises(FileNotFoundError, match=r"no \.txt files in its folders middle and high"):
         TASKS["race"].read_sets(data / "glue", ("dev",))

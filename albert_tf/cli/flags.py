@@ -147,8 +147,13 @@ def field_flags(
         flag: dict[str, Any] = {"help": text, "default": argparse.SUPPRESS}
         if hint in (bool, bool | None):
             flag["action"] = argparse.BooleanOptionalAction
-            no = {"dest": field.name, "action": "store_false", "default": argparse.SUPPRESS}
-            parser.add_argument(f"--no{field.name}", **no, help=argparse.SUPPRESS)  # as absl spells it
+            parser.add_argument(  # as absl spells it
+                f"--no{field.name}",
+                dest=field.name,
+                action="store_false",
+                default=argparse.SUPPRESS,
+                help=argparse.SUPPRESS,
+            )
         else:
             flag["type"] = _parser(hint)
             flag["choices"] = field.metadata.get("choices")

@@ -399,7 +399,7 @@ def test_a_model_of_pairs_answers_no_single_texts(entries, made, piece_tokenizer
     assert_close(*answers)
     if task["task"] == "classification":
         (tmp_path / "table.jsonl").write_text('{"a": "a boat"}\n')
-        with pytest.raises(InputError, match=r"table\.jsonl: the model learned pairs"):
+        with pytest.raises(InputError, match=r"table\.jsonl .*trained on pairs"):
             predicted_files(read_trained(tmp_path / "run"), tmp_path / "table.jsonl", Columns("a"))
 
 

@@ -236,56 +236,6 @@ def test_a_text_classifier_as_it_is_and_as_it_was_saved(made, asked, tmp_path):
         assert_close(albert_tf.pipeline(source, "text-classification")(inputs, top_k=3), expected)
         with pytest.raises(InputError, match="step=3"):
             albert_tf.pipeline(source, step=3)
-<<<<<<< HEAD
-=======
-    with pytest.raises(InputError, match="task='ner'"):
-        albert_tf.pipeline(model, "ner")
-    with pytest.raises(InputError, match=r"source=.* is not a path"):
-        albert_tf.pipeline(model.classifier)
-    model.classifier.classifier.output_bias.assign([np.nan, 0, 0])
-    with pytest.raises(InputError, match="NaN or infinity in classifier/output_bias"):
-        albert_tf.pipeline(model)
-
-
-@pytest.mark.parametrize(
-    "entries", [{"takes_pairs": True}, {"columns": {"text": "a", "text_pair": "b"}}, {"task": "rte"}]
-)
-def test_a_model_of_pairs_answers_no_single_texts(entries, made, piece_tokenizer, tiny_vocabulary, tmp_path):
-    """Neither as a run, nor exported, nor by `predict`."""
-    task = {"task": "classification", "labels": ["no", "yes", "é"], "seq_length": 32, **entries}
-    model = made("classification").model
-    albert_tf.save(model, tmp_path / "run", vocabulary=tiny_vocabulary, task=task)
-    served = Served(model, piece_tokenizer, 32, task)
-    _save_serving(served, serving_signatures(served), tmp_path / "serving/1")
-    answers = []
-    for source in ("run", "serving"):
-        answerer = albert_tf.pipeline(tmp_path / source)
-        for inputs in ("a boat", ["a boat"], [("a boat", "a lamp"), "a"]):
-            with pytest.raises(InputError, match=r"trained on pairs"):
-                answerer(inputs)
-        answers.append(answerer([("a boat", "a lamp")], top_k=3))
-    assert_close(*answers)
-    if task["task"] == "classification":
-        (tmp_path / "table.jsonl").write_text('{"a": "a boat"}\n')
-        with pytest.raises(InputError, match=r"table\.jsonl .*trained on pairs"):
-            predicted_files(read_trained(tmp_path / "run"), tmp_path / "table.jsonl", Columns("a"))
-
-
-def test_an_export_whose_labels_are_the_same_for_all_rows(made, asked, piece_tokenizer, tmp_path):
-    """As they were exported before there was a row of them for each text."""
-    served = Served(made("classification").model, piece_tokenizer, 32, KINDS["classification"][1])
-    signature = serving_signatures(served)["serving_default"]
-
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
-    def earlier(text):
-        answers = signature.function(text)
-        return {**answers, "labels": answers["labels"][0]}
-
-    _save_serving(served, {"serving_default": Signature(earlier, signature.example)}, tmp_path / "1")
-    inputs = INPUTS["classification"]
-    found = albert_tf.pipeline(tmp_path / "1", batch_size=7)(inputs, top_k=3)
-    assert_close(found, asked("classification")(inputs, top_k=3))
->>>>>>> tasks
 
 
 def test_what_is_not_a_source(made, tmp_path, tiny_vocabulary):

@@ -213,7 +213,8 @@ def other_kind(folder: PathLike) -> str:
             f" but an exported module: a run begins with its weights by --init_from hub:{os.fspath(folder)}"
         )
     if storage.exists(config) and "model_type" in storage.read_json(config):
-        return " but a checkpoint of Hugging Face: `albert-tf convert` makes a run of it"
+        convert = "`albert-tf convert --from huggingface --to run`"
+        return f" but a checkpoint of Hugging Face, which {convert} makes a run of"
     return ""
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import shlex
+
+from absl import logging
 
 from albert_tf.cli.flags import (
     FIGURES,
@@ -73,7 +76,12 @@ def run(flags: argparse.Namespace) -> None:
         questions=given(flags, QuestionSettings),
         loop=given(flags, LoopSettings),
     )
+    run = flags.output
     if flags.runs is None:
         finetune(settings)
     else:
-        finetune_runs(settings, flags.runs)
+        run = str(finetune_runs(settings, flags.runs))
+    predict = ["albert-tf", "predict", "--run", run, "--input", "FILE", "--output", "FILE"]
+    export = ["python", "-m", "hub_export", "--run", run, "--output", f"{run}-hub"]
+    for words in (predict, export):
+        logging.info("next: %s", shlex.join(words))

@@ -91,7 +91,7 @@ def export(
     writers: dict[str, Callable[[Path], Answers]] = {}
     if served is not None:
         writers[PREPROCESSOR] = functools.partial(_save_module, Preprocessor(served.tokenizer, seq_length))
-    writers[ENCODER] = functools.partial(_save_encoder, run, model)
+    writers[ENCODER] = functools.partial(_save_encoder, run, encoder_module(model, run.vocabulary))
     if served is not None:
         writers[numbered] = functools.partial(_save_serving, served, signatures)
     output.mkdir(parents=True, exist_ok=True)
@@ -150,9 +150,8 @@ def _save_module(
     return call_answers(module) | signature_answers(signatures or {}, requests or {})
 
 
-def _save_encoder(run: RunDirectory, model: keras.Model, folder: Path) -> Answers:
+def _save_encoder(run: RunDirectory, encoder: Module, folder: Path) -> Answers:
     """Writes the encoder; its assets say what no graph tells: `convert --from hub` makes a run of it."""
-    encoder = encoder_module(model, run.vocabulary)
     # Concrete: traced while it is saved, it would trace the encoder's call again.
     signature = ids_signature(encoder).get_concrete_function()
     answers = _save_module(encoder, folder, {DEFAULT: signature}, {DEFAULT: example_ids()})

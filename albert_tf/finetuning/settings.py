@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
 from albert_tf.checkpoints.directory import RunDirectory
@@ -50,7 +50,7 @@ class Finetuning(RunSettings):
     """
 
     # The content of the data is compared by itself.
-    CHANGEABLE: ClassVar = (
+    CHANGEABLE: ClassVar[Collection[str]] = (
         *(*RunSettings.CHANGEABLE, "epochs", "data", "train", "eval"),
         *("examples", "data_sha256", "eval_examples", "eval_sha256"),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 from albert_tf.checkpoints.directory import RECIPE, RunDirectory
@@ -39,7 +39,13 @@ class Pretraining(RunSettings):
       ValueError: a setting is impossible.
     """
 
-    CHANGEABLE: ClassVar = (*RunSettings.CHANGEABLE, "eval", "train_files", "eval_files", "held_out")
+    CHANGEABLE: ClassVar[Collection[str]] = (
+        *RunSettings.CHANGEABLE,
+        "eval",
+        "train_files",
+        "eval_files",
+        "held_out",
+    )
 
     config: AlbertConfig
     recipe: PretrainingRecipe

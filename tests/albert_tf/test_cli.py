@@ -144,7 +144,6 @@ def test_mistakes_are_one_line(tiny_corpus, tiny_vocabulary, config_file, tmp_pa
         (*vocab, tiny_corpus, "--output", text / "x.model"): "x.model",
         (*vocab, tiny_corpus, "--vocab_size", 3 * 10**9): "vocab_size=3000000000",
         (*vocab, tmp_path / "empty.txt"): "no text",
-        (*vocab, tmp_path / "web.jsonl"): "web.jsonl",
         (*vocab, text, "--output", text): "text.txt",
         ("pretrain", "--trian", text): "--output",
         (*pretrain(), "--output", text): "text.txt",

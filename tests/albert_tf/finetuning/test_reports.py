@@ -16,7 +16,9 @@ from albert_tf.tasks.examples.records import ChoiceRecord, TextRecord
 )
 def test_the_best_step_and_the_folder(values, words, tmp_path):
     (tmp_path / "checkpoints").mkdir()
-    (tmp_path / "task.json").write_text('{"model": "classifier", "best_by": "eval_accuracy"}')
+    (tmp_path / "task.json").write_text(
+        '{"model": "classifier", "num_labels": 2, "best_by": "eval_accuracy"}'
+    )
     lines = []
     for step, value in zip((3, 6, 9), values, strict=True):
         for suffix in (".index", ".data-00000-of-00001"):

@@ -90,7 +90,7 @@ def test_the_folder_stands_for_its_best_run(finetuned, own_table, tmp_path, caps
 def pretended(folder, name, values):
     run = folder / name
     (run / "checkpoints").mkdir(parents=True)
-    (run / "task.json").write_text('{"model": "classifier", "best_by": "eval_pearson"}')
+    (run / "task.json").write_text('{"model": "classifier", "num_labels": 2, "best_by": "eval_pearson"}')
     for step, (pearson, loss) in values.items():
         for ending in (".index", ".data-00000-of-00001"):
             (run / "checkpoints" / f"ckpt-{step}{ending}").write_bytes(b"")

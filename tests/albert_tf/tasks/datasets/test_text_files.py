@@ -27,7 +27,6 @@ def test_lines_end_at_line_feeds_alone(file):
         (b"\xef\xbb\xbf \n\n", "empty"),
         (b"good\nbad \xff\n", ":2: "),
         ("one\n".encode("utf-16"), ":1: .*iconv"),
-        ("label\ttext\n".encode("utf-16-le"), ":1: "),
     ],
 )
 def test_what_is_not_text(file, content, value):

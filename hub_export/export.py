@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
-import tf_keras as keras
 
 from albert_tf.checkpoints import RunDirectory, load, opened_run
 from albert_tf.checkpoints.directory import CONFIG

@@ -111,7 +111,7 @@ def fingerprint(path: PathLike) -> str:
 def check_free(folder: str) -> None:
     """FileExistsError if there is something else than an empty folder; OSError if none can be made."""
     if any(not name.startswith(".") for name in entries(folder)):
-        place = os.path.abspath(folder) if is_local(folder) else folder  # "." says little
+        place = Path(folder).absolute() if is_local(folder) else folder  # "." says little
         raise FileExistsError(f"{place} exists already: name another place")
     if is_local(folder):
         check_place(Path(folder), is_folder=True)

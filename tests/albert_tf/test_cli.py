@@ -151,6 +151,7 @@ def test_mistakes_are_one_line(tiny_corpus, tiny_vocabulary, config_file, tmp_pa
         tuple(pretrain(config=wide)): "hidden_size=1200000",
         tuple(pretrain(train="missing.txt")): "missing.txt",
         tuple(pretrain(train=tmp_path / "empty.txt")): "empty.txt",
+        (*vocab, tmp_path / "web.jsonl"): "web.jsonl",
         tuple(pretrain(train=tmp_path / "web.jsonl")): "--input_format jsonl",
         tuple(pretrain(vocabulary=tmp_path / "no.model")): "no.model",
         tuple(pretrain(optimizer="sgd")): "optimizer='sgd'",

@@ -18,8 +18,6 @@ part          of a document or a line: one too long to be read whole comes in se
 chunk         consecutive sentences of a document that an example is made of, as one segment or a pair
 tile          a span of whole words, 1 to max_ngram, that is masked whole or not at all
 share         of a corpus: what a run trains on, or holds out, by documents' hashes or by place in each
-slice         of a file: what one task of `prepare` reads
-spill         the file that `prepare` makes of a slice, not finished yet; all spills are merged into shards
 shard         one of the TFRecord files of a prepared corpus
 """
 
@@ -37,12 +35,12 @@ if TYPE_CHECKING:
     from albert_tf.data import pretraining_dataset
     from albert_tf.inference.pipeline import pipeline
     from albert_tf.inference.text_classifier import TextClassifier
-    from albert_tf.models import (
+    from albert_tf.models.encoder import AlbertEncoder
+    from albert_tf.models.span_labeler import AlbertSpanLabeler
+    from albert_tf.models.task_models import (
         AlbertClassifier,
-        AlbertEncoder,
         AlbertMultipleChoice,
         AlbertPretrainer,
-        AlbertSpanLabeler,
         AlbertTokenClassifier,
     )
     from albert_tf.tasks.metrics.squad import squad_scores
@@ -50,51 +48,33 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "PRESETS",
-    "AlbertClassifier",
-    "AlbertConfig",
-    "AlbertEncoder",
-    "AlbertMultipleChoice",
-    "AlbertPretrainer",
-    "AlbertSpanLabeler",
-    "AlbertTokenClassifier",
-    "TextClassifier",
-    "Tokenizer",
-    "__version__",
-    "load",
-    "optimization",
-    "pack",
-    "parameter_count",
-    "pipeline",
-    "pretraining_dataset",
-    "save",
-    "squad_scores",
-]
-
-# The module that each public name is in, in reading order. Whoever reads a config need not wait for
-# TensorFlow, and a command can hold back what it says when it starts.
-_MODULES = {
-    "PRESETS": "albert_tf.config",
-    "AlbertConfig": "albert_tf.config",
-    "Tokenizer": "albert_tf.tokenizers",
-    "pack": "albert_tf.tokenizers",
-    "pretraining_dataset": "albert_tf.data",
-    "AlbertEncoder": "albert_tf.models",
-    "AlbertPretrainer": "albert_tf.models",
-    "AlbertClassifier": "albert_tf.models",
-    "AlbertTokenClassifier": "albert_tf.models",
-    "AlbertSpanLabeler": "albert_tf.models",
-    "AlbertMultipleChoice": "albert_tf.models",
-    "TextClassifier": "albert_tf.inference.text_classifier",
-    "pipeline": "albert_tf.inference.pipeline",
-    "load": "albert_tf.checkpoints",
-    "save": "albert_tf.checkpoints",
-    "parameter_count": "albert_tf.analysis.parameters",
-    "optimization": "albert_tf.optimization",
-    "squad_scores": "albert_tf.tasks.metrics.squad",
+# In reading order. They are imported at their first use: whoever reads a config need not wait for TensorFlow,
+# and a command can hold back what it says when it starts.
+_MODULE_OF = {
+    name: f"albert_tf.{module}"
+    for module, names in {
+        "config": ("PRESETS", "AlbertConfig"),
+        "tokenizers": ("Tokenizer", "pack"),
+        "data": ("pretraining_dataset",),
+        "models.encoder": ("AlbertEncoder",),
+        "models.task_models": (
+            "AlbertPretrainer",
+            "AlbertClassifier",
+            "AlbertTokenClassifier",
+            "AlbertMultipleChoice",
+        ),
+        "models.span_labeler": ("AlbertSpanLabeler",),
+        "inference.text_classifier": ("TextClassifier",),
+        "inference.pipeline": ("pipeline",),
+        "checkpoints": ("load", "save"),
+        "analysis.parameters": ("parameter_count",),
+        "optimization": ("optimization",),
+        "tasks.metrics.squad": ("squad_scores",),
+    }.items()
+    for name in names
 }
-__getattr__ = lazy_names(__name__, _MODULES)
+__all__ = ["__version__", *_MODULE_OF]
+__getattr__ = lazy_names(__name__, _MODULE_OF)
 
 
 def __dir__() -> list[str]:

@@ -130,8 +130,6 @@ class AlbertConfig:
           values: Google's keys, its historical ones among them at the values that change nothing; or,
             with `model_type: albert`, Hugging Face's. A missing key has the base model's value
             (Hugging Face's own default in its files).
-        Returns:
-          The config.
         Raises:
           ValueError: a key is unknown, or has a value that describes another network.
         """
@@ -139,16 +137,7 @@ class AlbertConfig:
 
     @classmethod
     def from_json_file(cls, path: str | os.PathLike[str]) -> AlbertConfig:
-        """The config in a JSON file: Google's albert_config.json, Hugging Face's, or ours.
-
-        Args:
-          path: the file.
-        Returns:
-          The config.
-        Raises:
-          ValueError: the file is not JSON or `from_dict` refuses it; the message names the file.
-          OSError: the file cannot be read.
-        """
+        """The config in a JSON file, as `from_dict` reads it; a ValueError names the file."""
         try:
             return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
         except ValueError as error:

@@ -22,15 +22,10 @@ _HISTORICAL: dict[str, tuple[Any, ...]] = {
 }
 
 # Keys that no ALBERT ever read, whatever their value: BERT's pooler geometry, and what belongs to a task.
-_UNREAD = frozenset(
-    {
-        "num_labels",
-        "pooler_fc_size",
-        "pooler_num_attention_heads",
-        "pooler_num_fc_layers",
-        "pooler_size_per_head",
-    }
-)
+_UNREAD = {
+    "num_labels",
+    *(f"pooler_{name}" for name in ("fc_size", "num_attention_heads", "num_fc_layers", "size_per_head")),
+}
 
 HUGGING_FACE_ACTIVATIONS = {
     "gelu_new": "gelu",
@@ -51,14 +46,7 @@ _HUGGING_FACE_DEFAULTS = {
 
 
 def our_fields(values: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
-    """The fields of an AlbertConfig in a parsed JSON file, Google's, Hugging Face's or ours.
-
-    Args:
-      values: what the file holds.
-      fields: the names of ours.
-    Raises:
-      ValueError: a key is unknown, or has a value that describes another network.
-    """
+    """What a parsed JSON file says of these fields of AlbertConfig, as `AlbertConfig.from_dict` has it."""
     if not isinstance(values, Mapping):
         raise InputError(f"a config must be a JSON object, not {type(values).__name__}")
     if "model_type" in values:
@@ -77,14 +65,13 @@ def our_fields(values: Mapping[str, Any], fields: Collection[str]) -> dict[str, 
 
 def _from_hugging_face(values: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
     """Our fields from a Hugging Face config.json; ValueError where its network is another one."""
-    if values["model_type"] != "albert":
-        raise InputError(f"model_type={values['model_type']!r} is not 'albert'")
-    if values.get("position_embedding_type", "absolute") != "absolute":
-        raise InputError(
-            f"position_embedding_type={values['position_embedding_type']!r}: ALBERT has 'absolute' ones"
-        )
-    if values.get("tie_word_embeddings", True) is not True:
-        raise InputError("tie_word_embeddings=False: ALBERT's MLM head is tied to the word embeddings")
+    for key, known in (
+        ("model_type", "albert"),
+        ("position_embedding_type", "absolute"),
+        ("tie_word_embeddings", True),
+    ):
+        if values.get(key, known) != known:
+            raise InputError(f"{key}={values[key]!r} describes another network, only {known!r} is known here")
     values = {**_HUGGING_FACE_DEFAULTS, **values}
     check_choice("hidden_act", values["hidden_act"], tuple(HUGGING_FACE_ACTIVATIONS))
     ours = {key: value for key, value in values.items() if key in fields}

@@ -55,24 +55,15 @@ def check_pooling(value: str) -> str:
 def pretraining_spec(
     batch_size: int | None, seq_length: int, max_predictions: int, sentence_objective: str
 ) -> dict[str, tf.TensorSpec]:
-    """The tensors of a pre-training batch.
-
-    Args:
-      batch_size: rows, B; None where it is unknown.
-      seq_length: tokens a row, S.
-      max_predictions: masked tokens a row at most, P.
-      sentence_objective: "sop", "nsp" or "none"; "none" has no labels.
-    Returns:
-      The TensorSpec of each tensor by name.
-    """
+    """The tensors of a pre-training batch by name, of B, S and P; B may be unknown, None."""
     import tensorflow as tf  # not before: the names are of use to those who do without
 
     tokens, predictions = [batch_size, seq_length], [batch_size, max_predictions]
-    spec = {name: tf.TensorSpec(tokens, tf.int32, name) for name in ENCODER_INPUTS}
-    spec[MLM_POSITIONS] = tf.TensorSpec(predictions, tf.int32, MLM_POSITIONS)
-    spec[MLM_IDS] = tf.TensorSpec(predictions, tf.int32, MLM_IDS)
-    spec[MLM_WEIGHTS] = tf.TensorSpec(predictions, tf.float32, MLM_WEIGHTS)
+    shapes = {
+        **dict.fromkeys(ENCODER_INPUTS, tokens),
+        **dict.fromkeys((MLM_POSITIONS, MLM_IDS, MLM_WEIGHTS), predictions),
+    }
     if check_sentence_objective(sentence_objective) != "none":
-        labels = SENTENCE_LABELS[sentence_objective]
-        spec[labels] = tf.TensorSpec([batch_size], tf.int32, labels)
-    return spec
+        shapes[SENTENCE_LABELS[sentence_objective]] = [batch_size]
+    types = {MLM_WEIGHTS: tf.float32}
+    return {name: tf.TensorSpec(shape, types.get(name, tf.int32), name) for name, shape in shapes.items()}

@@ -4,54 +4,44 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from albert_tf.features import check_sentence_objective
 from albert_tf.stages import Stage, stage_ends
-from albert_tf.utils.checks import check_type
+from albert_tf.utils.checks import check_choice, check_range, check_type
 from albert_tf.utils.choices import WORD_EMBEDDINGS
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.records import changed
 
-# Updates are computed in float32.
-_LARGEST = float(np.finfo(np.float32).max)
-_NOT_NEGATIVE = (lambda x: 0 <= x <= _LARGEST, "a number of float32 that is not negative")
-_POSITIVE = (lambda x: 0 < x <= _LARGEST, "a positive number of float32")
-_BELOW_1 = (lambda x: 0 <= x < 1, "at least 0 and below 1")
-_COUNT = (lambda x: 1 <= x < 2**31, "at least 1 and below 2^31")
+_LARGEST = float(np.finfo(np.float32).max)  # updates are computed in it
+_NOT_NEGATIVE = {"at_least": 0, "at_most": _LARGEST}
+_POSITIVE: dict[str, Any] = {"above": 0, "at_most": _LARGEST}
+_SHARE, _COUNT = {"at_least": 0, "below": 1}, {"at_least": 1, "below": 2**31}
 
-# What the numbers of all recipes must be, by their fields' names; None where a field may be that.
-_NUMBERS: dict[str, tuple[Callable[[float], bool], str]] = {
-    "learning_rate": _NOT_NEGATIVE,
-    "weight_decay": _NOT_NEGATIVE,
-    "beta_1": _BELOW_1,
-    "beta_2": _BELOW_1,
-    "epsilon": _POSITIVE,
-    "clip_norm": (_POSITIVE[0], f"{_POSITIVE[1]}; none turns clipping off"),
-    "short_seq_prob": (lambda x: 0 <= x <= 1, "between 0 and 1"),
-    "masked_lm_prob": (lambda x: 0 < x < 1, "above 0 and below 1"),
-    "dropout": _BELOW_1,
-    "classifier_dropout": _BELOW_1,
-    "epochs": _POSITIVE,
+# Bounds of the numbers of all recipes, by the names of fields.
+_BOUNDS: dict[str, dict[str, Any]] = {
+    **dict.fromkeys(("learning_rate", "weight_decay"), _NOT_NEGATIVE),
+    **dict.fromkeys(("epsilon", "epochs"), _POSITIVE),
+    "clip_norm": {**_POSITIVE, "remedy": "none turns clipping off"},
+    **dict.fromkeys(("beta_1", "beta_2", "dropout", "classifier_dropout"), _SHARE),
+    "short_seq_prob": {"at_least": 0, "at_most": 1},
+    "masked_lm_prob": {"above": 0, "below": 1},
     **dict.fromkeys(("batch_size", "steps", "seq_length", "max_ngram"), _COUNT),
     **dict.fromkeys(("doc_stride", "max_query_length", "max_answer_length", "n_best"), _COUNT),
 }
-_ANY = (lambda x: True, "")
 
 
 def check_fields(record: Any) -> None:
-    """ValueError, with its name, for a value of another type than its field's or an impossible number."""
+    """InputError, with its name, for a value of another type than its field's or an impossible number."""
     for field in dataclasses.fields(record):
         value = getattr(record, field.name)
         if dataclasses.is_dataclass(value) or isinstance(value, tuple):
             continue  # which has checked itself
         check_type(field.name, str(field.type), value)
-        fits, what = _NUMBERS.get(field.name, _ANY)
-        if value is not None and not fits(value):
-            raise InputError(f"{field.name}={value} must be {what}")
+        if value is not None:
+            check_range(field.name, value, **_BOUNDS.get(field.name, {}))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -65,8 +55,6 @@ class QuestionSettings:
       n_best: answers that are kept of each question; without answerability also the starts and ends of a
         window that answers are put together from.
 
-    Raises:
-      InputError: a value is impossible; the message names it.
     Source: Lan et al. 2020, A.4; google-research/albert, run_squad_v1.py.
     """
 
@@ -92,8 +80,6 @@ class ExampleSettings:
       max_ngram: longest masked span, in words.
       whole_word: mask words whole.
 
-    Raises:
-      ValueError: a value is impossible; the message names it.
     Source: Lan et al. 2020, §4.1.
     """
 
@@ -113,11 +99,7 @@ class ExampleSettings:
             raise InputError(
                 f"seq_length={self.seq_length} is too short: {specials} special tokens and at least 2 of text"
             )
-        if not 1 <= self.predictions <= self.seq_length:
-            raise InputError(
-                f"max_predictions={self.max_predictions} must be at least 1 and at most "
-                f"seq_length={self.seq_length}"
-            )
+        check_range("max_predictions", self.predictions, at_least=1, at_most=self.seq_length)
 
     @property
     def segments(self) -> int:
@@ -151,8 +133,6 @@ class PretrainingRecipe:
       stages: JSON file of a list of {"until": share of the updates, "num_hidden_layers", "seq_length",
         "batch_size"}, which grow from one to the next; none: all updates are alike.
 
-    Raises:
-      ValueError: a value is impossible; the message names it.
     Source: Lan et al. 2020, §4.1; ε, β and the decay from google-research/albert.
     """
 
@@ -172,15 +152,9 @@ class PretrainingRecipe:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if not 0 <= self.warmup_steps <= self.steps:
-            raise InputError(
-                f"warmup_steps={self.warmup_steps} must lie between 0 and steps={self.steps}: set both "
-                "(what is not set is the recipe's)"
-            )
-        if self.word_embeddings not in WORD_EMBEDDINGS:
-            raise InputError(
-                f"word_embeddings={self.word_embeddings!r} is none of {', '.join(WORD_EMBEDDINGS)}"
-            )
+        remedy = f"steps={self.steps}; set both, what is not set is the recipe's"
+        check_range("warmup_steps", self.warmup_steps, at_least=0, at_most=self.steps, remedy=remedy)
+        check_choice("word_embeddings", self.word_embeddings, WORD_EMBEDDINGS)
         _ = self.stage_ends
         for number, stage in enumerate(self.stages):
             try:
@@ -200,17 +174,14 @@ class PretrainingRecipe:
 
     def at(self, stage: Stage) -> PretrainingRecipe:
         """The recipe of a stage, whose steps are still those of the run."""
-        length, batch_size = stage.seq_length or self.examples.seq_length, stage.batch_size
-        if length == self.examples.seq_length:
-            return self.replace(stages=(), batch_size=batch_size or self.batch_size)
-        tokens = self.batch_size * self.examples.seq_length
-        if batch_size is None and tokens % length:
+        own = self.examples.seq_length
+        length, tokens = stage.seq_length or own, self.batch_size * own
+        if stage.batch_size is None and tokens % length:
             raise InputError(
                 f"seq_length={length} does not divide the {tokens} tokens of an update: name its batch_size"
             )
-        return self.replace(
-            stages=(), seq_length=length, max_predictions=None, batch_size=batch_size or tokens // length
-        )
+        changes = {} if length == own else {"seq_length": length, "max_predictions": None}
+        return self.replace(stages=(), batch_size=stage.batch_size or tokens // length, **changes)
 
     def replace(self, **changes: Any) -> PretrainingRecipe:
         """A new recipe with some fields changed, those of its examples included."""
@@ -219,7 +190,7 @@ class PretrainingRecipe:
 
 _PAPER = PretrainingRecipe()
 
-# Single pieces are masked, and the second segment is that of another document half the time.
+# Single pieces are masked; half of the second segments are of another document.
 _BERT = _PAPER.replace(
     optimizer="adamw",
     learning_rate=1e-4,

@@ -1,11 +1,4 @@
-"""Stages of a pre-training run, in which depth, sequence length and batch size grow.
-
->>> stages = stages_from([{"until": 0.25, "num_hidden_layers": 1, "seq_length": 64}, {}])
->>> stages[0].until, stages[1].until
-(0.25, 1.0)
->>> stage_ends(stages, steps=1000)
-[250, 1000]
-"""
+"""Stages of a pre-training run, in which depth, sequence length and batch size grow."""
 
 from __future__ import annotations
 
@@ -17,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from albert_tf.utils.checks import check_type
+from albert_tf.utils.checks import check_range, check_type
 from albert_tf.utils.errors import InputError
 
 
@@ -44,22 +37,13 @@ class Stage:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             check_type(field.name, str(field.type), value)
-            if field.name != "until" and value is not None and not 1 <= value < 2**31:
-                raise InputError(f"{field.name}={value} must be at least 1 and below 2^31")
-        if not 0 < self.until <= 1:
-            raise InputError(
-                f"until={self.until} must be above 0 and at most 1: a share of the run's updates"
-            )
+            if field.name != "until" and value is not None:
+                check_range(field.name, value, at_least=1, below=2**31)
+        check_range("until", self.until, above=0, at_most=1, remedy="it is a share of the run's updates")
 
 
 def stages_from(values: Any) -> tuple[Stage, ...]:
-    """The stages that a parsed JSON file lists.
-
-    Args:
-      values: a list of objects, whose keys are the fields of Stage.
-    Raises:
-      ValueError: it is not, a key is unknown or a value impossible; the message names it.
-    """
+    """The stages of a parsed JSON list of objects with the fields of Stage; InputError where it is none."""
     if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
         raise InputError("stages must be a list of objects, such as [{}]")
     stages = []
@@ -72,7 +56,7 @@ def stages_from(values: Any) -> tuple[Stage, ...]:
 
 
 def read_stages(path: str | os.PathLike[str]) -> tuple[Stage, ...]:
-    """The stages in a JSON file; ValueError with its name where it holds none, OSError without it."""
+    """The stages in a JSON file; an InputError names it."""
     try:
         return stages_from(json.loads(Path(path).read_text(encoding="utf-8")))
     except (ValueError, RecursionError) as error:
@@ -93,14 +77,10 @@ def stage_at(stages: Sequence[Stage], steps: int, step: int) -> Stage:
 
 
 def stage_ends(stages: Sequence[Stage], steps: int) -> list[int]:
-    """The updates that are done when each stage ends.
+    """The updates that are done when each stage of a run ends.
 
-    Args:
-      stages: at least one.
-      steps: updates of the run.
     Raises:
-      ValueError: their ends do not ascend, the last one is not that of the run, or there are too few updates
-        for each to have one.
+      InputError: the shares do not ascend to 1, or there are too few updates for each stage to have one.
     """
     shares = [stage.until for stage in stages]
     if any(a >= b for a, b in itertools.pairwise(shares)) or shares[-1] != 1:

@@ -18,6 +18,7 @@ TOKENIZER = "tokenizer.json"
 
 KIND, SENTENCEPIECE = "kind", "sentencepiece"  # which a file without the key means
 WORDPIECE, BYTE_LEVEL_BPE = "wordpiece", "byte_level_bpe"
+KINDS = (SENTENCEPIECE, WORDPIECE, BYTE_LEVEL_BPE)
 # Of vocabularies that no file says it of.
 _KINDS_OF_FILES = {"vocab.txt": WORDPIECE, "vocab.json": BYTE_LEVEL_BPE, "merges.txt": BYTE_LEVEL_BPE}
 
@@ -57,9 +58,9 @@ def checked_settings(values: Mapping[str, Any]) -> dict[str, bool]:
     return {**TOKENIZER_DEFAULTS, **values}
 
 
-def remember_settings(vocabulary: PathLike, values: Mapping[str, bool]) -> None:
+def remember_settings(vocabulary: PathLike, values: Mapping[str, bool], kind: str = SENTENCEPIECE) -> None:
     """Writes the file beside a vocabulary, whole or not at all; an existing one is replaced."""
-    write_settings(settings_beside(vocabulary), values)
+    write_settings(settings_beside(vocabulary), values, kind)
 
 
 def write_settings(path: Path, values: Mapping[str, bool], kind: str = SENTENCEPIECE) -> None:
@@ -112,7 +113,8 @@ def remembered_kind(vocabulary: PathLike, kinds: Collection[str]) -> str:
     """
     path = _remembering(Path(vocabulary))
     if path is None:
-        return _KINDS_OF_FILES.get(Path(vocabulary).name, SENTENCEPIECE)
+        found = BYTE_LEVEL_BPE if (Path(vocabulary) / "vocab.json").is_file() else SENTENCEPIECE
+        return _KINDS_OF_FILES.get(Path(vocabulary).name, found)
     kind = read_json(path).get(KIND, SENTENCEPIECE)
     try:
         check_choice(KIND, kind, kinds)
@@ -123,6 +125,8 @@ def remembered_kind(vocabulary: PathLike, kinds: Collection[str]) -> str:
 
 def _remembering(vocabulary: Path) -> Path | None:
     """The file with the settings of a vocabulary: its own, or that of the run or module which it lies in."""
+    if vocabulary.is_dir():  # of byte-level BPE
+        vocabulary /= "vocab.json"
     own, folders = settings_beside(vocabulary), vocabulary.with_name(TOKENIZER)
     if own.is_file():
         return own

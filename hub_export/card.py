@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
+import math
 import string
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import tf_keras as keras
+
+from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.features import FIRST
+from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.tasks.serving import DEFAULT
-from albert_tf.utils.errors import InputError
-from hub_export.facts import Facts
+from hub_export.serving import Served, Signature
 
 CARD = "README.md"
 
@@ -29,30 +32,6 @@ PIPELINES = {
     "multiple_choice": "multiple-choice",
 }
 
-# What `pooled_output` has learnt, by the sentence objective of pre-training.
-POOLED = {
-    "sop": "was trained to tell whether two segments are in order, not to be close for texts alike.",
-    "nsp": "was trained to tell whether one segment follows another, not to be close for texts alike.",
-    "none": "was not trained: take it only if you fine-tune it, and else `sequence_output`.",
-}
-
-SHAPE = (
-    "num_hidden_layers",
-    "hidden_size",
-    "embedding_size",
-    "num_attention_heads",
-    "intermediate_size",
-    "sharing",
-    "num_hidden_groups",
-    "inner_group_num",
-    "vocab_size",
-    "max_position_embeddings",
-)
-
-# The command line in recipe.json adds only names of a machine's folders.
-HIDDEN = ("command",)
-MAX_LISTED = 20
-
 # What the example calls the encoder with.
 IDS = """
 names = ("input_word_ids", "input_mask", "input_type_ids")
@@ -63,31 +42,52 @@ preprocessor = hub.KerasLayer("preprocessor")
 inputs = preprocessor(tf.constant(["A text.", "Another."]))"""
 
 
-def check_license(name: str | None) -> None:
-    """InputError unless a license is a name in one line."""
-    if name is not None and (not name.strip() or not name.isprintable()):
-        raise InputError(f"license={name!r} must be a name in one line, such as apache-2.0")
+class Facts(NamedTuple):
+    """An export, and the run that it is of."""
 
-
-def check_card(path: Path) -> None:
-    """FileExistsError if there is a file of this name that no export has written."""
-    if os.path.lexists(path) and not (path.is_file() and MARK in path.read_text("utf-8", "replace")):
-        raise FileExistsError(f"{path} is not the card of an export: name another --output")
+    run: RunDirectory
+    step: int | None  # of the exported checkpoint
+    model: keras.Model
+    dtype: str  # of the exported variables
+    served: Served | None  # parts of the serving model; None where the encoder is exported alone
+    signatures: Mapping[str, Signature]
+    version: int  # of the serving model
+    license: str | None  # of the weights, where somebody has named it
 
 
 def model_card(facts: Facts) -> str:
     """The card, as Markdown with the fields that model hubs read in front."""
-    model, task, labels = facts.task["model"], facts.task.get("task"), facts.task.get("labels")
-    article = "an" if model[0] in "aeiou" else "a"
+    entries, step = facts.run.task, facts.step
+    model, task, labels = entries["model"], entries.get("task"), entries.get("labels")
+    front = "" if entries.get("num_labels") == 1 else f"pipeline_tag: {PIPELINES[model]}\n"
+    if facts.license is not None:
+        front += f"license: {json.dumps(facts.license)}\n"  # which YAML reads, too
+    encoder = facts.model if isinstance(facts.model, AlbertEncoder) else facts.model.encoder
+    total, of_encoder = (sum(math.prod(x.shape) for x in part.variables) for part in (facts.model, encoder))
+    network = {"model": model, "parameters, all": f"{total:,}", "parameters, encoder": f"{of_encoder:,}"}
+    network |= {**facts.model.config.to_dict(), "variables": facts.dtype}
+    # The command line adds only names of a machine's folders.
+    recipe = {name: _said(value) for name, value in facts.run.recipe.items() if name != "command"}
+    metrics = {
+        name.removeprefix("eval_"): f"{value:.4g}"
+        for line in facts.run.metrics()
+        for name, value in line.items()
+        if line["step"] == step and name.startswith("eval_") and value is not None
+    }
     return _filled(
         "card.md",
-        front="".join(f"{line}\n" for line in _front(facts)),
-        what=f"fine-tuned for {_cell(task)}" if task else f"{article} {model.replace('_', ' ')}",
-        parameters=f"{facts.parameters()['all']:,}",
+        front=front,
+        what=f"fine-tuned for {_cell(task)}" if task else model.replace("_", " "),
+        parameters=f"{total:,}",
         labels=f" Its labels are {_listed(labels)}, in the order of the scores." if labels else "",
-        network=_table(("", ""), _network(facts)),
-        training=_training(facts),
-        evaluation=_evaluation(facts),
+        network=_table(network),
+        training=f"Step {step} of a run with this recipe:\n\n"
+        + _table({n: x for n, x in recipe.items() if x})
+        if recipe
+        else f"Step {step}. The run says nothing of how its weights came about.",
+        evaluation=f"Of step {step}, on the text that the run was evaluated on:\n\n" + _table(metrics)
+        if metrics
+        else f"The run has no metrics of an evaluation of step {step}.",
         inputs=IDS if facts.served is None else TEXTS,
         serving=_serving(facts) if facts.signatures else "",
         limits="\n".join(f"- {line}" for line in _limits(facts)),
@@ -99,27 +99,6 @@ def _filled(template: str, **values: Any) -> str:
     """A template beside this file with its placeholders filled in."""
     text = Path(__file__).with_name(template).read_text(encoding="utf-8")
     return string.Template(text).substitute(values)
-
-
-def _front(facts: Facts) -> Iterable[str]:
-    if facts.task.get("num_labels") != 1:
-        yield f"pipeline_tag: {PIPELINES[facts.task['model']]}"
-    if facts.license is not None:
-        yield f"license: {json.dumps(facts.license)}"  # which YAML reads, too
-
-
-def _network(facts: Facts) -> list[tuple[str, Any]]:
-    counted = [(f"parameters, {name}", f"{number:,}") for name, number in facts.parameters().items()]
-    shape = [(name, getattr(facts.model.config, name)) for name in SHAPE]
-    return [("model", facts.task["model"]), *counted, *shape, ("variables", facts.dtype)]
-
-
-def _training(facts: Facts) -> str:
-    recipe = {name: _said(value) for name, value in facts.run.recipe.items() if name not in HIDDEN}
-    if not recipe:
-        return f"Step {facts.step}. The run says nothing of how its weights came about."
-    rows = [(name, said) for name, said in recipe.items() if said]
-    return f"Step {facts.step} of a run with this recipe:\n\n" + _table(("", ""), rows)
 
 
 def _said(value: Any) -> str:
@@ -134,15 +113,6 @@ def _said(value: Any) -> str:
         scheme, colon, path = value.rpartition(":")  # hub:/folder/of/an/encoder
         return f"{scheme}{colon}{Path(path).name}" if Path(path).is_absolute() else value
     return json.dumps(value) if isinstance(value, bool) else str(value)
-
-
-def _evaluation(facts: Facts) -> str:
-    rows = [(name, f"{value:.4g}") for name, value in facts.figures().items()]
-    if not rows:
-        return f"The run has no figures of an evaluation of step {facts.step}."
-    return f"Of step {facts.step}, on the text that the run was evaluated on:\n\n" + _table(
-        ("figure", ""), rows
-    )
 
 
 def _serving(facts: Facts) -> str:
@@ -166,17 +136,20 @@ def _limits(facts: Facts) -> Iterable[str]:
         case = "folds case" if tokenizer.settings["lowercase"] else "keeps case"
         accents = "drops accents" if tokenizer.settings["strip_accents"] else "keeps accents"
         yield f"The tokenizer {case} and {accents}."
-    if (objective := facts.task.get("sentence_objective")) in POOLED:
-        yield f"`pooled_output` {POOLED[objective]}"
-    if facts.task.get("pooling", FIRST) != FIRST:
+    objective = facts.run.task.get("sentence_objective")
+    if objective == "none":
+        yield "`pooled_output` was not trained: take it only if you fine-tune it, and else `sequence_output`."
+    elif objective is not None:
+        yield f"`pooled_output` was trained on sentence pairs ({objective}), not to be close for texts alike."
+    if facts.run.task.get("pooling", FIRST) != FIRST:
         yield "It answers from the mean of all tokens' states: fine-tuning has not trained `pooled_output`."
     if facts.dtype == "bfloat16":
         yield "The variables are rounded to bfloat16: for answers, not for further training."
 
 
-def _table(header: tuple[str, str], rows: Iterable[tuple[str, Any]]) -> str:
-    cells = [header, ("---", "---"), *rows]
-    return "\n".join(f"| {_cell(name)} | {_cell(value)} |" for name, value in cells)
+def _table(rows: Mapping[str, Any]) -> str:
+    cells = {"": "", "---": "---", **rows}
+    return "\n".join(f"| {_cell(name)} | {_cell(value)} |" for name, value in cells.items())
 
 
 def _cell(value: Any) -> str:
@@ -185,6 +158,4 @@ def _cell(value: Any) -> str:
 
 
 def _listed(values: Iterable[Any]) -> str:
-    found = [_cell(value) for value in values]
-    more = f" and {len(found) - MAX_LISTED} more" if len(found) > MAX_LISTED else ""
-    return ", ".join(f"`{value}`" for value in found[:MAX_LISTED]) + more
+    return ", ".join(f"`{_cell(value)}`" for value in values)

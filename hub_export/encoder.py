@@ -10,7 +10,8 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.features import ENCODER_INPUTS, MLM_POSITIONS
-from albert_tf.models import AlbertEncoder, AlbertPretrainer
+from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.task_models import AlbertPretrainer
 from hub_export.module import Module
 
 Tensors = Mapping[str, tf.Tensor]
@@ -21,9 +22,9 @@ class Network(Module):
     """A forward pass that dropout makes different in training.
 
     Args:
-      forward: from the inputs and whether dropout is on, to the outputs.
-      inputs: names of the inputs, int32 [B, any length] each.
-      variables: all variables that `forward` uses, in the source model's order.
+      forward: from the inputs, int32 [B, any length] each, and `training` to the outputs.
+      inputs: their names.
+      variables: as of `Module`.
     """
 
     def __init__(self, forward: Forward, inputs: tuple[str, ...], variables: list[tf.Variable]):
@@ -66,9 +67,13 @@ def encoder_module(model: keras.Model, vocabulary: str | os.PathLike[str] | None
       its sentence objective, `sop` with `sop_logits` or `nsp` with `nsp_logits` [B, 2].
     """
     encoder = model if isinstance(model, AlbertEncoder) else model.encoder
-    module = Network(
-        lambda inputs, training: _encode(encoder, inputs, training), ENCODER_INPUTS, encoder.weights
-    )
+
+    def encode(inputs: Tensors, training: bool) -> dict[str, Any]:
+        outputs = encoder(inputs, training=training)
+        names = ("pooled_output", "sequence_output", "encoder_outputs")
+        return {"default": outputs["pooled_output"], **{name: outputs[name] for name in names}}
+
+    module = Network(encode, ENCODER_INPUTS, encoder.weights)
     if isinstance(model, AlbertPretrainer):
         module.mlm = _mlm(module, encoder, model.mlm)
         if model.sentence is not None:
@@ -77,17 +82,6 @@ def encoder_module(model: keras.Model, vocabulary: str | os.PathLike[str] | None
     if vocabulary is not None:
         module.sp_model_file = tf.saved_model.Asset(os.fspath(vocabulary))
     return module
-
-
-def _encode(encoder: AlbertEncoder, inputs: Tensors, training: bool) -> dict[str, Any]:
-    """The encoder's outputs under the names of the published modules, in its own compute type."""
-    outputs = encoder(inputs, training=training)
-    return {
-        "default": outputs["pooled_output"],
-        "pooled_output": outputs["pooled_output"],
-        "sequence_output": outputs["sequence_output"],
-        "encoder_outputs": outputs["encoder_outputs"],
-    }
 
 
 def _mlm(module: Network, encoder: AlbertEncoder, head: keras.layers.Layer) -> Network:

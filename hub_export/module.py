@@ -10,13 +10,12 @@ import tensorflow as tf
 class Module(tf.train.Checkpoint):
     """An object that `tf.saved_model.save` writes and `hub.KerasLayer` reads with all its weights.
 
-    A subclass adds a class-level `__call__`, a tf.function that it traces for every permitted argument:
-    KerasLayer calls what it loads, and finds no trainable weights in a plain tf.Module. Keras objects stay in
-    the closures of those functions, so that what is saved depends on no Keras.
+    A subclass adds a class-level `__call__`, a tf.function traced for every permitted argument: KerasLayer
+    finds no trainable weights in a plain tf.Module. Keras objects stay in the closures of those functions, so
+    that what is saved depends on no Keras.
 
     Args:
-      variables: all variables that any call uses, in the source model's order.
-    Source: TF Hub, "Reusable SavedModels".
+      variables: all that any call uses, in the source model's order.
     """
 
     def __init__(self, variables: Iterable[tf.Variable] = ()):

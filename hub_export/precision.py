@@ -13,15 +13,11 @@ from albert_tf.utils.choices import EXPORTED_DTYPES
 
 
 def in_dtype(model: keras.Model, dtype: str) -> keras.Model:
-    """A model that holds its variables and computes in a float type; LayerNorm and softmax stay in float32.
+    """A copy that holds its variables and computes in a float type, but for LayerNorm and softmax.
 
     Args:
-      model: float32, any that a run can hold.
-      dtype: one of EXPORTED_DTYPES.
-    Returns:
-      The model itself for float32, else a copy whose variables are rounded to the type.
-    Raises:
-      ValueError: another type.
+      model: float32, any that a run can hold; itself is returned for float32.
+      dtype: one of EXPORTED_DTYPES, else there is an InputError.
     """
     check_choice("dtype", dtype, EXPORTED_DTYPES)
     if dtype == "float32":

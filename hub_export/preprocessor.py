@@ -12,13 +12,11 @@ from albert_tf.tokenizers.input_format import InputFormat
 from albert_tf.tokenizers.kinds import TextTokenizer
 from hub_export.module import Module
 
+TEXT = tf.TensorSpec([None], tf.string, "text")
+
 
 class Preprocessor(Module):
-    """Text to the encoder's inputs, and the steps of it as parts.
-
-    The parts are `tokenize`, string [B] to token ids, `tokenize_with_offsets`, the same and where each token
-    stands, and `bert_pack_inputs`, the ids of one or two segments to the inputs; nothing here has variables,
-    and `training` changes nothing.
+    """Text to the encoder's inputs, and its steps as parts; `training` changes nothing.
 
     Args:
       tokenizer: text to token ids.
@@ -33,7 +31,7 @@ class Preprocessor(Module):
         self.tokenize_with_offsets = TokenizeWithOffsets(tokenizer)
         self.bert_pack_inputs = bert_pack_inputs(seq_length, self._input_format)
         for training in (False, True):
-            self.__call__.get_concrete_function(tf.TensorSpec([None], tf.string, "text"), training=training)
+            self.__call__.get_concrete_function(TEXT, training=training)
 
     @tf.function
     def __call__(self, text: tf.Tensor, training: bool = False) -> dict[str, tf.Tensor]:
@@ -42,17 +40,13 @@ class Preprocessor(Module):
 
 
 class Tokenize(Module):
-    """Text to token ids, no special tokens added: string [B] to int32 [B, (tokens)].
-
-    Args:
-      tokenizer: the same, as a layer of the graph.
-    """
+    """Text to token ids, no special tokens added: string [B] to int32 [B, (tokens)]."""
 
     def __init__(self, tokenizer: TextTokenizer):
         super().__init__()
         self._tokenizer = tokenizer
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
+    @tf.function(input_signature=[TEXT])
     def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
         """The token ids of each text."""
         return self._tokenizer(text)
@@ -72,17 +66,13 @@ class Tokenize(Module):
 
 
 class TokenizeWithOffsets(Module):
-    """Text to token ids and their bytes in it: string [B] to int32, int64, int64 [B, (tokens)].
-
-    Args:
-      tokenizer: text to token ids.
-    """
+    """Text to token ids and their bytes in it: string [B] to int32, int64, int64 [B, (tokens)]."""
 
     def __init__(self, tokenizer: TextTokenizer):
         super().__init__()
         self._tokenizer = tokenizer
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
+    @tf.function(input_signature=[TEXT])
     def __call__(self, text: tf.Tensor) -> list[tf.RaggedTensor]:
         """Of each text the token ids, the first byte of each token, and the byte after its last."""
         return list(self._tokenizer.tokenize_with_offsets(text))
@@ -91,12 +81,8 @@ class TokenizeWithOffsets(Module):
 def bert_pack_inputs(default_length: int, input_format: InputFormat) -> Module:
     """The module that packs one or two segments into the encoder's inputs.
 
-    Args:
-      default_length: length S where the caller names none, in tokens.
-      input_format: the special tokens.
-    Returns:
-      A module from a list of one or two ragged int32, [B, (tokens)] or [B, (words), (tokens)] each, and
-      `seq_length`, an int32 scalar, to int32 [B, seq_length] by name.
+    It is from a list of one or two ragged int32, [B, (tokens)] or [B, (words), (tokens)] each, and
+    `seq_length`, an int32 scalar, to int32 [B, seq_length] by name.
     """
 
     # The default of an argument is part of what is saved: only a class made for it can have its own.

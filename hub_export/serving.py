@@ -5,44 +5,34 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import tensorflow as tf
-import tf_keras as keras
 
 from albert_tf.checkpoints.models import task_of
 from albert_tf.features import ENCODER_INPUTS
-from albert_tf.models import AlbertEncoder
+from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.tasks import kind_of
 from albert_tf.tasks.serving import DEFAULT, Served, Signature, Tensors, encoder_signatures
-from albert_tf.tokenizers.vocabulary import ALBERT_IDS
 
 
 def serving_signatures(served: Served) -> dict[str, Signature]:
     """Signatures of a model by name.
 
-    The ranks of the inputs are checked in the graph: a server does not compare them with the signature.
-
     Args:
       served: the model, and what its texts go through.
     Returns:
-      `tokens`, from the encoder's inputs int32 [B, S] to `pooled_output` float32 [B, H] and `sequence_output`
-      [B, S, H]; those of the kind of task; and `serving_default`, the first of these, which a request that
-      names none gets.
+      Those of the kind of task; `serving_default`, the first of these, which a request that names none gets;
+      and `tokens`, the encoder's `ids_signature`.
     Raises:
       ValueError: task.json does not fit the model, or the longest input is too short for the task.
     """
-    if isinstance(served.model, AlbertEncoder):
-        signatures = encoder_signatures(served)
+    model, ids = served.model, served.tokenizer.vocabulary.special_ids
+    if isinstance(model, AlbertEncoder):
+        encoder, signatures = model, encoder_signatures(served)
     else:
-        signatures = kind_of({**served.task, **task_of(served.model)}).signatures(served)
-    first = next(iter(signatures.values()))
-    return {DEFAULT: first, **signatures, "tokens": tokens_signature(served.model)}
-
-
-def tokens_signature(model: keras.Model) -> Signature:
-    """The encoder of a model, as `ids_signature` has it."""
-    encoder = model if isinstance(model, AlbertEncoder) else model.encoder
+        encoder, signatures = model.encoder, kind_of({**served.task, **task_of(model)}).signatures(served)
     function = ids_signature(lambda inputs: encoder(inputs, training=False))
-    ids = [[ALBERT_IDS.start, ALBERT_IDS.separator]]
-    return Signature(function, dict(zip(ENCODER_INPUTS, (ids, [[1, 1]], [[0, 0]]), strict=True)))
+    example = dict(zip(ENCODER_INPUTS, ([[ids.start, ids.separator]], [[1, 1]], [[0, 0]]), strict=True))
+    first = next(iter(signatures.values()))
+    return {DEFAULT: first, **signatures, "tokens": Signature(function, example)}
 
 
 def ids_signature(call: Callable[[Tensors], Tensors]) -> tf.types.experimental.GenericFunction:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
 from pathlib import Path
 
 import matplotlib
@@ -16,17 +15,13 @@ from albert_tf.utils.files import whole_file
 
 FORMATS = (".png", ".svg", ".pdf")
 
-# Of pre-training; those of other runs are found by their names.
+# Parts of the picture, and the names of metrics in them.
 PANELS = {
-    "masked language model, nats": ("mlm_loss", "eval_mlm_loss"),
-    "sentence objective, nats": ("sop_loss", "eval_sop_loss", "nsp_loss", "eval_nsp_loss"),
-    "accuracy": (
-        "mlm_accuracy",
-        "eval_mlm_accuracy",
-        "sop_accuracy",
-        "eval_sop_accuracy",
-        "nsp_accuracy",
-        "eval_nsp_accuracy",
+    "masked language model, nats": re.compile("(eval_)?mlm_loss"),
+    "sentence objective, nats": re.compile("(eval_)?(sop|nsp)_loss"),
+    "loss": re.compile("(eval_)?loss"),
+    "metrics": re.compile(
+        r"\w*(accuracy|f1|exact|exact_match|pearson|spearman|matthews_correlation)(_matched|_mismatched)?"
     ),
 }
 
@@ -34,11 +29,7 @@ PANELS = {
 def metric_series(run: str | os.PathLike[str]) -> dict[str, list[tuple[int, float]]]:
     """The figures of a run by name, each a list of (step, value).
 
-    Args:
-      run: the run directory.
-    Raises:
-      FileNotFoundError: the run has no metrics.jsonl.
-      ValueError: a line of it holds something else than figures; a last line that is cut off is passed over.
+    Raises: as `read_metrics` does.
     """
     series: dict[str, list[tuple[int, float]]] = {}
     for figures in read_metrics(run):
@@ -47,19 +38,6 @@ def metric_series(run: str | os.PathLike[str]) -> dict[str, list[tuple[int, floa
             if value is not None:
                 series.setdefault(name, []).append((step, value))
     return series
-
-
-def _panels(names: Iterable[str]) -> dict[str, list[str]]:
-    """The metrics of a run that the picture shows, by the titles of its parts."""
-    names = list(names)
-    found = {title: [name for name in chosen if name in names] for title, chosen in PANELS.items()}
-    if not any(found.values()):  # a fine-tuned run
-        is_metric = re.compile(r"eval_(?!loss$).*(?<!total)(?<!thresh)|.*accuracy").fullmatch
-        found = {
-            "loss": [name for name in names if name in ("loss", "eval_loss")],
-            "metrics": [name for name in names if is_metric(name)],
-        }
-    return {title: chosen for title, chosen in found.items() if chosen}
 
 
 def draw_curve(run: str | os.PathLike[str], output: str | os.PathLike[str]) -> None:
@@ -79,7 +57,8 @@ def draw_curve(run: str | os.PathLike[str], output: str | os.PathLike[str]) -> N
     if path.suffix.lower() not in FORMATS:
         raise InputError(f"{path} does not say the picture's format: let it end in {', '.join(FORMATS)}")
     series = metric_series(run)
-    panels = _panels(series)
+    panels = {title: list(filter(pattern.fullmatch, series)) for title, pattern in PANELS.items()}
+    panels = {title: names for title, names in panels.items() if names}
     if not panels:
         raise InputError(f"{Path(run) / METRICS} holds no losses yet: train for some steps first")
     figure = Figure(figsize=(5 * len(panels), 3.6), layout="constrained")

@@ -20,12 +20,13 @@ from typing import Any, NamedTuple
 
 from albert_tf.checkpoints import storage
 from albert_tf.checkpoints.metrics_log import METRICS, Best, Line, read_metrics
-from albert_tf.checkpoints.steps import PathLike, checkpoint_steps
+from albert_tf.checkpoints.models import arguments_of
+from albert_tf.checkpoints.steps import checkpoint_steps
+from albert_tf.checkpoints.storage import PathLike
 from albert_tf.config import AlbertConfig
-from albert_tf.stages import stage_at, stages_from
 from albert_tf.tokenizer_settings import KIND, SENTENCEPIECE, TOKENIZER, checked_settings, resolved_settings
 from albert_tf.utils.errors import InputError, Missing
-from albert_tf.utils.files import sole_use
+from albert_tf.utils.files import json_text, sole_use
 
 CONFIG, TASK, VOCABULARY, RECIPE = "config.json", "task.json", "spiece.model", "recipe.json"
 
@@ -54,23 +55,25 @@ class RunContents(NamedTuple):
 
     def files(self) -> dict[str, bytes]:
         """The contents of the files by name, recipe.json last."""
-        settings = resolved_settings(self.vocabulary, self.tokenizer)
+        tokenizer = {KIND: SENTENCEPIECE, **resolved_settings(self.vocabulary, self.tokenizer)}
         contents = {
             CONFIG: self.config.to_json_string().encode(),
-            TASK: storage.json_bytes(self.task),
-            TOKENIZER: storage.json_bytes({KIND: SENTENCEPIECE, **settings}),
+            TASK: json_text(self.task).encode(),
+            TOKENIZER: json_text(tokenizer).encode(),
         }
         text = {}
         if self.vocabulary is not None:
             contents[VOCABULARY] = Path(self.vocabulary).read_bytes()
             text = {VOCABULARY_KEY: hashlib.sha256(contents[VOCABULARY]).hexdigest()}
         if self.recipe is not None:
-            contents[RECIPE] = storage.json_bytes({**self.recipe, **text})
+            contents[RECIPE] = json_text({**self.recipe, **text}).encode()
         return contents
 
 
 class RunDirectory:
     """A run directory. A file of it is read when it is first asked for, and then known.
+
+    Reading raises FileNotFoundError or ValueError, with the file's name, where one is missing or damaged.
 
     Args:
       path: of the directory, on any filesystem of `tf.io.gfile`; it need not exist.
@@ -102,30 +105,31 @@ class RunDirectory:
 
     @functools.cached_property
     def config(self) -> AlbertConfig:
-        """The network's shape; FileNotFoundError or ValueError if config.json is missing or damaged."""
-        path = self._existing(CONFIG)
-        return naming(path, AlbertConfig.from_dict, storage.read_json(path))
+        """The network's shape."""
+        return self._read(CONFIG, AlbertConfig.from_dict)
 
     @functools.cached_property
     def task(self) -> dict[str, Any]:
-        """The entries of task.json; FileNotFoundError or ValueError if it is missing or damaged."""
-        return storage.read_json(self._existing(TASK))
+        """The entries of task.json."""
+
+        def checked(task: dict[str, Any]) -> dict[str, Any]:
+            arguments_of(task)
+            return task
+
+        return self._read(TASK, checked)
 
     @functools.cached_property
     def tokenizer(self) -> dict[str, bool]:
-        """`lowercase` and `strip_accents`; FileNotFoundError or ValueError if tokenizer.json does not say."""
-        path = self._existing(TOKENIZER)
-        values = storage.read_json(path)
-        values.pop(KIND, None)
-        return naming(path, checked_settings, values)
+        """`lowercase` and `strip_accents`."""
+
+        def checked(values: dict[str, Any]) -> dict[str, bool]:
+            return checked_settings({name: value for name, value in values.items() if name != KIND})
+
+        return self._read(TOKENIZER, checked)
 
     @functools.cached_property
     def vocabulary(self) -> Path | None:
-        """The SentencePiece model, of another filesystem a copy on this machine; None if there is none.
-
-        Raises:
-          ValueError: it is another than the run was made with.
-        """
+        """The SentencePiece model, of another filesystem a copy on this machine; None if there is none."""
         path = self.file(VOCABULARY)
         if not storage.exists(path):
             return None
@@ -138,11 +142,7 @@ class RunDirectory:
         return copy
 
     def check_vocabulary(self, path: PathLike) -> None:
-        """Refuses a vocabulary that the run was not made with: its ids mean other pieces, whatever its size.
-
-        Raises:
-          ValueError: its SHA-256 is not that of recipe.json, if it says.
-        """
+        """ValueError for a vocabulary that the run was not made with, by the SHA-256 in recipe.json."""
         expected = self.recipe.get(VOCABULARY_KEY)
         if expected is not None and (found := storage.fingerprint(path)) != expected:
             raise InputError(
@@ -159,18 +159,10 @@ class RunDirectory:
         return read_metrics(self) if storage.exists(self.file(METRICS)) else []
 
     def default_step(self) -> int | None:
-        """The step to take where nobody names one, None if there is no checkpoint.
-
-        Of a fine-tuned run it is the one that did best in an evaluation, of others the newest.
-        """
+        """The best step of a fine-tuned run by its evaluations, of others the newest, if any."""
         steps, metric = self.steps(), self.task.get(BEST_KEY)
         best = None if metric is None else Best(metric, is_highest=True).step(self.metrics(), steps)
         return max(steps, default=None) if best is None else best
-
-    def trained_layers(self, step: int) -> int | None:
-        """The depth of the stage that led to a step; None if it is the network's."""
-        stages = stages_from(self.recipe.get("stages", []))
-        return stage_at(stages, self.recipe["steps"], step).num_hidden_layers if stages else None
 
     def create(self, contents: RunContents) -> None:
         """Makes the directory, with everything but checkpoints.
@@ -179,10 +171,10 @@ class RunDirectory:
           FileExistsError: there is something else at the path.
           BlockingIOError: another process has just begun this run.
           ValueError: the vocabulary remembers another tokenizer.
-          OSError: the vocabulary cannot be read, or the directory cannot be written.
         """
+        files = contents.files()
         try:
-            with storage.new_folder(self.path, contents.files()):
+            with storage.new_folder(self.path, files):
                 pass
         except FileExistsError as error:
             if not storage.exists(self.file(RECIPE)):
@@ -193,18 +185,18 @@ class RunDirectory:
             ) from error
 
     def lock(self) -> contextlib.AbstractContextManager[None]:
-        """Keeps other processes out while the block runs, where the filesystem has locks.
-
-        Raises:
-          BlockingIOError: another process is using the run.
-        """
+        """Keeps other processes out while the block runs; BlockingIOError if one is using the run."""
         return sole_use(Path(self.path)) if storage.is_local(self.path) else contextlib.nullcontext()
 
-    def _existing(self, name: str) -> str:
+    def _read(self, name: str, checked: Callable[[dict[str, Any]], Any]) -> Any:
         path = self.file(name)
         if not storage.exists(path):
             raise Missing(f"{path} is missing: {self} is not a run directory{other_kind(self)}")
-        return path
+        values = storage.read_json(path)
+        try:
+            return checked(values)
+        except ValueError as error:
+            raise InputError(f"{path}: {error}") from error
 
 
 @functools.cache
@@ -213,44 +205,27 @@ def _local_folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory()
 
 
-def naming(path: str, function: Callable[[Any], Any], values: Any) -> Any:
-    """function(values), whose errors name the file that the values are from."""
-    try:
-        return function(values)
-    except ValueError as error:
-        raise InputError(f"{path}: {error}") from error
-
-
 def other_kind(folder: PathLike) -> str:
     """The kind of a folder that is not a run directory, and the remedy, from " but" on; "" if unknown."""
     config = storage.join(folder, CONFIG)
     if storage.exists(storage.join(folder, "saved_model.pb")):
         return (
-            f" but an exported module, with whose weights a run begins by --init_from hub:{os.fspath(folder)}"
+            f" but an exported module: a run begins with its weights by --init_from hub:{os.fspath(folder)}"
         )
     if storage.exists(config) and "model_type" in storage.read_json(config):
-        return (
-            " but a checkpoint of Hugging Face, which `albert-tf convert --from huggingface --to run "
-            f"--input {os.fspath(folder)} --output RUN` makes one of"
-        )
+        convert = "`albert-tf convert --from huggingface --to run`"
+        return f" but a checkpoint of Hugging Face, which {convert} makes a run of"
     return ""
 
 
-def best_run(path: str | os.PathLike[str]) -> RunDirectory:
-    """The best run in a folder that fine-tuning with several seeds has made; any other folder is itself.
-
-    Raises:
-      InputError: not all seeds are trained yet, or summary.json names no run that is there.
-    """
+def best_run(path: PathLike) -> RunDirectory:
+    """The best run in a folder that fine-tuning with several seeds has made; any other folder is itself."""
     folder = RunDirectory(path, "run")
     has_seeds = any(name.startswith("seed-") for name in storage.entries(folder.path))
     if storage.exists(folder.file(TASK)) or not has_seeds:
         return folder
     if not storage.exists(folder.file(SUMMARY)):
-        raise InputError(
-            f"{folder} has no {SUMMARY}, which says which of its runs is the best: let `albert-tf finetune` "
-            "finish, or name one of them"
-        )
+        raise InputError(f"{folder} has no {SUMMARY} yet: let `albert-tf finetune` finish, or name one run")
     name = storage.read_json(folder.file(SUMMARY)).get("best_run")
     if not isinstance(name, str) or not storage.exists(storage.join(folder, name, TASK)):
         raise InputError(f"{folder.file(SUMMARY)}: best_run={name!r} is no run there: name one of them")

@@ -13,29 +13,18 @@ import numpy as np
 
 from albert_tf.checkpoints.names import variable_names
 from albert_tf.checkpoints.run import stored_model
-from albert_tf.checkpoints.steps import PathLike
+from albert_tf.checkpoints.storage import PathLike
 from albert_tf.config import AlbertConfig
 from albert_tf.models.sharing import sharing_plan
 from albert_tf.utils.errors import InputError
 
 # Keys in which two networks may differ. All others decide a variable's shape, or what is done with it.
-_FREE = {
-    "num_hidden_layers",
-    "num_hidden_groups",
-    "sharing",
-    "max_position_embeddings",
-    "hidden_dropout_prob",
-    "attention_probs_dropout_prob",
-    "classifier_dropout_prob",
-    "initializer_range",
-}
-
-# The scopes of a block within that of its group.
-_BLOCKS = {"attention": ("attention_1", "LayerNorm"), "feed_forward": ("ffn_1", "LayerNorm_1")}
+_FREE = (
+    *("num_hidden_layers", "num_hidden_groups", "sharing", "max_position_embeddings", "initializer_range"),
+    *("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob"),
+)
 
 _LAYERS = "encoder/transformer/"
-_POSITIONS = "embeddings/position_embeddings"
-_SENTENCE_HEAD, _MASKED_HEAD = "cls/seq_relationship/", "cls/predictions/"
 
 
 class Growth(NamedTuple):
@@ -77,33 +66,25 @@ class Growth(NamedTuple):
 
 
 def grown_from(
-    run: PathLike,
-    config: AlbertConfig,
-    task: Mapping[str, Any],
-    *,
-    extend_positions: bool = False,
+    run: PathLike, config: AlbertConfig, task: Mapping[str, Any], *, extend_positions: bool = False
 ) -> Growth:
     """The weights of the checkpoint that `load` takes of a run, for a network of the same widths.
 
     Layer l of L takes its blocks from layer l · M // L of the run's M layers: the blocks that its own plan of
     sharing gives it, from those that the run's plan gives that layer. A block that several layers share is
     copied for the first of them. Positions that the run lacks begin as copies of those that it has, from the
-    first on: tokens then see near ones from the start as they have learned to, where random positions would
-    have to learn it anew (Beltagy et al. 2020, Longformer, §5).
+    first on (Beltagy et al. 2020, Longformer, §5). A head, but that for masked tokens, is copied only if it
+    has learned the same: the same sentence objective, or task, labels and pooling. Nothing large is read yet.
 
     Args:
       run: the run directory.
       config: of the network to be.
-      task: of the network to be, as task.json has it. A head of the run, but that for masked tokens, is
-        copied only if it has learned the same: the same sentence objective, or task, labels and pooling.
+      task: of the network to be, as task.json has it.
       extend_positions: allow the network more positions than the run.
-    Returns:
-      The start of each variable. Nothing large is read yet.
-    Raises:
-      FileNotFoundError: the run or its checkpoint is missing.
-      ValueError: the checkpoint is damaged, the widths differ, or there are more positions.
+    Raises: as `load` does; ValueError, too, where the widths differ or there are more positions.
     """
     source = stored_model(run)
+    wanted = [names.ours for names in variable_names(config, task)]
     _check_same(run, source.config, config)
     has, wants = source.config.max_position_embeddings, config.max_position_embeddings
     if wants > has and not extend_positions:
@@ -111,18 +92,18 @@ def grown_from(
             f"max_position_embeddings={wants} is more than the {has} of {run}: --extend_positions starts the "
             "others as copies of those"
         )
-    wanted = [names.ours for names in variable_names(config, task)]
-    encoder = {names.ours for names in variable_names(config, {"model": "encoder"})}
+    learned = [name for name in wanted if _is_same(name, source.task, task)]
     scopes = _scopes(source.config, config)
     origins = {}
-    for name in wanted:
-        origin = _origin(name, scopes)
-        if origin in source.shapes and (name in encoder or _is_same_head(name, source.task, task)):
+    for name in learned:
+        scope = "/".join(name.split("/")[:5])  # encoder/transformer/group_0/inner_group_0/ffn_1
+        origin = scopes.get(scope, scope) + name.removeprefix(scope)
+        if origin in source.shapes:
             origins[name] = origin
 
     def read(name: str) -> np.ndarray | None:
         value = source.read(origins[name]) if name in origins else None
-        if value is None or name != _POSITIONS:
+        if value is None or name != "embeddings/position_embeddings":
             return value
         return np.resize(value, [wants, *value.shape[1:]])  # which repeats the rows
 
@@ -149,13 +130,12 @@ def _check_same(run: PathLike, source: AlbertConfig, config: AlbertConfig) -> No
         )
 
 
-def _is_same_head(name: str, source: Mapping[str, Any], task: Mapping[str, Any]) -> bool:
-    """True if the head that has a variable has learned what it is to learn."""
-    if name.startswith(_MASKED_HEAD):
+def _is_same(name: str, source: Mapping[str, Any], task: Mapping[str, Any]) -> bool:
+    """True unless a variable is of a head that has learned something else than it is to learn."""
+    if name.startswith(("embeddings/", "encoder/", "pooler/", "cls/predictions/")):
         return True
-    decisive = (
-        ("sentence_objective",) if name.startswith(_SENTENCE_HEAD) else ("model", "task", "labels", "pooling")
-    )
+    of_sentences = name.startswith("cls/seq_relationship/")
+    decisive = ["sentence_objective"] if of_sentences else ["model", "task", "labels", "pooling"]
     return all(source.get(key) == task.get(key) for key in decisive)
 
 
@@ -166,17 +146,11 @@ def _scopes(source: AlbertConfig, config: AlbertConfig) -> dict[str, str]:
     for index, pair in enumerate(plan):
         layer = index // inner * source.num_hidden_layers // config.num_hidden_layers
         origin = source_plan[layer * inner + index % inner]
-        for kind, parts in _BLOCKS.items():
-            for part in parts:
-                scope = f"{getattr(pair, kind).scope()}/{part}"
-                scopes.setdefault(scope, f"{getattr(origin, kind).scope()}/{part}")
+        for part in ("attention_1", "LayerNorm"):
+            scopes.setdefault(f"{pair.attention.scope()}/{part}", f"{origin.attention.scope()}/{part}")
+        for part in ("ffn_1", "LayerNorm_1"):
+            scopes.setdefault(f"{pair.feed_forward.scope()}/{part}", f"{origin.feed_forward.scope()}/{part}")
     return scopes
-
-
-def _origin(name: str, scopes: Mapping[str, str]) -> str:
-    """The name in the source of what has this name in the network."""
-    scope = "/".join(name.split("/")[:5])  # encoder/transformer/group_0/inner_group_0/ffn_1
-    return scopes[scope] + name.removeprefix(scope) if scope in scopes else name
 
 
 def _group(name: str) -> str:

@@ -20,12 +20,7 @@ Line = dict[str, Any]
 
 
 def read_metrics(run: str | os.PathLike[str]) -> list[Line]:
-    """The lines that a run has logged, in their order.
-
-    Raises:
-      FileNotFoundError: the run lacks this file.
-      ValueError: a line holds something else; a last one that is cut off is passed over.
-    """
+    """The lines that a run has logged; ValueError if one holds something else. A last one may be cut off."""
     path = join(run, METRICS)
     if not exists(path):
         raise FileNotFoundError(f"{path}: no such file; is {os.fspath(run)} the directory of a training run?")
@@ -37,26 +32,16 @@ def read_metrics(run: str | os.PathLike[str]) -> list[Line]:
             values = json.loads(line)
         except (ValueError, RecursionError):
             values = None
-        if not _is_line(values):
+        if (
+            not isinstance(values, dict)
+            or not isinstance(values.get("step"), int)
+            or not all(isinstance(value, int | float | None) for value in values.values())
+        ):
             raise InputError(
-                f"{path}, line {number}: not an object of numbers with a step, as a run writes it: mend or "
-                "remove the line, or copy the file again"
+                f"{path}, line {number}: not an object of numbers with a step: mend or remove the line"
             )
         found.append(values)
     return found
-
-
-def _is_line(value: Any) -> bool:
-    """True for an object of numbers that fit into 64 bits, None among them, with a step."""
-    return (
-        isinstance(value, dict)
-        and type(value.get("step")) is int
-        and value["step"] >= 0
-        and all(
-            number is None or type(number) is float or (type(number) is int and abs(number) < 2**63)
-            for number in value.values()
-        )
-    )
 
 
 def evaluated_steps(lines: Sequence[Line]) -> set[int]:
@@ -65,12 +50,7 @@ def evaluated_steps(lines: Sequence[Line]) -> set[int]:
 
 
 def rank(value: float, loss: float | None) -> tuple[float, float]:
-    """The place of an evaluation among others, greater where it is better: of equal values, by the loss.
-
-    Args:
-      value: of which more is better.
-      loss: of the same evaluation; None where it has none, which is worse than any.
-    """
+    """The place of an evaluation among others, by its value, of equal values by its loss; more is better."""
     return value, -math.inf if loss is None else -loss
 
 

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from albert_tf.checkpoints.layer_names import Layer, dense, norm, table
 from albert_tf.checkpoints.models import MODELS
 from albert_tf.config import AlbertConfig
 from albert_tf.models.sharing import BlockPath, sharing_plan
@@ -20,43 +19,100 @@ from albert_tf.models.sharing import BlockPath, sharing_plan
 GOOGLE_SCOPE, HUGGING_FACE_SCOPE = "bert/", "albert."
 
 
-_EMBEDDINGS = [
-    Layer(f"embeddings/{name}", f"embeddings.{name}", hub, variables)
-    for name, hub, variables in (
-        ("word_embeddings", "word_embeddings/embeddings", table("V E")),
-        ("token_type_embeddings", "type_embeddings/embeddings", table("T E")),
-        ("position_embeddings", "position_embedding/embeddings", table("S E")),
-        ("LayerNorm", "embeddings/layer_norm", norm("E")),
-    )
-]
-_IN = "embedding_hidden_mapping_in"
-_PROJECTION = Layer(f"encoder/{_IN}", f"encoder.{_IN}", "embedding_projection", dense("E", "H"))
-_POOLER = Layer("pooler/dense", "pooler", "pooler_transform", dense("H", "H"))
+class _Row(NamedTuple):
+    """A variable of the tables; shapes in letters: V E S T H I N D, K labels."""
 
-# Of a block of any group.
-_ATTENTION = [
-    *(
-        Layer(
-            f"attention_1/self/{name}",
-            f"attention.{name}",
-            f"self_attention/{name}",
-            dense("H", "H", hub_outputs="N D"),
-        )
-        for name in ("query", "key", "value")
-    ),
-    Layer(
-        "attention_1/output/dense",
-        "attention.dense",
-        "self_attention/attention_output",
-        dense("H", "H", hub_inputs="N D"),
-    ),
-    Layer("LayerNorm", "attention.LayerNorm", "self_attention_layer_norm", norm("H")),
-]
-_FEED_FORWARD = [
-    Layer("ffn_1/intermediate/dense", "ffn", "intermediate", dense("H", "I")),
-    Layer("ffn_1/intermediate/output/dense", "ffn_output", "output", dense("I", "H")),
-    Layer("LayerNorm_1", "full_layer_layer_norm", "output_layer_norm", norm("H")),
-]
+    ours: str
+    hugging_face: str
+    shape: str
+    hub: str | None = None
+    hub_shape: str | None = None  # the same elements in the same order; None: the same shape
+    google: str | None = None  # None: as here
+
+
+def _rows(table: str) -> list[_Row]:
+    return [_Row(*line.split()) for line in table.strip().splitlines()]
+
+
+_EMBEDDINGS = _rows("""
+embeddings/word_embeddings       embeddings.word_embeddings.weight       V,E word_embeddings/embeddings
+embeddings/token_type_embeddings embeddings.token_type_embeddings.weight T,E type_embeddings/embeddings
+embeddings/position_embeddings   embeddings.position_embeddings.weight   S,E position_embedding/embeddings
+embeddings/LayerNorm/gamma       embeddings.LayerNorm.weight             E   embeddings/layer_norm/gamma
+embeddings/LayerNorm/beta        embeddings.LayerNorm.bias               E   embeddings/layer_norm/beta
+""")
+_PROJECTION = _rows("""
+encoder/embedding_hidden_mapping_in/kernel encoder.embedding_hidden_mapping_in.weight E,H embedding_projection/kernel
+encoder/embedding_hidden_mapping_in/bias   encoder.embedding_hidden_mapping_in.bias   H   embedding_projection/bias
+""")  # noqa: E501
+_POOLER = _rows("""
+pooler/dense/kernel pooler.weight H,H pooler_transform/kernel
+pooler/dense/bias   pooler.bias   H   pooler_transform/bias
+""")
+
+# Of a block of any group, in whose scope the names are.
+_ATTENTION = _rows("""
+attention_1/self/query/kernel   attention.query.weight     H,H self_attention/query/kernel            H,N,D
+attention_1/self/query/bias     attention.query.bias       H   self_attention/query/bias              N,D
+attention_1/self/key/kernel     attention.key.weight       H,H self_attention/key/kernel              H,N,D
+attention_1/self/key/bias       attention.key.bias         H   self_attention/key/bias                N,D
+attention_1/self/value/kernel   attention.value.weight     H,H self_attention/value/kernel            H,N,D
+attention_1/self/value/bias     attention.value.bias       H   self_attention/value/bias              N,D
+attention_1/output/dense/kernel attention.dense.weight     H,H self_attention/attention_output/kernel N,D,H
+attention_1/output/dense/bias   attention.dense.bias       H   self_attention/attention_output/bias
+LayerNorm/gamma                 attention.LayerNorm.weight H   self_attention_layer_norm/gamma
+LayerNorm/beta                  attention.LayerNorm.bias   H   self_attention_layer_norm/beta
+""")
+_FEED_FORWARD = _rows("""
+ffn_1/intermediate/dense/kernel        ffn.weight                   H,I intermediate/kernel
+ffn_1/intermediate/dense/bias          ffn.bias                     I   intermediate/bias
+ffn_1/intermediate/output/dense/kernel ffn_output.weight            I,H output/kernel
+ffn_1/intermediate/output/dense/bias   ffn_output.bias              H   output/bias
+LayerNorm_1/gamma                      full_layer_layer_norm.weight H   output_layer_norm/gamma
+LayerNorm_1/beta                       full_layer_layer_norm.bias   H   output_layer_norm/beta
+""")
+
+_HEADS = {
+    "mlm": _rows("""
+cls/predictions/transform/dense/kernel    predictions.dense.weight     H,E
+cls/predictions/transform/dense/bias      predictions.dense.bias       E
+cls/predictions/transform/LayerNorm/gamma predictions.LayerNorm.weight E
+cls/predictions/transform/LayerNorm/beta  predictions.LayerNorm.bias   E
+cls/predictions/output_bias               predictions.bias             V
+"""),
+    "sentence": _rows("""
+cls/seq_relationship/output_weights sop_classifier.classifier.weight 2,H
+cls/seq_relationship/output_bias    sop_classifier.classifier.bias   2
+"""),
+    # run_classifier and run_race of google-research/albert give their heads no scope. That of token
+    # classifiers is ours, and tells them from those.
+    "classifier": [
+        _Row("classifier/output_weights", "classifier.weight", "K,H", google="output_weights"),
+        _Row("classifier/output_bias", "classifier.bias", "K", google="output_bias"),
+    ],
+    "token_classifier": _rows("""
+classifier/output_weights classifier.weight K,H
+classifier/output_bias    classifier.bias   K
+"""),
+    "span": _rows("""
+cls/squad/output_weights qa_outputs.weight 2,H
+cls/squad/output_bias    qa_outputs.bias   2
+"""),
+    # run_squad_v2's. In transformers XLNet has such a head, ALBERT does not.
+    "answerable_span": _rows("""
+start_logits/dense/kernel    start_logits.dense.weight     H,1
+start_logits/dense/bias      start_logits.dense.bias       1
+end_logits/dense_0/kernel    end_logits.dense_0.weight     2H,H
+end_logits/dense_0/bias      end_logits.dense_0.bias       H
+end_logits/LayerNorm/gamma   end_logits.LayerNorm.weight   H
+end_logits/LayerNorm/beta    end_logits.LayerNorm.bias     H
+end_logits/dense_1/kernel    end_logits.dense_1.weight     H,1
+end_logits/dense_1/bias      end_logits.dense_1.bias       1
+answer_class/dense_0/kernel  answer_class.dense_0.weight   2H,H
+answer_class/dense_0/bias    answer_class.dense_0.bias     H
+answer_class/dense_1/kernel  answer_class.dense_1.weight   H,1
+"""),
+}
 
 
 class Names(NamedTuple):
@@ -86,41 +142,41 @@ class Names(NamedTuple):
 
 
 def variable_names(config: AlbertConfig, task: Mapping[str, Any]) -> list[Names]:
-    """The names and shapes of every variable of a model.
+    """The names and shapes of every variable of a model, one entry a variable.
 
     Args:
       config: the network's shape.
       task: what `task_of` says of the model.
-    Returns:
-      One entry a variable.
 
     >>> names = variable_names(AlbertConfig(), {"model": "encoder"})
     >>> names[-2].google, names[-2].hugging_face, names[-2].shape
     ('bert/pooler/dense/kernel', 'albert.pooler.weight', (768, 768))
     """
     plan = sharing_plan(config)
-    encoder = [*_EMBEDDINGS, *([_PROJECTION] if config.has_projection else [])]
+    encoder = [*_EMBEDDINGS, *(_PROJECTION if config.has_projection else [])]
     for path in dict.fromkeys(pair.attention for pair in plan):
         encoder += _in_group(path, _ATTENTION)
     for path in dict.fromkeys(pair.feed_forward for pair in plan):
         encoder += _in_group(path, _FEED_FORWARD)
-    size = _sizes(config, task)
-    names = _names([*encoder, _POOLER], size, GOOGLE_SCOPE, HUGGING_FACE_SCOPE)
-    return names + _names(MODELS[task["model"]].head(task), size)
+    sizes = _sizes(config, task)
+    heads = [_names(row, sizes) for row in _head_rows(task)]
+    return [_names(row, sizes, GOOGLE_SCOPE, HUGGING_FACE_SCOPE) for row in [*encoder, *_POOLER]] + heads
 
 
 def head_names(task: Mapping[str, Any]) -> list[Names]:
     """The names of the variables on top of the encoder, for a network of any shape."""
-    return _names(MODELS[task["model"]].head(task), _sizes(AlbertConfig(), task))
+    sizes = _sizes(AlbertConfig(), task)
+    return [_names(row, sizes) for row in _head_rows(task)]
 
 
 def hub_letters() -> dict[str, tuple[str, ...]]:
     """The shape, in letters, of every variable of a TF Hub encoder, by its name there."""
-    return {
-        names.hub: names.letters
-        for names in variable_names(AlbertConfig(), {"model": "encoder"})
-        if names.hub
-    }
+    found = variable_names(AlbertConfig(), {"model": "encoder"})
+    return {names.hub: names.letters for names in found if names.hub}
+
+
+def _head_rows(task: Mapping[str, Any]) -> list[_Row]:
+    return [row for head in MODELS[task["model"]].heads(task) for row in _HEADS[head]]
 
 
 def _sizes(config: AlbertConfig, task: Mapping[str, Any]) -> dict[str, int]:
@@ -134,45 +190,36 @@ def _sizes(config: AlbertConfig, task: Mapping[str, Any]) -> dict[str, int]:
         "I": config.intermediate_size,
         "N": config.num_attention_heads,
         "D": config.hidden_size // config.num_attention_heads,
-        "K": task.get("num_labels", 0),
+        "K": task.get("num_labels", 1),  # of several choices, each has a logit
         "1": 1,
         "2": 2,
         "2H": 2 * config.hidden_size,
     }
 
 
-def _in_group(path: BlockPath, layers: Iterable[Layer]) -> list[Layer]:
-    """The layers of a block of a certain group."""
+def _in_group(path: BlockPath, rows: Iterable[_Row]) -> list[_Row]:
+    """The variables of a block of a certain group."""
     hugging_face = f"encoder.albert_layer_groups.{path.group}.albert_layers.{path.inner}"
     return [
-        layer._replace(
-            ours=f"{path.scope()}/{layer.ours}",
-            hugging_face=f"{hugging_face}.{layer.hugging_face}",
-            hub=f"transformer/{layer.hub}",
+        row._replace(
+            ours=f"{path.scope()}/{row.ours}",
+            hugging_face=f"{hugging_face}.{row.hugging_face}",
+            hub=f"transformer/{row.hub}",
         )
-        for layer in layers
+        for row in rows
     ]
 
 
-def _names(
-    layers: Iterable[Layer], size: Mapping[str, int], google: str = "", hugging_face: str = ""
-) -> list[Names]:
-    """The names of the variables of layers, which Google and Hugging Face have in a further scope."""
-    found = []
-    for layer in layers:
-        google_scope = layer.ours if layer.google is None else layer.google
-        for variable in layer.variables:
-            letters = tuple(variable.hub_shape.split())
-            found.append(
-                Names(
-                    f"{layer.ours}/{variable.ours}".strip("/"),
-                    google + f"{google_scope}/{variable.ours}".strip("/"),
-                    f"{hugging_face}{layer.hugging_face}.{variable.hugging_face}",
-                    None if layer.hub is None else f"{layer.hub}/{variable.ours}".strip("/"),
-                    tuple(size[letter] for letter in variable.shape.split()),
-                    tuple(size[letter] for letter in letters),
-                    variable.ours == "kernel",
-                    letters,
-                )
-            )
-    return found
+def _names(row: _Row, sizes: Mapping[str, int], google: str = "", hugging_face: str = "") -> Names:
+    """A row of a network of certain sizes, which Google and Hugging Face have in a further scope."""
+    shape, letters = row.shape.split(","), (row.hub_shape or row.shape).split(",")
+    return Names(
+        row.ours,
+        google + (row.google or row.ours),
+        hugging_face + row.hugging_face,
+        row.hub,
+        tuple(sizes[letter] for letter in shape),
+        tuple(sizes[letter] for letter in letters),
+        row.ours.endswith("/kernel"),
+        tuple(letters),
+    )

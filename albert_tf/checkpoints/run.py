@@ -6,19 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from absl import logging
 
 from albert_tf.checkpoints import storage
-from albert_tf.checkpoints.directory import (
-    CONFIG,
-    TASK,
-    RunContents,
-    RunDirectory,
-    naming,
-)
-from albert_tf.checkpoints.models import arguments_of, build_model, check_task, task_of
+from albert_tf.checkpoints.directory import CONFIG, TASK, RunContents, RunDirectory
+from albert_tf.checkpoints.models import arguments_of, build_model, task_of
 from albert_tf.checkpoints.names import variable_names
-from albert_tf.checkpoints.steps import PathLike, checked_step, model_reader, write_checkpoint
+from albert_tf.checkpoints.steps import checked_step, model_reader, write_checkpoint
+from albert_tf.checkpoints.storage import PathLike
 from albert_tf.checkpoints.tensor_bundle import DamagedCheckpoint
 from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import AlbertConfig
@@ -59,7 +53,6 @@ def save(
             raise InputError(f"{run} is the run of another model: its {CONFIG} or {TASK} differs")
         write_checkpoint(run, step, model=model)
         return
-    storage.check_free(run.path)
     if vocabulary is not None:
         check_vocabulary(vocabulary, model.config.vocab_size)
     contents = RunContents(model.config, {**(task or {}), **here}, vocabulary, tokenizer, recipe)
@@ -68,13 +61,11 @@ def save(
 
 
 def load(run_dir: PathLike, step: int | None = None) -> Any:
-    """The model of a run directory, with the weights of a step.
+    """The model of a run directory, of the class that task.json names, with the weights of a step.
 
     Args:
       run_dir: the run directory.
       step: training step; None takes that of `RunDirectory.default_step`.
-    Returns:
-      A model of the class that task.json names.
     Raises:
       FileNotFoundError: the run, or its checkpoint, does not exist.
       ValueError: a file of the run is damaged; the message names it.
@@ -99,19 +90,11 @@ def stored_model(run_dir: PathLike, step: int | None = None) -> StoredModel:
     step = run.default_step() if step is None else checked_step(step)
     if step is None:
         raise Missing(f"{run.file('checkpoints')} holds no checkpoint: nothing to load")
-    layers = run.trained_layers(step)
-    if layers not in (None, config.num_hidden_layers):
-        logging.warning(
-            "%s: at step %s it was trained with num_hidden_layers=%s; its network has %s, and knows little "
-            "before they are trained: let the same pretrain command finish",
-            run, step, layers, config.num_hidden_layers,
-        )  # fmt: skip
-    naming(run.file(TASK), check_task, task)
     shapes = {names.ours: names.shape for names in variable_names(config, task)}
     try:
         read = model_reader(run, step, shapes)
     except DamagedCheckpoint as error:
-        raise DamagedCheckpoint(f"{error}: {_other_steps(run, step) or 'copy the run again'}") from error
+        raise DamagedCheckpoint(f"{error}: {_remedy(run, step)}") from error
     return StoredModel(config, task, shapes, read)
 
 
@@ -120,26 +103,17 @@ def opened_run(run: PathLike) -> RunDirectory:
     return run if isinstance(run, RunDirectory) else RunDirectory(run)
 
 
-def _other_steps(run: RunDirectory, step: int | None) -> str:
-    """A remedy where the checkpoint of a step is of no use; "" if it is alone."""
+def _remedy(run: RunDirectory, step: int | None) -> str:
+    """A remedy where the checkpoint of a step is of no use."""
     others = [str(other) for other in run.steps() if other != step]
-    return f"--step takes another, of {', '.join(others)}" if others else ""
+    return f"--step takes another, of {', '.join(others)}" if others else "copy the run again, or train again"
 
 
 def check_finite(model: Any, run: PathLike, step: int | None = None) -> None:
-    """Refuses a model that answers nothing: what is handed on is used by people who do not see its training.
-
-    Args:
-      model: any with `variables`.
-      run: the run directory that it is from.
-      step: of its checkpoint, as `load` takes it.
-    Raises:
-      ValueError: variables hold NaN or infinity; the message names all of them.
-    """
+    """ValueError if variables of a model hold NaN or infinity, with a remedy for the run that it is from."""
     if names := non_finite(model):
         run = opened_run(run)
-        remedy = _other_steps(run, run.default_step() if step is None else step)
-        remedy = remedy or "there is not another checkpoint: train again"
+        remedy = _remedy(run, run.default_step() if step is None else step)
         raise InputError(f"{run}: NaN or infinity in {', '.join(names)}: {remedy}")
 
 

@@ -16,11 +16,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.checkpoints.storage import entries, is_unfinished, join, remove_unfinished, written_together
+from albert_tf.checkpoints.storage import PathLike, entries, join, remove_unfinished, written_together
 from albert_tf.checkpoints.tensor_bundle import READ_ERRORS, checkpoint_reader, checkpoint_shapes, unreadable
 from albert_tf.utils.errors import InputError, Missing, shown
-
-PathLike = str | os.PathLike[str]
 
 # How TensorFlow names a variable's value in a checkpoint: path, `/` written as `.S`, and this.
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
@@ -33,15 +31,16 @@ def checkpoint_prefix(run: PathLike, step: int) -> str:
 
 def checkpoint_steps(run: PathLike) -> list[int]:
     """The steps that a run has checkpoints of, ascending; empty if there are none."""
-    names = entries(join(run, "checkpoints"))
-    found = (_step_of(name) for name in names if name.endswith(".index"))
-    return sorted(step for step in found if step is not None)
+    return sorted(step for step, names in _files(run).items() if names[0].endswith(".index"))
 
 
-def _step_of(name: str) -> int | None:
-    """The step of a checkpoint's file; None for other files."""
-    match = re.fullmatch(r"ckpt-(0|[1-9][0-9]*)\.(index|data-\d+-of-\d+)", name)
-    return int(match[1]) if match else None
+def _files(run: PathLike) -> dict[int, list[str]]:
+    """The names of the checkpoints' files by step, the index first if there is one."""
+    found: dict[int, list[str]] = {}
+    for name in entries(join(run, "checkpoints")):
+        if match := re.fullmatch(r"ckpt-(0|[1-9][0-9]*)\.(index|data-\d+-of-\d+)", name):
+            found.setdefault(int(match[1]), []).append(name)
+    return {step: names[::-1] for step, names in found.items()}
 
 
 def checked_step(step: Any) -> int:
@@ -51,15 +50,13 @@ def checked_step(step: Any) -> int:
     return int(step)
 
 
-def write_checkpoint(run: PathLike, step: int, /, **parts: Any) -> str:
+def write_checkpoint(run: PathLike, step: int, /, **parts: Any) -> None:
     """Writes the checkpoint of a step, whole or not at all.
 
     Args:
       run: the run directory.
       step: training step.
       **parts: objects to save by name: `model`, and whatever training goes on with.
-    Returns:
-      The checkpoint's prefix.
     Raises:
       ValueError: the step is not a whole number, or negative.
       FileExistsError: the run has a checkpoint of this step.
@@ -68,30 +65,20 @@ def write_checkpoint(run: PathLike, step: int, /, **parts: Any) -> str:
     step = checked_step(step)
     prefix = checkpoint_prefix(run, step)
     if step in checkpoint_steps(run):
-        raise FileExistsError(
-            f"{prefix}.index exists already: the run {os.fspath(run)} has a checkpoint of step {step}: name "
-            "another step, or another folder"
-        )
+        raise FileExistsError(f"{prefix}.index exists already: name another `step`, or another folder")
     with written_together(join(run, "checkpoints"), f"ckpt-{step}") as temporary:
         tf.train.Checkpoint(**parts).write(join(temporary, f"ckpt-{step}"))
-    return prefix
-
-
-def _files(run: PathLike, step: int) -> list[str]:
-    """The names of a checkpoint's files, the index first."""
-    names = [name for name in entries(join(run, "checkpoints")) if _step_of(name) == step]
-    return sorted(names, key=lambda name: not name.endswith(".index"))
 
 
 def delete_checkpoint(run: PathLike, step: int) -> None:
     """Deletes the checkpoint of a step, the index first, so that it is never there in part."""
-    for name in _files(run, step):
+    for name in _files(run).get(step, []):
         tf.io.gfile.remove(join(run, "checkpoints", name))
 
 
 def set_aside(run: PathLike, step: int) -> None:
     """Renames the files of a checkpoint to `damaged-ckpt-<step>.*`: it is no longer one of the run's."""
-    for name in _files(run, step):
+    for name in _files(run)[step]:
         old, new = (join(run, "checkpoints", name) for name in (name, f"damaged-{name}"))
         tf.io.gfile.rename(old, new, overwrite=True)
 
@@ -101,12 +88,10 @@ def clean_up(run: PathLike) -> None:
 
     Data files without an index stay if they are newer than every checkpoint: somebody may have lost it.
     """
-    folder, steps = join(run, "checkpoints"), checkpoint_steps(run)
-    found = {step for step in map(_step_of, entries(folder)) if step is not None}
-    for step in found - set(steps):
-        if step < max(steps, default=0) or is_unfinished(folder, f"ckpt-{step}"):
+    unfinished, steps = remove_unfinished(join(run, "checkpoints")), checkpoint_steps(run)
+    for step in _files(run).keys() - set(steps):
+        if step < max(steps, default=0) or f"ckpt-{step}" in unfinished:
             delete_checkpoint(run, step)
-    remove_unfinished(folder)
 
 
 def checkpoint_parts(run: PathLike, step: int) -> set[str]:
@@ -121,11 +106,9 @@ def _parts(keys: Iterable[str]) -> set[str]:
 def read_checkpoint(run: PathLike, step: int, /, **parts: Any) -> None:
     """Restores parts from the checkpoint of a step; parts that are not asked for stay unread.
 
-    Args:
-      run: the run directory.
-      step: training step.
-      **parts: objects like those that were saved under these names. Of each, every variable must be in the
-        checkpoint; of `model`, every variable in the checkpoint must be in the model, too.
+    Every variable of a part must be in the checkpoint; of `model`, every variable in the checkpoint must be
+    in the model, too.
+
     Raises:
       FileNotFoundError: the run lacks this checkpoint; the message says which it has.
       DamagedCheckpoint: its files cannot be read; the message names them.
@@ -134,14 +117,11 @@ def read_checkpoint(run: PathLike, step: int, /, **parts: Any) -> None:
     """
     prefix = _existing(run, step)
     shapes = checkpoint_shapes(prefix)
-    missing = parts.keys() - _parts(shapes)
-    if missing:
+    if missing := parts.keys() - _parts(shapes):
         raise InputError(f"{prefix}.index holds no {' and no '.join(sorted(missing))}")
     if "model" in parts:
-        variables = parts["model"].variables
-        _check_model(
-            prefix, shapes, {variable.name.partition(":")[0]: variable.shape for variable in variables}
-        )
+        ours = {variable.name.partition(":")[0]: variable.shape for variable in parts["model"].variables}
+        _check_model(prefix, shapes, ours)
     try:
         status = tf.train.Checkpoint(**parts).read(prefix)
         status.assert_existing_objects_matched().expect_partial()
@@ -151,35 +131,26 @@ def read_checkpoint(run: PathLike, step: int, /, **parts: Any) -> None:
 
 def _existing(run: PathLike, step: int) -> str:
     """The prefix of a checkpoint; FileNotFoundError if there is none."""
-    prefix = checkpoint_prefix(run, step)
-    steps = checkpoint_steps(run)
+    prefix, steps = checkpoint_prefix(run, step), checkpoint_steps(run)
     if step not in steps:
-        known = f"it has those of steps {', '.join(map(str, steps))}" if steps else "it has none"
-        raise Missing(f"{prefix}.index is missing: the run {os.fspath(run)} has no such checkpoint, {known}")
+        known = ", ".join(map(str, steps)) or "none"
+        raise Missing(f"{prefix}.index is missing: {os.fspath(run)} has checkpoints of steps {known}")
     return prefix
 
 
 def model_reader(
     run: PathLike, step: int, variables: Mapping[str, Sequence[int]]
 ) -> Callable[[str], np.ndarray | None]:
-    """Reads a model's variables from the checkpoint of a step one by one.
+    """Reads a model's variables, given the shapes of all of them, from the checkpoint of a step one by one.
 
-    Args:
-      run: the run directory.
-      step: training step.
-      variables: the shapes of all of the model's variables, by name.
     Returns:
       A function from a variable's name to its value, None for other names. It raises a ValueError if the
       checkpoint is damaged.
-    Raises:
-      FileNotFoundError: the run lacks this checkpoint; the message says which it has.
-      ValueError: the checkpoint is damaged or of another model; the message names file and variables.
+    Raises: as `read_checkpoint` does.
     """
     prefix = _existing(run, step)
     shapes = checkpoint_shapes(prefix)
-    _check_model(prefix, shapes, variables)
-    keys = _model_keys(shapes)
-    reader = checkpoint_reader(prefix)
+    keys, reader = _check_model(prefix, shapes, variables), checkpoint_reader(prefix)
 
     def read(name: str) -> np.ndarray | None:
         try:
@@ -192,29 +163,23 @@ def model_reader(
 
 def _check_model(
     prefix: str, shapes: Mapping[str, list[int]], variables: Mapping[str, Sequence[int]]
-) -> None:
-    """ValueError, with their names, if the variables of a model are not those of its checkpoint."""
-    ours = {name: list(shape) for name, shape in variables.items()}
-    theirs = {name: shapes[key] for name, key in _model_keys(shapes).items()}
-    problems = [f"{name} is missing" for name in sorted(ours.keys() - theirs.keys())]
-    problems += [f"{name} is not in the model" for name in sorted(theirs.keys() - ours.keys())]
-    problems += [
-        f"{name} is {theirs[name]}, {ours[name]} in the model"
-        for name in sorted(ours.keys() & theirs.keys())
-        if ours[name] != theirs[name]
-    ]
-    if problems:
-        raise InputError(f"{prefix}.index is of another model: {'; '.join(problems)}")
-
-
-def _model_keys(keys: Iterable[str]) -> dict[str, str]:
-    """The keys in a checkpoint of a model's variables, by the variables' names."""
-    found = {}
-    for key in keys:
+) -> dict[str, str]:
+    """The keys in a checkpoint by the names of a model's variables; ValueError if it is of another model."""
+    keys = {}
+    for key in shapes:
         if key.startswith("model/") and key.endswith(_VALUE):
             name = key.removesuffix(_VALUE).rpartition("/")[2].replace(".S", "/")
             # Every variable of ours is in a scope. What Keras hangs on a compiled model, its optimizer and
             # metrics, is not.
             if "/" in name:
-                found[name] = key
-    return found
+                keys[name] = key
+    problems = [f"{name} is missing" for name in sorted(variables.keys() - keys.keys())]
+    problems += [f"{name} is not in the model" for name in sorted(keys.keys() - variables.keys())]
+    problems += [
+        f"{name} is {shapes[keys[name]]}, {list(variables[name])} in the model"
+        for name in sorted(variables.keys() & keys.keys())
+        if list(variables[name]) != shapes[keys[name]]
+    ]
+    if problems:
+        raise InputError(f"{prefix}.index is of another model: {'; '.join(problems)}")
+    return keys

@@ -24,6 +24,8 @@ from albert_tf.utils.files import (
     writing,
 )
 
+PathLike = str | os.PathLike[str]
+
 
 def location(path: Any, argument: str) -> str:
     """A path as text; an InputError if it is none, or on a filesystem that TensorFlow does not know.
@@ -31,8 +33,7 @@ def location(path: Any, argument: str) -> str:
     >>> location(Path("gs://bucket/run"), "output")  # pathlib makes one slash of two
     'gs://bucket/run'
     """
-    checked_path(path, argument)
-    address = address_of(path)
+    address = address_of(checked_path(path, argument))
     if address is None:
         return os.fspath(path)
     scheme = address.partition("://")[0]
@@ -46,7 +47,7 @@ def is_local(path: str) -> bool:
     return "://" not in path
 
 
-def join(folder: str | os.PathLike[str], *names: str) -> str:
+def join(folder: PathLike, *names: str) -> str:
     """A path in a folder."""
     return "/".join([os.fspath(folder).rstrip("/"), *names])
 
@@ -92,54 +93,41 @@ def write_text(path: str, text: str) -> None:
     tf.io.gfile.rename(f"{path}.writing", path, overwrite=True)
 
 
-def appending(path: str) -> Any:
-    """A text file, opened to append; gs:// copies the whole file at each flush."""
-    return Path(path).open("a", encoding="utf-8") if is_local(path) else tf.io.gfile.GFile(path, "a")
-
-
-def json_bytes(values: Mapping[str, Any]) -> bytes:
-    """An object as JSON, a key a line."""
-    return json_text(values).encode()
-
-
 def write_json(path: str, values: Mapping[str, Any]) -> None:
     """Writes an object as JSON, a key a line."""
     write_text(path, json_text(values))
 
 
-def fingerprint(path: str | os.PathLike[str]) -> str:
+def appending(path: str) -> Any:
+    """A text file, opened to append; gs:// copies the whole file at each flush."""
+    return Path(path).open("a", encoding="utf-8") if is_local(path) else tf.io.gfile.GFile(path, "a")
+
+
+def fingerprint(path: PathLike) -> str:
     """SHA-256 of a file, in hexadecimal."""
     return hashlib.sha256(read_bytes(os.fspath(path))).hexdigest()
 
 
 def check_free(folder: str) -> None:
     """FileExistsError if there is something else than an empty folder; OSError if none can be made."""
+    if any(not name.startswith(".") for name in entries(folder)):
+        place = Path(folder).absolute() if is_local(folder) else folder  # "." says little
+        raise FileExistsError(f"{place} exists already: name another place")
     if is_local(folder):
         check_place(Path(folder), is_folder=True)
-    if any(not name.startswith(".") for name in entries(folder)):
-        place = Path(folder).absolute() if is_local(folder) else folder
-        raise FileExistsError(f"{place} exists already: name another place")
 
 
 @contextlib.contextmanager
 def new_folder(folder: str, files: Mapping[str, bytes]) -> Iterator[str]:
     """A folder to write into, whose content appears as a whole where the filesystem renames folders.
 
-    Elsewhere it is written in its place, and a process that is killed leaves it unfinished.
-
-    Args:
-      folder: the folder to be; it does not exist yet, or is empty.
-      files: contents of files by name, which are written first.
-    Yields:
-      The folder to write further files into.
+    Elsewhere it is written in its place, and a process that is killed leaves it unfinished. It does not exist
+    yet, or is empty. Files, by name, are written first; what is yielded is the folder to write others into.
     """
+    check_free(folder)
     with contextlib.ExitStack() as stack:
-        place = folder
-        if is_local(folder):
-            place = str(stack.enter_context(new_directory(Path(folder))))
-        else:
-            check_free(folder)
-            tf.io.gfile.makedirs(folder)
+        place = str(stack.enter_context(new_directory(Path(folder)))) if is_local(folder) else folder
+        tf.io.gfile.makedirs(place)
         for name, content in files.items():
             with tf.io.gfile.GFile(join(place, name), "wb") as file:
                 file.write(content)
@@ -150,11 +138,8 @@ def new_folder(folder: str, files: Mapping[str, bytes]) -> Iterator[str]:
 def written_together(folder: str, names: str) -> Iterator[str]:
     """A hidden folder whose files are renamed into `folder` when the block ends, `*.index` last.
 
-    Args:
-      folder: where the files are to be; made if it is missing.
-      names: what their names begin with.
     Raises:
-      OSError: a file cannot be written.
+      OSError: a file cannot be written; it names `folder` and what all names begin with.
     """
     temporary = join(folder, f".{names}.writing")
     _remove_folder(temporary)
@@ -174,16 +159,12 @@ def written_together(folder: str, names: str) -> Iterator[str]:
         _remove_folder(temporary)
 
 
-def is_unfinished(folder: str, names: str) -> bool:
-    """True if `written_together` was killed in the middle of writing these files."""
-    return exists(join(folder, f".{names}.writing"))
-
-
-def remove_unfinished(folder: str) -> None:
-    """Removes what `written_together` has left when it was killed."""
-    for name in entries(folder):
-        if name.startswith(".ckpt-") and name.endswith(".writing"):
-            _remove_folder(join(folder, name))
+def remove_unfinished(folder: str) -> list[str]:
+    """Removes what `written_together` has left where it was killed, and gives the names that it was about."""
+    left = [name for name in entries(folder) if name.startswith(".ckpt-") and name.endswith(".writing")]
+    for name in left:
+        _remove_folder(join(folder, name))
+    return [name[1:].removesuffix(".writing") for name in left]
 
 
 def _remove_folder(folder: str) -> None:

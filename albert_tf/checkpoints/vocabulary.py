@@ -22,12 +22,7 @@ def vocabulary_problems(path: Path, vocab_size: int) -> list[str]:
 
 
 def check_vocabulary(path: str | os.PathLike[str], vocab_size: int) -> None:
-    """Refuses a vocabulary that has more pieces than a network has embeddings; it may use fewer.
-
-    Raises:
-      FileNotFoundError: the file does not exist.
-      ValueError: it is not a SentencePiece model, or has too many pieces.
-    """
+    """ValueError for a vocabulary that has more pieces than a network has embeddings; it may use fewer."""
     pieces = _piece_count(Path(path))
     if pieces > vocab_size:
         raise InputError(f"{path} has {pieces} pieces, but the model has vocab_size={vocab_size}")

@@ -7,13 +7,11 @@ import functools
 import re
 import shlex
 from collections.abc import Collection, Sequence
-from pathlib import Path
 
 from albert_tf import __version__
 from albert_tf.cli import analyse, convert, evaluate, finetune, predict, prepare, pretrain, vocab
 from albert_tf.startup import Command, OneLineParser, run_command
 from albert_tf.utils.errors import InputError
-from albert_tf.utils.files import check_place
 
 COMMANDS = {
     "vocab": vocab,
@@ -25,11 +23,6 @@ COMMANDS = {
     "convert": convert,
     "analyse": analyse,
 }
-
-# Of the commands whose --output can be one of the two only.
-OUTPUT_IS_FOLDER = {"vocab": False, "prepare": True, "pretrain": True, "finetune": True, "convert": True}
-
-ANY_FILESYSTEM = ("prepare", "pretrain", "finetune")  # whose --output may be an address, gs://bucket/…
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -56,15 +49,11 @@ def _command(arguments: Sequence[str]) -> Command:
 
 
 def _run(flags: argparse.Namespace) -> None:
-    """Runs a command; what can be seen of its output to be wrong is, before TensorFlow is imported."""
-    if flags.command in OUTPUT_IS_FOLDER and not (flags.command in ANY_FILESYSTEM and "://" in flags.output):
-        check_place(Path(flags.output), is_folder=OUTPUT_IS_FOLDER[flags.command])
+    """Runs a command, and names flags in its errors."""
     try:
         COMMANDS[flags.command].run(flags)
     except InputError as error:
-        said = (_with_flags(part, vars(flags)) if isinstance(part, str) else part for part in error.args)
-        error.args = tuple(said)
-        raise
+        raise type(error)(_with_flags(str(error), vars(flags))) from error
 
 
 def _with_flags(message: str, names: Collection[str]) -> str:

@@ -38,18 +38,9 @@ def run(flags: argparse.Namespace) -> None:
     """Writes the checkpoint, and prints what was left out or made up."""
     with quiet_start():
         from albert_tf.conversion.convert import convert
-    done = convert(
-        flags.source,
-        flags.target,
-        flags.input,
-        flags.output,
-        vocabulary=flags.vocabulary,
-        config=flags.config,
-        partial=flags.partial,
-        command=flags.command_line,
-        step=flags.step,
-        revision=flags.revision,
-    )
+    options = {name: getattr(flags, name) for name in ("vocabulary", "config", "partial", "step", "revision")}
+    places = flags.source, flags.target, flags.input, flags.output
+    done = convert(*places, command=flags.command_line, **options)
     for what, names in (("not read", done.unread), ("fresh", done.fresh)):
         for name in names:
             print(f"{what}: {name}")

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 
-from albert_tf.cli.flags import FIGURES, TEXT, column_flags, columns_given, paths_flag, run_named
+from albert_tf.cli.flags import (
+    FIGURES,
+    TEXT,
+    check_unused,
+    checkpoint_flags,
+    column_flags,
+    columns_given,
+    paths_flag,
+    run_named,
+)
 from albert_tf.startup import quiet_start
 from albert_tf.utils.errors import InputError
 
 SUMMARY = "losses and accuracies on held-out text, or a task's figures"
 
-_EXAMPLES = ("seq_length", "masked_lm_prob", "max_ngram")
-_OF_PRETRAINED = ("input", *_EXAMPLES, "max_examples", "passes")
+_OF_PRETRAINED = ("seq_length", "masked_lm_prob", "max_ngram", "max_examples", "passes")
 _OF_FINETUNED = ("data", "eval", "text", "text_pair", "label")
 
 
@@ -22,12 +29,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--run",
         required=True,
-        help="run directory, or a folder of several fine-tuned seeds, of which the best is taken",
+        help="run directory, or a folder of several seeds, whose best is taken",
     )
-    parser.add_argument(
-        "--step", type=int, help="of the checkpoint (the newest; of a fine-tuned run the best)"
-    )
-    parser.add_argument("--batch_size", type=int, default=32, help="examples at a time, for the memory (32)")
+    checkpoint_flags(parser)
     pretrained = parser.add_argument_group("of a pre-trained run")
     paths_flag(pretrained, "--input", TEXT + ", for what is held out", required=False)
     pretrained.add_argument("--seq_length", type=int, help="tokens of an example (as the run was trained)")
@@ -48,42 +52,18 @@ def run(flags: argparse.Namespace) -> None:
 
     flags.run = run_named(flags.run)
     _ = flags.run.config  # which says so if there is no such run
-    is_finetuned = "task" in flags.run.task
-    useless = _OF_PRETRAINED if is_finetuned else _OF_FINETUNED
-    unused = [f"--{name}" for name in useless if getattr(flags, name) is not None]
-    if unused:
-        kind, remedy = ("fine-tuned", "") if is_finetuned else ("pre-trained", "fine-tune it first, or ")
-        raise InputError(
-            f"{', '.join(unused)}: of no use to {Path(flags.run)}, which is {kind}: {remedy}leave it out"
-        )
-    figures = _task_figures(flags) if is_finetuned else _losses(flags)
+    if "task" in flags.run.task:
+        from albert_tf.finetuning.trained import evaluate_trained
+
+        check_unused(flags, ("input", *_OF_PRETRAINED), f"{flags.run}, which is fine-tuned")
+        options = {"step": flags.step, "batch_size": flags.batch_size}
+        figures = evaluate_trained(flags.run, flags.data, flags.eval, columns=columns_given(flags), **options)
+    else:
+        from albert_tf.pretraining.evaluation import evaluate_run
+
+        check_unused(flags, _OF_FINETUNED, f"{flags.run}, which is pre-trained: fine-tune it first")
+        if flags.input is None:
+            raise InputError("what is to be evaluated on is missing: name it by --input")
+        asked = {name: value for name in _OF_PRETRAINED if (value := getattr(flags, name)) is not None}
+        figures = evaluate_run(flags.run, flags.input, flags.batch_size, step=flags.step, **asked)
     print(json.dumps(figures, indent=2))
-
-
-def _losses(flags: argparse.Namespace) -> dict[str, float]:
-    from albert_tf.pretraining.evaluation import evaluate_run
-
-    if flags.input is None:
-        raise InputError("what is to be evaluated on is missing: name it by --input")
-    return evaluate_run(
-        flags.run,
-        flags.input,
-        flags.batch_size,
-        flags.max_examples,
-        1 if flags.passes is None else flags.passes,
-        step=flags.step,
-        **{name: getattr(flags, name) for name in _EXAMPLES},
-    )
-
-
-def _task_figures(flags: argparse.Namespace) -> dict[str, float]:
-    from albert_tf.finetuning.trained import evaluate_trained
-
-    return evaluate_trained(
-        flags.run,
-        flags.data,
-        flags.eval,
-        columns=columns_given(flags),
-        step=flags.step,
-        batch_size=flags.batch_size,
-    )

@@ -6,7 +6,7 @@ import argparse
 import inspect
 import re
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from absl import logging
 
 from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.tokenizer_settings import TOKENIZER_DEFAULTS
+from albert_tf.training.settings import Execution, LoopSettings
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.records import flat_fields
 
@@ -53,6 +54,26 @@ def tokenizer_flags(parser: argparse.ArgumentParser) -> None:
         )
 
 
+def run_flags(parser: argparse.ArgumentParser, loop: Mapping[str, str] | None = None) -> None:
+    """Flags of every training: where it is, how it is computed, and when it saves.
+
+    Args:
+      parser: what gets the flags.
+      loop: what the help says of defaults of LoopSettings that are others.
+    """
+    parser.add_argument("--output", required=True, help="run directory; resumed where it holds checkpoints")
+    parser.add_argument("--seed", type=int, default=0, help="of everything random (0)")
+    field_flags(parser, Execution)
+    field_flags(parser, LoopSettings, loop)
+    tokenizer_flags(parser)
+
+
+def run_given(flags: argparse.Namespace) -> dict[str, Any]:
+    """Settings of a training that the command line names, by the fields of RunSettings."""
+    values = {name: getattr(flags, name) for name in ("output", "init_from", "seed")}
+    return {**values, "execution": Execution(**given(flags, Execution)), "command": flags.command_line}
+
+
 def tokenizer_given(flags: argparse.Namespace) -> dict[str, Any]:
     """Settings of the normalisation that the command line names."""
     return {name: getattr(flags, name) for name in TOKENIZER_DEFAULTS if hasattr(flags, name)}
@@ -67,6 +88,14 @@ def config_named(name: str) -> AlbertConfig:
     return AlbertConfig.from_json_file(name)
 
 
+def checkpoint_flags(parser: Flags) -> None:
+    """The checkpoint of a run to compute with, and how much at a time."""
+    parser.add_argument(
+        "--step", type=int, help="of the checkpoint (the newest; of a fine-tuned run the best)"
+    )
+    parser.add_argument("--batch_size", type=int, default=32, help="examples at a time, for the memory (32)")
+
+
 def run_named(name: str) -> RunDirectory:
     """A run directory; of a folder of several seeds the best run, which is logged."""
     from albert_tf.checkpoints.directory import best_run
@@ -75,6 +104,12 @@ def run_named(name: str) -> RunDirectory:
     if str(run) != name:
         logging.info("%s is the best run of %s", run, name)
     return run
+
+
+def check_unused(flags: argparse.Namespace, names: Collection[str], what: str) -> None:
+    """InputError if flags are given that are of no use to something."""
+    if unused := [f"--{name}" for name in names if getattr(flags, name) is not None]:
+        raise InputError(f"{', '.join(unused)}: of no use to {what}, leave it out")
 
 
 def column_flags(parser: Flags, default: str = "") -> None:
@@ -110,8 +145,15 @@ def field_flags(
         shown = default if isinstance(default, str) else (default or {}).get(field.name, field.default)
         text = (text if shown is None or shown is False else f"{text} ({shown})").replace("%", "%%")
         flag: dict[str, Any] = {"help": text, "default": argparse.SUPPRESS}
-        if hint is bool:
+        if hint in (bool, bool | None):
             flag["action"] = argparse.BooleanOptionalAction
+            parser.add_argument(  # as absl spells it
+                f"--no{field.name}",
+                dest=field.name,
+                action="store_false",
+                default=argparse.SUPPRESS,
+                help=argparse.SUPPRESS,
+            )
         else:
             flag["type"] = _parser(hint)
             flag["choices"] = field.metadata.get("choices")
@@ -120,8 +162,8 @@ def field_flags(
 
 def given(flags: argparse.Namespace, kind: type) -> dict[str, Any]:
     """The fields of a record, and of the records in it, that the command line sets."""
-    names = [field.name for _, field in flat_fields(kind)]
-    return {name: getattr(flags, name) for name in names if hasattr(flags, name)}
+    names = {field.name for _, field in flat_fields(kind)}
+    return {name: value for name, value in vars(flags).items() if name in names}
 
 
 def _parser(hint: Any) -> Callable[[str], Any]:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
 from absl import logging
 
-from albert_tf.cli.flags import column_flags, columns_given, run_named
-from albert_tf.cli.streams import FORMATS, input_file, output_place
+from albert_tf.cli.flags import check_unused, checkpoint_flags, column_flags, columns_given, run_named
 from albert_tf.startup import quiet_start
 from albert_tf.utils.errors import InputError
 
 SUMMARY = "predictions of a fine-tuned run"
+
+STREAM = "-"  # standard input or output
+FORMATS = ("csv", "tsv", "jsonl")  # of tables
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -43,8 +50,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             f"--{name}_column", metavar="COLUMN", help=f"column to write the {name} to ({name})"
         )
-    parser.add_argument("--step", type=int, help="of the checkpoint (the best)")
-    parser.add_argument("--batch_size", type=int, default=32, help="examples at a time, for the memory (32)")
+    checkpoint_flags(parser)
 
 
 def run(flags: argparse.Namespace) -> None:
@@ -53,19 +59,9 @@ def run(flags: argparse.Namespace) -> None:
         raise InputError("where the predictions go: name it by --output or --submission, one of them")
     if flags.submission is None and len(flags.run) > 1:
         raise InputError(f"--run {' '.join(flags.run)}: one run predicts; several do for --submission")
-    heeded = (
-        "task",
-        "step",
-        "text",
-        "text_pair",
-        "label",
-        "prediction_column",
-        "score_column",
-        "input_format",
-    )
-    unused = [f"--{name}" for name in heeded if getattr(flags, name) is not None]
-    if flags.submission is not None and unused:
-        raise InputError(f"{', '.join(unused)}: of no use to --submission, leave it out")
+    if flags.submission is not None:
+        heeded = ("task", "step", "text", "text_pair", "label", "prediction_column", "score_column")
+        check_unused(flags, (*heeded, "input_format"), "--submission")
     with quiet_start():
         from albert_tf.finetuning.predict import predict, submit
     runs = [run_named(name) for name in flags.run]
@@ -73,17 +69,29 @@ def run(flags: argparse.Namespace) -> None:
         submit(runs, flags.input, flags.submission, flags.batch_size)
         logging.info("wrote %s", flags.submission)
         return
-    with input_file(flags.input, flags.input_format) as source:
-        written = predict(
-            runs[0],
-            source,
-            output_place(flags.output),
-            task=flags.task,
-            columns=columns_given(flags),
-            prediction_column=flags.prediction_column,
-            score_column=flags.score_column,
-            step=flags.step,
-            batch_size=flags.batch_size,
-        )
+    alike = ("task", "prediction_column", "score_column", "step", "batch_size")
+    options = {name: getattr(flags, name) for name in alike}
+    output = sys.stdout.buffer if flags.output == STREAM else flags.output
+    with _input_file(flags.input, flags.input_format) as source:
+        written = predict(runs[0], source, output, columns=columns_given(flags), **options)
     if written:
-        logging.info("wrote %s", ", ".join(map(str, written[:3])) + (", …" if len(written) > 3 else ""))
+        logging.info(
+            "wrote %s", written[0] if len(written) == 1 else f"{len(written)} files to {flags.output}"
+        )
+
+
+@contextlib.contextmanager
+def _input_file(name: str, table_format: str | None) -> Iterator[str]:
+    """The path of a file to read; standard input is one as long as the block runs, and errors name it so."""
+    if name != STREAM:
+        if table_format is not None:
+            raise InputError(f"`input_format`: of no use to {name}, whose ending is its format: leave it out")
+        yield name
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / f"stdin.{table_format or FORMATS[0]}"
+        file.write_bytes(sys.stdin.buffer.read())
+        try:
+            yield str(file)
+        except InputError as error:
+            raise InputError(str(error).replace(str(file), "standard input")) from None

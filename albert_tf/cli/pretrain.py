@@ -13,7 +13,8 @@ from albert_tf.cli.flags import (
     field_flags,
     given,
     paths_flag,
-    tokenizer_flags,
+    run_flags,
+    run_given,
     tokenizer_given,
 )
 from albert_tf.config import PRESETS
@@ -21,7 +22,7 @@ from albert_tf.recipes import DEFAULT_RECIPE, RECIPES, PretrainingRecipe
 from albert_tf.stages import read_stages
 from albert_tf.startup import quiet_start
 from albert_tf.tokenizer_settings import resolved_settings
-from albert_tf.training.settings import Execution, LoopSettings
+from albert_tf.training.settings import LoopSettings
 from albert_tf.utils.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     held_out = "to evaluate on (what prepare has held out, or else about 1 %% of the text)"
     paths_flag(parser, "--eval", held_out, required=False)
     parser.add_argument("--vocabulary", required=True, help="SentencePiece model; it sets vocab_size")
-    parser.add_argument("--output", required=True, help="run directory; resumed where it holds checkpoints")
     parser.add_argument(
         "--recipe",
         choices=RECIPES,
@@ -53,7 +53,6 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         help="time to train, such as 60m or 24h: it decides --steps, by the measured time of an update",
     )
     field_flags(parser, PretrainingRecipe, default="the recipe's")
-    parser.add_argument("--seed", type=int, default=0, help="of everything random (0)")
     parser.add_argument(
         "--init_from",
         metavar="RUN",
@@ -62,9 +61,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--extend_positions", action="store_true", help="start further positions than RUN has as copies"
     )
-    field_flags(parser, Execution)
-    field_flags(parser, LoopSettings)
-    tokenizer_flags(parser)
+    run_flags(parser)
 
 
 def run(flags: argparse.Namespace) -> None:
@@ -82,42 +79,39 @@ def run(flags: argparse.Namespace) -> None:
     there = RunDirectory(flags.output, "output")
     sizes = _sizes(flags, changes, is_begun=there.is_begun)
     size = as_begun(sizes, there.config) if there.is_begun else for_its_steps(sizes)
-    pretrain(
-        Pretraining(
-            output=flags.output,
-            config=size.config,
-            recipe=size.recipe,
-            budget=None if flags.budget is None else Budget(seconds=seconds_from(flags.budget), sizes=sizes),
-            train=flags.train,
-            eval=flags.eval,
-            vocabulary=flags.vocabulary,
-            seed=flags.seed,
-            init_from=flags.init_from,
-            extend_positions=flags.extend_positions,
-            execution=Execution(**given(flags, Execution)),
-            loop=LoopSettings(**given(flags, LoopSettings)),
-            command=flags.command_line,
-            **resolved_settings(flags.vocabulary, tokenizer_given(flags)),
-        )
+    alike = ("train", "eval", "vocabulary", "extend_positions")
+    text: dict[str, Any] = resolved_settings(flags.vocabulary, tokenizer_given(flags))
+    settings = Pretraining(
+        **run_given(flags),
+        **text,
+        **{name: getattr(flags, name) for name in alike},
+        config=size.config,
+        recipe=size.recipe,
+        budget=None if flags.budget is None else Budget(seconds=seconds_from(flags.budget), sizes=sizes),
+        loop=LoopSettings(**given(flags, LoopSettings)),
     )
+    pretrain(settings)
 
 
 def _sizes(flags: argparse.Namespace, changes: Mapping[str, Any], *, is_begun: bool) -> tuple[Size, ...]:
     """The networks that may be trained, from the smallest to the largest."""
-    from albert_tf.pretraining.budget import ONE_MACHINE, Size
+    from albert_tf.pretraining.budget import ONE_MACHINE, WARMUP_SHARE, Size
 
-    if flags.config is None:
-        if flags.recipe != "one_machine":
-            raise InputError(
-                "--config is missing: name a preset or a file, or --recipe one_machine, as the run was begun"
-            )
-        # A run that is begun has its weights: where they came from may be gone.
-        is_all = is_begun or flags.init_from is None
-        sizes = ONE_MACHINE if is_all else _no_smaller(ONE_MACHINE, flags.init_from)
-        return tuple(dataclasses.replace(size, recipe=size.recipe.replace(**changes)) for size in sizes)
-    name = flags.recipe or (flags.config if flags.config in RECIPES else DEFAULT_RECIPE)
-    recipe = RECIPES[name].replace(**changes)
-    return (Size(least_updates=1, config=config_named(flags.config), recipe=recipe),)
+    if flags.recipe == "one_machine" and "steps" in changes:
+        warmup = min(RECIPES["one_machine"].warmup_steps, int(WARMUP_SHARE * changes["steps"]))
+        changes = {"warmup_steps": warmup, **changes}
+    if flags.config is not None:
+        name = flags.recipe or (flags.config if flags.config in RECIPES else DEFAULT_RECIPE)
+        recipe = RECIPES[name].replace(**changes)
+        return (Size(least_updates=1, config=config_named(flags.config), recipe=recipe),)
+    if flags.recipe != "one_machine":
+        raise InputError(
+            "--config is missing: name a preset or a file, or --recipe one_machine, as the run was begun"
+        )
+    # A run that is begun has its weights: where they came from may be gone.
+    is_all = is_begun or flags.init_from is None
+    sizes = ONE_MACHINE if is_all else _no_smaller(ONE_MACHINE, flags.init_from)
+    return tuple(dataclasses.replace(size, recipe=size.recipe.replace(**changes)) for size in sizes)
 
 
 def _no_smaller(sizes: tuple[Size, ...], origin: str) -> tuple[Size, ...]:

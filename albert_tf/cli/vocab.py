@@ -1,4 +1,4 @@
-"""`albert-tf vocab`: text to a SentencePiece vocabulary."""
+"""`albert-tf vocab`: text to a vocabulary."""
 
 from __future__ import annotations
 
@@ -6,15 +6,21 @@ import argparse
 
 from albert_tf.cli.flags import paths_flag, tokenizer_flags, tokenizer_given
 from albert_tf.startup import quiet_start
+from albert_tf.tokenizer_settings import KINDS, SENTENCEPIECE
 
-SUMMARY = "train a SentencePiece vocabulary"
+SUMMARY = "train a vocabulary"
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
     paths_flag(parser, "--input", "text files or globs, .gz too")
     parser.add_argument("--vocab_size", type=int, default=30000, help="pieces (30000)")
-    parser.add_argument("--output", required=True, help="the .model file to write")
+    parser.add_argument(
+        "--output", required=True, help="the .model file to write, or vocab.txt, or byte-level BPE's folder"
+    )
+    parser.add_argument(
+        "--kind", choices=KINDS, default=SENTENCEPIECE, help="ALBERT's, BERT's or RoBERTa's (sentencepiece)"
+    )
     parser.add_argument(
         "--max_sentences", type=int, default=10_000_000, help="lines sampled of a larger corpus"
     )
@@ -30,6 +36,7 @@ def run(flags: argparse.Namespace) -> None:
         flags.output,
         vocab_size=flags.vocab_size,
         max_sentences=flags.max_sentences,
+        kind=flags.kind,
         **tokenizer_given(flags),
     )
     print(f"{flags.output}: {len(vocabulary)} pieces")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
@@ -11,26 +10,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from albert_tf.checkpoints.directory import VOCABULARY, RunDirectory
-from albert_tf.checkpoints.models import build_model
 from albert_tf.checkpoints.run import check_finite, load, save
-from albert_tf.checkpoints.steps import PathLike
+from albert_tf.checkpoints.storage import PathLike
 from albert_tf.checkpoints.vocabulary import vocabulary_problems
-from albert_tf.config import AlbertConfig
 from albert_tf.conversion import google, huggingface
 from albert_tf.conversion.hub import hub_source
-from albert_tf.conversion.locations import (
-    find_vocabulary,
-    google_files,
-    only,
-    safetensors_file,
-    unpacked,
-)
+from albert_tf.conversion.locations import unpacked
 from albert_tf.conversion.published import local_checkpoint
 from albert_tf.conversion.rebuilt_vocabulary import FAST_TOKENIZER, with_rebuilt_vocabulary
-from albert_tf.conversion.safetensors import open_safetensors
-from albert_tf.conversion.transfer import Source, compare, read_value
+from albert_tf.conversion.transfer import Source, read_model
 from albert_tf.features import FIRST
-from albert_tf.tokenizer_settings import TOKENIZER, remember_settings, resolved_settings
+from albert_tf.tokenizer_settings import remember_settings, resolved_settings
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import check_new, new_directory
 
@@ -76,9 +66,9 @@ def convert(
     Raises:
       FileNotFoundError: the checkpoint, its config or the vocabulary is missing.
       FileExistsError: there is something at `output`.
-      ValueError: the conversion is unknown, the checkpoint is damaged, holds NaN or does not fit its config
-        or its vocabulary, or the target has no form for this network.
-      InputError, WorkFailed: as `local_checkpoint` does.
+      InputError: the conversion is unknown, the checkpoint is damaged, holds NaN or does not fit its config
+        or its vocabulary, or the target has no form for this network; or, like WorkFailed, as
+        `local_checkpoint`.
     """
     to_run = source in READERS and target == "run"
     if not to_run and not (source == "run" and target in WRITERS):
@@ -94,24 +84,22 @@ def convert(
             raise InputError(
                 "a run has a config and is converted whole: leave out config, partial and revision"
             )
-        _write(WRITERS[target], RunDirectory(input), Path(output), vocabulary, step)
+        _write(target, RunDirectory(input), Path(output), vocabulary, step)
         return Conversion([], [])
     if step is not None:
         raise InputError(f"step={step} is of a run's checkpoint: leave it out")
-    checkpoint = local_checkpoint(input, source, revision)
-    with unpacked(checkpoint.path) as path, tempfile.TemporaryDirectory() as scratch:
+    place, commit = local_checkpoint(input, source, revision)
+    with unpacked(place) as path, tempfile.TemporaryDirectory() as scratch:
         found = READERS[source](path, Path(config) if config else None, partial)
         found, told = _with_vocabulary(found, vocabulary, path, Path(scratch))
-        model, done = _read(found, partial)
+        model, unread, fresh = read_model(found, partial)
         recipe: dict[str, Any] = {"converted_from": source, "input": str(input), "command": command}
-        recipe |= {"unread": done.unread, "fresh": done.fresh}
-        if checkpoint.commit:
-            recipe["commit"] = checkpoint.commit
-        done = done._replace(vocabulary=told)
+        recipe |= {"unread": unread, "fresh": fresh}
+        recipe |= {"commit": commit} if commit else {}
         recipe["versions"] = {name: metadata.version(name) for name in ("tensorflow", "tf_keras", "numpy")}
         tokenizer = found.tokenizer or tokenizer
         save(model, output, found.vocabulary, tokenizer=tokenizer, recipe=recipe, task=found.task)
-    return done
+    return Conversion(unread, fresh, told)
 
 
 def _with_vocabulary(source: Source, given: PathLike | None, path: Path, scratch: Path) -> tuple[Source, str]:
@@ -129,73 +117,18 @@ def _with_vocabulary(source: Source, given: PathLike | None, path: Path, scratch
         return source, f"none: no SentencePiece model can be rebuilt of {error}; --vocabulary names one"
 
 
-def _read(source: Source, partial: bool) -> tuple[Any, Conversion]:
-    """The model in a checkpoint; one error that names all that does not fit."""
-    problems, unread, fresh = compare(source, partial)
-    if source.vocabulary is not None:
-        problems += vocabulary_problems(source.vocabulary, source.config.vocab_size)
-    if problems:
-        raise InputError(f"{source.tensors.origin}: {'; '.join(problems)}")
-    model = build_model(source.config, source.task, functools.partial(read_value, source))
-    return model, Conversion(unread, fresh)
-
-
-def _from_google(path: Path, config: Path | None, partial: bool) -> Source:
-    prefix, folder = google_files(path)
-    tensors = google.open_bundle(prefix)
-    config = config or only(folder, "albert_config*.json", "assets/albert_config*.json")
-    shape = AlbertConfig.from_json_file(config)
-    return google.google_source(tensors, shape, partial, find_vocabulary(folder))
-
-
-def _from_hugging_face(path: Path, config: Path | None, partial: bool) -> Source:
-    file, folder = safetensors_file(path)
-    config = config or only(folder, huggingface.CONFIG)
-    tensors = open_safetensors(file)
-    return huggingface.hugging_face_source(tensors, config, partial, find_vocabulary(folder), folder)
-
-
-def _from_hub(path: Path, config: Path | None, partial: bool) -> Source:
-    modules = ", ".join(sorted(str(file.parent) for file in path.glob("*/saved_model.pb")))
-    if modules and not (path / "saved_model.pb").exists():
-        raise FileNotFoundError(f"{path} is not a module but holds some: name one of {modules}")
-    beside = sorted((path / "assets").glob("albert_config*.json"))
-    config = config or (beside[0] if beside else None)
-    tensors = google.open_bundle(path / "variables" / "variables")
-    shape = AlbertConfig.from_json_file(config) if config else None
-    source = hub_source(tensors, only(path, "saved_model.pb"), shape, partial, find_vocabulary(path))
-    has_tokenizer = (path / "assets" / TOKENIZER).exists()  # what hub_export has written
-    return source._replace(tokenizer=RunDirectory(path / "assets").tokenizer) if has_tokenizer else source
-
-
-def _to_google(model: Any, run: RunDirectory, folder: Path, step: int) -> None:
-    google.write_google(model, folder, step)
-
-
-def _to_hugging_face(model: Any, run: RunDirectory, folder: Path, step: int) -> None:
-    huggingface.write_hugging_face(model, folder, run.task, run.tokenizer)
-
-
-class Writer(NamedTuple):
-    """A function that writes a model of a run and step, and the file name of the vocabulary."""
-
-    write: Callable[[Any, RunDirectory, Path, int], None]
-    vocabulary: str
-
-
+# From a folder or file, a config file or None, and `partial`.
 READERS: dict[str, Callable[[Path, Path | None, bool], Source]] = {
-    "google": _from_google,
-    "huggingface": _from_hugging_face,
-    "hub": _from_hub,
+    "google": google.google_source,
+    "huggingface": huggingface.hugging_face_source,
+    "hub": hub_source,
 }
-WRITERS = {
-    "google": Writer(_to_google, google.VOCABULARY),
-    "huggingface": Writer(_to_hugging_face, huggingface.VOCABULARY),
-}
+# Each format that is written, and its vocabulary's file name.
+WRITERS = {"google": google.VOCABULARY, "huggingface": huggingface.VOCABULARY}
 
 
 def _write(
-    writer: Writer, run: RunDirectory, output: Path, vocabulary: PathLike | None, step: int | None
+    target: str, run: RunDirectory, output: Path, vocabulary: PathLike | None, step: int | None
 ) -> None:
     """Writes a run in the format of another implementation."""
     if (pooling := run.task.get("pooling", FIRST)) != FIRST:
@@ -209,12 +142,14 @@ def _write(
     pieces = Path(vocabulary) if vocabulary else run.vocabulary
     if pieces is not None:
         run.check_vocabulary(pieces)
-    problems = vocabulary_problems(pieces, model.config.vocab_size) if pieces else []
-    if problems:
-        raise InputError("; ".join(problems))
+        if problems := vocabulary_problems(pieces, model.config.vocab_size):
+            raise InputError("; ".join(problems))
     tokenizer = resolved_settings(pieces, run.tokenizer)
     with new_directory(output) as folder:
-        writer.write(model, run, folder, step or 0)
+        if target == "google":
+            google.write_google(model, folder, step or 0)
+        else:
+            huggingface.write_hugging_face(model, folder, run.task, run.tokenizer)
         if pieces is not None:
-            shutil.copyfile(pieces, folder / writer.vocabulary)
-            remember_settings(folder / writer.vocabulary, tokenizer)
+            shutil.copyfile(pieces, folder / WRITERS[target])
+            remember_settings(folder / WRITERS[target], tokenizer)

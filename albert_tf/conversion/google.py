@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import itertools
 import math
 import re
 from collections.abc import Iterable
@@ -13,17 +14,18 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.checkpoints.models import task_of
-from albert_tf.checkpoints.names import GOOGLE_SCOPE, variable_names
+from albert_tf.checkpoints.names import GOOGLE_SCOPE, head_names, variable_names
 from albert_tf.checkpoints.tensor_bundle import READ_ERRORS, checkpoint_shapes, unreadable
 from albert_tf.config import GOOGLE_FILE, AlbertConfig
-from albert_tf.conversion.grouping import grouping_problems, whole_layers
+from albert_tf.conversion.locations import find_vocabulary, only
 from albert_tf.conversion.transfer import (
     Source,
     Tensors,
     Wanted,
-    find_prefix,
+    check_groups,
     find_task,
-    pretraining_names,
+    whole_layers,
+    with_usual_names,
 )
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import write_json
@@ -35,7 +37,6 @@ CHECKPOINT, VOCABULARY = "model.ckpt-best", "30k-clean.model"
 _TRAINING = re.compile(
     r"(.*/)?(global_step|save_counter|beta[12]_power|(current_)?loss_scale|good_steps)(_\d+)?"
 )
-_SLOT = re.compile(r".*/((adam|lamb)_[mv]|Adam(_1)?|Momentum|ExponentialMovingAverage)(_\d+)?")
 
 # Scopes that tell networks of other kinds, and whose they are.
 _OTHERS = {"/layer_shared/": "brightmart/albert_zh", "/encoder/layer_0/": "BERT"}
@@ -44,17 +45,15 @@ _OTHERS = {"/layer_shared/": "brightmart/albert_zh", "/encoder/layer_0/": "BERT"
 _HISTORICAL = {"net_structure_type": 0, "gap_size": 0, "num_memory_blocks": 0, "down_scale_factor": 1}
 _UNKNOWN = ("sharing", "layer_norm_eps", "project_embeddings")
 
+_PRETRAINER = {"model": "pretrainer", "sentence_objective": "sop"}
+
 
 def open_bundle(prefix: Path) -> Tensors:
-    """Opens a TensorFlow checkpoint.
+    """The tensors of a TensorFlow checkpoint, by its path without `.index` and `.data-…`.
 
-    Args:
-      prefix: the checkpoint's path without `.index` and `.data-…`.
-    Returns:
-      Its tensors, under the names that they have there.
     Raises:
       FileNotFoundError: the checkpoint does not exist.
-      ValueError: it is damaged.
+      InputError: it is damaged.
     """
     if not prefix.with_name(f"{prefix.name}.index").is_file():
         raise FileNotFoundError(f"{prefix}.index is missing: no checkpoint there")
@@ -66,7 +65,6 @@ def open_bundle(prefix: Path) -> Tensors:
     # Without data names and shapes can still be compared.
     if files and needed > sum(file.stat().st_size for file in files):
         raise InputError(f"{prefix}: its .data file is cut off, the index lists {needed} bytes")
-    dtypes = {name: dtype.name for name, dtype in types.items()}
 
     def read(name: str) -> np.ndarray:
         try:
@@ -74,63 +72,63 @@ def open_bundle(prefix: Path) -> Tensors:
         except READ_ERRORS as error:
             raise unreadable(prefix, error) from error
 
-    return Tensors(str(prefix), shapes, dtypes, read)
+    return Tensors(str(prefix), shapes, {name: dtype.name for name, dtype in types.items()}, read)
 
 
-def google_source(tensors: Tensors, config: AlbertConfig, partial: bool, vocabulary: Path | None) -> Source:
+def google_source(path: Path, config: Path | None, partial: bool) -> Source:
+    """A checkpoint in a folder, or the checkpoint itself, with or without `.index` or `.data-…`."""
+    folder = path if path.is_dir() else path.parent
+    if path.is_dir():
+        prefix = only(path, "*.index", "variables/*.index").with_suffix("")
+    else:
+        prefix = path.with_name(re.sub(r"\.(index|data-\d+-of-\d+)$", "", path.name))
+    tensors = open_bundle(prefix)
+    config = config or only(folder, "albert_config*.json", "assets/albert_config*.json")
+    return bundle_source(tensors, AlbertConfig.from_json_file(config), partial, find_vocabulary(folder))
+
+
+def bundle_source(tensors: Tensors, config: AlbertConfig, partial: bool, vocabulary: Path | None) -> Source:
     """A TF1 checkpoint of ALBERT, or the variables of a TF1 module of TF Hub.
 
-    Args:
-      tensors: the checkpoint.
-      config: the network's shape, from albert_config.json.
-      partial: True to read the encoder alone.
-      vocabulary: found beside it.
-    Returns:
-      What to compare and to read. A checkpoint without heads is an encoder; one with the output layer of
-      run_classifier, run_race (one logit: as a regression), run_squad_v1 or run_squad_v2 a fine-tuned
-      model, whose pre-training heads, if it still has them, are left unread.
-    Raises:
-      ValueError: there are several models in it.
+    Without heads it is an encoder; with the output layer of run_classifier, run_race (one logit: as a
+    regression), run_squad_v1 or run_squad_v2 a fine-tuned model, whose pre-training heads are left unread.
     """
-    prefix = find_prefix(tensors, GOOGLE_SCOPE, "embeddings/word_embeddings")
-    task = {"model": "encoder"} if partial else find_task(tensors, prefix, "google")
-    aliases = _layer_normalization(tensors.shapes)
+    for scope, whose in _OTHERS.items():
+        if any(scope in name for name in tensors.shapes):
+            raise InputError(f"{tensors.origin}: the layout is that of {whose}, another network")
+    tensors = with_usual_names(tensors, GOOGLE_SCOPE, "embeddings/word_embeddings")
+    tensors = tensors.renamed(_with_layer_norms(tensors.shapes))
+    task = {"model": "encoder"} if partial else find_task(tensors, "google")
     if config.embedding_size == config.hidden_size:
-        projection = f"{prefix.encoder}encoder/embedding_hidden_mapping_in/kernel"
-        config = config.replace(project_embeddings=True if projection in tensors.shapes else None)
-    wanted = {}
-    for names in variable_names(config, task):
-        name = prefix.apply(names.google, tensors.shapes)
-        wanted[names.ours] = Wanted(name if name in tensors.shapes else aliases.get(name, name), names.shape)
-    heads = {prefix.apply(name, tensors.shapes) for name in pretraining_names("google")}
+        projects = f"{GOOGLE_SCOPE}encoder/embedding_hidden_mapping_in/kernel" in tensors.shapes
+        config = config.replace(project_embeddings=projects or None)
+    check_groups(config, _group)
+    wanted = {names.ours: Wanted(names.google, names.shape) for names in variable_names(config, task)}
     is_fine_tuned = task["model"] not in ("encoder", "pretrainer")
+    ignored = {names.google for names in head_names(_PRETRAINER)} if is_fine_tuned else set()
 
     def is_ignored(name: str) -> bool:
-        is_slot = name.rpartition("/")[0] in tensors.shapes or _SLOT.fullmatch(name) is not None
-        return is_slot or _TRAINING.fullmatch(name) is not None or (is_fine_tuned and name in heads)
+        is_slot = name.rpartition("/")[0] in tensors.shapes
+        return is_slot or _TRAINING.fullmatch(name) is not None or name in ignored
 
-    others = [whose for scope, whose in _OTHERS.items() if any(scope in name for name in tensors.shapes)]
-    problems = [f"the layout is that of {whose}, another network" for whose in others]
-    problems += grouping_problems(config, _group)
-    return Source(tensors, config, task, wanted, is_ignored, vocabulary, problems=problems)
+    return Source(tensors, config, task, wanted, is_ignored, vocabulary)
 
 
-def _layer_normalization(names: Iterable[str]) -> dict[str, str]:
-    """The names of LayerNorms that Keras has named and numbered, by their usual names.
+def _with_layer_norms(names: Iterable[str]) -> dict[str, str]:
+    """Each name by its usual one: Keras has called and numbered LayerNorms in another way.
 
-    >>> _layer_normalization(["layer_1/dense/bias", "layer_1/layer_normalization_9/beta"])
-    {'layer_1/LayerNorm/beta': 'layer_1/layer_normalization_9/beta'}
+    >>> _with_layer_norms(["layer_1/layer_normalization_9/beta", "layer_1/layer_normalization_10/beta"])
+    {'layer_1/LayerNorm/beta': 'layer_1/layer_normalization_9/beta', 'layer_1/LayerNorm_1/beta': \
+'layer_1/layer_normalization_10/beta'}
     """
-    numbers: dict[str, set[int]] = {}
-    matches = [re.fullmatch(r"(.*/)layer_normalization(?:_(\d+))?/(gamma|beta)", name) for name in names]
-    found = [(match[1], int(match[2] or 0), match[3], match[0]) for match in matches if match]
-    for scope, number, _, _ in found:
-        numbers.setdefault(scope, set()).add(number)
-    aliases = {}
-    for scope, number, variable, name in found:
-        place = sorted(numbers[scope]).index(number)
-        aliases[f"{scope}LayerNorm{f'_{place}' if place else ''}/{variable}"] = name
-    return aliases
+    names = list(names)
+    matches = [re.fullmatch(r"(.*/)layer_normalization(?:_(\d+))?/(.+)", name) for name in names]
+    found = sorted((match[1], match[3], int(match[2] or 0), match[0]) for match in matches if match)
+    renamed = {name: name for name, match in zip(names, matches, strict=True) if not match}
+    for (scope, variable), group in itertools.groupby(found, key=lambda entry: entry[:2]):
+        for place, (*_, name) in enumerate(group):
+            renamed[f"{scope}LayerNorm{f'_{place}' if place else ''}/{variable}"] = name
+    return renamed
 
 
 def _group(layer: int, layers: int, groups: int) -> int:
@@ -138,27 +136,15 @@ def _group(layer: int, layers: int, groups: int) -> int:
 
 
 def google_config(config: AlbertConfig) -> dict[str, Any]:
-    """The content of albert_config.json.
-
-    Raises:
-      ValueError: google-research/albert cannot express this network; the message says all that is the matter.
-    """
-    problems = []
-    if config.sharing in ("attention", "ffn"):
-        problems.append(f'sharing="{config.sharing}": there layers share both blocks or none')
-    else:
-        problems += grouping_problems(whole_layers(config), _group)
-    if config.hidden_act == "gelu_erf":
-        problems.append('hidden_act="gelu_erf": its GELU is the tanh form')
-    if config.layer_norm_eps != 1e-12:
-        problems.append(f"layer_norm_eps={config.layer_norm_eps}: there it is 1e-12")
-    if config.has_projection and config.embedding_size == config.hidden_size:
-        problems.append(
-            "project_embeddings=True: it projects only where embedding_size and hidden_size differ"
+    """The content of albert_config.json; InputError if google-research/albert cannot express this network."""
+    projects = config.has_projection and config.embedding_size == config.hidden_size
+    if config.hidden_act == "gelu_erf" or config.layer_norm_eps != 1e-12 or projects:
+        raise InputError(
+            f'google-research/albert cannot express hidden_act="{config.hidden_act}", layer_norm_eps='
+            f"{config.layer_norm_eps}, project_embeddings={config.project_embeddings}: its GELU is the tanh "
+            "form, the epsilon 1e-12, and it projects only where embedding_size and hidden_size differ"
         )
-    if problems:
-        raise InputError(f"google-research/albert cannot express this network: {'; '.join(problems)}")
-    values = {**whole_layers(config).to_dict(), **_HISTORICAL}
+    values = {**whole_layers(config, _group).to_dict(), **_HISTORICAL}
     return {key: value for key, value in values.items() if key not in _UNKNOWN}
 
 
@@ -169,9 +155,7 @@ def write_google(model: Any, folder: Path, step: int) -> None:
       model: one of ours.
       folder: where to; it exists.
       step: training step, which Estimators look for.
-    Raises:
-      ValueError: that code cannot express this network.
-      OSError, tf.errors.OpError: a file cannot be written.
+    Raises: as `google_config`; OSError or tf.errors.OpError if a file cannot be written.
     """
     write_json(folder / GOOGLE_FILE, google_config(model.config))
     google = {names.ours: names.google for names in variable_names(model.config, task_of(model))}

@@ -9,22 +9,25 @@ from typing import Any
 import numpy as np
 
 from albert_tf.checkpoints.models import task_of
-from albert_tf.checkpoints.names import HUGGING_FACE_SCOPE, Names, variable_names
+from albert_tf.checkpoints.names import HUGGING_FACE_SCOPE, variable_names
 from albert_tf.config import AlbertConfig
 from albert_tf.config_keys import HUGGING_FACE_ACTIVATIONS
-from albert_tf.conversion.grouping import grouping_problems, whole_layers
-from albert_tf.conversion.safetensors import write_safetensors
-from albert_tf.conversion.transfer import Prefix, Source, Tensors, Wanted, find_prefix, find_task
+from albert_tf.conversion.locations import files_in, find_vocabulary, only
+from albert_tf.conversion.safetensors import open_safetensors, write_safetensors
+from albert_tf.conversion.transfer import (
+    Source,
+    Tensors,
+    Wanted,
+    check_groups,
+    find_task,
+    whole_layers,
+    with_usual_names,
+)
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import read_json, write_json
 
-CONFIG, WEIGHTS, INDEX, VOCABULARY, TOKENIZER = (
-    "config.json",
-    "model.safetensors",
-    "model.safetensors.index.json",
-    "spiece.model",
-    "tokenizer_config.json",
-)
+CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+VOCABULARY, TOKENIZER = "spiece.model", "tokenizer_config.json"
 
 # Of two names for the same the first one.
 ACTIVATIONS = {ours: theirs for theirs, ours in reversed(HUGGING_FACE_ACTIVATIONS.items())}
@@ -38,7 +41,19 @@ ARCHITECTURES = {
 }
 RACE_CHOICES = 4
 
-_PROJECTION = "encoder/embedding_hidden_mapping_in"
+_PICKLES = (".bin", ".pt", ".pth", ".ckpt")
+
+_SPECIAL_TOKENS = {
+    "bos_token": "[CLS]",
+    "eos_token": "[SEP]",
+    "cls_token": "[CLS]",
+    "sep_token": "[SEP]",
+    "pad_token": "<pad>",
+    "unk_token": "<unk>",
+    "mask_token": "[MASK]",
+}
+
+_PROJECTION = f"{HUGGING_FACE_SCOPE}encoder.embedding_hidden_mapping_in"
 # Older files repeat what is tied, and hold a table of the positions 0, 1, 2, …
 _TIED = {
     "predictions.decoder.weight": f"{HUGGING_FACE_SCOPE}embeddings.word_embeddings.weight",
@@ -47,53 +62,60 @@ _TIED = {
 _BUFFER = f"{HUGGING_FACE_SCOPE}embeddings.position_ids"
 
 
-def hugging_face_source(
-    tensors: Tensors, config: Path, partial: bool, vocabulary: Path | None, folder: Path
-) -> Source:
-    """The weights in a folder of transformers.
+def hugging_face_source(path: Path, config: Path | None, partial: bool) -> Source:
+    """The weights in a folder of transformers, or one of its files with weights.
 
-    Args:
-      tensors: the weights.
-      config: config.json, whose `architectures` tells multiple choice from classification.
-      partial: True to read the encoder alone.
-      vocabulary: found in the folder.
-      folder: where tokenizer_config.json is, perhaps.
-    Returns:
-      What to compare and to read. The pooler may be missing, since AlbertForQuestionAnswering,
-      AlbertForTokenClassification and AlbertForMaskedLM have none.
+    The pooler may be missing: AlbertForQuestionAnswering, AlbertForTokenClassification and AlbertForMaskedLM
+    have none.
+
     Raises:
-      ValueError: the config describes another network, or one that this package does not have.
+      InputError: the config describes another network, or one that this package does not have.
     """
+    folder = path if path.is_dir() else path.parent
+    tensors = open_safetensors(_weights(path))
+    config = config or only(folder, CONFIG)
     values, shape = read_json(config), AlbertConfig.from_json_file(config)
-    prefix = find_prefix(tensors, HUGGING_FACE_SCOPE, "embeddings.word_embeddings.weight")
-    task = {"model": "encoder"} if partial else _task(find_task(tensors, prefix, "hugging_face"), values)
-    tied = {prefix.apply(a, tensors.shapes): prefix.apply(b, tensors.shapes) for a, b in _TIED.items()}
-    _check_tied(tensors, tied)
-    shape, identity = _without_identity(tensors, prefix, shape)
+    tensors = with_usual_names(tensors, HUGGING_FACE_SCOPE, "embeddings.word_embeddings.weight")
+    for name, other in _TIED.items():
+        if name in tensors.shapes and other not in tensors.shapes:
+            tensors = tensors.renamed({other if old == name else old: old for old in tensors.shapes})
+        elif name in tensors.shapes and not np.array_equal(tensors.read(name), tensors.read(other)):
+            raise InputError(f"{tensors.origin}: {name} differs from {other}: ALBERT's MLM head is tied")
+    ignored = {*_TIED, _BUFFER}
+    if _has_identity(tensors, shape):
+        shape = shape.replace(project_embeddings=None)
+        ignored |= {f"{_PROJECTION}.weight", f"{_PROJECTION}.bias"}
+    check_groups(shape, _group)
+    task = {"model": "encoder"} if partial else _task(find_task(tensors, "hugging_face"), values)
     has_no_pooler = (
         task["model"] in ("span_labeler", "token_classifier") or task.get("sentence_objective") == "none"
     )
-    ignored = {*tied, *identity, prefix.apply(_BUFFER, tensors.shapes)}
-    instead = {there: name for name, there in tied.items() if there not in tensors.shapes}
-    wanted = {}
-    for names in variable_names(shape, task):
-        name = prefix.apply(names.hugging_face, tensors.shapes)
-        wanted[names.ours] = Wanted(
-            instead.get(name, name) if instead.get(name) in tensors.shapes else name,
+    wanted = {
+        names.ours: Wanted(
+            names.hugging_face,
             names.hugging_face_shape,
             names.to_hugging_face,
             optional=has_no_pooler and names.ours.startswith("pooler/"),
         )
-    return Source(
-        tensors,
-        shape,
-        task,
-        wanted,
-        ignored.__contains__,
-        vocabulary,
-        _tokenizer(folder),
-        grouping_problems(shape, _group),
-    )
+        for names in variable_names(shape, task)
+    }
+    vocabulary, tokenizer = find_vocabulary(folder), _tokenizer(folder)
+    return Source(tensors, shape, task, wanted, ignored.__contains__, vocabulary, tokenizer)
+
+
+def _weights(path: Path) -> Path:
+    """The safetensors file, or the index of several, in a folder or at a path."""
+    if path.is_dir():
+        kinds = (WEIGHTS, INDEX, "*.safetensors", *(f"*{suffix}" for suffix in _PICKLES))
+        path = next((found[0] for kind in kinds if (found := files_in(path, kind))), path / WEIGHTS)
+    if path.suffix in _PICKLES:
+        raise InputError(
+            f"{path} is a pickle: opening it runs whatever code it holds, so it is not read. Where you trust "
+            "it, let transformers write model.safetensors: from_pretrained(…).save_pretrained(…)"
+        )
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is missing: no checkpoint there")
+    return path
 
 
 def _group(layer: int, layers: int, groups: int) -> int:
@@ -102,46 +124,32 @@ def _group(layer: int, layers: int, groups: int) -> int:
 
 def _task(task: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """The task that the heads show, refined by config.json."""
-    architectures = values.get("architectures")
-    if not isinstance(architectures, list):
-        architectures = []
+    architectures = values.get("architectures") or []
     if task["model"] == "classifier":
-        if "AlbertForMultipleChoice" in architectures:
+        if ARCHITECTURES["multiple_choice"] in architectures:
             return {"model": "multiple_choice", "num_choices": values.get("num_choices", RACE_CHOICES)}
-        if "AlbertForTokenClassification" in architectures:
+        if ARCHITECTURES["token_classifier"] in architectures:
             task = {**task, "model": "token_classifier"}
-        labels = values.get("id2label")
-        if isinstance(labels, dict) and labels.keys() == {str(i) for i in range(task["num_labels"])}:
-            names = [labels[str(i)] for i in range(task["num_labels"])]
-            if names != [f"LABEL_{i}" for i in range(len(names))]:
-                return {**task, "labels": names}
+        numbers = range(task["num_labels"])
+        names = values.get("id2label") or {}
+        labels = [names.get(str(number), f"LABEL_{number}") for number in numbers]
+        if labels != [f"LABEL_{number}" for number in numbers]:
+            return {**task, "labels": labels}
     if task.get("sentence_objective") == "sop" and values.get("sentence_objective") == "nsp":
         return {**task, "sentence_objective": "nsp"}
     return task
 
 
-def _check_tied(tensors: Tensors, tied: Mapping[str, str]) -> None:
-    """ValueError where a repeated tensor differs from what it repeats."""
-    for name, other in tied.items():
-        if {name, other} <= tensors.shapes.keys():
-            same = tensors.shapes[name] == tensors.shapes[other]
-            if not (same and np.array_equal(tensors.read(name), tensors.read(other))):
-                raise InputError(f"{tensors.origin}: {name} differs from {other}: ALBERT's MLM head is tied")
-
-
-def _without_identity(
-    tensors: Tensors, prefix: Prefix, config: AlbertConfig
-) -> tuple[AlbertConfig, tuple[str, ...]]:
-    """The config without a projection from E to H = E that changes nothing, and that projection's names."""
-    scope = prefix.apply(f"{HUGGING_FACE_SCOPE}encoder.embedding_hidden_mapping_in", tensors.shapes)
-    weight, bias, size = f"{scope}.weight", f"{scope}.bias", config.hidden_size
-    if config.embedding_size != size or tensors.shapes.get(weight) != (size, size):
-        return config, ()
-    if tensors.shapes.get(bias) != (size,) or np.any(tensors.read(bias)):
-        return config, ()
-    if not np.array_equal(tensors.read(weight), np.eye(size)):
-        return config, ()
-    return config.replace(project_embeddings=None), (weight, bias)
+def _has_identity(tensors: Tensors, config: AlbertConfig) -> bool:
+    """True if embeddings are projected from E to H = E by what changes nothing."""
+    size, weight, bias = config.hidden_size, f"{_PROJECTION}.weight", f"{_PROJECTION}.bias"
+    return (
+        config.embedding_size == size
+        and tensors.shapes.get(weight) == (size, size)
+        and bias in tensors.shapes
+        and not np.any(tensors.read(bias))
+        and np.array_equal(tensors.read(weight), np.eye(size))
+    )
 
 
 def _tokenizer(folder: Path) -> dict[str, bool] | None:
@@ -157,21 +165,10 @@ def _tokenizer(folder: Path) -> dict[str, bool] | None:
 
 
 def hugging_face_config(config: AlbertConfig, task: Mapping[str, Any]) -> dict[str, Any]:
-    """The content of config.json.
-
-    Args:
-      config: the network's shape.
-      task: what task.json says.
-    Raises:
-      ValueError: transformers cannot express this network.
-    """
-    grouped = whole_layers(config)
-    problems = grouping_problems(grouped, _group)
+    """The content of config.json, by a task.json; InputError if transformers cannot express this network."""
     if task.get("answerability"):
-        problems.append("its AlbertForQuestionAnswering has no answer class")
-    if problems:
-        raise InputError(f"transformers cannot express this network: {'; '.join(problems)}")
-    values = grouped.to_dict()
+        raise InputError("answerability=True: transformers' AlbertForQuestionAnswering has no answer class")
+    values = whole_layers(config, _group).to_dict()
     for key in ("sharing", "project_embeddings"):
         del values[key]
     values |= {
@@ -188,12 +185,9 @@ def hugging_face_config(config: AlbertConfig, task: Mapping[str, Any]) -> dict[s
         names = task.get("labels") or [f"LABEL_{i}" for i in range(task["num_labels"])]
         values["id2label"] = {str(i): name for i, name in enumerate(names)}
         values["label2id"] = {name: i for i, name in enumerate(names)}
-    if task["model"] == "multiple_choice":
-        values["num_choices"] = task["num_choices"]
-    if task["model"] == "pretrainer":
-        values["sentence_objective"] = task["sentence_objective"]
-        if task["sentence_objective"] == "none":
-            values["architectures"] = ["AlbertForMaskedLM"]
+    values |= {key: task[key] for key in ("num_choices", "sentence_objective") if key in task}
+    if task.get("sentence_objective") == "none":
+        values["architectures"] = ["AlbertForMaskedLM"]
     return values
 
 
@@ -207,9 +201,7 @@ def write_hugging_face(
       folder: where to; it exists.
       task: what task.json says.
       tokenizer: how text is normalised; None where there is no vocabulary.
-    Raises:
-      ValueError: transformers cannot express this network.
-      OSError: a file cannot be written.
+    Raises: as `hugging_face_config`; OSError if a file cannot be written.
     """
     write_json(folder / CONFIG, hugging_face_config(model.config, task))
     # transformers projects the embeddings even where E = H; there it is given a projection that does nothing.
@@ -217,30 +209,19 @@ def write_hugging_face(
     names = {name.hugging_face: name for name in all_names}
     variables = {variable.name.partition(":")[0]: variable for variable in model.variables}
 
-    def value(name: Names) -> np.ndarray:
+    def value(key: str) -> np.ndarray:
+        name = names[key]
         if name.ours in variables:
             return name.to_hugging_face(np.asarray(variables[name.ours].read_value()))
-        size = model.config.hidden_size
-        return {f"{_PROJECTION}/kernel": np.eye(size), f"{_PROJECTION}/bias": np.zeros(size)}[name.ours]
+        return np.eye(model.config.hidden_size) if key.endswith("weight") else np.zeros(name.shape)
 
-    shapes = {key: name.hugging_face_shape for key, name in names.items()}
-    write_safetensors(folder / WEIGHTS, shapes, lambda key: value(names[key]))
+    write_safetensors(folder / WEIGHTS, {key: name.hugging_face_shape for key, name in names.items()}, value)
     if tokenizer is not None:
-        write_json(folder / TOKENIZER, _tokenizer_config(model.config, tokenizer))
-
-
-def _tokenizer_config(config: AlbertConfig, tokenizer: Mapping[str, bool]) -> dict[str, Any]:
-    return {
-        "tokenizer_class": "AlbertTokenizer",
-        "do_lower_case": tokenizer["lowercase"],
-        "keep_accents": not tokenizer["strip_accents"],
-        "remove_space": True,
-        "model_max_length": config.max_position_embeddings,
-        "bos_token": "[CLS]",
-        "eos_token": "[SEP]",
-        "cls_token": "[CLS]",
-        "sep_token": "[SEP]",
-        "pad_token": "<pad>",
-        "unk_token": "<unk>",
-        "mask_token": "[MASK]",
-    }
+        values = {
+            "tokenizer_class": "AlbertTokenizer",
+            "do_lower_case": tokenizer["lowercase"],
+            "keep_accents": not tokenizer["strip_accents"],
+            "remove_space": True,
+            "model_max_length": model.config.max_position_embeddings,
+        }
+        write_json(folder / TOKENIZER, {**values, **_SPECIAL_TOKENS})

@@ -7,7 +7,6 @@ and table of normalisation; what it does not hold is known of an ALBERT's.
 from __future__ import annotations
 
 import base64
-import binascii
 import struct
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -24,16 +23,16 @@ FAST_TOKENIZER = "tokenizer.json"
 _SPECIAL_PIECES = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
 _PAD_ID, _UNKNOWN_ID = 0, 1  # as all of ALBERT's vocabularies have them
 
-# Of sentencepiece_model.proto: types of pieces, and the types that a field can have on the wire.
+# Of sentencepiece_model.proto: types of pieces, and the types that a field can have on the wire. The module
+# that sentencepiece has of it needs a newer protobuf than TensorFlow's.
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED = 1, 2, 3, 4
 _VARINT, _BYTES, _FLOAT = 0, 2, 5
 _UNIGRAM = 1
 
-# Beside them transformers 4 has one that joins spaces, as SentencePiece does.
-_QUOTES = [("``", '"'), ("''", '"')]
-_SPACES = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
-# transformers 4 takes this from the score of a piece such as "9,", so as to divide it in two.
-_COMMA_PENALTY = 100.0
+_REPLACED = [
+    {"type": "Replace", "pattern": {"String": "``"}, "content": '"'},
+    {"type": "Replace", "pattern": {"String": "''"}, "content": '"'},
+]
 
 
 class RebuiltVocabulary(NamedTuple):
@@ -62,23 +61,16 @@ def with_rebuilt_vocabulary(source: Source, file: Path, path: Path) -> Source:
 
 
 def rebuilt_vocabulary(path: Path) -> RebuiltVocabulary:
-    """The vocabulary in a tokenizer.json that transformers wrote for an ALBERT.
+    """The vocabulary in a tokenizer.json that transformers 5 wrote for an ALBERT.
 
-    Pieces, scores and the table of normalisation are those of the model that it was made from, so that text
-    becomes the same tokens.
-
-    Args:
-      path: the file.
     Raises:
-      ValueError: it cannot be rebuilt exactly; the message says why.
+      InputError: it cannot be rebuilt exactly, so that text becomes the same tokens; the message says why.
     """
     values = read_json(path)
     try:
         return _rebuilt(values)
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
-        raise InputError(f"{path} is not as transformers writes it: {error!r}") from error
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        raise InputError(f"{path} is not as transformers writes it for an ALBERT: {error}") from error
 
 
 def _rebuilt(values: Mapping[str, Any]) -> RebuiltVocabulary:
@@ -90,11 +82,11 @@ def _rebuilt(values: Mapping[str, Any]) -> RebuiltVocabulary:
         raise InputError(f"its pieces do not begin with {', '.join(_SPECIAL_PIECES)}, or repeat themselves")
     _check_words(values["pre_tokenizer"])
     tokenizer, table = _normalizer(values["normalizer"])
-    scores = _scores(model["vocab"])
+    scores = [_score(piece, score) for piece, score in model["vocab"]]
     types = _types(scores, pieces, values["added_tokens"])
     content = b"".join(
         _field(1, _field(1, piece.encode()) + _field(2, score) + _field(3, kind))
-        for piece, score, kind in zip(pieces, scores.tolist(), types, strict=True)
+        for piece, score, kind in zip(pieces, scores, types, strict=True)
     )
     trainer = {3: _UNIGRAM, 4: len(pieces), 40: _UNKNOWN_ID, 41: -1, 42: -1, 43: _PAD_ID}
     content += _field(2, b"".join(_field(number, value) for number, value in trainer.items()))
@@ -105,59 +97,47 @@ def _rebuilt(values: Mapping[str, Any]) -> RebuiltVocabulary:
 
 
 def _check_words(settings: Mapping[str, Any]) -> None:
-    """ValueError unless text is divided at spaces, each of which becomes the ▁ before a word."""
+    """InputError unless text is divided at spaces, each of which becomes the ▁ before a word."""
     parts = settings["pretokenizers"] if settings["type"] == "Sequence" else [settings]
-    kinds = [part["type"] for part in parts]
-    last = parts[-1]
+    kinds, last = [part["type"] for part in parts], parts[-1]
     begins = last.get("prepend_scheme", "always" if last.get("add_prefix_space") else "never")
-    if kinds not in (["Metaspace"], ["WhitespaceSplit", "Metaspace"]) or last["replacement"] != "▁":
-        raise InputError(f"its pre_tokenizer, {' and '.join(kinds)}, is not an ALBERT's")
-    if begins != "always":
-        raise InputError(f"prepend_scheme={begins!r} is not an ALBERT's: it must be 'always'")
+    is_known = kinds in (["Metaspace"], ["WhitespaceSplit", "Metaspace"])
+    if not is_known or last["replacement"] != "▁" or begins != "always":
+        raise InputError(f"its pre_tokenizer is {settings}")
 
 
 def _normalizer(settings: Mapping[str, Any]) -> tuple[dict[str, bool], bytes]:
     """Settings and SentencePiece's table of the normalisation; InputError unless they are an ALBERT's."""
     steps = list(settings["normalizers"]) if settings["type"] == "Sequence" else [settings]
-    quotes = [{"type": "Replace", "pattern": {"String": old}, "content": new} for old, new in _QUOTES]
-    kinds = [step["type"] for step in steps if step not in (*quotes, _SPACES)]
+    kinds = [step["type"] for step in steps if step not in _REPLACED]
     strip_accents, lowercase = "StripAccents" in kinds, "Lowercase" in kinds
     expected = ["NFKD", "StripAccents"] * strip_accents + ["Lowercase"] * lowercase + ["Precompiled"]
     if kinds != expected:
-        raise InputError(
-            f"its normalizer, {', '.join(kinds) or 'none'}, is not an ALBERT's: {', '.join(expected)}"
-        )
+        raise InputError(f"its normalizer is {', '.join(kinds) or 'none'}, not {', '.join(expected)}")
     table = next(step["precompiled_charsmap"] for step in steps if step["type"] == "Precompiled")
-    try:
-        decoded = base64.b64decode(table, validate=True)
-    except binascii.Error as error:
-        raise InputError(f"its precompiled_charsmap is damaged: {error}") from error
-    return {"lowercase": lowercase, "strip_accents": strip_accents}, decoded
+    return {"lowercase": lowercase, "strip_accents": strip_accents}, base64.b64decode(table, validate=True)
 
 
-def _scores(vocabulary: Iterable[tuple[str, float]]) -> np.ndarray:
-    """The score of each piece, float32 [V]; ValueError where one is not a float32's."""
-    rounded = []
-    for piece, score in vocabulary:
-        is_penalised = score < -_COMMA_PENALTY and piece[-1:] == "," and piece[-2:-1].isdigit()
-        exact = score + _COMMA_PENALTY if is_penalised else score
-        rounded.append(np.float32(exact))
-        # The sum is rounded once more.
-        if not abs(float(rounded[-1]) - exact) <= (1e-12 if is_penalised else 0.0):
-            raise InputError(f"the score of {piece!r}, {score!r}, is none of SentencePiece's")
-    return np.array(rounded, np.float32)
+def _score(piece: str, score: float) -> float:
+    """The score of a piece; InputError where it is none of SentencePiece's, which are of float32.
+
+    transformers 4 takes 100 from those of pieces such as "9,".
+    """
+    if not -100 < score == float(np.float32(score)):
+        raise InputError(f"the score of {piece!r}, {score!r}, is none of SentencePiece's")
+    return float(score)
 
 
-def _types(scores: np.ndarray, pieces: list[str], added: Iterable[Mapping[str, Any]]) -> list[int]:
+def _types(scores: list[float], pieces: list[str], added: Iterable[Mapping[str, Any]]) -> list[int]:
     """The type of each piece; those that are found whole wherever they stand have the score 0."""
-    types = [_USER_DEFINED if score == 0 else _NORMAL for score in scores.tolist()]
+    types = [_USER_DEFINED if score == 0 else _NORMAL for score in scores]
     for token in added:
-        if token["id"] >= len(pieces) or pieces[token["id"]] != token["content"]:
+        place, is_special = token["id"], token["special"]
+        if place >= len(pieces) or pieces[place] != token["content"]:
             raise InputError(f"{token['content']!r} was added beside its pieces")
-        if token["special"]:
-            types[token["id"]] = _CONTROL
-        elif types[token["id"]] != _USER_DEFINED:
+        if not is_special and types[place] != _USER_DEFINED:
             raise InputError(f"{token['content']!r} was made a token of its own")
+        types[place] = _CONTROL if is_special else types[place]
     types[: len(_SPECIAL_PIECES)] = [_CONTROL] * len(_SPECIAL_PIECES)
     types[_UNKNOWN_ID] = _UNKNOWN
     return types

@@ -27,19 +27,12 @@ PathLike = str | os.PathLike[str]
 
 
 class Start(NamedTuple):
-    """The network that a model begins with.
-
-    Attributes:
-      config: its shape.
-      vocabulary: its SentencePiece model.
-      tokenizer: the entries of tokenizer.json.
-      run: the run that the weights are in; None: they are random.
-    """
+    """The network that a model begins with."""
 
     config: AlbertConfig
     vocabulary: Path
-    tokenizer: Mapping[str, bool]
-    run: RunDirectory | None
+    tokenizer: Mapping[str, bool]  # the entries of tokenizer.json
+    run: RunDirectory | None  # that the weights are in; None: they are random
 
 
 @contextlib.contextmanager
@@ -74,12 +67,7 @@ def start_of_run(
 ) -> Start:
     """The network of a run directory, its vocabulary, and its weights.
 
-    Args:
-      path: the directory.
-      vocabulary: as in `opened`.
-      tokenizer: as in `opened`.
-      origin: what errors call it.
-    Raises: as `opened` does.
+    Args and Raises: as `opened`; `origin` is what errors call the directory.
     """
     run, origin = opened_run(path), origin or os.fspath(path)
     _ = run.task  # which says what the folder is instead: other checkpoints have files of the other names
@@ -107,28 +95,19 @@ def run_at(origin: PathLike) -> RunDirectory:
     return RunDirectory(origin if is_there else published_run(origin), "init_from")
 
 
-def published_run(name: str | os.PathLike[str], revision: str | None = None) -> Path:
+def published_run(name: PathLike, revision: str | None = None) -> Path:
     """The run directory at a path, or that of a published checkpoint, which is made once.
 
-    It is kept in the cache, under ALBERT_TF_CACHE or ~/.cache/albert_tf; a repository's, by commit.
+    It is kept in the cache, a repository's by commit. No part of a run is left where something is raised.
 
-    Args:
-      name: a path; or one of Google's archives ("albert_base_v2"), a repository of Hugging Face
-        ("albert/albert-base-v2"), a handle of TF Hub ("https://…"). Whatever exists here is a path.
-      revision: of a repository of Hugging Face: branch, tag or commit.
-    Returns:
-      The path itself, or that of the run.
-    Raises:
-      InputError: there is nothing of this name, it needs a token, or its weights do not fit its config.
-      WorkFailed: it cannot be downloaded; the message says what to download and where to put it.
-      OSError: a file cannot be written. As always when something is raised, no part of a run is left.
+    Args and Raises: as `local_checkpoint`.
     """
     text = os.fspath(name)
     source = publisher_of(text)
-    checkpoint = local_checkpoint(text, source or "run", revision)
+    path, commit = local_checkpoint(text, source or "run", revision)
     if source is None:
-        return checkpoint.path
-    run = cache_folder() / "runs" / source / urllib.parse.quote(text, safe="") / (checkpoint.commit or "run")
+        return path
+    run = cache_folder() / "runs" / source / urllib.parse.quote(text, safe="") / (commit or "run")
     if not run.exists():
         logging.info("converting %s to %s", text, run)
         run.parent.mkdir(parents=True, exist_ok=True)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from albert_tf.checkpoints.models import build_model
 from albert_tf.checkpoints.names import head_names
+from albert_tf.checkpoints.vocabulary import vocabulary_problems
 from albert_tf.config import AlbertConfig
 from albert_tf.utils.errors import InputError
 
@@ -23,6 +25,12 @@ class Tensors(NamedTuple):
     dtypes: Mapping[str, str]  # names as NumPy and TensorFlow have them
     read: Callable[[str], np.ndarray]
 
+    def renamed(self, names: Mapping[str, str]) -> Tensors:
+        """Those among the values of `names`, by its keys."""
+        shapes = {new: self.shapes[old] for new, old in names.items()}
+        dtypes = {new: self.dtypes[old] for new, old in names.items()}
+        return Tensors(self.origin, shapes, dtypes, lambda name: self.read(names[name]))
+
 
 class Wanted(NamedTuple):
     """Name and shape of a variable in a checkpoint, and its transform to ours."""
@@ -30,7 +38,7 @@ class Wanted(NamedTuple):
     name: str
     shape: tuple[int, ...]
     transform: Callable[[np.ndarray], np.ndarray] = np.asarray
-    optional: bool = False  # whether the model may do without it
+    optional: bool = False  # True if the model may do without it
 
 
 class Source(NamedTuple):
@@ -40,144 +48,136 @@ class Source(NamedTuple):
     config: AlbertConfig
     task: dict[str, Any]  # of task.json
     wanted: Mapping[str, Wanted]  # by our names
-    is_ignored: Callable[[str], bool]  # whether a tensor that no variable needs may be there
+    is_ignored: Callable[[str], bool]  # True for a tensor that may be there though no variable needs it
     vocabulary: Path | None
     tokenizer: dict[str, bool] | None = None  # of tokenizer.json
-    problems: Sequence[str] = ()  # why it cannot be read, found as it was opened
 
 
-class Comparison(NamedTuple):
-    """The differences between a checkpoint and a model, by name."""
-
-    problems: list[str]
-    unread: list[str]  # tensors of the checkpoint that nothing here needs
-    fresh: list[str]  # variables that the checkpoint does not have
-
-
-def compare(source: Source, partial: bool = False) -> Comparison:
-    """Compares a checkpoint's names, shapes and types with those that the variables of a model need.
+def read_model(source: Source, partial: bool = False) -> tuple[Any, list[str], list[str]]:
+    """The model in a checkpoint.
 
     Args:
       source: the checkpoint.
       partial: True if variables may be missing and tensors may be left over.
     Returns:
-      What differs; where there are problems, the checkpoint cannot be read.
+      The model; the tensors that nothing here needs; the variables that the checkpoint does not have.
+    Raises:
+      InputError: the checkpoint and its config or vocabulary do not fit, with all names; it is damaged, or
+        holds non-finite values.
     """
-    tensors = source.tensors
-    read = {wanted.name for wanted in source.wanted.values()}
-    unread = sorted(name for name in tensors.shapes if name not in read)
+    tensors, vocabulary = source.tensors, source.vocabulary
+    names = {wanted.name for wanted in source.wanted.values()}
+    unread = sorted(name for name in tensors.shapes if name not in names)
     fresh = [name for name, wanted in source.wanted.items() if wanted.name not in tensors.shapes]
-    problems = list(source.problems)
-    problems += [
-        f"{source.wanted[name].name} is missing"
-        for name in fresh
-        if not (partial or source.wanted[name].optional)
-    ]
-    if partial and len(fresh) == len(source.wanted):
-        problems.append("none of the encoder's variables is there")
-    problems += [f"{name} is unknown" for name in unread if not (partial or source.is_ignored(name))]
-    for wanted in source.wanted.values():
-        if wanted.name in tensors.shapes:
-            shape, dtype = tensors.shapes[wanted.name], tensors.dtypes[wanted.name]
-            if shape != wanted.shape:
-                problems.append(f"{wanted.name} is {list(shape)}, the config says {list(wanted.shape)}")
-            elif dtype not in FLOATS:
-                problems.append(f"{wanted.name} is of type {dtype}, none of {', '.join(FLOATS)}")
-    return Comparison(problems, unread, fresh)
+    problems = vocabulary_problems(vocabulary, source.config.vocab_size) if vocabulary else []
+    if partial:
+        if len(fresh) == len(source.wanted):
+            problems.append("none of the encoder's variables is there")
+    else:
+        missing = [source.wanted[name] for name in fresh]
+        problems += [f"{wanted.name} is missing" for wanted in missing if not wanted.optional]
+        problems += [f"{name} is unknown" for name in unread if not source.is_ignored(name)]
+    for name, shape, *_ in source.wanted.values():
+        if name in tensors.shapes and tensors.shapes[name] != shape:
+            problems.append(f"{name} is {list(tensors.shapes[name])}, the config says {list(shape)}")
+        elif name in tensors.shapes and tensors.dtypes[name] not in FLOATS:
+            problems.append(f"{name} is of type {tensors.dtypes[name]}, none of {', '.join(FLOATS)}")
+    if problems:
+        raise InputError(f"{tensors.origin}: {'; '.join(problems)}")
+
+    def read(name: str) -> np.ndarray | None:
+        wanted = source.wanted.get(name)
+        if wanted is None or wanted.name not in tensors.shapes:
+            return None
+        with np.errstate(over="ignore"):  # found below
+            value = tensors.read(wanted.name).astype(np.float32, copy=False)
+        if not np.isfinite(value).all():
+            raise InputError(f"{tensors.origin}: {wanted.name} holds NaN or infinity")
+        return wanted.transform(value)
+
+    return build_model(source.config, source.task, read), unread, fresh
 
 
-def read_value(source: Source, name: str | None) -> np.ndarray | None:
-    """The value of a variable of ours, once `compare` found no problems; None where there is none.
-
-    Args:
-      source: the checkpoint.
-      name: of the variable.
-    Raises:
-      ValueError: the checkpoint is damaged, or holds non-finite values.
-    """
-    wanted = source.wanted.get(name or "")
-    if wanted is None or wanted.name not in source.tensors.shapes:
-        return None
-    with np.errstate(over="ignore"):  # found below
-        value = source.tensors.read(wanted.name).astype(np.float32, copy=False)
-    if not np.isfinite(value).all():
-        raise InputError(f"{source.tensors.origin}: {wanted.name} holds NaN or infinity")
-    return wanted.transform(value)
-
-
-class Prefix(NamedTuple):
-    """Prefixes of names in a checkpoint that was saved as a part of a larger model."""
-
-    scope: str  # usually before the encoder's names: "bert/" or "albert."
-    encoder: str  # here before the encoder's names
-    heads: str  # here before the heads' names
-
-    def apply(self, name: str, existing: Collection[str]) -> str:
-        """The name here of what usually has another: heads may be with the encoder or outside."""
-        if self.scope and name.startswith(self.scope):
-            return self.encoder + name.removeprefix(self.scope)
-        return self.heads + name if self.heads + name in existing else name
-
-
-def find_prefix(tensors: Tensors, scope: str, anchor: str) -> Prefix:
-    """Finds the prefixes of the names in a checkpoint.
+def with_usual_names(tensors: Tensors, scope: str, anchor: str) -> Tensors:
+    """A checkpoint of a part of a larger model, or of the encoder alone, by the names that are usual.
 
     Args:
-      tensors: the checkpoint.
-      scope: what usually stands before the encoder's names.
-      anchor: name of the word embeddings without it; every checkpoint has them.
-    Returns:
-      The prefix; the usual one where there is no anchor.
+      tensors: the checkpoint; without an anchor it stays as it is.
+      scope: what usually stands before the encoder's names, not the heads': "bert/" or "albert.".
+      anchor: name of the word embeddings behind it.
     Raises:
-      ValueError: there are several models in the checkpoint.
+      InputError: there are several models in the checkpoint.
     """
-    separator = scope[-1:] or "/"
-    found = [name for name in tensors.shapes if name == anchor or name.endswith(separator + anchor)]
-    if len(found) > 1:
-        raise InputError(f"{tensors.origin} holds several models: {', '.join(sorted(found))}")
+    separator = scope[-1]
+    found = [name for name in tensors.shapes if f"{separator}{name}".endswith(f"{separator}{anchor}")]
     encoder = found[0].removesuffix(anchor) if found else scope
-    outside, _, _ = encoder.removesuffix(separator).rpartition(separator)
-    return Prefix(scope, encoder, f"{outside}{separator}" if outside else "")
+    outside = "".join(encoder[:-1].rpartition(separator)[:2])
+    parts = tuple(f"{encoder}{part}{separator}" for part in ("embeddings", "encoder", "pooler"))
+    names = {
+        scope + name.removeprefix(encoder) if name.startswith(parts) else name.removeprefix(outside): name
+        for name in tensors.shapes
+    }
+    if len(found) > 1 or len(names) < len(tensors.shapes):
+        raise InputError(f"{tensors.origin} holds several models: {', '.join(sorted(found))}")
+    return tensors.renamed(names)
 
 
-def find_task(tensors: Tensors, prefix: Prefix, column: str) -> dict[str, Any]:
-    """The task that the heads in a checkpoint show.
+def find_task(tensors: Tensors, column: str) -> dict[str, Any]:
+    """The entries of task.json that the heads in a checkpoint show; an encoder where no head is known.
 
     Args:
-      tensors: the checkpoint.
-      prefix: what stands before its names.
+      tensors: the checkpoint, with the usual names.
       column: of `Names`: "google" or "hugging_face".
-    Returns:
-      What task.json says; an encoder where there is none of the known heads.
     """
 
-    def shape(task: dict[str, Any]) -> tuple[int, ...] | None:
-        head = next(iter(head_names(task)))
-        return tensors.shapes.get(prefix.apply(getattr(head, column), tensors.shapes))
+    def first_shape(task: dict[str, Any]) -> tuple[int, ...] | None:
+        return tensors.shapes.get(getattr(head_names(task)[0], column))
 
     for kind in ("classifier", "token_classifier"):
-        logits = shape({"model": kind, "num_labels": 1})
+        logits = first_shape({"model": kind, "num_labels": 1})
         if logits is not None:
             return {"model": kind, "num_labels": logits[0] if logits else 1}
-    for task in ({"model": "span_labeler"}, {"model": "span_labeler", "answerability": True}):
-        if shape(task) is not None:
-            return task
-    if shape({"model": "pretrainer", "sentence_objective": "none"}) is None:
-        return {"model": "encoder"}
     # Sentence-order and next-sentence heads have one name; ALBERT is trained with the former.
-    has_sentence = any(
-        prefix.apply(getattr(names, column), tensors.shapes) in tensors.shapes
-        for names in head_names({"model": "pretrainer", "sentence_objective": "sop"})
-        if names.ours.startswith("cls/seq_relationship/")
-    )
-    return {"model": "pretrainer", "sentence_objective": "sop" if has_sentence else "none"}
+    sentence = {"model": "pretrainer", "sentence_objective": "sop"}
+    has_sentence = any(getattr(names, column) in tensors.shapes for names in head_names(sentence)[-2:])
+    for task in (
+        {"model": "span_labeler"},
+        {"model": "span_labeler", "answerability": True},
+        sentence if has_sentence else {**sentence, "sentence_objective": "none"},
+    ):
+        if first_shape(task) is not None:
+            return task
+    return {"model": "encoder"}
 
 
-def pretraining_names(column: str) -> set[str]:
-    """The names of pre-training's heads, which stay in a checkpoint when it is fine-tuned from a module.
+Group = Callable[[int, int, int], int]
+
+
+def check_groups(config: AlbertConfig, group: Group) -> None:
+    """InputError where other code puts a layer into another group, since it computes with fractions.
 
     Args:
-      column: of `Names`: "google" or "hugging_face".
+      config: the network's shape.
+      group: the group of a layer there, from the layer's index, L and G.
     """
-    task = {"model": "pretrainer", "sentence_objective": "sop"}
-    return {getattr(names, column) for names in head_names(task)}
+    layers, groups = config.num_hidden_layers, config.num_hidden_groups
+    for layer in range(layers):
+        if group(layer, layers, groups) != layer * groups // layers:
+            raise InputError(
+                f"num_hidden_groups={groups}: layer {layer} of {layers} would be in group "
+                f"{group(layer, layers, groups)} there, by a rounding error"
+            )
+
+
+def whole_layers(config: AlbertConfig, group: Group) -> AlbertConfig:
+    """The same network for formats whose layers share both blocks or none: "none" is a group a layer.
+
+    Raises:
+      InputError: layers share one of the two blocks; or as `check_groups`.
+    """
+    if config.sharing in ("attention", "ffn"):
+        raise InputError(f'sharing="{config.sharing}" has no form there: layers share both blocks or none')
+    if config.sharing == "none":
+        config = config.replace(sharing="all", num_hidden_groups=config.num_hidden_layers)
+    check_groups(config, group)
+    return config

@@ -137,7 +137,7 @@ def files_of_part(files: Sequence[str], part: tf.distribute.InputContext) -> Seq
 
 
 def shuffled(dataset: tf.data.Dataset, size: int, seed: tf.Tensor) -> tf.data.Dataset:
-    """A dataset in a random order, mixed by a buffer of so many elements; seed is int64 [2].
+    """A dataset mixed by a buffer of so many elements; seed is int64 [2].
 
     Call it inside a function of tf.data: there it is independent of the seed of the whole program.
     """

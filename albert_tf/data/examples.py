@@ -53,13 +53,8 @@ class ExampleMaker:
             pack_spans(documents.tokens, segments.starts, segments.lengths, settings.seq_length, frame),
             segment_numbers(segments.lengths, settings.seq_length, frame),
             mask_seed,
-            starts_word=tf.constant(self.vocabulary.starts_word),
-            ordinary_ids=tf.constant(self.vocabulary.ordinary_ids),
-            max_predictions=settings.predictions,
-            masked_lm_prob=settings.masked_lm_prob,
-            max_ngram=settings.max_ngram,
-            whole_word=settings.whole_word,
-            mask_id=self.vocabulary.special_ids.mask,
+            self.vocabulary,
+            settings,
         )
         columns = tf.stack([*segments.lengths, segments.labels], axis=1)
         rows = [masked[WORD_IDS], masked[MLM_POSITIONS], masked[MLM_IDS], columns]

@@ -10,6 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.features import MLM_IDS, MLM_POSITIONS, MLM_WEIGHTS, WORD_IDS
+from albert_tf.recipes import ExampleSettings
+from albert_tf.tokenizers.kinds import TokenIds
 from albert_tf.utils.checks import check_range
 
 MASKED, KEPT = 0.8, 0.1  # of the chosen tokens become [MASK], stay as they are; the rest is replaced
@@ -20,14 +22,8 @@ _TRIANGLE = np.triu(np.ones([_STRIP, _STRIP], np.float32))
 
 
 def ngram_length_probabilities(max_ngram: int) -> np.ndarray:
-    """Probability of masking a span of n words, p(n) ∝ 1/n.
+    """Probability of masking a span of n words, p(n) ∝ 1/n: float32 [max_ngram], summing to 1.
 
-    Args:
-      max_ngram: longest span, in words (3 in the paper).
-    Returns:
-      float32 [max_ngram], summing to 1.
-    Raises:
-      ValueError: max_ngram < 1.
     Source: Lan et al. 2020, §4.1.
     """
     check_range("max_ngram", max_ngram, at_least=1)
@@ -76,12 +72,8 @@ def tiles(
 ) -> tf.Tensor:
     """The tile of its row that each token belongs to: spans of 1 … max_ngram words within segments.
 
-    Args:
-      words: the word of each token, int32 [B, S].
-      words_before: words of the first segment, int32 [B].
-      segments: as of `word_numbers`.
-      max_ngram: longest span, in words.
-      seed: int [2].
+    The first two arguments are those that `word_numbers` returns.
+
     Returns:
       int32 [B, S] between 0 and S, meaningless outside the segments.
     """
@@ -110,8 +102,6 @@ def chosen_tiles(sizes: tf.Tensor, budget: tf.Tensor, seed: tf.Tensor) -> tf.Ten
       sizes: tokens of each tile, int32 [B, K]; a tile of 0 tokens is never chosen.
       budget: tokens to choose, int32 [B].
       seed: int [2].
-    Returns:
-      bool [B, K].
     """
     rows, width = tf.unstack(tf.shape(sizes))
     # Draws are among the tiles up to the last that has tokens.
@@ -179,14 +169,8 @@ def mask_tokens(
     word_ids: tf.Tensor,
     segments: tf.Tensor,
     seed: tf.Tensor,
-    *,
-    starts_word: tf.Tensor,
-    ordinary_ids: tf.Tensor,
-    max_predictions: int,
-    masked_lm_prob: float,
-    max_ngram: int,
-    whole_word: bool,
-    mask_id: int,
+    vocabulary: TokenIds,
+    settings: ExampleSettings,
 ) -> dict[str, tf.Tensor]:
     """Rows with masks: of the chosen tokens 80 % `[MASK]`, 10 % kept, 10 % replaced by ordinary pieces.
 
@@ -194,35 +178,32 @@ def mask_tokens(
       word_ids: int32 [B, S].
       segments: as of `word_numbers`.
       seed: int [2].
-      starts_word: `TokenIds.starts_word`.
-      ordinary_ids: what random replacements are drawn from.
-      max_predictions: P.
-      masked_lm_prob: share of the tokens in segments to choose.
-      max_ngram: longest span, in words.
-      whole_word: True masks complete words, not pieces.
-      mask_id: of `[MASK]`.
+      vocabulary: the meaning of the ids.
+      settings: what to mask.
     Returns:
       input_word_ids int32 [B, S], masked_lm_positions and masked_lm_ids int32 [B, P], masked_lm_weights
       float32 [B, P].
     """
     tile_seed, choice_seed, kind_seed, replacement_seed = tf.unstack(tf.random.split(seed, 4))
-    words, words_before = word_numbers(word_ids, segments, starts_word, whole_word)
-    tile = tiles(words, words_before, segments, max_ngram, tile_seed)  # [B, S]
+    starts_word, ordinary_ids = tf.constant(vocabulary.starts_word), tf.constant(vocabulary.ordinary_ids)
+    words, words_before = word_numbers(word_ids, segments, starts_word, settings.whole_word)
+    tile = tiles(words, words_before, segments, settings.max_ngram, tile_seed)  # [B, S]
     inside = segments > 0
     tile = tf.where(inside, tile, 0)
     width = tf.maximum(tf.reduce_max(tile), 0) + 1  # without rows there is no largest one
     sizes = _row_counts(tile, inside, width)  # [B, K]
-    budget = mask_budget(tf.reduce_sum(tf.cast(inside, tf.int32), axis=1), masked_lm_prob, max_predictions)
+    tokens = tf.reduce_sum(tf.cast(inside, tf.int32), axis=1)  # [B]
+    budget = mask_budget(tokens, settings.masked_lm_prob, settings.predictions)
     taken = chosen_tiles(sizes, budget, choice_seed)
     chosen = inside & tf.gather(taken, tile, batch_dims=1)  # [B, S]
-    positions, real = masked_positions(chosen, max_predictions)  # [B, P]
+    positions, real = masked_positions(chosen, settings.predictions)  # [B, P]
     original = tf.gather(word_ids, positions, batch_dims=1)  # [B, P]
 
     kind = tf.random.stateless_uniform(tf.shape(positions), kind_seed)  # [B, P]
     draw = tf.random.stateless_uniform(
         tf.shape(positions), replacement_seed, 0, tf.size(ordinary_ids), tf.int32
     )
-    shown = tf.where(kind < MASKED, mask_id, tf.gather(ordinary_ids, draw))
+    shown = tf.where(kind < MASKED, vocabulary.special_ids.mask, tf.gather(ordinary_ids, draw))
     kept = (kind >= MASKED) & (kind < MASKED + KEPT)
     shown = tf.where(real & ~kept, shown, original)
     rows = tf.broadcast_to(tf.range(tf.shape(word_ids)[0])[:, tf.newaxis], tf.shape(positions))

@@ -85,11 +85,7 @@ def read_stats(folder: str) -> dict[str, Any]:
         content = file.read()
     try:
         stats = json_object(content, path)
-        _ = (
-            stats["vocabulary"],
-            stats["settings"]["files"],
-            [dict(shard) for shard in stats["shards"].values()],
-        )
+        _ = stats["vocabulary"], dict(stats["settings"]), [dict(shard) for shard in stats["shards"].values()]
         return stats
     except (KeyError, TypeError, ValueError, AttributeError):
         raise InputError(

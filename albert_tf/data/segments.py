@@ -156,11 +156,7 @@ def _elsewhere(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Whole sentences from a random place of a random other document, as tokens' begin and end, int32 [C].
 
-    Args:
-      documents: at least two of which have sentences.
-      first: sentences of the documents that are not meant, int32 [C].
-      wanted: tokens to reach, unless the document ends before, int32 [C].
-      seed: int [2].
+    The documents that are not meant are those of the sentences `first`; `wanted` are the tokens to reach.
     """
     document_seed, sentence_seed = tf.unstack(tf.random.split(seed))
     sizes = tf.boolean_mask(documents.sentences, documents.sentences > 0)  # [M], sentences

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import collections
 import hashlib
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from albert_tf.checkpoints.directory import RunDirectory
-from albert_tf.finetuning.settings import Finetuning
-from albert_tf.finetuning.tasks import Task
+from albert_tf.checkpoints.directory import VOCABULARY_KEY, RunDirectory
+from albert_tf.conversion.start import Start
+from albert_tf.finetuning.task_table import PathLike, Records, Task
 from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.tasks.examples.records import ChoiceRecord, QuestionRecord, TextRecord, scores
+from albert_tf.tasks.examples.records import ChoiceRecord, QuestionRecord
 from albert_tf.tasks.examples.rows import TokenRows
-from albert_tf.training.run_settings import PathLike
+from albert_tf.tasks.kind import Examples, FinetunedKind, TaskConfig
+from albert_tf.tokenizers import PieceTokenizer, Vocabulary
 from albert_tf.utils.errors import InputError
 
-Records = Sequence[Any]
 HELD_OUT = 0.1
-MOST_LABELS = 10  # that are told, of many
 
 
 class Sets(NamedTuple):
@@ -29,103 +28,67 @@ class Sets(NamedTuple):
     Attributes:
       train: records to train on.
       dev: those to evaluate on, by the name of their set.
-      note: what was held out, in words; empty where a set of its own is there.
+      held_out: what was held out, in words; empty where a set of its own is there.
     """
 
     train: Records
     dev: dict[str, Records]
-    note: str = ""
+    held_out: str = ""
 
     @property
     def labelled(self) -> Records:
         """All whose labels a model is to know: what is held out has no others than the rest of its file."""
-        return [*self.train, *self.dev["dev"]] if self.note else self.train
+        return [*self.train, *self.dev["dev"]] if self.held_out else self.train
 
 
-def read_sets(settings: Finetuning) -> Sets:
+def read_sets(
+    task: Task,
+    folder: PathLike | None,
+    train: PathLike | None,
+    dev: PathLike | None,
+    columns: Columns | None,
+) -> Sets:
     """The records to train and to evaluate on.
 
+    Args:
+      task: its entry.
+      folder: of a task whose original files are in one.
+      train: file of any other task.
+      dev: file to evaluate on; None: a tenth of `train` is held out.
+      columns: of one's own table.
     Raises:
       FileNotFoundError: a file is missing.
       InputError: a file is not of the task; the message names file and line.
     """
-    task = settings.entry
     if task.sets is not None:
-        assert settings.data is not None
-        train = task.read_sets(settings.data, [task.sets.train])[task.sets.train]
-        return Sets(train, dev_sets(task, settings.data))
-    assert settings.train is not None
-    train = task.read(settings.train, True, settings.columns)
-    if settings.eval is not None:
-        return Sets(train, dev_sets(task, file=settings.eval, columns=settings.columns))
-    rest, held_out = split_off(train, HELD_OUT, task.kind.labels_of)
+        assert folder is not None
+        return Sets(task.read_sets(folder, [task.sets.train])[task.sets.train], dev_sets(task, folder))
+    assert train is not None
+    records = task.read(train, True, columns)
+    if dev is not None:
+        return Sets(records, dev_sets(task, file=dev, columns=columns))
+    rest, held_out = split_off(records, HELD_OUT, task.kind.labels_of)
     if not rest or not held_out:
-        raise InputError(f"{settings.train}: too little to hold any of it out: name other data by --eval")
-    return Sets(rest, {"dev": held_out}, f"{len(held_out)} of {len(train)} examples of {settings.train}")
+        raise InputError(f"{train}: too little to hold any of it out: name other data by --eval")
+    return Sets(rest, {"dev": held_out}, f"{len(held_out)} of {len(records)} examples of {train}")
 
 
 def dev_sets(
     task: Task, folder: PathLike | None = None, file: PathLike | None = None, columns: Columns | None = None
 ) -> dict[str, Records]:
-    """Labelled records to evaluate on, by the name of their set.
+    """Labelled records to evaluate on, by the name of their set; arguments as in `read_sets`.
 
-    Args:
-      task: its entry.
-      folder: that of a task whose original files are in one.
-      file: any other; one of the two is given.
-      columns: of one's own table.
     Raises:
       FileNotFoundError: a file is missing.
-      InputError: none of them is given, or not that of such a task.
+      InputError: not one of folder and file is given, or not that of such a task.
     """
     if (folder is None) == (file is None) or (folder is not None and task.sets is None):
         wanted = "--data with its folder, or --eval, one of them" if task.sets else "--eval"
         raise InputError(f"what is to be evaluated on is missing: name it by {wanted}")
-    if folder is not None:
-        assert task.sets is not None
+    if folder is not None and task.sets is not None:
         return task.read_sets(folder, task.sets.dev)
     assert file is not None
     return {"dev": task.read(file, True, columns)}
-
-
-def described(task: Task, sets: Sets, labels: Sequence[str] | None) -> list[str]:
-    """Lines that show a wrong column or missing texts at a glance; none for tasks without texts.
-
-    Args:
-      task: its entry.
-      sets: to train and to evaluate on.
-      labels: in the order of the logits; None of regression.
-    """
-    rows, labels_of = [record for record in sets.train if isinstance(record, TextRecord)], task.kind.labels_of
-    lines = []
-    if rows and labels is not None:
-        counts = collections.Counter(label for record in rows for label in labels_of(record))
-        commonest = [label for label, _ in counts.most_common(MOST_LABELS)]
-        chosen = labels if len(labels) <= MOST_LABELS else commonest
-        told = [f"{_short(label)} ({counts[label]})" for label in chosen]
-        lines.append(f"labels: {_listed(told, len(labels))}")
-        there = {label for records in sets.dev.values() for record in records for label in labels_of(record)}
-        if missing := [_short(label) for label in labels if label not in there]:
-            noun = "label" if len(missing) == 1 else "labels"
-            lines.append(f"evaluated on no example of the {noun} {_listed(missing, len(missing))}")
-    elif rows:
-        wanted = scores(rows)
-        mean = sum(wanted) / len(wanted)
-        lines.append(f"scores: {min(wanted):g} to {max(wanted):g}, {mean:g} on average")
-    texts = [(row.text,) if row.text_pair is None else (row.text, row.text_pair) for row in rows]
-    if empty := sum(not all(text.strip() for text in row) for row in texts):
-        lines.append(f"{empty} of {len(rows)} rows have an empty text")
-    return lines
-
-
-def _listed(words: Sequence[str], count: int) -> str:
-    """The first of so many words, and how many more there are."""
-    shown = words[:MOST_LABELS]
-    return ", ".join(shown) + (f" and {count - len(shown)} more" if count > len(shown) else "")
-
-
-def _short(label: str) -> str:
-    return label if len(label) <= 30 else f"{label[:29]}…"
 
 
 def split_off(
@@ -140,7 +103,10 @@ def split_off(
       share: of them, of which at least one is taken.
       label: of a record; the share of each label is taken, as nearly as possible. None: all are alike.
     """
-    units = [_unit(record, number) for number, record in enumerate(records)]
+    units = [
+        record.context if isinstance(record, ChoiceRecord | QuestionRecord) else number
+        for number, record in enumerate(records)
+    ]
     labels: dict[Hashable, Hashable] = {}
     for unit, record in zip(units, records, strict=True):
         labels.setdefault(unit, label and label(record))
@@ -171,22 +137,40 @@ def _quotas(sizes: collections.Counter[Hashable], count: int) -> dict[Hashable, 
     return quotas
 
 
-def _unit(record: Any, number: int) -> Hashable:
-    return record.context if isinstance(record, ChoiceRecord | QuestionRecord) else number
+class Data(NamedTuple):
+    """The examples of a run as a model reads them."""
+
+    task: Task
+    kind: FinetunedKind
+    sets: Sets
+    rows: TokenRows  # to train on
+    dev: Mapping[str, Examples]  # to evaluate on, by the name of their set
+    vocabulary: str  # its SHA-256
+
+    def record(self) -> dict[str, Any]:
+        """The entries of recipe.json, which a resumed run must find again, wherever the data lies."""
+        digest, rows = hashlib.sha256(), self.rows
+        labels = [] if rows.token_labels is None else [rows.token_labels]
+        for array in (rows.tokens, rows.starts, rows.lengths, *rows.features.values(), *labels):
+            digest.update(array.tobytes())
+        return {
+            "examples": len(rows),
+            "data_sha256": digest.hexdigest(),
+            "eval_examples": {name: len(records) for name, records in self.sets.dev.items()},
+            "eval_sha256": {name: _digest(records) for name, records in self.sets.dev.items()},
+            VOCABULARY_KEY: self.vocabulary,
+        }
 
 
-def data_record(train: TokenRows, dev: Mapping[str, Records]) -> dict[str, Any]:
-    """The entries of recipe.json about the data, which a resumed run must find again, wherever it lies."""
-    digest = hashlib.sha256()
-    labels = [] if train.token_labels is None else [train.token_labels]
-    for array in (train.tokens, train.starts, train.lengths, *train.features.values(), *labels):
-        digest.update(array.tobytes())
-    return {
-        "examples": len(train),
-        "data_sha256": digest.hexdigest(),
-        "eval_examples": {name: len(records) for name, records in dev.items()},
-        "eval_sha256": {name: _digest(records) for name, records in dev.items()},
+def encoded(task: Task, entries: TaskConfig, sets: Sets, start: Start) -> Data:
+    """The examples of a task, tokenised for a model with these entries of task.json."""
+    kind, vocabulary = task.kind(entries), Vocabulary.from_file(start.vocabulary)
+    tokenizer = PieceTokenizer(vocabulary, **start.tokenizer)
+    rows = kind.encode(sets.train, tokenizer, True).rows
+    dev = {
+        name: kind.encode(records, tokenizer, kind.has_evaluation_loss) for name, records in sets.dev.items()
     }
+    return Data(task, kind, sets, rows, dev, vocabulary.fingerprint)
 
 
 def _digest(records: Records) -> str:
@@ -198,19 +182,15 @@ def _digest(records: Records) -> str:
     return digest.hexdigest()
 
 
-def check_same_data(run: RunDirectory, record: Mapping[str, Any], settings: Finetuning) -> None:
-    """InputError if a run was begun with other examples; the message says which file has changed.
+def check_same_data(run: RunDirectory, record: Mapping[str, Any]) -> None:
+    """InputError if a run was begun with other examples than recipe.json would now record.
 
-    Args:
-      run: the run directory; runs of older versions say nothing of the examples to evaluate on.
-      record: of the data that there is now, as `data_record` has it.
-      settings: with the files that it was read of.
+    Runs of older versions say nothing of the examples to evaluate on.
     """
-    train = settings.train or settings.data
-    dev = settings.eval or train
-    for name, file in {"data_sha256": train, "eval_examples": dev, "eval_sha256": dev}.items():
+    for name in ("data_sha256", "eval_examples", "eval_sha256"):
         if run.recipe.get(name, record[name]) != record[name]:
+            files = [record[name] for name in ("data", "train", "eval") if record[name] is not None]
             raise InputError(
-                f"{run} was begun with other examples than {file} has: bring back those, or name another "
-                "--output"
+                f"{run} was begun with other examples than {' and '.join(files)} now have: bring back those, "
+                "or name another --output"
             )

@@ -1,80 +1,69 @@
-"""A model's outputs of examples, each once and in their order, whatever batches they were in."""
+"""Predictions of examples, each once and in their order, whatever batches they were in."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from albert_tf.features import ENCODER_INPUTS, ROWS
-from albert_tf.models.losses import Objective, Term
+from albert_tf.models.losses import Term
 from albert_tf.models.padding import skip_padding
-from albert_tf.tasks.examples.batches import task_batches
-from albert_tf.tasks.examples.rows import TokenRows
+from albert_tf.tasks.examples.batches import few_lengths, task_batches
 from albert_tf.tasks.kind import Examples, FinetunedKind
+from albert_tf.training.strategies import compiles
 from albert_tf.training.updates import Batch, replica_rows
 
 Tensors = Mapping[str, tf.Tensor]
-
-
-class Outputs(NamedTuple):
-    """Outputs of a model for N examples."""
-
-    values: dict[str, np.ndarray]  # [N, …] each, in the order of the examples
-    terms: dict[str, Term]  # summed over the examples; empty without an objective
 
 
 # Called with the number of examples that a batch has had.
 Progress = Callable[[int], Any]
 
 
-def unseen(count: int) -> None:
-    """Progress that nobody watches."""
-
-
 class Predicted(NamedTuple):
     """Predictions of examples, and their losses."""
 
     predictions: list[Any]  # one a record
-    terms: dict[str, Term]
+    terms: dict[str, Term]  # summed over the examples; empty where nobody asks for losses
 
 
-def row_outputs(
-    model: Callable[..., Tensors],
-    seq_length: int,
-    batch_size: int,
-    keep: Callable[[Tensors, Tensors], Tensors],
-    objective: Objective | None = None,
-) -> Callable[[TokenRows, Progress], Outputs]:
-    """A function that has a model's outputs of each example once and in their order.
+def predictor(
+    kind: FinetunedKind, model: Any, batch_size: int, has_loss: bool = False, xla: bool | None = None
+) -> Callable[..., Predicted]:
+    """A function from examples, and what is called with their progress, to a prediction of each record.
+
+    It traces the model no more often when it is called again.
 
     Args:
+      kind: of the model.
       model: called with the encoder's inputs and training=False.
-      seq_length: longest sequence.
       batch_size: examples at a time, divided among the replicas of the strategy that is current now; it
-        decides about memory and speed, not about the outputs.
-      keep: from the model's outputs and its batch to what is wanted, [B, …] with static shapes but for B; it
-        becomes a graph.
-      objective: losses to sum up on the way; the examples are labelled then.
-    Returns:
-      A function of N examples, and of what is called with their progress. Its values have the names that
-      `keep` has, and it traces the model no more often when it is called again.
+        decides about memory and speed, not about predictions.
+      has_loss: True to sum up losses on the way; the examples are labelled then.
+      xla: as of `Execution`.
     """
+    objective = kind.objective() if has_loss else None
     strategy = tf.distribute.get_strategy()
-    is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
+    is_compiled = compiles(xla)
+    is_padded = is_compiled or isinstance(strategy, tf.distribute.TPUStrategy)
+    padded_to = few_lengths(kind.seq_length) if is_compiled else None
+
+    @tf.function(autograph=False, jit_compile=is_compiled or None)
+    def compute(rows: Batch) -> tuple[Tensors, dict[str, Term]]:
+        inputs = {name: rows[name] for name in ENCODER_INPUTS}
+        outputs = model(inputs if is_padded else skip_padding(inputs), training=False)
+        return kind.keep(outputs, rows), {} if objective is None else objective.terms(outputs, rows)
 
     def replica_outputs(batch: Batch) -> tuple[Tensors, dict[str, Term]]:
         replica = tf.distribute.get_replica_context()
         rows = batch
         if replica.num_replicas_in_sync > 1:
             rows = {name: tensor[0] for name, tensor in replica_rows(batch, replica).items()}
-        inputs = {name: rows[name] for name in ENCODER_INPUTS}
-        outputs = model(inputs if is_tpu else skip_padding(inputs), training=False)
-        kept = keep(outputs, rows)
-        terms = {} if objective is None else objective.terms(outputs, rows)
+        kept, terms = compute(rows)
         if replica.num_replicas_in_sync == 1:
             return kept, terms
         gathered = {name: replica.all_gather(tensor, axis=0) for name, tensor in kept.items()}
@@ -85,12 +74,14 @@ def row_outputs(
         replicas = strategy.run(replica_outputs, (batch,))
         return tf.nest.map_structure(lambda part: strategy.experimental_local_results(part)[0], replicas)
 
-    def outputs(rows: TokenRows, progress: Progress = unseen) -> Outputs:
+    def predict(examples: Examples, progress: Progress = lambda count: None) -> Predicted:
+        rows = examples.rows
         found: dict[str, np.ndarray] = {}
         sums: dict[str, Term] = {}
         # Replicas want the same share of every batch.
         size = batch_size if strategy.num_replicas_in_sync > 1 else min(batch_size, len(rows))
-        for batch in task_batches(rows, seq_length, size, shuffle=False, repeat=False):
+        dataset = task_batches(rows, kind.seq_length, size, shuffle=False, repeat=False, padded_to=padded_to)
+        for batch in dataset:
             numbers = batch[ROWS].numpy()
             kept, terms = forward(batch)
             terms = tf.nest.map_structure(float, terms)
@@ -101,33 +92,6 @@ def row_outputs(
                     found[name] = np.empty([len(rows), *values.shape[1:]], values.dtype)
                 found[name][numbers[numbers >= 0]] = values[numbers >= 0]
             progress(int((numbers >= 0).sum()))
-        return Outputs(found, sums)
-
-    return outputs
-
-
-class Predictor(Protocol):
-    """A model that predicts."""
-
-    def __call__(self, examples: Examples, progress: Progress = unseen) -> Predicted:
-        """A prediction for each record of the examples, in their order; it may be called many times."""
-
-
-def predictor(kind: FinetunedKind, model: Any, batch_size: int, has_loss: bool = False) -> Predictor:
-    """A function that predicts.
-
-    Args:
-      kind: of the model.
-      model: called with the encoder's inputs and training=False.
-      batch_size: examples at a time, see `row_outputs`.
-      has_loss: True to sum up losses on the way; the examples are labelled then.
-    """
-    outputs = row_outputs(
-        model, kind.seq_length, batch_size, kind.keep, kind.objective() if has_loss else None
-    )
-
-    def predict(examples: Examples, progress: Progress = unseen) -> Predicted:
-        found, terms = outputs(examples.rows, progress)
-        return Predicted(kind.decode(examples, found), terms)
+        return Predicted(kind.decode(examples, found), sums)
 
     return predict

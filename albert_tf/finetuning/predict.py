@@ -5,21 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import tensorflow as tf
 
 from albert_tf.checkpoints.run import opened_run
-from albert_tf.finetuning.entries import read_columns, run_task
-from albert_tf.finetuning.trained import Trained, read_trained
+from albert_tf.finetuning.task_table import PathLike, Records
+from albert_tf.finetuning.trained import Trained, columns_of, read_trained, run_task
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.datasets.glue import GLUE
 from albert_tf.tasks.files.destination import AS_READ, Form, form_of, write_predictions
 from albert_tf.tasks.files.submissions import write_submission
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import check_place
-
-PathLike = str | os.PathLike[str]
 
 
 def predict(
@@ -51,8 +49,7 @@ def predict(
     Returns:
       The files.
     Raises:
-      FileNotFoundError: the run or the source is missing.
-      FileExistsError: there is something in the folder.
+      OSError: the run or the source is missing, or there is something in the folder.
       InputError: the run is not fine-tuned, the source is not of its task, or what is predicted cannot be
         added to it or written under such a name.
     """
@@ -76,25 +73,20 @@ def predicted_files(
     form: Form = AS_READ,
 ) -> dict[str, str]:
     """The texts of the files that `predict` writes, by their names; arguments are the same."""
-    sets = _records(trained, source, columns)
-    if form.is_file and len(sets) > 1:
-        form.check_folder(os.fspath(source))
-    files = {origin: trained.task.files(origin, records, form) for origin, records in sets.items()}
-    return {
-        name: text
-        for origin, records in sets.items()
-        for name, text in files[origin](trained.predictions(records, batch_size)).items()
-    }
-
-
-def _records(trained: Trained, source: PathLike, columns: Columns | None) -> dict[PathLike, Sequence[Any]]:
-    """The records to predict for, by the file or the set that they are of."""
     task, folder = trained.task, os.fspath(source)
+    sets: dict[PathLike, Records]
     if task.sets is not None and tf.io.gfile.isdir(folder) and not task.sets.is_set(folder):
-        found = task.read_sets(folder, task.sets.test)
-        return {f"{folder}/{name}": records for name, records in found.items()}
-    columns = (columns or read_columns(trained.entries)) if task.needs_columns else None
-    return {source: task.read(source, False, columns)}
+        sets = {f"{folder}/{name}": x for name, x in task.read_sets(folder, task.sets.test).items()}
+    else:
+        sets = {source: task.read(source, False, columns or columns_of(trained.entries))}
+    if len(sets) > 1:
+        form.check_folder(folder)
+    # All are asked for before anything is predicted: some may not be possible to write.
+    files = {origin: task.files(origin, records, form) for origin, records in sets.items()}
+    found: dict[str, str] = {}
+    for origin, records in sets.items():
+        found |= files[origin](trained.predictions(records, batch_size))
+    return found
 
 
 def submit(runs: Sequence[PathLike], glue: PathLike, output: PathLike, batch_size: int = 32) -> None:
@@ -104,8 +96,9 @@ def submit(runs: Sequence[PathLike], glue: PathLike, output: PathLike, batch_siz
       runs: directories of fine-tuned runs, one of each task.
       glue: the folder that holds the folders of all tasks, by the names that GLUE gives them.
       output: the zip file.
-      batch_size: examples at a time.
-    Raises: as `predict` does; InputError where a task is missing or there are two runs of one.
+      batch_size: as `predict` takes it, whose errors there are as well.
+    Raises:
+      InputError: a task is missing or there are two runs of one.
     """
     of_task: dict[str, PathLike] = {}
     for run in runs:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import Any
 
 from albert_tf.config import AlbertConfig
 from albert_tf.features import FIRST, POOLINGS, check_pooling
 from albert_tf.recipes import check_fields
+from albert_tf.utils.checks import check_range
 from albert_tf.utils.errors import InputError
 
 
@@ -32,8 +32,6 @@ class FinetuningRecipe:
       epsilon: the optimizer's.
       clip_norm: largest global norm of the gradients; None leaves them as they are.
 
-    Raises:
-      InputError: a value is impossible; the message names it.
     Source: of the defaults google-research/albert, optimization.py.
     """
 
@@ -59,17 +57,14 @@ class FinetuningRecipe:
             raise InputError(
                 f"steps={self.steps} and epochs={self.epochs}: one of them says when to stop, not both"
             )
-        if self.warmup_steps is not None and not 0 <= self.warmup_steps <= (self.steps or math.inf):
-            raise InputError(
-                f"warmup_steps={self.warmup_steps} must lie between 0 and steps={self.steps}: set both (what "
-                "is not set is the recipe's)"
-            )
+        if self.warmup_steps is not None:
+            remedy = f"steps={self.steps}; set both, what is not set is the recipe's"
+            check_range("warmup_steps", self.warmup_steps, at_least=0, at_most=self.steps, remedy=remedy)
 
     def replace(self, **changes: Any) -> FinetuningRecipe:
         """A new recipe with some fields changed.
 
-        Steps take the place of epochs, and these of steps; where they are said and the warm-up is not, it is
-        a tenth of them.
+        Steps take the place of epochs, and these of steps; the warm-up is then a tenth, unless it is given.
         """
         for name, other in (("steps", "epochs"), ("epochs", "steps")):
             if changes.get(name) is not None:
@@ -77,13 +72,7 @@ class FinetuningRecipe:
         return dataclasses.replace(self, **changes)
 
     def in_steps(self, examples: int) -> FinetuningRecipe:
-        """The same for so many examples, with numbers for the steps and those of the warm-up.
-
-        Args:
-          examples: of the training data, at least 1.
-        Raises:
-          InputError: the warm-up is longer than the training.
-        """
+        """The same for at least one example, with numbers for the steps and those of the warm-up."""
         steps = self.steps or max(1, round((self.epochs or 0) * examples / self.batch_size))
         warmup_steps = round(steps / 10) if self.warmup_steps is None else self.warmup_steps
         return self.replace(steps=steps, warmup_steps=warmup_steps)
@@ -97,54 +86,37 @@ class FinetuningRecipe:
         )
 
 
-def _paper(
-    learning_rate: float,
-    batch_size: int,
-    dropout: float,
-    classifier_dropout: float,
-    steps: int,
-    warmup_steps: int,
-    seq_length: int,
-) -> FinetuningRecipe:
-    """A line of the paper's table, in the order of its columns."""
-    return FinetuningRecipe(
-        learning_rate=learning_rate,
-        batch_size=batch_size,
-        dropout=dropout,
-        classifier_dropout=classifier_dropout,
-        steps=steps,
-        warmup_steps=warmup_steps,
-        seq_length=seq_length,
-    )
+_COLUMNS = ("learning_rate", "batch_size", "dropout", "steps", "warmup_steps", "seq_length")
 
+# Lan et al. 2020, A.4; the classifier's dropout is 0.1 throughout.
+_PAPER = {
+    "cola": (1e-5, 16, 0.0, 5336, 320, 512),
+    "sts-b": (2e-5, 16, 0.0, 3598, 214, 512),
+    "sst-2": (1e-5, 32, 0.0, 20935, 1256, 512),
+    "mnli": (3e-5, 128, 0.0, 10000, 1000, 512),
+    "qnli": (1e-5, 32, 0.0, 33112, 1986, 512),
+    "qqp": (5e-5, 128, 0.1, 14000, 1000, 512),
+    "rte": (3e-5, 32, 0.1, 800, 200, 512),
+    "mrpc": (2e-5, 32, 0.0, 800, 200, 512),
+    "wnli": (2e-5, 16, 0.1, 2000, 250, 512),
+    "squad-v1.1": (5e-5, 48, 0.0, 3649, 365, 384),
+    "squad-v2.0": (3e-5, 48, 0.0, 8144, 814, 512),
+    "race": (2e-5, 32, 0.1, 12000, 1000, 512),
+}
 
 # Devlin et al. 2019, A.3, has these rates and batches, with up to four epochs; small sets want more of
 # them (Zhang et al. 2021, "Revisiting few-sample BERT fine-tuning").
 _OWN = FinetuningRecipe(learning_rate=3e-5, batch_size=16, epochs=5.0, seq_length=256)
 
-# By task. Lan et al. 2020, A.4: learning rate, batch size, ALBERT dropout, classifier dropout,
-# steps, warm-up steps, length.
-RECIPES: dict[str, FinetuningRecipe] = {
-    "cola": _paper(1e-5, 16, 0.0, 0.1, 5336, 320, 512),
-    "sts-b": _paper(2e-5, 16, 0.0, 0.1, 3598, 214, 512),
-    "sst-2": _paper(1e-5, 32, 0.0, 0.1, 20935, 1256, 512),
-    "mnli": _paper(3e-5, 128, 0.0, 0.1, 10000, 1000, 512),
-    "qnli": _paper(1e-5, 32, 0.0, 0.1, 33112, 1986, 512),
-    "qqp": _paper(5e-5, 128, 0.1, 0.1, 14000, 1000, 512),
-    "rte": _paper(3e-5, 32, 0.1, 0.1, 800, 200, 512),
-    "mrpc": _paper(2e-5, 32, 0.0, 0.1, 800, 200, 512),
-    "wnli": _paper(2e-5, 16, 0.1, 0.1, 2000, 250, 512),
-    "squad-v1.1": _paper(5e-5, 48, 0.0, 0.1, 3649, 365, 384),
-    "squad-v2.0": _paper(3e-5, 48, 0.0, 0.1, 8144, 814, 512),
-    "race": _paper(2e-5, 32, 0.1, 0.1, 12000, 1000, 512),
-    # google-research/albert, README: RACE with the models of version 2.
-    "race-v2": _paper(1e-5, 32, 0.0, 0.1, 12000, 1000, 512),
-    "classification": _OWN,
-    "multi_label": _OWN,
-    "regression": _OWN,
-    "tagging": _OWN,
-    "multiple_choice": _OWN.replace(seq_length=512),
-}
-
 # Tasks with a user's own data.
 OWN_DATA = ("classification", "multi_label", "regression", "tagging", "multiple_choice")
+
+# By task.
+RECIPES: dict[str, FinetuningRecipe] = {
+    **{
+        name: FinetuningRecipe(**dict(zip(_COLUMNS, row, strict=True)))  # type: ignore[arg-type]
+        for name, row in _PAPER.items()
+    },
+    **dict.fromkeys(OWN_DATA, _OWN),
+    "multiple_choice": _OWN.replace(seq_length=512),
+}

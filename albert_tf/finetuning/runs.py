@@ -23,7 +23,7 @@ from albert_tf.utils.errors import InputError
 
 
 def finetune_runs(settings: Finetuning, runs: int, report: Report = logging.info) -> RunDirectory:
-    """Trains once for each of several seeds, or goes on where a former call stopped.
+    """Trains once for each of several seeds, or goes on where a former call stopped, as `finetune` does.
 
     Args:
       settings: settings of all; `seed` is the first. Of each seed `output` gets a run directory `seed-<n>`,
@@ -32,7 +32,6 @@ def finetune_runs(settings: Finetuning, runs: int, report: Report = logging.info
       report: called with lines about each, and about the best.
     Returns:
       The best run.
-    Raises: as `finetune` does.
     """
     folder = RunDirectory(settings.output, "output")
     if runs < 1:
@@ -57,29 +56,24 @@ def finetune_runs(settings: Finetuning, runs: int, report: Report = logging.info
 
 
 def summary(runs: Mapping[str, RunDirectory]) -> dict[str, Any]:
-    """The content of summary.json: metrics of each run's best step, their median and spread, the best run's.
-
-    Args:
-      runs: fine-tuned runs of one task by name; each has been evaluated.
-    """
+    """The content of summary.json: metrics of the best steps of runs by name, their median and spread."""
     best_by = next(iter(runs.values())).task[BEST_KEY].removeprefix("eval_")
     by_run = {name: best_figures(run) for name, run in runs.items()}
     names = [name for name in next(iter(by_run.values())) if name != "step"]
-    columns = {
+    values = {
         name: [value for found in by_run.values() if (value := found.get(name)) is not None] for name in names
     }
-    columns = {name: values for name, values in columns.items() if values}
     ranks = {
-        run: rank(value, found.get("loss"))
-        for run, found in by_run.items()
+        name: rank(value, found.get("loss"))
+        for name, found in by_run.items()
         if (value := found.get(best_by)) is not None
     }
     best_run = max(ranks, key=ranks.__getitem__, default=next(iter(by_run)))
     return {
         "best_by": best_by,
         "best_run": best_run,
-        "median": {name: statistics.median(values) for name, values in columns.items()},
+        "median": {name: statistics.median(known) for name, known in values.items() if known},
         "best": {name: by_run[best_run].get(name) for name in names},
-        "spread": {name: max(values) - min(values) for name, values in columns.items()},
+        "spread": {name: max(known) - min(known) for name, known in values.items() if known},
         "runs": by_run,
     }

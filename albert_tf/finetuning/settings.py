@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
 from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.recipes import FinetuningRecipe
-from albert_tf.finetuning.tasks import Task, find_task
+from albert_tf.finetuning.task_table import Task, find_task
 from albert_tf.recipes import QuestionSettings
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.multi_label import MultiLabel
@@ -50,7 +50,7 @@ class Finetuning(RunSettings):
     """
 
     # The content of the data is compared by itself.
-    CHANGEABLE: ClassVar = (
+    CHANGEABLE: ClassVar[Collection[str]] = (
         *(*RunSettings.CHANGEABLE, "epochs", "data", "train", "eval"),
         *("examples", "data_sha256", "eval_examples", "eval_sha256"),
     )
@@ -71,47 +71,39 @@ class Finetuning(RunSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        task = self.entry
+        self._check_task(self.entry)
         if self.freeze not in (None, ENCODER):
             raise InputError(f"freeze={self.freeze!r} must be {ENCODER!r}, or nothing")
-        self._check_data(task)
-        if self.questions and not task.kind.has_windows:
-            raise InputError(
-                f"{', '.join(self.questions)}: task={self.task!r} has no contexts to cut in windows"
-            )
-        if self.threshold is not None:
-            check_range("threshold", self.threshold, above=0, below=1)
-            if task.kind is not MultiLabel:
-                raise InputError(f"threshold: task={self.task!r} has one label a text, leave it out")
-        if "pooling" in self.recipe and not task.kind.is_pooled:
-            raise InputError(f"pooling: task={self.task!r} reads the state of every token, leave it out")
         if (self.init_from is None) == (self.config is None):
             raise InputError(
                 "give one of `init_from`, to start from the weights of a run, a published name or hub:DIR, "
                 "and `config`, to start from random weights"
             )
         if self.config is not None and self.vocabulary is None:
-            raise InputError(
-                "config: a network with random weights needs a vocabulary: name it by --vocabulary"
-            )
+            raise InputError("config: random weights need a vocabulary: name it by --vocabulary")
+        if self.threshold is not None:
+            check_range("threshold", self.threshold, above=0, below=1)
         _ = self.hyper_parameters(self.config), self.loop_settings(1), QuestionSettings(**self.questions)
 
-    def _check_data(self, task: Task) -> None:
-        wanted = "train" if task.sets is None else "data"
-        others = {"data", "train", "eval"} - {wanted} - ({"eval"} if task.sets is None else set())
-        unused = sorted(name for name in others if getattr(self, name) is not None)
-        if task.needs_columns:
-            if self.columns is None or self.columns.label is None:
-                raise InputError(
-                    f"task={self.task!r} needs the columns of texts and labels: --text and --label"
-                )
-        elif self.columns is not None:
-            unused.append("text and label")
-        if getattr(self, wanted) is None:
-            what = "the folder of its files" if wanted == "data" else "the file to train on"
-            raise InputError(f"task={self.task!r} needs {what}: name it by --{wanted}")
-        if unused:
-            raise InputError(f"{' and '.join(unused)}: of no use to task={self.task!r}, leave it out")
+    def _check_task(self, task: Task) -> None:
+        """InputError if a setting is missing for the task, or of no use to it."""
+        kind, is_folder = task.kind, task.sets is not None
+        # Values, and True if the task needs one, False if it has no use for it.
+        values: dict[str, tuple[Any, bool | None]] = {
+            "data": (self.data, is_folder),
+            "train": (self.train, not is_folder),
+            "eval": (self.eval, False if is_folder else None),
+            "text and label": (self.columns and self.columns.label, task.needs_columns),
+            "threshold": (self.threshold, None if kind is MultiLabel else False),
+            "pooling": (self.recipe.get("pooling"), None if kind.is_pooled else False),
+            ", ".join(self.questions): (self.questions or None, None if kind.has_windows else False),
+        }
+        for name, (value, is_needed) in values.items():
+            if is_needed and value is None:
+                flags = name.replace(" and ", " and --")
+                raise InputError(f"task={self.task!r} needs {name}: name it by --{flags}")
+            if is_needed is False and value is not None:
+                raise InputError(f"{name}: of no use to task={self.task!r}, leave it out")
 
     @property
     def entry(self) -> Task:
@@ -144,7 +136,7 @@ class Finetuning(RunSettings):
 
     def record(self, run: RunDirectory) -> dict[str, Any]:
         """The entries of recipe.json besides hyper-parameters and data."""
-        paths = {name: getattr(self, name) for name in ("data", "train", "eval")}
+        paths = {"data": self.data, "train": self.train, "eval": self.eval}
         return {
             **{name: None if path is None else os.fspath(path) for name, path in paths.items()},
             **self.run_record(run),

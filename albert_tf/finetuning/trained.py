@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from absl import logging
@@ -12,15 +11,13 @@ from tqdm import tqdm
 from albert_tf.checkpoints.directory import VOCABULARY
 from albert_tf.checkpoints.run import check_finite, load, opened_run
 from albert_tf.finetuning.data import dev_sets
-from albert_tf.finetuning.entries import read_columns, run_task
 from albert_tf.finetuning.outputs import predictor
-from albert_tf.finetuning.tasks import Task, find_task, set_metrics
+from albert_tf.finetuning.task_table import TASKS, PathLike, Records, Task, find_task, set_metrics
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.examples.coverage import unread
 from albert_tf.tokenizers import PieceTokenizer, Vocabulary
 from albert_tf.utils.errors import InputError
 
-PathLike = str | os.PathLike[str]
 PATIENCE = 2.0  # seconds until a progress bar is shown
 
 
@@ -41,18 +38,14 @@ class Trained(NamedTuple):
     entries: dict[str, Any]
     step: int
 
-    def predictions(self, records: Sequence[Any], batch_size: int = 32) -> list[Any]:
+    def predictions(self, records: Records, batch_size: int = 32, is_labelled: bool = False) -> list[Any]:
         """A prediction for each record, in their order; on a terminal a bar shows the progress of long work.
 
         Args:
-          records: of the task, with or without labels.
-          batch_size: examples at a time; it decides about memory and speed.
-        Raises:
-          InputError: a record does not fit the model.
+          records: of the task; an InputError names one that does not fit the model.
+          batch_size: examples at a time.
+          is_labelled: True to refuse labels that the model does not know.
         """
-        return self._predictions(records, batch_size, is_labelled=False)
-
-    def _predictions(self, records: Sequence[Any], batch_size: int, is_labelled: bool) -> list[Any]:
         if batch_size < 1:
             raise InputError(f"batch_size={batch_size} must be at least 1")
         kind = self.task.kind(self.entries)
@@ -63,20 +56,30 @@ class Trained(NamedTuple):
         with tqdm(total=len(examples.rows), unit=" examples", disable=None, delay=PATIENCE) as bar:
             return predict(examples, bar.update).predictions
 
-    def metrics(self, sets: Mapping[str, Sequence[Any]], batch_size: int = 32) -> dict[str, float]:
-        """The task's metrics.
 
-        Args:
-          sets: labelled records by the name of their set.
-          batch_size: examples at a time; it decides about memory and speed.
-        Raises:
-          InputError: a record does not fit the model, such as by a label that it does not know.
-        """
-        found = {
-            name: (records, self._predictions(records, batch_size, is_labelled=True))
-            for name, records in sets.items()
-        }
-        return set_metrics(self.task, found)
+def run_task(entries: Mapping[str, Any], asked: str | None = None) -> str:
+    """The task that a run with these entries of task.json is to predict for: its own, or one asked for.
+
+    Raises:
+      InputError: the run is not fine-tuned, or for a task that this is not.
+    """
+    there = entries.get("task")
+    if there not in TASKS:
+        raise InputError(
+            f"the run is of a {entries.get('model')} that is not fine-tuned for one of {', '.join(TASKS)}: "
+            "`albert-tf finetune` does"
+        )
+    if asked in (None, there):
+        return str(there)
+    assert asked is not None
+    if find_task(asked).trained_as != there:
+        raise InputError(f"the run is fine-tuned for {there} and not for {asked}: name a run that is")
+    return asked
+
+
+def columns_of(entries: Mapping[str, Any]) -> Columns | None:
+    """The columns of one's own table that task.json names; None of other tasks."""
+    return Columns(**entries["columns"]) if "columns" in entries else None
 
 
 def read_trained(run: PathLike, step: int | None = None, asked: str | None = None) -> Trained:
@@ -84,7 +87,7 @@ def read_trained(run: PathLike, step: int | None = None, asked: str | None = Non
 
     Args:
       run: its directory.
-      step: as `load` takes it.
+      step: of the checkpoint; None: that which `load` takes.
       asked: the task to predict for, where it is not the run's own: "ax" of an MNLI run.
     Raises:
       FileNotFoundError: there is no run, no vocabulary in it, or no such checkpoint.
@@ -111,26 +114,25 @@ def evaluate_trained(
     step: int | None = None,
     batch_size: int = 32,
 ) -> dict[str, float]:
-    """Metrics of a fine-tuned run on labelled data of its task.
+    """Metrics of a fine-tuned run on labelled data of its task, and errors as `predict` and `dev_sets` have.
 
     Args:
       run: its directory.
       folder: of a task whose original files are in one.
       file: any other; one of the two is given.
       columns: of one's own table; None: those that the run was trained with.
-      step: of the checkpoint; None: that which `load` takes.
+      step: as `read_trained` takes it.
       batch_size: examples at a time; it decides about memory and speed.
     Returns:
       `step` and `examples`, what was evaluated, and the task's metrics.
-    Raises:
-      FileNotFoundError: the run or its data is missing.
-      InputError: the run is not fine-tuned, or the data is not of its task.
     """
     run = opened_run(run)
     task = find_task(run_task(run.task))
-    if task.needs_columns:
-        columns = columns or read_columns(run.task)
-    sets = dev_sets(task, folder, file, columns)
+    sets = dev_sets(task, folder, file, columns or columns_of(run.task))
     trained = read_trained(run, step)
-    count = sum(len(records) for records in sets.values())
-    return {"step": trained.step, "examples": count, **trained.metrics(sets, batch_size)}
+    found = {
+        name: (records, trained.predictions(records, batch_size, is_labelled=True))
+        for name, records in sets.items()
+    }
+    examples = sum(len(records) for records in sets.values())
+    return {"step": trained.step, "examples": examples, **set_metrics(task, found)}

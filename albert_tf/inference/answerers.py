@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,10 +12,10 @@ import numpy as np
 import tensorflow as tf
 
 import albert_tf.tokenizers  # noqa: F401  registers the ops of exported models
+from albert_tf.checkpoints.directory import best_run
 from albert_tf.checkpoints.models import task_of
-from albert_tf.checkpoints.run import check_finite, load, opened_run
+from albert_tf.checkpoints.run import check_finite, load
 from albert_tf.conversion import start as starts
-from albert_tf.inference.sources import PathLike
 from albert_tf.tasks import Kind, TaskConfig, kind_of
 from albert_tf.tasks.kind import SEQ_LENGTH
 from albert_tf.tasks.serving import DEFAULT, PAIR, TOP_K, Served
@@ -36,26 +37,22 @@ class Answerer(NamedTuple):
     max_top_k: int | None = None
 
 
-def run_answerer(run: PathLike, step: int | None) -> Answerer:
-    """The model of a run directory.
+def run_answerer(source: str | os.PathLike[str], step: int | None) -> Answerer:
+    """The model of a run.
 
     Args:
-      run: the directory.
+      source: its directory, or a published name.
       step: of the checkpoint; None: that which `load` takes.
     Raises:
       InputError: the model has no head that answers, weights are non-finite, or a file is damaged.
-      FileNotFoundError: there is no checkpoint or no vocabulary.
+      FileNotFoundError: there is no run, no checkpoint or no vocabulary.
     """
-    directory = opened_run(run)
-    start, entries = starts.start_of_run(directory), directory.task
-    if entries["model"] == "encoder":
-        raise InputError(
-            f"{run} is of an encoder without a head: it answers nothing; TextClassifier trains one"
-        )
-    model = load(directory, step)
+    run = best_run(starts.published_run(source))
+    start = starts.start_of_run(run)
+    model = load(run, step)
     check_finite(model, run, step)
     tokenizer = PieceTokenizer(Vocabulary.from_file(start.vocabulary), **start.tokenizer)
-    return model_answerer(model, tokenizer, entries)
+    return model_answerer(model, tokenizer, run.task)
 
 
 def model_answerer(model: Any, tokenizer: PieceTokenizer, config: TaskConfig) -> Answerer:
@@ -72,67 +69,50 @@ def model_answerer(model: Any, tokenizer: PieceTokenizer, config: TaskConfig) ->
     served = Served(model, tokenizer, seq_length, config)
 
     @functools.lru_cache(maxsize=2)
-    def signatures(top_k: int) -> dict[str, Callable[..., Any]]:
-        found = kind.signatures(served._replace(top_k=top_k))
-        return {name: signature.function for name, signature in found.items()}
+    def signatures(top_k: int) -> Mapping[str, Any]:
+        return kind.signatures(served._replace(top_k=top_k))
 
     def ask(signature: str, inputs: Mapping[str, Any], top_k: int) -> dict[str, np.ndarray]:
-        return _outputs(signatures(max(top_k, TOP_K))[signature], inputs)
+        return _outputs(signatures(max(top_k, TOP_K))[signature].function, inputs)
 
     return Answerer(kind, ask)
 
 
 def exported_answerer(folder: Path) -> Answerer:
-    """An exported serving model.
-
-    Args:
-      folder: with its saved_model.pb.
-    Raises:
-      InputError: it is not a serving model, or none that answers.
-    """
-    try:
-        loaded = tf.saved_model.load(str(folder))
-    except (OSError, ValueError, tf.errors.OpError) as error:
-        raise InputError(f"{folder} is not a SavedModel, or damaged: {error}") from error
-    config = _exported_config(loaded.signatures)
+    """The serving model in a folder with a saved_model.pb; an InputError if it is none that answers."""
+    loaded = tf.saved_model.load(str(folder))
+    outputs = {name: found.structured_outputs for name, found in loaded.signatures.items()}
+    config = _exported_config(loaded.signatures, outputs)
     if config is None:
         raise InputError(f"{folder} has no signature that answers: name the folder hub/serving of an export")
 
     def ask(signature: str, inputs: Mapping[str, Any], _: int) -> dict[str, np.ndarray]:
         # `loaded` is held here, for signatures do not hold what they are of.
-        outputs = _outputs(loaded.signatures[signature], inputs)
-        if "label" in outputs and outputs["labels"].ndim == 1:  # of earlier exports, the same for all rows
-            outputs["labels"] = np.tile(outputs["labels"], [len(outputs["label"]), 1])
-        return outputs
+        return _outputs(loaded.signatures[signature], inputs)
 
-    max_top_k = None
-    if config["model"] == "pretrainer":
-        max_top_k = loaded.signatures["fill_mask"].structured_outputs["scores"].shape[-1]
-    return Answerer(kind_of(config), ask, max_top_k)
+    is_filled = config["model"] == "pretrainer"
+    return Answerer(kind_of(config), ask, outputs["fill_mask"]["scores"].shape[-1] if is_filled else None)
 
 
-def _exported_config(signatures: Mapping[str, Any]) -> TaskConfig | None:
-    """Entries of task.json that the signatures of a serving model tell."""
-    if "fill_mask" in signatures:
+def _exported_config(
+    signatures: Mapping[str, Any], outputs: Mapping[str, Mapping[str, tf.TensorSpec]]
+) -> TaskConfig | None:
+    """Entries of task.json that the signatures of a serving model, and their outputs, tell."""
+    if "fill_mask" in outputs:
         return {"model": "pretrainer"}
-    if "answer" in signatures:
-        answerability = "no_answer_score" in signatures["answer"].structured_outputs
-        return {"model": "span_labeler", "answerability": answerability}
-    if "tag" in signatures:
+    if "answer" in outputs:
+        return {"model": "span_labeler", "answerability": "no_answer_score" in outputs["answer"]}
+    if "tag" in outputs:
         return {"model": "token_classifier"}
-    if "choose" in signatures:
-        choices = signatures["choose"].structured_outputs["scores"].shape[-1]
-        return {"model": "multiple_choice", "num_choices": choices}
-    if DEFAULT not in signatures:
+    if "choose" in outputs:
+        return {"model": "multiple_choice", "num_choices": outputs["choose"]["scores"].shape[-1]}
+    found = outputs.get(DEFAULT, {})
+    if not {"scores", "score"} & found.keys():
         return None
-    outputs = signatures[DEFAULT].structured_outputs
-    if not {"scores", "score"} & outputs.keys():
-        return None
-    count = outputs["scores"].shape[-1] if "scores" in outputs else 1
-    config = {"model": "classifier", "num_labels": count, "multi_label": "is_label" in outputs}
-    inputs = signatures[DEFAULT].structured_input_signature[1]
-    if PAIR not in signatures or "text_pair" in inputs:
-        config["takes_pairs"] = PAIR in signatures
+    count = found["scores"].shape[-1] if "scores" in found else 1
+    config = {"model": "classifier", "num_labels": count, "multi_label": "is_label" in found}
+    if PAIR not in outputs or "text_pair" in signatures[DEFAULT].structured_input_signature[1]:
+        config["takes_pairs"] = PAIR in outputs
     return config
 
 

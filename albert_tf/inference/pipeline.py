@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
-from albert_tf.checkpoints.run import non_finite
 from albert_tf.finetuning.trained import PATIENCE
 from albert_tf.inference.answerers import Answerer, exported_answerer, model_answerer, run_answerer
-from albert_tf.inference.arguments import TASKS, source_and_task
-from albert_tf.inference.sources import PathLike, is_keras_model, run_directory, serving_folder
 from albert_tf.inference.text_classifier import TextClassifier
-from albert_tf.inference.texts import text_columns
+from albert_tf.inference.texts import text_records
+from albert_tf.tasks import KINDS
 from albert_tf.tasks.classification import TextKind
 from albert_tf.tasks.serving import TOP_K
 from albert_tf.tokenizers.given import listed
+from albert_tf.utils.checks import check_choice
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import checked_path
+
+PathLike = str | os.PathLike[str]
+
+# Kinds of tasks by a name: this package's, or Hugging Face's.
+TASKS: dict[str, tuple[str, ...]] = {
+    **{name: (name,) for name in KINDS},
+    "text-classification": ("classification", "regression"),
+    "sentiment-analysis": ("classification",),
+    "fill-mask": ("fill_mask",),
+    "question-answering": ("question_answering",),
+    "token-classification": ("tagging",),
+    "ner": ("tagging",),
+    "multiple-choice": ("multiple_choice",),
+}
 
 
 def pipeline(
@@ -46,41 +61,50 @@ def pipeline(
       InputError: the source is none of these, it does not answer, or something else than the task.
       FileNotFoundError: a run has no such checkpoint or no vocabulary.
     """
-    source, task = source_and_task(source, task, model)
-    if not _is_count(batch_size):
-        raise InputError(f"batch_size={batch_size!r} must be a whole number of at least 1")
+    named: tuple[Any, Any] = source, task
+    if model is not None:
+        named = model, task if source is None else source
+    elif source in TASKS and task not in (None, *TASKS):
+        named = task, source
+    source, task = named
+    if task is not None:
+        check_choice("task", task, TASKS)
+    _check_count("batch_size", batch_size)
     answerer = _answerer(source, step)
     if task is not None and answerer.kind.name not in TASKS[task]:
-        named = source.name if isinstance(source, TextClassifier) else source
-        raise InputError(f"task={task!r}: the model of {named} answers {answerer.kind.name}")
+        raise InputError(f"task={task!r}: the model of {source} answers {answerer.kind.name}")
     return Pipeline(answerer, batch_size)
 
 
 def _answerer(source: Any, step: int | None) -> Answerer:
     folder = None
     if not isinstance(source, TextClassifier):
-        if is_keras_model(checked_path(source, "source")):
+        path = checked_path(source, "source")
+        folder = _serving_folder(path)
+        if path.suffix == ".keras" or (path / "keras_metadata.pb").is_file():
             source = TextClassifier.load(source)
-        else:
-            folder = serving_folder(source)
-            if folder is None:
-                run = run_directory(
-                    source, "source", "nor an exported serving model: that has a saved_model.pb"
-                )
-                return run_answerer(run, step)
+        elif folder is None:
+            return run_answerer(source, step)
     if step is not None:
-        raise InputError(
-            f"step={step} is of a run's checkpoint: {folder or 'a TextClassifier'} has one model"
-        )
-    if folder is not None:
-        return exported_answerer(folder)
-    if names := non_finite(source.classifier):
-        raise InputError(f"{source.name}: NaN or infinity in {', '.join(names)}: train it again")
-    return model_answerer(source.classifier, source.tokenizer, source.task_entries())
+        raise InputError(f"step={step} is of a run's checkpoint: {source} has one model")
+    if isinstance(source, TextClassifier):
+        return model_answerer(source.classifier, source.tokenizer, source.task_entries())
+    assert folder is not None
+    return exported_answerer(folder)
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 1)
+def _serving_folder(folder: Path) -> Path | None:
+    """The folder of a SavedModel: the one named, or the newest version of the one in it, or None."""
+    if (folder / "saved_model.pb").is_file():
+        return folder
+    found = [*folder.glob("*/saved_model.pb"), *folder.glob("serving/*/saved_model.pb")]
+    versions = [path.parent for path in found if path.parent.name.isdecimal()]
+    return max(versions, key=lambda path: int(path.name), default=None)
+
+
+def _check_count(name: str, value: Any) -> None:
+    if not isinstance(value, int | np.integer) or value < 1:
+        raise InputError(f"{name}={value!r} must be a whole number of at least 1")
 
 
 class Pipeline:
@@ -128,54 +152,34 @@ class Pipeline:
         Raises:
           InputError: an input is not what the task takes; the message says which.
         """
-        is_one = isinstance(inputs, str | Mapping)
-        values = [inputs] if is_one else self._values(inputs)
-        self._check_top_k(top_k)
-        kind = self._answerer.kind
-        records = [kind.read(value, "inputs" if is_one else f"inputs[{n}]") for n, value in enumerate(values)]
+        kind, is_one = self._answerer.kind, isinstance(inputs, str | Mapping)
+        if top_k is not None:
+            self._check_top_k(top_k)
+        if is_one:
+            records = [kind.read(inputs, "inputs")]
+        elif isinstance(kind, TextKind):
+            records = text_records(inputs, "inputs")
+        else:
+            records = [kind.read(value, f"inputs[{number}]") for number, value in enumerate(listed(inputs))]
         kind.check(records)
-        answers: list[Any] = [None] * len(records)
+        answers: dict[int, Any] = {}
         # The longest first: if memory does not suffice, it is soon known.
-        order = sorted(range(len(records)), key=lambda number: len(str(values[number])), reverse=True)
+        order = sorted(range(len(records)), key=lambda number: len(str(records[number])), reverse=True)
         with tqdm(total=len(records), disable=None, delay=PATIENCE, unit=" texts") as bar:
             for first in range(0, len(records), self._batch_size):
                 numbers = order[first : first + self._batch_size]
-                for number, answer in zip(
-                    numbers, self._answers([records[n] for n in numbers], top_k), strict=True
-                ):
-                    answers[number] = answer
+                request = kind.request([records[number] for number in numbers])
+                outputs = self._answerer.ask(*request, top_k or TOP_K)
+                for row, number in enumerate(numbers):
+                    of_row = {name: values[row] for name, values in outputs.items()}
+                    answers[number] = kind.answer(records[number], of_row, top_k)
                 bar.update(len(numbers))
-        return answers[0] if is_one else answers
+        return answers[0] if is_one else [answers[number] for number in range(len(records))]
 
-    def _answers(self, records: Sequence[Any], top_k: int | None) -> list[Any]:
-        kind = self._answerer.kind
-        outputs = self._answerer.ask(*kind.request(records), top_k or TOP_K)
-        return [
-            kind.answer(record, {name: values[n] for name, values in outputs.items()}, top_k)
-            for n, record in enumerate(records)
-        ]
-
-    def _values(self, inputs: Any) -> list[Any]:
-        is_two = isinstance(inputs, tuple) and len(inputs) == 2 and all(isinstance(x, str) for x in inputs)
-        is_texts = isinstance(self._answerer.kind, TextKind)
-        if is_texts and isinstance(inputs, tuple | list) and [*map(type, inputs)] == [list, list]:
-            return list(zip(*text_columns(inputs, "inputs"), strict=True))  # as `TextClassifier` takes pairs
-        if is_two and is_texts:
-            raise InputError(
-                "inputs: a tuple of two texts may be a pair or two texts: give a list, [(text, text_pair)] "
-                "or [text, text]"
-            )
-        if not isinstance(inputs, Iterable) and not hasattr(inputs, "__array__"):
-            raise InputError(f"inputs={inputs!r} is neither a text nor a list of them")
-        return listed(inputs)
-
-    def _check_top_k(self, top_k: int | None) -> None:
-        if top_k is None:
-            return
+    def _check_top_k(self, top_k: int) -> None:
         if self.task not in ("classification", "multi_label", "fill_mask"):
             raise InputError(f"top_k={top_k}: {self.task} has one answer")
-        if not _is_count(top_k):
-            raise InputError(f"top_k={top_k!r} must be a whole number of at least 1")
+        _check_count("top_k", top_k)
         most = self._answerer.max_top_k
         if most is not None and top_k > most:
             raise InputError(f"top_k={top_k}: the exported model gives {most} at most")

@@ -1,4 +1,4 @@
-"""One layer of the network: an attention block and a feed-forward block on hidden states [B·S, H].
+"""The two blocks of a layer, attention and feed-forward, on hidden states [B·S, H].
 
 Between blocks the hidden states are a matrix: MatMul, BiasAdd and the activation behind it are what
 TensorFlow's graph optimizer fuses, and it does so for matrices only.
@@ -6,7 +6,7 @@ TensorFlow's graph optimizer fuses, and it does so for matrices only.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow as tf
 
@@ -14,29 +14,14 @@ from albert_tf.config import AlbertConfig
 from albert_tf.models.layer import DenseLayer, Elementwise, Layer, LayerNorm, Pair, attention, dense, dropout
 from albert_tf.models.padding import Tokens
 
-
-class AttentionParameters(NamedTuple):
-    """The tensors that an attention block computes with."""
-
-    query_key_value: Pair  # kernel [H, 3H], bias [3H]: the three projections as one
-    output: Pair  # kernel [H, H], bias [H]
-    layer_norm: Pair  # gamma [H], beta [H]
-
-
-class FeedForwardParameters(NamedTuple):
-    """The tensors that a feed-forward block computes with."""
-
-    intermediate: Pair  # kernel [H, I], bias [I]
-    output: Pair  # kernel [I, H], bias [H]
-    layer_norm: Pair  # gamma [H], beta [H]
+# What a block computes with; its last pair is that of the closing LayerNorm.
+Parameters = tuple[Pair, Pair, Pair]
 
 
 class AttentionBlock(Layer):
     """Self-attention, a dense layer, dropout, and the LayerNorm that closes the block.
 
-    Args:
-      scope: variable scope, such as `encoder/transformer/group_0/inner_group_0`.
-      config: the network's shape.
+    Its variables' scope is one such as `encoder/transformer/group_0/inner_group_0`.
     """
 
     def __init__(self, scope: str, config: AlbertConfig, **kwargs: Any):
@@ -49,21 +34,18 @@ class AttentionBlock(Layer):
         self.output_dense = DenseLayer(f"{scope}/attention_1/output/dense", width, width, config)
         self.layer_norm = LayerNorm(f"{scope}/LayerNorm", width, config)
 
-    def parameters(self) -> AttentionParameters:
-        """The variables as tensors, read and joined once for all layers that share this block."""
+    def parameters(self) -> Parameters:
+        """One kernel [H, 3H] and bias [3H] of query, key and value; those of the output; gamma and beta."""
         kernels, biases = zip(
             *(part.parameters() for part in (self.query, self.key, self.value)), strict=True
         )
-        return AttentionParameters(
-            query_key_value=(tf.concat(kernels, axis=1), tf.concat(biases, axis=0)),  # [H, 3H], [3H]
-            output=self.output_dense.parameters(),
-            layer_norm=self.layer_norm.parameters(),
-        )
+        joined = tf.concat(kernels, axis=1), tf.concat(biases, axis=0)
+        return joined, self.output_dense.parameters(), self.layer_norm.parameters()
 
     def call(
         self,
         x: tf.Tensor,
-        parameters: AttentionParameters,
+        parameters: Parameters,
         bias: tf.Tensor,
         elementwise: Elementwise,
         seeds: tuple | None = None,
@@ -75,38 +57,34 @@ class AttentionBlock(Layer):
           x: [B·S, H].
           parameters: what `parameters` returned in this call of the model.
           bias: [B, 1, 1, S], as `attention_bias` makes it.
-          elementwise: the network's softmax and LayerNorm.
+          elementwise: the network's activation, softmax and LayerNorm.
           seeds: two int32 [2], of the probabilities' dropout and of the output's; None drops nothing.
           tokens: of which x are the hidden states, [T, H] then; None: of all positions.
-        Returns:
-          The shape of x.
         """
         config = self.config
+        joined, output, norm = parameters
         probabilities_seed, output_seed = seeds or (None, None)
         batch, length = tf.shape(bias)[0], tf.shape(bias)[3]
         heads, head_size = config.num_attention_heads, config.hidden_size // config.num_attention_heads
-        joined = dense(x, *parameters.query_key_value)  # [B·S, 3H]
+        projected = dense(x, *joined)  # [B·S, 3H]
         if tokens is not None:
-            joined = tokens.spread(joined)
-        joined = tf.reshape(joined, [batch, length, 3, heads, head_size])  # [B, S, 3, N, D]
-        query, key, value = tf.unstack(tf.transpose(joined, [2, 0, 3, 1, 4]))  # [B, N, S, D] each
+            projected = tokens.spread(projected)
+        projected = tf.reshape(projected, [batch, length, 3, heads, head_size])  # [B, S, 3, N, D]
+        query, key, value = tf.unstack(tf.transpose(projected, [2, 0, 3, 1, 4]))  # [B, N, S, D] each
         rate, softmax = config.attention_probs_dropout_prob, elementwise.softmax
         context = attention(query, key, value, bias, rate, probabilities_seed, softmax)  # [B, N, S, D]
         context = tf.transpose(context, [0, 2, 1, 3])  # [B, S, N, D]
         context = tf.reshape(context, [-1, config.hidden_size])  # [B·S, H]
         if tokens is not None:
             context = tokens.pick(context)
-        output = dense(context, *parameters.output)
-        output = dropout(output, config.hidden_dropout_prob, output_seed)
-        return elementwise.layer_norm(output + x, *parameters.layer_norm)
+        y = dropout(dense(context, *output), config.hidden_dropout_prob, output_seed)
+        return elementwise.layer_norm(y + x, *norm)
 
 
 class FeedForwardBlock(Layer):
     """Two dense layers with an activation between them, dropout, and the LayerNorm that closes the block.
 
-    Args:
-      scope: variable scope, such as `encoder/transformer/group_0/inner_group_0`.
-      config: the network's shape.
+    Its arguments, and those of `call`, are those of `AttentionBlock`; there is one seed.
     """
 
     def __init__(self, scope: str, config: AlbertConfig, **kwargs: Any):
@@ -117,29 +95,19 @@ class FeedForwardBlock(Layer):
         self.output_dense = DenseLayer(f"{scope}/ffn_1/intermediate/output/dense", inner, width, config)
         self.layer_norm = LayerNorm(f"{scope}/LayerNorm_1", width, config)
 
-    def parameters(self) -> FeedForwardParameters:
-        """The variables as tensors, read once for all layers that share this block."""
-        return FeedForwardParameters(
-            self.intermediate.parameters(), self.output_dense.parameters(), self.layer_norm.parameters()
-        )
+    def parameters(self) -> Parameters:
+        """Kernel and bias of the inner layer and of the output; gamma and beta."""
+        return tuple(part.parameters() for part in (self.intermediate, self.output_dense, self.layer_norm))
 
     def call(
         self,
         x: tf.Tensor,
-        parameters: FeedForwardParameters,
+        parameters: Parameters,
         elementwise: Elementwise,
         seed: tf.Tensor | None = None,
     ) -> tf.Tensor:
-        """Hidden states before the block to those behind it.
-
-        Args:
-          x: [B·S, H].
-          parameters: what `parameters` returned in this call of the model.
-          elementwise: the network's activation and LayerNorm.
-          seed: int32 [2] of the output's dropout; None drops nothing.
-        Returns:
-          [B·S, H].
-        """
-        inner = elementwise.activation(dense(x, *parameters.intermediate))  # [B·S, I]
-        output = dropout(dense(inner, *parameters.output), self.config.hidden_dropout_prob, seed)  # [B·S, H]
-        return elementwise.layer_norm(output + x, *parameters.layer_norm)
+        """Hidden states [B·S, H] before the block to those behind it."""
+        intermediate, output, norm = parameters
+        inner = elementwise.activation(dense(x, *intermediate))  # [B·S, I]
+        y = dropout(dense(inner, *output), self.config.hidden_dropout_prob, seed)  # [B·S, H]
+        return elementwise.layer_norm(y + x, *norm)

@@ -4,35 +4,28 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.config import AlbertConfig
 from albert_tf.features import ENCODER_INPUTS, MASK, TOKEN_PLACES, TYPE_IDS, WORD_IDS
-from albert_tf.models.blocks import (
-    AttentionBlock,
-    AttentionParameters,
-    FeedForwardBlock,
-    FeedForwardParameters,
-)
+from albert_tf.models.blocks import AttentionBlock, FeedForwardBlock, Parameters
 from albert_tf.models.embeddings import Embeddings
-from albert_tf.models.layer import DenseLayer, Elementwise, attention_bias, elementwise
+from albert_tf.models.layer import DenseLayer, attention_bias, drawn_seed, elementwise
 from albert_tf.models.memory import check_memory
 from albert_tf.models.padding import Tokens
 from albert_tf.models.recompute import recomputed
 from albert_tf.models.sharing import BlockPair, BlockPath, at_depth, sharing_plan
 from albert_tf.utils.errors import InputError
 
+Inputs = Mapping[str, tf.Tensor]
+M = TypeVar("M", bound="NetworkModel")
 
-@keras.saving.register_keras_serializable("albert_tf")
-class AlbertEncoder(keras.Model):
-    """ALBERT without heads.
 
-    Its variables exist after construction, in float32, and are named as google-research/albert names
-    them without the leading `bert/`. It computes in the compute type of its Keras dtype policy, but
-    LayerNorm and softmax in float32.
+class NetworkModel(keras.Model):
+    """Base class of the models: a Keras model of a config, whose variables exist after construction.
 
     Args:
       config: the network's shape.
@@ -42,9 +35,38 @@ class AlbertEncoder(keras.Model):
       fused: training compiles each activation, softmax and LayerNorm of the layers with XLA, each of which
         then keeps one tensor alone; quicker on CPUs. For sequences of few lengths: it compiles once for each.
       **kwargs: of keras.Model, such as `name` and `dtype`.
+    """
+
+    # The constructor's arguments besides the config; each is an attribute, too.
+    arguments: tuple[str, ...] = ()
+
+    def __init__(self, config: AlbertConfig, remat: bool = False, fused: bool = False, **kwargs: Any):
+        super().__init__(autocast=False, **kwargs)
+        self.config = config
+        self.remat = remat
+        self.fused = fused
+        self.built = True  # counting, summary and loading need no first call
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments of `from_config` for the same, untrained model."""
+        arguments = {name: getattr(self, name) for name in ("remat", "fused", *self.arguments)}
+        return {**keras.layers.Layer.get_config(self), "config": self.config.to_dict(), **arguments}
+
+    @classmethod
+    def from_config(cls: type[M], config: dict[str, Any], custom_objects: Any = None) -> M:
+        """An untrained model of the same shape."""
+        return cls(**{**config, "config": AlbertConfig.from_dict(config["config"])})
+
+
+@keras.saving.register_keras_serializable("albert_tf")
+class AlbertEncoder(NetworkModel):
+    """ALBERT without heads; its arguments are those of `NetworkModel`.
+
+    Variables are float32, and named as google-research/albert names them without the leading `bert/`. It
+    computes in the compute type of its Keras dtype policy, but LayerNorm and softmax in float32.
 
     Raises:
-      ValueError: the parameters exceed this machine's memory.
+      InputError: the parameters exceed this machine's memory.
 
     >>> encoder = AlbertEncoder(AlbertConfig(hidden_size=24, num_hidden_layers=2, vocab_size=9))
     >>> encoder({"input_word_ids": tf.constant([[2, 7, 3]])})["sequence_output"].shape
@@ -53,16 +75,12 @@ class AlbertEncoder(keras.Model):
 
     def __init__(self, config: AlbertConfig, remat: bool = False, fused: bool = False, **kwargs: Any):
         check_memory(config)
-        super().__init__(autocast=False, **kwargs)
-        self.config = config
-        self.remat = remat
-        self.fused = fused
+        super().__init__(config, remat, fused, **kwargs)
         plan = sharing_plan(config)
+        width, embedding = config.hidden_size, config.embedding_size
         self.embeddings = Embeddings(config, name="embeddings", dtype=self.dtype_policy)
         self.projection = (
-            DenseLayer(
-                "encoder/embedding_hidden_mapping_in", config.embedding_size, config.hidden_size, config
-            )
+            DenseLayer("encoder/embedding_hidden_mapping_in", embedding, width, config)
             if config.has_projection
             else None
         )
@@ -74,12 +92,11 @@ class AlbertEncoder(keras.Model):
             _key(path): FeedForwardBlock(path.scope(), config)
             for path in dict.fromkeys(pair.feed_forward for pair in plan)
         }
-        self.pooler = DenseLayer("pooler/dense", config.hidden_size, config.hidden_size, config)
-        self.built = True  # every variable exists: counting, summary and loading need no first call
+        self.pooler = DenseLayer("pooler/dense", width, width, config)
 
     def call(
         self,
-        inputs: Mapping[str, tf.Tensor],
+        inputs: Inputs,
         training: bool | None = None,
         seed: tf.Tensor | None = None,
         num_hidden_layers: int | None = None,
@@ -90,7 +107,7 @@ class AlbertEncoder(keras.Model):
           inputs: `input_word_ids`, and `input_mask` and `input_type_ids` or not (ones and zeros then);
             integer [B, S] each; and `token_places` or not, int32 [T], as `skip_padding` finds them: hidden
             states are computed there alone and are zeros elsewhere. Other keys are left alone.
-          training: whether dropout is on.
+          training: True for dropout.
           seed: int32 [2], which alone decides what dropout drops; None draws one a call.
           num_hidden_layers: L, where it is not the config's: times that the shared layers are applied.
         Returns:
@@ -98,7 +115,7 @@ class AlbertEncoder(keras.Model):
           L · inner_group_num [B, S, H], the last of which is the sequence output; `embedding_output`
           [B, S, E], before the projection to H.
         Raises:
-          ValueError: an input is missing, shapes disagree, S is more than max_position_embeddings, or a
+          InputError: an input is missing, shapes disagree, S is more than max_position_embeddings, or a
             network of L layers has other parameters.
           tf.errors.InvalidArgumentError: the same where shapes are known only when it runs; or an id
             is outside the vocabulary. Neither an accelerator nor code that XLA compiled can raise that:
@@ -139,62 +156,39 @@ class AlbertEncoder(keras.Model):
         training: bool,
     ) -> list[tf.Tensor]:
         """The hidden states [B·S, H] behind each pair of the plan, from those before the first."""
+        config = self.config
+        functions = elementwise(config.hidden_act, config.layer_norm_eps, is_fused=self.fused and training)
         attention = {key: block.parameters() for key, block in self.attention_blocks.items()}
         feed_forward = {key: block.parameters() for key, block in self.feed_forward_blocks.items()}
-        functions = elementwise(
-            self.config.hidden_act, self.config.layer_norm_eps, is_fused=self.fused and training
-        )
+
+        def layer(
+            first: str,
+            second: str,
+            x: tf.Tensor,
+            seeds: tuple[tf.Tensor, ...],
+            parameters: tuple[Parameters, Parameters],
+        ) -> tf.Tensor:
+            x = self.attention_blocks[first](x, parameters[0], bias, functions, seeds[:2], tokens)
+            return self.feed_forward_blocks[second](x, parameters[1], functions, seeds[2] if seeds else None)
+
         states = []
         for index, pair in enumerate(plan):
-            layer = functools.partial(self._layer, pair, bias, functions, tokens)
-            drops = tuple(seeds[3 * index : 3 * index + 3]) if seeds else ()
             first, second = map(_key, pair)
+            apply = functools.partial(layer, first, second)
+            drops = tuple(seeds[3 * index : 3 * index + 3]) if seeds else ()
             parameters = attention[first], feed_forward[second]
             if self.remat and training:
-                x, (attention[first], feed_forward[second]) = recomputed(layer, x, drops, parameters)
+                x, (attention[first], feed_forward[second]) = recomputed(apply, x, drops, parameters)
             else:
-                x = layer(x, drops, parameters)
+                x = apply(x, drops, parameters)
             states.append(x)
         return states
-
-    def _layer(
-        self,
-        pair: BlockPair,
-        bias: tf.Tensor,
-        functions: Elementwise,
-        tokens: Tokens | None,
-        x: tf.Tensor,
-        seeds: tuple[tf.Tensor, ...],
-        parameters: tuple[AttentionParameters, FeedForwardParameters],
-    ) -> tf.Tensor:
-        """One pair of the plan on hidden states [B·S, H]; three seeds turn dropout on, none off."""
-        probabilities, output, inner = seeds or (None, None, None)
-        attention, feed_forward = parameters
-        attend = self.attention_blocks[_key(pair.attention)]
-        x = attend(x, attention, bias, functions, (probabilities, output), tokens)
-        return self.feed_forward_blocks[_key(pair.feed_forward)](x, feed_forward, functions, inner)
 
     def _dropout_seeds(self, seed: tf.Tensor | None, pairs: int) -> list[tf.Tensor] | None:
         """One seed for the embeddings and three for each pair of the plan; None where no dropout is."""
         if self.config.hidden_dropout_prob == self.config.attention_probs_dropout_prob == 0:
             return None
-        if seed is None:
-            seed = tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32)
-        return tf.unstack(tf.random.split(seed, 1 + 3 * pairs, alg="philox"))
-
-    def get_config(self) -> dict[str, Any]:
-        """The arguments of `from_config` for the same, untrained model."""
-        return {
-            **keras.layers.Layer.get_config(self),
-            "config": self.config.to_dict(),
-            "remat": self.remat,
-            "fused": self.fused,
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> AlbertEncoder:
-        """An untrained model of the same shape."""
-        return cls(**{**config, "config": AlbertConfig.from_dict(config["config"])})
+        return tf.unstack(tf.random.split(drawn_seed(seed), 1 + 3 * pairs, alg="philox"))
 
 
 def _key(path: BlockPath) -> str:
@@ -202,42 +196,36 @@ def _key(path: BlockPath) -> str:
     return f"{path.group}_{path.inner}"
 
 
-def encoder_inputs(inputs: Mapping[str, tf.Tensor], max_length: int) -> list[tf.Tensor]:
+def encoder_inputs(inputs: Inputs, max_length: int) -> list[tf.Tensor]:
     """Word ids, mask and type ids, each [B, S] and of the type of the word ids, once they agree.
 
     Args:
-      inputs: the tensors by name; mask and types may be missing.
+      inputs: of `AlbertEncoder.call`.
       max_length: longest sequence allowed, in tokens.
-    Returns:
-      The three tensors.
-    Raises:
-      ValueError: no dict, no word ids, a type that is not an integer, static shapes that disagree, too long a
-        sequence.
-      tf.errors.InvalidArgumentError: other shapes that disagree.
+    Raises: as `AlbertEncoder.call`.
     """
-    if not isinstance(inputs, Mapping):
-        raise InputError(f"inputs must be a dict of {', '.join(ENCODER_INPUTS)}, not {type(inputs).__name__}")
-    if WORD_IDS not in inputs:
+    if not isinstance(inputs, Mapping) or WORD_IDS not in inputs:
+        given = ", ".join(sorted(inputs)) if isinstance(inputs, Mapping) else type(inputs).__name__
         raise InputError(
-            f"{WORD_IDS} is missing from the inputs: {', '.join(sorted(inputs)) or 'none given'}"
+            f"{WORD_IDS} is missing: inputs must be a dict of {', '.join(ENCODER_INPUTS)}, not {given}"
         )
     word_ids = tf.convert_to_tensor(inputs[WORD_IDS])
-    mask, type_ids = (
-        tf.convert_to_tensor(inputs[name]) if name in inputs else default(word_ids)
-        for name, default in ((MASK, tf.ones_like), (TYPE_IDS, tf.zeros_like))
-    )
-    for name, tensor in ((WORD_IDS, word_ids), (TYPE_IDS, type_ids)):
-        if not tensor.dtype.is_integer:
+    tensors = {
+        WORD_IDS: word_ids,
+        MASK: tf.convert_to_tensor(inputs[MASK]) if MASK in inputs else tf.ones_like(word_ids),
+        TYPE_IDS: tf.convert_to_tensor(inputs[TYPE_IDS]) if TYPE_IDS in inputs else tf.zeros_like(word_ids),
+    }
+    for name, tensor in tensors.items():
+        if name != MASK and not tensor.dtype.is_integer:
             raise InputError(f"{name} has type {tensor.dtype.name}: token ids are integers")
-    if word_ids.shape.rank not in (None, 2):
-        raise InputError(f"{WORD_IDS} has shape {word_ids.shape}: it must be [batch, sequence]")
-    for name, tensor in ((MASK, mask), (TYPE_IDS, type_ids)):
-        if not tensor.shape.is_compatible_with(word_ids.shape):
-            raise InputError(f"{name} has shape {tensor.shape}, but {WORD_IDS} has {word_ids.shape}")
+        if tensor.shape.rank not in (None, 2) or not tensor.shape.is_compatible_with(word_ids.shape):
+            raise InputError(
+                f"{name} has shape {tensor.shape}: inputs must be [batch, sequence], all of one shape"
+            )
     if word_ids.shape.rank and (word_ids.shape[1] or 0) > max_length:
         raise InputError(
             f"the sequence length {word_ids.shape[1]} is more than max_position_embeddings={max_length}"
         )
     # Stacked, since that alone raises where shapes known only when it runs disagree: a sum would broadcast,
     # and a reshape accept a transposed mask.
-    return tf.unstack(tf.stack([tf.cast(x, word_ids.dtype) for x in (word_ids, mask, type_ids)]), num=3)
+    return tf.unstack(tf.stack([tf.cast(x, word_ids.dtype) for x in tensors.values()]), num=3)

@@ -8,22 +8,13 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.features import MLM_POSITIONS
-from albert_tf.models.layer import (
-    ACTIVATIONS,
-    FLOAT32_VARIABLE,
-    DenseLayer,
-    Layer,
-    LayerNorm,
-    kernel_initializer,
-)
+from albert_tf.models.layer import ACTIVATIONS, DenseLayer, Layer, LayerNorm, kernel_initializer
 from albert_tf.utils.errors import InputError
 
 
 class MaskedLanguageModel(Layer):
     """Masked positions to logits over the vocabulary, tied to the word embeddings.
 
-    Args:
-      config: the network's shape.
     Source: Lan et al. 2020, §3.1; the transform is E wide, as in google-research/albert.
     """
 
@@ -33,9 +24,7 @@ class MaskedLanguageModel(Layer):
         width = config.embedding_size
         self.transform = DenseLayer("cls/predictions/transform/dense", config.hidden_size, width, config)
         self.layer_norm = LayerNorm("cls/predictions/transform/LayerNorm", width, config)
-        self.output_bias = self.add_weight(
-            "cls/predictions/output_bias", [config.vocab_size], initializer="zeros", **FLOAT32_VARIABLE
-        )
+        self.output_bias = self.add_weight("cls/predictions/output_bias", [config.vocab_size], "zeros")
 
     def call(self, sequence: tf.Tensor, positions: tf.Tensor, word_embeddings: tf.Tensor) -> tf.Tensor:
         """Logits of the pieces that may stand at each masked position.
@@ -46,10 +35,7 @@ class MaskedLanguageModel(Layer):
           word_embeddings: [V, E].
         Returns:
           float32 [B, P, V].
-        Raises:
-          ValueError: the positions are not [B, P].
-          tf.errors.InvalidArgumentError: the same where shapes are known only when it runs; or a position
-            is outside the sequence (on CPU, uncompiled: see `AlbertEncoder.call`).
+        Raises: as `AlbertEncoder.call`, where the positions are not [B, P] or outside the sequence.
         """
         if not positions.shape.is_compatible_with([sequence.shape[0], None]):
             raise InputError(
@@ -59,63 +45,44 @@ class MaskedLanguageModel(Layer):
         masked = tf.gather(sequence, positions, batch_dims=1)  # [B, P, H]
         rows = tf.reshape(masked, [-1, sequence.shape[-1]])  # [B·P, H]
         rows = self.layer_norm(self.activation(self.transform(rows)))  # [B·P, E]
-        logits = tf.matmul(rows, tf.cast(word_embeddings, rows.dtype), transpose_b=True)  # [B·P, V]
-        # The softmax that follows needs float32.
-        logits = tf.nn.bias_add(tf.cast(logits, tf.float32), tf.cast(self.output_bias, tf.float32))
+        logits = _biased_logits(rows, word_embeddings, self.output_bias)  # [B·P, V]
         sizes = zip(positions.shape, tf.unstack(tf.shape(positions), 2), strict=True)
         shape = [known or size for known, size in sizes]  # as static as it can be
         return tf.reshape(logits, [*shape, self.output_bias.shape[0]])  # [B, P, V]
 
 
 class OutputLayer(Layer):
-    """Hidden states to logits, with google-research/albert's `output_weights` [K, H] and `output_bias` [K].
+    """Rows [R, H] to float32 logits [R, K].
 
-    Args:
-      scope: of the variables' names.
-      units: number of logits, K.
-      config: the network's shape.
+    The variables are google-research/albert's `<scope>/output_weights` [K, H] and `<scope>/output_bias` [K].
     """
 
     def __init__(self, scope: str, units: int, config: AlbertConfig, **kwargs: Any):
         super().__init__(name=scope.rpartition("/")[2], **kwargs)
-        self.output_weights = self.add_weight(
-            f"{scope}/output_weights",
-            [units, config.hidden_size],
-            initializer=kernel_initializer(config),
-            **FLOAT32_VARIABLE,
-        )
-        self.output_bias = self.add_weight(
-            f"{scope}/output_bias", [units], initializer="zeros", **FLOAT32_VARIABLE
-        )
+        shape = [units, config.hidden_size]
+        self.output_weights = self.add_weight(f"{scope}/output_weights", shape, kernel_initializer(config))
+        self.output_bias = self.add_weight(f"{scope}/output_bias", [units], "zeros")
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
-        """Rows [R, H] to float32 [R, K]."""
-        logits = tf.matmul(x, tf.cast(self.output_weights, x.dtype), transpose_b=True)  # [R, K]
-        return tf.nn.bias_add(tf.cast(logits, tf.float32), tf.cast(self.output_bias, tf.float32))
+        """Logits of rows."""
+        return _biased_logits(x, self.output_weights, self.output_bias)
+
+
+def _biased_logits(x: tf.Tensor, weights: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
+    """Float32 [R, K], which a softmax needs, of rows x [R, H], weights [K, H] and bias [K]."""
+    logits = tf.matmul(x, tf.cast(weights, x.dtype), transpose_b=True)
+    return tf.nn.bias_add(tf.cast(logits, tf.float32), tf.cast(bias, tf.float32))
 
 
 def mean_state(sequence: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
-    """The mean of the states of a sequence's tokens, [CLS] and [SEP] included; zeros where it has none.
+    """The mean [B, H] of a sequence's tokens, [CLS] and [SEP] included, in float32; zeros where it has none.
 
     Args:
       sequence: the encoder's sequence output [B, S, H].
       mask: [B, S], 1 for tokens and 0 for padding; None: all are tokens.
-    Returns:
-      [B, H], computed in float32, of the type of the sequence output.
     """
     if mask is None:
         mask = tf.ones(tf.shape(sequence)[:2])
     weights = tf.cast(mask, tf.float32)[:, :, tf.newaxis]  # [B, S, 1]
     total = tf.reduce_sum(tf.cast(sequence, tf.float32) * weights, axis=1)  # [B, H]
     return tf.cast(tf.math.divide_no_nan(total, tf.reduce_sum(weights, axis=1)), sequence.dtype)
-
-
-class SentenceRelationship(OutputLayer):
-    """The pooled output [B, H] to two logits: in order or swapped, next segment or not.
-
-    Args:
-      config: the network's shape.
-    """
-
-    def __init__(self, config: AlbertConfig, **kwargs: Any):
-        super().__init__("cls/seq_relationship", 2, config, **kwargs)

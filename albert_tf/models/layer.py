@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -25,15 +25,10 @@ MASKED_SCORE = -10000.0
 
 # Kernel [I, O] and bias [O] of a dense layer, or gamma [W] and beta [W] of a LayerNorm.
 Pair = tuple[tf.Tensor, tf.Tensor]
-
 Function = Callable[..., tf.Tensor]
 
 # By XLA, once for each shape.
 compiled = functools.partial(tf.function, jit_compile=True, autograph=False)
-
-# Variables are float32 under every policy, and the functions below cast what they read: a graph traced
-# from them needs nothing of Keras.
-FLOAT32_VARIABLE = {"dtype": tf.float32, "experimental_autocast": False}
 
 
 def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
@@ -42,15 +37,8 @@ def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
 
 
 def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> tf.Tensor:
-    """Rows of mean 0 and variance 1, times gamma plus beta, computed in float32.
+    """Rows [..., W] of mean 0 and variance 1, times gamma [W] plus beta [W], computed in float32.
 
-    Args:
-      x: [..., W] of any float type.
-      gamma: [W] of any float type.
-      beta: the same.
-      epsilon: added to the variance.
-    Returns:
-      [..., W] in the type of x.
     Source: Ba et al. 2016, eq. 4.
     """
     wide, gamma, beta = (tf.cast(tensor, tf.float32) for tensor in (x, gamma, beta))
@@ -65,9 +53,8 @@ def dropout(x: tf.Tensor, rate: float, seed: tf.Tensor | None) -> tf.Tensor:
     Args:
       x: any shape.
       rate: probability of an element to be dropped.
-      seed: int32 [2], which alone decides the elements; None drops nothing.
-    Returns:
-      A tensor like x. XLA compiles the generator to other numbers than TensorFlow's kernels draw.
+      seed: int32 [2], which alone decides the elements; None drops nothing. XLA draws other numbers from it
+        than TensorFlow's kernels do.
     """
     if seed is None or rate == 0:
         return x
@@ -77,27 +64,18 @@ def dropout(x: tf.Tensor, rate: float, seed: tf.Tensor | None) -> tf.Tensor:
     return tf.where(keep, x / (1 - rate), tf.zeros([], x.dtype))
 
 
-def attention_bias(mask: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-    """The bias of the attention's scores: 0 for tokens, MASKED_SCORE for padding.
+def drawn_seed(seed: tf.Tensor | None) -> tf.Tensor:
+    """The seed itself, int32 [2], or a random one for None."""
+    return tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32) if seed is None else seed
 
-    Args:
-      mask: [B, S], 1 for tokens and 0 for padding.
-      dtype: float type of the scores.
-    Returns:
-      [B, 1, 1, S].
-    """
-    return ((1 - tf.cast(mask, dtype)) * MASKED_SCORE)[:, tf.newaxis, tf.newaxis, :]  # [B, 1, 1, S]
+
+def attention_bias(mask: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+    """The bias [B, 1, 1, S] of the attention's scores, by a mask [B, S] of 1 for tokens and 0 for padding."""
+    return ((1 - tf.cast(mask, dtype)) * MASKED_SCORE)[:, tf.newaxis, tf.newaxis, :]
 
 
 def biased_softmax(scores: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-    """The attention's probabilities, computed in float32.
-
-    Args:
-      scores: [B, N, S, S] of any float type.
-      bias: [B, 1, 1, S] of that type, as `attention_bias` makes it.
-    Returns:
-      [B, N, S, S] in the type of the scores; rows of the last axis add up to 1.
-    """
+    """The attention's probabilities of scores [B, N, S, S] and bias [B, 1, 1, S], computed in float32."""
     return tf.cast(tf.nn.softmax(tf.cast(scores + bias, tf.float32)), scores.dtype)
 
 
@@ -110,18 +88,11 @@ def attention(
     seed: tf.Tensor | None = None,
     softmax: Function = biased_softmax,
 ) -> tf.Tensor:
-    """softmax(Q · Kᵀ / √D + bias) · V.
+    """softmax(Q · Kᵀ / √D + bias) · V, with dropout of the probabilities.
 
-    Args:
-      query: [B, N, S, D].
-      key: [B, N, S, D].
-      value: [B, N, S, D].
-      bias: [B, 1, 1, S], as `attention_bias` makes it.
-      dropout_rate: of the probabilities.
-      seed: int32 [2] of that dropout; None drops nothing.
-      softmax: that of `Elementwise`.
-    Returns:
-      [B, N, S, D].
+    Query, key, value and result are [B, N, S, D], the bias is that of `attention_bias`, the seed that of
+    `dropout`.
+
     Source: Vaswani et al. 2017, eq. 1.
     """
     scores = tf.matmul(query * (1 / math.sqrt(query.shape[-1])), key, transpose_b=True)  # [B, N, S, S]
@@ -139,14 +110,10 @@ class Elementwise(NamedTuple):
 
 @functools.cache
 def elementwise(hidden_act: str, epsilon: float, *, is_fused: bool) -> Elementwise:
-    """These functions of a network, the same ones for the same arguments, so that each is compiled once.
+    """The elementwise functions of a network; kept, so that each is compiled once.
 
-    Args:
-      hidden_act: name of the activation.
-      epsilon: of the LayerNorms.
-      is_fused: for training: each is compiled by XLA. Without it TensorFlow's graph optimizer joins the
-        activation with the product before it, which is quicker where nothing has to be kept for a backward
-        pass.
+    With `is_fused`, for training, each is compiled by XLA. Without, TensorFlow's graph optimizer joins the
+    activation with the product before it, which is quicker in inference.
     """
     activation, norm = ACTIVATIONS[hidden_act], functools.partial(layer_norm, epsilon=epsilon)
     if is_fused:
@@ -155,14 +122,12 @@ def elementwise(hidden_act: str, epsilon: float, *, is_fused: bool) -> Elementwi
 
 
 def fused(function: Function) -> Function:
-    """The function, compiled by XLA; so is its gradient, for which it keeps nothing but its arguments.
+    """The function, compiled by XLA, in float32; so is its gradient, for which it keeps only its arguments.
 
     One loop through memory then takes the place of one for each operation, which is what costs time on CPUs.
 
     Args:
       function: of a float tensor and others, to one in the type of the first; it uses no variables.
-    Returns:
-      The same function, but for rounding: it computes in float32. XLA compiles it once for each shape.
     """
 
     def wide(x: tf.Tensor, *others: tf.Tensor) -> tf.Tensor:
@@ -196,55 +161,55 @@ def _backward_softmax(probabilities: tf.Tensor, gradient: tf.Tensor) -> tf.Tenso
 def fused_softmax(scores: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     """`biased_softmax`, compiled by XLA; so is its gradient, for which it keeps what it returns.
 
-    The product behind it keeps those, too, unless some are dropped: in bfloat16 that is a third of what is
-    kept otherwise. The bias has no gradient.
+    The product behind it keeps that, too. The bias has no gradient.
     """
     probabilities = _forward_softmax(scores, bias)
     return probabilities, lambda gradient: (_backward_softmax(probabilities, gradient), None)
 
 
 class Layer(keras.layers.Layer):
-    """Base class of layers: their variables exist after construction, in their own types."""
+    """Base class of layers, whose variables exist after construction, in float32 under every policy.
+
+    The functions above cast what they read: a graph traced from them needs nothing of Keras.
+    """
 
     def __init__(self, **kwargs: Any):
         super().__init__(autocast=False, **kwargs)
         self.built = True  # counting and summary need no first call
 
+    def add_weight(self, name: str, shape: Sequence[int], initializer: Any) -> tf.Variable:
+        """A float32 variable."""
+        return super().add_weight(name, shape, tf.float32, initializer, experimental_autocast=False)
+
+    def parameters(self) -> Any:
+        """The variables as tensors, to be read once for all layers that share them."""
+        return tuple(tf.convert_to_tensor(variable) for variable in self.weights)
+
 
 class DenseLayer(Layer):
-    """A dense layer whose variables are `<scope>/kernel` [I, O] and `<scope>/bias` [O]."""
+    """Rows [R, I] to rows [R, O], by variables `<scope>/kernel` [I, O] and `<scope>/bias` [O]."""
 
     def __init__(self, scope: str, inputs: int, outputs: int, config: AlbertConfig, **kwargs: Any):
         super().__init__(name=scope.rpartition("/")[2], **kwargs)
-        self.kernel = self.add_weight(
-            f"{scope}/kernel", [inputs, outputs], initializer=kernel_initializer(config), **FLOAT32_VARIABLE
-        )
-        self.bias = self.add_weight(f"{scope}/bias", [outputs], initializer="zeros", **FLOAT32_VARIABLE)
-
-    def parameters(self) -> Pair:
-        """The kernel and the bias."""
-        return tf.convert_to_tensor(self.kernel), tf.convert_to_tensor(self.bias)
+        self.kernel = self.add_weight(f"{scope}/kernel", [inputs, outputs], kernel_initializer(config))
+        self.bias = self.add_weight(f"{scope}/bias", [outputs], "zeros")
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
-        """Rows [R, I] to rows [R, O]."""
+        """`dense`."""
         return dense(x, self.kernel, self.bias)
 
 
 class LayerNorm(Layer):
-    """A LayerNorm whose variables are `<scope>/gamma` [W] and `<scope>/beta` [W]."""
+    """LayerNorm of [..., W], by variables `<scope>/gamma` [W] and `<scope>/beta` [W]."""
 
     def __init__(self, scope: str, width: int, config: AlbertConfig, **kwargs: Any):
         super().__init__(name=scope.rpartition("/")[2], **kwargs)
         self.epsilon = config.layer_norm_eps
-        self.gamma = self.add_weight(f"{scope}/gamma", [width], initializer="ones", **FLOAT32_VARIABLE)
-        self.beta = self.add_weight(f"{scope}/beta", [width], initializer="zeros", **FLOAT32_VARIABLE)
-
-    def parameters(self) -> Pair:
-        """Gamma and beta."""
-        return tf.convert_to_tensor(self.gamma), tf.convert_to_tensor(self.beta)
+        self.gamma = self.add_weight(f"{scope}/gamma", [width], "ones")
+        self.beta = self.add_weight(f"{scope}/beta", [width], "zeros")
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
-        """[..., W] to [..., W]."""
+        """`layer_norm`."""
         return layer_norm(x, self.gamma, self.beta, self.epsilon)
 
 

@@ -11,11 +11,7 @@ from albert_tf.models.layer import fused
 
 
 class Term(NamedTuple):
-    """One loss over the rows of a batch.
-
-    A replica, a microbatch or an evaluation's batch sees a part of the rows; sums can be added up and
-    divided once, means cannot.
-    """
+    """One loss over the rows of a part of a batch: sums, which can be added up and divided once."""
 
     loss: tf.Tensor  # Σ weight · loss, in nats of a classification
     correct: tf.Tensor  # Σ weight · (argmax = label); NaN where it is not a classification
@@ -25,7 +21,7 @@ class Term(NamedTuple):
 class Objective(NamedTuple):
     """The losses of a model: the terms of a batch, and their weights without running the model.
 
-    The weights are also asked for of several microbatches at once, [A, B, …].
+    The weights may be those of several microbatches at once, [A, B, …].
     """
 
     names: tuple[str, ...]
@@ -54,9 +50,7 @@ def classification_term(
       logits: float32 [..., C].
       labels: integer [...], between 0 and C - 1 wherever the weight is not 0.
       weights: float32 [...].
-      losses_of: computes the cross-entropy.
-    Returns:
-      Three float32 scalars.
+      losses_of: `cross_entropy` or `fused_cross_entropy`.
     """
     counted = weights > 0
     labels = tf.where(counted, labels, 0)  # a filling row's label is -1, which no softmax knows

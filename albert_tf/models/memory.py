@@ -11,7 +11,15 @@ from albert_tf.utils.errors import InputError
 # What training holds of each parameter: itself, its gradient, and the optimizer's two running means.
 TRAINING = 4
 
-_BYTES = 4  # float32
+_SIZES = (
+    "vocab_size",
+    "max_position_embeddings",
+    "type_vocab_size",
+    "embedding_size",
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+)
 
 
 def check_memory(config: AlbertConfig, copies: int = 1) -> None:
@@ -21,40 +29,30 @@ def check_memory(config: AlbertConfig, copies: int = 1) -> None:
       config: the network's shape.
       copies: numbers held of each parameter, such as TRAINING.
     Raises:
-      InputError: they do; it names the fields that the largest part of them comes from.
+      InputError: they do; it names the sizes.
     """
-    parts = large_parts(config)
-    total, memory = sum(parts.values()), physical_memory()
-    if total * _BYTES * copies <= memory:
-        return
-    fields = max(parts, key=parts.__getitem__)
-    values = " and ".join(f"{name}={getattr(config, name)}" for name in fields)
-    raise InputError(
-        f"{values} make {parts[fields]:,} of {total:,} parameters, which take "
-        f"{total * _BYTES * copies / 1e9:,.1f} GB{' in training' if copies > 1 else ''}: this machine has "
-        f"{memory / 1e9:,.1f} GB of memory, make them smaller"
-    )
+    number = matrix_parameters(config)
+    needed, memory = 4 * number * copies, physical_memory()
+    if needed > memory:
+        sizes = ", ".join(f"{name}={getattr(config, name)}" for name in _SIZES)
+        copy = " in training" if copies > 1 else ""
+        raise InputError(
+            f"{number:,} parameters take {needed / 1e9:,.1f} GB{copy}, this machine has {memory / 1e9:,.1f} "
+            f"GB of memory: make the network smaller, which has {sizes}"
+        )
 
 
-def large_parts(config: AlbertConfig) -> dict[tuple[str, ...], int]:
-    """Parameters of all matrices, without vectors such as biases, by the fields that decide how many.
+def matrix_parameters(config: AlbertConfig) -> int:
+    """Parameters of all matrices, without vectors such as biases.
 
-    >>> sum(large_parts(AlbertConfig()).values())
+    >>> matrix_parameters(AlbertConfig())
     11671808
     """
-    plan = sharing_plan(config)
-    attention, feed_forward = ({pair[i] for pair in plan} for i in (0, 1))
-    # Where blocks are not shared by all layers, there may be too many of them.
-    depth = ("num_hidden_layers",) if config.sharing != "all" or config.num_hidden_groups > 1 else ()
-    width, inner, embedding = config.hidden_size, config.intermediate_size, config.embedding_size
-    return {
-        ("vocab_size", "embedding_size"): config.vocab_size * embedding,
-        ("max_position_embeddings", "embedding_size"): config.max_position_embeddings * embedding,
-        ("type_vocab_size", "embedding_size"): config.type_vocab_size * embedding,
-        ("embedding_size", "hidden_size"): embedding * width * config.has_projection,
-        (*depth, "hidden_size"): len(attention) * 4 * width**2 + width**2,  # the second is the pooler's
-        (*depth, "hidden_size", "intermediate_size"): len(feed_forward) * 2 * width * inner,
-    }
+    attention, feed_forward = (len(set(paths)) for paths in zip(*sharing_plan(config), strict=True))
+    width, embedding = config.hidden_size, config.embedding_size
+    rows = config.vocab_size + config.max_position_embeddings + config.type_vocab_size
+    blocks = attention * 4 * width**2 + feed_forward * 2 * width * config.intermediate_size
+    return rows * embedding + config.has_projection * embedding * width + blocks + width**2
 
 
 def physical_memory() -> int:

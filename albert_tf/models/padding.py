@@ -11,9 +11,8 @@ from albert_tf.features import MASK, TOKEN_PLACES
 
 
 def skip_padding(inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """The inputs of a network, which then computes hidden states of tokens alone.
+    """The inputs of a network, which then computes hidden states of tokens alone; those of padding are zeros.
 
-    What it says of tokens and of the whole stays as it is, but for rounding; the states of padding are zeros.
     How much is computed depends on the mask: this is for CPUs and GPUs, neither for TPUs nor for XLA.
 
     Args:
@@ -29,15 +28,10 @@ def skip_padding(inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
 
 
 class Tokens(NamedTuple):
-    """The positions of a batch that have hidden states.
+    """The positions of a batch that have hidden states."""
 
-    Attributes:
-      places: int32 [T], ascending; 0 is one.
-      numbers: of each position that of the last token up to it, int32 [B·S].
-    """
-
-    places: tf.Tensor
-    numbers: tf.Tensor
+    places: tf.Tensor  # int32 [T], ascending; 0 is one
+    numbers: tf.Tensor  # of each position that of the last token up to it, int32 [B·S]
 
     @classmethod
     def at(cls, places: tf.Tensor, positions: tf.Tensor) -> Tokens:

@@ -23,10 +23,8 @@ def recomputed(
     Args:
       layer: a function of these arguments that uses no variables, and nothing else that has a gradient.
       x: [B·S, H].
-      seeds: int32 tensors, which alone decide what is dropped: the same again when it is recomputed.
+      seeds: int32 tensors, which alone decide what is dropped.
       parameters: any nested structure of tensors.
-    Returns:
-      What the layer returns, and the parameters.
     Source: Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost", with a segment a layer.
     Note: It has a first derivative only; to ask for a second raises LookupError.
     """

@@ -31,12 +31,8 @@ class BlockPair(NamedTuple):
 
 
 def sharing_plan(config: AlbertConfig) -> list[BlockPair]:
-    """The parameters of each layer, from the first layer to the last.
+    """The parameters of each of the L · inner_group_num pairs of blocks; equal paths share their parameters.
 
-    Args:
-      config: depth L, groups G, blocks a layer, and what is shared.
-    Returns:
-      L · inner_group_num pairs; equal paths share their parameters.
     Source: Lan et al. 2020, §3.1 and Table 4. A layer's group is Google's `int(layer / L * G)`.
     Note: Computed in whole numbers, since Google's floats are truncated: L=44, G=22, layer 30 gives 14
       there, not 15.
@@ -48,12 +44,8 @@ def sharing_plan(config: AlbertConfig) -> list[BlockPair]:
     layers, groups = config.num_hidden_layers, config.num_hidden_groups
     grouped = [layer * groups // layers for layer in range(layers)]
     own = list(range(layers))
-    attention, feed_forward = {
-        "all": (grouped, grouped),
-        "attention": (grouped, own),
-        "ffn": (own, grouped),
-        "none": (own, own),
-    }[config.sharing]
+    attention = grouped if config.sharing in ("all", "attention") else own
+    feed_forward = grouped if config.sharing in ("all", "ffn") else own
     return [
         BlockPair(BlockPath(attention[layer], inner), BlockPath(feed_forward[layer], inner))
         for layer in range(layers)
@@ -62,30 +54,17 @@ def sharing_plan(config: AlbertConfig) -> list[BlockPair]:
 
 
 def at_depth(config: AlbertConfig, num_hidden_layers: int | None) -> AlbertConfig:
-    """The network with the parameters of another, whose shared layers are applied so many times.
+    """The network whose shared layers are applied so many times, with the same parameters; None: no other.
 
-    Args:
-      config: of the other.
-      num_hidden_layers: its depth; None: the other's.
     Raises:
-      ValueError: it would have other parameters.
-
-    >>> at_depth(AlbertConfig(), 3).num_hidden_layers
-    3
+      InputError: it would have other parameters.
     """
     if num_hidden_layers in (None, config.num_hidden_layers):
         return config
-    found = config.replace(num_hidden_layers=num_hidden_layers)
-    if _parameters(found) != _parameters(config):
+    if config.sharing != "all":
         raise InputError(
             f"num_hidden_layers={num_hidden_layers} has other parameters than the {config.num_hidden_layers} "
             f'layers of the config, of which sharing="{config.sharing}" gives each its own: only with '
             'sharing="all" can depth change'
         )
-    return found
-
-
-def _parameters(config: AlbertConfig) -> tuple[set[BlockPath], set[BlockPath]]:
-    """The blocks that a network has, of attention and feed-forward."""
-    attention, feed_forward = zip(*sharing_plan(config), strict=True)
-    return set(attention), set(feed_forward)
+    return config.replace(num_hidden_layers=num_hidden_layers)

@@ -9,11 +9,12 @@ import tf_keras as keras
 
 from albert_tf.config import AlbertConfig
 from albert_tf.features import START_POSITIONS, TYPE_IDS
-from albert_tf.models.encoder import encoder_inputs
+from albert_tf.models.encoder import Inputs, encoder_inputs
 from albert_tf.models.heads import OutputLayer
-from albert_tf.models.layer import FLOAT32_VARIABLE, DenseLayer, Layer, LayerNorm, dropout, kernel_initializer
+from albert_tf.models.layer import DenseLayer, Layer, LayerNorm, dropout, kernel_initializer
 from albert_tf.models.spans import IMPOSSIBLE, context_tokens
-from albert_tf.models.task_models import Inputs, TaskModel, head_seeds, positive
+from albert_tf.models.task_models import TaskModel, positive
+from albert_tf.utils.checks import check_type
 from albert_tf.utils.errors import InputError
 
 
@@ -37,12 +38,8 @@ class AnswerableSpan(Layer):
         self.end_norm = LayerNorm("end_logits/LayerNorm", width, config)
         self.end = DenseLayer("end_logits/dense_1", width, 1, config)
         self.answer_transform = DenseLayer("answer_class/dense_0", 2 * width, width, config)
-        self.answer_kernel = self.add_weight(
-            "answer_class/dense_1/kernel",
-            [width, 1],
-            initializer=kernel_initializer(config),
-            **FLOAT32_VARIABLE,
-        )
+        kernel = "answer_class/dense_1/kernel"
+        self.answer_kernel = self.add_weight(kernel, [width, 1], kernel_initializer(config))
 
     def call(
         self,
@@ -55,7 +52,7 @@ class AnswerableSpan(Layer):
 
         Args:
           sequence: the encoder's sequence output [B, S, H].
-          allowed: bool [B, S], whether an answer may start or end there.
+          allowed: bool [B, S], True where an answer may start or end.
           start_positions: integer [B], the starts that the ends depend on; None follows up the likeliest.
           seed: int32 [2] of the dropout of the answer class; None drops nothing.
         Returns:
@@ -64,10 +61,7 @@ class AnswerableSpan(Layer):
             log-probabilities;
           without: `start_top_log_probs` [B, I] and `start_top_index`, int32, the likeliest first;
             `end_top_log_probs` [B, I, J] and `end_top_index`, the likeliest ends of each of these starts.
-        Raises:
-          ValueError: the sequence is shorter than I or J tokens.
-          tf.errors.InvalidArgumentError: the same where shapes are known only when it runs; or a start is
-            outside the sequence (on CPU, uncompiled: see `AlbertEncoder.call`).
+        Raises: as `AlbertEncoder.call`, if the sequence is shorter than I or J tokens, or a start outside it.
         """
         rows = tf.reshape(sequence, [-1, sequence.shape[-1]])  # [B·S, H]
         start_logits = tf.reshape(self.start(rows), tf.shape(sequence)[:2])  # [B, S]
@@ -127,11 +121,11 @@ class AlbertSpanLabeler(TaskModel):
 
     Args:
       config: the network's shape.
-      answerability: whether questions may have no answer. The head is then that of google-research/albert's
+      answerability: True if questions may have no answer. The head is then that of google-research/albert's
         run_squad_v2 (`AnswerableSpan`), else the two logits a token of its run_squad_v1.
-      start_n_top: with answerability, the starts to follow up, I.
-      end_n_top: with answerability, the ends to keep of each start, J.
-      **kwargs: of TaskModel and keras.Model: `remat`, `name`, `dtype` and others.
+      start_n_top: of `AnswerableSpan`.
+      end_n_top: of `AnswerableSpan`.
+      **kwargs: of `NetworkModel`.
     """
 
     arguments = ("answerability", "start_n_top", "end_n_top")
@@ -145,8 +139,7 @@ class AlbertSpanLabeler(TaskModel):
         **kwargs: Any,
     ):
         super().__init__(config, **kwargs)
-        if not isinstance(answerability, bool):
-            raise InputError(f"answerability={answerability!r} must be True or False")
+        check_type("answerability", "bool", answerability)
         self.answerability = answerability
         self.start_n_top = positive("start_n_top", start_n_top)
         self.end_n_top = positive("end_n_top", end_n_top)
@@ -158,39 +151,31 @@ class AlbertSpanLabeler(TaskModel):
     def call(
         self, inputs: Inputs, training: bool | None = None, seed: tf.Tensor | None = None
     ) -> dict[str, tf.Tensor]:
-        """The logits of every token; hidden states come from `self.encoder`.
+        """The outputs of the head; arguments and errors are those of `TaskModel.call`.
 
-        Args:
-          inputs: the encoder's inputs; with answerability, types are needed, since they say where the
-            context is, and `start_positions`, integer [B], are the starts that ends depend on.
-          training: whether dropout is on. The simple head has none, as in google-research/albert; that of
-            the answer class is `classifier_dropout_prob`.
-          seed: int32 [2] of the dropout; None draws one a call.
+        With answerability types are needed, since they say where the context is, and `start_positions`, int32
+        [B], are the starts that ends depend on.
+
         Returns:
           float32 `start_logits` and `end_logits` [B, S], padding included; with answerability what
           `AnswerableSpan.call` returns: answers may be in the context and, where there is none, at [CLS].
-        Raises:
-          ValueError: types are missing where they are needed, or as `AnswerableSpan.call`.
-          ValueError, tf.errors.InvalidArgumentError: as the encoder.
         """
-        if not self.answerability:
-            return self._two_logits(self.encoder(inputs, training=training, seed=seed)["sequence_output"])
-        _, mask, type_ids = encoder_inputs(inputs, self.config.max_position_embeddings)
+        if self.answerability:
+            return super().call(inputs, training, seed)
+        # The simple head has no dropout, as in google-research/albert.
+        sequence = self.encoder(inputs, training=training, seed=seed)["sequence_output"]
+        logits = self.span(tf.reshape(sequence, [-1, self.config.hidden_size]))  # [B·S, 2]
+        shape = [-1, sequence.shape[1] or tf.shape(sequence)[1]]
+        start_logits, end_logits = (tf.reshape(column, shape) for column in tf.unstack(logits, axis=1))
+        return {"start_logits": start_logits, "end_logits": end_logits}  # [B, S]
+
+    def head(self, inputs: Inputs, outputs: dict[str, Any], seed: tf.Tensor | None) -> dict[str, tf.Tensor]:
+        """What `AnswerableSpan.call` returns."""
         if TYPE_IDS not in inputs:
             raise InputError(f"{TYPE_IDS} is missing from the inputs: it says where the context is")
-        encoder_seed, head_seed = head_seeds(training, seed)
-        sequence = self.encoder(inputs, training=training, seed=encoder_seed)["sequence_output"]
+        _, mask, type_ids = encoder_inputs(inputs, self.config.max_position_embeddings)
         allowed = context_tokens(mask, type_ids)
         allowed = tf.concat([tf.ones_like(allowed[:, :1]), allowed[:, 1:]], axis=1)  # [CLS] is first
         starts = inputs.get(START_POSITIONS)
-        return self.span(
-            sequence, allowed, None if starts is None else tf.convert_to_tensor(starts), seed=head_seed
-        )
-
-    def _two_logits(self, sequence: tf.Tensor) -> dict[str, tf.Tensor]:
-        logits = self.span(tf.reshape(sequence, [-1, self.config.hidden_size]))  # [B·S, 2]
-        length = sequence.shape[1] or tf.shape(sequence)[1]
-        return {
-            name: tf.reshape(logits[:, index], [-1, length])  # [B, S]
-            for index, name in enumerate(("start_logits", "end_logits"))
-        }
+        starts = None if starts is None else tf.convert_to_tensor(starts)
+        return self.span(outputs["sequence_output"], allowed, starts, seed=seed)

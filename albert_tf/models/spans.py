@@ -22,50 +22,27 @@ _NONE = -1e6
 
 
 class Candidates(NamedTuple):
-    """C spans of each of W windows that may be the answer.
+    """C spans of each of W windows that may be the answer."""
 
-    Attributes:
-      start: position of the first token in the window, int32 [W, C].
-      end: position of the last token, int32 [W, C].
-      start_log_prob: float [W, C].
-      end_log_prob: float [W, C].
-    """
-
-    start: tf.Tensor
-    end: tf.Tensor
-    start_log_prob: tf.Tensor
-    end_log_prob: tf.Tensor
+    start: tf.Tensor  # position of the first token in the window, int32 [W, C]
+    end: tf.Tensor  # position of the last token, int32 [W, C]
+    start_log_prob: tf.Tensor  # float [W, C]; or a logit
+    end_log_prob: tf.Tensor  # float [W, C]
 
 
 class Answers(NamedTuple):
-    """At most n different answers to one question, A, the best first.
+    """At most n different answers to one question, A, the best first."""
 
-    Attributes:
-      text: string [A].
-      start: its first byte in the context, int32 [A].
-      end: the byte behind it, int32 [A].
-      start_log_prob: float64 [A].
-      end_log_prob: float64 [A].
-      probability: of each among these, float64 [A], summing to 1.
-    """
-
-    text: tf.Tensor
-    start: tf.Tensor
-    end: tf.Tensor
-    start_log_prob: tf.Tensor
-    end_log_prob: tf.Tensor
-    probability: tf.Tensor
+    text: tf.Tensor  # string [A]
+    start: tf.Tensor  # its first byte in the context, int32 [A]
+    end: tf.Tensor  # the byte behind it, int32 [A]
+    start_log_prob: tf.Tensor  # float64 [A]
+    end_log_prob: tf.Tensor  # float64 [A]
+    probability: tf.Tensor  # of each among these, float64 [A], summing to 1
 
 
 def context_tokens(mask: tf.Tensor, type_ids: tf.Tensor) -> tf.Tensor:
-    """The tokens of the second segment without its [SEP], the last token of a row.
-
-    Args:
-      mask: integer [B, S].
-      type_ids: integer [B, S].
-    Returns:
-      bool [B, S].
-    """
+    """True for tokens of the second segment without its [SEP], the last token of a row: bool [B, S]."""
     is_token = mask > 0
     positions = tf.range(tf.shape(mask)[1])  # [S]
     last = tf.reduce_max(tf.where(is_token, positions, -1), axis=1, keepdims=True)  # [B, 1]
@@ -111,61 +88,29 @@ def labeler_candidates(outputs: Mapping[str, tf.Tensor], mask: tf.Tensor, n_best
       outputs: of `AlbertSpanLabeler` with or without answerability, where no starts were given.
       mask: integer [W, S]. Without answerability padding has logits like any token, and takes no part here:
         an answer does not depend on what else is in a batch.
-      n_best: without answerability, as in `span_candidates`.
+      n_best: without answerability, the likeliest starts and ends of each window that are paired, n; all
+        tokens where there are fewer.
     Returns:
-      Candidates of the W windows.
+      C = n · n candidates a window, or those that the model followed up.
     """
     if "start_top_index" in outputs:
-        names = "start_top_log_probs", "start_top_index", "end_top_log_probs", "end_top_index"
-        return beam_candidates(*(outputs[name] for name in names))
-    starts, ends = (tf.where(mask > 0, outputs[name], IMPOSSIBLE) for name in ("start_logits", "end_logits"))
-    return span_candidates(starts, ends, n_best)
-
-
-def span_candidates(start_logits: tf.Tensor, end_logits: tf.Tensor, n_best: int) -> Candidates:
-    """Every pair of the likeliest starts and ends.
-
-    Args:
-      start_logits: float [W, S].
-      end_logits: float [W, S].
-      n_best: starts and ends to take of each window, n; all tokens where there are fewer.
-    Returns:
-      C = n · n candidates. Logits may stand for log-probabilities.
-    """
-    number = tf.minimum(n_best, tf.shape(start_logits)[1])
-    start_values, starts = tf.math.top_k(start_logits, number)  # [W, n]
-    end_values, ends = tf.math.top_k(end_logits, number)
-    shape = [tf.shape(starts)[0], number, number]
-
-    def flat(values: tf.Tensor, axis: int) -> tf.Tensor:
-        return tf.reshape(tf.broadcast_to(tf.expand_dims(values, axis), shape), [shape[0], -1])
-
-    return Candidates(flat(starts, 2), flat(ends, 1), flat(start_values, 2), flat(end_values, 1))
-
-
-def beam_candidates(
-    start_top_log_probs: tf.Tensor,
-    start_top_index: tf.Tensor,
-    end_top_log_probs: tf.Tensor,
-    end_top_index: tf.Tensor,
-) -> Candidates:
-    """The spans that a span labeler with answerability has followed up.
-
-    Args:
-      start_top_log_probs: float [W, I].
-      start_top_index: int32 [W, I].
-      end_top_log_probs: float [W, I, J].
-      end_top_index: int32 [W, I, J].
-    Returns:
-      C = I · J candidates.
-    """
-    windows, shape = tf.shape(end_top_index)[0], tf.shape(end_top_index)
+        start_values, starts = outputs["start_top_log_probs"], outputs["start_top_index"]  # [W, I]
+        end_values, ends = outputs["end_top_log_probs"], outputs["end_top_index"]  # [W, I, J]
+    else:
+        number = tf.minimum(n_best, tf.shape(mask)[1])
+        (start_values, starts), (end_values, ends) = (
+            tf.math.top_k(tf.where(mask > 0, outputs[name], IMPOSSIBLE), number)  # [W, n] each
+            for name in ("start_logits", "end_logits")
+        )
+        end_values, ends = end_values[:, tf.newaxis], ends[:, tf.newaxis]  # [W, 1, n]
+    windows = tf.shape(starts)[0]
+    shape = tf.stack([windows, tf.shape(starts)[1], tf.shape(ends)[2]])
 
     def flat(values: tf.Tensor) -> tf.Tensor:
         return tf.reshape(tf.broadcast_to(values, shape), [windows, -1])
 
-    starts = start_top_index[..., tf.newaxis], start_top_log_probs[..., tf.newaxis]  # [W, I, 1]
-    return Candidates(flat(starts[0]), flat(end_top_index), flat(starts[1]), flat(end_top_log_probs))
+    starts, start_values = starts[..., tf.newaxis], start_values[..., tf.newaxis]
+    return Candidates(flat(starts), flat(ends), flat(start_values), flat(end_values))
 
 
 def possible(
@@ -175,8 +120,8 @@ def possible(
 
     Args:
       candidates: of the windows.
-      in_context: bool [W, S], as `context_tokens` has it.
-      is_best: bool [W, S], as `best_context` has it.
+      in_context: as `context_tokens` has it.
+      is_best: as `best_context` has it.
       max_answer_length: in tokens.
     Returns:
       bool [W, C].
@@ -202,7 +147,7 @@ def best_answers(
 
     Args:
       candidates: of all windows of the question.
-      counts: bool [W, C], as `possible` has it.
+      counts: as `possible` has it.
       token_starts: the first byte of each token in the context, integer [W, S]; of other tokens anything.
       token_ends: the byte behind each, integer [W, S].
       context: string [].

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
@@ -18,49 +17,35 @@ from albert_tf.features import (
     check_pooling,
     check_sentence_objective,
 )
-from albert_tf.models.encoder import AlbertEncoder
-from albert_tf.models.heads import MaskedLanguageModel, OutputLayer, SentenceRelationship, mean_state
-from albert_tf.models.layer import dropout
+from albert_tf.models.encoder import AlbertEncoder, Inputs, NetworkModel
+from albert_tf.models.heads import MaskedLanguageModel, OutputLayer, mean_state
+from albert_tf.models.layer import drawn_seed, dropout
+from albert_tf.utils.checks import check_range, check_type
 from albert_tf.utils.errors import InputError
 
-Inputs = Mapping[str, tf.Tensor]
-T = TypeVar("T", bound="TaskModel")
 
-
-class TaskModel(keras.Model):
-    """The encoder, its config, and what makes a Keras model of them; each subclass adds a head.
-
-    Args:
-      config: the network's shape.
-      remat: gradient checkpointing: training computes each layer of the encoder again in the backward pass.
-      fused: training compiles activations, softmax and LayerNorms of the encoder.
-      **kwargs: of keras.Model, such as `name` and `dtype`.
-    """
-
-    # What the constructor takes besides the config; each is an attribute, too.
-    arguments: tuple[str, ...] = ()
+class TaskModel(NetworkModel):
+    """The encoder and a head; the arguments of every subclass begin with those of `NetworkModel`."""
 
     def __init__(self, config: AlbertConfig, remat: bool = False, fused: bool = False, **kwargs: Any):
-        super().__init__(autocast=False, **kwargs)
-        self.config = config
+        super().__init__(config, remat, fused, **kwargs)
         self.encoder = AlbertEncoder(config, remat, fused, name="encoder", dtype=self.dtype_policy)
-        self.built = True  # every variable exists: counting, summary and loading need no first call
 
-    def get_config(self) -> dict[str, Any]:
-        """The arguments of `from_config` for the same, untrained model."""
-        arguments = {name: getattr(self, name) for name in self.arguments}
-        return {
-            **keras.layers.Layer.get_config(self),
-            "config": self.config.to_dict(),
-            "remat": self.encoder.remat,
-            "fused": self.encoder.fused,
-            **arguments,
-        }
+    def call(
+        self, inputs: Inputs, training: bool | None = None, seed: tf.Tensor | None = None
+    ) -> dict[str, Any]:
+        """The outputs of the head; hidden states come from `self.encoder`.
 
-    @classmethod
-    def from_config(cls: type[T], config: dict[str, Any], custom_objects: Any = None) -> T:
-        """An untrained model of the same shape."""
-        return cls(**{**config, "config": AlbertConfig.from_dict(config["config"])})
+        Arguments and errors are those of `AlbertEncoder.call`. Dropout is also that of the head
+        (`classifier_dropout_prob`); the seeds of both are independent.
+        """
+        encoder_seed, head_seed = head_seeds(training, seed)
+        outputs = self.encoder(inputs, training=training, seed=encoder_seed)
+        return self.head(inputs, outputs, head_seed)
+
+    def head(self, inputs: Inputs, outputs: dict[str, Any], seed: tf.Tensor | None) -> dict[str, tf.Tensor]:
+        """The outputs of the head, by the model's inputs and the encoder's outputs; no seed, no dropout."""
+        raise NotImplementedError
 
 
 @keras.saving.register_keras_serializable("albert_tf")
@@ -70,7 +55,7 @@ class AlbertPretrainer(TaskModel):
     Args:
       config: the network's shape.
       sentence_objective: "sop" (sentence order), "nsp" (next sentence) or "none".
-      **kwargs: of TaskModel and keras.Model: `remat`, `name`, `dtype` and others.
+      **kwargs: of `NetworkModel`.
     """
 
     arguments = ("sentence_objective",)
@@ -79,7 +64,9 @@ class AlbertPretrainer(TaskModel):
         super().__init__(config, **kwargs)
         self.sentence_objective = check_sentence_objective(sentence_objective)
         self.mlm = MaskedLanguageModel(config, name="mlm")
-        self.sentence = None if sentence_objective == "none" else SentenceRelationship(config)
+        self.sentence = (
+            None if sentence_objective == "none" else OutputLayer("cls/seq_relationship", 2, config)
+        )
 
     def call(
         self,
@@ -88,18 +75,13 @@ class AlbertPretrainer(TaskModel):
         seed: tf.Tensor | None = None,
         num_hidden_layers: int | None = None,
     ) -> dict[str, Any]:
-        """The encoder's outputs and the logits of both heads.
+        """The encoder's outputs and the logits of both heads, which have no dropout.
 
-        Args:
-          inputs: the encoder's inputs, and `masked_lm_positions` [B, P] where MLM logits are wanted.
-          training: whether dropout is on.
-          seed: int32 [2] of the dropout; None draws one a call.
-          num_hidden_layers: times that the shared layers are applied, where it is not the config's.
+        Arguments and errors are those of `AlbertEncoder.call`.
+
         Returns:
-          The encoder's dict, `mlm_logits` float32 [B, P, V] where positions were given, and
-          `sop_logits` or `nsp_logits` float32 [B, 2].
-        Raises:
-          ValueError, tf.errors.InvalidArgumentError: as the encoder.
+          The encoder's dict, `mlm_logits` float32 [B, P, V] where `masked_lm_positions` [B, P] is among the
+          inputs, and `sop_logits` or `nsp_logits` float32 [B, 2].
         """
         outputs = dict(
             self.encoder(inputs, training=training, seed=seed, num_hidden_layers=num_hidden_layers)
@@ -116,75 +98,58 @@ class AlbertPretrainer(TaskModel):
 
 
 class PooledModel(TaskModel):
-    """The encoder, and a head that reads one state of a whole sequence.
+    """The encoder, and logits of one state of a whole sequence.
 
     Args:
       config: the network's shape.
+      units: number of logits, K.
       pooling: "first", the pooled output, or "mean", the mean of all tokens' states. The pooler stays a part
         of the encoder; with "mean" no logit depends on it, so that it is not trainable and stays as it is.
-      **kwargs: of TaskModel and keras.Model: `remat`, `name`, `dtype` and others.
+      **kwargs: of `NetworkModel`.
     """
 
-    def __init__(self, config: AlbertConfig, pooling: str = FIRST, **kwargs: Any):
+    def __init__(self, config: AlbertConfig, units: int, pooling: str, **kwargs: Any):
         super().__init__(config, **kwargs)
         self.pooling = check_pooling(pooling)
         # Else Keras' `fit` warns of variables without gradients.
         self.encoder.pooler.trainable = pooling == FIRST
+        self.classifier = OutputLayer("classifier", units, config)
 
-    def pooled(self, inputs: Inputs, training: bool | None, seed: tf.Tensor | None) -> tf.Tensor:
-        """The input of the head for sequences [B, S], after the classifier's dropout: [B, H]."""
-        encoder_seed, head_seed = head_seeds(training, seed)
-        outputs = self.encoder(inputs, training=training, seed=encoder_seed)
+    def head(self, inputs: Inputs, outputs: dict[str, Any], seed: tf.Tensor | None) -> dict[str, tf.Tensor]:
+        """`logits` float32 [B, K]."""
         if self.pooling == FIRST:
             state = outputs["pooled_output"]
         else:
             state = mean_state(outputs["sequence_output"], inputs.get(MASK))
-        return dropout(state, self.config.classifier_dropout_prob, head_seed)
+        return {"logits": self.classifier(dropout(state, self.config.classifier_dropout_prob, seed))}
 
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertClassifier(PooledModel):
-    """The encoder with logits over labels, or with one number, from one state of the sequence.
+    """The encoder with `logits` [B, K] over labels, or with one number, from one state of the sequence.
 
     Args:
       config: the network's shape.
       num_labels: number of labels, K; 1 is regression.
-      pooling: which state: "first" or "mean", see PooledModel.
-      **kwargs: of TaskModel and keras.Model: `remat`, `name`, `dtype` and others.
+      pooling: of `PooledModel`.
+      **kwargs: of `NetworkModel`.
     """
 
     arguments = ("num_labels", "pooling")
 
     def __init__(self, config: AlbertConfig, num_labels: int, pooling: str = FIRST, **kwargs: Any):
-        super().__init__(config, pooling, **kwargs)
-        self.num_labels = positive("num_labels", num_labels)
-        self.classifier = OutputLayer("classifier", num_labels, config)
-
-    def call(
-        self, inputs: Inputs, training: bool | None = None, seed: tf.Tensor | None = None
-    ) -> dict[str, tf.Tensor]:
-        """The logits alone: hidden states come from `self.encoder`.
-
-        Args:
-          inputs: the encoder's inputs.
-          training: whether dropout is on, that of the classifier (`classifier_dropout_prob`) included.
-          seed: int32 [2] of the dropout; None draws one a call.
-        Returns:
-          `logits` float32 [B, K].
-        Raises:
-          ValueError, tf.errors.InvalidArgumentError: as the encoder.
-        """
-        return {"logits": self.classifier(self.pooled(inputs, training, seed))}  # [B, K]
+        super().__init__(config, positive("num_labels", num_labels), pooling, **kwargs)
+        self.num_labels = num_labels
 
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertTokenClassifier(TaskModel):
-    """The encoder with logits over labels for every token.
+    """The encoder with `logits` [B, S, K] over labels for every token, [CLS], [SEP] and padding included.
 
     Args:
       config: the network's shape.
       num_labels: number of labels, K.
-      **kwargs: of TaskModel and keras.Model: `remat`, `name`, `dtype` and others.
+      **kwargs: of `NetworkModel`.
     """
 
     arguments = ("num_labels",)
@@ -194,23 +159,9 @@ class AlbertTokenClassifier(TaskModel):
         self.num_labels = positive("num_labels", num_labels)
         self.classifier = OutputLayer("classifier", num_labels, config)
 
-    def call(
-        self, inputs: Inputs, training: bool | None = None, seed: tf.Tensor | None = None
-    ) -> dict[str, tf.Tensor]:
-        """The logits of every token, [CLS], [SEP] and padding included.
-
-        Args:
-          inputs: the encoder's inputs.
-          training: whether dropout is on, that of the classifier (`classifier_dropout_prob`) included.
-          seed: int32 [2] of the dropout; None draws one a call.
-        Returns:
-          `logits` float32 [B, S, K].
-        Raises:
-          ValueError, tf.errors.InvalidArgumentError: as the encoder.
-        """
-        encoder_seed, head_seed = head_seeds(training, seed)
-        sequence = self.encoder(inputs, training=training, seed=encoder_seed)["sequence_output"]
-        sequence = dropout(sequence, self.config.classifier_dropout_prob, head_seed)
+    def head(self, inputs: Inputs, outputs: dict[str, Any], seed: tf.Tensor | None) -> dict[str, tf.Tensor]:
+        """`logits` float32 [B, S, K]."""
+        sequence = dropout(outputs["sequence_output"], self.config.classifier_dropout_prob, seed)
         logits = self.classifier(tf.reshape(sequence, [-1, self.config.hidden_size]))  # [B·S, K]
         length = sequence.shape[1] or tf.shape(sequence)[1]
         return {"logits": tf.reshape(logits, [-1, length, self.num_labels])}  # [B, S, K]
@@ -218,41 +169,29 @@ class AlbertTokenClassifier(TaskModel):
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertMultipleChoice(PooledModel):
-    """The encoder with one logit a choice, where each choice is a sequence of its own.
+    """The encoder with one logit a choice: `logits` [B, C] of inputs [B, C, S].
 
     Args:
       config: the network's shape.
       num_choices: choices an example, C.
-      pooling: which state of a choice is read: "first" or "mean", see PooledModel.
-      **kwargs: of TaskModel and keras.Model: `remat`, `name`, `dtype` and others.
+      pooling: of `PooledModel`.
+      **kwargs: of `NetworkModel`.
     """
 
     arguments = ("num_choices", "pooling")
 
     def __init__(self, config: AlbertConfig, num_choices: int, pooling: str = FIRST, **kwargs: Any):
-        super().__init__(config, pooling, **kwargs)
+        super().__init__(config, 1, pooling, **kwargs)
         self.num_choices = positive("num_choices", num_choices)
-        self.classifier = OutputLayer("classifier", 1, config)
 
     def call(
         self, inputs: Inputs, training: bool | None = None, seed: tf.Tensor | None = None
-    ) -> dict[str, tf.Tensor]:
-        """The logits of the choices.
-
-        Args:
-          inputs: the encoder's inputs, each [B, C, S].
-          training: whether dropout is on, that of the classifier (`classifier_dropout_prob`) included.
-          seed: int32 [2] of the dropout; None draws one a call.
-        Returns:
-          `logits` float32 [B, C].
-        Raises:
-          ValueError: an input is not [B, C, S].
-          ValueError, tf.errors.InvalidArgumentError: as the encoder.
-        """
+    ) -> dict[str, Any]:
+        """The logits of the choices; arguments and errors are those of `TaskModel.call`."""
         flat = {name: self._flatten(name, inputs[name]) for name in ENCODER_INPUTS if name in inputs}
         if TOKEN_PLACES in inputs:  # the same places row by row
             flat[TOKEN_PLACES] = inputs[TOKEN_PLACES]
-        logits = self.classifier(self.pooled(flat, training, seed))  # [B·C, 1]
+        logits = super().call(flat, training, seed)["logits"]  # [B·C, 1]
         return {"logits": tf.reshape(logits, [-1, self.num_choices])}  # [B, C]
 
     def _flatten(self, name: str, values: tf.Tensor) -> tf.Tensor:
@@ -267,9 +206,9 @@ class AlbertMultipleChoice(PooledModel):
 
 
 def positive(name: str, value: int) -> int:
-    """The value itself, or a ValueError unless it is a whole number of at least 1."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise InputError(f"{name}={value!r} must be a whole number of at least 1")
+    """The value itself; InputError unless it is a whole number of at least 1."""
+    check_type(name, "int", value)
+    check_range(name, value, at_least=1)
     return value
 
 
@@ -277,7 +216,5 @@ def head_seeds(training: bool | None, seed: tf.Tensor | None) -> tuple[tf.Tensor
     """The encoder's seed and the head's, independent of each other; None where there is no dropout."""
     if not training:
         return None, None
-    if seed is None:
-        seed = tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32)
-    encoder_seed, head_seed = tf.unstack(tf.random.split(seed, 2, alg="philox"))
+    encoder_seed, head_seed = tf.unstack(tf.random.split(drawn_seed(seed), 2, alg="philox"))
     return encoder_seed, head_seed

@@ -38,14 +38,14 @@ def create_optimizer(
 
     Args:
       name: "lamb" or "adamw".
-      init_lr: of `WarmupPolynomialDecay`, as the following ones.
-      num_train_steps: see there.
-      num_warmup_steps: see there.
-      weight_decay: decay of the variables that are neither LayerNorm's nor biases.
-      power: of the schedule.
-      decay_after_warmup: of the schedule.
-      clip_norm: maximal global norm of the summed gradients; None: no clipping.
-      **kwargs: further arguments of the optimizer (beta_1, beta_2, epsilon, …).
+      init_lr: of `WarmupPolynomialDecay`.
+      num_train_steps: of the same.
+      num_warmup_steps: of the same.
+      weight_decay: of `AdamW`.
+      power: of `WarmupPolynomialDecay`.
+      clip_norm: `global_clipnorm` of `AdamW`.
+      decay_after_warmup: of `WarmupPolynomialDecay`.
+      **kwargs: of the optimizer: beta_1, beta_2, epsilon, ….
     Raises:
       InputError: the name is unknown or a value impossible; the message names it.
     """
@@ -56,14 +56,13 @@ def create_optimizer(
 
 def recipe_optimizer(name: str, recipe: Any, steps: int, warmup_steps: int) -> AdamW:
     """The optimizer of a recipe of pre-training or fine-tuning, for some steps."""
+    moments = {
+        key: getattr(recipe, key) for key in ("weight_decay", "clip_norm", "beta_1", "beta_2", "epsilon")
+    }
     return create_optimizer(
         name,
         init_lr=recipe.learning_rate,
         num_train_steps=steps,
         num_warmup_steps=warmup_steps,
-        weight_decay=recipe.weight_decay,
-        clip_norm=recipe.clip_norm,
-        beta_1=recipe.beta_1,
-        beta_2=recipe.beta_2,
-        epsilon=recipe.epsilon,
+        **moments,
     )

@@ -60,8 +60,7 @@ def is_excluded(name: str, patterns: Iterable[str]) -> bool:
     >>> is_excluded("cls/predictions/output_bias:0", ["LayerNorm", "bias$"])
     True
     """
-    name = re.sub(r":\d+$", "", name)
-    return any(re.search(pattern, name) for pattern in patterns)
+    return any(re.search(pattern, name.partition(":")[0]) for pattern in patterns)
 
 
 def global_norm(gradients: Iterable[tf.Tensor | tf.IndexedSlices | None]) -> tf.Tensor:
@@ -69,11 +68,10 @@ def global_norm(gradients: Iterable[tf.Tensor | tf.IndexedSlices | None]) -> tf.
 
     Rows that occur several times in an IndexedSlices are summed first, as the update does.
     """
-    return tf.linalg.global_norm([dense(g) for g in gradients])
+    return tf.linalg.global_norm([_dense(g) for g in gradients])
 
 
-def dense(gradient: tf.Tensor | tf.IndexedSlices | None) -> tf.Tensor | None:
-    """A gradient as one tensor of the variable's shape; None stays None."""
+def _dense(gradient: tf.Tensor | tf.IndexedSlices | None) -> tf.Tensor | None:
     return None if gradient is None else tf.convert_to_tensor(gradient)
 
 
@@ -89,8 +87,7 @@ class AdamW(keras.optimizers.Optimizer):
       epsilon: ε, added to the root of the latter.
       global_clipnorm: maximal norm of all gradients together; None: no clipping.
       exclude_from_weight_decay: regular expressions; a variable whose name contains a match is not decayed.
-      name: name of the optimizer.
-      **kwargs: further arguments of keras.optimizers.Optimizer.
+      **kwargs: of keras.optimizers.Optimizer.
 
     Note: Google clips a sparse gradient by the norm of its unsummed rows; here it is made dense first.
     """
@@ -131,30 +128,25 @@ class AdamW(keras.optimizers.Optimizer):
             return
         self._m = [self.add_variable_from_reference(variable, "m") for variable in var_list]
         self._v = [self.add_variable_from_reference(variable, "v") for variable in var_list]
+        # Here, since the variables of a replica have other names.
         self._decays = tuple(self._decay(variable) for variable in var_list)
         self._rules = tuple(self._rule(variable) for variable in var_list)
         self._built = True
 
     def _decay(self, variable: tf.Variable) -> float:
         # Keras' own exclusions, set by the method exclude_from_weight_decay(), hold as well.
-        is_decayed = self._use_weight_decay(variable)
-        if is_excluded(variable.name, self._undecayed_patterns) or not is_decayed:
-            return 0.0
-        return self.weight_decay
+        decays = self._use_weight_decay(variable) and not is_excluded(variable.name, self._undecayed_patterns)
+        return self.weight_decay if decays else 0.0
 
     def _rule(self, variable: tf.Variable) -> Callable[..., tuple[tf.Tensor, tf.Tensor, tf.Tensor]]:
         return adamw
 
     def apply_gradients(
-        self,
-        grads_and_vars: Iterable[tuple[Any, tf.Variable]],
-        name: str | None = None,
-        skip_gradients_aggregation: bool = False,
-        **kwargs: Any,
-    ) -> tf.Variable:
+        self, grads_and_vars: Iterable[tuple[Any, tf.Variable]], *args: Any, **kwargs: Any
+    ) -> Any:
         """Updates the variables with gradients that are made dense, summed over the replicas and clipped."""
-        pairs = [(dense(gradient), variable) for gradient, variable in grads_and_vars]
-        return super().apply_gradients(pairs, name, skip_gradients_aggregation, **kwargs)
+        pairs = [(_dense(gradient), variable) for gradient, variable in grads_and_vars]
+        return super().apply_gradients(pairs, *args, **kwargs)
 
     def _apply_weight_decay(self, variables: Sequence[tf.Variable]) -> None:
         """Does nothing: the decay is part of the update; Keras would shrink the variables before it."""
@@ -164,9 +156,8 @@ class AdamW(keras.optimizers.Optimizer):
         index = self._index_dict[self._var_key(variable)]
         m, v = self._m[index], self._v[index]
         x, lr = tf.convert_to_tensor(variable), tf.cast(self.learning_rate, variable.dtype)
-        values = self._rules[index](
-            x, gradient, m, v, lr, self.beta_1, self.beta_2, self.epsilon, self._decays[index]
-        )
+        settings = lr, self.beta_1, self.beta_2, self.epsilon, self._decays[index]
+        values = self._rules[index](x, gradient, m, v, *settings)
         for target, value in zip((variable, m, v), values, strict=True):
             target.assign(value)
 

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.optimization.adamw import EXCLUDED, AdamW, adam_moments, adamw, is_excluded
+from albert_tf.optimization.adamw import AdamW, adam_moments, adamw, is_excluded
 
 
 def lamb(
@@ -49,7 +49,7 @@ class Lamb(AdamW):
     Args:
       exclude_from_layer_adaptation: regular expressions; a variable whose name contains a match has no trust
         ratio. None: those of exclude_from_weight_decay.
-      others: as those of `AdamW`.
+      others: of `AdamW`.
     """
 
     def __init__(
@@ -57,20 +57,13 @@ class Lamb(AdamW):
         learning_rate: Any = 0.00176,
         weight_decay: float = 0.01,
         *,
-        exclude_from_weight_decay: Sequence[str] = EXCLUDED,
         exclude_from_layer_adaptation: Sequence[str] | None = None,
         name: str = "Lamb",
         **kwargs: Any,
     ):
-        super().__init__(
-            learning_rate,
-            weight_decay,
-            exclude_from_weight_decay=exclude_from_weight_decay,
-            name=name,
-            **kwargs,
-        )
+        super().__init__(learning_rate, weight_decay, name=name, **kwargs)
         if exclude_from_layer_adaptation is None:
-            exclude_from_layer_adaptation = exclude_from_weight_decay
+            exclude_from_layer_adaptation = self._undecayed_patterns
         self._unadapted_patterns = tuple(exclude_from_layer_adaptation)
 
     def _rule(self, variable: tf.Variable) -> Callable[..., tuple[tf.Tensor, tf.Tensor, tf.Tensor]]:

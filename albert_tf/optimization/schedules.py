@@ -10,45 +10,22 @@ import tf_keras as keras
 from albert_tf.utils.checks import check_range
 
 
-def warmup_polynomial_decay(
-    step: tf.Tensor | int,
-    init_lr: float,
-    num_train_steps: int,
-    num_warmup_steps: int,
-    power: float = 1.0,
-    decay_after_warmup: bool = False,
-) -> tf.Tensor:
-    """Learning rate of the update that follows `step` updates.
+@keras.utils.register_keras_serializable(package="albert_tf")
+class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
+    """Linear warm-up, then polynomial decay to zero.
 
     Args:
-      step: updates done so far, an integer scalar.
       init_lr: rate that the warm-up climbs to and the decay starts from.
       num_train_steps: steps after which the rate stays 0.
       num_warmup_steps: steps of linear warm-up, at most num_train_steps; the first rate is 0.
       power: exponent of the decay; 1 is linear.
       decay_after_warmup: True if the decay starts where the warm-up ends, not at step 0 as Google's.
-    Returns:
-      float32 scalar.
+    Raises:
+      InputError: a value is impossible; the message names it.
     Note: without `decay_after_warmup` the decay also runs during the warm-up, as in google-research/albert:
       the rate goes on from there at init_lr · (1 - num_warmup_steps / num_train_steps)^power, and init_lr is
       never reached.
     Source: create_optimizer in google-research/albert's optimization.py.
-    """
-    # Differences are taken between 64-bit integers: in float32 the last steps of millions would run together.
-    step = tf.cast(step, tf.int64)
-    decay_start = num_warmup_steps if decay_after_warmup else 0
-    steps_left = tf.cast(tf.maximum(num_train_steps - step, 0), tf.float32)
-    decayed = init_lr * (steps_left / max(num_train_steps - decay_start, 1)) ** power
-    warming_up = init_lr * (tf.cast(step, tf.float32) / max(num_warmup_steps, 1))
-    return tf.where(step < num_warmup_steps, warming_up, decayed)
-
-
-@keras.utils.register_keras_serializable(package="albert_tf")
-class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """`warmup_polynomial_decay` as a Keras schedule, with the same arguments.
-
-    Raises:
-      InputError: a value is impossible; the message names it.
     """
 
     def __init__(
@@ -72,14 +49,15 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
     def __call__(self, step: tf.Tensor | int) -> tf.Tensor:
         """Learning rate of the update that follows `step` updates, float32 scalar."""
         with tf.name_scope("learning_rate"):
-            return warmup_polynomial_decay(step, **self.get_config())
+            # 64-bit integers are subtracted: in float32 the last of millions of steps would run together.
+            step = tf.cast(step, tf.int64)
+            decay_start = self.num_warmup_steps if self.decay_after_warmup else 0
+            steps_left = tf.cast(tf.maximum(self.num_train_steps - step, 0), tf.float32)
+            decayed = self.init_lr * (steps_left / max(self.num_train_steps - decay_start, 1)) ** self.power
+            warming_up = self.init_lr * (tf.cast(step, tf.float32) / max(self.num_warmup_steps, 1))
+            return tf.where(step < self.num_warmup_steps, warming_up, decayed)
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments."""
-        return {
-            "init_lr": self.init_lr,
-            "num_train_steps": self.num_train_steps,
-            "num_warmup_steps": self.num_warmup_steps,
-            "power": self.power,
-            "decay_after_warmup": self.decay_after_warmup,
-        }
+        names = ("init_lr", "num_train_steps", "num_warmup_steps", "power", "decay_after_warmup")
+        return {name: getattr(self, name) for name in names}

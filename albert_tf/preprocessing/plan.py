@@ -176,13 +176,14 @@ def finish(plan: Preparation) -> dict[str, Any]:
             f"input_format={plan.input_format}, text_field={plan.text_field} ({shown(counts)}): name other "
             "files or another format"
         )
+    settings = plan.settings()
     stats = {
         "format": plan.format,
-        "vocabulary": plan.tokenizer.open().vocabulary.fingerprint,
+        "vocabulary": settings["vocabulary"],
         **dict(plan.tokenizer.settings),
         "counts": dict(sorted(counts.items())),
         "shards": shards,
-        "settings": plan.settings(),
+        "settings": settings,
     }
     write_json(stats_path(plan.output), stats)
     clear(plan)

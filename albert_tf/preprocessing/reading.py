@@ -148,16 +148,15 @@ def _json_documents(
         if not line:
             continue
         try:
-            value = json.loads(line)
+            text = json.loads(line)[text_field]
+            is_empty = not text.strip()
         except (ValueError, RecursionError):
             counts["dropped_invalid_json"] += 1
-            continue
-        text = value.get(text_field) if isinstance(value, dict) else None
-        if isinstance(text, str):
-            counts["dropped_empty"] += not text.strip()
-            yield from _split(text)
-        else:
+        except (AttributeError, KeyError, TypeError):
             counts["dropped_without_text_field"] += 1
+        else:
+            counts["dropped_empty"] += is_empty
+            yield from _split(text)
 
 
 def _split(text: str) -> Iterator[bytes]:

@@ -1,8 +1,8 @@
 """A budget of time: the network that it is enough for, and for how many updates.
 
-The time of an update is measured for each stage of a recipe, on the machine of the run; the number of updates
-that fit in the budget is then the run's, and recipe.json keeps it, so that a resumed run measures nothing. Of
-several sizes, the largest that the budget gives enough updates is taken.
+The time of an update is measured for each stage of a recipe, on the machine of the run. Of several sizes, the
+largest that the budget gives enough updates is taken. recipe.json keeps the updates: a resumed run measures
+nothing.
 """
 
 from __future__ import annotations
@@ -10,11 +10,19 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
+import statistics
+import time
 from collections.abc import Callable, Sequence
+
+import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.recipes import RECIPES, PretrainingRecipe
 from albert_tf.stages import Stage
+from albert_tf.training.phases import Training
+from albert_tf.training.strategies import hosts_of
+from albert_tf.training.trainer import Report
+from albert_tf.utils.checks import check_range
 from albert_tf.utils.errors import InputError
 
 # Of the time; the rest is for tracing, checkpoints and evaluations.
@@ -23,17 +31,28 @@ TRAINING_SHARE = 0.95
 # Where a recipe's warm-up is longer than that share of the updates, it is cut to it.
 WARMUP_SHARE = 0.1
 
-_LONGEST = 10 * 365 * 86400  # seconds
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+# What of a phase is timed: after updates that trace and fill the input pipeline, so many, or for so long.
+FIRST_UPDATES, UPDATES, MAX_SECONDS = 2, 20, 10
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}  # in seconds
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Size:
     """A network, how it is trained, and from how many updates on that is worth more than a smaller one."""
 
-    least_updates: int
+    least_updates: int = 1
     config: AlbertConfig
     recipe: PretrainingRecipe
+
+    def with_vocabulary(self, vocab_size: int) -> Size:
+        """The same for a vocabulary of so many pieces."""
+        return dataclasses.replace(self, config=self.config.replace(vocab_size=vocab_size))
+
+    def with_steps(self, steps: int) -> Size:
+        """The same for so many updates."""
+        warmup = min(self.recipe.warmup_steps, int(WARMUP_SHARE * steps))
+        return dataclasses.replace(self, recipe=self.recipe.replace(steps=steps, warmup_steps=warmup))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,10 +63,7 @@ class Budget:
     sizes: tuple[Size, ...]
 
     def __post_init__(self) -> None:
-        if not 0 < self.seconds <= _LONGEST:
-            raise InputError(f"a budget of {self.seconds:g} s is not a time above 0 and of at most ten years")
-        if not self.sizes:
-            raise InputError("a budget needs sizes, of which one at least is to be trained")
+        check_range("budget", self.seconds, above=0, at_most=10 * 365 * 86400)
 
 
 _SMALL = AlbertConfig(
@@ -62,7 +78,6 @@ _SMALL = AlbertConfig(
 # What `--recipe one_machine` trains, its updates those of a budget.
 ONE_MACHINE = (
     Size(
-        least_updates=1,
         config=_SMALL,
         recipe=RECIPES["one_machine"].replace(
             stages=(Stage(until=0.75, seq_length=64, batch_size=32), Stage())
@@ -80,48 +95,71 @@ ONE_MACHINE = (
 
 
 def seconds_from(text: str) -> float:
-    """The seconds of a time such as 90s, 60m, 1.5h or 2d.
-
-    Raises:
-      ValueError: it is not one.
-    """
+    """The seconds of a time such as 90s, 60m, 1.5h or 2d; ValueError if it is not one."""
     match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smhd])", text)
-    if not match or not float(match[1]):
+    if not match:
         raise InputError(f"budget={text!r} is not a time: write 90s, 60m, 24h or 2d")
-    return float(match[1]) * _SECONDS[match[2]]
+    return float(match[1]) * _UNITS[match[2]]
 
 
-def fitted(budget: Budget, seconds_per_update: Callable[[Size], Sequence[float]]) -> Size:
-    """The size that a budget is enough for, with as many updates as it has time for.
+def measured(
+    seconds: float, sizes: Sequence[Size], training: Callable[[Size], Training], report: Report
+) -> Size:
+    """The size that there is time for, by the time that its updates take here."""
+    if hosts_of(tf.distribute.get_strategy()).num_hosts > 1:
+        raise InputError("a budget is for one machine, and TF_CONFIG names several: say --steps")
+    report("measuring the time of an update, which takes about a minute")
+    size = fitted(seconds, sizes, lambda size: seconds_per_update(training(size)))
+    report(
+        f"{seconds:g} s are time for {size.recipe.steps:,} updates, {size.recipe.warmup_steps:,} of them "
+        f"warm-up, of a network {size.config.hidden_size} wide and {size.config.num_hidden_layers} deep"
+    )
+    return size
+
+
+def fitted(seconds: float, sizes: Sequence[Size], pace: Callable[[Size], Sequence[float]]) -> Size:
+    """The largest size that has time for its least updates, with as many updates as there is time for.
 
     Args:
-      budget: the time, and what may be done in it.
-      seconds_per_update: what an update takes in each stage of a size, measured.
-    Raises:
-      ValueError: there is not time for one update of each stage.
+      seconds: the time.
+      sizes: from the smallest, which is taken where there is time for none, to the largest.
+      pace: measures the seconds of an update in each stage of a size.
     """
     chosen: Size | None = None
-    for size in budget.sizes:
+    for size in sizes:
         if chosen and chosen.recipe.steps < size.least_updates:  # a larger network would get fewer yet
             break
-        seconds = _mean_seconds(size.recipe.stages, seconds_per_update(size))
-        steps = int(TRAINING_SHARE * budget.seconds / seconds)
+        ends = [0.0, *(stage.until for stage in size.recipe.all_stages)]
+        shares = (end - begin for begin, end in itertools.pairwise(ends))
+        mean = sum(share * each for share, each in zip(shares, pace(size), strict=True))
+        steps = int(TRAINING_SHARE * seconds / mean)
         if chosen and steps < size.least_updates:
             break
         try:
-            chosen = with_steps(size, steps)
+            chosen = size.with_steps(steps)
         except InputError as error:  # not an update for each stage
             raise InputError(
-                f"a budget of {budget.seconds:g} s is too short: an update takes {seconds:.2g} s here"
+                f"a budget of {seconds:g} s is too short: an update takes {mean:.2g} s here"
             ) from error
     assert chosen is not None
     return chosen
 
 
-def with_steps(size: Size, steps: int) -> Size:
-    """A size whose run has so many updates."""
-    warmup = min(size.recipe.warmup_steps, int(WARMUP_SHARE * steps))
-    return dataclasses.replace(size, recipe=size.recipe.replace(steps=steps, warmup_steps=warmup))
+def seconds_per_update(training: Training) -> list[float]:
+    """The time of an update in each phase of a run, in seconds: the median of some."""
+    step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
+    medians = []
+    for phase in training.phases:
+        feed = phase.batches(training.seed)
+        train_steps, iterator = training.train_steps(phase, feed, step), iter(feed.dataset)
+        train_steps(iterator, FIRST_UPDATES)
+        seconds: list[float] = []
+        while len(seconds) < UPDATES and sum(seconds) < MAX_SECONDS:
+            started = time.perf_counter()
+            float(train_steps(iterator, 1).gradient_norm)  # which waits for its end
+            seconds.append(time.perf_counter() - started)
+        medians.append(statistics.median(seconds))
+    return medians
 
 
 def for_its_steps(sizes: Sequence[Size]) -> Size:
@@ -130,20 +168,6 @@ def for_its_steps(sizes: Sequence[Size]) -> Size:
 
 
 def as_begun(sizes: Sequence[Size], config: AlbertConfig) -> Size:
-    """The size that a run was begun with.
-
-    Args:
-      sizes: of the command that resumes it.
-      config: the run's.
-    Returns:
-      The size of that network, the largest where none has it: what differs is then seen in comparing.
-    """
+    """The size of a run's network, the largest where none is: what differs is then seen in comparing."""
     same = (size for size in sizes if size.config.replace(vocab_size=config.vocab_size) == config)
     return next(same, sizes[-1])
-
-
-def _mean_seconds(stages: Sequence[Stage], seconds: Sequence[float]) -> float:
-    """The mean over the updates of a run."""
-    ends = [0.0, *(stage.until for stage in stages)] if stages else [0.0, 1.0]
-    shares = (end - begin for begin, end in itertools.pairwise(ends))
-    return sum(share * each for share, each in zip(shares, seconds, strict=True))

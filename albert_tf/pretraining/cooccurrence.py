@@ -21,7 +21,6 @@ SMOOTHING = 0.75  # power of the contexts' frequencies: without it rare contexts
 MAX_COUNTED = 20_000_000  # pieces of a text; more change little
 
 _BLOCK_SIZE = 1 << 20  # pieces, which bounds the memory for their pairs
-_EMBEDDINGS, _OUTPUT_BIAS = "embeddings/word_embeddings", "cls/predictions/output_bias"
 
 
 class Counts(NamedTuple):
@@ -41,43 +40,34 @@ def counts(documents: Iterable[np.ndarray], vocab_size: int, window: int = WINDO
     """
     shape = (vocab_size, vocab_size)
     pieces, pairs = np.zeros([vocab_size], np.int64), sparse.csr_matrix(shape, dtype=np.int32)
-    for ids, numbers in _blocks(documents):
+    for block in _blocks(documents):
+        ids, numbers = np.concatenate(block), np.repeat(np.arange(len(block)), [len(ids) for ids in block])
         pieces += np.bincount(ids, minlength=vocab_size)
         near = [numbers[k:] == numbers[:-k] for k in range(1, min(window + 1, len(ids)))]
         before = np.concatenate([ids[:0], *(ids[:-k][same] for k, same in enumerate(near, 1))])
-        behind = np.concatenate([ids[:0], *(ids[k:][same] for k, same in enumerate(near, 1))])
-        pairs += sparse.coo_matrix((np.ones(len(before), np.int32), (before, behind)), shape).tocsr()
+        after = np.concatenate([ids[:0], *(ids[k:][same] for k, same in enumerate(near, 1))])
+        pairs += sparse.coo_matrix((np.ones(len(before), np.int32), (before, after)), shape).tocsr()
     return Counts(pieces, (pairs + pairs.T).tocsr())
 
 
-def _blocks(documents: Iterable[np.ndarray]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Some documents at a time: their ids one after the other, and for each the number of its document."""
-    block: list[np.ndarray] = []
-    size = 0
+def _blocks(documents: Iterable[np.ndarray]) -> Iterator[list[np.ndarray]]:
+    """Some documents at a time."""
+    block, size = list[np.ndarray](), 0
     for document in documents:
         block.append(document)
         size += len(document)
         if size >= _BLOCK_SIZE:
-            yield _joined(block)
+            yield block
             block, size = [], 0
-    if size:
-        yield _joined(block)
-
-
-def _joined(block: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    return np.concatenate(block), np.repeat(np.arange(len(block)), [len(document) for document in block])
+    if block:
+        yield block
 
 
 def positive_pmi(pairs: sparse.csr_matrix, smoothing: float = SMOOTHING) -> sparse.csr_matrix:
     """Positive pointwise mutual information of pieces w and contexts c.
 
-    max(0, log(#(w, c) / (#(w) · P(c)))), where P(c) ∝ #(c)**smoothing.
+    max(0, log(#(w, c) / (#(w) · P(c)))), where P(c) ∝ #(c)**smoothing; float32 [V, V] of counts [V, V].
 
-    Args:
-      pairs: [V, V], how often each piece stands near each other.
-      smoothing: power of the contexts' frequencies.
-    Returns:
-      float32 [V, V], whose zeros are not stored.
     Source: Levy, Goldberg & Dagan 2015, Improving Distributional Similarity, §2.1 and §3.2.
     """
     total = np.asarray(pairs.sum(axis=1), np.float64).ravel()  # #(w), and #(c): the counts are symmetric
@@ -96,19 +86,16 @@ def positive_pmi(pairs: sparse.csr_matrix, smoothing: float = SMOOTHING) -> spar
 def word_vectors(pmi: sparse.csr_matrix, width: int) -> np.ndarray:
     """The best vectors of so few numbers, U · √S of the truncated singular value decomposition.
 
-    Args:
-      pmi: float32 [V, V].
-      width: numbers of a vector, E.
     Returns:
-      float32 [V, K], the largest singular value's column first; of a piece without any context, zeros. K is E
-      or, where that is less, V - 1 or the rank of the matrix.
+      float32 [V, K], the largest singular value's column first; of a piece without any context, zeros. K is
+      the width or, where that is less, V - 1 or the rank of the matrix.
     Source: Levy, Goldberg & Dagan 2015, §3.3, eigenvalue weighting with p = 0.5.
     """
     size = pmi.shape[0]
     if pmi.nnz == 0:
         return np.zeros([size, 0], np.float32)
-    begin = np.random.default_rng(0).standard_normal(size, np.float32)
-    vectors, values, _ = svds(pmi, k=min(width, size - 1), v0=begin)
+    first = np.random.default_rng(0).standard_normal(size, np.float32)
+    vectors, values, _ = svds(pmi, k=min(width, size - 1), v0=first)
     order = np.argsort(-values)
     vectors, values = vectors[:, order], values[order]
     rank = np.count_nonzero(values > values[0] * size * np.finfo(np.float32).eps)
@@ -120,29 +107,15 @@ def word_vectors(pmi: sparse.csr_matrix, width: int) -> np.ndarray:
 
 
 def log_frequencies(pieces: np.ndarray) -> np.ndarray:
-    """Logarithms of the pieces' frequencies, each counted once more than it occurs; their mean is 0.
-
-    Args:
-      pieces: [V], how often each occurs.
-    Returns:
-      float32 [V].
-    """
+    """Logarithms of the pieces' frequencies [V], float32, each counted once more; their mean is 0."""
     logarithms = np.log(pieces + 1.0)
     return (logarithms - np.mean(logarithms)).astype(np.float32)
 
 
 def placed(vectors: np.ndarray, table: np.ndarray, deviation: float) -> np.ndarray:
-    """A table of embeddings with vectors in it, which are scaled as a whole.
+    """A table of embeddings [V, E] with vectors [V, K] in it, K at most E, scaled to a standard deviation.
 
-    What they do not fill stays as it is: the rows of pieces whose vector is zero, for nothing is known of
-    them, and the last columns where vectors are shorter.
-
-    Args:
-      vectors: [V, K], K at most E.
-      table: [V, E].
-      deviation: standard deviation that the numbers of the vectors get.
-    Returns:
-      A new table of the same type.
+    Rows whose vector is zero stay as they are, for nothing is known of them; so do columns from K on.
     """
     known = np.any(vectors != 0, axis=1)
     filled = table.copy()
@@ -152,21 +125,14 @@ def placed(vectors: np.ndarray, table: np.ndarray, deviation: float) -> np.ndarr
 
 
 def first_weights(counted: Counts, config: AlbertConfig) -> Callable[[str], np.ndarray | None]:
-    """The weights that a pre-training run can begin with by what was counted in its text.
-
-    Args:
-      counted: of its documents.
-      config: of its network.
-    Returns:
-      The value of a variable by its name, or None where it begins at random; for `build_model`.
-    """
+    """The first value of a variable by its name, None where it begins at random; for `build_model`."""
     vectors = word_vectors(positive_pmi(counted.pairs), config.embedding_size)
 
     def read(name: str) -> np.ndarray | None:
-        if name == _EMBEDDINGS:
+        if name == "embeddings/word_embeddings":
             # Drawn where the variable would be, so that whatever is random is as in a run without counts.
             table = kernel_initializer(config)([config.vocab_size, config.embedding_size]).numpy()
             return placed(vectors, table, config.initializer_range)
-        return log_frequencies(counted.pieces) if name == _OUTPUT_BIAS else None
+        return log_frequencies(counted.pieces) if name == "cls/predictions/output_bias" else None
 
     return read

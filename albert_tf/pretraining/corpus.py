@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.data import (
     NothingFound,
     Share,
@@ -20,9 +19,11 @@ from albert_tf.data import (
     held_out_shards,
     held_out_shares,
     pretraining_dataset,
+    to_evaluate_on,
 )
 from albert_tf.data.shares import BY_HASH
-from albert_tf.pretraining.settings import Pretraining
+from albert_tf.data.sources import corpus_files
+from albert_tf.raw_text.identity import file_identities
 from albert_tf.recipes import ExampleSettings, PretrainingRecipe
 from albert_tf.training.strategies import Feed, feed
 from albert_tf.utils.errors import InputError
@@ -38,13 +39,6 @@ class HeldOut(NamedTuple):
     share: Share
     what: str  # in words
 
-    def record(self) -> dict[str, Any]:
-        """The entry of recipe.json."""
-        return {**self.share._asdict(), "what": self.what}
-
-
-_OF_OLDER_RUNS = HeldOut(Share(BY_HASH, 0.0, 0.01), "1% of the documents")
-
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
@@ -52,65 +46,66 @@ class Corpus:
 
     Args:
       train: inputs of `pretraining_dataset`.
-      evaluation: inputs to evaluate on; none: the part of `train` that is held out.
+      eval: inputs to evaluate on; None: what `prepare` has held out of `train` or, failing that, `held_out`.
       tokenizer: the vocabulary and the normalisation, as `pretraining_dataset` takes them.
       held_out: the part of `train` that is not trained on.
     """
 
     train: Sequence[str]
-    evaluation: Sequence[str]
+    eval: Sequence[str] | None
     tokenizer: Mapping[str, Any]
     held_out: HeldOut | None = None
 
-    @property
-    def trained_share(self) -> Share | None:
-        """The part of `train` that is trained on; None: all of it."""
-        return None if self.held_out is None else self.held_out.share.rest
-
     @functools.cached_property
-    def _evaluated_share(self) -> Share:
-        if self.held_out is None:
-            raise InputError("there is nothing to evaluate on: name text for it by --eval")
-        return evaluated_share(self.held_out.share, self.train)
+    def evaluation(self) -> list[str]:
+        """Inputs to evaluate on; empty where a part of `train` is held out."""
+        return held_out_shards(self.train) if self.eval is None else to_evaluate_on(self.eval)
+
+    def record(self) -> dict[str, Any]:
+        """The entries of recipe.json; files are compared by their content, wherever they lie."""
+        files = {
+            f"{text}_files": file_identities(corpus_files(inputs)) if inputs else None
+            for text, inputs in (("train", self.train), ("eval", self.evaluation))
+        }
+        return {
+            **files,
+            "train": list(self.train),
+            "eval": None if self.eval is None else list(self.eval),
+            "held_out": self.held_out and {**self.held_out.share._asdict(), "what": self.held_out.what},
+        }
 
     def training_feed(self, recipe: PretrainingRecipe, seed: int, data_service: str | None = None) -> Feed:
         """The batches to train on, without end, for the current strategy."""
 
         def batches(rows: int, part: tf.distribute.InputContext | None) -> tf.data.Dataset:
-            return self._dataset(
-                self.train,
-                recipe.examples,
-                batch_size=rows,
-                share=self.trained_share,
-                seed=seed,
-                input_context=part,
-                data_service=data_service,
-            )
+            options = {"seed": seed, "input_context": part, "data_service": data_service}
+            share = self._trained_share
+            return self._dataset(self.train, recipe.examples, batch_size=rows, share=share, **options)
 
         return feed(tf.distribute.get_strategy(), batches, recipe.batch_size)
 
     def training_tokens(self, most: int) -> Iterator[np.ndarray]:
         """The tokens of each document to train on, integer [T], in the order of the files, up to so many."""
-        return document_tokens(self.train, **self.tokenizer, share=self.trained_share, most=most)
+        return document_tokens(self.train, **self.tokenizer, share=self._trained_share, most=most)
 
     def evaluation_batches(self, examples: ExampleSettings, batch_size: int) -> tf.data.Dataset:
-        """The batches to evaluate on: the same ones each time, whatever the run's seed, on every host.
-
-        The part that is held out is looked for in the whole corpus the first time, and then stays in memory.
-        """
+        """The batches to evaluate on, the same ones each time; those of a held-out part stay in memory."""
         if self.evaluation:
             return self._dataset(self.evaluation, examples, batch_size=batch_size, **_ONCE)
-        share = self._evaluated_share
+        assert self.held_out is not None
+        share = evaluated_share(self.held_out.share, self.train)
         return self._dataset(self.train, examples, batch_size=batch_size, share=share, cache=True, **_ONCE)
 
-    def held_out_of(self, examples: ExampleSettings) -> HeldOut:
-        """The first part that leaves examples on both sides; ValueError if the text is too short for any."""
+    def holding_out(self, examples: ExampleSettings) -> Corpus:
+        """The corpus of a new run, with a part held out where nothing else is there to evaluate on."""
+        if self.evaluation:
+            return self
         reason: NothingFound | None = None
         for share, what in held_out_shares(self.train, **self.tokenizer):
             try:
                 for part in (share, share.rest):
                     self._dataset(self.train, examples, share=part, batch_size=1, **_ONCE)
-                return HeldOut(share, what)
+                return dataclasses.replace(self, held_out=HeldOut(share, what))
             except NothingFound as error:
                 reason = error
         raise InputError(
@@ -118,42 +113,26 @@ class Corpus:
             "name other text by --eval"
         )
 
+    def holding_out_as(self, recipe: Mapping[str, Any]) -> Corpus:
+        """The corpus of a begun run, by its recipe.json: what it has held out stays so."""
+        before = recipe.get("eval")
+        recorded = recipe.get("held_out")
+        if "held_out" not in recipe and before is None and not held_out_shards(self.train):  # an older run
+            recorded = {"of": BY_HASH, "begin": 0.0, "end": 0.01, "what": "1% of the documents"}
+        if recorded is not None:
+            share = Share(recorded["of"], recorded["begin"], recorded["end"])
+            return dataclasses.replace(self, held_out=HeldOut(share, recorded["what"]))
+        if not self.evaluation:
+            raise InputError(
+                "the run has been training on all of its text and evaluating on other text: name that again, "
+                f"--eval {shlex.join(before or ['TEXT'])}, or another --output"
+            )
+        return self
+
+    @property
+    def _trained_share(self) -> Share | None:
+        """The part of `train` that is trained on; None: all of it."""
+        return None if self.held_out is None else self.held_out.share.rest
+
     def _dataset(self, inputs: Sequence[str], examples: ExampleSettings, **options: Any) -> tf.data.Dataset:
         return pretraining_dataset(inputs, **flat(examples), **self.tokenizer, **options)
-
-
-def corpus_of(settings: Pretraining, run: RunDirectory) -> Corpus:
-    """The text of a run, of which it holds out a part where there is none to evaluate on.
-
-    That is decided at its first start: a resumed run keeps what it has held out even if it is given other
-    text now.
-
-    Raises:
-      ValueError: there is nothing to evaluate on: the text is too short to hold any of it out, or the run has
-        been training on all of it.
-    """
-    tokenizer = {"vocabulary": settings.vocabulary, **settings.tokenizer}
-    corpus = Corpus(settings.train, settings.eval_inputs, tokenizer)
-    if run.recipe:
-        held_out = _as_before(run, corpus)
-    else:
-        held_out = None if corpus.evaluation else corpus.held_out_of(settings.recipe.examples)
-    return dataclasses.replace(corpus, held_out=held_out)
-
-
-def _as_before(run: RunDirectory, corpus: Corpus) -> HeldOut | None:
-    """The part that a resumed run has held out from its first start; recipes of older runs do not say."""
-    before = run.recipe.get("eval")
-    if "held_out" in run.recipe:
-        recorded = run.recipe["held_out"]
-    else:
-        is_elsewhere = before is not None or held_out_shards(corpus.train)
-        recorded = None if is_elsewhere else _OF_OLDER_RUNS.record()
-    if recorded is not None:
-        return HeldOut(Share(recorded["of"], recorded["begin"], recorded["end"]), recorded["what"])
-    if not corpus.evaluation:
-        raise InputError(
-            f"{run} has been training on all of its text and evaluating on other text: name that again, "
-            f"--eval {shlex.join(before or ['TEXT'])}, or another --output"
-        )
-    return None

@@ -15,13 +15,14 @@ from albert_tf.checkpoints.run import check_finite, load, opened_run
 from albert_tf.data import naming_damaged_files, pretraining_dataset, to_evaluate_on
 from albert_tf.data.examples import filled_batch
 from albert_tf.features import MASK, MLM_IDS, MLM_WEIGHTS
-from albert_tf.models import AlbertPretrainer
+from albert_tf.models.task_models import AlbertPretrainer
 from albert_tf.pretraining.objective import pretraining_metrics, pretraining_objective
 from albert_tf.pretraining.settings import read_recipe
 from albert_tf.recipes import ExampleSettings
 from albert_tf.training.evaluator import evaluator
 from albert_tf.training.updates import Batch
-from albert_tf.utils.errors import InputError
+from albert_tf.utils.checks import check_range
+from albert_tf.utils.errors import InputError, Missing
 from albert_tf.utils.records import changed, flat
 
 
@@ -48,10 +49,10 @@ def evaluate_run(
       max_examples: stop after so many; None: all.
       passes: times to go over the text, with other pairs and masks each time: a short text has few masks.
       step: of the checkpoint; None: the newest.
-      seq_length: tokens of an example; None: as the run was trained or, where it does not say (a converted
-        run), the paper's 512.
-      masked_lm_prob: share of the tokens that are masked; None: as the run was trained.
-      max_ngram: longest masked span, in words; None: as the run was trained.
+      seq_length: of ExampleSettings, as the next two; None: as the run was trained or, where it does not say
+        (a converted run), the paper's.
+      masked_lm_prob: see there.
+      max_ngram: see there.
     Returns:
       `step`, `examples` and `seq_length`: what was evaluated; `eval_loss`, `eval_mlm_loss` (nats),
       `eval_mlm_accuracy`, the same of the sentence objective, `eval_mlm_perplexity`, and
@@ -67,35 +68,25 @@ def evaluate_run(
     if not isinstance(model, AlbertPretrainer):
         raise InputError(f"{run} holds no pre-training heads, it is of an {type(model).__name__}")
     check_finite(model, run, step)
-    vocabulary = run.vocabulary
-    if vocabulary is None:
-        raise FileNotFoundError(f"{run} has no {VOCABULARY}: copy its vocabulary there")
-    for name, number in (("passes", passes), ("max_examples", max_examples)):
-        if number is not None and number < 1:
-            raise InputError(f"{name}={number} must be at least 1")
-    settings = changed(read_recipe(run).examples, sentence_objective=model.sentence_objective)
-    if seq_length is not None or masked_lm_prob is not None:
-        settings = changed(settings, max_predictions=None)
+    if run.vocabulary is None:
+        raise Missing(f"{run} has no {VOCABULARY}: copy its vocabulary there")
+    check_range("passes", passes, at_least=1)
     asked = {"seq_length": seq_length, "masked_lm_prob": masked_lm_prob, "max_ngram": max_ngram}
-    settings = changed(settings, **{name: value for name, value in asked.items() if value is not None})
+    changes: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+    if "seq_length" in changes or "masked_lm_prob" in changes:
+        changes["max_predictions"] = None
+    trained = read_recipe(run).examples
+    settings = changed(trained, **changes, sentence_objective=model.sentence_objective)
     longest = model.config.max_position_embeddings
     if settings.seq_length > longest:
         raise InputError(f"seq_length={settings.seq_length} is more than the {longest} positions of {run}")
-    made_with: dict[str, Any] = {**flat(settings), **run.tokenizer}
-    parts = [
-        pretraining_dataset(
-            to_evaluate_on(inputs),
-            vocabulary=vocabulary,
-            batch_size=batch_size,
-            seed=seed,
-            shuffle=False,
-            repeat=False,
-            **made_with,
-        )
-        for seed in range(passes)
-    ]
+    made_with: dict[str, Any] = {**flat(settings), **run.tokenizer, "vocabulary": run.vocabulary}
+    made_with |= {"batch_size": batch_size, "shuffle": False, "repeat": False}
+    inputs = to_evaluate_on(inputs)
+    parts = [pretraining_dataset(inputs, **made_with, seed=seed) for seed in range(passes)]
     dataset = functools.reduce(tf.data.Dataset.concatenate, parts)
     if max_examples is not None:
+        check_range("max_examples", max_examples, at_least=1)
         dataset = first_examples(dataset, max_examples, batch_size, settings)
     examples = Examples(model.config.vocab_size)
     terms = evaluator(model, pretraining_objective(model.sentence_objective))(examples.of(dataset))
@@ -111,14 +102,8 @@ def evaluate_run(
 def first_examples(
     dataset: tf.data.Dataset, count: int, batch_size: int, settings: ExampleSettings
 ) -> tf.data.Dataset:
-    """The batches of a data set's first examples; rows that fill a batch count for none.
-
-    Args:
-      dataset: of `pretraining_dataset`.
-      count: examples.
-      batch_size: rows of a batch; the last one is filled.
-      settings: how the examples were made; P is that of the data set.
-    """
+    """The batches of a data set's first examples; rows that fill a batch count for none."""
+    # Of stored examples, P is that of their file.
     settings = changed(settings, max_predictions=dataset.element_spec[MLM_IDS].shape[1])
     rows = dataset.unbatch().filter(lambda row: row[MASK][0] > 0).take(count).batch(batch_size)
     return rows.map(lambda rows: filled_batch(rows, batch_size, settings))

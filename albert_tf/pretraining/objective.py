@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 
 import numpy as np
@@ -14,64 +13,42 @@ from albert_tf.training.metrics import term_metrics
 
 
 def pretraining_objective(sentence_objective: str, *, fused: bool = False) -> Objective:
-    """The objective of pre-training.
+    """The losses of AlbertPretrainer's outputs, of a batch of `pretraining_dataset`.
 
     Args:
       sentence_objective: "sop", "nsp" or "none".
-      fused: the loss of masked tokens is compiled, as a model's `fused` functions are.
-    """
-    names = ("mlm",) if sentence_objective == "none" else ("mlm", sentence_objective)
-    return Objective(
-        names,
-        functools.partial(pretraining_terms, sentence_objective=sentence_objective, fused=fused),
-        functools.partial(pretraining_weights, sentence_objective=sentence_objective),
-    )
-
-
-def pretraining_terms(
-    outputs: Mapping[str, tf.Tensor],
-    batch: Mapping[str, tf.Tensor],
-    sentence_objective: str,
-    *,
-    fused: bool = False,
-) -> dict[str, Term]:
-    """The losses of pre-training.
-
-    Args:
-      outputs: of AlbertPretrainer.
-      batch: of `pretraining_dataset`.
-      sentence_objective: "sop", "nsp" or "none".
-      fused: as `pretraining_objective` takes it.
+      fused: compile the loss of masked tokens, as a model's `fused` functions are.
     Returns:
-      A term for `mlm`, and one for `sop` or `nsp`. Rows that fill up a last batch count nothing.
+      A term `mlm`, and one `sop` or `nsp`. Rows that fill up a last batch count nothing.
     Source: Lan et al. 2020, §3.1; both losses have the weight 1.
     """
-    masked = outputs["mlm_logits"], batch[MLM_IDS], batch[MLM_WEIGHTS]
-    terms = {"mlm": classification_term(*masked, fused_cross_entropy if fused else cross_entropy)}
-    if sentence_objective != "none":
-        labels = batch[SENTENCE_LABELS[sentence_objective]]
-        terms[sentence_objective] = classification_term(
-            outputs[f"{sentence_objective}_logits"], labels, sentence_weights(labels)
-        )
-    return terms
+    labels_name = SENTENCE_LABELS.get(sentence_objective)
+    mlm_losses = fused_cross_entropy if fused else cross_entropy
+
+    def terms(outputs: Mapping[str, tf.Tensor], batch: Mapping[str, tf.Tensor]) -> dict[str, Term]:
+        masked = outputs["mlm_logits"], batch[MLM_IDS], batch[MLM_WEIGHTS]
+        found = {"mlm": classification_term(*masked, mlm_losses)}
+        if labels_name:
+            logits, labels = outputs[f"{sentence_objective}_logits"], batch[labels_name]
+            found[sentence_objective] = classification_term(logits, labels, _is_labelled(labels))
+        return found
+
+    def weights(batch: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        found = {"mlm": tf.reduce_sum(batch[MLM_WEIGHTS])}
+        if labels_name:
+            found[sentence_objective] = tf.reduce_sum(_is_labelled(batch[labels_name]))
+        return found
+
+    return Objective(("mlm", sentence_objective) if labels_name else ("mlm",), terms, weights)
 
 
-def pretraining_weights(batch: Mapping[str, tf.Tensor], sentence_objective: str) -> dict[str, tf.Tensor]:
-    """The weights of `pretraining_terms` alone, known before the model has run."""
-    weights = {"mlm": tf.reduce_sum(batch[MLM_WEIGHTS])}
-    if sentence_objective != "none":
-        labels = batch[SENTENCE_LABELS[sentence_objective]]
-        weights[sentence_objective] = tf.reduce_sum(sentence_weights(labels))
-    return weights
-
-
-def sentence_weights(labels: tf.Tensor) -> tf.Tensor:
+def _is_labelled(labels: tf.Tensor) -> tf.Tensor:
     """1 for a row with a label, 0 for one that fills up the batch (label -1); float32 [B]."""
     return tf.cast(labels >= 0, tf.float32)
 
 
 def pretraining_metrics(terms: Mapping[str, Term]) -> dict[str, float]:
     """Mean losses and accuracies of summed terms, and the masked tokens' perplexity."""
-    figures = term_metrics(terms)
+    metrics = term_metrics(terms)
     # TensorBoard takes float32, which ends at about e^88.
-    return {**figures, "mlm_perplexity": float(np.exp(np.minimum(figures["mlm_loss"], 88)))}
+    return {**metrics, "mlm_perplexity": float(np.exp(np.minimum(metrics["mlm_loss"], 88)))}

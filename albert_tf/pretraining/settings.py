@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 from albert_tf.checkpoints.directory import RECIPE, RunDirectory
 from albert_tf.checkpoints.run import opened_run
 from albert_tf.config import AlbertConfig
-from albert_tf.data.sources import corpus_files, held_out_shards, to_evaluate_on
 from albert_tf.pretraining.budget import Budget
-from albert_tf.raw_text.identity import difference, file_identities
+from albert_tf.raw_text.identity import difference
 from albert_tf.recipes import PretrainingRecipe
 from albert_tf.stages import stages_from
-from albert_tf.tokenizers import Vocabulary
 from albert_tf.training.run_settings import PathLike, RunSettings
 from albert_tf.training.settings import LoopSettings
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.records import defaults, flat, from_flat
-
-FILES, EVAL_FILES = "train_files", "eval_files"  # in recipe.json
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,7 +39,13 @@ class Pretraining(RunSettings):
       ValueError: a setting is impossible.
     """
 
-    CHANGEABLE: ClassVar = (*RunSettings.CHANGEABLE, "eval", FILES, EVAL_FILES)
+    CHANGEABLE: ClassVar[Collection[str]] = (
+        *RunSettings.CHANGEABLE,
+        "eval",
+        "train_files",
+        "eval_files",
+        "held_out",
+    )
 
     config: AlbertConfig
     recipe: PretrainingRecipe
@@ -67,94 +68,39 @@ class Pretraining(RunSettings):
                 "word embeddings come from: leave one of them out, such as by word_embeddings=random"
             )
 
-    @property
-    def task(self) -> dict[str, Any]:
-        """The entries of task.json."""
-        return {"model": "pretrainer", "sentence_objective": self.recipe.examples.sentence_objective}
 
-    @property
-    def tokenizer(self) -> dict[str, Any]:
-        """The entries of tokenizer.json."""
-        return {"lowercase": self.lowercase, "strip_accents": self.strip_accents}
+def check_same_run(run: RunDirectory, asked: Mapping[str, Any], recipe: PretrainingRecipe) -> None:
+    """ValueError, with what differs, unless a run is of these settings and this text, and whole.
 
-    @functools.cached_property
-    def pieces(self) -> Vocabulary:
-        """The vocabulary, read from its file."""
-        return Vocabulary.from_file(self.vocabulary)
-
-    @functools.cached_property
-    def eval_inputs(self) -> list[str]:
-        """Files to evaluate on, given or held out by `prepare`; empty where the run holds a part out."""
-        return held_out_shards(self.train) if self.eval is None else to_evaluate_on(self.eval)
-
-    @functools.cached_property
-    def files(self) -> list[dict[str, Any]]:
-        """The identity of the text to train on, wherever it lies."""
-        return file_identities(corpus_files(self.train))
-
-    @functools.cached_property
-    def eval_files(self) -> list[dict[str, Any]]:
-        """The identity of `eval_inputs`."""
-        return file_identities(corpus_files(self.eval_inputs)) if self.eval_inputs else []
-
-    def record(self, run: RunDirectory) -> dict[str, Any]:
-        """The entries of recipe.json that decide the weights."""
-        return {
-            **flat(self.recipe),
-            "train": list(self.train),
-            FILES: self.files,
-            "eval": None if self.eval is None else list(self.eval),
-            EVAL_FILES: self.eval_files or None,
-            "vocabulary": self.pieces.fingerprint,
-            **self.run_record(run),
-            "extend_positions": self.extend_positions,
-            "budget": None if self.budget is None else self.budget.seconds,
-        }
-
-
-def check_same_run(run: RunDirectory, config: AlbertConfig, settings: Pretraining) -> None:
-    """ValueError, with what differs, unless a run directory is of these settings and this text, and whole."""
-    there = read_recipe(run)
-    unsaid = {**defaults(Pretraining), **flat(there)}
-    asked = {**config.to_dict(), **settings.task, **settings.tokenizer, **settings.record(run)}
-    files, eval_files = run.recipe.get(FILES), run.recipe.get(EVAL_FILES)
-    # The text is compared by its content; older runs know the paths alone.
-    settings.check_same(run, asked, unsaid, but=() if files is None else ["train"])
-    if files is not None and (what := difference(files, settings.files)):
-        raise InputError(
-            f"{run} was begun with other text: {what}. Bring back what it was, or name another --output"
-        )
-    # Who names other text means it. Under the same name it must not have changed, or losses do not compare.
-    if (
-        eval_files
-        and run.recipe["eval"] == asked["eval"]
-        and (what := difference(eval_files, settings.eval_files))
-    ):
-        raise InputError(
-            f"{run} was evaluated on other text: {what}. Bring back what it was, or name other text by eval"
-        )
-    _check_same_updates(run, there, settings.recipe)
-
-
-def _check_same_updates(run: RunDirectory, there: PretrainingRecipe, recipe: PretrainingRecipe) -> None:
-    """ValueError if the updates that a run has done would belong to other stages with other steps."""
-    done = max(run.steps(), default=0)
+    What is asked are the entries of its JSON files by name, the recipe the hyper-parameters among them.
+    """
+    begun, there = run.recipe, read_recipe(run)
+    # The text is compared by its files; older runs know the paths alone.
+    but = ["train"] if begun.get("train_files") else []
+    Pretraining.check_same(run, asked, {**defaults(Pretraining), **flat(there)}, but)
+    for text in ("train", "eval"):
+        files = f"{text}_files"
+        # Who names other text to evaluate on means it. Under its name it must not have changed.
+        is_compared = begun.get(files) and (text == "train" or begun["eval"] == asked["eval"])
+        if is_compared and (what := difference(begun[files], asked[files] or [])):
+            done = "begun with" if text == "train" else "evaluated on"
+            raise InputError(
+                f"{run} was {done} other text: {what}. Bring back what it was, or name another "
+                f"{'--output' if text == 'train' else 'text by --eval'}"
+            )
     # The last end is where the run ends, which says nothing of what is done.
+    done_steps = max(run.steps(), default=0)
     borders = zip(recipe.stage_ends[:-1], there.stage_ends[:-1], strict=True)
-    if any(min(here, done) != min(before, done) for here, before in borders):
+    if any(min(here, done_steps) != min(before, done_steps) for here, before in borders):
         raise InputError(
-            f"{run} is at step {done}, and its stages end after {there.stage_ends}: with --steps "
+            f"{run} is at step {done_steps}, and its stages end after {there.stage_ends}: with --steps "
             f"{recipe.steps} they would end after {recipe.stage_ends}. Resume with --steps {there.steps}, or "
             "go on by --init_from in another --output"
         )
 
 
 def read_recipe(path: PathLike) -> PretrainingRecipe:
-    """The hyper-parameters of a run; the paper's where its recipe.json, if it has one, does not say.
-
-    Raises:
-      ValueError: it holds a value of another type, or an impossible one; the message names file and value.
-    """
+    """The hyper-parameters of a run; the paper's where its recipe.json, if it has one, does not say."""
     run = opened_run(path)
     try:
         stages = stages_from(run.recipe.get("stages", []))

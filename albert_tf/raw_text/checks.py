@@ -30,10 +30,14 @@ def check_text_files(files: Iterable[str]) -> None:
     Args:
       files: paths on any filesystem that TensorFlow reads; those that end in `.gz` are decompressed.
     Raises:
-      InputError: a file is not UTF-8, or a compressed one is damaged or not compressed.
+      InputError: a file is not UTF-8, is named as JSON lines, or is a damaged `.gz`.
     """
 
     def check(file: str) -> None:
+        if file.removesuffix(GZIP_SUFFIX).endswith(".jsonl"):
+            raise InputError(
+                f"{file} holds JSON, not text: `albert-tf prepare --input_format jsonl` reads it"
+            )
         stat = tf.io.gfile.stat(file)
         _check(file, stat.length, stat.mtime_nsec)
 

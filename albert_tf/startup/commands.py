@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import sys
@@ -46,7 +45,7 @@ def run_command(parsed: Callable[[Sequence[str]], Command], arguments: Sequence[
 
 
 class OneLineParser(argparse_flags.ArgumentParser):
-    """A parser whose errors are one line, without the usage above it; absl's flags are not among its help.
+    """A parser whose errors are one line, without the usage above it.
 
     It takes no abbreviations, since absl has flags of its own, and no empty values: an empty path would mean
     the current folder where a variable of the shell is not set.
@@ -54,9 +53,6 @@ class OneLineParser(argparse_flags.ArgumentParser):
 
     def __init__(self, **kwargs: Any):
         super().__init__(allow_abbrev=False, **kwargs)
-        for action in self._actions:
-            if "--helpfull" in action.option_strings:  # which lists them
-                action.help = argparse.SUPPRESS
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse's; wrong flags of absl and empty values are errors."""
@@ -79,8 +75,7 @@ class OneLineParser(argparse_flags.ArgumentParser):
 def quiet_start() -> Iterator[None]:
     """Keeps what is written to stderr while TensorFlow is imported and finds its devices.
 
-    No setting silences what it says before its log is configured: lines about oneDNN and CUDA, on every
-    machine. They are shown only if the block raises.
+    No setting silences what it says about oneDNN and CUDA. It is shown only if the block raises.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # for what comes after
     os.environ.setdefault("HF_HUB_VERBOSITY", "error")  # the same; its warnings surround the line of an error

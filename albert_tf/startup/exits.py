@@ -8,8 +8,7 @@ import re
 import sys
 from collections.abc import Callable
 
-from albert_tf.startup.signals import told_to_end
-from albert_tf.utils.errors import InputError, Preempted, WorkFailed, is_tensorflows
+from albert_tf.utils.errors import InputError, Preempted, Terminated, WorkFailed, is_tensorflows
 
 DONE = 0
 FAILED = 1
@@ -20,12 +19,12 @@ TERMINATED = 143  # 128 + SIGTERM
 
 # Mistakes about files. After other errors of the system (a full disk) the same command may work later.
 _MISTAKES = (
-    FileNotFoundError,
-    FileExistsError,
-    IsADirectoryError,
-    NotADirectoryError,
-    PermissionError,
-    BlockingIOError,  # of a folder that another process uses
+    FileNotFoundError
+    | FileExistsError
+    | IsADirectoryError
+    | NotADirectoryError
+    | PermissionError
+    | BlockingIOError  # of a folder that another process uses
 )
 _MISTAKEN = (errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTEMPTY)
 
@@ -51,24 +50,24 @@ def outcome(prog: str, work: Callable[[], None]) -> int:
     try:
         work()
     except BaseException as error:
-        status, reason = told_to_end() or (status_of(error), one_line(error))
+        status = status_of(error)
         if status is None or os.environ.get("ALBERT_TF_TRACEBACK") == "1":
             raise
-        print(f"{prog}: {reason}", file=sys.stderr)
+        print(f"{prog}: {one_line(error)}", file=sys.stderr)
         return status
     return DONE
 
 
 def status_of(error: BaseException) -> int | None:
     """The exit status for what went wrong; None for what nobody has foreseen."""
-    if isinstance(error, InputError):
+    if isinstance(error, InputError | _MISTAKES) or getattr(error, "errno", None) in _MISTAKEN:
         return MISTAKE
-    if isinstance(error, OSError):
-        return MISTAKE if isinstance(error, _MISTAKES) or error.errno in _MISTAKEN else FAILED
-    if isinstance(error, WorkFailed) or is_tensorflows(error):
+    if isinstance(error, OSError | WorkFailed) or is_tensorflows(error):
         return FAILED
     if isinstance(error, Preempted):
         return RESUME
+    if isinstance(error, Terminated):
+        return int(error.code or TERMINATED)
     return INTERRUPTED if isinstance(error, KeyboardInterrupt) else None
 
 
@@ -76,6 +75,8 @@ def one_line(error: BaseException) -> str:
     """The message of an exception in one line."""
     if isinstance(error, KeyboardInterrupt):
         return str(error) or "interrupted"
+    if isinstance(error, Terminated):
+        return "stopped by SIGTERM"
     if isinstance(error, OSError) and error.filename is not None:
         return f"{os.fsdecode(error.filename)}: {error.strerror}"
     text = _innermost(str(getattr(error, "message", ""))) if is_tensorflows(error) else str(error)

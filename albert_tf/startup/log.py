@@ -13,26 +13,23 @@ _PACKAGES = tuple(str(_PROJECT / name) + os.sep for name in ("albert_tf", "hub_e
 
 
 def start_log() -> None:
-    """Directs absl.logging to stderr, or where absl's flags say."""
+    """Directs absl.logging to stderr, or where absl's flags say; a file of --log_dir has absl's prefixes."""
     handler = logging.get_absl_handler()
-    handler.setFormatter(_Plain())
     handler.addFilter(_is_shown)
     if flags.FLAGS.log_dir:
         handler.use_absl_log_file("albert-tf")
     else:
+        handler.setFormatter(_Plain())
         flags.FLAGS["logtostderr"].value = True  # to what is stderr now, not when absl was imported
 
 
 class _Plain(logging.PythonFormatter):
-    """Lines of this project as they are; in files, and with --showprefixforinfo, with absl's prefix."""
+    """Lines of this project as they are, others with absl's prefix."""
 
     def format(self, record: python_logging.LogRecord) -> str:
         """The line."""
-        shown = flags.FLAGS["showprefixforinfo"]
-        is_asked_for = flags.FLAGS.log_dir or (shown.value and not shown.using_default_value)
-        if _is_ours(record) and not is_asked_for:
-            return python_logging.Formatter.format(self, record)
-        return super().format(record)
+        formatter = python_logging.Formatter if _is_ours(record) else logging.PythonFormatter
+        return formatter.format(self, record)
 
 
 def _is_shown(record: python_logging.LogRecord) -> bool:

@@ -15,18 +15,8 @@ from albert_tf.utils.errors import InputError
 __all__ = ["KINDS", "Kind", "TaskConfig", "kind_of"]
 
 # A further kind of task is one more module and one more entry.
-KINDS: dict[str, type[Kind]] = {
-    kind.name: kind
-    for kind in (
-        MaskedWords,
-        Classification,
-        MultiLabel,
-        Regression,
-        Tagging,
-        QuestionAnswering,
-        MultipleChoice,
-    )
-}
+_KINDS = MaskedWords, Classification, MultiLabel, Regression, Tagging, QuestionAnswering, MultipleChoice
+KINDS: dict[str, type[Kind]] = {kind.name: kind for kind in _KINDS}
 
 
 def kind_of(config: TaskConfig) -> Kind:
@@ -38,6 +28,9 @@ def kind_of(config: TaskConfig) -> Kind:
       InputError: the model has no head for a task.
     """
     for kind in KINDS.values():
-        if kind.is_of(config):
+        if kind.model == config.get("model"):
+            if kind.model == Classification.model:  # which are of several kinds
+                other = Regression if config["num_labels"] == 1 else Classification
+                kind = MultiLabel if config.get("multi_label") else other
             return kind(config)
     raise InputError(f"a model of the kind {config.get('model')!r} has no head that answers")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -19,13 +18,13 @@ import tensorflow as tf
 
 from albert_tf.models.losses import Objective, Term
 from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.tasks.examples.rows import TokenRows
-from albert_tf.tasks.files.destination import Files, Form
+from albert_tf.tasks.examples.rows import TokenRows, utf8
+from albert_tf.tasks.files.destination import Files, Form, PathLike
 from albert_tf.tasks.losses import LossPart
 from albert_tf.tasks.serving import Served, Signature
 from albert_tf.tokenizers.kinds import TextTokenizer
 
-PathLike = str | os.PathLike[str]
+Records = Sequence[Any]
 Tensors = Mapping[str, tf.Tensor]
 Arrays = Mapping[str, np.ndarray]
 
@@ -37,41 +36,31 @@ SEQ_LENGTH = 128  # of a model whose task.json names none
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Examples:
-    """Records as tokens.
+    """Records as tokens."""
 
-    Args:
-      records: one a prediction.
-      rows: input of a model; a long record may have several.
-      places: where the parts of a record are among the rows, for kinds that need it.
-    """
-
-    records: Sequence[Any]
-    rows: TokenRows
-    places: Any = None
+    records: Sequence[Any]  # one a prediction
+    rows: TokenRows  # input of a model; a long record may have several
+    places: Any = None  # where the parts of a record are among the rows, for kinds that need it
 
 
 class Kind(abc.ABC):
     """A kind of task, with the settings of one model.
 
-    Args:
-      config: content of task.json.
-
     Attributes:
       name: as `pipeline` takes it.
       model: in task.json.
+      signature: name of that which a pipeline asks.
+      inputs: its inputs, which are fields of a record.
     """
 
     name: ClassVar[str]
     model: ClassVar[str]
+    signature: ClassVar[str]
+    inputs: ClassVar[tuple[str, ...]]
 
     def __init__(self, config: TaskConfig):
         self.seq_length: int = config.get("seq_length", SEQ_LENGTH)
-        self.labels: Sequence[str] | None = config.get("labels")
-
-    @classmethod
-    def is_of(cls, config: TaskConfig) -> bool:
-        """True if a task.json is of this kind."""
-        return config["model"] == cls.model
+        self.labels: Sequence[str] = config.get("labels") or ()
 
     @abc.abstractmethod
     def signatures(self, served: Served) -> dict[str, Signature]:
@@ -79,21 +68,14 @@ class Kind(abc.ABC):
 
     @abc.abstractmethod
     def read(self, value: Any, where: str) -> Any:
-        """A record of one input of a pipeline.
+        """A record of one input of a pipeline; an InputError names the place of what is none."""
 
-        Args:
-          value: as a user gave it.
-          where: place of it, for errors.
-        Raises:
-          InputError: it is not what this kind takes.
-        """
+    def check(self, records: Records) -> None:  # noqa: B027  few kinds refuse any
+        """Refuses records that cannot be answered together."""
 
-    def check(self, records: Sequence[Any]) -> None:  # noqa: B027  few kinds refuse any
-        """Refuses records of a pipeline that cannot be answered together."""
-
-    @abc.abstractmethod
-    def request(self, records: Sequence[Any]) -> tuple[str, dict[str, Any]]:
+    def request(self, records: Records) -> tuple[str, dict[str, Any]]:
         """Name of a signature, and its inputs for some records."""
+        return self.signature, texts_of(records, *self.inputs)
 
     @abc.abstractmethod
     def answer(self, record: Any, outputs: Arrays, top_k: int | None) -> Any:
@@ -106,6 +88,17 @@ class Kind(abc.ABC):
         """
 
 
+def texts_of(records: Records, *names: str) -> dict[str, list[bytes]]:
+    """Fields of records as inputs of a signature."""
+    return {name: [utf8(getattr(record, name)) for record in records] for name in names}
+
+
+def to_length(values: tf.Tensor, length: int, filler: float = 0) -> tf.Tensor:
+    """Values of tokens, [B, …], at the length of the longest sequence, whatever that of the batch is."""
+    padded = tf.pad(values, [[0, 0], [0, length - tf.shape(values)[1]]], constant_values=filler)
+    return tf.ensure_shape(padded, [None, length])
+
+
 class FinetunedKind(Kind):
     """A kind of task that models are fine-tuned for.
 
@@ -113,34 +106,27 @@ class FinetunedKind(Kind):
       is_pooled: True if the head reads one state of a whole sequence, which `pooling` may choose.
       has_windows: True if long texts are read in windows, as `QuestionSettings` say.
       best_metric: metric that the best step has the highest value of.
+      read_file: function from a user's own file, whether labels are needed, and the columns of a table to
+        records. It raises FileNotFoundError, and InputErrors that name file and line.
+      prediction_files: function from the file that is predicted for, its records and the form of the output
+        to one from predictions to the texts of files by name. It is asked for before anything is predicted,
+        and refuses what could not be written afterwards.
+      losses: terms of the loss by name, which add up.
+      has_evaluation_loss: True if the outputs that predictions are made of tell the training loss.
     """
 
     is_pooled: ClassVar[bool] = False
     has_windows: ClassVar[bool] = False
     best_metric: ClassVar[str] = "accuracy"
+    read_file: ClassVar[staticmethod[[PathLike, bool, Columns | None], Records]]
+    prediction_files: ClassVar[staticmethod[[PathLike, Records, Form], Files]]
+    losses: Mapping[str, LossPart]
+    has_evaluation_loss: bool = True
 
     @classmethod
     @abc.abstractmethod
-    def model_config(cls, records: Sequence[Any]) -> dict[str, Any]:
-        """Entries of task.json for a model that learns these records: its class, its size, its labels.
-
-        Raises:
-          InputError: a record has no label, or there is nothing to learn.
-        """
-
-    @classmethod
-    @abc.abstractmethod
-    def read_file(cls, file: PathLike, needs_labels: bool, columns: Columns | None) -> Sequence[Any]:
-        """Records of a user's own file.
-
-        Args:
-          file: its path.
-          needs_labels: False for a file to predict for.
-          columns: of a table.
-        Raises:
-          FileNotFoundError: there is no such file.
-          InputError: the file is not of this kind.
-        """
+    def model_config(cls, records: Records) -> dict[str, Any]:
+        """Entries of task.json for a model that learns these records: its class, its size, its labels."""
 
     @classmethod
     def labels_of(cls, record: Any) -> tuple[str, ...]:
@@ -148,12 +134,8 @@ class FinetunedKind(Kind):
         return ()
 
     @abc.abstractmethod
-    def encode(self, records: Sequence[Any], tokenizer: TextTokenizer, is_labelled: bool) -> Examples:
-        """Records as rows of tokens.
-
-        Raises:
-          InputError: a record does not fit the model, such as by a label that it does not know.
-        """
+    def encode(self, records: Records, tokenizer: TextTokenizer, is_labelled: bool) -> Examples:
+        """Records as rows of tokens; an InputError names a record that does not fit the model."""
 
     @abc.abstractmethod
     def keep(self, outputs: Tensors, batch: Tensors) -> Tensors:
@@ -161,22 +143,7 @@ class FinetunedKind(Kind):
 
     @abc.abstractmethod
     def decode(self, examples: Examples, outputs: Arrays) -> list[Any]:
-        """A prediction of each record.
-
-        Args:
-          examples: result of `encode`.
-          outputs: result of `keep` for all rows, [N, …].
-        """
-
-    @property
-    @abc.abstractmethod
-    def losses(self) -> Mapping[str, LossPart]:
-        """Terms of the loss by name, which add up."""
-
-    @property
-    def has_evaluation_loss(self) -> bool:
-        """True if the outputs that predictions are made of tell the training loss."""
-        return True
+        """A prediction of each record, of what `keep` has given for all rows, [N, …]."""
 
     def objective(self) -> Objective:
         """Objective of fine-tuning."""
@@ -192,18 +159,5 @@ class FinetunedKind(Kind):
 
     @classmethod
     @abc.abstractmethod
-    def metrics(cls, records: Sequence[Any], predictions: Sequence[Any]) -> dict[str, float]:
+    def metrics(cls, records: Records, predictions: Sequence[Any]) -> dict[str, float]:
         """Metrics of predictions for labelled records."""
-
-    @classmethod
-    @abc.abstractmethod
-    def prediction_files(cls, source: PathLike, records: Sequence[Any], form: Form) -> Files:
-        """A function from predictions to the texts of files by name.
-
-        It is asked for before anything is predicted, and refuses what could not be written afterwards.
-
-        Args:
-          source: file that is predicted for.
-          records: its content.
-          form: of the output.
-        """

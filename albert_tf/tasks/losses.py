@@ -17,40 +17,23 @@ Tensors = Mapping[str, tf.Tensor]
 class LossPart(NamedTuple):
     """One term of a loss.
 
-    Attributes:
-      term: from the model's outputs, the batch and the weights.
-      weights: of a batch, 0 where there is nothing to learn; also of several microbatches, [A, B, …].
+    Labels in a batch are [...] of a mask [..., S], or [..., C, S] of multiple choice, or [..., S] of tokens.
+    An axis of microbatches may be in front.
     """
 
-    term: Callable[[Tensors, Tensors, tf.Tensor], Term]
-    weights: Callable[[Tensors], tf.Tensor]
+    term: Callable[[Tensors, Tensors, tf.Tensor], Term]  # of the model's outputs, the batch and the weights
+    labels: str  # their name in a batch
+    has_sets: bool = False  # True if the labels have one more axis, the classes
 
-
-def weights_of(labels: str) -> Callable[[Tensors], tf.Tensor]:
-    """A function from a batch to the weights of labels, see `label_weights`."""
-    return lambda batch: label_weights(batch, labels)
-
-
-def label_weights(batch: Tensors, name: str) -> tf.Tensor:
-    """1 for a label, 0 for none: an integer below 0, or where no token is.
-
-    Args:
-      batch: labels [...] and mask [..., S], or [..., C, S] of multiple choice, or [...] where tokens have
-        labels. In front there may be an axis of microbatches.
-      name: of the labels.
-    Returns:
-      float32 [...].
-    """
-    labels, mask = batch[name], batch[MASK]
-    counted = tf.reduce_any(mask > 0, axis=list(range(labels.shape.rank, mask.shape.rank)))
-    if labels.dtype.is_integer:
-        counted &= labels >= 0
-    return tf.cast(counted, tf.float32)
-
-
-def row_weights(batch: Tensors) -> tf.Tensor:
-    """1 for a row that has tokens, 0 for one that fills up a batch; float32 [...] of a mask [..., S]."""
-    return tf.cast(tf.reduce_any(batch[MASK] > 0, axis=-1), tf.float32)
+    def weights(self, batch: Tensors) -> tf.Tensor:
+        """1 for a label, 0 for none: an integer below 0, or where no token is; float32 [...]."""
+        labels, mask = batch[self.labels], batch[MASK]
+        if self.has_sets:
+            labels = labels[..., 0]
+        counted = tf.reduce_any(mask > 0, axis=list(range(labels.shape.rank, mask.shape.rank)))
+        if labels.dtype.is_integer:
+            counted &= labels >= 0
+        return tf.cast(counted, tf.float32)
 
 
 def label_term(outputs: Tensors, batch: Tensors, weights: tf.Tensor) -> Term:
@@ -68,8 +51,7 @@ def multi_label_term(outputs: Tensors, batch: Tensors, weights: tf.Tensor) -> Te
 
 def score_term(outputs: Tensors, batch: Tensors, weights: tf.Tensor) -> Term:
     """Squared error of `logits` [B, 1]. Nothing is right or wrong: `correct` is not a number."""
-    counted = weights > 0
-    errors = outputs["logits"][:, 0] - tf.where(counted, batch[LABELS], 0.0)
+    errors = outputs["logits"][:, 0] - tf.where(weights > 0, batch[LABELS], 0.0)
     return _term(tf.square(errors), None, weights)
 
 
@@ -78,14 +60,11 @@ def span_term(outputs: Tensors, batch: Tensors, weights: tf.Tensor) -> Term:
 
     Source: google-research/albert, run_squad_v1.py and run_squad_v2.py.
     """
-    start, end = (
-        (outputs[f"{which}_logits"], tf.where(weights > 0, batch[positions], 0))
-        for which, positions in (("start", START_POSITIONS), ("end", END_POSITIONS))
-    )
-    losses = [
-        tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits) for logits, labels in (start, end)
-    ]
-    hits = [tf.argmax(logits, axis=-1, output_type=labels.dtype) == labels for logits, labels in (start, end)]
+    losses, hits = [], []
+    for name, positions in (("start_logits", START_POSITIONS), ("end_logits", END_POSITIONS)):
+        logits, labels = outputs[name], tf.where(weights > 0, batch[positions], 0)
+        losses.append(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
+        hits.append(tf.argmax(logits, axis=-1, output_type=labels.dtype) == labels)
     return _term(tf.add_n(losses) / 2, hits[0] & hits[1], weights)
 
 
@@ -108,8 +87,8 @@ def _term(losses: tf.Tensor, hits: tf.Tensor | None, weights: tf.Tensor) -> Term
     )
 
 
-LABEL = {"label": LossPart(label_term, weights_of(LABELS))}
-MULTI_LABEL = {"label": LossPart(multi_label_term, row_weights)}
-SCORE = {"score": LossPart(score_term, weights_of(LABELS))}
-SPAN = {"span": LossPart(span_term, weights_of(START_POSITIONS))}
-ANSWER = {**SPAN, "answer": LossPart(answer_term, weights_of(IS_IMPOSSIBLE))}
+LABEL = {"label": LossPart(label_term, LABELS)}
+MULTI_LABEL = {"label": LossPart(multi_label_term, LABELS, has_sets=True)}
+SCORE = {"score": LossPart(score_term, LABELS)}
+SPAN = {"span": LossPart(span_term, START_POSITIONS)}
+ANSWER = {**SPAN, "answer": LossPart(answer_term, IS_IMPOSSIBLE)}

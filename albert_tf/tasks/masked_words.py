@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ import tensorflow as tf
 from albert_tf.features import WORD_IDS
 from albert_tf.models.padding import skip_padding
 from albert_tf.tasks.examples.records import TextRecord
-from albert_tf.tasks.examples.rows import utf8
 from albert_tf.tasks.kind import Arrays, Kind, Tensors
 from albert_tf.tasks.serving import (
     Served,
@@ -31,6 +29,8 @@ class MaskedWords(Kind):
 
     name = "fill_mask"
     model = "pretrainer"
+    signature = "fill_mask"
+    inputs = ("text",)
 
     def signatures(self, served: Served) -> dict[str, Signature]:
         """Those of the encoder, and `fill_mask`.
@@ -69,20 +69,13 @@ class MaskedWords(Kind):
             raise InputError(f"{where}={shown(text)} has no {MASK}: it stands for what is to be filled in")
         return TextRecord(where, 1, where, text, None, None)
 
-    def request(self, records: Sequence[TextRecord]) -> tuple[str, dict[str, Any]]:
-        """Texts."""
-        return "fill_mask", {"text": [utf8(record.text) for record in records]}
-
     def answer(self, record: TextRecord, outputs: Arrays, top_k: int | None) -> list[Any]:
         """The likeliest tokens of the one mask, or a list of them for each of several."""
         masks = record.text.count(MASK)
         if np.count_nonzero(outputs["tokens"][:, 0] != b"") < masks:
             raise InputError(f"{record.file}: a {MASK} stands after the tokens that are read")
-        filled = [
-            [
-                {"token": token.decode(), "score": float(score)}
-                for token, score in zip(tokens[:top_k], scores[:top_k], strict=True)
-            ]
-            for tokens, scores in zip(outputs["tokens"][:masks], outputs["scores"][:masks], strict=True)
-        ]
+        filled = []
+        for found in zip(outputs["tokens"][:masks], outputs["scores"][:masks], strict=True):
+            best = list(zip(*found, strict=True))[:top_k]
+            filled.append([{"token": token.decode(), "score": float(score)} for token, score in best])
         return filled[0] if masks == 1 else filled

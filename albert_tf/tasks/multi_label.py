@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.tasks.classification import TextKind, likeliest
-from albert_tf.tasks.datasets.columns import Columns, own_records
+from albert_tf.tasks.classification import TextKind, TextRecords, label_scores, likeliest
+from albert_tf.tasks.datasets.columns import own_records
 from albert_tf.tasks.examples.predictions import LabelsPrediction
 from albert_tf.tasks.examples.records import TextRecord, label_set, lookup
-from albert_tf.tasks.files.destination import Files, Form
-from albert_tf.tasks.files.own import table_files
-from albert_tf.tasks.kind import Arrays, Examples, PathLike, TaskConfig, Tensors
-from albert_tf.tasks.losses import MULTI_LABEL, LossPart
+from albert_tf.tasks.kind import Arrays, Examples, TaskConfig, Tensors
+from albert_tf.tasks.losses import MULTI_LABEL
 from albert_tf.tasks.metrics.labels import multi_label_scores
 from albert_tf.utils.errors import InputError
 
@@ -27,23 +26,15 @@ class MultiLabel(TextKind):
 
     name = "multi_label"
     best_metric = "micro_f1"
+    losses = MULTI_LABEL
+    read_file = staticmethod(functools.partial(own_records, has_lists=True))
 
     def __init__(self, config: TaskConfig):
         super().__init__(config)
         self.threshold: float = config.get("threshold", THRESHOLD)
 
     @classmethod
-    def read_file(cls, file: PathLike, needs_labels: bool, columns: Columns | None) -> list[TextRecord]:
-        """Rows of a table; several labels stand between `|`, or in a list of JSON lines."""
-        return own_records(file, needs_labels, columns, has_lists=True)
-
-    @classmethod
-    def is_of(cls, config: TaskConfig) -> bool:
-        """True for a classifier whose labels do not exclude each other."""
-        return super().is_of(config) and bool(config.get("multi_label"))
-
-    @classmethod
-    def model_config(cls, records: Sequence[TextRecord], threshold: float = THRESHOLD) -> dict[str, Any]:
+    def model_config(cls, records: TextRecords, threshold: float = THRESHOLD) -> dict[str, Any]:
         """Labels of the records, sorted."""
         labels = sorted({label for record in records for label in label_set(record)})
         if not labels:
@@ -56,52 +47,35 @@ class MultiLabel(TextKind):
         """The labels of a text."""
         return label_set(record)
 
-    def targets(self, records: Sequence[TextRecord]) -> np.ndarray:
+    def targets(self, records: TextRecords) -> np.ndarray:
         """1 for each label of a text, int32 [N, K]."""
-        assert self.labels is not None
         numbers = {label: number for number, label in enumerate(self.labels)}
         found = np.zeros([len(records), len(numbers)], np.int32)
         for row, record in zip(found, records, strict=True):
             row[[lookup(numbers, label, record.where) for label in label_set(record)]] = 1
         return found
 
-    @property
-    def losses(self) -> Mapping[str, LossPart]:
-        """Cross-entropies of all labels."""
-        return MULTI_LABEL
-
-    def keep(self, outputs: Tensors, batch: Tensors) -> Tensors:
-        """Probabilities [B, K]."""
-        return {"probabilities": tf.sigmoid(outputs["logits"])}
+    @staticmethod
+    def scores(logits: tf.Tensor) -> tf.Tensor:
+        """Probabilities of each label."""
+        return tf.sigmoid(logits)
 
     def decode(self, examples: Examples, outputs: Arrays) -> list[LabelsPrediction]:
         """Labels at least as likely as the threshold."""
         names = np.array(self.labels, object)
         return [
             LabelsPrediction(tuple(names[row >= self.threshold]), row[row >= self.threshold])
-            for row in outputs["probabilities"]
+            for row in outputs["scores"]
         ]
 
     @classmethod
-    def metrics(
-        cls, records: Sequence[TextRecord], predictions: Sequence[LabelsPrediction]
-    ) -> dict[str, float]:
+    def metrics(cls, records: TextRecords, predictions: Sequence[LabelsPrediction]) -> dict[str, float]:
         """`micro_f1`, `macro_f1`, and the share of texts with all labels right as `accuracy`."""
         return multi_label_scores([label_set(record) for record in records], [p.labels for p in predictions])
 
-    @classmethod
-    def prediction_files(cls, source: PathLike, records: Sequence[TextRecord], form: Form) -> Files:
-        """The table with two more columns, lists of labels and of their probabilities."""
-        return table_files(source, form, lambda found: found.labels, lambda found: found.scores)
-
-    def serve(self, logits: tf.Tensor, names: Sequence[str]) -> Tensors:
+    def serve(self, scores: tf.Tensor, names: Sequence[str]) -> Tensors:
         """`labels` string, their probabilities `scores` float32, and `is_label` bool, [B, K] each."""
-        scores = tf.sigmoid(logits)
-        return {
-            "labels": tf.repeat(tf.constant([names]), tf.shape(scores)[0], axis=0),
-            "scores": scores,
-            "is_label": scores >= self.threshold,
-        }
+        return label_scores(scores, names) | {"is_label": scores >= self.threshold}
 
     def answer(self, record: TextRecord, outputs: Arrays, top_k: int | None) -> list[dict[str, Any]]:
         """The labels of the text, the likeliest first; with `top_k` so many, whatever their probability."""

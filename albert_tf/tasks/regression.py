@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.tasks.classification import TextKind
+from albert_tf.tasks.classification import TextKind, TextRecords
 from albert_tf.tasks.examples.predictions import ScorePrediction
 from albert_tf.tasks.examples.records import TextRecord, scores
-from albert_tf.tasks.files.destination import Files, Form
-from albert_tf.tasks.files.own import table_files
-from albert_tf.tasks.kind import Arrays, Examples, PathLike, TaskConfig, Tensors
-from albert_tf.tasks.losses import SCORE, LossPart
+from albert_tf.tasks.kind import Arrays, Examples, Tensors
+from albert_tf.tasks.losses import SCORE
 from albert_tf.tasks.metrics.labels import pearson, spearman
 
 
@@ -23,50 +21,35 @@ class Regression(TextKind):
 
     name = "regression"
     best_metric = "pearson"
+    losses = SCORE
 
     @classmethod
-    def is_of(cls, config: TaskConfig) -> bool:
-        """True for a classifier with one logit."""
-        return super().is_of(config) and config["num_labels"] == 1 and not config.get("multi_label")
-
-    @classmethod
-    def model_config(cls, records: Sequence[TextRecord]) -> dict[str, Any]:
+    def model_config(cls, records: TextRecords) -> dict[str, Any]:
         """One logit."""
         return {"model": cls.model, "num_labels": 1}
 
-    def targets(self, records: Sequence[TextRecord]) -> np.ndarray:
+    def targets(self, records: TextRecords) -> np.ndarray:
         """Numbers to learn, float32 [N]."""
         return np.array(scores(records), np.float32)
 
-    @property
-    def losses(self) -> Mapping[str, LossPart]:
-        """Squared error."""
-        return SCORE
-
-    def keep(self, outputs: Tensors, batch: Tensors) -> Tensors:
+    @staticmethod
+    def scores(logits: tf.Tensor) -> tf.Tensor:
         """Numbers [B]."""
-        return {"scores": outputs["logits"][:, 0]}
+        return logits[:, 0]
 
     def decode(self, examples: Examples, outputs: Arrays) -> list[ScorePrediction]:
         """A number for each text."""
         return [ScorePrediction(score) for score in outputs["scores"]]
 
     @classmethod
-    def metrics(
-        cls, records: Sequence[TextRecord], predictions: Sequence[ScorePrediction]
-    ) -> dict[str, float]:
+    def metrics(cls, records: TextRecords, predictions: Sequence[ScorePrediction]) -> dict[str, float]:
         """`pearson` and `spearman`."""
         right, predicted = scores(records), [float(found.score) for found in predictions]
         return {"pearson": pearson(right, predicted), "spearman": spearman(right, predicted)}
 
-    @classmethod
-    def prediction_files(cls, source: PathLike, records: Sequence[TextRecord], form: Form) -> Files:
-        """The table with two more columns, both the number."""
-        return table_files(source, form, lambda found: found.score, lambda found: found.score)
-
-    def serve(self, logits: tf.Tensor, names: Sequence[str]) -> Tensors:
+    def serve(self, scores: tf.Tensor, names: Sequence[str]) -> Tensors:
         """`score` float32 [B]."""
-        return {"score": logits[:, 0]}
+        return {"score": scores}
 
     def answer(self, record: TextRecord, outputs: Arrays, top_k: int | None) -> dict[str, float]:
         """The number."""

@@ -9,8 +9,9 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.features import MASK, TYPE_IDS, WORD_IDS
-from albert_tf.models import AlbertEncoder
+from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.padding import skip_padding
+from albert_tf.tasks.examples.rows import Spans
 from albert_tf.tokenizers.input_format import InputFormat
 from albert_tf.tokenizers.kinds import TextTokenizer
 from albert_tf.tokenizers.packing import mask_and_type_ids, pack, pack_spans
@@ -31,33 +32,20 @@ ROWS_AT_ONCE = 32
 
 
 class Signature(NamedTuple):
-    """A function that a server answers by.
+    """A function that a server answers by."""
 
-    Attributes:
-      function: from dense tensors to dense tensors by name.
-      example: a request, which a server answers before it takes others.
-    """
-
-    function: tf.types.experimental.GenericFunction
-    example: Mapping[str, Any]
+    function: tf.types.experimental.GenericFunction  # from dense tensors to dense tensors by name
+    example: Mapping[str, Any]  # a request, which a server answers before it takes others
 
 
 class Served(NamedTuple):
-    """Parts of a serving model.
+    """Parts of a serving model."""
 
-    Attributes:
-      model: any that a run can hold.
-      tokenizer: text to token ids.
-      seq_length: longest input of the model in tokens.
-      task: content of task.json.
-      top_k: fillings of a mask.
-    """
-
-    model: keras.Model
+    model: keras.Model  # any that a run can hold
     tokenizer: TextTokenizer
-    seq_length: int
-    task: Mapping[str, Any]
-    top_k: int = TOP_K
+    seq_length: int  # longest input of the model in tokens
+    task: Mapping[str, Any]  # content of task.json
+    top_k: int = TOP_K  # fillings of a mask
 
     @property
     def input_format(self) -> InputFormat:
@@ -69,21 +57,14 @@ class Served(NamedTuple):
         segments = [self.tokenizer(tf.ensure_shape(text, [None])) for text in texts]
         return skip_padding(without_padding(pack(segments, self.seq_length, self.input_format)))
 
-    def packed(
-        self, tokens: tf.Tensor, starts: tf.Tensor, lengths: tf.Tensor, shortest: int = 1
-    ) -> dict[str, tf.Tensor]:
-        """The encoder's inputs, int32 [R, S] each, of spans of tokens that fit.
-
-        Args:
-          tokens: int32 [T].
-          starts: of one or two segments a row, int64 [R, G].
-          lengths: int32 [R, G].
-          shortest: columns at least.
-        """
-        starts, lengths = tf.unstack(tf.cast(starts, tf.int32), axis=1), tf.unstack(lengths, axis=1)
+    def packed(self, spans: Spans, least: int = 1) -> dict[str, tf.Tensor]:
+        """The encoder's inputs of spans that fit, int32 [R, S] each, with so many columns at least."""
+        starts, lengths = (
+            tf.unstack(tf.cast(values, tf.int32), axis=1) for values in (spans.starts, spans.lengths)
+        )
         mask, type_ids = mask_and_type_ids(lengths, self.seq_length, self.input_format)
-        word_ids = pack_spans(tokens, starts, lengths, self.seq_length, self.input_format)
-        return without_padding({WORD_IDS: word_ids, MASK: mask, TYPE_IDS: type_ids}, shortest)
+        word_ids = pack_spans(spans.tokens, starts, lengths, self.seq_length, self.input_format)
+        return without_padding({WORD_IDS: word_ids, MASK: mask, TYPE_IDS: type_ids}, least)
 
     def outputs(self, inputs: Tensors) -> Tensors:
         """The model's outputs, of what `packed` gives."""
@@ -97,11 +78,6 @@ class Served(NamedTuple):
             raise InputError(f"task.json names {len(names)} labels, and the model has num_labels={count}")
         return [str(name) for name in names]
 
-    def check_length(self, least: int) -> None:
-        """An InputError where the longest input is shorter than the task needs."""
-        if self.seq_length < least:
-            raise InputError(f"seq_length={self.seq_length} is too short: the task needs {least} tokens")
-
 
 def text_spec(name: str) -> tf.TensorSpec:
     """An input of a text a row, string [B]."""
@@ -109,11 +85,7 @@ def text_spec(name: str) -> tf.TensorSpec:
 
 
 def text_signatures(answer: Callable[..., Tensors]) -> dict[str, Signature]:
-    """`serving_default` of `text`, and `pair` of `text` and `text_pair`, string [B] each.
-
-    Args:
-      answer: from one text a row or two of them to the outputs.
-    """
+    """`serving_default` of `text`, and `pair` of `text` and `text_pair`, string [B] each."""
 
     @tf.function(input_signature=[text_spec("text")])
     def serving_default(text: tf.Tensor) -> Tensors:
@@ -142,14 +114,7 @@ def encoder_signatures(served: Served) -> dict[str, Signature]:
 
 
 def without_padding(inputs: Tensors, least: int = 1) -> dict[str, tf.Tensor]:
-    """The encoder's inputs without the columns that are padding in every row: they would cost time alone.
-
-    Args:
-      inputs: `input_mask` and others, [B, S] each.
-      least: columns to keep in any case.
-    Returns:
-      The same, [B, longest row].
-    """
+    """The encoder's inputs [B, S] without the columns that are padding in every row, but so many at least."""
     lengths = tf.reduce_sum(inputs[MASK], axis=1)  # [B]
     longest = tf.maximum(tf.reduce_max(lengths), least)  # of no rows: the lowest int
     return {name: tensor[:, :longest] for name, tensor in inputs.items()}
@@ -168,10 +133,9 @@ def in_blocks(function: Callable[[Tensors], T], inputs: Tensors, dtypes: T) -> T
     rows, columns = tf.unstack(tf.shape(inputs[MASK]))
     blocks = tf.maximum(-(-rows // ROWS_AT_ONCE), 1)
     size = -(-rows // blocks)
-    missing = blocks * size - rows
+    missing = [[0, blocks * size - rows], [0, 0]]
     blocked = {
-        name: tf.reshape(tf.pad(tensor, [[0, missing], [0, 0]]), [blocks, size, columns])
-        for name, tensor in inputs.items()
+        name: tf.reshape(tf.pad(tensor, missing), [blocks, size, columns]) for name, tensor in inputs.items()
     }
     # One after the other: several at a time would need the memory of all.
     found = tf.map_fn(function, blocked, fn_output_signature=dtypes, parallel_iterations=1)

@@ -2,46 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.datasets.conll import read_conll
 from albert_tf.tasks.examples.predictions import TagPrediction, characters
 from albert_tf.tasks.examples.records import TaggedRecord, TextRecord, lookup, tag_names, tags_of
-from albert_tf.tasks.examples.rows import TokenRows, check_length, framing, tokenised, utf8
-from albert_tf.tasks.files.destination import Files, Form
+from albert_tf.tasks.examples.rows import Spans, check_length, token_rows, tokenised
 from albert_tf.tasks.files.own import tagged_files
-from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, PathLike, Tensors
-from albert_tf.tasks.losses import LABEL, LossPart
+from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, Tensors, to_length
+from albert_tf.tasks.losses import LABEL
 from albert_tf.tasks.metrics.labels import accuracy, entity_scores, entity_spans
 from albert_tf.tasks.serving import Served, Signature, in_blocks, text_spec
 from albert_tf.tokenizers.given import check_text
 from albert_tf.tokenizers.kinds import TextTokenizer, TokenIds
 from albert_tf.tokenizers.offsets import rows_of
-from albert_tf.tokenizers.windows import word_windows
-from albert_tf.tokenizers.words import words_of
+from albert_tf.tokenizers.windows import word_windows, words_of
+
+TaggedRecords = Sequence[TaggedRecord]
 
 
 class WordSpans(NamedTuple):
-    """`[CLS] sentence [SEP]`; a sentence that is too long is cut before a word into several windows.
+    """`[CLS] sentence [SEP]`; a sentence that is too long is cut before a word into several windows."""
 
-    Attributes:
-      tokens: of all words, int32 [T].
-      first_tokens: first token of each word among them, int64 [words].
-      starts: of each window, int64 [W, 1].
-      lengths: int32 [W, 1].
-      places: window and column of the first token of each word, int64 [words, 2].
-    """
-
-    tokens: tf.Tensor
-    first_tokens: tf.Tensor
-    starts: tf.Tensor
-    lengths: tf.Tensor
-    places: tf.Tensor
+    spans: Spans  # of W windows
+    first_tokens: tf.Tensor  # first token of each word, int64 [words]
+    places: tf.Tensor  # window and column of that token, int64 [words, 2]
 
 
 def word_spans(
@@ -64,13 +53,8 @@ def word_spans(
     # A word's window is the last one that begins at or before its first token.
     window = tf.searchsorted(starts, splits[:-1], side="right", out_type=tf.int64) - 1  # [words]
     column = splits[:-1] - tf.gather(starts, window) + len(input_format.start)
-    return WordSpans(
-        tokens,
-        splits[:-1],
-        starts[:, tf.newaxis],
-        windows.lengths[:, tf.newaxis],
-        tf.stack([window, column], axis=1),
-    )
+    spans = Spans(tokens, starts[:, tf.newaxis], windows.lengths[:, tf.newaxis])
+    return WordSpans(spans, splits[:-1], tf.stack([window, column], axis=1))
 
 
 def word_tokens(pieces: tf.RaggedTensor, unknown_id: int) -> tuple[tf.Tensor, tf.Tensor]:
@@ -98,61 +82,48 @@ class Tagging(FinetunedKind):
 
     name = "tagging"
     model = "token_classifier"
+    signature = "tag"
+    inputs = ("text",)
     best_metric = "f1"
+    losses = LABEL
+    read_file = staticmethod(lambda file, needs_labels, columns: read_conll(file))
+    prediction_files = staticmethod(tagged_files)
 
     @classmethod
-    def model_config(cls, records: Sequence[TaggedRecord]) -> dict[str, Any]:
+    def model_config(cls, records: TaggedRecords) -> dict[str, Any]:
         """Tags of the records, "O" first."""
         labels = tag_names(records)
         return {"model": cls.model, "num_labels": len(labels), "labels": list(labels)}
 
-    @classmethod
-    def read_file(cls, file: PathLike, needs_labels: bool, columns: Columns | None) -> list[TaggedRecord]:
-        """Sentences in columns, as the CoNLL shared tasks wrote them."""
-        return read_conll(file)
-
-    def encode(
-        self, records: Sequence[TaggedRecord], tokenizer: TextTokenizer, is_labelled: bool
-    ) -> Examples:
+    def encode(self, records: TaggedRecords, tokenizer: TextTokenizer, is_labelled: bool) -> Examples:
         """The first token of a word has its label, other tokens none."""
-        check_length(
-            "seq_length", self.seq_length, tokenizer.vocabulary.input_format.num_special_tokens(1) + 1
-        )
+        specials = tokenizer.vocabulary.input_format.num_special_tokens(1)
+        check_length("seq_length", self.seq_length, specials + 1)
         pieces = tokenised(tokenizer, [word for record in records for word in record.words])
         sentences = np.cumsum([0, *(len(record.words) for record in records)])
         with tf.device("CPU:0"):
             sentences = tf.constant(sentences, tf.int64)
-            spans = word_spans(pieces, sentences, self.seq_length, tokenizer.vocabulary)
+            spans, first_tokens, places = word_spans(pieces, sentences, self.seq_length, tokenizer.vocabulary)
         labels = np.full(spans.tokens.shape, -1, np.int32)
         if is_labelled:
-            assert self.labels is not None
             numbers = {tag: number for number, tag in enumerate(self.labels)}
-            labels[spans.first_tokens.numpy()] = [
+            labels[first_tokens.numpy()] = [
                 lookup(numbers, tag, record.where) for record in records for tag in tags_of(record)
             ]
-        parts = spans.tokens.numpy(), spans.starts.numpy(), spans.lengths.numpy()
-        rows = TokenRows(*parts, {}, labels, **framing(tokenizer.vocabulary))
-        return Examples(records, rows, spans.places.numpy())
-
-    @property
-    def losses(self) -> Mapping[str, LossPart]:
-        """Cross-entropy of words."""
-        return LABEL
+        rows = token_rows(spans, tokenizer.vocabulary, {}, token_labels=labels)
+        return Examples(records, rows, places.numpy())
 
     def keep(self, outputs: Tensors, batch: Tensors) -> Tensors:
         """The likeliest tag of each token and its probability, [B, S] each."""
         tags, scores = _likeliest(outputs["logits"])
-        missing = self.seq_length - tf.shape(tags)[1]
-        return {
-            name: tf.ensure_shape(tf.pad(values, [[0, 0], [0, missing]]), [None, self.seq_length])
-            for name, values in {"tags": tags, "scores": scores}.items()
-        }
+        length = self.seq_length
+        return {"tags": to_length(tags, length), "scores": to_length(scores, length)}
 
     def decode(self, examples: Examples, outputs: Arrays) -> list[TagPrediction]:
         """The likeliest tag of each word: that of its first token."""
         names = np.array(self.labels, object)
-        windows, columns = examples.places.T  # [words] each
-        tags, scores = names[outputs["tags"][windows, columns]], outputs["scores"][windows, columns]
+        places = tuple(examples.places.T)  # windows and columns, [words] each
+        tags, scores = names[outputs["tags"][places]], outputs["scores"][places]
         ends = np.cumsum([len(record.words) for record in examples.records])[:-1]
         return [
             TagPrediction(tuple(found), probabilities)
@@ -160,18 +131,11 @@ class Tagging(FinetunedKind):
         ]
 
     @classmethod
-    def metrics(
-        cls, records: Sequence[TaggedRecord], predictions: Sequence[TagPrediction]
-    ) -> dict[str, float]:
+    def metrics(cls, records: TaggedRecords, predictions: Sequence[TagPrediction]) -> dict[str, float]:
         """`f1`, `precision` and `recall` of entities, and the `accuracy` of words' tags."""
         right, predicted = [tags_of(record) for record in records], [found.tags for found in predictions]
         of_words = ([tag for tags in sentences for tag in tags] for sentences in (right, predicted))
         return {**entity_scores(right, predicted), "accuracy": accuracy(*of_words)}
-
-    @classmethod
-    def prediction_files(cls, source: PathLike, records: Sequence[TaggedRecord], form: Form) -> Files:
-        """The lines of the file, those of words with two more columns."""
-        return tagged_files(source, form)
 
     def signatures(self, served: Served) -> dict[str, Signature]:
         """`tag`: from `text` string [B] of any length to a tag for each of its words.
@@ -189,31 +153,27 @@ class Tagging(FinetunedKind):
         @tf.function(input_signature=[text_spec("text")])
         def tag(text: tf.Tensor) -> Tensors:
             words = words_of(tf.ensure_shape(text, [None]))
-            spans = word_spans(
+            spans, _, places = word_spans(
                 served.tokenizer(words.text.values),
                 words.text.row_splits,
                 served.seq_length,
                 served.tokenizer.vocabulary,
             )
-            inputs = served.packed(spans.tokens, spans.starts, spans.lengths)
-            tags, scores = in_blocks(likeliest, inputs, (tf.int32, tf.float32))  # [W, S]
+            tags, scores = in_blocks(likeliest, served.packed(spans), (tf.int32, tf.float32))  # [W, S]
+            labels = tf.gather(tf.constant(names), tf.gather_nd(tags, places))  # [words]
             answers = {
-                "labels": tf.gather(tf.constant(names), tf.gather_nd(tags, spans.places)),
-                "scores": tf.gather_nd(scores, spans.places),
+                "labels": words.text.with_values(labels),
+                "scores": words.text.with_values(tf.gather_nd(scores, places)),
+                "start": words.starts,
+                "end": words.ends,
             }
-            ragged = {name: words.text.with_values(values) for name, values in answers.items()}
-            ragged |= {"start": words.starts, "end": words.ends}
-            return {name: values.to_tensor() for name, values in ragged.items()}
+            return {name: values.to_tensor() for name, values in answers.items()}
 
         return {"tag": Signature(tag, {"text": ["Mrs. Alder kept bees ."]})}
 
     def read(self, value: Any, where: str) -> TextRecord:
         """A text, whose words stand between spaces."""
         return TextRecord(where, 1, where, check_text(value, where), None, None)
-
-    def request(self, records: Sequence[TextRecord]) -> tuple[str, dict[str, Any]]:
-        """Texts."""
-        return "tag", {"text": [utf8(record.text) for record in records]}
 
     def answer(self, record: TextRecord, outputs: Arrays, top_k: int | None) -> list[dict[str, Any]]:
         """Entities: spans of words, with the mean of their scores."""

@@ -1,9 +1,9 @@
 """Text to token ids, in graph."""
 
-from albert_tf.tokenizers.layer import Tokenizer
 from albert_tf.tokenizers.normalization import normalize
 from albert_tf.tokenizers.packing import pack
-from albert_tf.tokenizers.tokenizer import PieceTokenizer
+from albert_tf.tokenizers.sentencepiece import PieceTokenizer
+from albert_tf.tokenizers.tokenizer import Tokenizer
 from albert_tf.tokenizers.vocabulary import Vocabulary
 from albert_tf.tokenizers.vocabulary_training import train_vocabulary
 

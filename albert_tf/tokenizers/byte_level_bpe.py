@@ -151,6 +151,7 @@ class BytePairTokenizer(tf.Module):
     """
 
     kind = BYTE_LEVEL_BPE
+    normalizes = False
 
     def __init__(self, vocabulary: BytePairVocabulary):
         super().__init__()
@@ -170,6 +171,16 @@ class BytePairTokenizer(tf.Module):
     def files(self) -> dict[str, bytes]:
         """Both files under the names that they have in a run directory."""
         return dict(self.vocabulary.contents)
+
+    @staticmethod
+    def read(path: str | os.PathLike[str]) -> dict[str, bytes]:
+        """The contents of the two files, as `files` gives them."""
+        return BytePairVocabulary.from_file(path).contents
+
+    @classmethod
+    def from_files(cls, files: Mapping[str, bytes], **settings: bool) -> BytePairTokenizer:
+        """The tokenizer of such files; the normalisation that other kinds have is passed over."""
+        return cls(BytePairVocabulary(files[VOCABULARY], files[MERGES]))
 
     def for_corpora(self) -> BytePairTokenizer:
         """The tokenizer itself."""

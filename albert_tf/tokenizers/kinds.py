@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.tokenizer_settings import (
-    BYTE_LEVEL_BPE,
-    SENTENCEPIECE,
-    UNCHANGED,
-    WORDPIECE,
-    remembered_kind,
-    resolved_settings,
-)
-from albert_tf.tokenizers import wordpiece
-from albert_tf.tokenizers.byte_level_bpe import MERGES, VOCABULARY, BytePairTokenizer, BytePairVocabulary
+from albert_tf.tokenizer_settings import UNCHANGED, remembered_kind, resolved_settings
+from albert_tf.tokenizers.byte_level_bpe import BytePairTokenizer
 from albert_tf.tokenizers.input_format import InputFormat, SpecialIds
-from albert_tf.tokenizers.tokenizer import PieceTokenizer, Tokenize
-from albert_tf.tokenizers.vocabulary import FILE_OF_RUN, Vocabulary
-from albert_tf.tokenizers.wordpiece import WordPieceTokenizer, WordPieceVocabulary
-from albert_tf.utils.errors import InputError
+from albert_tf.tokenizers.sentencepiece import PieceTokenizer, Tokenize
+from albert_tf.tokenizers.wordpiece import WordPieceTokenizer
 
 PathLike = str | os.PathLike[str]
 
@@ -69,6 +58,7 @@ class TextTokenizer(Protocol):
     """Text to token ids inside the graph."""
 
     kind: str  # its name in tokenizer.json
+    normalizes: bool  # False if it keeps every character, so that there is nothing to set
 
     @property
     def vocabulary(self) -> TokenIds:
@@ -92,31 +82,17 @@ class TextTokenizer(Protocol):
     def files(self) -> Mapping[str, bytes]:
         """The content of the files that a run directory and exported modules keep, by name."""
 
+    @staticmethod
+    def read(path: PathLike) -> Mapping[str, bytes]:
+        """What `files` gives, from a vocabulary's path; InputError if it is none of this kind."""
 
-class Kind(NamedTuple):
-    """A kind of tokenizer: how its files are read, and how it is made of their content."""
-
-    read: Callable[[PathLike], Mapping[str, bytes]]  # a vocabulary's path to `TextTokenizer.files`
-    build: Callable[[Mapping[str, bytes], Mapping[str, bool]], TextTokenizer]  # of these, and settings
-    normalizes: bool = True
+    @classmethod
+    def from_files(cls, files: Mapping[str, bytes], **settings: bool) -> TextTokenizer:
+        """The tokenizer of such files, with settings of the normalisation."""
 
 
-KINDS = {
-    SENTENCEPIECE: Kind(
-        lambda path: {FILE_OF_RUN: Vocabulary.from_file(path).model},
-        lambda files, settings: PieceTokenizer(Vocabulary.from_bytes(files[FILE_OF_RUN]), **settings),
-    ),
-    WORDPIECE: Kind(
-        lambda path: {wordpiece.FILE_OF_RUN: WordPieceVocabulary.from_file(path).content},
-        lambda files, settings: WordPieceTokenizer(
-            WordPieceVocabulary(files[wordpiece.FILE_OF_RUN]), **settings
-        ),
-    ),
-    BYTE_LEVEL_BPE: Kind(
-        lambda path: BytePairVocabulary.from_file(path).contents,
-        lambda files, settings: BytePairTokenizer(BytePairVocabulary(files[VOCABULARY], files[MERGES])),
-        normalizes=False,
-    ),
+KINDS: dict[str, type[TextTokenizer]] = {
+    kind.kind: kind for kind in (PieceTokenizer, WordPieceTokenizer, BytePairTokenizer)
 }
 
 
@@ -128,19 +104,19 @@ class SavedTokenizer:
     files: tuple[tuple[str, bytes], ...] = dataclasses.field(repr=False)  # names and contents
     settings: tuple[tuple[str, bool], ...]  # of tokenizer.json
 
-    @functools.lru_cache(maxsize=4)  # noqa: B019, one a process
     def open(self) -> TextTokenizer:
-        """The tokenizer, the same one at each call."""
-        return KINDS[self.kind].build(dict(self.files), dict(self.settings))
+        """The tokenizer."""
+        return KINDS[self.kind].from_files(dict(self.files), **dict(self.settings))
 
 
 def saved_tokenizer(vocabulary: PathLike, **settings: Any) -> SavedTokenizer:
     """The tokenizer of a vocabulary.
 
     Args:
-      vocabulary: its file; a `tokenizer.json` beside it may name the kind; otherwise it is that of `vocab.txt` or
-        `vocab.json`, or SentencePiece.
+      vocabulary: its file. A `tokenizer.json` beside it names the kind; without one it is that of
+        `vocab.txt`, or of `vocab.json` with `merges.txt`, or SentencePiece.
       **settings: `lowercase` and `strip_accents`; what is not given is as the vocabulary remembers it.
+        They mean nothing to byte-level BPE.
     Raises:
       FileNotFoundError: the file does not exist.
       InputError: it is not a vocabulary of its kind, or remembers other settings.
@@ -148,10 +124,6 @@ def saved_tokenizer(vocabulary: PathLike, **settings: Any) -> SavedTokenizer:
     kind = remembered_kind(vocabulary, KINDS)
     files = KINDS[kind].read(vocabulary)
     resolved = resolved_settings(vocabulary, settings) if KINDS[kind].normalizes else UNCHANGED
-    if settings.items() - resolved.items():
-        raise InputError(
-            f"{vocabulary} is of the kind {kind}, which does not change text: leave out {settings}"
-        )
     return SavedTokenizer(kind, tuple(files.items()), tuple(resolved.items()))
 
 

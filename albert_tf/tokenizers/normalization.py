@@ -21,8 +21,6 @@ def normalize(text: tf.Tensor, lowercase: bool = True, strip_accents: bool = Tru
       text: UTF-8 strings of any shape; bytes that are not UTF-8 stay as they are.
       lowercase: True folds case.
       strip_accents: True drops the combining marks of NFD (category Mn).
-    Returns:
-      Strings of the same shape.
     Source: the published `albert_en_preprocess/3`, where both are True.
     """
     if strip_accents:
@@ -34,10 +32,7 @@ def normalize(text: tf.Tensor, lowercase: bool = True, strip_accents: bool = Tru
 
 
 def marks_per_letter(counts: Mapping[str, int]) -> float:
-    """The number of marks that `strip_accents` drops from a text, for each of its letters.
-
-    Args:
-      counts: how often each character is in it.
+    """The marks that `strip_accents` drops from a text, for each of its letters, from its characters' counts.
 
     >>> marks_per_letter({"e": 2, "é": 1, " ": 5, "й": 1})
     0.5

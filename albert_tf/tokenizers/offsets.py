@@ -47,15 +47,15 @@ class SourceMap(NamedTuple):
     bases: tf.Tensor  # int64 [B], where each text begins in what `positions` counts
 
     def spans(self, rows: tf.Tensor, starts: tf.Tensor, limits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """The spans in the originals that spans in the normalised texts come from.
+        """The starts and limits in the originals, int64 [T] each, of spans in the normalised texts.
+
+        They are those of whole units, so that a character that normalisation makes several of belongs to
+        every token that has a part of it.
 
         Args:
           rows: the text of each span, integer [T].
           starts: first byte, int64 [T].
           limits: the byte after the last, int64 [T].
-        Returns:
-          Starts and limits in the originals, int64 [T] each: of whole units, so that a character that
-          normalisation makes several of belongs to every token that has a part of it.
         """
         bases = tf.gather(self.bases, rows)
         first = tf.searchsorted(self.positions, bases + starts, side="right", out_type=tf.int64) - 1
@@ -67,14 +67,7 @@ class SourceMap(NamedTuple):
 def normalize_with_offsets(
     text: tf.Tensor, normalize: Callable[[tf.Tensor], tf.Tensor]
 ) -> tuple[tf.Tensor, SourceMap]:
-    """Normalised text, and the way back.
-
-    Args:
-      text: string [B]; what is not UTF-8 becomes U+FFFD.
-      normalize: strings [U] to normalised ones.
-    Returns:
-      string [B], and the map from its bytes to those of `text`.
-    """
+    """Text, string [B], as `normalize` makes it, and the way back; what is not UTF-8 becomes U+FFFD."""
     units = split_units(text)
     parts = tf.where(units.is_end, "", normalize(units.text))
     lengths = tf.cast(tf.strings.length(parts), tf.int64) + tf.cast(units.is_end, tf.int64)

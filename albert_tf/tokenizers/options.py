@@ -45,8 +45,6 @@ def choice_lengths(
       question: tokens of the question with the option, int32 of a shape that goes with it.
       seq_length: longest sequence, the special tokens included; at least SHORTEST_CHOICE.
       input_format: the special tokens.
-    Returns:
-      int32 each, of the question's shape.
     Source: google-research/albert, race_utils.py.
     """
     budget = seq_length - input_format.num_special_tokens(2)

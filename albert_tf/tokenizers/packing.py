@@ -107,8 +107,7 @@ def pack(
       input_word_ids, input_mask, input_type_ids, int32 [B, S]. Segments that are too long are cut to prefixes
       of about equal length that fill seq_length exactly.
     Raises:
-      InputError: neither one segment nor two, one is not a RaggedTensor of ids, or seq_length leaves no room
-        for the special tokens.
+      InputError: segments are something else, or seq_length leaves no room for the special tokens.
       tf.errors.InvalidArgumentError: batch sizes differ that are known only when it runs.
     Source: TF Hub's common text API, `bert_pack_inputs`.
     """

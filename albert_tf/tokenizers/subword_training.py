@@ -10,11 +10,11 @@ from albert_tf.tokenizers import byte_level_bpe, wordpiece
 from albert_tf.utils.errors import InputError
 
 
-def train_wordpiece(sentences: Iterable[str], vocab_size: int) -> dict[str, bytes]:
+def train_wordpiece(sentences: Iterable[bytes], vocab_size: int) -> dict[str, bytes]:
     """A WordPiece vocabulary with BERT's special pieces.
 
     Args:
-      sentences: as `basic_words` makes them: their words stand between spaces.
+      sentences: in UTF-8, as `basic_words` makes them: their words stand between spaces.
       vocab_size: pieces at most, the special ones included.
     Returns:
       The content of `vocab.txt` by its name.
@@ -36,11 +36,11 @@ def train_wordpiece(sentences: Iterable[str], vocab_size: int) -> dict[str, byte
     return {wordpiece.FILE_OF_RUN: "".join(f"{piece}\n" for piece in ordered).encode()}
 
 
-def train_byte_level_bpe(sentences: Iterable[str], vocab_size: int) -> dict[str, bytes]:
+def train_byte_level_bpe(sentences: Iterable[bytes], vocab_size: int) -> dict[str, bytes]:
     """A byte-level BPE vocabulary with RoBERTa's special tokens at its ids.
 
     Args:
-      sentences: lines of text.
+      sentences: lines of text in UTF-8.
       vocab_size: tokens at most, the special ones and those of the 256 bytes included.
     Returns:
       The contents of `vocab.json` and `merges.txt` by their names.
@@ -69,7 +69,7 @@ def _trained(
     model: Any,
     pre_tokenizer: Any,
     trainer: Callable[..., Any],
-    sentences: Iterable[str],
+    sentences: Iterable[bytes],
     vocab_size: int,
     **options: Any,
 ) -> dict[str, Any]:
@@ -78,7 +78,9 @@ def _trained(
 
     tokenizer = Tokenizer(model)
     tokenizer.pre_tokenizer = pre_tokenizer
-    tokenizer.train_from_iterator(sentences, trainer(vocab_size=vocab_size, show_progress=False, **options))
+    tokenizer.train_from_iterator(
+        map(bytes.decode, sentences), trainer(vocab_size=vocab_size, show_progress=False, **options)
+    )
     trained = json.loads(tokenizer.to_str())["model"]
     without_text = len(options["special_tokens"]) + len(options.get("initial_alphabet", ()))
     if len(trained["vocab"]) <= without_text < vocab_size:

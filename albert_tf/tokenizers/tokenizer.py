@@ -1,152 +1,69 @@
-"""Text to token ids inside the graph: normalise, then SentencePiece."""
+"""A tokenizer as a Keras layer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from typing import Any
 
-import numpy as np
 import tensorflow as tf
-import tensorflow_text as tf_text
-from tensorflow_text.python.ops import sentencepiece_tokenizer
+import tf_keras as keras
 
-from albert_tf.tokenizer_settings import SENTENCEPIECE
-from albert_tf.tokenizers.normalization import normalize
-from albert_tf.tokenizers.offsets import normalize_with_offsets, rows_of
-from albert_tf.tokenizers.vocabulary import FILE_OF_RUN, Vocabulary
-
-Tokenize = Callable[[tf.Tensor], tf.RaggedTensor]  # string [B] → int32 [B, (tokens)]
-
-# In longer texts the rounding of large float32 sums decides more than ties.
-_MAX_TOKENS = 512
+from albert_tf.tokenizers.given import text_tensor
+from albert_tf.tokenizers.kinds import TokenIds, open_tokenizer
+from albert_tf.utils.files import checked_path
 
 
-class PieceTokenizer(tf.Module):
-    """`TextTokenizer` by SentencePiece, without Keras: the form for pipelines and exported modules.
+@keras.utils.register_keras_serializable("albert_tf")
+class Tokenizer(keras.layers.Layer):
+    """Text to token ids as a Keras layer: string [B] → int32 [B, (tokens)].
+
+    Also a plain callable, in `Dataset.map` and in `tf.function`. The tokens are those of the published
+    preprocessor, and no special tokens are added. For `tf.saved_model.load` a SavedModel holds it all;
+    the config keeps only its path, so that `from_config` and Keras' `load_model` read the file again.
 
     Args:
-      vocabulary: whose pieces the ids are; its bytes go into whatever graph this is exported with.
-      lowercase: as of `normalize`.
-      strip_accents: as of `normalize`.
+      model_file: a vocabulary, such as a SentencePiece model that `albert-tf vocab` has trained.
+      lowercase: True folds case; False for cased vocabularies.
+      strip_accents: True drops accents; False for languages that distinguish by them.
+    Raises:
+      FileNotFoundError: the file does not exist.
+      ValueError: it is not a vocabulary, or remembers that its text was normalised otherwise.
     """
 
-    def __init__(self, vocabulary: Vocabulary, lowercase: bool = True, strip_accents: bool = True):
-        super().__init__()
-        self.kind = SENTENCEPIECE
-        self.vocabulary = vocabulary
-        self.lowercase = lowercase
-        self.strip_accents = strip_accents
-        self._sentencepiece = tf_text.SentencepieceTokenizer(model=vocabulary.model, out_type=tf.int32)
-        self._sentencepiece._model_resource = _NamedModel(vocabulary)
-
-    def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """The token ids of each text, without special tokens; what is not UTF-8 becomes `<unk>`."""
-        return self.tokenize_normalized(self._normalized(text))
-
-    def _normalized(self, text: tf.Tensor) -> tf.Tensor:
-        return normalize(text, self.lowercase, self.strip_accents)
+    def __init__(
+        self,
+        model_file: str | os.PathLike,
+        lowercase: bool = True,
+        strip_accents: bool = True,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        self._arguments = {
+            "model_file": os.fspath(checked_path(model_file, "model_file")),
+            "lowercase": lowercase,
+            "strip_accents": strip_accents,
+        }
+        self.tokenize = open_tokenizer(model_file, lowercase=lowercase, strip_accents=strip_accents)
 
     @property
-    def settings(self) -> dict[str, bool]:
-        """Settings of the normalisation, as in tokenizer.json."""
-        return {"lowercase": self.lowercase, "strip_accents": self.strip_accents}
+    def vocabulary(self) -> TokenIds:
+        """The meaning of the ids."""
+        return self.tokenize.vocabulary
 
-    def files(self) -> dict[str, bytes]:
-        """The SentencePiece model under the name that it has in a run directory."""
-        return {FILE_OF_RUN: self.vocabulary.model}
+    @property
+    def vocab_size(self) -> int:
+        """The number of ids, V."""
+        return len(self.vocabulary)
 
-    def for_corpora(self) -> Tokenize:
-        """A FastPieceTokenizer."""
-        return FastPieceTokenizer(self.vocabulary, self.lowercase, self.strip_accents)
+    def __call__(self, text: Any, *args: Any, **kwargs: Any) -> tf.RaggedTensor:
+        """The token ids of each text; an InputError where something is not a text."""
+        # Looked at before Keras converts it, whose errors do not say which text it is.
+        return super().__call__(text_tensor(text, "text"), *args, **kwargs)
 
-    def tokenize_normalized(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """The token ids of texts that `normalize` has seen, string [B] → int32 [B, (tokens)]."""
-        return self._sentencepiece.tokenize(text)
+    def call(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """The token ids of each text, [B] → [B, (tokens)]."""
+        return self.tokenize(text)
 
-    def tokenize_with_offsets(
-        self, text: tf.Tensor
-    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """The token ids of each text and where they stand in it, at several times the cost of a call.
-
-        Args:
-          text: string [B], UTF-8.
-        Returns:
-          The ids, int32 [B, (tokens)], those of a call; the first byte of each in `text` and the one after
-          its last, int64 [B, (tokens)] each. A token's space before it is part of it.
-        """
-        normalized, source = normalize_with_offsets(text, self._normalized)
-        tokens, starts, limits = self._sentencepiece.tokenize_with_offsets(normalized)
-        bytes_ = (tf.cast(ragged.values, tf.int64) for ragged in (starts, limits))
-        spans = source.spans(rows_of(tokens.row_splits), *bytes_)
-        return tokens, *(tokens.with_values(values) for values in spans)
-
-
-class _NamedModel(sentencepiece_tokenizer._SentencepieceModelResource):
-    """TF Text's SentencePiece model under a name of its own.
-
-    Without a name it belongs to the op that made it, and `tf.random.set_seed`, which clears TensorFlow's
-    cache of ops, takes it away from every tokenizer and pipeline that is in use.
-    """
-
-    def __init__(self, vocabulary: Vocabulary):
-        self._shared_name = f"albert_tf/{vocabulary.fingerprint}"
-        super().__init__(vocabulary.model, name=None)
-
-    def _create_resource(self) -> tf.Tensor:
-        return sentencepiece_tokenizer.gen_sentencepiece_tokenizer.sentencepiece_op(
-            model=self._model, shared_name=self._shared_name
-        )
-
-
-def repeated_unit(piece: str) -> str:
-    """The shortest string that a piece repeats.
-
-    >>> [repeated_unit(piece) for piece in ("66", "haha", "hat")]
-    ['6', 'ha', 'hat']
-    """
-    return piece[: (piece + piece).index(piece, 1)]
-
-
-class FastPieceTokenizer:
-    """The tokens of `PieceTokenizer`, mostly by TF Text's faster implementation of SentencePiece.
-
-    Where two segmentations of a text are equally likely ("666" as "66 6" or as "6 66") rounding decides, and
-    there the implementations differ. Texts in which neighbouring pieces could change places, and long ones,
-    are therefore left to SentencePiece itself.
-    Note: ties of three and more pieces ("e aea ea", "ea e aea") are not looked for; of 11 million tokens of
-    English text one came out differently.
-
-    Args:
-      vocabulary: whose pieces the ids are.
-      lowercase: as of `normalize`.
-      strip_accents: as of `normalize`.
-    """
-
-    def __init__(self, vocabulary: Vocabulary, lowercase: bool = True, strip_accents: bool = True):
-        self._vocabulary, self._settings = vocabulary, (lowercase, strip_accents)
-        self._fast = tf_text.FastSentencepieceTokenizer(vocabulary.model)
-        numbers: dict[str, int] = {}
-        units = [numbers.setdefault(repeated_unit(piece), len(numbers)) for piece in vocabulary.pieces]
-        self._units = np.array(units, np.int32)  # [V]
-
-    def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """As `PieceTokenizer`."""
-        text = normalize(text, *self._settings)
-        tokens = self._fast.tokenize(text).with_row_splits_dtype(tf.int64)  # [B, (tokens)]
-        tied = self._tied(tokens)  # [B]
-        # Made here, SentencePiece's model is part of the graph that tf.data sends to its workers.
-        exact = PieceTokenizer(self._vocabulary, *self._settings)
-        again = exact.tokenize_normalized(tf.boolean_mask(text, tied))
-        source = tf.where(
-            tied, tf.size(text) - 1 + tf.cumsum(tf.cast(tied, tf.int32)), tf.range(tf.size(text))
-        )
-        return tf.gather(tf.concat([tokens, again], axis=0), source)
-
-    def _tied(self, tokens: tf.RaggedTensor) -> tf.Tensor:
-        """True for texts that may have another segmentation as likely as this one, bool [B]."""
-        ids = tokens.flat_values
-        units = tf.gather(self._units, ids)
-        places = tf.where((units[1:] == units[:-1]) & (ids[1:] != ids[:-1]))[:, 0]
-        rows = tf.searchsorted(tokens.row_splits, places, side="right") - 1
-        lengths = tokens.row_lengths()
-        ties = tf.math.unsorted_segment_sum(tf.ones_like(rows), rows, tf.size(lengths))
-        return (ties > 0) | (lengths > _MAX_TOKENS)
+    def get_config(self) -> dict[str, Any]:
+        """The arguments, for `from_config`."""
+        return {**super().get_config(), **self._arguments}

@@ -36,27 +36,20 @@ def starts_word(piece: str) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Vocabulary:
-    """The content of a SentencePiece model file, whole in memory: the file may go away.
+    """`TokenIds` of a SentencePiece model file, whole in memory: the file may go away."""
 
-    Args:
-      model: the bytes of the file.
-      pieces: all pieces in the order of their ids.
-      ordinary: bool [V]; False for control pieces, `<unk>` and unused ones, which no text contains.
-    """
-
-    model: bytes = dataclasses.field(repr=False)
-    pieces: tuple[str, ...] = dataclasses.field(repr=False)
+    model: bytes = dataclasses.field(repr=False)  # the bytes of the file
+    pieces: tuple[str, ...] = dataclasses.field(repr=False)  # in the order of their ids
+    # bool [V]; False for control pieces, `<unk>` and unused ones, which no text contains
     ordinary: np.ndarray = dataclasses.field(repr=False, compare=False)
 
     @classmethod
     def from_file(cls, path: str | os.PathLike) -> Vocabulary:
-        """The vocabulary in a `.model` file.
+        """The vocabulary in a model file with 0 `<pad>`, 1 `<unk>`, 2 `[CLS]`, 3 `[SEP]`, 4 `[MASK]`.
 
-        Args:
-          path: a SentencePiece model with 0 `<pad>`, 1 `<unk>`, 2 `[CLS]`, 3 `[SEP]`, 4 `[MASK]`.
         Raises:
           FileNotFoundError: the file does not exist.
-          ValueError: it is not a SentencePiece model, or has another piece at one of the five ids.
+          InputError: it is not a SentencePiece model, or has another piece at one of the five ids.
         """
         path = Path(path)
         if path.is_dir():
@@ -101,12 +94,12 @@ class Vocabulary:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the model file, in hexadecimal: tells whether data was made with this vocabulary."""
+        """SHA-256 of the model file, in hexadecimal."""
         return hashlib.sha256(self.model).hexdigest()
 
     @functools.cached_property
     def starts_word(self) -> np.ndarray:
-        """True for pieces that begin a word, bool [V]; the first piece of a segment always does."""
+        """`starts_word` of each piece, bool [V]."""
         return np.array([starts_word(piece) for piece in self.pieces])
 
     @functools.cached_property

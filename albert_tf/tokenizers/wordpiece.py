@@ -6,6 +6,7 @@ import functools
 import hashlib
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -152,6 +153,7 @@ class WordPieceTokenizer(tf.Module):
     """
 
     kind = WORDPIECE
+    normalizes = True
 
     def __init__(self, vocabulary: WordPieceVocabulary, lowercase: bool = True, strip_accents: bool = True):
         super().__init__()
@@ -174,6 +176,16 @@ class WordPieceTokenizer(tf.Module):
     def files(self) -> dict[str, bytes]:
         """The vocabulary under the name that it has in a run directory."""
         return {FILE_OF_RUN: self.vocabulary.content}
+
+    @staticmethod
+    def read(path: str | os.PathLike[str]) -> dict[str, bytes]:
+        """The content of a `vocab.txt`, as `files` gives it."""
+        return {FILE_OF_RUN: WordPieceVocabulary.from_file(path).content}
+
+    @classmethod
+    def from_files(cls, files: Mapping[str, bytes], **settings: bool) -> WordPieceTokenizer:
+        """The tokenizer of such files."""
+        return cls(WordPieceVocabulary(files[FILE_OF_RUN]), **settings)
 
     def for_corpora(self) -> WordPieceTokenizer:
         """The tokenizer itself."""

@@ -13,15 +13,10 @@ from albert_tf.utils.errors import InputError
 
 
 def evaluator(model: keras.Model, objective: Objective) -> Callable[[Iterable[Batch]], dict[str, Term]]:
-    """A function that sums an objective's terms over a data set; it traces the model once.
+    """A function that sums an objective's terms over a finite data set; it traces the model once.
 
-    Args:
-      model: called with a batch and training=False.
-      objective: the losses.
-    Returns:
-      A function of a finite data set, whose batches have static shapes and whose rows are divided among
-      the replicas of the strategy that is current now. It returns the summed terms by name, as numbers,
-      and raises a ValueError if the data set has no batch.
+    The rows of a batch, of static shape, are divided among the replicas of the strategy that is current now.
+    It raises a ValueError if there is no batch.
     """
     strategy = tf.distribute.get_strategy()
 

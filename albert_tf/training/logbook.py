@@ -25,52 +25,32 @@ from albert_tf.models.losses import Term
 from albert_tf.training.metrics import term_metrics
 from albert_tf.training.updates import Totals
 
-PathLike = str | os.PathLike[str]
+_SHARES = (
+    "accuracy accuracy_matched accuracy_mismatched label_accuracy f1 micro_f1 macro_f1 exact exact_match "
+    "matthews_correlation pearson spearman mlm_accuracy sop_accuracy nsp_accuracy"
+)
 
 # The format of the metrics that are shown; the others go to the files only.
 FIGURES = {
-    name: text
-    for text, names in {
-        "{}": ("num_hidden_layers", "seq_length", "batch_size"),
-        "{:.4f}": ("loss", "mlm_loss", "sop_loss", "nsp_loss"),
-        "{:.3f}": (
-            *(
-                "accuracy",
-                "accuracy_matched",
-                "accuracy_mismatched",
-                "label_accuracy",
-                "f1",
-                "micro_f1",
-                "macro_f1",
-                "exact",
-                "exact_match",
-            ),
-            *("matthews_correlation", "pearson", "spearman", "mlm_accuracy", "sop_accuracy", "nsp_accuracy"),
-        ),
-        "{:.1f}": ("mlm_perplexity", "examples_per_second"),
-        "{:.2e}": ("learning_rate",),
-        "{:.2f}": ("gradient_norm",),
-        "{:.0f}": ("tokens_per_second",),
-        "{:.1%}": ("input_wait",),
-    }.items()
-    for name in names
+    **dict.fromkeys(("num_hidden_layers", "seq_length", "batch_size"), "{}"),
+    **dict.fromkeys(("loss", "mlm_loss", "sop_loss", "nsp_loss"), "{:.4f}"),
+    **dict.fromkeys(_SHARES.split(), "{:.3f}"),
+    **dict.fromkeys(("mlm_perplexity", "examples_per_second"), "{:.1f}"),
+    "learning_rate": "{:.2e}",
+    "gradient_norm": "{:.2f}",
+    "tokens_per_second": "{:.0f}",
+    "input_wait": "{:.1%}",
 }
 
 
 class Interval:
-    """The metrics of the updates since the last line of the log.
+    """The metrics of the updates since the last line of the log, as a function makes them of summed terms."""
 
-    Args:
-      figures: the metrics of summed terms.
-    """
-
-    def __init__(self, figures: Callable[[Mapping[str, Term]], dict[str, float]] = term_metrics) -> None:
-        self._figures_of = figures
+    def __init__(self, metrics: Callable[[Mapping[str, Term]], dict[str, float]] = term_metrics) -> None:
+        self._metrics = metrics
         self._terms: dict[str, Term] | None = None
         self._gradient_norm = math.nan
-        self._examples = 0
-        self._seconds = 0.0
-        self._waited = 0.0
+        self._examples, self._seconds, self._waited = 0, 0.0, 0.0
 
     def add(self, totals: Totals, examples: int, seconds: float) -> None:
         """Counts in the totals of some updates, as numbers."""
@@ -85,22 +65,20 @@ class Interval:
     def figures(self, seq_length: int | None) -> dict[str, float]:
         """Mean losses and accuracies, the last update's gradient norm, and the speed.
 
-        Args:
-          seq_length: positions of an example, which `tokens_per_second` counts, padding included; None where
-            they are not all as long.
+        Tokens are positions, padding included; unknown where examples are not all as long (None).
         """
         rate = self._examples / self._seconds
         return {
-            **self._figures_of(self._terms or {}),
+            **self._metrics(self._terms or {}),
             "gradient_norm": self._gradient_norm,
             "examples_per_second": rate,
             **({} if seq_length is None else {"tokens_per_second": rate * seq_length}),
-            "input_wait": self._waited / self._seconds,
+            "input_wait": min(1.0, self._waited / self._seconds),
         }
 
 
-class Logbook:
-    """Writes a run's metrics, for people and for programs.
+class Logbook(contextlib.ExitStack):
+    """Writes a run's metrics, for people and for programs, while entered.
 
     Args:
       run: the run directory. What metrics.jsonl and TensorBoard have of steps after `first_step` is dropped:
@@ -113,30 +91,38 @@ class Logbook:
 
     def __init__(
         self,
-        run: PathLike,
+        run: str | os.PathLike[str],
         first_step: int,
         last_step: int,
         stream: TextIO = sys.stderr,
         until: int | None = None,
     ):
-        self._last_step, self._until = last_step, last_step if until is None else until
-        self._started = (time.monotonic(), first_step)
-        self.lines = _kept_lines(run, first_step)
-        self._jsonl = storage.appending(storage.join(run, METRICS))
+        super().__init__()
+        self._first_step, self._last_step, self._until = first_step, last_step, until or last_step
+        self._started, self._stream = time.monotonic(), stream
+        metrics = storage.join(run, METRICS)
+        self.lines: list[Line] = []
+        if storage.exists(metrics):
+            self.lines = [line for line in read_metrics(run) if line["step"] <= first_step]
+            storage.write_text(metrics, "".join(json.dumps(line) + "\n" for line in self.lines))
+        self._jsonl = self.enter_context(storage.appending(metrics))
         self._tensorboard = EventFileWriter(storage.join(run, "tensorboard"))
+        self.callback(self._tensorboard.close)
         restart = SessionLog(status=SessionLog.START)  # drops what is there from this step on
         self._tensorboard.add_event(Event(wall_time=time.time(), step=first_step + 1, session_log=restart))
-        self._stream = stream
-        self._bar = (
-            tqdm(total=self._until, initial=first_step, unit="step", file=stream, dynamic_ncols=True)
-            if stream.isatty()
-            else None
+        bar = tqdm(
+            total=self._until,
+            initial=first_step,
+            unit="step",
+            file=stream,
+            dynamic_ncols=True,
+            disable=not stream.isatty(),
         )
+        self._bar = self.enter_context(bar)
 
     def progress(self, step: int) -> None:
         """Moves the bar, if there is one."""
-        if self._bar is not None:
-            self._bar.update(step - self._bar.n)
+        self._bar.update(step - self._bar.n)
 
     def record(self, step: int, figures: Mapping[str, float]) -> None:
         """Writes a line of figures everywhere; the names of an evaluation begin with `eval_`."""
@@ -149,62 +135,23 @@ class Logbook:
         event = Event(wall_time=time.time(), step=step, summary=Summary(value=values))
         self._tensorboard.add_event(event)
         self._tensorboard.flush()
-        self.say(self._line(step, figures))
+        shown = [
+            f"{name} {FIGURES[name.removeprefix('eval_')].format(value)}"
+            for name, value in figures.items()
+            if name.removeprefix("eval_") in FIGURES
+        ]
+        self.say(f"step {step}/{self._last_step}  {'  '.join(shown)}  ETA {self._eta(step)}")
 
     def say(self, text: str) -> None:
         """Logs a line, above the bar if there is one."""
         with tqdm.external_write_mode(file=self._stream):
             logging.info(text)
 
-    def _line(self, step: int, figures: Mapping[str, float]) -> str:
-        shown = [
-            f"{name} {FIGURES[name.removeprefix('eval_')].format(value)}"
-            for name, value in figures.items()
-            if name.removeprefix("eval_") in FIGURES
-        ]
-        eta = self._eta(step) + (f" (step {self._until})" if self._until < self._last_step else "")
-        return f"step {step}/{self._last_step}  {'  '.join(shown)}  ETA {eta}"
-
     def _eta(self, step: int) -> str:
-        """Time until that step at the speed so far, h:mm:ss."""
-        started, first_step = self._started
-        if step == first_step:
-            return "?"
-        seconds = round((time.monotonic() - started) / (step - first_step) * (self._until - step))
-        return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-
-    def __enter__(self) -> Logbook:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
-        self._tensorboard.close()
-        self._jsonl.close()
-
-
-class NoLogbook(contextlib.nullcontext["NoLogbook"]):
-    """The logbook of a host that writes nothing."""
-
-    def __init__(self) -> None:
-        super().__init__(self)
-        self.lines: list[Line] = []
-
-    def progress(self, step: int) -> None:
-        """Does nothing."""
-
-    def record(self, step: int, figures: Mapping[str, float]) -> None:
-        """Does nothing."""
-
-    def say(self, text: str) -> None:
-        """Does nothing."""
-
-
-def _kept_lines(run: PathLike, first_step: int) -> list[Line]:
-    """The lines that are in the file, without those of later steps than `first_step`, which are removed."""
-    path = storage.join(run, METRICS)
-    if not storage.exists(path):
-        return []
-    kept = [line for line in read_metrics(run) if line["step"] <= first_step]
-    storage.write_text(path, "".join(json.dumps(line) + "\n" for line in kept))
-    return kept
+        """Time until the stage is done at the speed so far, h:mm:ss."""
+        stage = f" (step {self._until})" if self._until < self._last_step else ""
+        if step == self._first_step:
+            return f"?{stage}"
+        pace = (time.monotonic() - self._started) / (step - self._first_step)
+        seconds = round(pace * (self._until - step))
+        return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}{stage}"

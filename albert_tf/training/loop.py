@@ -6,21 +6,21 @@ and a resumed run makes up for it.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 
 import tensorflow as tf
 
 from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.checkpoints.metrics_log import evaluated_steps
 from albert_tf.checkpoints.steps import delete_checkpoint, write_checkpoint
-from albert_tf.training.logbook import Interval, Logbook, NoLogbook
+from albert_tf.training.logbook import Interval, Logbook
 from albert_tf.training.phases import Phase, Training, TrainingState
 from albert_tf.training.preemption import PreemptionNotice
 from albert_tf.training.settings import is_due
 from albert_tf.training.strategies import hosts_of, over_hosts
-from albert_tf.training.updates import Batch, Totals
 from albert_tf.utils.errors import WorkFailed
 
 # Updates of float16 in a row whose gradients may be non-finite. Each halves the loss scale, which starts at
@@ -35,36 +35,27 @@ class TrainingFailed(WorkFailed):
 def train_phase(run: RunDirectory, training: Training, phase: Phase, state: TrainingState) -> None:
     """Trains to the end of a phase, and leaves checkpoints and metrics in the run directory.
 
-    Args:
-      run: the run directory.
-      training: what is trained, and when to log, evaluate and save.
-      phase: the phase.
-      state: where training starts, with its batches drawn.
-    Raises:
-      TrainingFailed: a loss or a gradient is non-finite.
-      Preempted: SIGTERM came; the state is saved.
-      KeyboardInterrupt: Ctrl-C came; the state is saved.
+    The batches of `state` are drawn. Raises: as `trainer.train` does.
     """
     strategy, settings = tf.distribute.get_strategy(), training.loop
     is_chief, every_host = hosts_of(strategy).is_chief, over_hosts(strategy)
 
-    def any_host(flag: bool) -> bool:
-        return any(every_host(float(flag)))
+    def any_host(flag: object) -> bool:
+        return any(every_host(float(bool(flag))))
 
-    train_steps = training.train_steps(phase, state.feed, state.step)
-    with (
-        Logbook(run, state.steps_done, training.steps, until=phase.end) if is_chief else NoLogbook() as book,
-        PreemptionNotice() as notice,
-        Profiler(run.file("tensorboard"), settings.profiled if is_chief else range(0)) as profiler,
-    ):
-        loop = _Loop(run, training, phase, state, book, is_chief)
+    with contextlib.ExitStack() as stack:
+        book = None
+        if is_chief:
+            book = stack.enter_context(Logbook(run, state.steps_done, training.steps, until=phase.end))
+        notice = stack.enter_context(PreemptionNotice())
+        loop = _Loop(run, training, phase, state, book)
+        stack.callback(loop.profile, is_wanted=False)
         # A process that died may have saved these weights and not evaluated them; who writes knows.
-        owed = is_chief and loop.step > 0 and loop.due(settings.eval_every)
-        if any_host(owed and loop.step not in evaluated_steps(book.lines)):
+        if any_host(loop.step > 0 and loop.due(settings.eval_every) and not loop.is_evaluated()):
             loop.evaluate()
         while loop.step < phase.end and not (settings.early_stop and any_host(loop.stops_early())):
-            profiler.at(loop.step)
-            loop.update(train_steps)
+            loop.profile(is_wanted=is_chief and loop.step in settings.profiled)
+            loop.update()
             if loop.due(settings.log_every):
                 loop.log()
             evaluating, stopping = loop.due(settings.eval_every), any_host(notice.given)
@@ -79,130 +70,104 @@ def train_phase(run: RunDirectory, training: Training, phase: Phase, state: Trai
             raise notice.stopped(f"after step {loop.step}, which is saved in {run}")
 
 
-class Profiler:
-    """TensorFlow's profiler, started and stopped at given updates.
-
-    Args:
-      folder: where the trace goes.
-      updates: the updates to trace.
-    """
-
-    def __init__(self, folder: str, updates: range):
-        self._folder, self._updates, self._is_on = folder, updates, False
-
-    def at(self, step: int) -> None:
-        """Starts or stops, if it is time to after `step` updates."""
-        if (step in self._updates) != self._is_on:
-            self._stop() if self._is_on else self._start()
-
-    def _start(self) -> None:
-        tf.profiler.experimental.start(self._folder)
-        self._is_on = True
-
-    def _stop(self) -> None:
-        tf.profiler.experimental.stop()
-        self._is_on = False
-
-    def __enter__(self) -> Profiler:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._is_on:
-            self._stop()
-
-
 class _Loop:
-    """The parts of the loop, and what one leaves for the next."""
+    """The parts of the loop, and what one leaves for the next; the host that writes has a logbook."""
 
     def __init__(
-        self,
-        run: RunDirectory,
-        training: Training,
-        phase: Phase,
-        state: TrainingState,
-        book: Logbook | NoLogbook,
-        is_chief: bool,
+        self, run: RunDirectory, training: Training, phase: Phase, state: TrainingState, book: Logbook | None
     ):
-        self.run, self.training, self.phase, self.state = run, training, phase, state
-        self.book, self.is_chief = book, is_chief
-        self.step = state.steps_done
-        self.before = self.step  # the last call
+        self.run, self.training, self.phase, self.state, self.book = run, training, phase, state, book
+        self.train_steps = training.train_steps(phase, state.feed, state.step)
+        self.step = self.before = state.steps_done  # now, and before the last call
         self.failed = 0  # updates in a row
         self.interval = Interval(training.metrics)
-        self.best = training.best_of_last_phase()
+        # Evaluations of earlier phases are of other networks or other text.
+        self.best = training.best._replace(after=max((x.end for x in training.phases[:-1]), default=-1))
+        self.is_profiling = False
 
     def due(self, every: int) -> bool:
         return is_due(every, self.step, self.phase.end)
 
+    def is_evaluated(self) -> bool:
+        return self.book is None or self.step in evaluated_steps(self.book.lines)
+
     def stops_early(self) -> bool:
         """True after too many evaluations without a better one; the host that writes knows."""
         count = self.training.loop.early_stop
-        if not self.is_chief or self.best.evaluations_since(self.book.lines) < count:
+        if self.book is None or self.best.evaluations_since(self.book.lines) < count:
             return False
         self.book.say(f"stopped at step {self.step}: {count} evaluations without a better {self.best.metric}")
         return True
 
-    def update(self, train_steps: Callable[[Iterator[Batch], int], Totals]) -> None:
+    def profile(self, *, is_wanted: bool) -> None:
+        """Starts or stops TensorFlow's profiler."""
+        if is_wanted and not self.is_profiling:
+            tf.profiler.experimental.start(self.run.file("tensorboard"))
+        elif self.is_profiling and not is_wanted:
+            tf.profiler.experimental.stop()
+        self.is_profiling = is_wanted
+
+    def update(self) -> None:
+        """Some updates, until something is due."""
         assert self.state.iterator is not None
         self.before = self.step
         count = self.training.loop.updates_until_next(self.step, self.phase.end)
         started = time.monotonic()
-        totals = tf.nest.map_structure(float, train_steps(self.state.iterator, count))
+        totals = tf.nest.map_structure(float, self.train_steps(self.state.iterator, count))
         self.interval.add(totals, count * self.phase.batch_size, time.monotonic() - started)
         self.failed = self.failed + count if totals.failed == count else int(totals.failed)
         self.step += count
         if self.failed > (FLOAT16_PATIENCE if self.training.execution.precision == "float16" else 0):
             raise self._failure("the loss or its gradient", self.step - self.failed)
-        self.book.progress(self.step)
+        if self.book is not None:
+            self.book.progress(self.step)
 
     def log(self) -> None:
         rate = {"learning_rate": float(tf.convert_to_tensor(self.state.optimizer.learning_rate))}
-        metrics = self.interval.figures(self.phase.seq_length)
-        self.book.record(self.step, {**metrics, **rate, **self.phase.description})
+        self._record({**self.interval.figures(self.phase.seq_length), **rate})
         self.interval = Interval(self.training.metrics)
 
-    def save(self, is_evaluated: bool) -> None:
+    def save(self, *, is_evaluated: bool) -> None:
         # No loss has been computed with the weights of the last update yet.
         if not all_finite(self.state.model.trainable_variables):
             raise self._failure("a weight", self.before)
-        if self.is_chief:
+        if self.book is not None:
             write_checkpoint(self.run, self.step, **self.state.parts())
             if not is_evaluated:  # else its evaluation tells whether it is a good one
-                self._delete_old()
+                self._delete_old(self.book)
 
     def evaluate(self) -> None:
         metrics = {f"eval_{name}": value for name, value in self.phase.evaluate().items()}
         if not math.isfinite(metrics.get("eval_loss", 0.0)):
-            if self.is_chief:
+            if self.book is not None:
                 delete_checkpoint(self.run, self.step)
             raise self._failure("the loss on held-out text", self.before)
-        self.book.record(self.step, {**metrics, **self.phase.description})
-        if self.is_chief:
-            self._delete_old()
+        self._record(metrics)
+        if self.book is not None:
+            self._delete_old(self.book)
 
-    def _delete_old(self) -> None:
+    def _record(self, metrics: dict[str, float]) -> None:
+        if self.book is not None:
+            self.book.record(self.step, {**metrics, **self.phase.description})
+
+    def _delete_old(self, book: Logbook) -> None:
         """Deletes all checkpoints but the newest and the one that did best in an evaluation."""
         if self.failed:  # the good ones may be older than those that are kept
             return
         steps = self.run.steps()
-        kept = {*steps[-self.training.loop.keep :], self.best.step(self.book.lines, steps)}
+        kept = {*steps[-self.training.loop.keep :], self.best.step(book.lines, steps)}
         for step in steps:
             if step not in kept:
                 delete_checkpoint(self.run, step)
 
     def _failure(self, what: str, first: int) -> TrainingFailed:
         """The error for weights that were bad after the last updates, or before those that failed."""
-        saved = [step for step in self.run.steps() if step < self.step - self.failed]
-        good = (
-            f"the last good checkpoint is that of step {saved[-1]}"
-            if saved
-            else "no good checkpoint is there"
-        )
-        times = f", in {self.failed} updates in a row," if self.failed > 1 else ""
+        good = max((step for step in self.run.steps() if step < self.step - self.failed), default=None)
         return TrainingFailed(
-            f"{what} became non-finite (NaN or infinity){times} between step {first} and step {self.step}; "
-            f"{good} in {self.run}: train again with another --output and a lower --learning_rate, more "
-            "--warmup_steps, or --precision float32 (or bfloat16, not float16)"
+            f"{what} became non-finite (NaN or infinity) between step {first} and step {self.step}; the last "
+            f"good checkpoint in {self.run} is {'none' if good is None else f'that of step {good}'}: train "
+            "again with another --output and a lower --learning_rate, more --warmup_steps, or --precision "
+            "float32 (or bfloat16, not float16)"
         )
 
 

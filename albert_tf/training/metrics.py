@@ -10,10 +10,8 @@ from albert_tf.models.losses import Term
 
 
 def term_metrics(terms: Mapping[str, Term]) -> dict[str, float]:
-    """Mean losses and accuracies.
+    """Mean losses and accuracies of summed terms.
 
-    Args:
-      terms: the summed terms by name, as numbers or scalar tensors.
     Returns:
       `loss`, the sum of the means, and `<term>_loss` (nats) and `<term>_accuracy` for each term, but for
       regression only the loss. A term without any weight is NaN.

@@ -14,7 +14,7 @@ from albert_tf.checkpoints.metrics_log import LOWEST_LOSS, Best
 from albert_tf.models.losses import Objective, Term
 from albert_tf.training.metrics import term_metrics
 from albert_tf.training.settings import Execution, LoopSettings
-from albert_tf.training.strategies import Feed, device_kind, keeps_iterator
+from albert_tf.training.strategies import Feed, compiles, device_kind, keeps_iterator
 from albert_tf.training.updates import Batch, Totals, replica_update, training_steps
 
 
@@ -31,7 +31,6 @@ class Phase:
       arguments: further arguments that the model is called with in training.
       description: entries of the lines of metrics that say of which updates they are.
       on_start: called before the first update, where another phase has gone before.
-      note: the line that it begins with; none where it is empty.
     """
 
     end: int
@@ -41,8 +40,7 @@ class Phase:
     evaluate: Callable[[], Mapping[str, float]]
     arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     description: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    on_start: Callable[[], None] = lambda: None
-    note: str = ""
+    on_start: Callable[[], None] | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -80,10 +78,6 @@ class Training:
         """The phase of the update that leads to a step; at step 0 the first."""
         return next(phase for phase in self.phases if step <= phase.end)
 
-    def best_of_last_phase(self) -> Best:
-        """The order of the last phase's steps."""
-        return self.best._replace(after=max((phase.end for phase in self.phases[:-1]), default=-1))
-
     def train_steps(
         self, phase: Phase, feed: Feed, step: tf.Variable
     ) -> Callable[[Iterator[Batch], int], Totals]:
@@ -94,7 +88,7 @@ class Training:
             self.objective,
             replicas_per_batch=feed.replicas_per_batch,
             accumulate=self.execution.accumulate,
-            xla=self.execution.xla,
+            xla=compiles(self.execution.xla),
             arguments=phase.arguments,
         )
         return training_steps(update, self.objective.names, step, seed=self.seed)
@@ -104,10 +98,8 @@ class TrainingState:
     """Everything that a checkpoint holds.
 
     Attributes:
-      model: the model.
-      optimizer: its optimizer, in float16 a LossScaleOptimizer around it.
       step: int64 scalar, the updates done so far.
-      drawn_at: int64 scalar, the step whose seed the batches are drawn with: 0, until they are drawn anew.
+      drawn_at: int64 scalar, the step whose seed the batches are drawn with.
       saves_iterator: True if checkpoints hold the iterator of the batches.
       feed: the batches, as soon as they are drawn.
       iterator: of the batches.
@@ -117,7 +109,7 @@ class TrainingState:
     iterator: Iterator[Batch] | None = None
 
     def __init__(self, training: Training):
-        self.model, self.optimizer = training.model, training.optimizer
+        self.model, self.optimizer, self._seed = training.model, training.optimizer, training.seed
         self.step, self.drawn_at = (
             tf.Variable(0, dtype=tf.int64, trainable=False, name=name) for name in ("step", "drawn_at")
         )
@@ -128,9 +120,11 @@ class TrainingState:
         """The value of `step`."""
         return int(tf.convert_to_tensor(self.step))
 
-    def draw(self, feed: Feed) -> None:
-        """Goes on with other batches."""
-        self.feed, self.iterator = feed, iter(feed.dataset)
+    def draw(self, phase: Phase, step: int) -> None:
+        """Goes on with the batches of a phase, with the seed of a step."""
+        self.drawn_at.assign(step)
+        self.feed = phase.batches(seed_of(self._seed, step))
+        self.iterator = iter(self.feed.dataset)
 
     def parts(self) -> dict[str, Any]:
         """The parts by the names that they have in a checkpoint, the same in all precisions."""
@@ -161,7 +155,7 @@ def is_fused(execution: Execution) -> bool:
 
     That was measured on CPUs alone; and where XLA compiles everything, it joins operations itself.
     """
-    return device_kind(tf.distribute.get_strategy()) == "CPU" and not execution.xla
+    return device_kind(tf.distribute.get_strategy()) == "CPU" and not compiles(execution.xla)
 
 
 def built_optimizer(

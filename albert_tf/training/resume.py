@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import tensorflow as tf
 from absl import logging
 
 from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.checkpoints.steps import checkpoint_parts, read_checkpoint
 from albert_tf.checkpoints.tensor_bundle import DamagedCheckpoint, OtherPipeline
-from albert_tf.training.phases import Phase, Training, TrainingState, seed_of
+from albert_tf.training.phases import Training, TrainingState
 from albert_tf.utils.errors import InputError
 
 
@@ -20,13 +18,8 @@ def restore(run: RunDirectory, state: TrainingState, training: Training) -> list
     Training goes on with the very next batch only where the checkpoint holds the input's iterator; else
     batches are drawn anew, with the seed of the step restored.
 
-    Args:
-      run: the run directory.
-      state: of a run that begins.
-      training: what is trained.
     Returns:
-      The steps of newer checkpoints, which are damaged. They are as they were: another host may still be
-      reading them.
+      The steps of newer checkpoints, which are damaged; another host may still be reading them.
     Raises:
       ValueError: no checkpoint can be read, or training cannot go on from the newest that can.
     """
@@ -51,14 +44,15 @@ def _restore_step(run: RunDirectory, step: int, state: TrainingState, training: 
     """Sets a state to that of one checkpoint, and draws the batches that follow."""
     there, phase = checkpoint_parts(run, step), training.phase_of(step)
     state.iterator = None  # of a damaged checkpoint
-    # A loss scale is there in float16 only.
-    optional = {"loss_scale"} - there
-    read_checkpoint(run, step, **{name: part for name, part in state.parts().items() if name not in optional})
+    parts = state.parts()
+    if "loss_scale" not in there:  # written in another precision
+        parts.pop("loss_scale", None)
+    read_checkpoint(run, step, **parts)
     if state.saves_iterator and "iterator" in there:
-        state.drawn_at.assign(0)  # as in older checkpoints, which do not say
-        if "drawn_at" in there:
+        state.drawn_at.assign(0)
+        if "drawn_at" in there:  # older checkpoints do not say
             read_checkpoint(run, step, drawn_at=state.drawn_at)
-        state.draw(phase.batches(seed_of(training.seed, int(tf.convert_to_tensor(state.drawn_at)))))
+        state.draw(phase, int(tf.convert_to_tensor(state.drawn_at)))
         try:
             read_checkpoint(run, step, iterator=state.iterator)
             return
@@ -66,20 +60,4 @@ def _restore_step(run: RunDirectory, step: int, state: TrainingState, training: 
             logging.warning(
                 "ckpt-%s is of a version that made other batches: they are drawn anew from there", step
             )
-    draw_anew(state, phase, training.seed)
-
-
-def draw_anew(state: TrainingState, phase: Phase, seed: int) -> None:
-    """Draws the batches of a phase with a seed of the step that is done."""
-    step = state.steps_done
-    state.drawn_at.assign(step)
-    state.draw(phase.batches(seed_of(seed, step)))
-
-
-def check_same_start(steps: Sequence[float], run: RunDirectory) -> None:
-    """ValueError if the hosts have restored checkpoints of different steps."""
-    if len(set(steps)) > 1:
-        raise InputError(
-            f"the hosts resume from different steps, {', '.join(f'{step:.0f}' for step in steps)}: --output "
-            f"{run} must name one folder that all of them see"
-        )
+    state.draw(phase, step)

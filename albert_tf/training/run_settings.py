@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from albert_tf.checkpoints.directory import VOCABULARY, RunDirectory
 from albert_tf.checkpoints.origin import origin_record
 from albert_tf.training.settings import Execution
+from albert_tf.utils.checks import check_range
 from albert_tf.utils.errors import InputError
 
 PathLike = str | os.PathLike[str]
@@ -37,37 +38,33 @@ class RunSettings:
     CHANGEABLE: ClassVar[Collection[str]] = ("steps", "command")
 
     def __post_init__(self) -> None:
-        if not 0 <= self.seed < 2**31:
-            raise InputError(f"seed={self.seed} must be at least 0 and below 2^31")
+        check_range("seed", self.seed, at_least=0, below=2**31)
 
     def run_record(self, run: RunDirectory) -> dict[str, Any]:
         """The entries of recipe.json that every run has."""
         return {"seed": self.seed, "command": self.command, **origin_record(run.recipe, self.init_from)}
 
+    @classmethod
     def check_same(
-        self,
-        run: RunDirectory,
-        asked: Mapping[str, Any],
-        unsaid: Mapping[str, Any],
-        but: Collection[str] = (),
+        cls, run: RunDirectory, asked: Mapping[str, Any], unsaid: Mapping[str, Any], but: Collection[str] = ()
     ) -> None:
-        """Raises an InputError, with the differing entries, if a run was begun with other settings.
+        """InputError, with the differing entries, if a run was begun with other settings.
 
         Args:
           run: the run directory, which is begun.
           asked: the entries of config.json, task.json, tokenizer.json and recipe.json by name.
           unsaid: values that older versions did not write down.
-          but: further entries that may differ.
+          but: entries that may differ, besides CHANGEABLE.
         """
         there = {**unsaid, **run.config.to_dict(), **run.task, **run.tokenizer, **run.recipe}
-        left_out = {*self.CHANGEABLE, *but, "init_from_sha256"}
+        may_differ = {*cls.CHANGEABLE, *but, "init_from_sha256"}
         origin = there.get("init_from_sha256")  # older runs do not say: their paths are compared
         if origin is not None and origin == asked.get("init_from_sha256"):
-            left_out.add("init_from")
+            may_differ.add("init_from")
         differing = [
             f"{name} is {there.get(name, 'missing')!r} there and {value!r} here"
             for name, value in asked.items()
-            if name not in left_out and there.get(name) != value
+            if name not in may_differ and there.get(name) != value
         ]
         if differing:
             raise InputError(

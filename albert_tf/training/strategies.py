@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import os
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -11,6 +9,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from albert_tf.training.updates import Batch
+from albert_tf.utils.checks import check_choice
 from albert_tf.utils.choices import AUTO
 from albert_tf.utils.errors import InputError
 
@@ -22,8 +21,8 @@ HOST_LOST = (
     tf.errors.DeadlineExceededError,
 )
 
-
-_EXAMPLE = '{"cluster": {"worker": ["host0:port", "host1:port"]}, "task": {"type": "worker", "index": 0}}'
+# Batches of so many rows, for one of several input pipelines or for the only one.
+MakeBatches = Callable[[int, tf.distribute.InputContext | None], tf.data.Dataset]
 
 
 def _mirrored(tpu: str | None) -> tf.distribute.Strategy:
@@ -32,8 +31,11 @@ def _mirrored(tpu: str | None) -> tf.distribute.Strategy:
 
 
 def _multi_worker(tpu: str | None) -> tf.distribute.Strategy:
-    if _workers() < 2:
-        raise InputError(f"strategy='multi_worker' needs the addresses of all hosts in TF_CONFIG: {_EXAMPLE}")
+    if _num_hosts() < 2:
+        raise InputError(
+            "strategy='multi_worker' needs the addresses of all hosts in TF_CONFIG, such as "
+            '{"cluster": {"worker": ["host0:port", "host1:port"]}, "task": {"type": "worker", "index": 0}}'
+        )
     return tf.distribute.MultiWorkerMirroredStrategy()
 
 
@@ -63,16 +65,13 @@ def make_strategy(
         multi_worker if TF_CONFIG names several hosts, mirrored if there are several GPUs, else one.
       tpu: name or gRPC address of a TPU; "local" on the TPU's own host.
       report: called with a line when the other hosts are waited for.
-    Returns:
-      The strategy.
     Raises:
       ValueError: the strategy is unknown, TF_CONFIG does not describe a cluster, or the TPU cannot be used.
     """
     if name == AUTO:
         several_gpus = len(tf.config.list_physical_devices("GPU")) > 1
-        name = "tpu" if tpu else "multi_worker" if _workers() > 1 else "mirrored" if several_gpus else "one"
-    if name not in STRATEGIES:
-        raise InputError(f"strategy={name!r} is none of {', '.join([AUTO, *STRATEGIES])}")
+        name = "tpu" if tpu else "multi_worker" if _num_hosts() > 1 else "mirrored" if several_gpus else "one"
+    check_choice("strategy", name, STRATEGIES)
     if tpu and name != "tpu":
         raise InputError(f"tpu={tpu!r} is of no use to strategy={name!r}: leave one of them out")
     if name == "multi_worker":
@@ -81,15 +80,21 @@ def make_strategy(
         return STRATEGIES[name](tpu)
     except (tf.errors.OpError, OSError) as error:  # the second from a search for a TPU of this name
         reason = str(getattr(error, "message", error)).partition(":")[0]
-        remedy = "name a TPU by --tpu, or local on its own host" if name == "tpu" else "take another"
-        raise InputError(f"strategy={name!r} cannot be used here ({reason}): {remedy}") from error
+        raise InputError(f"strategy={name!r}, tpu={tpu!r} cannot be used here: {reason}") from error
 
 
 def device_kind(strategy: tf.distribute.Strategy) -> str:
     """The kind of device of a strategy's replicas: "CPU", "GPU" or "TPU"."""
-    if isinstance(strategy, tf.distribute.TPUStrategy):
-        return "TPU"
-    return _local_kind()
+    return "TPU" if isinstance(strategy, tf.distribute.TPUStrategy) else _local_kind()
+
+
+def compiles(xla: bool | None) -> bool:
+    """True if XLA compiles what a replica computes: as asked, or where nobody says, on GPUs.
+
+    There most of the time would go into launching more than a thousand small kernels an update. A TPU's
+    programs are compiled in any case.
+    """
+    return device_kind(tf.distribute.get_strategy()) == "GPU" if xla is None else xla
 
 
 def _local_kind() -> str:
@@ -97,83 +102,67 @@ def _local_kind() -> str:
     return "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
 
 
-def _workers() -> int:
-    """Number of hosts in TF_CONFIG."""
-    text = os.environ.get("TF_CONFIG") or "{}"
-    try:
-        config = json.loads(text)
-        hosts = {job: list(config.get("cluster", {}).get(job, [])) for job in ("chief", "worker")}
-        count = len(hosts["chief"]) + len(hosts["worker"])
-        if count > 1:  # of which this is one
-            _ = hosts[config["task"]["type"]][config["task"]["index"]]
-        return count
-    except (ValueError, AttributeError, TypeError, LookupError) as error:
-        raise InputError(
-            f"TF_CONFIG={text!r} does not describe a cluster and a task in it ({error!r}): {_EXAMPLE}"
-        ) from error
-
-
-@dataclasses.dataclass(frozen=True)
-class Hosts:
+class Hosts(NamedTuple):
     """The hosts of a strategy whose programs run side by side, each with an input pipeline of its own."""
 
-    count: int
-    index: int  # of this one
+    num_hosts: int
+    number: int  # of this one
 
     @property
     def is_chief(self) -> bool:
         """True if this host writes the run directory."""
-        return self.index == 0
+        return self.number == 0
 
 
 def hosts_of(strategy: tf.distribute.Strategy) -> Hosts:
     """The hosts of a strategy; a TPU's are all led by one program."""
-    resolver = strategy.cluster_resolver
-    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) or not resolver:
-        return Hosts(1, 0)
+    is_multi_worker = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+    return _hosts(strategy.cluster_resolver) if is_multi_worker else Hosts(1, 0)
+
+
+def _hosts(resolver: tf.distribute.cluster_resolver.ClusterResolver) -> Hosts:
     cluster = resolver.cluster_spec().as_dict()
     chiefs = len(cluster.get("chief", []))
-    is_worker = resolver.task_type == "worker"
-    return Hosts(chiefs + len(cluster.get("worker", [])), resolver.task_id + (chiefs if is_worker else 0))
+    before = chiefs if resolver.task_type == "worker" else 0
+    return Hosts(chiefs + len(cluster.get("worker", [])), (resolver.task_id or 0) + before)
+
+
+def _num_hosts() -> int:
+    """Number of hosts in TF_CONFIG."""
+    try:
+        hosts = _hosts(tf.distribute.cluster_resolver.TFConfigClusterResolver())
+        if hosts.number >= hosts.num_hosts > 1:
+            raise ValueError(f"no host has the index {hosts.number}")
+        return hosts.num_hosts
+    except (ValueError, AttributeError, TypeError, LookupError) as error:
+        raise InputError(
+            f"TF_CONFIG={os.environ['TF_CONFIG']!r} names no cluster and a task: {error}"
+        ) from error
 
 
 class Feed(NamedTuple):
     """Batches on their way to the replicas."""
 
     dataset: Iterable[Batch]
-    replicas_per_batch: int  # that divide a batch among themselves
+    replicas_per_batch: int | None  # that divide a batch among themselves; None: all
 
 
-def feed(
-    strategy: tf.distribute.Strategy,
-    batches: Callable[[int, tf.distribute.InputContext | None], tf.data.Dataset],
-    rows: int,
-) -> Feed:
-    """The part of the global batches that this program reads.
+def feed(strategy: tf.distribute.Strategy, batches: MakeBatches, rows: int) -> Feed:
+    """The part of the global batches, of so many rows, that this program reads.
 
     A host's replicas divide its batches among themselves: so a plain iterator, which a checkpoint can hold,
     serves several devices. A TPU's batches must wait on the device, where only an iterator of the strategy
     puts them.
-
-    Args:
-      strategy: where training runs.
-      batches: makes batches of so many rows, for one of several input pipelines or for the only one.
-      rows: of the global batch; the replicas divide it without a rest.
     """
-    replicas = strategy.num_replicas_in_sync
     if isinstance(strategy, tf.distribute.TPUStrategy):
         return distributed_feed(strategy, batches, rows)
-    hosts = hosts_of(strategy)
-    part = tf.distribute.InputContext(hosts.count, hosts.index, replicas) if hosts.count > 1 else None
-    return Feed(batches(rows // hosts.count, part), replicas // hosts.count)
+    replicas, (count, number) = strategy.num_replicas_in_sync, hosts_of(strategy)
+    part = tf.distribute.InputContext(count, number, replicas) if count > 1 else None
+    return Feed(batches(rows // count, part), replicas // count)
 
 
-def distributed_feed(
-    strategy: tf.distribute.Strategy,
-    batches: Callable[[int, tf.distribute.InputContext | None], tf.data.Dataset],
-    rows: int,
-) -> Feed:
-    """A feed that gives every replica batches of its own; arguments as of `feed`."""
+def distributed_feed(strategy: tf.distribute.Strategy, batches: MakeBatches, rows: int) -> Feed:
+    """A feed that gives every replica batches of its own."""
 
     def of_a_replica(part: tf.distribute.InputContext) -> tf.data.Dataset:
         return batches(part.get_per_replica_batch_size(rows), part)
@@ -188,7 +177,7 @@ def keeps_iterator(strategy: tf.distribute.Strategy, data_service: str | None) -
     here. Training then resumes with batches that are drawn anew, from a seed of its step.
     """
     is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
-    return hosts_of(strategy).count == 1 and not is_tpu and data_service is None
+    return hosts_of(strategy).num_hosts == 1 and not is_tpu and data_service is None
 
 
 def over_hosts(strategy: tf.distribute.Strategy) -> Callable[[float], list[float]]:
@@ -196,7 +185,7 @@ def over_hosts(strategy: tf.distribute.Strategy) -> Callable[[float], list[float
 
     With one host it runs nothing on a device.
     """
-    if hosts_of(strategy).count == 1:
+    if hosts_of(strategy).num_hosts == 1:
         return lambda number: [number]
 
     def gathered(value: tf.Tensor) -> tf.Tensor:

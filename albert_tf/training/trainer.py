@@ -22,25 +22,27 @@ from albert_tf.checkpoints.storage import check_free, write_json
 from albert_tf.training.loop import train_phase
 from albert_tf.training.phases import Training, TrainingState
 from albert_tf.training.preemption import Preempted, stop_at_once
-from albert_tf.training.resume import check_same_start, draw_anew, restore
+from albert_tf.training.resume import restore
 from albert_tf.training.settings import Execution
-from albert_tf.training.strategies import HOST_LOST, device_kind, hosts_of, make_strategy, over_hosts
+from albert_tf.training.strategies import (
+    HOST_LOST,
+    compiles,
+    device_kind,
+    hosts_of,
+    make_strategy,
+    over_hosts,
+)
+from albert_tf.utils.errors import InputError
 
 Report = Callable[[str], None]
-
-_LIBRARIES = ("tensorflow", "tensorflow-text", "tf_keras")
 
 
 @contextlib.contextmanager
 def training_scope(
     run: RunDirectory, execution: Execution, report: Report
 ) -> Iterator[tf.distribute.Strategy]:
-    """The scope of the strategy that a run trains under.
+    """The scope of the strategy that a run trains under; a line reports that other hosts are waited for.
 
-    Args:
-      run: the run directory.
-      execution: how updates are computed.
-      report: called with a line when the other hosts are waited for.
     Raises:
       FileExistsError: the run directory holds something else.
       ValueError: the execution is impossible here.
@@ -54,7 +56,7 @@ def training_scope(
             with strategy.scope():
                 yield strategy
         except HOST_LOST as error:
-            if hosts_of(strategy).count == 1:
+            if hosts_of(strategy).num_hosts == 1:
                 raise
             raise Preempted(
                 f"another host of TF_CONFIG does not answer any more ({type(error).__name__}): type the same "
@@ -63,22 +65,16 @@ def training_scope(
 
 
 def train(
-    run: RunDirectory,
-    training: Training,
-    contents: RunContents,
-    report: Report,
-    note: str = "",
-    more: str = "more --steps",
+    run: RunDirectory, training: Training, contents: RunContents, report: Report, note: str = ""
 ) -> None:
     """Trains, or goes on where a former call stopped; to be called in a `training_scope`.
 
     Args:
-      run: the run directory.
-      training: what to train.
+      run: its directory.
+      training: the model and its phases.
       contents: the files of a new run; recipe.json gets the execution and the versions, too.
       report: called with each line about the start.
       note: what else the line says that a run begins with.
-      more: what a run that is done can be given to go on.
     Raises:
       ValueError: no checkpoint can be read.
       BlockingIOError: another process is using the run.
@@ -88,43 +84,51 @@ def train(
     """
     strategy = tf.distribute.get_strategy()
     is_chief, state = hosts_of(strategy).is_chief, TrainingState(training)
-    record = {**(contents.recipe or {}), **_execution_record(training.execution)}
+    recipe = {**(contents.recipe or {}), **_machine(training.execution)}
     is_new = not run.steps()
     if is_new:  # whatever is wrong with the text of a new run shows before anything is written
-        feed, *_ = [phase.batches(training.seed) for phase in training.phases]
-        state.draw(feed)
+        for phase in training.phases[1:]:
+            phase.batches(training.seed)
+        state.draw(training.phases[0], 0)
     if is_chief and not run.is_begun:
-        run.create(contents._replace(recipe=record))
+        run.create(contents._replace(recipe=recipe))
     with run.lock() if is_chief else contextlib.nullcontext():
         if is_chief:
             clean_up(run)
         damaged = [] if is_new else restore(run, state, training)
         step = state.steps_done
-        check_same_start(over_hosts(strategy)(step), run)  # which waits until all of them have read
+        steps = sorted(set(over_hosts(strategy)(step)))  # which waits until all of them have read
+        if len(steps) > 1:
+            raise InputError(
+                f"the hosts resume from different steps, {steps}: --output {run} must name one folder that "
+                "all of them see"
+            )
         if is_chief:
             for number in damaged:
                 set_aside(run, number)
-                logging.warning(
-                    "ckpt-%s is renamed to damaged-ckpt-%s; going on from step %s", number, number, step
-                )
-            write_json(run.file(RECIPE), record)
-            report(_plan(run, training, step, note, more))
-        # At the end of a phase all but its evaluation is done.
-        for phase in training.phases[training.phases.index(training.phase_of(step)) :]:
-            if phase is not training.phase_of(step):
-                draw_anew(state, phase, training.seed)
-                phase.on_start()
-            if is_chief and phase.note and state.steps_done < phase.end:
-                report(phase.note)
+                logging.warning("ckpt-%s is damaged and set aside; going on from step %s", number, step)
+            write_json(run.file(RECIPE), recipe)
+            report(_plan(run, training, step, note))
+        current = training.phase_of(step)  # at its end all but its evaluation is done
+        for phase in training.phases[training.phases.index(current) :]:
+            if phase is not current:
+                state.draw(phase, state.steps_done)
+                if phase.on_start:
+                    phase.on_start()
+            if is_chief and phase.description and state.steps_done < phase.end:
+                described = ", ".join(f"{name} {value}" for name, value in phase.description.items())
+                report(f"to step {phase.end}: {described}")
             train_phase(run, training, phase, state)
 
 
-def _plan(run: RunDirectory, training: Training, step: int, note: str, more: str) -> str:
+def _plan(run: RunDirectory, training: Training, step: int, note: str) -> str:
     """The line that a run begins with."""
     if step == training.steps:
-        return f"{run} is at its last step, {step}: no update is left, unless with {more}"
+        return f"{run} is at its last step, {step}: no update is left, unless with more --steps"
     strategy = tf.distribute.get_strategy()
     parameters = sum(variable.shape.num_elements() for variable in training.model.trainable_variables)
+    if compiles(training.execution.xla):
+        note += "; XLA compiles the first update of each length, which takes a minute or so on a GPU"
     return (
         f"{parameters:,} parameters, {training.execution.precision}, {strategy.num_replicas_in_sync} × "
         f"{device_kind(strategy)}: {'going on' if step else 'training'} from step {step}, to "
@@ -132,9 +136,10 @@ def _plan(run: RunDirectory, training: Training, step: int, note: str, more: str
     )
 
 
-def _execution_record(execution: Execution) -> dict[str, Any]:
+def _machine(execution: Execution) -> dict[str, Any]:
     """The entries of recipe.json about the machine; a TPU's address is of no meaning elsewhere."""
-    versions = {name: importlib.metadata.version(name) for name in _LIBRARIES}
+    libraries = ("tensorflow", "tensorflow-text", "tf_keras")
+    versions = {name: importlib.metadata.version(name) for name in libraries}
     return {
         **{name: value for name, value in dataclasses.asdict(execution).items() if name != "tpu"},
         "replicas": tf.distribute.get_strategy().num_replicas_in_sync,

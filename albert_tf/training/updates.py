@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -29,31 +28,28 @@ class Totals(NamedTuple):
 def training_steps(
     update: Callable[[Batch, tf.Tensor], Update], names: Iterable[str], step: tf.Variable, *, seed: int
 ) -> Callable[[Iterator[Batch], int], Totals]:
-    """The function that trains: it takes an iterator of batches and a number of updates.
+    """The function that trains: under the current strategy, from an iterator of batches, so many updates.
 
     Args:
       update: as `replica_update` makes it.
       names: of the objective's terms.
       step: int64 scalar, the updates done so far; every update moves it on.
       seed: of all dropout of the run.
-    Returns:
-      A function to be called under the strategy that is current now.
     """
     strategy = tf.distribute.get_strategy()
     zero = tf.zeros([])
     nothing = Totals({name: Term(zero, zero, zero) for name in names}, zero, tf.constant(0), zero)
 
-    def first_replica(parts: Any) -> Any:
-        """The values of one replica: every one holds the same sums."""
-        return tf.nest.map_structure(lambda part: strategy.experimental_local_results(part)[0], parts)
-
     def train_step(batch: Batch, totals: Totals) -> Totals:
         step_seed = tf.random.fold_in(tf.constant([seed, 0]), step)
-        done = first_replica(strategy.run(update, (batch, step_seed)))
-        good = _is_finite(done)
+        replicas = strategy.run(update, (batch, step_seed))
+        # Every replica holds the same sums.
+        done = tf.nest.map_structure(lambda part: strategy.experimental_local_results(part)[0], replicas)
+        losses = [term.loss for term in done.terms.values()]
+        good = tf.reduce_all(tf.math.is_finite(tf.stack([*losses, done.gradient_norm])))
         step.assign_add(1)
         return Totals(
-            tf.nest.map_structure(operator.add, totals.terms, _where(good, done.terms)),
+            tf.nest.map_structure(lambda total, x: total + tf.where(good, x, 0), totals.terms, done.terms),
             done.gradient_norm,
             tf.where(good, 0, totals.failed + 1),
             totals.input_wait,
@@ -62,7 +58,8 @@ def training_steps(
     functions: list[Callable] = []
 
     def train_steps(iterator: Iterator[Batch], count: int) -> Totals:
-        if not functions:  # traced once, for batches of all lengths
+        is_first = not functions
+        if is_first:  # traced once, for batches of all lengths
             totals_spec = tf.nest.map_structure(tf.TensorSpec.from_tensor, nothing)
             signature = [iterator.element_spec, totals_spec]  # type: ignore[attr-defined]
             one = tf.function(train_step, autograph=False, input_signature=signature)
@@ -81,7 +78,8 @@ def training_steps(
         totals = one(batch, nothing)
         if count > 1:
             totals = several(iterator, tf.constant(int(count) - 1), totals)
-        return totals._replace(input_wait=tf.constant(waited * int(count)))
+        # The first batch of all waits for the pipeline to start, others are as quick as the first of a call.
+        return totals._replace(input_wait=tf.constant(waited * (1 if is_first else int(count))))
 
     return train_steps
 
@@ -103,7 +101,7 @@ def replica_update(
     xla: bool = False,
     arguments: Mapping[str, Any] | None = None,
 ) -> Callable[[Batch, tf.Tensor], Update]:
-    """The part of one replica in an update, to be run by a strategy on all of them.
+    """The part of one replica in an update: a function of a batch and of the update's seed, int [2].
 
     Losses are divided by the weights of the whole global batch, so that the number of replicas and that of
     microbatches change an update's sums by rounding alone. They do change what dropout draws: each replica
@@ -116,27 +114,28 @@ def replica_update(
       replicas_per_batch: replicas that divide a batch among themselves: those of a host, or 1 where every
         replica is given a batch of its own; None: all.
       accumulate: microbatches an update; their gradients are added up in float32.
-      xla: whether XLA compiles forward and backward. The update stays outside: a compiled
-        `apply_gradients` fails under MirroredStrategy.
+      xla: True: XLA compiles forward and backward. The update stays outside: a compiled `apply_gradients`
+        fails under MirroredStrategy.
       arguments: what the model is called with besides.
-    Returns:
-      A function of a batch and of the update's seed, int [2].
     """
     gradients_of = _gradient_function(model, objective, xla, arguments or {})
+    is_scaled = isinstance(optimizer, keras.mixed_precision.LossScaleOptimizer)  # float16's
 
     def update(batch: Batch, step_seed: tf.Tensor) -> Update:
         replica = tf.distribute.get_replica_context()
         replica_seed = tf.random.fold_in(step_seed, replica.replica_id_in_sync_group)
         rows = replica_rows(batch, replica, accumulate, replicas_per_batch)
         weights = replica.all_reduce("SUM", objective.weights(rows))
-        scale = _loss_scale(optimizer)
+        scale = optimizer.get_scaled_loss(tf.ones([])) if is_scaled else tf.ones([])
 
         def microbatch(index: tf.Tensor) -> tuple[dict[str, Term], Gradients]:
             part = {name: tensor[index] for name, tensor in rows.items()}
             return gradients_of(part, weights, tf.random.fold_in(replica_seed, index), scale)
 
-        sums = replica.all_reduce("SUM", sum_over(microbatch, accumulate))
-        terms, gradients = _unscaled(sums, optimizer)
+        terms, gradients = replica.all_reduce("SUM", sum_over(microbatch, accumulate))
+        if is_scaled:
+            unscaled = optimizer.get_unscaled_gradients(list(gradients.values()))
+            gradients = dict(zip(gradients, unscaled, strict=True))
         pairs = [(gradient, model.trainable_variables[index]) for index, gradient in gradients.items()]
         optimizer.apply_gradients(pairs, skip_gradients_aggregation=True)
         return Update(terms, global_norm(gradients.values()))
@@ -152,13 +151,8 @@ def replica_rows(
 ) -> Batch:
     """The rows of a batch that one replica works on, a microbatch after another.
 
-    Args:
-      batch: tensors [rows, …]; rows are static, and of the other dimensions all but one.
-      replica: the replica's context.
-      accumulate: microbatches, A.
-      replicas_per_batch: replicas that divide a batch, R; None: all.
-    Returns:
-      Tensors [A, rows / (R · A), …].
+    Tensors [A, rows / (R · A), …] of tensors [rows, …], A microbatches and R replicas that divide the batch
+    (None: all). Rows are static, and of the other dimensions all but one.
     """
     replicas = replicas_per_batch or replica.num_replicas_in_sync
 
@@ -212,38 +206,8 @@ def _gradient_function(
 
 
 def _of_shape(gradient: tf.Tensor | tf.IndexedSlices, shape: tf.TensorShape) -> tf.Tensor:
-    """A variable's gradient as a tensor of static shape.
-
-    Where the length of sequences is not static, TensorFlow does not know that of the positions' gradient.
-    What is known is not ensured: that would add operations to XLA's program that no TPU runs by itself.
-    """
+    """A variable's gradient as a tensor of static shape."""
+    # Where the length of sequences is not static, TensorFlow does not know that of the positions' gradient.
+    # What is known is not ensured: that would add operations to XLA's program that no TPU runs by itself.
     gradient = tf.convert_to_tensor(gradient)
     return gradient if gradient.shape.is_fully_defined() else tf.ensure_shape(gradient, shape)
-
-
-def _loss_scale(optimizer: keras.optimizers.Optimizer) -> tf.Tensor:
-    """The factor of float16's losses; 1 without a LossScaleOptimizer."""
-    one = tf.ones([])
-    scaled = isinstance(optimizer, keras.mixed_precision.LossScaleOptimizer)
-    return optimizer.get_scaled_loss(one) if scaled else one
-
-
-def _unscaled(
-    sums: tuple[dict[str, Term], Gradients], optimizer: keras.optimizers.Optimizer
-) -> tuple[dict[str, Term], Gradients]:
-    terms, gradients = sums
-    if isinstance(optimizer, keras.mixed_precision.LossScaleOptimizer):
-        values = optimizer.get_unscaled_gradients(list(gradients.values()))
-        gradients = dict(zip(gradients, values, strict=True))
-    return terms, gradients
-
-
-def _where(condition: tf.Tensor, values: Any) -> Any:
-    """These values, or zeros."""
-    return tf.nest.map_structure(lambda value: tf.where(condition, value, tf.zeros_like(value)), values)
-
-
-def _is_finite(update: Update) -> tf.Tensor:
-    """True if the losses and the gradient of an update are finite."""
-    losses = [term.loss for term in update.terms.values()]
-    return tf.reduce_all(tf.math.is_finite(tf.stack([*losses, update.gradient_norm])))

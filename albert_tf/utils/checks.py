@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Collection
 from typing import Any
 
@@ -33,13 +34,13 @@ def check_range(
     albert_tf.utils.errors.InputError: rate=1.5 must be at least 0 and below 1
     """
     bounds = (
-        ("at least", at_least, lambda bound: value >= bound),
-        ("above", above, lambda bound: value > bound),
-        ("at most", at_most, lambda bound: value <= bound),
-        ("below", below, lambda bound: value < bound),
+        ("at least", at_least, operator.ge),
+        ("above", above, operator.gt),
+        ("at most", at_most, operator.le),
+        ("below", below, operator.lt),
     )
     given = [(words, bound, holds) for words, bound, holds in bounds if bound is not None]
-    if not all(holds(bound) for _, bound, holds in given):
+    if not all(holds(value, bound) for _, bound, holds in given):
         allowed = " and ".join(f"{words} {bound}" for words, bound, _ in given)
         raise InputError(f"{name}={value} must be {allowed}{remedy and f': {remedy}'}")
 

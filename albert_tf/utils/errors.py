@@ -1,4 +1,4 @@
-"""Exceptions: mistakes of the user, work that failed, work that was interrupted."""
+"""Exceptions: mistakes of the user, work that failed, work that was stopped."""
 
 from __future__ import annotations
 
@@ -25,6 +25,10 @@ class Preempted(BaseException):
 
     Like KeyboardInterrupt it is not an Exception, so that no library's handler takes it for one of its own.
     """
+
+
+class Terminated(SystemExit):
+    """SIGTERM has come: the command is to clean up and end with this status."""
 
 
 def shown(value: object) -> str:

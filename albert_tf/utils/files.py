@@ -17,9 +17,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from absl import logging
+
 from albert_tf.utils.errors import InputError, is_tensorflows, shown
 
-_ABANDONED = 24 * 3600.0  # seconds
+_ABANDONED = 24 * 3600  # seconds
 _RENAME_EXCHANGE = 2  # of linux/fs.h
 _SCHEME = re.compile(r"([A-Za-z][\w+.-]+):/+")
 
@@ -35,24 +37,21 @@ def checked_path(path: Any, argument: str) -> Path:
 def writing(path: Path, temporary: Path) -> Iterator[None]:
     """Makes errors of the system name the file that the user knows.
 
-    Python names no file in what `write` raises; TensorFlow's errors are not OSErrors, though their text ends
-    as those do.
-
     Args:
       path: the name that the user knows.
       temporary: what is written meanwhile, a file or a folder.
     """
     try:
         yield
-    except OSError as error:
+    except OSError as error:  # of `write` it names no file
         names = [Path(os.fsdecode(name)) for name in (error.filename, error.filename2) if name is not None]
         if error.errno is None or not (names == [] or any(name.is_relative_to(temporary) for name in names)):
             raise
         raise OSError(error.errno, error.strerror, str(path)) from error
-    except Exception as error:
-        message = str(getattr(error, "message", "")) if is_tensorflows(error) else ""
+    except Exception as error:  # TensorFlow's are no OSErrors, but end with their text
+        message = str(error) if is_tensorflows(error) and str(temporary) in str(error) else ""
         number = next((number for number in errno.errorcode if f"; {os.strerror(number)}" in message), None)
-        if number is None or str(temporary) not in message:
+        if number is None:
             raise
         raise OSError(number, os.strerror(number), str(path)) from error
 
@@ -75,11 +74,8 @@ def check_local(path: Path) -> None:
 
 
 def check_place(path: Path, *, is_folder: bool) -> None:
-    """Refuses a place where nothing can be written, before work is done for what is to be there.
+    """Refuses a place where no folder, or no file, can be written, before work is done for it.
 
-    Args:
-      path: of what is to be written, which may be there already.
-      is_folder: True for a folder, False for a file.
     Raises:
       OSError: the path, or what it lies in, is of the other kind; the message names it.
       InputError: it is on no filesystem of this machine.
@@ -98,9 +94,9 @@ def check_place(path: Path, *, is_folder: bool) -> None:
 
 @contextlib.contextmanager
 def scratch(path: Path) -> Iterator[Path]:
-    """A temporary name for a file or folder, in a hidden folder beside it that is removed at the end.
+    """A path of the same name where nothing is yet, in a hidden folder beside it that is removed at the end.
 
-    Folders that killed processes have left there are removed when nothing in them has changed for a day.
+    One that a killed process has left is named in the log, and removed after a day.
 
     Args:
       path: the file or folder to write; the folder that it is in exists.
@@ -108,22 +104,16 @@ def scratch(path: Path) -> Iterator[Path]:
       A path with the same name, where nothing is yet.
     """
     for left in path.parent.glob(f"{glob.escape(_hidden(path))}*"):
-        if time.time() - _last_change(left) > _ABANDONED:
-            remove(left)
-    folder = Path(tempfile.mkdtemp(prefix=_hidden(path), dir=path.parent))
-    try:
-        yield folder / path.name
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _last_change(path: Path) -> float:
-    """Time of the last change in a folder, in seconds; now if it is just disappearing."""
-    times = []
-    for place in (path, *path.rglob("*")):
-        with contextlib.suppress(FileNotFoundError):
-            times.append(place.stat().st_mtime)
-    return max(times, default=time.time())
+        with contextlib.suppress(OSError):  # it is just disappearing
+            changed = max(place.stat().st_mtime for place in (left, *left.rglob("*")))
+            if time.time() - changed > _ABANDONED:
+                remove(left)
+            else:
+                logging.warning("%s is of a command that is running, or was killed: remove it then", left)
+    with tempfile.TemporaryDirectory(
+        prefix=_hidden(path), dir=path.parent, ignore_cleanup_errors=True
+    ) as folder:
+        yield Path(folder) / path.name
 
 
 def _hidden(path: Path) -> str:
@@ -132,7 +122,7 @@ def _hidden(path: Path) -> str:
 
 
 def remove(path: Path) -> None:
-    """Removes a file, or a folder with all that is in it, as far as it is there and may be removed."""
+    """Removes a file, or a folder with its content, as far as it is there and may be removed."""
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -144,10 +134,7 @@ def remove(path: Path) -> None:
 def whole_file(path: Path) -> Iterator[Path]:
     """A name to write a file under; it gets its own when the block ends, and vanishes when it raises.
 
-    Args:
-      path: the file; its folder exists. One that is there is replaced.
-    Raises:
-      OSError: it cannot be written; it names `path`.
+    The file's folder exists; a file that is there is replaced. An OSError names `path`.
     """
     with scratch(path) as temporary, writing(path, temporary):
         yield temporary
@@ -155,7 +142,7 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 def write_file(path: Path, content: str) -> None:
-    """Writes a text file, whole or not at all; its folder exists, and a file that is there is replaced."""
+    """Writes a text file, whole or not at all, as `whole_file` does."""
     with whole_file(path) as temporary:
         temporary.write_text(content, encoding="utf-8")
 
@@ -198,10 +185,7 @@ def sync(path: Path) -> None:
 def check_new(path: Path) -> None:
     """FileExistsError where there is something at the path of a folder to be, unless an empty folder.
 
-    What a killed process has left unfinished in it does not count.
-
-    Raises:
-      InputError: the path is on no filesystem of this machine.
+    What a killed process has left unfinished in it does not count. InputError for an address.
     """
     check_local(path)
     path = path.absolute()  # "." has no name to derive another from
@@ -217,10 +201,6 @@ def new_directory(path: Path) -> Iterator[Path]:
 
     A folder that is there already stays, since it may be a mount or a link; the temporary one is then in it.
 
-    Args:
-      path: the folder to be; it does not exist yet, or is empty.
-    Yields:
-      The folder to write into.
     Raises:
       FileExistsError: there is something at `path`.
       OSError: something cannot be written; it names `path`.
@@ -243,29 +223,22 @@ def new_directory(path: Path) -> Iterator[Path]:
 def replace_folder(new: Path, target: Path) -> None:
     """Gives a folder the name of another, which is gone then.
 
-    Where the filesystem can exchange two names there is one of the two at each moment. Where it cannot, the
-    old folder has another name for a moment; what a killed process leaves so, `restore_folder` mends.
-
-    Args:
-      new: the folder, on the same filesystem.
-      target: its name to be, of a folder or of nothing.
+    Both are on one filesystem. Where that can exchange two names there is always one of the two; where
+    it cannot, the old folder has another name for a moment, from which `restore_folder` brings it back.
     """
     if target.exists() and _exchanged(new, target):
         remove(new)
         return
-    aside = _aside(target)
-    if target.exists():
-        target.rename(aside)
     try:
+        if target.exists():
+            target.rename(_aside(target))
         new.rename(target)
-    except BaseException:
+    finally:
         restore_folder(target)
-        raise
-    remove(aside)
 
 
 def restore_folder(target: Path) -> None:
-    """Gives a folder its name back that `replace_folder` was about to replace when it was killed."""
+    """Gives a folder its name back that nothing has replaced since it was set aside, or removes it."""
     aside = _aside(target)
     if aside.exists() and not target.exists():
         aside.rename(target)
@@ -285,13 +258,7 @@ def _exchanged(one: Path, other: Path) -> bool:
 
 @contextlib.contextmanager
 def sole_use(folder: Path) -> Iterator[None]:
-    """Keeps other processes that ask for the same folder out while the block runs.
-
-    Args:
-      folder: the folder; it exists.
-    Raises:
-      BlockingIOError: another process is using it.
-    """
+    """Keeps other processes out of a folder while the block runs; BlockingIOError if one is using it."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         try:

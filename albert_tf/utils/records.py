@@ -1,15 +1,4 @@
-"""Frozen dataclasses whose fields may be such records: nested in code, flat in JSON, flags and changes.
-
->>> @dataclasses.dataclass(frozen=True)
-... class Inner:
-...     depth: int = 1
->>> @dataclasses.dataclass(frozen=True)
-... class Outer:
-...     name: str = "a"
-...     inner: Inner = Inner()
->>> flat(changed(Outer(), depth=2))
-{'name': 'a', 'depth': 2}
-"""
+"""Frozen dataclasses whose fields may be such records: nested in code, flat in JSON, flags and changes."""
 
 from __future__ import annotations
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import functools
 import sys
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,10 +15,8 @@ from albert_tf.utils.errors import InputError
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Checks the modules that the command line names; prints the ops of each, and that it passed.
+    """Checks the modules that the command line names; None reads the process's own.
 
-    Args:
-      arguments: the command line without the program's name; None reads the process's own.
     Raises:
       SystemExit: with status 1 where a module fails, 2 where there is none; one line on stderr says why.
     """
@@ -28,44 +25,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _command(arguments: Sequence[str]) -> Command:
-    return "hub_export.check", functools.partial(run, _parser().parse_args(arguments))
+    parser = OneLineParser(prog="python -m hub_export.check", description=__doc__)
+    parser.add_argument("folder", type=Path, metavar="DIR", help="a module, or a folder that holds some")
+    return "hub_export.check", functools.partial(run, parser.parse_args(arguments))
 
 
 def run(flags: argparse.Namespace) -> None:
     """Checks the modules."""
-    folders = sorted(path.parent for path in flags.folder.rglob("saved_model.pb"))
+    found = sorted(path.parent for path in flags.folder.rglob("saved_model.pb"))
+    # Hidden folders are of exports that were not finished.
+    folders = [x for x in found if not any(y.startswith(".") for y in x.relative_to(flags.folder).parts)]
     if not folders:
         raise InputError(f"no saved_model.pb in {flags.folder}")
     with quiet_start():
         import tensorflow as tf
 
-        from hub_export.answers import read_expected
         from hub_export.check.modules import TEXT_OPS, check
     tf.get_logger().setLevel("ERROR")  # the loader of TensorFlow 1 is deprecated, but it is what servers run
-    try:
-        expected = read_expected(flags.expected) if flags.expected else {}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"--expected {flags.expected} cannot be read: {error}") from error
     for folder in folders:
-        relative = folder.relative_to(flags.folder)
-        ops = check(folder, expected.get(str(relative)))
-        name = folder.resolve().name if folder == flags.folder else relative
+        ops = check(folder)
+        name = folder.resolve().name if folder == flags.folder else folder.relative_to(flags.folder)
         print(f"{name}: TF Text: {', '.join(sorted(ops & TEXT_OPS)) or 'none'}")
         print(f"{name}: TensorFlow: {', '.join(sorted(ops - TEXT_OPS))}")
         print(f"{name}: passed")
-
-
-def _parser() -> OneLineParser:
-    parser = OneLineParser(prog="python -m hub_export.check", description=__doc__)
-    parser.add_argument("folder", type=Path, metavar="DIR", help="a module, or a folder that holds some")
-    parser.add_argument(
-        "--expected",
-        type=Path,
-        metavar="NPZ",
-        help="answers of the models in memory to compare with, a file that hub_export.answers.write_expected "
-        "wrote; the export does this itself and keeps no such file",
-    )
-    return parser
 
 
 if __name__ == "__main__":

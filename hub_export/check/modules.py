@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -13,16 +14,16 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 import albert_tf.tokenizers  # noqa: F401, registers the ops of TF Text
 from albert_tf.tasks.serving import DEFAULT
-from hub_export.answers import (
-    CheckFailed,
+from albert_tf.utils.errors import WorkFailed
+from hub_export.check.answers import (
+    REQUESTS,
+    Answers,
     call_answers,
-    compare,
     is_encoder,
     requests_of,
     session_answers,
     signature_answers,
 )
-from hub_export.warmup import REQUESTS
 
 # The ops of TF Text that an exported graph may hold: they are in its `ops_lib`, which TF Serving links.
 TEXT_OPS = {
@@ -38,109 +39,118 @@ FORBIDDEN_OPS = {"Assert", "PyFunc", "EagerPyFunc", "PyFuncStateless"}
 
 # Of two components at least: a piece of a vocabulary may begin with a slash.
 ABSOLUTE_PATH = re.compile(r"""(^|[\s"'=])((/[^/\s][^/]*){2}|[A-Za-z]:[\\/]\w)|file:///""")
-LONGEST_PATH = 4096  # bytes
 TABLE = 100  # strings in one constant: they are a vocabulary's pieces, any of which may look like a path
 
 # How far apart numbers may be that two loaders answer, or a module and the model it was made of.
 TOLERANCE, BFLOAT16_TOLERANCE = 1e-5, 0.05
 
 
-def check(folder: Path, expected: Mapping[str, np.ndarray] | None = None) -> set[str]:
+class CheckFailed(WorkFailed):
+    """An exported module is not what it should be; the message says which one and why."""
+
+
+def check(folder: Path, expected: Answers | None = None) -> set[str]:
     """Loads a module as TensorFlow 2 does and as TF Serving does, and looks into its graph.
 
     Args:
       folder: of the SavedModel.
-      expected: what the model in memory answers, by `call_answers` or `signature_answers`.
+      expected: what the model in memory answers, by `call_answers` and `signature_answers`.
     Returns:
       The names of the ops in it.
     Raises:
-      CheckFailed: it does not load, or answers nothing or otherwise; a file of its assets is missing; it is
-        served without a warm-up request for each signature; a signature takes or gives what is not dense or
-        fixes the size of a batch; it is an encoder without a signature; it has an op that TF Serving lacks,
-        an Assert, Python or an absolute path.
+      CheckFailed: it does not load, or answers nothing or otherwise, or has one of the `faults`.
     """
     try:
         module = tf.saved_model.load(str(folder))
-        called = call_answers(module)
         requests = requests_of(folder, module)
         answered = signature_answers(module.signatures, requests)
         in_session = session_answers(folder, requests)
+        called = call_answers(module)
     except Exception as error:  # whatever it is that loaders raise
         raise CheckFailed(f"{folder} does not load and answer: {error}") from error
     is_narrow = any(variable.dtype == tf.bfloat16 for variable in getattr(module, "variables", ()))
     tolerance = BFLOAT16_TOLERANCE if is_narrow else TOLERANCE
-    compare(f"{folder}, as TensorFlow 1 and 2 load it", in_session, answered, tolerance)
+    _compare(f"{folder}, as TensorFlow 1 and 2 load it", in_session, answered, tolerance)
     if expected is not None:
-        compare(f"{folder}, against the model in memory", {**called, **answered}, expected, tolerance)
-    asked = {name for name, _ in requests}
-    if lacking := sorted(set(module.signatures) - asked):
-        raise CheckFailed(f"{folder / REQUESTS} has no request for {', '.join(lacking)}: export it anew")
-    if is_encoder(module) and DEFAULT not in module.signatures:
-        raise CheckFailed(f"{folder} has no signature {DEFAULT} for other runtimes: export it anew")
-    saved = saved_model_pb2.SavedModel.FromString((folder / "saved_model.pb").read_bytes())
-    for problem in unserved_tensors(saved):
-        raise CheckFailed(f"{folder}: {problem}")
-    for name in (asset.filename for meta in saved.meta_graphs for asset in meta.asset_file_def):
-        if not (folder / "assets" / name).is_file():
-            raise CheckFailed(f"{folder / 'assets' / name} is missing: export it anew")
-    ops = saved_ops(saved)
-    unserved = ops & FORBIDDEN_OPS | {op for op in ops - TEXT_OPS if not hasattr(tf.raw_ops, op)}
-    if unserved:
-        raise CheckFailed(f"{folder} has ops that TF Serving cannot run: {', '.join(sorted(unserved))}")
-    for text in filter(has_absolute_path, strings(saved)):
-        raise CheckFailed(f"{folder} has an absolute path in it: {text.decode()}")
-    return ops
+        _compare(f"{folder}, against the model in memory", {**called, **answered}, expected, tolerance)
+    for fault in faults(folder, module):
+        raise CheckFailed(f"{folder} {fault}: export it anew")
+    return saved_ops(folder)
 
 
-def unserved_tensors(saved: saved_model_pb2.SavedModel) -> Iterator[str]:
-    """Faults of the inputs and outputs of signatures, a line each.
+def _compare(what: str, actual: Answers, expected: Answers, tolerance: float) -> None:
+    """Raises CheckFailed where two sets of answers have different names, shapes or numbers.
 
-    All are dense and have a row for each of the request's, however many these are: a server that collects
-    requests into batches splits every output by its rows.
+    Strings may differ: fillings of nearly the same score may change places.
     """
+    if differing := sorted(expected.keys() ^ actual.keys()):
+        raise CheckFailed(f"{what}: only one of the two answers {differing[0]}")
+    for name, a in sorted(actual.items()):
+        b = expected[name]
+        if a.shape != b.shape:
+            raise CheckFailed(f"{what}: {name} has the shapes {a.shape} and {b.shape}")
+        if a.dtype != object and not np.allclose(a, b, rtol=0, atol=tolerance):
+            raise CheckFailed(f"{what}: {name} differs by {np.abs(a - b).max():.3g}")
+
+
+def faults(folder: Path, module: Any) -> Iterator[str]:
+    """What is wrong with a module that is loaded from a folder, from the verb on.
+
+    An asset or a warm-up request is missing; a tensor of a signature is not dense, or fixes the size of a
+    batch; an encoder has no signature; there is an op that TF Serving lacks, an Assert, Python or an absolute
+    path.
+    """
+    saved = _saved_model(folder)
+    if lacking := sorted(set(module.signatures) - set(requests_of(folder, module))):
+        yield f"has no request for {', '.join(lacking)} in {REQUESTS}"
+    if is_encoder(module) and DEFAULT not in module.signatures:
+        yield f"has no signature {DEFAULT} for other runtimes"
+    # All tensors are dense and have a row for each of the request's, however many these are: a server that
+    # collects requests into batches splits every output by its rows.
     for name, signature in (item for meta in saved.meta_graphs for item in meta.signature_def.items()):
-        if not signature.method_name:  # what loaders run, not servers
-            continue
         for key, info in (*signature.inputs.items(), *signature.outputs.items()):
             sizes = [dimension.size for dimension in info.tensor_shape.dim]
+            if not signature.method_name:  # what loaders run, not servers
+                continue
             if info.WhichOneof("encoding") != "name":
-                yield f"{key} of {name} is not dense"
+                yield f"has {key} of {name}, which is not dense"
             elif sizes[:1] != [-1] or info.tensor_shape.unknown_rank:
-                yield f"{key} of {name} has the shape {sizes}: its rows must be those of the request"
+                yield f"has {key} of {name} of the shape {sizes}: its rows must be those of the request"
+    for asset in (asset.filename for meta in saved.meta_graphs for asset in meta.asset_file_def):
+        if not (folder / "assets" / asset).is_file():
+            yield f"has no assets/{asset}"
+    ops = saved_ops(folder)
+    if unserved := ops & FORBIDDEN_OPS | {op for op in ops - TEXT_OPS if not hasattr(tf.raw_ops, op)}:
+        yield f"has ops that TF Serving cannot run: {', '.join(sorted(unserved))}"
+    for text in filter(ABSOLUTE_PATH.search, _strings(saved)):
+        yield f"has an absolute path in it, {text}"
 
 
-def saved_ops(saved: saved_model_pb2.SavedModel) -> set[str]:
+def _saved_model(folder: Path) -> saved_model_pb2.SavedModel:
+    return saved_model_pb2.SavedModel.FromString((folder / "saved_model.pb").read_bytes())
+
+
+def saved_ops(folder: Path) -> set[str]:
     """The names of all ops in a SavedModel's graphs and their functions."""
     return {
         node.op
-        for meta in saved.meta_graphs
+        for meta in _saved_model(folder).meta_graphs
         for nodes in (meta.graph_def.node, *(f.node_def for f in meta.graph_def.library.function))
         for node in nodes
     }
 
 
-def has_absolute_path(text: bytes) -> bool:
-    """True for readable text with the absolute path of a file in it."""
-    if len(text) > LONGEST_PATH:
-        return False  # a vocabulary, or numbers
-    try:
-        readable = text.decode()
-    except UnicodeDecodeError:
-        return False
-    return readable.isprintable() and ABSOLUTE_PATH.search(readable) is not None
-
-
-def strings(message: Message) -> Iterator[bytes]:
-    """All strings and bytes in a protocol buffer, without those of tables."""
+def _strings(message: Message) -> Iterator[str]:
+    """All readable strings in a protocol buffer, without those of tables."""
     for field, value in message.ListFields():
+        if field.name == "string_val" and len(value) >= TABLE:
+            continue
         if not field.is_repeated:
             value = [value]
-        elif field.name == "string_val" and len(value) >= TABLE:
-            continue
-        elif hasattr(value, "values"):  # a map
-            value = value.values()
-        for item in value:
+        for item in value.values() if hasattr(value, "values") else value:  # a map has values
             if isinstance(item, Message):
-                yield from strings(item)
+                yield from _strings(item)
             elif isinstance(item, str | bytes):
-                yield item.encode() if isinstance(item, str) else item
+                text = item if isinstance(item, str) else item.decode(errors="surrogateescape")
+                if text.isprintable():
+                    yield text

@@ -14,7 +14,6 @@ import albert_tf
 from albert_tf import PRESETS, cli
 from albert_tf.finetuning.recipes import RECIPES
 from albert_tf.stages import Stage
-from albert_tf.tokenizer_settings import resolved_settings
 from albert_tf.tokenizers import Vocabulary
 from hub_export.__main__ import main as hub_export_main
 from tests.albert_tf.commands import mistake
@@ -44,65 +43,39 @@ def pretraining(tiny_corpus, tiny_vocabulary, config_file, output, **changes) ->
     return ["pretrain", *(word for name, value in flags.items() for word in (f"--{name}", value))]
 
 
-def test_vocab_writes_a_model(tiny_corpus, tmp_path, capsys):
-    output = tmp_path / "new" / "folder" / "v.model"
-    assert (
-        cli.run(["vocab", "--input", str(tiny_corpus), "--vocab_size", "150", "--output", str(output)]) == 0
-    )
-    assert output.stat().st_size > 0
-    assert capsys.readouterr().out == f"{output}: 150 pieces\n"
-
-
-def test_a_vocabulary_remembers_how_text_was_normalised(tiny_corpus, config_file, tmp_path, capsys):
-    """Flags of `vocab` need not be typed again, and others are refused."""
-    vocabulary, run, prepared = tmp_path / "v.model", tmp_path / "run", tmp_path / "prepared"
-    sizes = ["--vocab_size", str(TINY.vocab_size)]
-    train = ["vocab", "--input", str(tiny_corpus), "--output", str(vocabulary), *sizes, "--nolowercase"]
-    assert cli.run(train) == 0
-    kept = {"lowercase": False, "strip_accents": True}
-    pretrain = [*map(str, pretraining(tiny_corpus, vocabulary, config_file, run))]
+def test_vocab_pretrain_prepare_evaluate_and_curve(tiny_corpus, config_file, tmp_path, capsys):
+    """A vocabulary remembers how text was normalised: flags need not be typed again, others are refused."""
+    vocabulary, run, prepared = tmp_path / "new/v.model", tmp_path / "run", tmp_path / "prepared"
+    assert "ж" not in tiny_corpus.read_text(encoding="utf-8")
+    (tmp_path / "other.txt").write_text("ж жж жжж\n" * 50, encoding="utf-8")
+    words = ["vocab", "--input", tiny_corpus, "--input", tmp_path / "other.txt", "--output", vocabulary]
+    assert cli.run([*map(str, words), "--vocab_size", str(TINY.vocab_size), "--nolowercase"]) == 0
+    assert capsys.readouterr().out == f"{vocabulary}: {TINY.vocab_size} pieces\n"
+    assert any("ж" in piece for piece in Vocabulary.from_file(vocabulary).pieces)
+    changes = {"optimizer": "adamw", "log_every": 1}
+    pretrain = [*map(str, pretraining(tiny_corpus, vocabulary, config_file, run, **changes))]
     prepare = ["prepare", "--input", str(tiny_corpus), "--vocabulary", str(vocabulary)]
     prepare += ["--output", str(prepared)]
-    capsys.readouterr()
     for words in (pretrain, prepare):
         line = mistake(capsys, *words, "--nolowercase", "--nostrip_accents")
-        assert "strip_accents=False contradicts strip_accents=True in" in line
-        assert "v.tokenizer.json" in line
+        assert "strip_accents=False" in line and "v.tokenizer.json" in line
     assert not run.exists() and not prepared.exists()
     assert cli.run(pretrain) == cli.run([*prepare, "--shards", "1"]) == 0
+    kept = {"lowercase": False, "strip_accents": True}
     assert json.loads((run / "tokenizer.json").read_text()) == {"kind": "sentencepiece", **kept}
     stats = json.loads((prepared / "stats.json").read_text())
     assert {name: stats[name] for name in kept} == kept
-    assert resolved_settings(run / "spiece.model") == kept  # where it lies now
-
-
-def test_inputs_add_up(tiny_corpus, tmp_path, capsys):
-    assert "ж" not in tiny_corpus.read_text(encoding="utf-8")
-    (tmp_path / "other.txt").write_text("ж жж жжж\n" * 50, encoding="utf-8")
-    inputs = ["--input", str(tiny_corpus), "--input", str(tmp_path / "other.txt")]
-    assert cli.run(["vocab", *inputs, "--vocab_size", "160", "--output", str(tmp_path / "v.model")]) == 0
-    assert any("ж" in piece for piece in Vocabulary.from_file(tmp_path / "v.model").pieces)
-
-
-def test_pretrain_evaluate_and_curve(tiny_corpus, tiny_vocabulary, config_file, tmp_path, capsys):
-    run = tmp_path / "run"
-    words = pretraining(tiny_corpus, tiny_vocabulary, config_file, run, optimizer="adamw", log_every=1)
-    assert cli.run([str(word) for word in words]) == 0
     recipe = json.loads((run / "recipe.json").read_text())
     assert recipe["optimizer"] == "adamw"
     assert recipe["command"].startswith("albert-tf pretrain --config ")
     capsys.readouterr()
-    words = ["evaluate", "--run", str(run), "--input", str(tiny_corpus), "--max_examples", "4"]
-    assert cli.run(words) == 0
+    evaluate = ["evaluate", "--run", str(run), "--input", str(tiny_corpus), "--max_examples", "4"]
+    assert cli.run([*evaluate, "--batch_size", "4"]) == 0
     figures = json.loads(capsys.readouterr().out)
     assert {"eval_mlm_loss", "eval_sop_accuracy", "eval_mlm_unigram_entropy"} <= set(figures)
-    picture = tmp_path / "new" / "curve.png"
-    assert cli.run(["analyse", "curve", "--run", str(run), "--output", str(picture)]) == 0
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    assert capsys.readouterr().out == f"{picture}\n"
     assert cli.run(["analyse", "curve", "--run", str(run)]) == 0
     assert capsys.readouterr().out == f"{run / 'curve.png'}\n"
-    assert (run / "curve.png").exists()
+    assert (run / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_stages_come_from_a_file(tiny_corpus, tiny_vocabulary, config_file, tmp_path, monkeypatch, capsys):
@@ -153,47 +126,38 @@ def test_parameters_of_the_presets(capsys):
 
 
 def test_mistakes_are_one_line(tiny_corpus, tiny_vocabulary, config_file, tmp_path, capsys):
-    wrong_key = tmp_path / "wrong.json"
-    wrong_key.write_text('{"hidden_sizes": 32}')
-    empty = tmp_path / "empty.txt"
-    empty.write_text("\n")
-    no_vocabulary = tmp_path / "no.model"
-    no_vocabulary.write_bytes(b"nothing of SentencePiece")
-    output = tmp_path / "run"
-    wide = tmp_path / "wide.json"
+    output, wide, text = tmp_path / "run", tmp_path / "wide.json", tmp_path / "text.txt"
     wide.write_text('{"hidden_size": 1200000, "num_hidden_layers": 1}')
-
-    text = tmp_path / "text.txt"
     text.write_text("The only copy of a corpus.\n")
+    (tmp_path / "empty.txt").write_text("\n")
+    (tmp_path / "no.model").write_bytes(b"nothing of SentencePiece")
+    (tmp_path / "web.jsonl").write_text('{"text": "A sentence."}\n' * 9)
 
     def pretrain(**changes):
         return pretraining(tiny_corpus, tiny_vocabulary, config_file, output, **changes)
 
-    vocab = ("vocab", "--input", tiny_corpus, "--output", tmp_path / "x.model")
+    vocab = ("vocab", "--output", tmp_path / "x.model", "--input")
     cases = {
-        ("fly",): "invalid choice: 'fly'",
+        ("fly",): "'fly'",
         ("vocab", "--input", tiny_corpus): "--output",
-        ("vocab", "--input", "nowhere*.txt", "--output", tmp_path / "x.model"): "nowhere*.txt",
-        ("vocab", "--input", tiny_corpus, "--output", text / "x.model"): "x.model: cannot be written (",
-        (*vocab, "--vocab_size", 3 * 10**9): "vocab_size=3000000000 must be",
-        (*vocab, "--max_sentences", 10**18): f"max_sentences={10**18} must be",
-        ("vocab", "--input", empty, "--output", tmp_path / "x.model"): "no text",
-        (*pretrain(), "--output", text): "text.txt is not a folder: name another --output",
-        ("pretrain", "--trian", text): "--output (--help",
-        ("vocab", "--input", text, "--output", text): "text.txt exists and is not a vocabulary",
-        tuple(pretrain(config="albert_huge")): "albert_huge is neither a file nor one of albert_base_v1",
-        tuple(pretrain(config=wrong_key)): "'hidden_sizes'",
-        tuple(pretrain(config=wide)): "hidden_size=1200000 make 7,200,000,000,000 of ",
+        (*vocab, "nowhere*.txt"): "nowhere*.txt",
+        (*vocab, tiny_corpus, "--output", text / "x.model"): "x.model",
+        (*vocab, tiny_corpus, "--vocab_size", 3 * 10**9): "vocab_size=3000000000",
+        (*vocab, tmp_path / "empty.txt"): "no text",
+        (*vocab, text, "--output", text): "text.txt",
+        ("pretrain", "--trian", text): "--output",
+        (*pretrain(), "--output", text): "text.txt",
+        tuple(pretrain(config="albert_huge")): "albert_huge",
+        tuple(pretrain(config=wide)): "hidden_size=1200000",
         tuple(pretrain(train="missing.txt")): "missing.txt",
-        tuple(pretrain(train=empty)): "empty.txt",
-        tuple(pretrain(vocabulary=no_vocabulary)): "no.model is not a SentencePiece model",
+        tuple(pretrain(train=tmp_path / "empty.txt")): "empty.txt",
+        (*vocab, tmp_path / "web.jsonl"): "web.jsonl",
+        tuple(pretrain(train=tmp_path / "web.jsonl")): "--input_format jsonl",
+        tuple(pretrain(vocabulary=tmp_path / "no.model")): "no.model",
         tuple(pretrain(optimizer="sgd")): "optimizer='sgd'",
-        tuple(pretrain(clip_norm="never")): "--clip_norm: invalid float value: 'never'",
-        tuple(pretrain(max_predictions=33)): "max_predictions=33 must be at least 1 and at most",
-        tuple(pretrain(warmup_steps=9)): "warmup_steps=9 must lie between 0 and steps=2",
-        tuple(pretrain(seq_length=99)): "seq_length=99 is more than max_position_embeddings=64",
-        tuple(pretrain(clip_norm="nan")): "clip_norm=nan must be a positive number",
-        tuple(pretrain(batch_size=10**12)): "batch_size=1000000000000 must be",
+        tuple(pretrain(clip_norm="never")): "--clip_norm",
+        tuple(pretrain(warmup_steps=9)): "warmup_steps=9",
+        tuple(pretrain(seq_length=99)): "seq_length=99",
         ("evaluate", "--run", tmp_path, "--input", tiny_corpus): "config.json is missing",
         ("analyse", "curve", "--run", tmp_path, "--output", "x.png"): "metrics.jsonl",
     }
@@ -201,15 +165,6 @@ def test_mistakes_are_one_line(tiny_corpus, tiny_vocabulary, config_file, tmp_pa
         assert expected in mistake(capsys, *words), words
     assert not output.exists()
     assert text.read_text() == "The only copy of a corpus.\n"
-    assert not list(tmp_path.glob("*.model*.tmp"))
-
-
-def test_an_output_that_cannot_be_written(tiny_corpus, tiny_vocabulary, config_file, tmp_path, capsys):
-    file = tmp_path / "a_file"
-    file.write_text("kept")
-    words = pretraining(tiny_corpus, tiny_vocabulary, config_file, file / "run")
-    assert str(file) in mistake(capsys, *words)
-    assert file.read_text() == "kept"
 
 
 def test_the_program_ends_with_its_status_and_nothing_but_its_line():
@@ -227,36 +182,21 @@ def test_the_program_ends_with_its_status_and_nothing_but_its_line():
 
 
 EARLIER = Path(__file__).parents[1] / "earlier/run"
-COMMANDS = {
-    "analyse": ["albert_tf", "analyse", "curve", "--run", str(EARLIER), "--output", "curve.png"],
-    "hub_export": [
-        "hub_export",
-        "--run",
-        str(EARLIER),
-        "--seq_length",
-        "24",
-        "--output",
-        "hub",
-        "--encoder_only",
-    ],
-}
 
 
-@pytest.mark.parametrize("name", ["analyse", pytest.param("hub_export", marks=pytest.mark.slow)])
-def test_a_command_that_does_well_says_nothing_on_stderr(name, tmp_path):
+def test_a_command_that_does_well_says_nothing_on_stderr(tmp_path):
     """Nor does TensorFlow, whose import tells of CUDA and of oneDNN."""
     environment = {key: value for key, value in os.environ.items() if key != "TF_CPP_MIN_LOG_LEVEL"}
     root = str(Path(__file__).parents[2])
     done = subprocess.run(
-        [sys.executable, "-m", *COMMANDS[name]],
+        [sys.executable, "-m", "albert_tf", "analyse", "curve", "--run", EARLIER, "--output", "curve.png"],
         cwd=tmp_path,
         env={**environment, "PYTHONPATH": os.pathsep.join([root, *sys.path])},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "curve.png\n")
 
 
 @pytest.mark.parametrize(("words", "status"), [(["-v", "0", "pretrain"], 75), (["vocab"], 143)])
@@ -272,23 +212,15 @@ __main__.main()
     assert (done.returncode, done.stderr) == (status, "")
 
 
-def test_help_and_mistakes_do_not_wait_for_tensorflow(tmp_path):
+def test_help_and_mistakes_do_not_wait_for_tensorflow():
     lines = [[], ["--help"], ["fly"], ["vocab", "--output", "x"], ["analyse", "parameters"]]
     lines += [[command, "--help"] for command in ("vocab", "prepare", "pretrain", "evaluate", "convert")]
-    (file := tmp_path / "file").touch()
-    occupied = ["--output", str(file)]
-    lines += [
-        ["vocab", "--input", "x", "--output", str(tmp_path)],
-        ["prepare", "--input", "x", "--vocabulary", "x", *occupied],
-        ["pretrain", "--config", "albert_base_v2", "--train", "x", "--vocabulary", "x", *occupied],
-        ["convert", "--from", "google", "--to", "run", "--input", "x", *occupied],
-    ]
     code = f"""
 import contextlib, sys, time
 import albert_tf.__main__, albert_tf.cli, hub_export.__main__, hub_export.check.__main__
 for main, lines in (
     (lambda line: sys.exit(albert_tf.cli.run(line)), {lines}),
-    (hub_export.__main__.main, [["--help"], [], ["--run", "x", *{occupied}]]),
+    (hub_export.__main__.main, [["--help"], []]),
     (hub_export.check.__main__.main, [["--help"], []]),
 ):
     for line in lines:
@@ -301,30 +233,18 @@ assert time.process_time() < 1, time.process_time()
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("usage: ") == 8
-    assert done.stderr.count("file is not a folder: name another --output\n") == 4
-    assert done.stderr.count("is a folder: name a file\n") == 1
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "convert --from google --to run --input google",
-        "vocab --input a.txt",
-        "hub_export --run run",
-    ],
-)
-def test_an_output_that_is_not_on_this_machine_is_refused_at_once(command, tmp_path, monkeypatch, capsys):
+def test_an_output_that_is_not_on_this_machine_is_refused_at_once(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    program, _, flags = command.partition(" ")
-    arguments = [*flags.split(), "--output", "gs://bucket/place"]
-    if program == "hub_export":
-        with pytest.raises(SystemExit) as stopped:
-            hub_export_main(arguments)
-        status = stopped.value.code
-    else:
-        status = cli.run([program, *arguments])
-    (line,) = capsys.readouterr().err.splitlines()
-    assert status == 2 and "gs://bucket/place" in line
+    output = ["--output", "gs://bucket/place"]
+    assert "gs://bucket/place" in mistake(capsys, "vocab", "--input", "a.txt", *output)
+    convert = ("convert", "--from", "google", "--to", "run", "--input", "google")
+    assert "gs://bucket/place" in mistake(capsys, *convert, *output)
+    with pytest.raises(SystemExit) as stopped:
+        hub_export_main(["--run", "run", *output])
+    assert stopped.value.code == 2
+    assert "gs://bucket/place" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,7 +1,6 @@
 """AlbertConfig: every published file is read or refused for its reason, every wrong value is named."""
 
 import dataclasses
-import json
 import re
 
 import pytest
@@ -37,41 +36,6 @@ WITH_CHECKPOINTS = {
     "zh_albert_tiny_brightmart/albert_config_tiny.json": TINY_ZH,
 }
 
-SMALL = {
-    "embedding_size": 16,
-    "hidden_size": 32,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 4,
-    "intermediate_size": 64,
-    "max_position_embeddings": 64,
-    "vocab_size": 120,
-}
-RECORDED = {
-    "tf1/shared/albert_config.json": SMALL,
-    "tf1/groups/albert_config.json": {**SMALL, "num_hidden_layers": 6, "num_hidden_groups": 3},
-    "tf1/inner/albert_config.json": {**SMALL, "num_hidden_groups": 2, "inner_group_num": 2},
-    "tf1/unshared/albert_config.json": {
-        **SMALL,
-        "embedding_size": 32,
-        "num_hidden_layers": 3,
-        "num_hidden_groups": 3,
-        "num_attention_heads": 2,
-        "intermediate_size": 128,
-        "max_position_embeddings": 48,
-        "vocab_size": 96,
-    },
-    "hf/pretraining/config.json": {**SMALL, "project_embeddings": True},
-    "hf/groups/config.json": {
-        **SMALL,
-        "num_hidden_layers": 6,
-        "num_hidden_groups": 2,
-        "inner_group_num": 2,
-        "project_embeddings": True,
-    },
-    "hf/question_answering/config.json": {**SMALL, "project_embeddings": True},
-    "hf/sequence_classification/config.json": {**SMALL, "project_embeddings": True},
-}
-
 BASE_MODEL = {
     "vocab_size": 30000,
     "embedding_size": 128,
@@ -98,149 +62,100 @@ def test_defaults_are_the_base_model():
     assert AlbertConfig().to_dict() == BASE_MODEL
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_published_files(shared, name):
-    read = AlbertConfig.from_json_file(shared / "data/vocabulary/configs" / name)
-    assert read.to_dict() == {**BASE_MODEL, **PUBLISHED[name]}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_published_files_of_another_network(shared, name):
-    path = shared / "data/vocabulary/configs" / name
-    with pytest.raises(ValueError, match=f"^{re.escape(str(path))}: {re.escape(REFUSED[name])}"):
-        AlbertConfig.from_json_file(path)
-
-
-def test_no_published_file_is_left_out(shared):
-    names = {path.name for path in (shared / "data/vocabulary/configs").iterdir()}
-    assert names == set(PUBLISHED) | set(REFUSED)
-
-
-@pytest.mark.parametrize("name", WITH_CHECKPOINTS)
-def test_files_of_published_checkpoints(shared, name):
-    read = AlbertConfig.from_json_file(shared / "golden/tf1_index" / name)
-    assert read.to_dict() == {**BASE_MODEL, **WITH_CHECKPOINTS[name]}
-
-
-@pytest.mark.parametrize("name", RECORDED)
-def test_recorded_files(golden, name):
-    assert AlbertConfig.from_json_file(golden / name).to_dict() == {**BASE_MODEL, **RECORDED[name]}
+def test_published_files(shared):
+    folder = shared / "data/vocabulary/configs"
+    assert {path.name for path in folder.iterdir()} == set(PUBLISHED) | set(REFUSED)
+    for place, files in ((folder, PUBLISHED), (shared / "golden/tf1_index", WITH_CHECKPOINTS)):
+        for name, changes in files.items():
+            read = AlbertConfig.from_json_file(place / name)
+            assert read.to_dict() == {**BASE_MODEL, **changes}, name
+    for name, reason in REFUSED.items():
+        with pytest.raises(InputError, match=f"{re.escape(name)}: {re.escape(reason)}"):
+            AlbertConfig.from_json_file(folder / name)
 
 
 BERT = {**DROPOUT, "sharing": "none"}
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    {
-        "albert_base_v1": DROPOUT,
-        "albert_large_v1": {**LARGE, **DROPOUT},
-        "albert_xlarge_v1": {**XLARGE, **DROPOUT},
-        "albert_xxlarge_v1": XXLARGE,
-        "albert_base_v2": {},
-        "albert_large_v2": LARGE,
-        "albert_xlarge_v2": XLARGE,
-        "albert_xxlarge_v2": XXLARGE,
-        "bert_base": {**BERT, "embedding_size": 768},
-        "bert_large": {**LARGE, **BERT, "embedding_size": 1024},
-    }.items(),
-)
-def test_presets(name, expected):
-    assert PRESETS[name].to_dict() == {**BASE_MODEL, **expected}
-
-
-def test_there_are_no_other_presets():
-    sizes = [
-        f"albert_{size}_{version}"
-        for version in ("v1", "v2")
-        for size in ("base", "large", "xlarge", "xxlarge")
-    ]
-    assert set(PRESETS) == {*sizes, "bert_base", "bert_large"}
-
-
-def test_immutable_equal_and_hashable():
-    config = AlbertConfig()
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        config.hidden_size = 24
-    assert config == AlbertConfig() and hash(config) == hash(AlbertConfig())
-    assert config != config.replace(hidden_size=24)
-    with pytest.raises(TypeError):
-        AlbertConfig(30000)  # every field is given by its name
+def test_presets():
+    assert {name: config.to_dict() for name, config in PRESETS.items()} == {
+        name: {**BASE_MODEL, **changes}
+        for name, changes in {
+            "albert_base_v1": DROPOUT,
+            "albert_large_v1": {**LARGE, **DROPOUT},
+            "albert_xlarge_v1": {**XLARGE, **DROPOUT},
+            "albert_xxlarge_v1": XXLARGE,
+            "albert_base_v2": {},
+            "albert_large_v2": LARGE,
+            "albert_xlarge_v2": XLARGE,
+            "albert_xxlarge_v2": XXLARGE,
+            "bert_base": {**BERT, "embedding_size": 768},
+            "bert_large": {**LARGE, **BERT, "embedding_size": 1024},
+        }.items()
+    }
 
 
 def test_replace_leaves_the_original_and_checks():
     config = AlbertConfig()
     assert config.replace(num_hidden_groups=2).to_dict() == {**BASE_MODEL, "num_hidden_groups": 2}
     assert config.to_dict() == BASE_MODEL
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        config.hidden_size = 24
+    assert hash(config) == hash(AlbertConfig())
     with pytest.raises(InputError, match=r"hidden_size=770.*num_attention_heads=12"):
         config.replace(hidden_size=770)
     with pytest.raises(ValueError, match="'hidden_sizes'"):
         config.replace(hidden_sizes=770)
 
 
-@pytest.mark.parametrize(
-    "config",
-    [
-        *PRESETS.values(),
+def test_round_trips(tmp_path):
+    path = tmp_path / "config.json"
+    for config in (
+        PRESETS["albert_large_v1"],
         AlbertConfig(project_embeddings=True, hidden_act="gelu_erf", layer_norm_eps=1e-5),
         AlbertConfig(sharing="ffn", initializer_range=0.1, classifier_dropout_prob=0, type_vocab_size=4),
-    ],
-)
-def test_round_trips(config, tmp_path):
-    assert AlbertConfig.from_dict(config.to_dict()) == config
-    assert AlbertConfig.from_dict(json.loads(config.to_json_string())) == config
-    path = tmp_path / "config.json"
-    path.write_text(config.to_json_string())
-    assert AlbertConfig.from_json_file(path) == AlbertConfig.from_json_file(str(path)) == config
+    ):
+        assert AlbertConfig.from_dict(config.to_dict()) == config
+        path.write_text(config.to_json_string())
+        assert AlbertConfig.from_json_file(path) == AlbertConfig.from_json_file(str(path)) == config
 
 
-@pytest.mark.parametrize(
-    ("embedding_size", "hidden_size", "project_embeddings", "expected"),
-    [
-        (12, 24, None, True),
-        (24, 24, None, False),
-        (24, 24, True, True),
-        (24, 24, False, False),
-        (12, 24, True, True),
-    ],
-)
-def test_has_projection(embedding_size, hidden_size, project_embeddings, expected):
-    config = AlbertConfig(
-        embedding_size=embedding_size, hidden_size=hidden_size, project_embeddings=project_embeddings
-    )
-    assert config.has_projection is expected
+def test_has_projection():
+    for embedding_size, asked, expected in (
+        (12, None, True), (24, None, False), (24, True, True), (24, False, False), (12, True, True)
+    ):  # fmt: skip
+        config = AlbertConfig(embedding_size=embedding_size, hidden_size=24, project_embeddings=asked)
+        assert config.has_projection is expected
 
 
 SIZES = [name for name, value in BASE_MODEL.items() if type(value) is int]
 PROBABILITIES = [name for name in BASE_MODEL if name.endswith("_prob")]
 NAN, INFINITY = float("nan"), float("inf")
+WRONG = [
+    *({name: 0} for name in SIZES),
+    *({"hidden_size": value} for value in (-12, 12.0, True, "12", None, 770)),
+    *({name: 1} for name in PROBABILITIES),
+    *({"hidden_dropout_prob": value} for value in (-0.1, NAN, False)),
+    *(
+        {name: value}
+        for name in ("initializer_range", "layer_norm_eps")
+        for value in (0, NAN, INFINITY, None)
+    ),
+    {"hidden_act": "swish"},
+    {"hidden_act": None},
+    {"sharing": "All"},
+    {"sharing": ["all"]},
+    {"project_embeddings": 1},
+    {"project_embeddings": False},
+    {"num_hidden_layers": 100_000},
+    {"num_hidden_layers": 101, "inner_group_num": 100},
+    {"num_hidden_groups": 4, "num_hidden_layers": 3},
+    {"sharing": "attention", "num_hidden_groups": 2},
+    {"sharing": "ffn", "num_hidden_groups": 2},
+]
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        *({name: value} for name in SIZES for value in (0, -12, 12.0, True, "12", None)),
-        *({name: value} for name in PROBABILITIES for value in (-0.1, 1, 1.5, NAN, INFINITY, False)),
-        *(
-            {name: value}
-            for name in ("initializer_range", "layer_norm_eps")
-            for value in (0, -0.1, NAN, INFINITY, "0.02", None)
-        ),
-        {"hidden_act": "swish"},
-        {"hidden_act": None},
-        {"sharing": "All"},
-        {"sharing": ["all"]},
-        {"project_embeddings": 1},
-        {"project_embeddings": False},
-        {"hidden_size": 770},
-        {"num_hidden_layers": 100_000},
-        {"num_hidden_layers": 101, "inner_group_num": 100},
-        {"num_hidden_groups": 4, "num_hidden_layers": 3},
-        {"sharing": "attention", "num_hidden_groups": 2},
-        {"sharing": "ffn", "num_hidden_groups": 2},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("changes", WRONG, ids=str)
 def test_wrong_values_are_named(changes):
     name, value = next(iter(changes.items()))
     for make in (lambda: AlbertConfig(**changes), lambda: AlbertConfig.from_dict(changes)):
@@ -251,11 +166,6 @@ def test_wrong_values_are_named(changes):
 
 def test_groups_are_of_no_matter_where_nothing_is_shared():
     assert AlbertConfig(sharing="none", num_hidden_groups=2).num_hidden_groups == 2
-
-
-def test_unknown_keys_are_named_together():
-    with pytest.raises(InputError, match="'hiden_size', 'n_layers'"):
-        AlbertConfig.from_dict({"n_layers": 2, "hidden_size": 24, "hiden_size": 24})
 
 
 HISTORICAL = [
@@ -270,61 +180,42 @@ HISTORICAL = [
 ]
 
 
-@pytest.mark.parametrize(("key", "neutral", "other"), HISTORICAL)
-def test_historical_keys(key, neutral, other):
-    assert AlbertConfig.from_dict({key: neutral}) == AlbertConfig()
-    with pytest.raises(InputError, match=re.escape(f"{key}={other!r}")):
-        AlbertConfig.from_dict({key: other})
-
-
-def test_all_wrong_historical_keys_are_named():
-    with pytest.raises(ValueError, match=r"^gap_size=1 .*; ln_type='preln' "):
+def test_historical_and_unknown_keys():
+    for key, neutral, other in HISTORICAL:
+        assert AlbertConfig.from_dict({key: neutral}) == AlbertConfig()
+        with pytest.raises(InputError, match=re.escape(f"{key}={other!r}")):
+            AlbertConfig.from_dict({key: other})
+    with pytest.raises(InputError, match=r"^gap_size=1 .*; ln_type='preln' "):
         AlbertConfig.from_dict({"gap_size": 1, "ln_type": "preln", "layers_to_keep": []})
-
-
-def test_keys_that_no_albert_read():
+    with pytest.raises(InputError, match="'hiden_size', 'n_layers'"):
+        AlbertConfig.from_dict({"n_layers": 2, "hidden_size": 24, "hiden_size": 24})
     unread = {"pooler_fc_size": 768, "pooler_size_per_head": 64, "num_labels": 2}
     assert AlbertConfig.from_dict(unread) == AlbertConfig()
 
 
-@pytest.mark.parametrize("values", [None, "albert", [1, 2], 3])
-def test_a_config_is_an_object(values):
-    with pytest.raises(ValueError, match=type(values).__name__):
-        AlbertConfig.from_dict(values)
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"not json", b"[1, 2]", b'{"hidden_size": 770}', b'{"layer_norm_eps": NaN}', b"\xff\xfe\0"],
-)
+@pytest.mark.parametrize("content", [b"not json", b"[1, 2]", b'{"hidden_size": 770}', b"\xff\xfe\0"])
 def test_a_wrong_file_is_named(content, tmp_path):
     path = tmp_path / "config.json"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=f"^{re.escape(str(path))}: "):
+    with pytest.raises(InputError, match=f"^{re.escape(str(path))}: "):
         AlbertConfig.from_json_file(path)
-
-
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=re.escape("no.json")):
+    with pytest.raises(FileNotFoundError, match=r"no\.json"):
         AlbertConfig.from_json_file(tmp_path / "no.json")
 
 
 HUGGING_FACE = {"model_type": "albert", "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64}
 
 
-@pytest.mark.parametrize(
-    ("theirs", "ours"),
-    [
-        ("gelu_new", "gelu"),
-        ("gelu_pytorch_tanh", "gelu"),
-        ("gelu", "gelu_erf"),
-        ("relu", "relu"),
-        ("tanh", "tanh"),
-        ("linear", "linear"),
-    ],
-)
-def test_hugging_face_activations(theirs, ours):
-    assert AlbertConfig.from_dict({**HUGGING_FACE, "hidden_act": theirs}).hidden_act == ours
+def test_hugging_face_activations():
+    ours = {
+        "gelu_new": "gelu",
+        "gelu_pytorch_tanh": "gelu",
+        "gelu": "gelu_erf",
+        "relu": "relu",
+        "tanh": "tanh",
+    }
+    for name, expected in ours.items():
+        assert AlbertConfig.from_dict({**HUGGING_FACE, "hidden_act": name}).hidden_act == expected
 
 
 def test_hugging_face_defaults_and_unrelated_keys():

@@ -1,11 +1,10 @@
 """The published hyper-parameters, against a table typed from the papers."""
 
-import dataclasses
-
 import pytest
 
 from albert_tf import PRESETS
 from albert_tf.recipes import DEFAULT_RECIPE, RECIPES, PretrainingRecipe
+from albert_tf.utils.errors import InputError
 
 # optimizer, rate, batch, steps, warm-up, β₂, clipping, objective, n-gram, whole words
 PUBLISHED = {
@@ -43,38 +42,32 @@ def test_every_preset_has_a_recipe():
     assert DEFAULT_RECIPE in RECIPES
 
 
-def test_recipes_cannot_be_changed_but_replaced():
-    recipe = RECIPES["albert_base_v1"]
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        recipe.steps = 1
-    assert recipe.replace(steps=5000).steps == 5000
-    assert recipe.steps == 125_000
-
-
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    "changes",
     [
-        ({"steps": 0}, "steps=0 must be at least 1 and"),
-        ({"batch_size": 0}, "batch_size=0 must be at least 1 and"),
-        ({"steps": 10, "warmup_steps": 11}, "warmup_steps=11 must lie between 0 and steps=10"),
-        ({"word_embeddings": "pmi"}, "word_embeddings='pmi' is none of random, cooccurrence"),
-        ({"sentence_objective": "mlm"}, "sentence_objective='mlm' is none of sop, nsp, none"),
-        ({"learning_rate": float("nan")}, "learning_rate=nan must be a number of float32 that is not negat"),
-        ({"learning_rate": 1e39}, r"learning_rate=1e\+39 must be a number of float32"),
-        ({"weight_decay": float("inf")}, "weight_decay=inf must be a number of float32 that is not negative"),
-        ({"clip_norm": float("nan")}, "clip_norm=nan must be a positive number of float32; none turns"),
-        ({"clip_norm": 0.0}, r"clip_norm=0\.0 must be a positive number of float32; none turns clipping off"),
-        ({"epsilon": 0.0}, r"epsilon=0\.0 must be a positive number"),
-        ({"beta_1": float("nan")}, "beta_1=nan must be at least 0 and below 1"),
-        ({"beta_2": 1.0}, r"beta_2=1\.0 must be at least 0 and below 1"),
-        ({"masked_lm_prob": float("nan")}, "masked_lm_prob=nan must be above 0 and below 1"),
-        ({"short_seq_prob": float("nan")}, "short_seq_prob=nan must be between 0 and 1"),
-        ({"seq_length": "512"}, "seq_length='512' must be of type int"),
-        ({"batch_size": True}, "batch_size=True must be of type int"),
-        ({"clip_norm": "1"}, r"clip_norm='1' must be of type float \| None"),
-        ({"whole_word": 1}, "whole_word=1 must be of type bool"),
+        {"steps": 0},
+        {"batch_size": True},
+        {"warmup_steps": 11, "steps": 10},
+        {"word_embeddings": "pmi"},
+        {"sentence_objective": "mlm"},
+        {"learning_rate": float("nan")},
+        {"learning_rate": 1e39},
+        {"weight_decay": float("inf")},
+        {"clip_norm": 0.0},
+        {"clip_norm": "1"},
+        {"epsilon": 0.0},
+        {"beta_1": float("nan")},
+        {"beta_2": 1.0},
+        {"masked_lm_prob": 0.0},
+        {"short_seq_prob": float("nan")},
+        {"seq_length": "512"},
+        {"max_predictions": 513},
+        {"whole_word": 1},
     ],
+    ids=str,
 )
-def test_impossible_values_are_refused(changes, message):
-    with pytest.raises(ValueError, match=message):
+def test_impossible_values_are_named(changes):
+    name, value = next(iter(changes.items()))
+    with pytest.raises(InputError) as caught:
         PretrainingRecipe().replace(**changes)
+    assert str(caught.value).startswith(f"{name}={value!r}")

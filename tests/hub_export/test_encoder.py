@@ -5,11 +5,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_hub as hub
-import tf_keras as keras
 
 import albert_tf
 from hub_export.encoder import encoder_module
-from tests.hub_export.graphs import saved_ops
 from tests.tiny import TINY
 
 # A softmax does not change when its scores all change by the same: the keys' bias has gradient 0.
@@ -52,31 +50,14 @@ def test_encoder_1_any_length_up_to_the_longest(encoder, model, tensors):
     for length in (1, longest):
         rows = {name: tf.tile(tensor[:, :1], [1, length]) for name, tensor in tensors.items()}
         assert_close(encoder(rows)["pooled_output"], model.encoder(rows)["pooled_output"])
-    rows = {name: tf.tile(tensor[:, :1], [1, longest + 1]) for name, tensor in tensors.items()}
-    too_long = rf"(?s)max_position_embeddings_is_{longest}.*in \[0, {longest}\], but got {longest + 1}"
-    for call in (encoder, encoder.sop, encoder_module(model)):
-        with pytest.raises(tf.errors.InvalidArgumentError, match=too_long):
-            call(rows)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"(?s)max_position_embeddings_is_{longest}"):
+        encoder({name: tf.tile(tensor[:, :1], [1, longest + 1]) for name, tensor in tensors.items()})
 
 
-def test_encoder_2_static_shapes_of_the_outputs(encoder, model):
-    ids = tf.TensorSpec([None, None], tf.int32)
-    spec = dict.fromkeys(("input_word_ids", "input_mask", "input_type_ids"), ids)
-    outputs = tf.function(encoder).get_concrete_function(spec).structured_outputs
-    width, vocabulary = model.config.hidden_size, model.config.vocab_size
-    assert outputs["pooled_output"].shape.as_list() == [None, width]
-    assert outputs["sequence_output"].shape.as_list() == [None, None, width]
-    spec["masked_lm_positions"] = ids
-    logits = tf.function(encoder.mlm).get_concrete_function(spec).structured_outputs["mlm_logits"]
-    assert logits.shape.as_list() == [None, None, vocabulary]
-
-
-@pytest.mark.parametrize("source", ["folder", "memory"])
 def test_encoder_6_in_keras_layer_all_weights_in_order_and_their_gradients(
-    source, exported, model, tensors, expected
+    exported, model, tensors, expected
 ):
-    handle = str(exported.encoder) if source == "folder" else encoder_module(model)
-    layer = hub.KerasLayer(handle, trainable=True)
+    layer = hub.KerasLayer(str(exported.encoder), trainable=True)
     names = [weight.name for weight in model.encoder.trainable_weights]
     assert [weight.name for weight in layer.trainable_weights] == names
     for ours, theirs in zip(layer.trainable_weights, model.encoder.trainable_weights, strict=True):
@@ -121,45 +102,19 @@ def test_encoder_3_variables_of_the_module_and_of_its_heads(encoder, model):
     assert encoder.variables[0] is encoder.mlm.variables[0]
 
 
-def test_encoder_6_dropout_is_live_in_training_only(exported, tensors):
+def test_encoder_6_dropout_is_live_in_training_only(exported, encoder, inputs, tensors):
     layer = hub.KerasLayer(str(exported.encoder), trainable=True)
-    for training, least, most in ((True, 1e-3, np.inf), (False, 0, 1e-6)):
-        first, *others = (layer(tensors, training=training)["pooled_output"] for _ in range(10))
-        differences = [np.abs(other - first).max() for other in others]
-        assert min(differences) >= least
-        assert max(differences) <= most
+    calls = [layer, encoder.mlm, encoder.sop]
+    for call, name in zip(calls, ("pooled_output", "mlm_logits", "sop_logits"), strict=True):
+        for training, least, most in ((True, 1e-3, np.inf), (False, 0, 1e-6)):
+            fed = inputs if call is encoder.mlm else tensors
+            first, *others = (call(fed, training=training)[name] for _ in range(3))
+            differences = [np.abs(other - first).max() for other in others]
+            assert least <= min(differences) <= max(differences) <= most
     frozen = hub.KerasLayer(str(exported.encoder), trainable=False)
     first, second = (frozen(tensors, training=True)["pooled_output"] for _ in range(2))
     np.testing.assert_array_equal(first, second)
     assert len(frozen.non_trainable_weights) == len(layer.trainable_weights)
-
-
-def test_call_training_is_the_call_in_training(encoder, tensors, expected):
-    first, second = (encoder.call_training(tensors)["pooled_output"] for _ in range(2))
-    assert np.abs(first - second).max() > 1e-3
-    assert np.abs(first - expected["pooled_output"]).max() < 2
-
-
-def test_dropout_is_live_in_the_heads_in_training_only(encoder, inputs, tensors):
-    for head, logits, fed in ((encoder.mlm, "mlm_logits", inputs), (encoder.sop, "sop_logits", tensors)):
-        for training, least, most in ((True, 1e-3, np.inf), (False, 0, 1e-6)):
-            first, second = (head(fed, training=training)[logits] for _ in range(2))
-            assert least <= np.abs(first - second).max() <= most
-
-
-def test_encoder_6_fit_in_a_keras_model(exported, tensors):
-    ids = {name: keras.Input([None], dtype=tf.int32, name=name) for name in tensors}
-    pooled = hub.KerasLayer(str(exported.encoder), trainable=True)(ids)["pooled_output"]
-    classifier = keras.Model(ids, keras.layers.Dense(2, kernel_initializer="zeros")(pooled))
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    classifier.compile(keras.optimizers.Adam(3e-3), loss)
-    labels = tf.constant([0, 1, 1])
-    before = [weight.numpy() for weight in classifier.trainable_weights]
-    assert classifier.evaluate(tensors, labels, verbose=0) == pytest.approx(np.log(2))
-    classifier.fit(tensors, labels, epochs=30, verbose=0)
-    assert classifier.evaluate(tensors, labels, verbose=0) < 0.3
-    for old, weight in zip(before, classifier.trainable_weights, strict=True):
-        assert np.abs(weight.numpy() - old).max() > 1e-4 or NO_GRADIENT in weight.name
 
 
 def test_encoder_5_vocabulary_travels_as_an_asset(encoder, exported, run):
@@ -177,8 +132,6 @@ def test_the_signature_answers_as_the_call_does(encoder, tensors, expected):
     }
     outputs = signature(**tensors)
     assert_close({**outputs}, {name: expected[name] for name in ("pooled_output", "sequence_output")})
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"\[24\] is not compatible .* \[\?,\?\]"):
-        signature(**{name: tensor[0] for name, tensor in tensors.items()})
 
 
 def test_encoder_4_a_head_that_the_run_lacks_is_absent(model, tensors, inputs):
@@ -196,44 +149,12 @@ def test_encoder_4_a_head_that_the_run_lacks_is_absent(model, tensors, inputs):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"input_word_ids": tf.fill([3, 24], 200)}, r"= 200 is not in \[0, 200\)"),
-        ({"input_word_ids": tf.fill([3, 24], -1)}, r"= -1 is not in \[0, 200\)"),
-        ({"input_type_ids": tf.fill([3, 24], 2)}, r"= 2 is not in \[0, 2\)"),
-        # The first call of a loaded function says it in the second way.
-        (
-            {"input_mask": tf.ones([24, 3], tf.int32)},
-            "Shapes of all inputs must match|both shapes must be equal",
-        ),
-        ({"input_word_ids": tf.ones([3, 24], tf.int64)}, "Could not find matching concrete function"),
-        ({"input_word_ids": tf.ones([3], tf.int32)}, "Could not find matching concrete function"),
-        ({"input_ids": tf.ones([3, 24], tf.int32)}, "Could not find matching concrete function"),
-    ],
-)
-def test_wrong_inputs_are_refused_and_the_next_is_answered(change, message, encoder, tensors, expected):
-    with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match=message):
-        encoder({**tensors, **change})
-    assert_close(encoder(tensors)["pooled_output"], expected["pooled_output"])
-
-
-SHAPES = {
-    "attention shared": {"sharing": "attention"},
-    "ffn shared": {"sharing": "ffn"},
-    "none shared": {"sharing": "none"},
-    "two groups of two": {"num_hidden_groups": 2, "inner_group_num": 2, "num_hidden_layers": 2},
-    "no projection": {"embedding_size": 32},
-}
-
-
-QUICK = ("none shared", "two groups of two")
-
-
-@pytest.mark.parametrize(
-    "shape", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in SHAPES]
+    "shape",
+    [{"sharing": "none"}, {"num_hidden_groups": 2, "inner_group_num": 2, "embedding_size": 32}],
+    ids=str,
 )
 def test_every_sharing_is_exported(shape, tensors, tmp_path):
-    encoder = albert_tf.AlbertEncoder(TINY.replace(**{"num_hidden_layers": 2, **SHAPES[shape]}))
+    encoder = albert_tf.AlbertEncoder(TINY.replace(num_hidden_layers=2, **shape))
     module = encoder_module(encoder)
     tf.saved_model.save(module, str(tmp_path))
     loaded = tf.saved_model.load(str(tmp_path))
@@ -245,9 +166,8 @@ def test_every_sharing_is_exported(shape, tensors, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["albert_base_v2", "albert_large_v1", "albert_xlarge_v2", "bert_base"])
-def test_size_of_what_is_written(name, tmp_path):
-    model = albert_tf.AlbertPretrainer(albert_tf.PRESETS[name])
+def test_size_of_what_is_written(tmp_path):
+    model = albert_tf.AlbertPretrainer(albert_tf.PRESETS["albert_base_v2"])
     tf.saved_model.save(encoder_module(model), str(tmp_path))
     size = 4 * sum(variable.shape.num_elements() for variable in model.trainable_weights)
     written = sum(path.stat().st_size for path in (tmp_path / "variables").iterdir())
@@ -255,11 +175,6 @@ def test_size_of_what_is_written(name, tmp_path):
     assert (tmp_path / "saved_model.pb").stat().st_size < 20e6
     names = [weight.name for weight in model.encoder.weights]
     assert [variable.name for variable in tf.saved_model.load(str(tmp_path)).variables] == names
-
-
-def test_graph_has_no_asserts_nor_python(exported):
-    forbidden = {"Assert", "PyFunc", "EagerPyFunc", "PyFuncStateless"}
-    assert not forbidden & saved_ops(exported.encoder)
 
 
 def test_encoder_7_nothing_of_this_machine_is_written(exported, tmp_path_factory):

@@ -30,15 +30,6 @@ def trained(exported):
     return model
 
 
-@pytest.fixture(scope="module")
-def plain_encoder(tmp_path_factory):
-    """An exported encoder without dropout: what its training leads to is exact."""
-    folder = tmp_path_factory.mktemp("plain") / "encoder"
-    config = TINY.replace(num_hidden_layers=1, initializer_range=0.2)
-    tf.saved_model.save(encoder_module(albert_tf.AlbertEncoder(config)), str(folder))
-    return folder
-
-
 @pytest.mark.slow
 def test_preprocessor_8_whole_model_as_saved_model(trained, tmp_path):
     trained.save(tmp_path / "model", save_format="tf")
@@ -62,18 +53,13 @@ def test_preprocessor_8_whole_model_as_keras_file(trained, tmp_path):
     np.testing.assert_allclose(reloaded(TEXTS), trained(TEXTS), rtol=0, atol=1e-6)
 
 
-def test_preprocessor_8_weights_into_a_new_model(trained, exported, tmp_path):
-    trained.save_weights(tmp_path / "weights.h5")
-    fresh = sentiment_model(exported.preprocessor, exported.encoder)
-    assert np.abs(fresh(TEXTS) - trained(TEXTS)).max() > 1e-3
-    fresh.load_weights(tmp_path / "weights.h5")
-    np.testing.assert_allclose(fresh(TEXTS), trained(TEXTS), rtol=0, atol=1e-6)
+def test_encoder_6_mirrored_fit_is_the_fit_of_one_replica(exported, tmp_path, two_replicas):
+    config = TINY.replace(num_hidden_layers=1, initializer_range=0.2)  # without dropout: it is exact
+    tf.saved_model.save(encoder_module(albert_tf.AlbertEncoder(config)), str(tmp_path))
 
-
-def test_encoder_6_mirrored_fit_is_the_fit_of_one_replica(exported, plain_encoder, two_replicas):
     def fitted():
         keras.utils.set_random_seed(1)
-        model = sentiment_model(exported.preprocessor, plain_encoder)
+        model = sentiment_model(exported.preprocessor, tmp_path)
         model.compile(keras.optimizers.SGD(0.1), keras.losses.BinaryCrossentropy(from_logits=True))
         return model
 
@@ -91,24 +77,6 @@ def test_encoder_6_mirrored_fit_is_the_fit_of_one_replica(exported, plain_encode
         assert np.abs(theirs - first).max() > 1e-6 or "key/bias" in theirs.name
 
 
-def test_encoder_6_in_strategy_run(plain_encoder, two_replicas):
-    ids = {name: tf.ones([2, 5], tf.int32) for name in ("input_word_ids", "input_mask", "input_type_ids")}
-    with two_replicas.scope():
-        layer = hub.KerasLayer(str(plain_encoder), trainable=True)
-
-    @tf.function
-    def step(inputs):
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(layer(inputs, training=True)["pooled_output"] ** 2)
-        return loss, tape.gradient(loss, layer.trainable_weights)
-
-    losses, gradients = two_replicas.run(step, [ids])
-    loss = tf.reduce_sum(hub.KerasLayer(str(plain_encoder))(ids)["pooled_output"] ** 2)
-    for replica in two_replicas.experimental_local_results(losses):
-        np.testing.assert_allclose(replica, loss, rtol=1e-5)
-    assert None not in gradients
-
-
 def test_encoder_6_mixed_precision(exported, trained):
     keras.mixed_precision.set_global_policy("mixed_bfloat16")
     try:
@@ -120,7 +88,3 @@ def test_encoder_6_mixed_precision(exported, trained):
     assert model.output.dtype == tf.bfloat16
     model.set_weights(trained.get_weights())
     np.testing.assert_allclose(tf.cast(model(TEXTS), tf.float32), trained(TEXTS), rtol=0, atol=0.05)
-    model.compile("adam", keras.losses.BinaryCrossentropy(from_logits=True))
-    before = model.trainable_weights[0].numpy()
-    assert np.isfinite(model.fit(TEXTS, LABELS, verbose=0).history["loss"][0])
-    assert np.abs(model.trainable_weights[0].numpy() - before).max() > 1e-5

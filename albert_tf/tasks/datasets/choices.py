@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from pathlib import PurePath
 from typing import Any
 
 import tensorflow as tf
@@ -27,26 +27,23 @@ def read_race(folder: str | os.PathLike) -> list[ChoiceRecord]:
       InputError: a file is not such a passage.
     """
     folder = os.fspath(folder).rstrip("/")
-    name = os.path.basename(folder)  # noqa: PTH119
+    name = PurePath(folder).name
     groups = {name: folder} if name in RACE_GROUPS else {g: f"{folder}/{g}" for g in RACE_GROUPS}
-    passages = [(group, file) for group, place in groups.items() for file in _text_files(place)]
-    if not passages:
+    records = []
+    for group, place in groups.items():
+        names = tf.io.gfile.listdir(place) if tf.io.gfile.isdir(place) else []
+        for file in sorted(names, key=lambda name: (len(name), name)):  # by their numbers
+            if file.endswith(".txt"):
+                records += _passage(f"{place}/{file}", group)
+    if not records:
         raise FileNotFoundError(f"{folder}: no .txt files in its folders {' and '.join(RACE_GROUPS)}")
-    return same_width([record for group, file in passages for record in _passage(file, group)])
+    return records
 
 
 def is_race_set(folder: str) -> bool:
     """True if a folder is one of RACE's sets, or a group of one, and not the folder of all of them."""
-    folder = folder.rstrip("/")
-    is_group = os.path.basename(folder) in RACE_GROUPS  # noqa: PTH119
+    is_group = PurePath(folder).name in RACE_GROUPS
     return is_group or any(tf.io.gfile.isdir(f"{folder}/{group}") for group in RACE_GROUPS)
-
-
-def _text_files(folder: str) -> list[str]:
-    """The .txt files of a folder that may not be there, by their numbers."""
-    names = tf.io.gfile.listdir(folder) if tf.io.gfile.isdir(folder) else []
-    names = [name for name in names if name.endswith(".txt")]
-    return [f"{folder}/{name}" for name in sorted(names, key=lambda name: (len(name), name))]
 
 
 def _passage(file: str, group: str) -> list[ChoiceRecord]:
@@ -59,19 +56,17 @@ def _passage(file: str, group: str) -> list[ChoiceRecord]:
         raise InputError(
             f"{file}: {len(questions)} questions, {len(options)} lists of options and {len(answers)} answers"
         )
-    stem = os.path.basename(file).removesuffix(".txt")  # noqa: PTH119
     return [
-        _record(f"{file}: question {n}", f"{group}{stem}-{n}", group, article, *values)
+        _record(f"{file}: question {n}", f"{group}{PurePath(file).stem}-{n}", group, article, *values)
         for n, values in enumerate(zip(questions, options, answers, strict=True))
     ]
 
 
-def read_choices(file: str | os.PathLike, needs_labels: bool) -> list[ChoiceRecord]:
-    """The questions of a file of JSON lines with `context`, `question`, `options` and `label`.
+def read_choices(file: str | os.PathLike) -> list[ChoiceRecord]:
+    """The questions of a file of JSON lines with `context`, `question`, `options` and perhaps `label`.
 
-    Args:
-      file: a question a line; the label is the number of the right option, from 0, or its letter, from A.
-      needs_labels: whether a question without a label is refused.
+    The label is the number of the right option, from 0, or its letter, from A.
+
     Raises:
       FileNotFoundError: there is no such file.
       InputError: the file is empty or not UTF-8, or a line is not such a question.
@@ -79,13 +74,10 @@ def read_choices(file: str | os.PathLike, needs_labels: bool) -> list[ChoiceReco
     records = []
     for number, (line, value) in enumerate(read_json_lines(file)):
         where = f"{os.fspath(file)}:{line}"
-        label = value.get("label")
-        if label is None and needs_labels:
-            raise InputError(f"{where}: the question has no 'label'")
         context = field(value, "context", str, where)
-        question, options = field(value, "question", str, where), field(value, "options", list, where)
-        records.append(_record(where, str(number), "", context, question, options, label))
-    return same_width(records)
+        others = (value.get(name) for name in ("question", "options", "label"))
+        records.append(_record(where, str(number), "", context, *others))
+    return records
 
 
 def _record(
@@ -94,22 +86,9 @@ def _record(
     texts = [question, *options] if isinstance(options, list) else []
     if len(texts) < 3 or not all(isinstance(text, str) for text in texts):
         raise InputError(f"{where}: a question needs two or more options, all of them text")
-    count = len(options)
-    if isinstance(label, str) and len(label) == 1 and label in LETTERS[:count]:
-        label = LETTERS.index(label)
-    if label is not None and not (type(label) is int and 0 <= label < count):
-        raise InputError(
-            f"{where}: label {shown(label)} is none of 0 to {count - 1} and none of A to {LETTERS[count - 1]}"
-        )
+    letters = LETTERS[: len(options)]
+    if isinstance(label, str) and len(label) == 1 and label in letters:
+        label = letters.index(label)
+    if label is not None and not (type(label) is int and 0 <= label < len(options)):
+        raise InputError(f"{where}: label {shown(label)} is no number from 0 and no letter of {letters}")
     return ChoiceRecord(where, number, group, context, question, tuple(options), label)
-
-
-def same_width(records: Sequence[ChoiceRecord]) -> list[ChoiceRecord]:
-    """The records themselves; an InputError where they differ in the number of options."""
-    for record in records:
-        if len(record.options) != len(records[0].options):
-            raise InputError(
-                f"{record.where}: {len(record.options)} options where {records[0].where} has "
-                f"{len(records[0].options)}: all questions must have as many"
-            )
-    return list(records)

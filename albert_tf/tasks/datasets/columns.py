@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from albert_tf.tasks.datasets.tables import Row, Table, cell_text, read_table
+from albert_tf.tasks.datasets.tables import Table, read_table
 from albert_tf.tasks.examples.records import SEPARATOR, TextRecord
 from albert_tf.utils.errors import InputError
 
@@ -22,24 +23,17 @@ class Columns(NamedTuple):
 def own_records(
     file: str | os.PathLike[str], needs_labels: bool, columns: Columns | None, has_lists: bool = False
 ) -> list[TextRecord]:
-    """Rows of a user's table as records.
+    """Rows of a user's table as records; without `needs_labels` labels are left out.
 
-    Args:
-      file: its path.
-      needs_labels: False leaves labels out.
-      columns: to take of it.
-      has_lists: True if JSON lines may have a list of labels.
     Raises:
       FileNotFoundError: there is no such file.
       InputError: columns are not named, or as `text_records`.
     """
-    if columns is None:
-        raise InputError(f"{os.fspath(file)}: --text names the column of the texts: it is missing")
-    if needs_labels and columns.label is None:
-        raise InputError(f"{os.fspath(file)}: --label names the column of the labels: it is missing")
-    return text_records(
-        read_table(file), columns if needs_labels else columns._replace(label=None), has_lists
-    )
+    if columns is None or (needs_labels and columns.label is None):
+        name = "text" if columns is None else "label"
+        raise InputError(f"{os.fspath(file)}: --{name} names the column of the {name}s: it is missing")
+    columns = columns if needs_labels else columns._replace(label=None)
+    return text_records(read_table(file), columns, has_lists)
 
 
 def text_records(table: Table, columns: Columns, has_lists: bool = False) -> list[TextRecord]:
@@ -53,29 +47,23 @@ def text_records(table: Table, columns: Columns, has_lists: bool = False) -> lis
       InputError: there is no such column, or a row has no text in it.
     """
     numbers = [None if name is None else table.number(name) for name in columns]
-
-    def cell(row: Row, place: int) -> str | None:
-        number = numbers[place]
-        value = None if number is None else row.cells[number]
-        if has_lists and isinstance(value, list) and all(isinstance(item, str) for item in value):
-            return SEPARATOR.join(value)
-        return cell_text(value)
-
     records = []
     for count, row in enumerate(table.rows):
-        text, text_pair, label, row_id = (cell(row, place) for place in range(len(columns)))
-        label = (label or "").strip() or None  # else a space behind one would make another
-        for name, value in ((columns.text, text), (columns.text_pair, text_pair)):
-            if name is not None and value is None:
-                raise InputError(f"{table.file}:{row.line}: the row has no text under {name!r}")
-        records.append(
-            TextRecord(
-                table.file,
-                row.line,
-                str(count) if row_id is None else row_id,
-                text or "",
-                text_pair,
-                label,
-            )
-        )
+        cells = [None if number is None else _text(row.cells[number], has_lists) for number in numbers]
+        text, text_pair, label, row_id = cells
+        if text is None or (columns.text_pair is not None and text_pair is None):
+            name = columns.text if text is None else columns.text_pair
+            raise InputError(f"{table.file}:{row.line}: the row has no text under {name!r}")
+        label = (label or "").strip() or None  # else a space after one would make another
+        row_id = str(count) if row_id is None else row_id
+        records.append(TextRecord(table.file, row.line, row_id, text, text_pair, label))
     return records
+
+
+def _text(value: Any, has_lists: bool) -> str | None:
+    """A cell as text: JSON's numbers and truth values as JSON spells them; None for null and for lists."""
+    if has_lists and isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return SEPARATOR.join(value)
+    if isinstance(value, int | float):
+        return json.dumps(value)
+    return value if isinstance(value, str) else None

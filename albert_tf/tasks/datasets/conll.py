@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Sequence
 
 from albert_tf.tasks.datasets.text_files import read_lines
 from albert_tf.tasks.examples.records import TaggedRecord
@@ -25,23 +25,21 @@ def read_conll(file: str | os.PathLike) -> list[TaggedRecord]:
     """
     file = os.fspath(file)
     records: list[TaggedRecord] = []
-    sentence: list[list[str]] = []
-    first = width = 0
-    for number, line in enumerate([*read_lines(file), ""], start=1):
-        cells = _cells(line)
-        if not is_word(line):
-            if sentence:
-                records.append(_record(file, first, sentence))
-            sentence = []
-            continue
-        width = width or len(cells)
-        if len(cells) != width or not (cells[0].strip() and cells[-1].strip()):
-            raise InputError(
-                f"{file}:{number}: {shown(line)} has {len(cells)} columns, and the lines before {width}: a "
-                "line is a word, further columns and its tag, and blank between sentences"
-            )
-        first = first if sentence else number
-        sentence.append(cells)
+    width = 0
+    lines = enumerate(read_lines(file), start=1)
+    for is_sentence, group in itertools.groupby(lines, key=lambda line: is_word(line[1])):
+        words = [(number, _cells(line)) for number, line in group] if is_sentence else []
+        for number, cells in words:
+            width = width or len(cells)
+            if len(cells) != width or not (cells[0].strip() and cells[-1].strip()):
+                found = f"{shown(' '.join(cells))} has {len(cells)} columns, and the lines before {width}"
+                raise InputError(
+                    f"{file}:{number}: {found}: a line is a word, perhaps other columns, and its tag; blank "
+                    "lines are between sentences"
+                )
+        if words:
+            tags = tuple(cells[-1].strip() for _, cells in words) if width > 1 else None
+            records.append(TaggedRecord(file, words[0][0], tuple(cells[0] for _, cells in words), tags))
     if not records:
         raise InputError(f"{file} holds no words")
     return records
@@ -55,8 +53,3 @@ def is_word(line: str) -> bool:
 
 def _cells(line: str) -> list[str]:
     return line.split("\t") if "\t" in line else line.split()
-
-
-def _record(file: str, line: int, sentence: Sequence[Sequence[str]]) -> TaggedRecord:
-    tags = tuple(cells[-1].strip() for cells in sentence) if len(sentence[0]) > 1 else None
-    return TaggedRecord(file, line, tuple(cells[0] for cells in sentence), tags)

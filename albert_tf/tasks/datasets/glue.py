@@ -9,9 +9,9 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 from albert_tf.tasks.datasets.columns import Columns, text_records
-from albert_tf.tasks.datasets.tables import Table, names_shown, read_tsv
+from albert_tf.tasks.datasets.tables import Table, read_tsv
 from albert_tf.tasks.datasets.text_files import read_lines
-from albert_tf.tasks.examples.records import TextRecord, label_ids, scores
+from albert_tf.tasks.examples.records import TextRecord
 from albert_tf.utils.errors import InputError
 
 TRAIN, DEV, TEST = "train", "dev", "test"
@@ -20,69 +20,42 @@ _THREE = {TRAIN: "train.tsv", DEV: "dev.tsv", TEST: "test.tsv"}
 
 @dataclasses.dataclass(frozen=True)
 class GlueTask:
-    """Names and columns of the files of a task.
+    """Names and columns of the files of a task."""
 
-    Args:
-      name: GLUE's, that of the folder.
-      columns: names of the columns; test files lack that of the label.
-      labels: words in the order of the logits; None for scores of regression.
-      files: file name of each split.
-      headless: names of the columns in files that do not name them; None where all do.
-      broken_lines: whether line breaks in cells cut rows in two.
-    """
-
-    name: str
-    columns: Columns
-    labels: tuple[str, ...] | None
-    files: Mapping[str, str] = dataclasses.field(default_factory=lambda: _THREE)
-    headless: tuple[str, ...] | None = None
-    broken_lines: bool = False
+    name: str  # GLUE's, that of the folder
+    columns: Columns  # test files lack that of the label
+    labels: tuple[str, ...] | None  # words in the order of the logits; None for scores of regression
+    files: Mapping[str, str] = dataclasses.field(default_factory=lambda: _THREE)  # of each split
+    headless: tuple[str, ...] | None = None  # names of the columns in files that do not name them
+    broken_lines: bool = False  # True if line breaks in cells cut rows in two
 
 
+_MNLI = TRAIN, "dev_matched", "dev_mismatched", "test_matched", "test_mismatched"
+_SINGLE = Columns("sentence", None, "label", "index")
+_PAIR = Columns("sentence1", "sentence2", "label", "index")
 _BINARY = ("0", "1")
 _ENTAILMENT = ("entailment", "not_entailment")
 _THREE_WAY = ("contradiction", "entailment", "neutral")
 
 # Source: the files of gluebenchmark.com; the order of the labels is google-research/albert's.
 GLUE: dict[str, GlueTask] = {
-    "cola": GlueTask(
-        "CoLA",
-        Columns("sentence", None, "label", "index"),
-        _BINARY,
-        headless=("source", "label", "author's mark", "sentence"),
-    ),
-    "sst-2": GlueTask("SST-2", Columns("sentence", None, "label", "index"), _BINARY),
+    "cola": GlueTask("CoLA", _SINGLE, _BINARY, headless=("source", "label", "author's mark", "sentence")),
+    "sst-2": GlueTask("SST-2", _SINGLE, _BINARY),
     "mrpc": GlueTask("MRPC", Columns("#1 String", "#2 String", "Quality", "index"), _BINARY),
-    "sts-b": GlueTask("STS-B", Columns("sentence1", "sentence2", "score", "index"), None),
+    "sts-b": GlueTask("STS-B", _PAIR._replace(label="score"), None),
     "qqp": GlueTask(
         "QQP", Columns("question1", "question2", "is_duplicate", "id"), _BINARY, broken_lines=True
     ),
     "mnli": GlueTask(
-        "MNLI",
-        Columns("sentence1", "sentence2", "gold_label", "index"),
-        _THREE_WAY,
-        {
-            TRAIN: "train.tsv",
-            "dev_matched": "dev_matched.tsv",
-            "dev_mismatched": "dev_mismatched.tsv",
-            "test_matched": "test_matched.tsv",
-            "test_mismatched": "test_mismatched.tsv",
-        },
+        "MNLI", _PAIR._replace(label="gold_label"), _THREE_WAY, {name: f"{name}.tsv" for name in _MNLI}
     ),
     "qnli": GlueTask("QNLI", Columns("question", "sentence", "label", "index"), _ENTAILMENT),
-    "rte": GlueTask("RTE", Columns("sentence1", "sentence2", "label", "index"), _ENTAILMENT),
-    "wnli": GlueTask("WNLI", Columns("sentence1", "sentence2", "label", "index"), _BINARY),
-    "ax": GlueTask(
-        "AX", Columns("sentence1", "sentence2", "label", "index"), _THREE_WAY, {TEST: "diagnostic.tsv"}
-    ),
+    "rte": GlueTask("RTE", _PAIR, _ENTAILMENT),
+    "wnli": GlueTask("WNLI", _PAIR, _BINARY),
+    "ax": GlueTask("AX", _PAIR, _THREE_WAY, {TEST: "diagnostic.tsv"}),
 }
 
 # MRPC as Microsoft gives it out: the development set is in the training file, and this lists its pairs.
-_MSR_FILES = {
-    TRAIN: "msr_paraphrase_train.txt",
-    DEV: "msr_paraphrase_train.txt",
-    TEST: "msr_paraphrase_test.txt",
-}
 _MSR_DEV_IDS = "dev_ids.tsv"
 _MSR_PAIR = ("#1 ID", "#2 ID")
 
@@ -96,21 +69,16 @@ def read_glue_split(task: str, folder: str | os.PathLike, split: str) -> list[Te
       split: a key of the task's `files`. Only test sets have no labels.
     Raises:
       FileNotFoundError: the set's file is not there.
-      InputError: there is no such task or set, or a file is not the task's.
+      InputError: there is no such set, or a file is not the task's.
     """
-    glue, folder = _task(task), os.fspath(folder)
+    glue = GLUE[task]
     if split not in glue.files:
         raise InputError(f"{glue.name} has no set {split!r} but {', '.join(glue.files)}")
-    file = os.path.join(folder, glue.files[split])  # noqa: PTH118
+    file = f"{os.fspath(folder)}/{glue.files[split]}"
     needs_labels = not split.startswith(TEST)
-    if task == "mrpc" and not tf.io.gfile.exists(file):
-        msr_file = os.path.join(folder, _MSR_FILES[split])  # noqa: PTH118
-        if tf.io.gfile.exists(msr_file):
-            return _records(glue, _msr_part(msr_file, folder, split), needs_labels)
-    if not tf.io.gfile.exists(file):
-        raise FileNotFoundError(
-            f"{file}: no such file: the folder must hold {glue.name}'s {', '.join(glue.files.values())}"
-        )
+    msr_file = f"{os.fspath(folder)}/msr_paraphrase_{TEST if split == TEST else TRAIN}.txt"
+    if task == "mrpc" and not tf.io.gfile.exists(file) and tf.io.gfile.exists(msr_file):
+        return _records(glue, _msr_part(msr_file, split), needs_labels)
     return read_glue_file(task, file, needs_labels)
 
 
@@ -120,57 +88,31 @@ def read_glue_file(task: str, file: str | os.PathLike, needs_labels: bool) -> li
     Args:
       task: a key of GLUE.
       file: with labels or without, as a training or as a test set.
-      needs_labels: whether rows without labels are refused.
-    Raises:
-      FileNotFoundError: there is no such file.
-      InputError: there is no such task, or the file is not the task's.
+      needs_labels: True to refuse rows without labels.
     """
-    glue, file = _task(task), os.fspath(file)
+    glue, file = GLUE[task], os.fspath(file)
     columns = glue.headless
-    cells = len(read_lines(file)[0].split("\t")) if columns else 0
-    if columns and cells != len(columns):
-        if needs_labels:
-            raise InputError(
-                f"{file} has {cells} columns and {glue.name}'s files with labels have {len(columns)}: is it "
-                "a file of another task, or a test set?"
-            )
+    if columns and not needs_labels and len(read_lines(file)[0].split("\t")) != len(columns):
         columns = None  # test sets name their own
     return _records(glue, read_tsv(file, columns, glue.broken_lines), needs_labels)
 
 
-def _task(task: str) -> GlueTask:
-    if task not in GLUE:
-        raise InputError(f"task={task!r} is none of {', '.join(GLUE)}")
-    return GLUE[task]
-
-
 def _records(glue: GlueTask, table: Table, needs_labels: bool) -> list[TextRecord]:
-    """The rows of a file of the task; labels, where there are any, are the task's."""
-    names, columns = glue.columns, table.columns
-    wanted = [name for name in (names.text, names.text_pair, names.label if needs_labels else None) if name]
-    if missing := [name for name in wanted if name not in columns]:
-        raise InputError(
-            f"{table.file} has no column {', '.join(map(repr, missing))} but {names_shown(columns)}: is it a "
-            f"file of another task than {glue.name}, or a test set?"
-        )
-    has_labels = names.label in columns
-    there = names._replace(
-        label=names.label if has_labels else None, id=names.id if names.id in columns else None
-    )
-    records = text_records(table, there)
-    if has_labels and glue.labels is None:
-        scores(records)
-    elif has_labels and glue.labels is not None:
-        label_ids(records, glue.labels)
-    return records
+    """The rows of a file of the task."""
+    columns = glue.columns
+    if not needs_labels and columns.label not in table.columns:
+        columns = columns._replace(label=None)
+    if columns.id not in table.columns:
+        columns = columns._replace(id=None)
+    return text_records(table, columns)
 
 
-def _msr_part(file: str, folder: str, split: str) -> Table:
+def _msr_part(file: str, split: str) -> Table:
     """The rows of one of Microsoft's two files that belong to a set."""
     table = read_tsv(file)
     if split == TEST:
         return table
-    ids_file = os.path.join(folder, _MSR_DEV_IDS)  # noqa: PTH118
+    ids_file = file.rpartition("/")[0] + f"/{_MSR_DEV_IDS}"
     if not tf.io.gfile.exists(ids_file):
         raise FileNotFoundError(
             f"{ids_file}: no such file: it names the pairs of {file} that are MRPC's development set; "
@@ -179,6 +121,4 @@ def _msr_part(file: str, folder: str, split: str) -> Table:
     first, second = (table.number(name) for name in _MSR_PAIR)
     pairs = {tuple(row.cells) for row in read_tsv(ids_file, _MSR_PAIR).rows}
     rows = [row for row in table.rows if ((row.cells[first], row.cells[second]) in pairs) == (split == DEV)]
-    if not rows:
-        raise InputError(f"{ids_file} leaves no pair of {file} for {split}")
-    return Table(table.file, table.columns, tuple(rows))
+    return Table(file, table.columns, rows)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from typing import Any
 
-from albert_tf.tasks.datasets.text_files import field, read_json
+from albert_tf.tasks.datasets.text_files import field, json_object, read_json
 from albert_tf.tasks.examples.records import Answer, QuestionRecord
 from albert_tf.utils.errors import InputError, shown
 
@@ -16,21 +15,29 @@ def read_squad(file: str | os.PathLike, has_impossible: bool, needs_answers: boo
 
     Args:
       file: articles of paragraphs of questions; also one's own data in this form.
-      has_impossible: whether questions may have no answer, as in version 2.0.
-      needs_answers: whether a question without an annotated answer is refused, unless it is impossible.
+      has_impossible: True if questions may have no answer, as in version 2.0.
+      needs_answers: True to refuse a question without an annotated answer, unless it is impossible.
     Raises:
       FileNotFoundError: there is no such file.
       InputError: it is not such a file, of the other version, or an answer is not where it should be; the
         question is named.
     """
     file = os.fspath(file)
-    records, has_flags = [], False
-    for where, context, question in _questions(file):
-        has_flags |= "is_impossible" in question
-        records.append(_record(where, context, question, needs_answers))
+    records: dict[str, QuestionRecord] = {}
+    has_flags = False
+    for number, article in enumerate(field(read_json(file), "data", list, file)):
+        where = f"{file}: article {number}"
+        for paragraph in field(json_object(article, where), "paragraphs", list, where):
+            context = field(json_object(paragraph, where), "context", str, where)
+            for question in field(paragraph, "qas", list, where):
+                name = field(json_object(question, where), "id", str, where)
+                if name in records:
+                    raise InputError(f"{file}: two questions have the id {name!r}")
+                has_flags |= "is_impossible" in question
+                records[name] = _record(f"{file}: question {name}", context, question, needs_answers)
     if not records:
         raise InputError(f"{file} holds no questions")
-    impossible = next((record for record in records if record.is_impossible), None)
+    impossible = next((record for record in records.values() if record.is_impossible), None)
     if impossible and not has_impossible:
         raise InputError(
             f"{impossible.where} is impossible, which is SQuAD 2.0's: --task squad-v2.0 learns that, too"
@@ -39,30 +46,7 @@ def read_squad(file: str | os.PathLike, has_impossible: bool, needs_answers: boo
         raise InputError(
             f"{file}: no question says whether it `is_impossible`: --task squad-v1.1 is for such"
         )
-    seen: set[str] = set()
-    for record in records:
-        if record.id in seen:
-            raise InputError(f"{record.where}: another question has the same id")
-        seen.add(record.id)
-    return records
-
-
-def _questions(file: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """The place, the context and the object of each question."""
-    articles = field(read_json(file), "data", list, file)
-    for number, article in enumerate(articles):
-        place = f"{file}: article {number}"
-        for paragraph in field(_object(article, place), "paragraphs", list, place):
-            context = field(_object(paragraph, place), "context", str, place)
-            for question in field(paragraph, "qas", list, place):
-                name = field(_object(question, place), "id", str, place)
-                yield f"{file}: question {name}", context, question
-
-
-def _object(value: Any, where: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise InputError(f"{where}: not a JSON object but {shown(value)}")
-    return value
+    return list(records.values())
 
 
 def _record(where: str, context: str, question: dict[str, Any], needs_answers: bool) -> QuestionRecord:
@@ -70,7 +54,9 @@ def _record(where: str, context: str, question: dict[str, Any], needs_answers: b
     listed = [] if "answers" not in question else field(question, "answers", list, where)
     if needs_answers and not listed and not is_impossible:
         raise InputError(f"{where} has no answers")
-    answers = [] if is_impossible else [_answer(_object(answer, where), context, where) for answer in listed]
+    answers = (
+        [] if is_impossible else [_answer(json_object(answer, where), context, where) for answer in listed]
+    )
     text = field(question, "question", str, where)
     return QuestionRecord(where, question["id"], text, context, tuple(answers), is_impossible)
 

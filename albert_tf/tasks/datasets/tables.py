@@ -7,12 +7,14 @@ import dataclasses
 import io
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from albert_tf.raw_text.checks import GZIP_SUFFIX
 from albert_tf.tasks.datasets.text_files import read_json_lines, read_lines, read_text
 from albert_tf.utils.errors import InputError, shown
+
+_MAX_SHOWN = 12  # columns in an error
 
 
 class Row(NamedTuple):
@@ -24,17 +26,22 @@ class Row(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """The rows of a file under the names of their columns.
-
-    Args:
-      file: where they are from.
-      columns: the names.
-      rows: at least one.
-    """
+    """The rows of a file under the names of their columns."""
 
     file: str
     columns: tuple[str, ...]
-    rows: tuple[Row, ...] = dataclasses.field(repr=False)
+    rows: Sequence[Row] = dataclasses.field(repr=False)
+
+    def __post_init__(self) -> None:
+        """An InputError where a row has another number of cells, or there are no rows."""
+        for row in self.rows:
+            if len(row.cells) != len(self.columns):
+                raise InputError(
+                    f"{self.file}:{row.line}: {len(row.cells)} cells where there are {len(self.columns)} "
+                    f"columns ({names_shown(self.columns)})"
+                )
+        if not self.rows:
+            raise InputError(f"{self.file} has no rows, only the names of its columns")
 
     def number(self, column: str) -> int:
         """The number of the column with a name; an InputError if none or several have it."""
@@ -48,43 +55,28 @@ class Table:
 
     def extended(self, columns: Mapping[str, Sequence[Any]]) -> Table:
         """The table with further columns, whose names are new."""
-        rows = [
-            Row(row.line, [*row.cells, *added])
-            for row, added in zip(self.rows, zip(*columns.values(), strict=True), strict=True)
-        ]
-        return Table(self.file, (*self.columns, *columns), tuple(rows))
-
-
-_MAX_SHOWN = 12  # columns in an error
+        added = zip(*columns.values(), strict=True)
+        rows = [Row(row.line, [*row.cells, *cells]) for row, cells in zip(self.rows, added, strict=True)]
+        return Table(self.file, (*self.columns, *columns), rows)
 
 
 def names_shown(columns: Sequence[str]) -> str:
-    """Column names in an error's one line. A text among them is cut: a file may lack its header."""
-    names = [name if len(name) <= 30 else f"{name[:29]}…" for name in columns[:_MAX_SHOWN]]
+    """Column names in an error's one line; a file without a header has texts among them."""
     more = f" and {len(columns) - _MAX_SHOWN} more" if len(columns) > _MAX_SHOWN else ""
-    return ", ".join(map(repr, names)) + more
+    return ", ".join(map(shown, columns[:_MAX_SHOWN])) + more
 
 
 def table_ending(file: str | os.PathLike) -> str:
-    """The ending of a file's name in lower case, without the `.gz` of compressed files.
-
-    >>> table_ending("reviews.CSV.gz")
-    '.csv'
-    """
+    """The ending of a file's name in lower case, without the `.gz` of compressed files."""
     return os.path.splitext(os.fspath(file).removesuffix(GZIP_SUFFIX))[1].lower()  # noqa: PTH122
-
-
-# What else people separate columns by.
-_OTHER_MARKS = {";": "semicolons", "\t": "tabs"}
 
 
 def read_table(file: str | os.PathLike) -> Table:
     """A table in the format that the file's name ends in: .csv, .tsv or .jsonl, perhaps followed by .gz.
 
-    Blank lines are skipped, and spaces around the names of columns are dropped.
+    CSV and TSV name their columns in the first line, without spaces around them; of JSON lines the fields are
+    the columns. Blank lines are skipped.
 
-    Args:
-      file: CSV and TSV name their columns in the first line; of JSON lines the fields are the columns.
     Raises:
       FileNotFoundError: there is no such file.
       InputError: the name ends otherwise, the file is empty or not UTF-8, or a row does not fit.
@@ -104,152 +96,102 @@ def known_ending(file: str) -> str:
 
 
 def _read_csv(file: str) -> Table:
-    rows = _csv_rows(file)
-    header = next(rows)
-    if header.cells[0].startswith("{"):
-        raise InputError(
-            f"{file}: the first line is JSON, and CSV is read: give JSON lines the ending .jsonl, or name "
-            "the format of standard input by `input_format`"
-        )
-    between = next((what for mark, what in _OTHER_MARKS.items() if mark in header.cells[0]), None)
-    if len(header.cells) == 1 and between:
-        raise InputError(
-            f"{file}: the columns are separated by {between}: save it with commas, or with tabs as .tsv"
-        )
-    return _headed(file, header, rows)
-
-
-def _csv_rows(file: str) -> Iterator[Row]:
     text = read_text(file)
-    before = csv.field_size_limit(len(text))  # the module's own limit is below the length of long documents
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # long documents are beyond the usual limit
     # Split at line feeds alone: other line breaks of Unicode are part of a text.
     lines = text.removesuffix("\n").split("\n")
     reader = csv.reader((line + "\n" for line in lines), strict=True)
+    rows, line = [], 1
     try:
-        line = 1
         for cells in reader:
             if lines[line - 1].strip(" \t\r"):  # blank lines are those that pandas skips
-                yield Row(line, cells)
+                rows.append(Row(line, cells))
             line = reader.line_num + 1
     except csv.Error as error:
         raise InputError(
             f"{file}:{line}: the row is not CSV ({error}): a quote in a quoted cell is written twice, and a "
             "line break is in a quoted cell"
         ) from None
-    finally:
-        csv.field_size_limit(before)
+    return _headed(file, rows)
 
 
-def read_tsv(file: str, columns: tuple[str, ...] | None = None, broken_lines: bool = False) -> Table:
-    """A table of cells between tabs, in which quotes are characters like others.
+def read_tsv(file: str, columns: Sequence[str] | None = None, broken_lines: bool = False) -> Table:
+    """A table of cells between tabs, in which quotes are characters like others; errors as of `read_table`.
 
     Args:
       file: its path.
       columns: their names where no first line has them.
-      broken_lines: whether cells may hold line breaks: rows that are too short go on in the next line.
-    Raises:
-      FileNotFoundError: there is no such file.
-      InputError: the file is empty or not UTF-8, or a row has more or fewer cells than there are columns.
+      broken_lines: True if cells may hold line breaks: rows that are too short go on in the next line.
     """
-    lines = [
+    rows = [
         Row(line, text.split("\t"))
         for line, text in enumerate(read_lines(file), start=1)
         if broken_lines or text.strip(" ")  # tabs are a row of empty cells
     ]
-    header = Row(0, columns) if columns else lines.pop(0)
-    return _headed(file, header, _joined(lines, len(header.cells)) if broken_lines else iter(lines))
+    header = [] if columns is None else [Row(0, columns)]
+    return _headed(file, [*header, *(_joined(rows) if broken_lines else rows)])
 
 
-def _joined(lines: Sequence[Row], width: int) -> Iterator[Row]:
-    """Rows put together from lines that line breaks in cells have made of them."""
+def _joined(lines: Sequence[Row]) -> Iterator[Row]:
+    """Rows as long as the first, put together from lines that line breaks in cells have made of them."""
     begun: Row | None = None
     for row in lines:
-        if begun is None and row.cells == [""]:  # a blank line, which is in no cell
-            continue
         if begun is not None:
             first, *others = row.cells
             row = Row(begun.line, [*begun.cells[:-1], f"{begun.cells[-1]} {first}", *others])
-        begun = row if len(row.cells) < width else None
+        elif row.cells == [""]:  # a blank line, which is in no cell
+            continue
+        begun = row if len(row.cells) < len(lines[0].cells) else None
         if begun is None:
             yield row
     if begun is not None:
         yield begun
 
 
-def _headed(file: str, header: Row, rows: Iterator[Row]) -> Table:
-    """The table of a header and rows of the same length."""
-    columns = tuple(name.strip() for name in header.cells)
-    checked = []
-    for row in rows:
-        if len(row.cells) != len(columns):
-            raise InputError(
-                f"{file}:{row.line}: {len(row.cells)} cells where there are {len(columns)} columns "
-                f"({names_shown(columns)})"
-            )
-        checked.append(row)
-    return _table(file, columns, checked)
+def _headed(file: str, rows: Sequence[Row]) -> Table:
+    """The table of rows, the first of which names the columns."""
+    return Table(file, tuple(name.strip() for name in rows[0].cells), rows[1:])
 
 
 def read_json_table(file: str) -> Table:
     """A table of JSON lines, whatever the file's name ends in; errors are those of `read_table`."""
     objects = list(read_json_lines(file))
     columns = tuple(dict.fromkeys(name for _, value in objects for name in value))
-    rows = [Row(line, [value.get(name) for name in columns]) for line, value in objects]
-    return _table(file, columns, rows)
-
-
-def _table(file: str, columns: tuple[str, ...], rows: Sequence[Row]) -> Table:
-    if not rows:
-        raise InputError(f"{file} has no rows, only the names of its columns")
-    return Table(file, columns, tuple(rows))
+    return Table(file, columns, [Row(line, [value.get(name) for name in columns]) for line, value in objects])
 
 
 def table_text(table: Table, ending: str) -> str:
     """The text of a file that `read_table` reads as this table.
 
-    Args:
-      table: its rows. CSV and TSV have what is no text, such as a list, as JSON, and nothing for null.
-      ending: the format, a key of FORMATS.
-    Raises:
-      InputError: the format cannot write the table.
+    CSV and TSV have what is no text, such as a list, as JSON, and nothing for null. An InputError names what
+    they cannot write: a tab or line break in TSV, columns of one name in JSON lines.
     """
-    check_writable(table, ending)
     if ending == ".jsonl":
-        objects = [dict(zip(table.columns, row.cells, strict=True)) for row in table.rows]
-        there = [{name: value for name, value in line.items() if value is not None} for line in objects]
-        return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in there)
-    rows = [table.columns, *(map(_spelled, row.cells) for row in table.rows)]
+        for name in table.columns:
+            table.number(name)
+        rows = (zip(table.columns, row.cells, strict=True) for row in table.rows)
+        objects = ({name: value for name, value in row if value is not None} for row in rows)
+        return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in objects)
     if ending == ".csv":
         written = io.StringIO(newline="")
-        csv.writer(written, lineterminator="\n").writerows(rows)
+        csv.writer(written, lineterminator="\n").writerows(_spelled_rows(table))
         return written.getvalue()
-    return "".join("\t".join(row) + "\n" for row in rows)
-
-
-def check_writable(table: Table, ending: str) -> None:
-    """Refuses what a format cannot write: a tab or a line break in TSV, columns of one name in JSON lines."""
-    for name in table.columns if ending == ".jsonl" else ():
-        table.number(name)
-    rows = [table.columns, *(row.cells for row in table.rows)] if ending == ".tsv" else []
-    for cell in (cell for row in rows for cell in row):
-        if {"\t", "\n", "\r"} & set(_spelled(cell)):
+    lines = []
+    for row in _spelled_rows(table):
+        if broken := [cell for cell in row if {"\t", "\n", "\r"} & set(cell)]:
             raise InputError(
-                f"{table.file}: TSV has no way to write {shown(cell)}: name a .csv or .jsonl file"
+                f"{table.file}: TSV has no way to write {shown(broken[0])}: name a .csv or .jsonl file"
             )
+        lines.append("\t".join(row) + "\n")
+    return "".join(lines)
 
 
-def _spelled(value: Any) -> str:
-    """A cell in CSV and TSV."""
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def cell_text(value: Any) -> str | None:
-    """A cell as text: JSON's numbers and truth values as JSON spells them; None for null and for lists."""
-    if isinstance(value, str):
-        return value
-    return json.dumps(value) if isinstance(value, int | float) else None
+def _spelled_rows(table: Table) -> Iterable[list[str]]:
+    """The names of the columns and the cells as CSV and TSV have them."""
+    yield list(table.columns)
+    for row in table.rows:
+        cells = ("" if value is None else value for value in row.cells)
+        yield [cell if isinstance(cell, str) else json.dumps(cell, ensure_ascii=False) for cell in cells]
 
 
 FORMATS: dict[str, Callable[[str], Table]] = {

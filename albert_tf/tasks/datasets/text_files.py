@@ -1,4 +1,7 @@
-"""Whole files of text, lines and JSON in memory, whose faults are named with their line."""
+"""Whole files of text, lines and JSON in memory.
+
+All functions raise FileNotFoundError where there is no such file, and InputErrors name file and line.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,7 @@ def read_text(file: str | os.PathLike) -> str:
     """The text of a file, without the byte order mark that it may begin with.
 
     Args:
-      file: UTF-8, on any filesystem that TensorFlow reads; one that ends in `.gz` is decompressed.
-    Raises:
-      FileNotFoundError: there is no such file.
-      InputError: it is a folder, is empty, damaged, or not UTF-8, whose line is named.
+      file: UTF-8, not empty, on any filesystem that TensorFlow reads; one that ends in `.gz` is decompressed.
     """
     file = os.fspath(file)
     if not tf.io.gfile.exists(file):
@@ -36,65 +36,40 @@ def read_text(file: str | os.PathLike) -> str:
 
 
 def read_lines(file: str | os.PathLike) -> list[str]:
-    """The lines of a file; nothing else that Unicode calls a line break ends one.
-
-    Raises:
-      FileNotFoundError, InputError: as `read_text`.
-    """
-    lines = read_text(file).split("\n")
-    if not lines[-1]:
-        lines.pop()
-    return [line.removesuffix("\r") for line in lines]
+    """The lines of a file; nothing else that Unicode calls a line break ends one."""
+    return [line.removesuffix("\r") for line in read_text(file).removesuffix("\n").split("\n")]
 
 
 def read_json(file: str | os.PathLike) -> dict[str, Any]:
-    """The object that a JSON file holds.
-
-    Raises:
-      FileNotFoundError: there is no such file.
-      InputError: it is not text, not JSON or holds something else.
-    """
-    return _object(read_text(file), os.fspath(file))
+    """The object that a JSON file holds."""
+    return _parsed(read_text(file), os.fspath(file))
 
 
 def read_json_lines(file: str | os.PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects that a file holds, one a line, with the lines' numbers from 1; blank lines are skipped.
-
-    Raises:
-      FileNotFoundError: there is no such file.
-      InputError: it is not text, or a line is not an object.
-    """
+    """The objects that a file holds, one a line, with the lines' numbers from 1; blank lines are skipped."""
     for number, line in enumerate(read_lines(file), start=1):
         if line.strip():
-            yield number, _object(line, f"{os.fspath(file)}:{number}")
+            yield number, _parsed(line, f"{os.fspath(file)}:{number}")
 
 
-def _object(text: str, where: str) -> dict[str, Any]:
+def _parsed(text: str, where: str) -> dict[str, Any]:
     try:
-        value = json.loads(text, parse_constant=_not_a_number)
+        value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{where}: not JSON ({error}): {shown(text[:80])}") from None
+    return json_object(value, where)
+
+
+def json_object(value: Any, where: str) -> dict[str, Any]:
+    """The value, a dict; an InputError says where it stands if it is none."""
     if not isinstance(value, dict):
         raise InputError(f"{where}: not a JSON object but {shown(value)}")
     return value
 
 
-def _not_a_number(name: str) -> None:
-    raise ValueError(f"{name} is not a value of JSON")
-
-
 def field(value: dict[str, Any], name: str, kind: type, where: str) -> Any:
-    """The value of an object under a name; an InputError if it is missing or of another type.
-
-    Args:
-      value: the object.
-      name: of the field.
-      kind: str, int, list or bool.
-      where: the object's place, for the error.
-    """
-    if name not in value:
-        raise InputError(f"{where}: no {name!r} among {', '.join(map(repr, value)) or 'its fields'}")
-    found = value[name]
+    """The value of an object under a name; an InputError if it is missing or of another type."""
+    found = value.get(name)
     if not isinstance(found, kind) or (kind is int and isinstance(found, bool)):
-        raise InputError(f"{where}: {name!r} is {shown(found)} and must be a {kind.__name__}")
+        raise InputError(f"{where}: {name!r} is missing or not of type {kind.__name__}: {shown(found)}")
     return found

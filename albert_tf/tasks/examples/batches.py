@@ -33,6 +33,16 @@ def bucket_lengths(seq_length: int) -> tuple[int, ...]:
     return (*(length for length in lengths if length < seq_length), seq_length)
 
 
+def few_lengths(seq_length: int) -> tuple[int, ...]:
+    """Four lengths at most that batches are padded to where each costs a compilation.
+
+    >>> few_lengths(100)
+    (16, 32, 64, 100)
+    """
+    powers = [2**n for n in range(3, seq_length.bit_length()) if 2**n < seq_length]
+    return (*powers[-3:], seq_length)
+
+
 def task_batches(
     rows: TokenRows,
     seq_length: int,
@@ -42,6 +52,7 @@ def task_batches(
     shuffle: bool = True,
     repeat: bool = True,
     input_context: tf.distribute.InputContext | None = None,
+    padded_to: Sequence[int] | None = None,
 ) -> tf.data.Dataset:
     """Batches of the encoder's inputs and of what is to be learnt.
 
@@ -57,6 +68,8 @@ def task_batches(
       shuffle: False takes the examples of each length in their own order, the shortest first.
       repeat: False ends after one epoch.
       input_context: which of several input pipelines this is; each reads its rows of common batches.
+      padded_to: lengths, ascending to seq_length, to the next of which a batch is padded beyond its own; the
+        examples of each batch are the same. None: to its own.
     Returns:
       Dicts of the encoder's inputs, int32 [B, S] or [B, C, S]; the features of the examples, [B]; `labels`
       [B, S] where tokens have labels; `rows` int32 [B], the number of each example. What is missing in the
@@ -64,14 +77,21 @@ def task_batches(
     Raises:
       InputError: a setting is impossible.
     """
-    ends = _checked_lengths(rows, seq_length, lengths)
     if batch_size < 1:
         raise InputError(f"batch_size={batch_size} must be at least 1")
+    ends = np.array(bucket_lengths(seq_length) if lengths is None else lengths, np.int32)
+    if not len(ends) or ends[-1] != seq_length or (np.diff(ends, prepend=rows.num_special_tokens) <= 0).any():
+        raise InputError(
+            f"seq_length={seq_length}, lengths={ends.tolist()}: they must ascend to seq_length from above "
+            f"{rows.num_special_tokens}, the number of special tokens"
+        )
     part = input_context or tf.distribute.InputContext()
-    numbers = np.searchsorted(ends, np.minimum(rows.packed_lengths, seq_length)).astype(np.int32)
-    make = _BatchMaker(rows, ends)
-    with tf.device("CPU:0"):
-        buckets, row_seed = tf.constant(numbers), tf.constant([seed, 0])
+    longest = np.minimum(rows.sequence_lengths.max(axis=1), seq_length)  # [N]
+    padded = ends if padded_to is None else np.array(padded_to, np.int32)[np.searchsorted(padded_to, ends)]
+    make = _BatchMaker(rows, padded)
+    with tf.device("CPU:0"):  # where tf.data reads them
+        buckets = tf.constant(np.searchsorted(ends, longest), tf.int32)
+        row_seed = tf.constant([seed, 0])
 
         def epoch_batches(epoch: tf.Tensor) -> tf.data.Dataset:
             epoch_seed = tf.random.fold_in(row_seed, epoch) if shuffle else None
@@ -93,16 +113,6 @@ def task_batches(
 def batches_per_epoch(rows: TokenRows, global_batch_size: int) -> int:
     """The number of batches, of all pipelines together, that show every example once."""
     return -(-len(rows) // global_batch_size)
-
-
-def _checked_lengths(rows: TokenRows, seq_length: int, lengths: Sequence[int] | None) -> np.ndarray:
-    specials = rows.num_special_tokens
-    if seq_length <= specials:
-        raise InputError(f"seq_length={seq_length} is too short: {specials} tokens of it are special ones")
-    chosen = bucket_lengths(seq_length) if lengths is None else tuple(lengths)
-    if not chosen or chosen[-1] != seq_length or list(chosen) != sorted(set(chosen)) or chosen[0] <= specials:
-        raise InputError(f"lengths={chosen} must ascend from above {specials} to seq_length={seq_length}")
-    return np.array(chosen, np.int32)
 
 
 def batch_plan(buckets: tf.Tensor, batch_size: int, seed: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
@@ -135,7 +145,7 @@ class _BatchMaker:
     """Numbers of examples to batches; called inside a function of tf.data."""
 
     def __init__(self, rows: TokenRows, lengths: np.ndarray):
-        with tf.device("CPU:0"):  # where tf.data reads them
+        with tf.device("CPU:0"):
             self._tokens = tf.constant(rows.tokens)
             self._starts, self._lengths = tf.constant(rows.starts), tf.constant(rows.lengths)
             self._features = {name: tf.constant(values) for name, values in rows.features.items()}
@@ -151,42 +161,31 @@ class _BatchMaker:
         # A Python number where there is only one, for the shape to be static.
         static = int(self._bucket_lengths[0]) if len(self._bucket_lengths) == 1 else None
         length = static or tf.gather(self._bucket_lengths, bucket)
-        segments = [
-            _spans(tf.reshape(starts[..., n], [-1]), tf.reshape(lengths[..., n], [-1]))
-            for n in range(starts.shape[-1])
-        ]
-        packed = pack(
-            [segment.with_values(tf.gather(self._tokens, segment.values)) for segment in segments],
-            length,
-            self._format,
-        )
+        segments = []
+        for n in range(starts.shape[-1]):
+            begins, counts = tf.reshape(starts[..., n], [-1]), tf.reshape(lengths[..., n], [-1])
+            places = tf.ragged.range(begins, begins + tf.cast(counts, tf.int64), row_splits_dtype=tf.int64)
+            segments.append(places.with_values(tf.gather(self._tokens, places.values)))
         shape = [*starts.shape[:-1], static]
         batch = {}
-        for name, tensor in packed.items():
+        for name, tensor in pack(segments, length, self._format).items():
             tensor = tf.ensure_shape(tf.reshape(tensor, [*shape[:-1], length]), shape)
             batch[name] = _where(is_example, tensor, self._format.padding if name == WORD_IDS else 0)
         for name, values in self._features.items():
             filler = -1 if name == LABELS and values.dtype.is_integer else 0
             batch[name] = _where(is_example, tf.gather(values, found), filler)
         if self._labels is not None:
-            batch[LABELS] = self._token_labels(segments[0], batch[MASK])
+            batch[LABELS] = self._token_labels(starts, batch[MASK])
         return batch | {ROWS: examples}
 
-    def _token_labels(self, segment: tf.RaggedTensor, mask: tf.Tensor) -> tf.Tensor:
+    def _token_labels(self, starts: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """The labels of the tokens of packed single segments, int32 [B, S]; mask is [B, S], 0 for fillers."""
         columns = tf.range(tf.shape(mask)[1])[tf.newaxis] - len(self._format.start)  # [1, S]
-        tokens = tf.cast(segment.row_splits[:-1], tf.int32)[:, tf.newaxis] + columns  # [B, S]
         # Not the special tokens, nor the padding.
         lengths = tf.reduce_sum(mask, axis=1, keepdims=True) - self._format.num_special_tokens(1)
         inside = (columns >= 0) & (columns < lengths)
-        labels = tf.gather(self._labels, segment.values)  # [tokens]
-        labels = tf.gather(tf.concat([labels, [-1]], axis=0), tf.where(inside, tokens, tf.size(labels)))
-        return tf.ensure_shape(labels, mask.shape)
-
-
-def _spans(starts: tf.Tensor, lengths: tf.Tensor) -> tf.RaggedTensor:
-    """The numbers from each start on, int64 [R] and int32 [R] → int64 [R, (length)]."""
-    return tf.ragged.range(starts, starts + tf.cast(lengths, tf.int64), row_splits_dtype=tf.int64)
+        tokens = tf.where(inside, starts + tf.cast(columns, tf.int64), 0)  # [B, S]
+        return tf.ensure_shape(tf.where(inside, tf.gather(self._labels, tokens), -1), mask.shape)
 
 
 def _where(is_example: tf.Tensor, values: tf.Tensor, filler: int) -> tf.Tensor:

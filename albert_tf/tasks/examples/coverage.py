@@ -11,22 +11,12 @@ MAX_UNKNOWN = 0.05
 
 
 def unread(rows: TokenRows, seq_length: int) -> list[str]:
-    """Lines about tokenised examples of which a part is not read; none where there is little to tell.
-
-    Args:
-      rows: the examples.
-      seq_length: longest sequence; what is longer is trimmed.
-    """
+    """Lines about tokenised examples of which a part is not read; none where there is little to tell."""
+    dropped = np.maximum(rows.sequence_lengths - seq_length, 0).sum(axis=1)  # [N]
+    if rows.dropped is not None:
+        dropped = dropped + rows.dropped
     unknown = int((rows.tokens == rows.unknown_id).sum())
-    return unread_lines(
-        dropped_tokens(rows, seq_length), rows.num_tokens, unknown, len(rows.tokens), seq_length
-    )
-
-
-def dropped_tokens(rows: TokenRows, seq_length: int) -> np.ndarray:
-    """The tokens of each example that do not fit into its sequences, int64 [N]."""
-    dropped = np.maximum(rows.sequence_lengths - seq_length, 0).reshape(len(rows), -1).sum(axis=1)  # [N]
-    return dropped if rows.dropped is None else dropped + rows.dropped
+    return unread_lines(dropped, rows.num_tokens, unknown, len(rows.tokens), seq_length)
 
 
 def unread_lines(

@@ -58,7 +58,7 @@ class FoundAnswer(NamedTuple):
 
     text: str
     start: int  # its first byte in the context
-    end: int  # the byte behind it
+    end: int  # the byte after it
     start_log_prob: float
     end_log_prob: float
     probability: float  # among those that were found

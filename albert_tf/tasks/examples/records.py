@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from albert_tf.utils.errors import InputError, shown
@@ -85,40 +86,29 @@ MAX_NUMBERS = 50
 def label_names(records: Sequence[TextRecord]) -> tuple[str, ...]:
     """The labels there are, sorted, whole numbers by their value.
 
-    Raises:
-      InputError: a row has none, all have the same, or they are numbers to learn by regression.
+    An InputError says if a row has none, all have the same, or they are numbers to learn by regression.
     """
-    names = {label_of(record) for record in records}
+    file, names = records[0].file, sorted({label_of(record) for record in records})
     if len(names) == 1:
-        raise InputError(f"{records[0].file}: the only label is {min(names)!r}: there is nothing to learn")
-    _check_classes(names, records[0].file)
-    numbers = all(name.removeprefix("-").isdecimal() for name in names)
-    return tuple(sorted(names, key=(lambda name: (int(name), name)) if numbers else None))
-
-
-def _check_classes(names: Collection[str], file: str) -> None:
-    """InputError where labels are numbers that look continuous."""
-    if not all(_NUMBER.fullmatch(name) for name in names):
-        return
-    broken = next((name for name in sorted(names) if not float(name).is_integer()), None)
-    if broken is None and len(names) <= MAX_NUMBERS:
-        return
-    what = f"{len(names)} different ones" if broken is None else f"such as {broken}"
-    raise InputError(
-        f"{file}: the labels are numbers that look continuous ({what}): train with `task` regression, or, if "
-        "they name classes, write them with a letter, such as c7"
-    )
+        raise InputError(f"{file}: the only label is {names[0]!r}: there is nothing to learn")
+    numbers = [name for name in names if _NUMBER.fullmatch(name)]
+    if numbers and len(numbers) < len(names) and {"nan"}.issuperset(map(str.lower, {*names} - {*numbers})):
+        raise InputError(f"{file}: the label 'nan' among numbers is a missing one: leave out its rows")
+    if len(numbers) == len(names):
+        broken = [name for name in names if not float(name).is_integer()]
+        if broken or len(names) > MAX_NUMBERS:
+            raise InputError(
+                f"{file}: {len(names)} labels such as {(broken or names)[0]} are numbers that look "
+                "continuous: train with `task` regression, or, if they name classes, write them with a "
+                "letter, such as c7"
+            )
+    if all(name.removeprefix("-").isdecimal() for name in names):
+        names.sort(key=int)
+    return tuple(names)
 
 
 def label_ids(records: Sequence[TextRecord], labels: Sequence[str]) -> list[int]:
-    """The number of each record's label.
-
-    Args:
-      records: what to look up.
-      labels: in the order of the logits.
-    Raises:
-      InputError: a label is missing or none of these.
-    """
+    """The number of each record's label among labels; an InputError where it is missing or none of these."""
     numbers = {same_label(label): number for number, label in enumerate(labels)}
     return [lookup(numbers, label_of(record), record.where) for record in records]
 
@@ -131,32 +121,21 @@ def lookup(numbers: dict[str, int], label: str, where: str) -> int:
 
 
 def scores(records: Sequence[TextRecord]) -> list[float]:
-    """The labels of regression.
-
-    Raises:
-      InputError: a label is missing or not a finite number.
-    """
-    return list(_scores(records))
-
-
-def _scores(records: Sequence[TextRecord]) -> Iterator[float]:
+    """The labels of regression; an InputError where one is missing or not a finite number."""
+    found = []
     for record in records:
-        label = label_of(record)
         try:
-            score = float(label)
-        except ValueError:
-            score = float("nan")
-        if not abs(score) < float("inf"):
-            raise InputError(f"{record.where}: label {shown(label)} is not a finite number")
-        yield score
+            score = float(label_of(record))
+        except ValueError:  # no label, too
+            score = math.nan
+        if not math.isfinite(score):
+            raise InputError(f"{record.where}: label {shown(record.label)} is not a finite number")
+        found.append(score)
+    return found
 
 
 def tag_names(records: Sequence[TaggedRecord]) -> tuple[str, ...]:
-    """The tags there are, sorted, but "O" (no entity) first.
-
-    Raises:
-      InputError: a sentence has none.
-    """
+    """The tags there are, sorted, but "O" (no entity) first; an InputError where a sentence has none."""
     names = {tag for record in records for tag in tags_of(record)}
     return tuple(sorted(names, key=lambda name: (name != "O", name)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import numbers
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -17,31 +17,30 @@ from albert_tf.utils.errors import InputError
 TEXTS_AT_ONCE = 1024
 
 
+class Spans(NamedTuple):
+    """Sequences of one or two segments (G), as spans of one run of tokens."""
+
+    tokens: tf.Tensor  # all texts one after the other, int32 [T]
+    starts: tf.Tensor  # the first token of each segment, int64 [R, G]
+    lengths: tf.Tensor  # the tokens of each segment, int32 [R, G]
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class TokenRows:
     """N examples, each a sequence (or C of them, one a choice) of one or two segments (G).
 
-    Texts are stored once, however many examples have them: a passage for all of its questions.
-
-    Args:
-      tokens: all texts one after the other, int32 [T].
-      starts: the first token of each segment, int64 [N, G] or [N, C, G].
-      lengths: the tokens of each segment, int32 of the same shape.
-      features: further tensors of a batch by name, [N] each.
-      token_labels: label of each token, int32 [T], -1 for none; None where labels are not of tokens.
-      dropped: tokens of each example that were left out already, int64 [N]; None: none were.
-      input_format: special tokens around the segments.
-      unknown_id: of pieces that are not in the vocabulary.
+    Texts are stored once, however many examples have them: a passage for all of its questions. Tokens, starts
+    and lengths are as in `Spans`; of choices starts and lengths are [N, C, G].
     """
 
     tokens: np.ndarray
     starts: np.ndarray
     lengths: np.ndarray
-    features: Mapping[str, np.ndarray]
-    token_labels: np.ndarray | None = None
-    dropped: np.ndarray | None = None
-    input_format: InputFormat = ALBERT_FORMAT
-    unknown_id: int = ALBERT_IDS.unknown
+    features: Mapping[str, np.ndarray]  # further tensors of a batch by name, [N] each
+    token_labels: np.ndarray | None = None  # int32 [T], -1 for none; None where labels are not of tokens
+    dropped: np.ndarray | None = None  # tokens of each example that were left out already, int64 [N]
+    input_format: InputFormat = ALBERT_FORMAT  # special tokens around the segments
+    unknown_id: int = ALBERT_IDS.unknown  # of pieces that are not in the vocabulary
 
     def __len__(self) -> int:
         """The number of examples, N."""
@@ -54,19 +53,31 @@ class TokenRows:
         return int(self.lengths.sum(dtype=np.int64) + dropped)
 
     @property
-    def packed_lengths(self) -> np.ndarray:
-        """The longest sequence of each example with its special tokens, int64 [N]; not trimmed."""
-        return self.sequence_lengths.reshape(len(self), -1).max(axis=1)
-
-    @property
     def num_special_tokens(self) -> int:
         """The number of special tokens in a sequence."""
         return self.input_format.num_special_tokens(self.lengths.shape[-1])
 
     @property
     def sequence_lengths(self) -> np.ndarray:
-        """The length of each sequence with its special tokens, int64 [N] or [N, C]; not trimmed."""
-        return self.lengths.sum(axis=-1, dtype=np.int64) + self.num_special_tokens
+        """The length of each sequence with its special tokens, int64 [N, 1] or [N, C]; not trimmed."""
+        lengths = self.lengths.sum(axis=-1, dtype=np.int64) + self.num_special_tokens
+        return lengths.reshape(len(self), -1)
+
+
+def token_rows(
+    spans: Spans, vocabulary: TokenIds, features: Mapping[str, np.ndarray], **further: Any
+) -> TokenRows:
+    """Examples of spans; arguments are those of `TokenRows`."""
+    tokens, starts, lengths = (tensor.numpy() for tensor in spans)
+    return TokenRows(
+        tokens,
+        starts,
+        lengths,
+        features,
+        **further,
+        input_format=vocabulary.input_format,
+        unknown_id=vocabulary.special_ids.unknown,
+    )
 
 
 def tokenised(tokenize: Callable[..., Any], *texts: Sequence[str], at_once: int = TEXTS_AT_ONCE) -> Any:
@@ -82,8 +93,8 @@ def tokenised(tokenize: Callable[..., Any], *texts: Sequence[str], at_once: int 
     with tf.device("CPU:0"):
         found = list(tokenised_blocks(tokenize, *texts, at_once=at_once))
         if isinstance(found[0], tuple):
-            return tuple(_concatenated(part) for part in zip(*found, strict=True))
-        return _concatenated(found)
+            return tuple(tf.concat(part, axis=0) for part in zip(*found, strict=True))
+        return tf.concat(found, axis=0)
 
 
 def tokenised_blocks(
@@ -96,22 +107,18 @@ def tokenised_blocks(
         return dataset.map(tokenize, tf.data.AUTOTUNE).prefetch(1)
 
 
-def _concatenated(blocks: Sequence[tf.RaggedTensor]) -> tf.RaggedTensor:
-    return tf.RaggedTensor.from_row_lengths(
-        tf.concat([block.flat_values for block in blocks], axis=0),
-        tf.concat([block.row_lengths() for block in blocks], axis=0),
-        validate=False,
-    )
-
-
 def row_lengths(texts: tf.RaggedTensor) -> tf.Tensor:
     """Tokens of each text, int32 [B]."""
     return tf.cast(texts.row_lengths(), tf.int32)
 
 
-def framing(vocabulary: TokenIds) -> dict[str, Any]:
-    """Arguments of `TokenRows` that follow from a vocabulary."""
-    return {"input_format": vocabulary.input_format, "unknown_id": vocabulary.special_ids.unknown}
+def joined(texts: Sequence[tf.RaggedTensor]) -> tuple[tf.Tensor, list[tf.Tensor]]:
+    """All tokens one after the other, int32 [T], and where each group's texts start there, int64 [B]."""
+    starts, before = [], tf.constant(0, tf.int64)
+    for group in texts:
+        starts.append(before + tf.cast(group.row_starts(), tf.int64))
+        before += tf.size(group.flat_values, tf.int64)
+    return tf.concat([group.flat_values for group in texts], axis=0), starts
 
 
 def utf8(text: str) -> bytes:
@@ -121,8 +128,6 @@ def utf8(text: str) -> bytes:
 
 def check_length(name: str, value: int, least: int) -> int:
     """A length in tokens; an InputError where it is not one, or below the least that it can be."""
-    if not isinstance(value, numbers.Integral):
-        raise InputError(f"{name}={value!r} must be a whole number of at least {least}")
-    if value < least:
-        raise InputError(f"{name}={value} is too short: at least {least} tokens are needed here")
+    if not isinstance(value, numbers.Integral) or value < least:
+        raise InputError(f"{name}={value!r} must be a whole number of at least {least} tokens")
     return value

@@ -19,19 +19,12 @@ Files = Callable[[Sequence[Any]], dict[str, str]]
 
 
 class Form(NamedTuple):
-    """The form in which predictions are written.
+    """The form in which predictions are written."""
 
-    Attributes:
-      file: whose name's ending decides the format; None: the format of the input.
-      is_file: True if all is to be one file, False if it is a folder of them.
-      prediction: name of the column of predictions; None: "prediction".
-      score: name of the column of scores; None: "score".
-    """
-
-    file: str | None = None
-    is_file: bool = False
-    prediction: str | None = None
-    score: str | None = None
+    file: str | None = None  # whose name's ending decides the format; None: the format of the input
+    is_file: bool = False  # True if all is to be one file, False if it is a folder of them
+    prediction: str | None = None  # name of the column of predictions; None: "prediction"
+    score: str | None = None  # name of the column of scores; None: "score"
 
     @property
     def ending(self) -> str | None:
@@ -40,25 +33,19 @@ class Form(NamedTuple):
 
     def columns(self, taken: Collection[str], file: str) -> tuple[str, str]:
         """The names of the two columns; an InputError where there is such a column already."""
-        names = {"prediction_column": self.prediction or "prediction", "score_column": self.score or "score"}
-        there = {argument: name for argument, name in names.items() if name in taken}
-        if there:
-            raise InputError(
-                f"{file} has {' and '.join(map(repr, there.values()))} already, which predictions would "
-                f"replace: give other names by {' and '.join(f'`{argument}`' for argument in there)}"
-            )
-        prediction, score = names.values()
-        if prediction == score:
-            raise InputError(f"`prediction_column` and `score_column` are both {score!r}: give two names")
+        prediction, score = self.prediction or "prediction", self.score or "score"
+        for name, others in ((prediction, taken), (score, [*taken, prediction])):
+            if name in others:
+                raise InputError(
+                    f"{file}: there is a column {name!r} already: give other names by `prediction_column` "
+                    "and `score_column`"
+                )
         return prediction, score
 
     def check_no_columns(self, what: str) -> None:
         """Refuses names of columns for files that have none."""
         if self.prediction or self.score:
-            raise InputError(
-                f"`prediction_column` and `score_column`: of no use to {what}, whose columns have no names: "
-                "leave them out"
-            )
+            raise InputError(f"`prediction_column` and `score_column`: {what} has no names of columns")
 
     def check_folder(self, what: str) -> None:
         """Refuses a single file for what several are written of."""
@@ -75,12 +62,7 @@ def _is_file(output: Path) -> bool:
 
 
 def form_of(output: PathLike, prediction: str | None = None, score: str | None = None) -> Form:
-    """The form of an output; columns as `Form` has them.
-
-    Raises:
-      FileExistsError: there is something in the folder.
-      OSError: nothing can be written there.
-    """
+    """The form of an output; an OSError if nothing can be written there, or the folder is not empty."""
     output = Path(output)
     is_file = _is_file(output)
     if not is_file and (output.is_file() or (output.is_dir() and any(output.iterdir()))):
@@ -99,25 +81,22 @@ def write_predictions(output: PathLike, files: Mapping[str, str]) -> list[Path]:
     Returns:
       The paths of the files.
     Raises:
-      FileExistsError: there is something in the folder.
-      OSError: something cannot be written.
+      OSError: something cannot be written, or there is something in the folder.
     """
     output = Path(output)
-    if _is_file(output):
-        form_of(output)
-        output.parent.mkdir(parents=True, exist_ok=True)
+    if form_of(output).is_file:
         (text,) = files.values()
         _write(output, text)
         return [output]
     with new_directory(output) as folder:
         for name, text in files.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             _write(folder / name, text)
     return [output / name for name in files]
 
 
 def _write(path: Path, text: str) -> None:
     content = text.encode()
+    path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as temporary:
         # Without the time of day, so that the same predictions are the same bytes.
         temporary.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)

@@ -49,23 +49,15 @@ def submission_name(task: str, source: str) -> str:
 def submission_text(
     records: Sequence[TextRecord], predictions: Sequence[LabelPrediction | ScorePrediction]
 ) -> str:
-    """The lines of a file, one a record in their order, with the index that its file gives it.
-
-    Args:
-      records: of the test set.
-      predictions: one a record.
-    """
-    lines = [
-        f"{record.id}\t{_spelled(prediction)}"
-        for record, prediction in zip(records, predictions, strict=True)
-    ]
-    return "\n".join([HEADER, *lines]) + "\n"
-
-
-def _spelled(prediction: LabelPrediction | ScorePrediction) -> str:
-    if isinstance(prediction, LabelPrediction):
-        return prediction.label
-    return f"{min(max(float(prediction.score), _LOWEST), _HIGHEST):.3f}"
+    """The lines of a file, one a record of the test set in their order, with the index that its file has."""
+    lines = [HEADER]
+    for record, found in zip(records, predictions, strict=True):
+        if isinstance(found, ScorePrediction):
+            label = f"{min(max(float(found.score), _LOWEST), _HIGHEST):.3f}"
+        else:
+            label = found.label
+        lines.append(f"{record.id}\t{label}")
+    return "\n".join(lines) + "\n"
 
 
 def write_submission(path: str | os.PathLike, files: Mapping[str, str]) -> None:
@@ -76,20 +68,14 @@ def write_submission(path: str | os.PathLike, files: Mapping[str, str]) -> None:
       files: the text of each file by its name, as `submission_text` has it.
     Raises:
       InputError: a file is missing, is none of the server's, or has another number of rows than its set.
-      OSError: the zip file cannot be written.
     """
     path = Path(path)
-    missing, unknown = (", ".join(sorted(names)) for names in (ROWS.keys() - files, files.keys() - ROWS))
-    if missing:
-        raise InputError(f"{path}: the server takes predictions for all tasks at once: {missing} missing")
-    if unknown:
-        raise InputError(f"{path}: {unknown} is none of the server's files: {', '.join(ROWS)}")
-    for name, rows in ROWS.items():
-        header, *lines = files[name].splitlines()
-        if header != HEADER or len(lines) != rows:
+    for name in {**ROWS, **files}:
+        rows = files.get(name, "").count("\n") - 1
+        if rows != ROWS.get(name) or not files[name].startswith(f"{HEADER}\n"):
             raise InputError(
-                f"{path}: {name} has {len(lines)} rows below {header!r}, and the server wants {rows} below "
-                f"{HEADER!r}: predict for GLUE's whole test set"
+                f"{path}: {name} has {max(rows, 0)} rows below {HEADER!r}, and the server wants "
+                f"{ROWS.get(name, 'no such file')}: predict for GLUE's whole test sets"
             )
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:

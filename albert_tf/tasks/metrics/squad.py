@@ -1,23 +1,21 @@
-"""The figures of SQuAD's evaluation scripts."""
+"""SQuAD's metrics."""
 
 from __future__ import annotations
 
 import collections
 import json
-import math
 import os
 import re
 import string
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from albert_tf.utils.errors import InputError
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
-
-# The scripts' own threshold, which no probability exceeds.
-_CERTAIN = 1.0
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b", re.UNICODE)
 _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -30,11 +28,6 @@ class Score(NamedTuple):
     f1: float
 
 
-class _Question(NamedTuple):
-    id: str
-    answers: list[str]
-
-
 def squad_scores(
     dataset: Source, predictions: Source, no_answer_probability: Source | None = None
 ) -> dict[str, float]:
@@ -42,10 +35,10 @@ def squad_scores(
 
     Args:
       dataset: SQuAD 1.1 or 2.0, as a path or as parsed JSON. It is 2.0 if its questions say `is_impossible`.
-      predictions: answers by the id of the question, as a path or parsed; those of other questions are left
-        alone. In 1.1 a question without one counts as wrong; in 2.0 the empty answer says that there is none.
-      no_answer_probability: for 2.0, by the id of the question: the higher, the less likely is an answer, and
-        above 1, which odds may be, there is none whatever the prediction. None if there are none.
+      predictions: answers by the id of the question. In 1.1 a question without one counts as wrong; in 2.0
+        the empty answer says that there is none.
+      no_answer_probability: for 2.0, by the id of the question: the higher, the less likely is an answer;
+        above 1, which odds may be, there is none whatever the prediction.
     Returns:
       1.1: `exact_match` and `f1`. 2.0: `exact`, `f1` and `total` (questions), and the same of the questions
       that have an answer and of those that have none, `HasAns_…` and `NoAns_…`, where there are any. With
@@ -53,28 +46,30 @@ def squad_scores(
       best thresholds, `best_exact_thresh` and `best_f1_thresh`.
     Raises:
       FileNotFoundError: the file does not exist.
-      ValueError: a file is damaged or of another kind, or in 2.0 a question is missing in one.
+      InputError: a file is damaged or of another kind, or in 2.0 a question is missing in one.
     Source: evaluate-v1.1.py and evaluate-v2.0.py of rajpurkar.github.io/SQuAD-explorer.
     """
-    content, origin = _read(dataset, "dataset")
-    questions, is_second = _questions(content, origin)
-    answers, answers_origin = _read(predictions, "predictions")
-    for question in questions:
-        if not isinstance(answers.get(question.id, ""), str):
-            raise InputError(f"{answers_origin}: the answer to {question.id} is not a text")
+    questions, is_second = _questions(_read(dataset, "dataset"))
+    found = _read(predictions, "predictions")
+    ids = [key for key, _ in questions]
+    _check_values(found, "predictions", ids if is_second else [key for key in ids if key in found], str)
     if not is_second:
-        if no_answer_probability is not None:
-            raise InputError(f"{origin} is of SQuAD 1.1, where all questions have answers: no probabilities")
-        return _first_figures(questions, answers, origin)
-    _check_complete(questions, answers, answers_origin)
-    scores = {question.id: _second_score(question, answers[question.id]) for question in questions}
-    odds = None if no_answer_probability is None else _odds(questions, no_answer_probability)
-    figures = _second_figures(questions, scores, odds or {})
-    if odds is not None:
-        for name in Score._fields:
-            best, threshold = _best_threshold(questions, answers, scores, odds, name)
-            figures |= {f"best_{name}": best, f"best_{name}_thresh": threshold}
-    return figures
+        if no_answer_probability is not None or not all(answers for _, answers in questions):
+            raise InputError(
+                "dataset is of SQuAD 1.1: all questions need answers, and there are no probabilities"
+            )
+        scores = [_best(answers, found[key]) if key in found else Score(0, 0) for key, answers in questions]
+        metrics = _means(np.array(scores))
+        return {"exact_match": metrics["exact"], "f1": metrics["f1"]}
+    scores = [_second_score(answers, found[key]) for key, answers in questions]
+    if no_answer_probability is None:
+        return _second_metrics(questions, np.array(scores))
+    odds = _read(no_answer_probability, "no_answer_probability")
+    _check_values(odds, "no_answer_probability", ids, int | float)
+    certain = np.array([[odds[key] > 1] for key in ids])  # the scripts' own threshold
+    right = np.array([[not answers] for _, answers in questions])
+    metrics = _second_metrics(questions, np.where(certain, right, scores))
+    return metrics | _best_thresholds(questions, found, scores, odds)
 
 
 def normalized_answer(text: str) -> str:
@@ -102,126 +97,90 @@ def answer_score(annotated: str, predicted: str) -> Score:
     return Score(float(annotated == predicted), f1)
 
 
-def _first_figures(
-    questions: list[_Question], predictions: Mapping[str, str], origin: str
-) -> dict[str, float]:
-    scores = []
-    for question in questions:
-        if not question.answers:
-            raise InputError(f"{origin}: {question.id} has no answers, and does not say is_impossible")
-        predicted = predictions.get(question.id)
-        scores.append(Score(0.0, 0.0) if predicted is None else _best(question.answers, predicted))
-    figures = _mean(scores)
-    return {"exact_match": figures["exact"], "f1": figures["f1"]}
-
-
-def _second_score(question: _Question, predicted: str) -> Score:
-    # An annotation that normalisation leaves empty does not count.
-    answers = [answer for answer in question.answers if normalized_answer(answer)] or [""]
-    if answers == [""] or not normalized_answer(predicted):
-        return Score(*[float(normalized_answer(predicted) == answers[0])] * 2)
-    return _best(answers, predicted)
-
-
-def _second_figures(
-    questions: list[_Question], scores: Mapping[str, Score], odds: Mapping[str, float]
-) -> dict[str, float]:
-    """Means over all questions, over those with an answer and over those without."""
-    kept = {
-        question.id: scores[question.id]
-        if odds.get(question.id, 0) <= _CERTAIN
-        else Score(*[float(not question.answers)] * 2)
-        for question in questions
-    }
-    figures = _mean(kept.values())
-    for prefix, has_answer in (("HasAns", True), ("NoAns", False)):
-        part = [kept[question.id] for question in questions if bool(question.answers) is has_answer]
-        if part:
-            figures |= {f"{prefix}_{name}": value for name, value in _mean(part).items()}
-    return figures
-
-
 def _best(answers: Iterable[str], predicted: str) -> Score:
     exact, f1 = zip(*(answer_score(answer, predicted) for answer in answers), strict=True)
     return Score(max(exact), max(f1))
 
 
-def _mean(scores: Iterable[Score]) -> dict[str, float]:
-    exact, f1 = zip(*scores, strict=True)
-    return {"exact": 100 * sum(exact) / len(exact), "f1": 100 * sum(f1) / len(f1), "total": float(len(f1))}
+def _second_score(answers: Sequence[str], predicted: str) -> Score:
+    # An annotation that normalisation leaves empty does not count.
+    answers = [answer for answer in answers if normalized_answer(answer)] or [""]
+    if answers == [""] or not normalized_answer(predicted):
+        return Score(*[float(normalized_answer(predicted) == answers[0])] * 2)
+    return _best(answers, predicted)
 
 
-def _best_threshold(
-    questions: list[_Question],
-    predictions: Mapping[str, str],
-    scores: Mapping[str, Score],
+def _second_metrics(questions: Sequence[tuple[str, list[str]]], scores: np.ndarray) -> dict[str, float]:
+    """Means over all questions, over those with an answer and over those without; scores are [Q, 2]."""
+    has_answer = np.array([bool(answers) for _, answers in questions])
+    metrics = _means(scores)
+    for prefix, part in (("HasAns_", scores[has_answer]), ("NoAns_", scores[~has_answer])):
+        if len(part):
+            metrics |= {prefix + name: value for name, value in _means(part).items()}
+    return metrics
+
+
+def _means(scores: np.ndarray) -> dict[str, float]:
+    exact, f1 = (100 * scores.sum(axis=0) / len(scores)).tolist()
+    return {"exact": exact, "f1": f1, "total": float(len(scores))}
+
+
+def _best_thresholds(
+    questions: Sequence[tuple[str, list[str]]],
+    found: Mapping[str, str],
+    scores: Sequence[Score],
     odds: Mapping[str, float],
-    name: str,
-) -> tuple[float, float]:
-    """The best mean, in per cent, and the threshold of it: what is above has no answer.
+) -> dict[str, float]:
+    """The best means, in per cent, where all above a threshold has no answer, and the thresholds.
 
     Note: as in the script, an answer of which normalisation leaves nothing counts as one here.
     """
-    has_answer = {question.id: bool(question.answers) for question in questions}
-    score = best = float(len(questions) - sum(has_answer.values()))  # where no question has an answer
-    threshold = 0.0
-    for key in sorted((key for key in odds if key in has_answer), key=lambda key: odds[key]):
-        if has_answer[key]:
-            score += getattr(scores[key], name)
-        elif predictions[key]:
-            score -= 1
-        if score > best:
-            best, threshold = score, float(odds[key])
-    return 100 * best / len(questions), threshold
+    numbers = {key: number for number, (key, _) in enumerate(questions)}
+    order = sorted((key for key in odds if key in numbers), key=lambda key: odds[key])
+    metrics = {}
+    for place, name in enumerate(Score._fields):
+        gains = [
+            scores[number][place] if questions[number][1] else -float(bool(found[key]))
+            for key, number in ((key, numbers[key]) for key in order)
+        ]
+        right = np.cumsum([sum(not answers for _, answers in questions), *gains])
+        best = int(right.argmax())
+        metrics[f"best_{name}"] = float(100 * right[best] / len(questions))
+        metrics[f"best_{name}_thresh"] = float(odds[order[best - 1]]) if best else 0.0
+    return metrics
 
 
-def _read(source: Source, what: str) -> tuple[Mapping[str, Any], str]:
-    """The object in a file or given as it is, and what errors call it."""
-    origin, values = what, source
+def _read(source: Source, name: str) -> Mapping[str, Any]:
+    """The object in a file or given as it is; `name` is that of the argument."""
+    values: Any = source
     if isinstance(source, str | os.PathLike):
-        origin = os.fspath(source)
+        name = os.fspath(source)
         try:
             values = json.loads(Path(source).read_text(encoding="utf-8"))
         except ValueError as error:
-            raise InputError(f"{origin} is not a JSON file: {error}") from error
+            raise InputError(f"{name} is not a JSON file: {error}") from error
     if not isinstance(values, Mapping):
-        raise InputError(f"{origin} must hold a JSON object, not a {type(values).__name__}")
-    return values, origin
+        raise InputError(f"{name} must hold a JSON object, not a {type(values).__name__}")
+    return values
 
 
-def _questions(dataset: Mapping[str, Any], origin: str) -> tuple[list[_Question], bool]:
-    """All questions, and whether they are of SQuAD 2.0."""
+def _questions(dataset: Mapping[str, Any]) -> tuple[list[tuple[str, list[str]]], bool]:
+    """Ids and annotated answers, and True if they are of SQuAD 2.0."""
     try:
-        entries = [
-            entry
-            for article in dataset["data"]
-            for paragraph in article["paragraphs"]
-            for entry in paragraph["qas"]
-        ]
-        questions = [
-            _Question(entry["id"], [answer["text"] for answer in entry["answers"]]) for entry in entries
-        ]
-        is_second = any("is_impossible" in entry for entry in entries)
+        paragraphs = [paragraph for article in dataset["data"] for paragraph in article["paragraphs"]]
+        entries = [entry for paragraph in paragraphs for entry in paragraph["qas"]]
+        questions = [(entry["id"], [answer["text"] for answer in entry["answers"]]) for entry in entries]
     except (KeyError, TypeError) as error:
         raise InputError(
-            f"{origin} is not a SQuAD file of data, paragraphs, qas, id, answers and text: {error!r}"
+            f"dataset is not SQuAD's of data, paragraphs, qas, id, answers and text: {error!r}"
         ) from error
     if not questions:
-        raise InputError(f"{origin} has no questions")
-    return questions, is_second
+        raise InputError("dataset has no questions")
+    return questions, any("is_impossible" in entry for entry in entries)
 
 
-def _odds(questions: list[_Question], source: Source) -> Mapping[str, float]:
-    odds, origin = _read(source, "no_answer_probability")
-    _check_complete(questions, odds, origin)
-    for question in questions:
-        value = odds[question.id]
-        if not isinstance(value, int | float) or math.isnan(value):
-            raise InputError(f"{origin}: {value!r} of {question.id} is not a number")
-    return odds
-
-
-def _check_complete(questions: list[_Question], values: Mapping[str, Any], origin: str) -> None:
-    missing = [question.id for question in questions if question.id not in values]
-    if missing:
-        raise InputError(f"{origin} lacks {len(missing)} of {len(questions)} questions, such as {missing[0]}")
+def _check_values(values: Mapping[str, Any], name: str, ids: Iterable[str], kind: Any) -> None:
+    for key in ids:
+        value = values.get(key)
+        if not isinstance(value, kind) or value != value:  # NaN
+            raise InputError(f"{name}: {value!r} of question {key}: a text or a number is needed of each")

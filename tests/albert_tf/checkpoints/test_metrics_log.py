@@ -2,13 +2,15 @@
 
 import pytest
 
-from albert_tf.checkpoints.metrics_log import read_metrics
+from albert_tf.checkpoints.metrics_log import Best, read_metrics
 from albert_tf.utils.errors import InputError
 
 LINE = b'{"step": 1, "loss": 6.5, "gradient_norm": null}\n'
 
 
 def test_lines_in_their_order(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"metrics\.jsonl"):
+        read_metrics(tmp_path)
     (tmp_path / "metrics.jsonl").write_bytes(LINE + b'{"step": 2, "loss": 6}\n' + LINE[:20])  # cut off
     assert read_metrics(tmp_path) == [
         {"step": 1, "loss": 6.5, "gradient_norm": None},
@@ -16,23 +18,21 @@ def test_lines_in_their_order(tmp_path):
     ]
 
 
-def test_no_file_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"metrics\.jsonl: no such file; is .* a training run"):
+@pytest.mark.parametrize(
+    "line", [b"5", b"{", b"\xff\xfe{", b'{"loss": 1}', b'{"step": "1"}', b'{"step": 2, "loss": "x"}']
+)
+def test_a_line_that_holds_no_figures(line, tmp_path):
+    (tmp_path / "metrics.jsonl").write_bytes(LINE + line + b"\n" + LINE)
+    with pytest.raises(InputError, match=r"metrics\.jsonl, line 2"):
         read_metrics(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        b"5", b"[1]", b"{", b"\xff\xfe{", b'{"loss": 1}', b'{"step": null}', b'{"step": -1}',
-        b'{"step": "1"}', b'{"step": 1.0}', b'{"step": 2, "loss": "x"}', b'{"step": 2, "loss": true}',
-        b'{"step": 2, "loss": %d}' % 10**400, b'{"step": %d}' % 10**400, b"[" * 100_000,
-    ],
-    ids=lambda line: line[:30].decode("latin-1"),
-)  # fmt: skip
-def test_a_line_that_holds_no_figures(line, tmp_path):
-    for before in (b"", LINE):
-        (tmp_path / "metrics.jsonl").write_bytes(before + line + b"\n" + LINE)
-        number = 1 + before.count(b"\n")
-        with pytest.raises(InputError, match=rf"metrics\.jsonl, line {number}: not an object of numbers"):
-            read_metrics(tmp_path)
+def test_only_the_last_stage_tells_the_best_step():
+    losses = {2: 1.0, 4: 1.5, 6: 3.0, 8: 2.5, 10: 2.7, 12: 2.6}
+    lines = [{"step": step, "eval_loss": loss} for step, loss in losses.items()]
+    best = Best("eval_loss", is_highest=False, after=4)
+    assert best.step(lines, losses) == 8
+    assert best.evaluations_since(lines) == 2
+    assert best._replace(after=12).step(lines, losses) is None
+    assert best._replace(after=12).evaluations_since(lines) == 0
+    assert best._replace(after=0).step(lines, losses) == 2

@@ -13,28 +13,10 @@ from albert_tf.checkpoints import RunDirectory
 from albert_tf.checkpoints.directory import best_run
 from albert_tf.finetuning.run import finetune
 from albert_tf.finetuning.runs import finetune_runs
-from albert_tf.pretraining.evaluation import evaluate_run
-from albert_tf.pretraining.run import pretrain
 from albert_tf.utils.errors import InputError
 from tests.albert_tf.finetuning.conftest import asked, own_table  # noqa: F401
 from tests.albert_tf.finetuning.runs import RECIPE as FINETUNING
-from tests.albert_tf.pretraining.runs import RECIPE
 from tests.tiny import TINY
-
-
-def test_a_pretrained_run(settings, tiny_corpus):
-    """It is made, resumed and evaluated."""
-    made = settings("ram://pretrained/run", recipe=RECIPE.replace(steps=2))
-    pretrain(made)
-    pretrain(settings(made.output, recipe=RECIPE.replace(steps=4)), lambda line: None)
-    there = RunDirectory(made.output)
-    assert there.steps() == [2, 3, 4]
-    assert [line["step"] for line in there.metrics() if "loss" in line] == [2, 4]
-    assert tf.io.gfile.listdir(there.file("tensorboard"))
-    assert evaluate_run(made.output, [str(tiny_corpus)])["step"] == 4
-    with pytest.raises(InputError, match="learning_rate is"):
-        pretrain(settings(made.output, recipe=RECIPE.replace(learning_rate=0.5)))
-    assert not [name for name in tf.io.gfile.listdir(there.path) if name.startswith(".")]
 
 
 def test_a_finetuned_run(run, asked, own_table, tmp_path, capsys):  # noqa: F811

@@ -28,8 +28,6 @@ class Answer:
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     cuts: list[int] = field(default_factory=list)
-    knows_ranges: bool = True
-    tells_length: bool = True
 
 
 class Request(NamedTuple):
@@ -62,16 +60,13 @@ def serve() -> Iterator[Server]:
                 served.requests.append(Request(self.command, self.path, dict(self.headers)))
             answer = served.answers.get(self.path, Answer(status=404))
             start, status = 0, answer.status
-            if answer.knows_ranges and "Range" in self.headers:
+            if "Range" in self.headers:
                 start, status = int(self.headers["Range"].removeprefix("bytes=").rstrip("-")), 206
             content = answer.content[start:]
             self.send_response(status)
             for name, value in answer.headers.items():
                 self.send_header(name, value)
-            if answer.tells_length:
-                self.send_header("Content-Length", str(len(content)))
-            else:
-                self.send_header("Connection", "close")
+            self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             if self.command == "GET":
                 cut = answer.cuts.pop(0) if answer.cuts else len(content)

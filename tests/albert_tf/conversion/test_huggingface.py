@@ -3,7 +3,6 @@
 import json
 import shutil
 
-import ml_dtypes
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -14,6 +13,7 @@ from albert_tf.checkpoints import RunDirectory, task_of
 from albert_tf.conversion import convert
 from albert_tf.conversion.huggingface import ACTIVATIONS, hugging_face_config
 from albert_tf.conversion.safetensors import open_safetensors
+from albert_tf.utils.errors import InputError
 from tests.tiny import TINY
 
 CASES = {
@@ -79,22 +79,18 @@ def kernel(run):
     return getattr(model, "encoder", model).pooler.kernel.numpy()
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", ["groups", "question_answering"])
 def test_there_and_back(golden, tmp_path, case):
     """What is written has the names, shapes and values of what transformers wrote."""
-    convert("huggingface", "run", golden / "hf" / case, tmp_path / "run")
-    convert("run", "huggingface", tmp_path / "run", tmp_path / "hf")
-    before, after = (values(path / "model.safetensors") for path in (golden / "hf" / case, tmp_path / "hf"))
-    if case == "question_answering":
-        assert after.keys() - before.keys() == {"albert.pooler.weight", "albert.pooler.bias"}
-    else:
-        assert after.keys() == before.keys()
+    theirs, ours = golden / "hf" / case, tmp_path / "hf"
+    convert("huggingface", "run", theirs, tmp_path / "run")
+    convert("run", "huggingface", tmp_path / "run", ours)
+    before, after = (values(path / "model.safetensors") for path in (theirs, ours))
+    added = {"albert.pooler.weight", "albert.pooler.bias"} if case == "question_answering" else set()
+    assert after.keys() - before.keys() == added
     for name, value in before.items():
         np.testing.assert_array_equal(after[name], value)
-    configs = [
-        json.loads((path / "config.json").read_text()) for path in (golden / "hf" / case, tmp_path / "hf")
-    ]
-    theirs, ours = configs
+    theirs, ours = (json.loads((path / "config.json").read_text()) for path in (theirs, ours))
     del theirs["transformers_version"]
     assert {key: ours.get(key) for key in theirs} == theirs
 
@@ -135,7 +131,7 @@ def test_what_older_files_repeat(folder, tmp_path):
     convert("huggingface", "run", folder, tmp_path / "run2")
     np.testing.assert_array_equal(albert_tf.load(tmp_path / "run2").mlm.output_bias, bias)
     rewrite(folder, lambda v: {**v, "predictions.decoder.weight": v["predictions.decoder.weight"] + 1})
-    with pytest.raises(ValueError, match=r"predictions\.decoder\.weight differs from albert"):
+    with pytest.raises(InputError, match=r"predictions\.decoder\.weight differs from albert"):
         convert("huggingface", "run", folder, tmp_path / "run3")
 
 
@@ -156,11 +152,11 @@ def test_embedding_size_of_the_hidden_size(tmp_path):
             np.testing.assert_array_equal(one.numpy(), other.numpy())
 
 
-@pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_activations(activation):
-    config = TINY.replace(hidden_act=activation)
-    written = hugging_face_config(config, {"model": "encoder"})
-    assert albert_tf.AlbertConfig.from_dict(written).replace(project_embeddings=None) == config
+def test_activations():
+    for activation in ACTIVATIONS:
+        config = TINY.replace(hidden_act=activation)
+        written = hugging_face_config(config, {"model": "encoder"})
+        assert albert_tf.AlbertConfig.from_dict(written).replace(project_embeddings=None) == config
 
 
 def test_labels_and_choices(tmp_path):
@@ -184,17 +180,10 @@ def test_labels_and_choices(tmp_path):
     assert config["label2id"] == {"entailment": 0, "neutral": 1, "contradiction": 2}
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"position_embedding_type": "relative_key"}, "position_embedding_type='relative_key'"),
-        ({"vocab_size": 121}, r"word_embeddings.weight is \[120, 16\], the config says \[121, 16\]"),
-    ],
-)
-def test_configs_of_other_networks(folder, tmp_path, change, message):
+def test_a_config_of_another_network(folder, tmp_path):
     config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, **change}))
-    with pytest.raises(ValueError, match=message):
+    (folder / "config.json").write_text(json.dumps({**config, "position_embedding_type": "relative_key"}))
+    with pytest.raises(InputError, match="relative_key"):
         convert("huggingface", "run", folder, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -217,27 +206,15 @@ def test_token_classification(golden, tmp_path):
     np.testing.assert_allclose(model(inputs)["logits"], logits, rtol=0, atol=1e-5)
 
 
-def test_an_answer_class_is_not_written(tmp_path):
-    model = albert_tf.AlbertSpanLabeler(TINY, answerability=True)
-    albert_tf.save(model, tmp_path / "run")
-    with pytest.raises(
-        ValueError, match="cannot express this network: its AlbertForQuestionAnswering has no answer"
-    ):
-        convert("run", "huggingface", tmp_path / "run", tmp_path / "hf")
-
-
-@pytest.mark.parametrize("sharing", ["attention", "ffn"])
-def test_networks_that_transformers_does_not_have(tmp_path, sharing):
-    albert_tf.save(albert_tf.AlbertEncoder(TINY.replace(sharing=sharing)), tmp_path / "run")
-    with pytest.raises(ValueError, match=f'sharing="{sharing}" has no form there'):
+@pytest.mark.parametrize(
+    ("model", "named"),
+    [
+        (lambda: albert_tf.AlbertSpanLabeler(TINY, answerability=True), "answerability=True"),
+        (lambda: albert_tf.AlbertEncoder(TINY.replace(sharing="ffn")), 'sharing="ffn"'),
+    ],
+)
+def test_networks_that_transformers_does_not_have(tmp_path, model, named):
+    albert_tf.save(model(), tmp_path / "run")
+    with pytest.raises(InputError, match=named):
         convert("run", "huggingface", tmp_path / "run", tmp_path / "hf")
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
-
-
-@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
-def test_half_precision(folder, tmp_path, dtype):
-    weights = values(folder / "model.safetensors")
-    rewrite(folder, lambda values: {name: value.astype(dtype) for name, value in values.items()})
-    convert("huggingface", "run", folder, tmp_path / "run")
-    expected = weights["albert.pooler.weight"].T.astype(dtype).astype(np.float32)
-    np.testing.assert_array_equal(kernel(tmp_path / "run"), expected)

@@ -38,67 +38,44 @@ def test_a_run(run, tiny_vocabulary):
         pass
 
 
-@pytest.mark.parametrize("files", [["config.json"], ["config.json", "tokenizer.json"]])
-def test_a_checkpoint_of_hugging_face_is_told_how_to_become_a_run(tmp_path, files):
-    for name in files:
-        (tmp_path / name).write_text('{"model_type": "albert", "added_tokens": []}')
-    message = r"task\.json is missing: .* but a checkpoint of Hugging Face, which `albert-tf convert --from"
-    with pytest.raises(InputError, match=message), opened(tmp_path):
-        pass
-
-
-def test_a_module_that_says_how_its_text_is_normalised(shared, tmp_path):
-    """As an exported preprocessor does, whose settings lie beside its vocabulary."""
+def test_a_module_and_how_its_text_is_normalised(shared, tmp_path):
     module = tmp_path / "module"
     shutil.copytree(shared / "golden/tfhub", module)
-    (module / "assets/tokenizer.json").write_text(json.dumps(CASED))
+    for asked, expected in ((None, BOTH), ({"lowercase": False}, CASED)):  # it does not say, somebody may
+        with opened(f"hub:{module}", tokenizer=asked) as start:
+            assert start.tokenizer == expected
+            vocabulary = shared / "data/vocabulary/30k-clean.model"
+            assert start.vocabulary.read_bytes() == vocabulary.read_bytes()
+            assert start.config.vocab_size == 30000
+            folder = Path(start.run)
+            assert np.isfinite(albert_tf.load(folder).pooler.kernel.numpy()).all()
+        assert not folder.exists()  # it is there as long as the block runs
+    (module / "assets/tokenizer.json").write_text(json.dumps(CASED))  # as an exported preprocessor says it
     with opened(f"hub:{module}") as start:
         assert start.tokenizer == CASED
-    with (
-        pytest.raises(InputError, match=r"hub:.*module was trained with .*, not with {'lowercase': True}"),
-        opened(f"hub:{module}", tokenizer=BOTH),
-    ):
+    with pytest.raises(InputError, match="'lowercase': True"), opened(f"hub:{module}", tokenizer=BOTH):
         pass
-
-
-@pytest.mark.parametrize(("asked", "expected"), [(None, BOTH), ({"lowercase": False}, CASED)])
-def test_of_a_module_that_does_not_say_somebody_may(shared, asked, expected):
-    with opened(f"hub:{shared / 'golden/tfhub'}", tokenizer=asked) as start:
-        assert start.tokenizer == expected
-        assert start.vocabulary.read_bytes() == (shared / "data/vocabulary/30k-clean.model").read_bytes()
-        assert start.config.vocab_size == 30000
-        folder = Path(start.run)
-        assert np.isfinite(albert_tf.load(folder).pooler.kernel.numpy()).all()
-    assert not folder.exists()  # it is there as long as the block runs
 
 
 def test_the_vocabulary_of_a_module_is_that_which_is_named(shared, tiny_vocabulary, tmp_path):
     module = tmp_path / "module"
     shutil.copytree(shared / "golden/tfhub", module)
     shutil.rmtree(module / "assets")
-    with (
-        pytest.raises(InputError, match=r"^hub:.*module has no spiece\.model: name its vocabulary by --voc"),
-        opened(f"hub:{module}"),
-    ):
+    with pytest.raises(InputError, match=r"module has no spiece\.model"), opened(f"hub:{module}"):
         pass
-    with (
-        pytest.raises(InputError, match=r"200 pieces, the config says vocab_size=30000"),
-        opened(f"hub:{module}", tiny_vocabulary),
-    ):
+    with pytest.raises(InputError, match="200 pieces"), opened(f"hub:{module}", tiny_vocabulary):
         pass
     remembering = tmp_path / "cased.model"
     shutil.copyfile(shared / "data/vocabulary/30k-clean.model", remembering)
     remembering.with_suffix(".tokenizer.json").write_text(json.dumps(CASED))
     with opened(f"hub:{module}", remembering) as start:
         assert start.tokenizer == CASED
-    with (
-        pytest.raises(InputError, match="lowercase=True contradicts lowercase=False"),
-        opened(f"hub:{module}", remembering, {"lowercase": True}),
-    ):
-        pass
 
 
 def test_places_that_are_no_start(tmp_path):
     for origin in (tmp_path, f"hub:{tmp_path}"):
         with pytest.raises(FileNotFoundError, match=str(tmp_path)), opened(origin):
             pass
+    (tmp_path / "config.json").write_text('{"model_type": "albert"}')
+    with pytest.raises(InputError, match=r"a checkpoint of Hugging Face.*convert --from"), opened(tmp_path):
+        pass

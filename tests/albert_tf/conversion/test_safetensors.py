@@ -17,24 +17,27 @@ ENTRIES = {
 DATA = SCALE.tobytes() + TABLE.tobytes()
 
 
-def layout(header, data=DATA, length=None):
+def layout(header, data=DATA):
     """A file's bytes, by the format's description."""
-    text = header if isinstance(header, bytes) else json.dumps(header).encode()
-    return (len(text) if length is None else length).to_bytes(8, "little") + text + data
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + data
 
 
-def changed(**fields):
-    return {**ENTRIES, "table": {**ENTRIES["table"], **fields}}
+def check(tensors):
+    assert tensors.shapes == {"scale": (2,), "table": (2, 3)}
+    assert tensors.dtypes == {"scale": "float32", "table": "float32"}
+    np.testing.assert_array_equal(tensors.read("table"), TABLE)
+    np.testing.assert_array_equal(tensors.read("scale"), SCALE)
 
 
 def test_read(tmp_path):
     path = tmp_path / "model.safetensors"
     path.write_bytes(layout({"__metadata__": {"format": "pt"}, **ENTRIES}))
     tensors = open_safetensors(path)
-    assert tensors.shapes == {"scale": (2,), "table": (2, 3)}
-    assert tensors.dtypes == {"scale": "float32", "table": "float32"}
-    np.testing.assert_array_equal(tensors.read("table"), TABLE)
-    np.testing.assert_array_equal(tensors.read("scale"), SCALE)
+    check(tensors)
+    path.write_bytes(layout(ENTRIES, DATA[:-1]))  # cut off after it was opened
+    with pytest.raises(InputError, match=r"model\.safetensors is not a safetensors file, or damaged"):
+        tensors.read("table")
 
 
 @pytest.mark.parametrize(
@@ -48,32 +51,12 @@ def test_other_floats(tmp_path, dtype, data):
     np.testing.assert_array_equal(tensors.read("scale").astype(np.float32), SCALE)
 
 
-DAMAGED = {
-    "empty": b"",
-    "longer than the file": layout(ENTRIES, length=4000),
-    "no JSON": layout(b"{]"),
-    "no object": layout([1]),
-    "outside the file": layout(changed(data_offsets=[1 << 50, (1 << 50) + 24])),
-    "cut off": layout(ENTRIES, DATA[:-1]),
-}
-
-
-@pytest.mark.parametrize("content", DAMAGED.values(), ids=DAMAGED)
+@pytest.mark.parametrize("content", [b"", layout([1]), layout(ENTRIES, DATA[:-1])])
 def test_damaged(tmp_path, content):
     path = tmp_path / "model.safetensors"
     path.write_bytes(content)
-    with pytest.raises(InputError, match="is not a safetensors file, or damaged: ") as caught:
+    with pytest.raises(InputError, match=r"model\.safetensors is not a safetensors file, or damaged"):
         open_safetensors(path)
-    assert str(path) in str(caught.value)
-
-
-def test_cut_off_after_it_was_opened(tmp_path):
-    path = tmp_path / "model.safetensors"
-    path.write_bytes(layout(ENTRIES))
-    tensors = open_safetensors(path)
-    path.write_bytes(layout(ENTRIES, DATA[:-1]))
-    with pytest.raises(InputError, match="is not a safetensors file, or damaged"):
-        tensors.read("table")
 
 
 def shards(folder, weight_map):
@@ -86,23 +69,10 @@ def shards(folder, weight_map):
 
 
 def test_several_files_with_an_index(tmp_path):
-    path = shards(tmp_path, {"scale": "model-1.safetensors", "table": "model-2.safetensors"})
-    tensors = open_safetensors(path)
-    assert tensors.shapes == {"scale": (2,), "table": (2, 3)}
-    np.testing.assert_array_equal(tensors.read("table"), TABLE)
-
-
-@pytest.mark.parametrize(
-    ("weight_map", "error", "message"),
-    [
-        (None, ValueError, "holds no weight_map"),
-        ({"scale": "../model-1.safetensors"}, ValueError, "holds no weight_map"),
-        ({"scale": "/model-1.safetensors"}, ValueError, "holds no weight_map"),
-        ({"scale": 3}, ValueError, "holds no weight_map"),
-        ({"scale": "model-3.safetensors"}, FileNotFoundError, "model-3.safetensors"),
-        ({"scale": "model-2.safetensors"}, ValueError, "is not both there and in model-2.safetensors"),
-    ],
-)
-def test_damaged_index(tmp_path, weight_map, error, message):
-    with pytest.raises(error, match=message):
-        open_safetensors(shards(tmp_path, weight_map))
+    check(
+        open_safetensors(shards(tmp_path, {"scale": "model-1.safetensors", "table": "model-2.safetensors"}))
+    )
+    with pytest.raises(InputError, match="holds no weight_map"):
+        open_safetensors(shards(tmp_path, {"scale": 3}))
+    with pytest.raises(FileNotFoundError, match="model-3"):
+        open_safetensors(shards(tmp_path, {"scale": "model-3.safetensors"}))

@@ -6,7 +6,6 @@ import shutil
 import numpy as np
 import pytest
 
-import albert_tf
 from albert_tf.conversion import convert, published
 from albert_tf.conversion import start as starts
 from albert_tf.conversion.start import published_run
@@ -20,6 +19,7 @@ from tests.albert_tf.conversion.loopback import (
     put_repository,
     serve,
 )
+from tests.albert_tf.conversion.tf1 import weights
 
 
 @pytest.fixture
@@ -37,34 +37,30 @@ def point_to(address, tmp_path, monkeypatch):
     instead_of_hugging_face(address, tmp_path / "home", monkeypatch)
 
 
-def weights(run):
-    return {variable.name: variable.numpy() for variable in albert_tf.load(run).variables}
-
-
-@pytest.mark.parametrize("name", ["albert_base_v2", "tiny/albert"])
-def test_converted_once(server, golden, tmp_path, monkeypatch, name):
-    source = "huggingface" if "/" in name else "google"
-    folder = golden / {"google": "tf1/shared", "huggingface": "hf/pretraining"}[source]
-    server.answers["/albert_models/albert_base_v2.tar.gz"] = Answer(packed(folder))
-    put_repository(server, "tiny/albert", folder)
+@pytest.mark.parametrize("source", ["google", "huggingface", "hub"])
+def test_converted_once(server, golden, shared, tmp_path, monkeypatch, source):
+    name, folder = {
+        "google": ("albert_base_v2", golden / "tf1" / "shared"),
+        "huggingface": ("tiny/albert", golden / "hf" / "pretraining"),
+        "hub": (f"{server.address}/albert/3", shared / "golden" / "tfhub"),
+    }[source]
+    if source == "huggingface":
+        put_repository(server, name, folder)
+    for path in ("/albert_models/albert_base_v2.tar.gz", "/albert/3?tf-hub-format=compressed"):
+        server.answers[path] = Answer(packed(folder))
     run = published_run(name)
     assert run.is_relative_to(tmp_path / "cache" / "runs" / source)
     convert(source, "run", folder, tmp_path / "converted")
     np.testing.assert_equal(weights(run), weights(tmp_path / "converted"))
-    assert json.loads((run / "recipe.json").read_text()).get("commit") == (COMMIT if "/" in name else None)
+    commit = COMMIT if source == "huggingface" else None
+    assert json.loads((run / "recipe.json").read_text()).get("commit") == commit
     assert [path.name for path in run.parent.iterdir()] == [run.name]
+    convert(source, "run", name, tmp_path / "again")
+    if source != "huggingface":
+        assert len(server.requests) == 1
     point_to(nobody(), tmp_path, monkeypatch)
     monkeypatch.setattr(starts, "convert", None)
     assert published_run(name) == run
-
-
-def test_each_commit_has_its_run(server, golden):
-    put_repository(server, "tiny/albert", golden / "hf" / "pretraining")
-    first = published_run("tiny/albert")
-    put_repository(server, "tiny/albert", golden / "hf" / "groups", commit="f" * 40)
-    second = published_run("tiny/albert")
-    assert (first.name, second.name) == (COMMIT, "f" * 40)
-    assert published_run("tiny/albert", COMMIT) == first
 
 
 def test_nothing_is_left_of_what_cannot_be_converted(server, golden, tmp_path):

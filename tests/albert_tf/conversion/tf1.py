@@ -1,9 +1,11 @@
-"""TF1 checkpoints as dicts of arrays, to be changed and written anew."""
+"""Checkpoints as dicts of arrays; those of TF1 to be changed and written anew."""
 
 from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
+
+import albert_tf
 
 
 def read(prefix: Path) -> dict[str, np.ndarray]:
@@ -21,3 +23,8 @@ def write(prefix: Path, values: dict[str, np.ndarray]) -> None:
         shape_and_slices=[""] * len(values),
         tensors=[tf.constant(value) for value in values.values()],
     )
+
+
+def weights(run: Path) -> dict[str, np.ndarray]:
+    """The values of a run's model, by our names."""
+    return {variable.name: variable.numpy() for variable in albert_tf.load(run).variables}

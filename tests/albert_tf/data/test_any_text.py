@@ -7,7 +7,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import albert_tf
-from albert_tf.tokenizers.vocabulary import Vocabulary
 from tests.albert_tf.data.test_pretraining import unmasked
 from tests.tiny import CORPUS
 
@@ -105,15 +104,3 @@ texts = st.tuples(st.lists(lines, max_size=40), st.sampled_from([b"\n", b"\r\n",
 def test_texts_of_all_kinds(epoch, tiny_tokenizer, text):
     parts, newline, last = text
     check(newline.join(parts) + newline * last, epoch, tiny_tokenizer)
-
-
-def test_a_hundred_thousand_sentences(epoch, tiny_vocabulary, tiny_tokenizer):
-    """Of five tokens each, nine of which fill a row: nothing is lost where the long document is parted."""
-    vocabulary = Vocabulary.from_file(tiny_vocabulary)
-    words = [piece[1:] for piece in vocabulary.pieces if piece.startswith("▁") and piece[1:].isalpha()]
-    words = [word for word in words if len(tiny_tokenizer([word]).to_list()[0]) == 1][:10]
-    sentences = [" ".join(words[int(digit)] for digit in f"{i:05d}") for i in range(100_000)]
-    tokens = tiny_tokenizer(sentences)
-    assert set(tokens.row_lengths().numpy()) == {5}
-    shown = [token for left, right in epoch("\n".join(sentences).encode()) for token in (*left, *right)]
-    assert shown == tokens.flat_values.numpy().tolist()

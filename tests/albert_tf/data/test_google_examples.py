@@ -82,23 +82,6 @@ def test_shuffled_by_epoch(stored, batches, tiny_vocabulary):
     assert rows[:count] != rows[count:]
 
 
-def test_parts_are_disjoint_and_complete(stored, tiny_vocabulary, tmp_path):
-    """Where there are fewer files than pipelines."""
-    records = list(tf.data.TFRecordDataset(stored).as_numpy_iterator())
-    files = [str(tmp_path / f"{n}.tfrecord") for n in range(3)]
-    for n, file in enumerate(files):
-        with tf.io.TFRecordWriter(file) as writer:
-            for record in records[n::3]:
-                writer.write(record)
-
-    def rows(context):
-        found = read(files, tiny_vocabulary, input_context=context)
-        return [tuple(row) for batch in found for row in batch["input_word_ids"].tolist() if any(row)]
-
-    parts = [rows(tf.distribute.InputContext(4, i, 4)) for i in range(4)]
-    assert sorted(row for part in parts for row in part) == sorted(rows(None))
-
-
 def damaged(stored, tmp_path, change):
     content = bytearray(Path(stored).read_bytes())
     path = tmp_path / "damaged.tfrecord"

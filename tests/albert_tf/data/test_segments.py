@@ -56,15 +56,6 @@ def test_chunks_by_hand(lengths, seed):
     assert found == chunks_by_hand(lengths, targets)
 
 
-def test_a_hundred_thousand_sentences():
-    lengths = [np.random.default_rng(0).integers(1, 60, 100_000).tolist(), [5]]
-    targets = np.full(100_001, 509)
-    documents = block(lengths)
-    ends = chunk_ends(documents, tf.constant(targets, tf.int32))
-    starts = chunk_starts(documents, ends).numpy()
-    assert [(start, ends.numpy()[start]) for start in starts] == chunks_by_hand(lengths, targets)
-
-
 def test_short_targets():
     targets, short = target_lengths(tf.constant(100_000), 125, 0.1, SEED)
     targets, short = targets.numpy(), short.numpy()
@@ -169,19 +160,6 @@ def test_single_segments_are_the_chunks():
     for span, chunk in zip(shown, [range(0, 11), range(11, 18), range(18, 48), range(48, 50)], strict=True):
         assert chunk.start <= span.start
         assert span.stop <= chunk.stop
-
-
-def test_in_a_pipeline_as_eagerly():
-    documents = block([[3, 9, 4, 20], [], [60], [1, 1]])
-    starts_word = tf.ones([tf.size(documents.tokens)], tf.bool)
-
-    def pairs(documents):
-        return segment_pairs(documents, starts_word, 24 - 3, 0.5, SEED)
-
-    eager = pairs(documents)
-    graph = tf.data.Dataset.from_tensors(documents).map(pairs).get_single_element()
-    for one, other in zip(tf.nest.flatten(eager), tf.nest.flatten(graph), strict=True):
-        assert one.numpy().tolist() == other.numpy().tolist()
 
 
 @settings(max_examples=60, deadline=None)

@@ -5,9 +5,9 @@ import json
 import pytest
 
 import albert_tf
-from albert_tf.finetuning.entries import task_entries
 from albert_tf.finetuning.run import finetune
 from albert_tf.finetuning.settings import Finetuning
+from albert_tf.finetuning.task_table import task_entries
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.utils.records import changed
 from tests.albert_tf.finetuning.runs import CONFIG, LOOP, RECIPE, ROWS

@@ -10,9 +10,6 @@ from albert_tf.tasks.datasets.glue import GLUE
 
 COUNT = 64
 
-# Of each GLUE task the column of the label, and whether its training file names its columns.
-LABELS = dict.fromkeys(GLUE, -1) | {"cola": 1, "mrpc": 0}
-
 
 def sample(task, data, folder):
     """What `Finetuning` is to read: a folder, or files and columns.
@@ -22,8 +19,6 @@ def sample(task, data, folder):
       data: the folder of real data.
       folder: where the sample is written.
     """
-    if task in GLUE:
-        return _glue(task, data / "glue", folder)
     return MAKERS[task](data, folder)
 
 
@@ -36,17 +31,13 @@ def balanced(rows, label_of, count=COUNT):
     return [row for turn in turns for row in turn if row is not None][:count]
 
 
-def _glue(task, data, folder):
-    glue = GLUE[task]
-    text = (data / glue.name / "train.tsv").read_text(encoding="utf-8")
-    header, *lines = text.rstrip("\n").split("\n")
-    if task == "cola":
-        header, lines = None, [header, *lines]
-    rows = [line for line in lines[:2000] if header is None or line.count("\t") == header.count("\t")]
-    label = (lambda row: "") if glue.labels is None else lambda row: row.split("\t")[LABELS[task]]
-    chosen = [*([] if header is None else [header]), *balanced(rows, label)]
-    dev = next(file for split, file in glue.files.items() if split.startswith("dev"))
-    for name in ("train.tsv", dev):
+def _glue(task, label, data, folder):
+    header, *lines = (
+        (data / "glue" / GLUE[task].name / "train.tsv").read_text("utf-8").rstrip("\n").split("\n")
+    )
+    rows = [line for line in lines[:2000] if header.count("\t") == line.count("\t")]
+    chosen = [header, *balanced(rows, lambda row: "" if label is None else row.split("\t")[label])]
+    for name in ("train.tsv", "dev.tsv"):
         (folder / name).write_text("\n".join(chosen) + "\n", encoding="utf-8")
     return {"data": folder}
 
@@ -87,33 +78,21 @@ def _race(data, folder):
     return {"data": folder}
 
 
-def _choices(data, folder):
-    rows = [
-        {"context": passage["article"], "question": question, "options": options, "label": letter}
-        for _, passage in _passages(data / "race/dev/middle", COUNT)
-        for question, options, letter in zip(
-            *(passage[x] for x in ("questions", "options", "answers")), strict=True
-        )
-    ]
-    return _lines(folder / "own.jsonl", map(json.dumps, rows))
-
-
 def _reviews(data):
     """Film reviews with their stars and whether these are many."""
     for pair in zip(
         *(sorted((data / "imdb/train" / kind).iterdir()) for kind in ("neg", "pos")), strict=True
     ):
         for file in pair:
-            stars = int(file.stem.partition("_")[2])
-            kind = file.parent.name
-            labels = f"{kind}|strong" if stars in (1, 10) else kind
-            yield {"review": file.read_text(encoding="utf-8"), "stars": stars, "kind": kind, "labels": labels}
+            kind, is_strong = file.parent.name, file.stem.endswith(("_1", "_10"))
+            labels = f"{kind}|strong" if is_strong else kind
+            yield {"review": file.read_text(encoding="utf-8"), "kind": kind, "labels": labels}
 
 
 def _table(label, data, folder):
     file = folder / "own.csv"
     with file.open("w", newline="", encoding="utf-8") as handle:
-        writer = csv.DictWriter(handle, ["kind", "labels", "review", "stars"])
+        writer = csv.DictWriter(handle, ["kind", "labels", "review"])
         writer.writeheader()
         writer.writerows(itertools.islice(_reviews(data), COUNT))
     return {"train": file, "eval": file, "columns": Columns("review", label=label)}
@@ -142,12 +121,12 @@ def _lines(file, lines):
 
 
 MAKERS = {
+    "mrpc": lambda *places: _glue("mrpc", 0, *places),
+    "sts-b": lambda *places: _glue("sts-b", None, *places),
     "squad-v1.1": lambda *places: _squad("dev-v1.1.json", False, *places),
     "squad-v2.0": lambda *places: _squad("dev-v2.0.rebuilt.json", True, *places),
     "race": _race,
     "classification": lambda *places: _table("kind", *places),
     "multi_label": lambda *places: _table("labels", *places),
-    "regression": lambda *places: _table("stars", *places),
     "tagging": _tagged,
-    "multiple_choice": _choices,
 }

@@ -1,7 +1,6 @@
 """Every task learns sixty-four real examples by heart, and what it learnt is served as it is predicted."""
 
 import collections
-from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -13,9 +12,8 @@ from albert_tf.finetuning.data import read_sets
 from albert_tf.finetuning.reports import best_figures
 from albert_tf.finetuning.run import finetune
 from albert_tf.finetuning.settings import Finetuning
-from albert_tf.finetuning.tasks import TASKS
+from albert_tf.finetuning.task_table import TASKS
 from albert_tf.finetuning.trained import evaluate_trained, read_trained
-from albert_tf.tasks.datasets.glue import GLUE
 from albert_tf.tasks.examples.predictions import (
     AnswerPrediction,
     ChoicePrediction,
@@ -52,27 +50,19 @@ RECIPE = {
 WINDOWS = {"doc_stride": 64, "max_query_length": 32}
 LONGER = {"seq_length": 128}
 
-LEARNT = [name for name, task in TASKS.items() if task.recipe]
-# Not the other GLUE tasks, which answer as one of these.
-SERVED = [name for name in LEARNT if name not in GLUE or name in ("sst-2", "mrpc", "sts-b")]
+# One of each kind, and of each form of input.
+LEARNT = ["mrpc", "sts-b", "squad-v1.1", "squad-v2.0", "race", "classification", "multi_label", "tagging"]
 
 
-class Learnt(NamedTuple):
-    """A run, and what it was asked to do."""
-
-    settings: Finetuning
-    given: dict[str, Any]
-
-
-@pytest.fixture(scope="module")
-def learnt(request, shared, tmp_path_factory):
-    folder = tmp_path_factory.mktemp(request.param)
-    (folder / "data").mkdir()
-    has_windows = TASKS[request.param].kind.has_windows
-    given = sample(request.param, shared / "data", folder / "data")
+@pytest.mark.parametrize("name", LEARNT)
+def test_learnt_by_heart_and_served_as_predicted(name, shared, tmp_path):
+    task, run = TASKS[name], tmp_path / "run"
+    (tmp_path / "data").mkdir()
+    has_windows = task.kind.has_windows
+    given = sample(name, shared / "data", tmp_path / "data")
     settings = Finetuning(
-        output=folder / "run",
-        task=request.param,
+        output=run,
+        task=name,
         config=SMALL,
         vocabulary=shared / "data/vocabulary/30k-clean.model",
         recipe=RECIPE | (LONGER if has_windows else {}),
@@ -81,31 +71,19 @@ def learnt(request, shared, tmp_path_factory):
         **given,
     )
     finetune(settings, report=print)
-    return Learnt(settings, given)
-
-
-@pytest.mark.parametrize("learnt", LEARNT, indirect=True)
-def test_learnt_by_heart(learnt):
-    run, task = learnt.settings.output, learnt.settings.entry
-    labels = collections.Counter(
-        getattr(record, "label", None) for record in read_sets(learnt.settings).train
-    )
+    sets = read_sets(task, settings.data, settings.train, settings.eval, settings.columns)
+    labels = collections.Counter(getattr(record, "label", None) for record in sets.train)
     assert None in labels or max(labels.values()) <= COUNT // 2  # no single answer is right
-    found = evaluate_trained(run, learnt.given.get("data"), learnt.given.get("eval"))
+    found = evaluate_trained(run, given.get("data"), given.get("eval"))
     assert found["examples"] == COUNT
-    assert found[task.best_metric] >= (95 if task.kind.has_windows else 0.95)
+    assert found[task.best_metric] >= (95 if has_windows else 0.95)
     logged = best_figures(RunDirectory(run))
     assert logged["step"] == found["step"]
     assert logged[task.best_metric] == pytest.approx(found[task.best_metric], abs=1e-5)
 
-
-@pytest.mark.parametrize("learnt", SERVED, indirect=True)
-def test_served_as_predicted(learnt, tmp_path):
-    run = learnt.settings.output
-    *_, served = export(run, tmp_path, check=False)
+    *_, served = export(run, tmp_path / "hub", check=False)
     check(served)
-    records = read_sets(learnt.settings).train
-    predictions = read_trained(run).predictions(records)
+    records, predictions = sets.train, read_trained(run).predictions(sets.train)
     answers = asked(tf.saved_model.load(str(served)).signatures, records)
     for record, expected, found in zip(records, predictions, answers, strict=True):
         compare(record, expected, found)

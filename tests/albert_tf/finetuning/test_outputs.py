@@ -1,17 +1,12 @@
 """Outputs of batches against those of each example by itself."""
 
-import numpy as np
 import tensorflow as tf
 
-from albert_tf.finetuning.outputs import row_outputs
-from albert_tf.tasks.examples.predictions import (
-    AnswerPrediction,
-    ChoicePrediction,
-    FoundAnswer,
-    LabelPrediction,
-)
+from albert_tf.finetuning.outputs import predictor
+from albert_tf.tasks.examples.predictions import AnswerPrediction, FoundAnswer
 from albert_tf.tasks.examples.records import TextRecord
 from albert_tf.tasks.examples.texts import text_rows
+from albert_tf.tasks.kind import Examples
 from tests.tiny import DOCUMENTS
 
 SENTENCES = [sentence for document in DOCUMENTS for sentence in document]
@@ -19,6 +14,18 @@ SENTENCES = [sentence for document in DOCUMENTS for sentence in document]
 
 def records(texts):
     return [TextRecord("f.csv", n + 2, str(n), text, None, None) for n, text in enumerate(texts)]
+
+
+class Kind:
+    """A kind whose predictions are what `keep` keeps."""
+
+    seq_length = 48
+
+    def __init__(self, keep):
+        self.keep = keep
+
+    def decode(self, examples, outputs):
+        return outputs
 
 
 def padded(ids, length):
@@ -42,11 +49,11 @@ def test_every_example_once_and_in_its_place(piece_tokenizer):
         }
 
     for batch_size in (1, 10, 1000):
-        outputs = row_outputs(model, 48, batch_size, keep)
+        predict = predictor(Kind(keep), model, batch_size)
         seen.clear()
-        outputs(rows)
+        predict(Examples(SENTENCES, rows))
         assert len(seen) <= 2  # traced for the first length, and for all
-        found = outputs(rows).values
+        found = predict(Examples(SENTENCES, rows)).predictions
         assert len(seen) <= 2
         assert found["ids"].shape == (len(SENTENCES), 48)
         for number, sentence in enumerate(SENTENCES):
@@ -70,23 +77,16 @@ def test_few_examples_are_not_filled_up_to_a_batch(piece_tokenizer):
         tf.py_function(lambda mask: rows.append(mask.shape[0]), [inputs["input_mask"]], [])
         return outputs
 
-    outputs = row_outputs(model, 48, 32, keep)
+    predict = predictor(Kind(keep), model, 32)
     for count in (1, 3, 32, 40):
         rows.clear()
-        examples = text_rows(records(SENTENCES[:count]), piece_tokenizer, {})
-        assert len(outputs(examples).values["length"]) == count
+        examples = Examples(SENTENCES[:count], text_rows(records(SENTENCES[:count]), piece_tokenizer, {}))
+        assert len(predict(examples).predictions["length"]) == count
         assert rows == ([count] if count <= 32 else [32, 32])
-
-
-def test_scores_are_of_what_is_predicted():
-    scores = np.array([0.25, 0.75], np.float32)
-    assert LabelPrediction("b", scores).score == 0.75
-    assert ChoicePrediction(1, scores).score == 0.75
 
 
 def test_no_answer_above_the_threshold():
     answers = (FoundAnswer("a", 0, 1, -1.0, -1.0, 1.0),)
-    assert AnswerPrediction(answers, None).text() == "a"
-    assert [AnswerPrediction(answers, odds).text() for odds in (-0.5, 0.0, 0.5)] == ["a", "a", ""]
+    found = [AnswerPrediction(answers, odds).text() for odds in (None, -0.5, 0.0, 0.5)]
+    assert found == ["a", "a", "a", ""]
     assert AnswerPrediction(answers, 0.5).text(threshold=0.5) == "a"
-    assert AnswerPrediction(answers, -0.5).text(threshold=-1.0) == ""

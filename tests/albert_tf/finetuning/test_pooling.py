@@ -7,14 +7,13 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.checkpoints import checkpoint_steps
 from albert_tf.conversion.convert import convert
 from albert_tf.finetuning.predict import predict
 from albert_tf.finetuning.run import finetune
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.utils.errors import InputError
 from hub_export.export import export
-from tests.albert_tf.finetuning.runs import RECIPE, ROWS, SENTENCES
+from tests.albert_tf.finetuning.runs import RECIPE, SENTENCES
 from tests.albert_tf.pretraining.runs import weights
 
 MEAN = {**RECIPE, "dropout": 0.0, "classifier_dropout": 0.0, "pooling": "mean"}
@@ -41,31 +40,20 @@ def scores_by_hand(run, tokenizer, texts):
     return shares / shares.sum(axis=1, keepdims=True)
 
 
-def test_its_files_say_so(mean):
+def test_its_files_say_so_and_all_but_the_pooler_learns(mean, asked):
+    """The pooler, which has no gradient, does not decay either. The rate of the first update is 0."""
     for name in ("task.json", "recipe.json"):
         assert json.loads((mean / name).read_text())["pooling"] == "mean"
     assert albert_tf.load(mean).pooling == "mean"
-
-
-def test_all_of_the_network_but_the_pooler_learns(mean):
-    """The pooler, which has no gradient, does not decay either. The rate of the first update is 0."""
     before, after = weights(mean, 1), weights(mean, 6)
-    same = {name for name in before if np.array_equal(before[name], after[name])}
-    assert same == POOLER
-
-
-def test_the_optimizer_still_has_the_poolers_moments(mean):
-    """By which runs of earlier versions, that number them, go on."""
+    assert {name for name in before if np.array_equal(before[name], after[name])} == POOLER
+    # The optimizer still has the pooler's moments: checkpoints of earlier versions number them.
     found = tf.train.load_checkpoint(str(mean / "checkpoints/ckpt-6")).get_variable_to_shape_map()
     shapes = [shape for name, shape in found.items() if name.startswith("optimizer/variables/") and shape]
     expected = [variable.shape.as_list() for variable in albert_tf.load(mean).variables]
     assert sorted(shapes) == sorted(expected * 2)
-
-
-def test_another_pooling_does_not_go_on(mean, asked):
     with pytest.raises(InputError, match="pooling is 'mean' there and 'first' here"):
         finetune(asked(mean, recipe={**MEAN, "pooling": "first"}))
-    assert checkpoint_steps(mean)[-1] == 6
 
 
 def test_predictions_and_exported_answers_are_those_by_hand(mean, own_table, piece_tokenizer, tmp_path):
@@ -102,17 +90,3 @@ def test_its_encoder_alone_is_converted(mean, tmp_path):
     found, expected = weights(tmp_path / "again"), weights(mean)
     for name, value in found.items():
         np.testing.assert_array_equal(value, expected[name], err_msg=name)
-
-
-@pytest.mark.slow
-def test_choices_are_read_by_it(asked, tmp_path):
-    short = {**MEAN, "steps": 1, "warmup_steps": 0}
-    rows = [
-        {"context": row["text"], "question": "Who?", "options": ["a boat", "a cow"], "label": n % 2}
-        for n, row in enumerate(ROWS)
-    ]
-    file = tmp_path / "choices.jsonl"
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    made = asked(recipe=short, task="multiple_choice", train=file, eval=file, columns=None)
-    finetune(made)
-    assert albert_tf.load(made.output).pooling == "mean"

@@ -15,7 +15,7 @@ from sklearn.metrics import accuracy_score, f1_score
 
 from albert_tf.finetuning import trained
 from albert_tf.finetuning.predict import predict
-from albert_tf.finetuning.tasks import TASKS
+from albert_tf.finetuning.task_table import TASKS
 from albert_tf.finetuning.trained import evaluate_trained
 from albert_tf.recipes import QuestionSettings
 from albert_tf.tasks.datasets.columns import Columns
@@ -27,116 +27,82 @@ COLUMNS = Columns("text", None, "kind")
 
 
 def write_table(file, rows):
-    """In the format of the file's name."""
-    if file.suffix == ".jsonl":
-        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        return
     with file.open("w", newline="") as opened:
-        delimiter = "\t" if file.suffix == ".tsv" else ","
-        writer = csv.DictWriter(opened, rows[0], delimiter=delimiter, lineterminator="\n")
+        writer = csv.DictWriter(opened, rows[0], lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
 
 
 def read_rows(file):
-    if file.suffix == ".jsonl":
-        return [json.loads(line) for line in file.read_text().splitlines()]
     with file.open(newline="") as opened:
-        return list(csv.DictReader(opened, delimiter="\t" if file.suffix == ".tsv" else ","))
+        return list(csv.DictReader(opened))
 
 
-def test_labels_of_a_table(saved, tmp_path):
-    rows = [{"id": f"n{n}", "text": text, "kind": "xyz"[n % 3]} for n, text in enumerate(SENTENCES)]
+ROWS = [{"id": f"n{n}", "text": text, "kind": "xyz"[n % 3]} for n, text in enumerate(SENTENCES)]
+
+
+@pytest.fixture
+def classifier(saved, tmp_path):
+    """A table, and a run that predicts its labels."""
     table = tmp_path / "own.csv"
-    write_table(table, rows)
-    run = saved("classification", TASKS["classification"].read(table, True, COLUMNS), columns=COLUMNS)
-    found = {}
-    for ending in (".csv", ".tsv", ".jsonl"):
-        table, output = tmp_path / f"own{ending}", tmp_path / f"predicted{ending}"
-        write_table(table, rows)
-        assert predict(run, table, output) == [output]
-        found[ending] = read_rows(output)
-        assert [{name: row[name] for name in rows[0]} for row in found[ending]] == rows
-    predicted = [row["prediction"] for row in found[".csv"]]
+    write_table(table, ROWS)
+    return table, saved("classification", TASKS["classification"].read(table, True, COLUMNS), columns=COLUMNS)
+
+
+def test_labels_of_a_table(classifier, tmp_path):
+    table, run = classifier
+    output = tmp_path / "predicted.csv"
+    assert predict(run, table, output) == [output]
+    found = read_rows(output)
+    assert [{name: row[name] for name in ROWS[0]} for row in found] == ROWS
+    predicted = [row["prediction"] for row in found]
     assert len(set(predicted)) > 1
-    for other in (".tsv", ".jsonl"):
-        assert [row["prediction"] for row in found[other]] == predicted
-        assert [float(row["score"]) for row in found[other]] == [float(row["score"]) for row in found[".csv"]]
-    assert all(1 / 3 <= float(row["score"]) <= 1 for row in found[".csv"])
-    right = [row["kind"] for row in rows]
-    assert evaluate_trained(run, file=table) == {
+    assert all(1 / 3 <= float(row["score"]) <= 1 for row in found)
+    right = [row["kind"] for row in ROWS]
+    figures = evaluate_trained(run, file=table)
+    assert figures == {
         "step": 0,
-        "examples": len(rows),
+        "examples": len(ROWS),
         "accuracy": pytest.approx(accuracy_score(right, predicted)),
         "f1": pytest.approx(f1_score(right, predicted, average="macro")),
     }
+    # Neither labels nor batches change anything, nor blank lines, nor whether the table is compressed.
+    bare = tmp_path / "bare.csv.gz"
+    with gzip.open(bare, "wt") as file:
+        csv.writer(file).writerows([["text"], *([row["text"]] for row in ROWS), []])
+    predict(run, bare, tmp_path / "again.csv", batch_size=1)
+    for one, other in zip(found, read_rows(tmp_path / "again.csv"), strict=True):
+        assert one["prediction"] == other["prediction"]
+        assert float(one["score"]) == pytest.approx(float(other["score"]), abs=1e-5)
+    # Nor other names of the columns.
+    write_table(table, [{"body": row["text"], "class": row["kind"]} for row in ROWS])
+    with pytest.raises(InputError, match=r"own\.csv: .*'text'.*'body', 'class'"):
+        evaluate_trained(run, file=table)
+    columns = Columns("body", None, "class")
+    assert evaluate_trained(run, file=table, columns=columns) == figures
+    predict(run, table, tmp_path / "other.csv", columns=columns)
+    assert [row["prediction"] for row in read_rows(tmp_path / "other.csv")] == predicted
 
 
-def test_what_is_predicted_for_is_not_replaced(saved, tmp_path):
-    table = tmp_path / "own.csv"
-    write_table(table, [{"text": text, "kind": "xy"[n % 2]} for n, text in enumerate(SENTENCES)])
-    run = saved("classification", TASKS["classification"].read(table, True, COLUMNS), columns=COLUMNS)
+def test_what_is_predicted_for_is_not_replaced(classifier, tmp_path):
+    table, run = classifier
     before = table.read_bytes()
-    with pytest.raises(InputError, match=r"own\.csv is what is predicted for: name another `output`"):
+    with pytest.raises(InputError, match=r"own\.csv is what is predicted for"):
         predict(run, table, tmp_path / "." / "own.csv")
     assert table.read_bytes() == before
 
 
-def test_neither_labels_nor_batches_change_predictions(saved, tmp_path):
-    table, output = tmp_path / "own.csv", tmp_path / "predicted"
-    rows = [{"text": text, "kind": "xyz"[n % 3]} for n, text in enumerate(SENTENCES)]
-    write_table(table, rows)
-    run = saved("classification", TASKS["classification"].read(table, True, COLUMNS), columns=COLUMNS)
-    predict(run, table, output)
-    write_table(table, [{"text": row["text"]} for row in rows])
-    predict(run, table, tmp_path / "again", batch_size=1)
-    pairs = (read_rows(folder / "own.csv") for folder in (output, tmp_path / "again"))
-    for one, other in zip(*pairs, strict=True):
-        assert one["prediction"] == other["prediction"]
-        assert float(one["score"]) == pytest.approx(float(other["score"]), abs=1e-5)
-
-
-def test_other_columns_than_those_of_the_run(saved, tmp_path):
-    table = tmp_path / "own.csv"
-    rows = [{"text": text, "kind": "xy"[n % 2]} for n, text in enumerate(SENTENCES)]
-    write_table(table, rows)
-    run = saved("classification", TASKS["classification"].read(table, True, COLUMNS), columns=COLUMNS)
-    figures = evaluate_trained(run, file=table)
-    write_table(table, [{"body": row["text"], "class": row["kind"]} for row in rows])
-    with pytest.raises(
-        InputError, match=r"own\.csv: there is no column 'text'; the columns are 'body', 'class'"
-    ):
-        evaluate_trained(run, file=table)
-    columns = Columns("body", None, "class")
-    assert evaluate_trained(run, file=table, columns=columns) == figures
-    predict(run, table, tmp_path / "predicted.csv", columns=columns)
-    right, predicted = zip(
-        *((row["class"], row["prediction"]) for row in read_rows(tmp_path / "predicted.csv")), strict=True
-    )
-    assert accuracy_score(right, predicted) == pytest.approx(figures["accuracy"])
-
-
 def test_scores_of_a_table(saved, tmp_path):
-    table, columns = tmp_path / "own.csv", Columns("first", "second", "likeness")
+    """Given ones are not replaced: else `evaluate` on what was predicted compares it with itself."""
+    table, output, columns = (
+        tmp_path / "own.csv",
+        tmp_path / "predicted.csv",
+        Columns("first", "second", "score"),
+    )
     rows = [
-        {"first": text, "second": SENTENCES[n - 1], "likeness": n * 0.25} for n, text in enumerate(SENTENCES)
+        {"first": text, "second": SENTENCES[n - 1], "score": str(n * 0.25)}
+        for n, text in enumerate(SENTENCES)
     ]
-    write_table(table, rows)
-    run = saved("regression", columns=columns)
-    predict(run, table, tmp_path / "predicted.csv")
-    found = read_rows(tmp_path / "predicted.csv")
-    predicted = [float(row["prediction"]) for row in found]
-    assert predicted == [float(row["score"]) for row in found]
-    right = [row["likeness"] for row in rows]
-    figures = evaluate_trained(run, file=table)
-    assert figures["pearson"] == pytest.approx(pearsonr(right, predicted)[0])
-    assert figures["spearman"] == pytest.approx(spearmanr(right, predicted)[0])
-
-
-def test_gold_scores_are_not_replaced(saved, tmp_path):
-    """Else `evaluate` on what was predicted compares the predictions with themselves."""
-    table, output, columns = tmp_path / "own.csv", tmp_path / "predicted.csv", Columns("text", None, "score")
-    rows = [{"text": text, "score": str(n * 0.25)} for n, text in enumerate(SENTENCES)]
     write_table(table, rows)
     run = saved("regression", columns=columns)
     with pytest.raises(InputError, match=r"'score'.*score_column"):
@@ -145,25 +111,12 @@ def test_gold_scores_are_not_replaced(saved, tmp_path):
     predict(run, table, output, score_column="found", prediction_column="guess")
     found = read_rows(output)
     assert [{name: row[name] for name in rows[0]} for row in found] == rows
-    assert set(found[0]) == {"text", "score", "guess", "found"}
-    assert evaluate_trained(run, file=output) == evaluate_trained(run, file=table)
-
-
-def test_rows_and_predictions_belong_together(saved, tmp_path):
-    """Whatever lines are blank, and whether the table is compressed."""
-    table, output = tmp_path / "own.csv", tmp_path / "out.jsonl"
-    rows = [{"text": text, "kind": "xyz"[n % 3]} for n, text in enumerate(SENTENCES)]
-    write_table(table, rows)
-    run = saved("classification", TASKS["classification"].read(table, True, COLUMNS), columns=COLUMNS)
-    predict(run, table, output)
-    _, *lines = table.read_text().splitlines()
-    with gzip.open(tmp_path / "own.csv.gz", "wt") as file:
-        file.write("\n".join([" text ,kind", *(f"{line}\n" for line in lines), " ", ""]))
-    predict(run, tmp_path / "own.csv.gz", tmp_path / "again.jsonl.gz")
-    with gzip.open(tmp_path / "again.jsonl.gz", "rt") as file:
-        assert [json.loads(line) for line in file] == read_rows(output)
-    figures = evaluate_trained(run, file=tmp_path / "own.csv.gz")
-    assert figures == evaluate_trained(run, file=table)
+    predicted = [float(row["guess"]) for row in found]
+    assert predicted == [float(row["found"]) for row in found]
+    right = [float(row["score"]) for row in rows]
+    figures = evaluate_trained(run, file=output)
+    assert figures["pearson"] == pytest.approx(pearsonr(right, predicted)[0])
+    assert figures["spearman"] == pytest.approx(spearmanr(right, predicted)[0])
 
 
 class Terminal(io.StringIO):
@@ -171,30 +124,16 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize("is_terminal", [True, False])
-def test_a_progress_bar_on_a_terminal(saved, tmp_path, monkeypatch, is_terminal):
-    """Of every example, whatever the batches; of SQuAD of every window."""
-    shown = Terminal() if is_terminal else io.StringIO()
+def test_a_progress_bar_on_a_terminal(classifier, tmp_path, monkeypatch):
+    """Of every example, whatever the batches."""
+    table, run = classifier
     monkeypatch.setattr(trained, "PATIENCE", 0)
-    monkeypatch.setattr(sys, "stderr", shown)
-    table, questions = tmp_path / "own.csv", tmp_path / "dev.json"
-    write_table(table, [{"text": text, "kind": "xy"[n % 2]} for n, text in enumerate(SENTENCES)])
-    questions.write_text(json.dumps(squad(False)))
-    run = saved("classification", TASKS["classification"].read(table, True, COLUMNS), columns=COLUMNS)
-    answering = saved("squad-v1.1", questions=QuestionSettings(max_query_length=8, n_best=3))
-    for work in (
-        lambda: predict(run, table, tmp_path / "out.csv", batch_size=3),
-        lambda: evaluate_trained(run, file=table, batch_size=3),
-        lambda: predict(answering, questions, tmp_path / "answers", batch_size=4),
-    ):
-        work()
+    for shown in (Terminal(), io.StringIO()):
+        monkeypatch.setattr(sys, "stderr", shown)
+        predict(run, table, tmp_path / f"{type(shown).__name__}.csv", batch_size=3)
         total = re.findall(r"100%.* (\d+)/(\d+) ", shown.getvalue())
-        assert bool(total) == bool(shown.getvalue()) == is_terminal
-        for done, count in total:
-            assert done == count
-            assert int(count) == len(SENTENCES) or int(count) >= 6
-        shown.seek(0)
-        shown.truncate()
+        assert bool(total) == bool(shown.getvalue()) == shown.isatty()
+        assert all(count == whole == str(len(ROWS)) for count, whole in total)
 
 
 def test_tags(saved, tmp_path):
@@ -216,21 +155,6 @@ def test_tags(saved, tmp_path):
     )
     assert figures["f1"] == pytest.approx(entity_f1(right, predicted))
     assert figures["examples"] == len(SENTENCES)
-
-
-def test_choices(saved, tmp_path):
-    file, output = tmp_path / "own.jsonl", tmp_path / "predicted.jsonl"
-    rows = [
-        {"context": text, "question": "Who?", "options": ["a boat", "the keeper", "a cow"], "label": n % 3}
-        for n, text in enumerate(SENTENCES)
-    ]
-    write_table(file, rows)
-    run = saved("multiple_choice", TASKS["multiple_choice"].read(file, True, None))
-    predict(run, file, output)
-    found = read_rows(output)
-    assert [{name: row[name] for name in rows[0]} for row in found] == rows
-    accuracy = accuracy_score([row["label"] for row in rows], [row["prediction"] for row in found])
-    assert evaluate_trained(run, file=file)["accuracy"] == pytest.approx(accuracy)
 
 
 def write_passages(folder, count):

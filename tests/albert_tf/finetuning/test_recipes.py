@@ -23,29 +23,20 @@ wnli 2e-5/16/.1/.1/2000/250/512
 squad-v1.1 5e-5/48/0/.1/3649/365/384
 squad-v2.0 3e-5/48/0/.1/8144/814/512
 race 2e-5/32/.1/.1/12000/1000/512
-race-v2 1e-5/32/0/.1/12000/1000/512
 """
-COLUMNS = (
-    "learning_rate",
-    "batch_size",
-    "dropout",
-    "classifier_dropout",
-    "steps",
-    "warmup_steps",
-    "seq_length",
-)
+COLUMNS = [
+    *("learning_rate", "batch_size", "dropout", "classifier_dropout"),
+    *("steps", "warmup_steps", "seq_length"),
+]
 
 
-@pytest.mark.parametrize("line", PUBLISHED.split("\n")[1:-1])
-def test_published_values(line):
-    name, _, values = line.partition(" ")
-    recipe = RECIPES[name]
-    assert [getattr(recipe, column) for column in COLUMNS] == [float(value) for value in values.split("/")]
-    assert (recipe.weight_decay, recipe.epsilon, recipe.clip_norm) == (0.01, 1e-6, 1.0)
-    assert recipe.in_steps(100) == recipe
-
-
-def test_questions_are_read_as_in_the_paper():
+def test_published_values():
+    for line in PUBLISHED.split("\n")[1:-1]:
+        name, _, values = line.partition(" ")
+        recipe = RECIPES[name]
+        assert [getattr(recipe, column) for column in COLUMNS] == [float(x) for x in values.split("/")], name
+        assert (recipe.weight_decay, recipe.epsilon, recipe.clip_norm) == (0.01, 1e-6, 1.0)
+        assert recipe.in_steps(100) == recipe
     assert dataclasses.astuple(QuestionSettings()) == (128, 64, 30, 20)
 
 
@@ -60,52 +51,42 @@ def test_epochs_become_steps():
     assert (short.steps, short.warmup_steps) == (233, 23)
     assert RECIPES["rte"].replace(steps=70).in_steps(1).warmup_steps == 7
     assert RECIPES["rte"].replace(learning_rate=1.0).warmup_steps == 200
-    with pytest.raises(InputError, match="warmup_steps=200 must lie between 0 and steps=23"):
+    with pytest.raises(InputError, match=r"warmup_steps=200 .*steps=23"):
         RECIPES["rte"].replace(epochs=3.0, warmup_steps=200).in_steps(249)
 
 
 def test_the_network_gets_the_dropouts():
-    for name, dropouts in (("rte", (0.1, 0.1, 0.1)), ("cola", (0.0, 0.0, 0.1))):
-        config = RECIPES[name].network(PRESETS["albert_base_v1"])
-        found = (
-            config.hidden_dropout_prob,
-            config.attention_probs_dropout_prob,
-            config.classifier_dropout_prob,
-        )
-        assert found == dropouts
+    config = RECIPES["rte"].replace(classifier_dropout=0.2).network(PRESETS["albert_base_v2"])
+    assert (config.hidden_dropout_prob, config.attention_probs_dropout_prob) == (0.1, 0.1)
+    assert config.classifier_dropout_prob == 0.2
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    "changes",
     [
-        (
-            {"learning_rate": float("nan")},
-            "learning_rate=nan must be a number of float32 that is not negative",
-        ),
-        ({"learning_rate": "1e-5"}, "learning_rate='1e-5' must be of type float"),
-        ({"batch_size": 0}, "batch_size=0 must be at least 1"),
-        ({"seq_length": 2**31}, r"seq_length=2147483648 must be at least 1 and below 2\^31"),
-        ({"steps": 0}, "steps=0 must be at least 1"),
-        ({"epochs": 0.0}, r"epochs=0\.0 must be a positive number"),
-        ({"epochs": 1.0, "steps": 1}, r"steps=1 and epochs=1\.0: one of them"),
-        ({"steps": None}, "steps=None and epochs=None: one of them"),
-        ({"warmup_steps": 801}, "warmup_steps=801 must lie between 0 and steps=800"),
-        ({"warmup_steps": -1}, "warmup_steps=-1 must lie between"),
-        ({"dropout": 1.0}, r"dropout=1\.0 must be at least 0 and below 1"),
-        ({"classifier_dropout": -0.1}, r"classifier_dropout=-0\.1 must be at least 0"),
-        ({"pooling": "max"}, "pooling='max' is none of first, mean"),
-        ({"clip_norm": 0.0}, r"clip_norm=0\.0 must be a positive number of float32; none turns"),
-        ({"epsilon": float("inf")}, "epsilon=inf must be a positive number"),
+        {"learning_rate": float("nan")},
+        {"learning_rate": "1e-5"},
+        {"batch_size": 0},
+        {"seq_length": 2**31},
+        {"epochs": 0.0},
+        {"steps": 1, "epochs": 1.0},
+        {"steps": None},
+        {"warmup_steps": 801},
+        {"dropout": 1.0},
+        {"pooling": "max"},
+        {"clip_norm": 0.0},
+        {"epsilon": float("inf")},
     ],
+    ids=str,
 )
-def test_impossible_values_are_refused(changes, message):
-    with pytest.raises(InputError, match=message):
+def test_impossible_values_are_named(changes):
+    name, value = next(iter(changes.items()))
+    with pytest.raises(InputError) as caught:
         RECIPES["rte"].replace(**changes)
+    assert str(caught.value).startswith(f"{name}={value!r}")
 
 
-@pytest.mark.parametrize("name", ["doc_stride", "max_query_length", "max_answer_length", "n_best"])
-def test_impossible_question_settings_are_refused(name):
-    with pytest.raises(InputError, match=f"{name}=0 must be at least 1"):
-        QuestionSettings(**{name: 0})
-    with pytest.raises(InputError, match=f"{name}='1' must be of type int"):
-        QuestionSettings(**{name: "1"})
+def test_impossible_question_settings_are_refused():
+    for name in ("doc_stride", "max_query_length", "max_answer_length", "n_best"):
+        with pytest.raises(InputError, match=f"{name}=0"):
+            QuestionSettings(**{name: 0})

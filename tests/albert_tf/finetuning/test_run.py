@@ -11,7 +11,7 @@ from sklearn.metrics import f1_score
 import albert_tf
 from albert_tf.checkpoints import checkpoint_parts, checkpoint_steps
 from albert_tf.finetuning.run import finetune
-from albert_tf.finetuning.tasks import TASKS
+from albert_tf.finetuning.task_table import TASKS
 from albert_tf.tasks.classification import Classification
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.examples.batches import task_batches
@@ -143,35 +143,27 @@ def test_two_devices_train_as_one_does(plain, asked, two_replicas, monkeypatch):
         assert other == pytest.approx(one, rel=1e-3)
 
 
-@pytest.mark.parametrize(
-    "changes", [pytest.param({}, marks=pytest.mark.slow), {"accumulate": 2, "remat": True}]
-)
-def test_a_frozen_encoder_stays_bit_for_bit(plain, asked, changes):
-    made = asked(freeze="encoder", recipe={**RECIPE, "steps": 2, "warmup_steps": 1}, **changes)
-    finetune(made)
+def test_a_frozen_encoder_stays_bit_for_bit_and_what_is_cut_is_told(plain, asked):
+    lines = []
+    short = {**RECIPE, "steps": 2, "warmup_steps": 1, "seq_length": 8}
+    made = asked(freeze="encoder", recipe=short, accumulate=2)
+    finetune(made, lines.append)
+    assert any("of 38 examples are longer than seq_length=8" in line for line in lines)
     first, last = weights(plain, 1), weights(made.output)  # the seed is the same
     head = {name for name in first if not np.array_equal(first[name], last[name])}
     assert head == {"classifier/output_weights:0", "classifier/output_bias:0"}
 
 
 def test_nothing_is_written_where_there_is_nothing_to_learn_from(asked, tmp_path):
-    files = {"empty": "", "single": json.dumps({**ROWS[0], "kind": "tale"}) + "\n"}
-    files["alike"] = 20 * files["single"]
-    for name, text in files.items():
-        files[name] = tmp_path / f"{name}.jsonl"
-        files[name].write_text(text)
-    run = tmp_path / "run"
+    alike, empty, run = tmp_path / "alike.jsonl", tmp_path / "empty.jsonl", tmp_path / "run"
+    alike.write_text(20 * (json.dumps({**ROWS[0], "kind": "tale"}) + "\n"))
+    empty.write_text("")
     cases = [
-        ({"train": files["empty"]}, r"empty\.jsonl is empty"),
-        ({"eval": files["empty"]}, r"empty\.jsonl is empty"),
-        ({"train": files["single"], "eval": None}, "too little to hold any of it out"),
-        ({"train": files["alike"], "eval": None}, "the only label is 'tale': there is nothing to learn"),
-        ({"eval": files["single"], "train": files["alike"]}, "the only label is 'tale'"),
-        (
-            {"columns": Columns("texts", None, "kind")},
-            "there is no column 'texts'; the columns are 'text', 'kind'",
-        ),
-        ({"accumulate": 3}, "batch_size=8 cannot be divided among 1 replicas times accumulate=3"),
+        ({"train": empty}, r"empty\.jsonl"),
+        ({"eval": empty}, r"empty\.jsonl"),
+        ({"train": alike, "eval": None}, "'tale'"),
+        ({"columns": Columns("texts", None, "kind")}, "'texts'.*'text', 'kind'"),
+        ({"accumulate": 3}, "batch_size=8 .*accumulate=3"),
         ({"tokenizer": {"lowercases": False}}, "lowercases"),
     ]
     for changes, message in cases:
@@ -180,9 +172,3 @@ def test_nothing_is_written_where_there_is_nothing_to_learn_from(asked, tmp_path
     with pytest.raises(FileNotFoundError, match=r"nowhere\.csv"):
         finetune(asked(run, train="nowhere.csv"))
     assert not run.exists()
-
-
-def test_what_is_cut_is_told_before_training(asked):
-    lines = []
-    finetune(asked(recipe={**RECIPE, "seq_length": 8, "steps": 1, "warmup_steps": 0}), report=lines.append)
-    assert any("of 38 examples are longer than seq_length=8" in line for line in lines)

@@ -25,6 +25,7 @@ def run(shared, tmp_path_factory):
     """The recorded checkpoint, converted."""
     folder = tmp_path_factory.mktemp("squad") / "run"
     assert convert("google", "run", shared / "golden" / "squad_v2", folder)[:2] == ([], [])
+    assert RunDirectory(folder).task == {"model": "span_labeler", "answerability": True}
     return folder
 
 
@@ -39,15 +40,6 @@ def model(run):
 
 def inputs(expected, *others):
     return {name: tf.constant(expected[name], tf.int32) for name in (*ENCODER_INPUTS, *others)}
-
-
-def test_a_converted_checkpoint_is_this_model(run, expected):
-    assert RunDirectory(run).task == {"model": "span_labeler", "answerability": True}
-    loaded = albert_tf.load(run)
-    assert (loaded.answerability, loaded.start_n_top, loaded.end_n_top) == (True, 5, 5)
-    recorded = {name.removeprefix("grad:") for name in expected if name.startswith("grad:")}
-    pooler = {"bert/pooler/dense/kernel", "bert/pooler/dense/bias"}  # no loss depends on it
-    assert {checkpoint_name(variable) for variable in loaded.variables} == recorded | pooler
 
 
 def checkpoint_name(variable):
@@ -134,15 +126,12 @@ def test_dropout_is_that_of_the_answer_class():
         np.testing.assert_array_equal(dropped[name], plain[name])
 
 
-@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
-def test_mixed_precision_ends_in_float32(model, expected, policy):
-    mixed = albert_tf.AlbertSpanLabeler(model.config, True, STARTS, ENDS, dtype=policy)
+def test_mixed_precision_ends_in_float32(model, expected):
+    mixed = albert_tf.AlbertSpanLabeler(model.config, True, STARTS, ENDS, dtype="mixed_bfloat16")
     mixed.set_weights(model.get_weights())
     batch = inputs(expected, "start_positions")
     outputs, plain = mixed(batch), model(batch)
-    allowed = expected["p_mask"] == 0
     for name, value in outputs.items():
-        assert value.dtype == tf.float32
-        where = allowed if value.shape.rank == 2 else ...
+        assert value.dtype == tf.float32 and np.isfinite(value).all()
+        where = expected["p_mask"] == 0 if value.shape.rank == 2 else ...
         np.testing.assert_allclose(value.numpy()[where], plain[name].numpy()[where], atol=0.1)
-        assert np.isfinite(value).all()

@@ -13,7 +13,7 @@ from albert_tf.models.layer import (
     fused,
     fused_softmax,
 )
-from tests.albert_tf.models.oracles import numpy_gelu, numpy_layer_norm, numpy_softmax
+from tests.albert_tf.models.oracles import numpy_softmax
 from tests.tiny import TINY
 
 R, W = 6, 32
@@ -30,36 +30,6 @@ def central_differences(function, x, step=1e-5):
     changes = np.eye(x.size).reshape(x.size, *x.shape) * step
     values = [function(x + change).sum() - function(x - change).sum() for change in changes]
     return np.reshape(values, x.shape) / (2 * step)
-
-
-def test_gelu_and_its_derivative(rng):
-    x = rng.normal(0, 2, (R, W))
-    gelu = elementwise("gelu", EPSILON, is_fused=True).activation
-    tensor = tf.constant(x, tf.float32)
-    with tf.GradientTape() as tape:
-        tape.watch(tensor)
-        y = gelu(tensor)
-    np.testing.assert_allclose(y, numpy_gelu(x), atol=1e-6)
-    np.testing.assert_allclose(tape.gradient(y, tensor), central_differences(numpy_gelu, x), atol=1e-5)
-
-
-def test_layer_norm_and_its_derivatives(rng):
-    x, gamma, beta, weights = rng.normal(size=(R, W)), *rng.normal(1, 0.3, (2, W)), rng.normal(size=(R, W))
-    norm = elementwise("gelu", EPSILON, is_fused=True).layer_norm
-    tensors = [tf.constant(value, tf.float32) for value in (x, gamma, beta)]
-    with tf.GradientTape() as tape:
-        tape.watch(tensors)
-        y = norm(*tensors)
-        total = tf.reduce_sum(y * tf.constant(weights, tf.float32))
-    np.testing.assert_allclose(y, numpy_layer_norm(x, gamma, beta, EPSILON), atol=1e-5)
-    of_x, of_gamma, of_beta = tape.gradient(total, tensors)
-    differences = [
-        central_differences(lambda value: weights * numpy_layer_norm(value, gamma, beta, EPSILON), x),
-        central_differences(lambda value: weights * numpy_layer_norm(x, value, beta, EPSILON), gamma),
-        central_differences(lambda value: weights * numpy_layer_norm(x, gamma, value, EPSILON), beta),
-    ]
-    for found, expected in zip((of_x, of_gamma, of_beta), differences, strict=True):
-        np.testing.assert_allclose(found, expected, atol=2e-5)
 
 
 def test_softmax_and_its_derivative(rng):
@@ -95,57 +65,24 @@ def test_softmax_of_bfloat16(rng):
     assert np.all(np.abs(of_scores - p * (g - (p * g).sum(-1, keepdims=True))) < close)
 
 
-@pytest.mark.parametrize("name", ACTIVATIONS)
 @pytest.mark.parametrize(("dtype", "precision"), [(tf.bfloat16, 2**-8), (tf.float16, 2**-11)])
-def test_narrow_types_are_rounded_once(rng, name, dtype, precision):
+def test_narrow_types_are_rounded_once(rng, dtype, precision):
     x = tf.cast(rng.normal(0, 2, (R, W)), dtype)
-    y = fused(ACTIVATIONS[name])(x)
-    expected = ACTIVATIONS[name](tf.cast(x, tf.float32))
+    y = fused(ACTIVATIONS["gelu"])(x)
+    expected = ACTIVATIONS["gelu"](tf.cast(x, tf.float32))
     assert y.dtype == dtype
     np.testing.assert_allclose(tf.cast(y, tf.float32), expected, rtol=1.01 * precision, atol=1e-6)
 
 
-def test_second_derivatives(rng):
-    """tanh'' = -2 tanh (1 - tanh²)."""
-    x = tf.constant(rng.normal(size=(R, W)), tf.float32)
-    function = fused(tf.tanh)
-    with tf.GradientTape() as outer:
-        outer.watch(x)
-        with tf.GradientTape() as inner:
-            inner.watch(x)
-            y = function(x)
-        first = inner.gradient(y, x)
-    tanh = np.tanh(x)
-    np.testing.assert_allclose(outer.gradient(first, x), -2 * tanh * (1 - tanh**2), atol=1e-5)
-
-
-def test_second_derivatives_of_softmax(rng):
-    scores, direction = (tf.constant(rng.normal(size=(1, 2, 3, 3)), tf.float32) for _ in range(2))
-    bias = tf.zeros([1, 1, 1, 3])
-    found = []
-    for function in (biased_softmax, fused_softmax):
-        with tf.GradientTape() as outer:
-            outer.watch(scores)
-            with tf.GradientTape() as inner:
-                inner.watch(scores)
-                y = function(scores, bias) ** 2
-            first = inner.gradient(y, scores)
-        found.append(outer.gradient(first, scores, direction))
-    np.testing.assert_allclose(*found, atol=1e-6)
-    assert np.abs(found[0]).max() > 0.01
-
-
-@pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16, tf.float16])
-def test_softmax_of_unknown_shapes_and_padding(rng, dtype):
-    spec = [tf.TensorSpec([None] * 4, dtype), tf.TensorSpec([None, 1, 1, None], dtype)]
+def test_softmax_of_unknown_shapes_and_padding(rng):
+    spec = [tf.TensorSpec([None] * 4), tf.TensorSpec([None, 1, 1, None])]
     call = tf.function(fused_softmax, input_signature=spec)
     for length in (3, 5):
-        scores = tf.cast(rng.normal(size=(2, 1, length, length)), dtype)
-        bias = attention_bias(tf.constant([[1] * length, [1] * (length - 1) + [0]]), dtype)
+        scores = tf.constant(rng.normal(size=(2, 1, length, length)), tf.float32)
+        bias = attention_bias(tf.constant([[1] * length, [1] * (length - 1) + [0]]), tf.float32)
         found = call(scores, bias)
-        assert found.dtype == dtype and not np.any(found[1, ..., -1])
-        expected = tf.cast(biased_softmax(scores, bias), tf.float32)
-        np.testing.assert_allclose(tf.cast(found, tf.float32), expected, rtol=2**-7, atol=1e-6)
+        assert not np.any(found[1, ..., -1])
+        np.testing.assert_allclose(found, biased_softmax(scores, bias), atol=1e-6)
 
 
 def learn(encoder, inputs):
@@ -162,10 +99,12 @@ def learn(encoder, inputs):
     return step(inputs)
 
 
-@pytest.mark.parametrize("remat", [False, True])
-def test_a_network_learns_the_same(rng, remat):
-    config = TINY.replace(hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.1, initializer_range=0.2)
-    plain, compiled = (AlbertEncoder(config, remat=remat, fused=fused) for fused in (False, True))
+def test_a_network_learns_the_same_and_only_training_is_compiled(rng):
+    """With recomputation, which uses the compiled functions, too."""
+    config = TINY.replace(
+        num_hidden_layers=2, hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.1, initializer_range=0.2
+    )
+    plain, compiled = (AlbertEncoder(config, remat=True, fused=fused) for fused in (False, True))
     for a, b in zip(plain.variables, compiled.variables, strict=True):
         b.assign(a)
     inputs = {"input_word_ids": tf.constant(rng.integers(5, TINY.vocab_size, (3, 7)), tf.int32)}
@@ -174,23 +113,8 @@ def test_a_network_learns_the_same(rng, remat):
         np.testing.assert_allclose(a, b, rtol=0, atol=2e-5 * max(1, np.abs(b).max()))
     evaluated = [encoder(inputs, training=False)["pooled_output"] for encoder in (plain, compiled)]
     np.testing.assert_array_equal(*evaluated)
-
-
-def test_only_training_is_compiled(rng):
-    encoder = AlbertEncoder(TINY, fused=True)
-    inputs = {"input_word_ids": tf.constant(rng.integers(5, TINY.vocab_size, (2, 5)), tf.int32)}
-
-    def compiled_functions(training):
-        call = tf.function(lambda inputs: encoder(inputs, training=training)["pooled_output"])
-        library = call.get_concrete_function(inputs).graph.as_graph_def().library
-        return [f.signature.name for f in library.function if f.attr["_XlaMustCompile"].b]
-
-    names = compiled_functions(training=True)
-    assert all(any(part in name for name in names) for part in ("_wide_", "_softmax_"))
-    assert not compiled_functions(training=False)
-
-
-def test_configs_keep_it():
-    encoder = AlbertEncoder(TINY, fused=True)
-    assert AlbertEncoder.from_config(encoder.get_config()).fused is True
-    assert AlbertEncoder.from_config(AlbertEncoder(TINY).get_config()).fused is False
+    call = tf.function(lambda inputs, training: compiled(inputs, training)["pooled_output"])
+    for training in (False, True):
+        library = call.get_concrete_function(inputs, training).graph.as_graph_def().library
+        names = [f.signature.name for f in library.function if f.attr["_XlaMustCompile"].b]
+        assert [any(part in name for name in names) for part in ("_wide_", "_softmax_")] == [training] * 2

@@ -26,22 +26,13 @@ def rng():
     return np.random.default_rng(0)
 
 
-def test_dense(rng):
-    x, kernel, bias = rng.normal(size=(6, 3)), rng.normal(size=(3, 4)), rng.normal(size=4)
-    np.testing.assert_allclose(layer.dense(*float32(x, kernel, bias)), x @ kernel + bias, atol=1e-6)
-
-
 @pytest.mark.parametrize("epsilon", [1e-12, 0.5])
 def test_layer_norm(rng, epsilon):
     x, gamma, beta = rng.normal(3, 2, size=(2, 3, 16)), rng.normal(size=16), rng.normal(size=16)
     expected = numpy_layer_norm(x, gamma, beta, epsilon)
     np.testing.assert_allclose(layer.layer_norm(*float32(x, gamma, beta), epsilon), expected, atol=1e-5)
-
-
-def test_layer_norm_of_a_constant_row_is_beta():
-    beta = tf.constant([1.0, 2.0, 3.0])
-    result = layer.layer_norm(tf.fill([2, 3], 5.0), tf.ones(3), beta, 1e-12)
-    np.testing.assert_array_equal(result, [beta, beta])
+    constant = layer.layer_norm(tf.fill([3, 16], 5.0), *float32(gamma, beta), epsilon)
+    np.testing.assert_array_equal(constant, [beta.astype(np.float32)] * 3)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(tf.bfloat16, 2**-8), (tf.float16, 2**-11)])
@@ -53,34 +44,18 @@ def test_layer_norm_of_half_precision_is_computed_in_float32(rng, dtype, toleran
     np.testing.assert_allclose(tf.cast(result, tf.float64), expected, rtol=tolerance, atol=1e-6)
 
 
-POINTS = np.array([-30.0, -3.0, -1.0, -0.1, 0.0, 0.1, 1.0, 3.0, 30.0])
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    {
-        "gelu": numpy_gelu(POINTS),
-        "gelu_erf": [x * (1 + math.erf(x / math.sqrt(2))) / 2 for x in POINTS],
-        "relu": np.maximum(POINTS, 0),
-        "tanh": np.tanh(POINTS),
-        "linear": POINTS,
-    }.items(),
-)
-def test_activations(name, expected):
-    np.testing.assert_allclose(layer.ACTIVATIONS[name](*float32(POINTS)), expected, atol=1e-6)
-
-
-def test_every_activation_of_the_config_is_there():
-    assert set(layer.ACTIVATIONS) == set(albert_config.ACTIVATIONS)
-
-
-@pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16, tf.float16])
-def test_attention_bias(dtype):
-    bias = layer.attention_bias(tf.constant([[1, 1, 0], [1, 0, 0]]), dtype)
-    assert bias.shape == (2, 1, 1, 3) and bias.dtype == dtype
-    masked = np.asarray(tf.cast(bias, tf.float32))[:, 0, 0] < -9000
-    np.testing.assert_array_equal(masked, [[False, False, True], [False, True, True]])
-    assert np.isfinite(np.asarray(tf.cast(bias, tf.float32))).all()
+def test_activations():
+    points = np.array([-30.0, -3.0, -1.0, -0.1, 0.0, 0.1, 1.0, 3.0, 30.0])
+    expected = {
+        "gelu": numpy_gelu(points),
+        "gelu_erf": [x * (1 + math.erf(x / math.sqrt(2))) / 2 for x in points],
+        "relu": np.maximum(points, 0),
+        "tanh": np.tanh(points),
+        "linear": points,
+    }
+    assert layer.ACTIVATIONS.keys() == expected.keys() == set(albert_config.ACTIVATIONS)
+    for name, values in expected.items():
+        np.testing.assert_allclose(layer.ACTIVATIONS[name](*float32(points)), values, atol=1e-6)
 
 
 SOFTMAX = pytest.mark.parametrize("softmax", [layer.biased_softmax, layer.fused_softmax])
@@ -89,29 +64,23 @@ SOFTMAX = pytest.mark.parametrize("softmax", [layer.biased_softmax, layer.fused_
 @SOFTMAX
 def test_attention(rng, softmax):
     query, key, value = rng.normal(size=(3, B, N, S, D))
-    mask = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
+    mask = np.array([[1, 1, 1, 1, 1], [1, 0, 0, 0, 0]])
     bias = layer.attention_bias(tf.constant(mask), tf.float32)
     result = layer.attention(*float32(query, key, value), bias, softmax=softmax)
     np.testing.assert_allclose(result, numpy_attention(query, key, value, mask), atol=1e-6)
-
-
-@SOFTMAX
-def test_what_is_masked_has_no_weight_at_all(rng, softmax):
-    query, key, value = float32(*rng.normal(size=(3, 1, 1, 2, D)))
-    bias = layer.attention_bias(tf.constant([[1, 0]]), tf.float32)
-    context = layer.attention(query, key, value, bias, softmax=softmax)
-    np.testing.assert_array_equal(context[0, 0, 1], value[0, 0, 0])
-
-
-@SOFTMAX
-def test_a_row_of_padding_alone_is_finite(rng, softmax):
-    query, key, value = float32(*rng.normal(size=(3, 1, 1, 2, D)))
-    bias = layer.attention_bias(tf.constant([[0, 0]]), tf.float32)
-    assert np.isfinite(layer.attention(query, key, value, bias, softmax=softmax)).all()
+    # What is masked has no weight at all.
+    np.testing.assert_array_equal(result[1], np.repeat(value[1, :, :1].astype(np.float32), S, axis=1))
+    padding = layer.attention_bias(tf.zeros([B, S]), tf.float32)
+    assert np.isfinite(layer.attention(*float32(query, key, value), padding, softmax=softmax)).all()
 
 
 @pytest.mark.parametrize("dtype", [tf.bfloat16, tf.float16])
-def test_the_softmax_of_half_precision_is_float32(dtype):
+def test_attention_of_half_precision(dtype):
+    bias = layer.attention_bias(tf.constant([[1, 1, 0], [1, 0, 0]]), dtype)
+    assert bias.shape == (2, 1, 1, 3) and bias.dtype == dtype
+    values = np.asarray(tf.cast(bias, tf.float32))[:, 0, 0]
+    np.testing.assert_array_equal(values < -9000, [[False, False, True], [False, True, True]])
+    assert np.isfinite(values).all()
     spec = tf.TensorSpec([B, N, S, D], dtype)
     traced = tf.function(layer.attention).get_concrete_function(
         spec, spec, spec, tf.TensorSpec([B, 1, 1, S], dtype)
@@ -129,8 +98,7 @@ def test_dropout_of_the_probabilities(rng):
     np.testing.assert_allclose(layer.attention(query, key, value, bias, 0.5, SEED), expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("dtype", [tf.float32, tf.bfloat16, tf.float16])
-@pytest.mark.parametrize("rate", [0.1, 0.3, 0.5])
+@pytest.mark.parametrize(("rate", "dtype"), [(0.1, tf.bfloat16), (0.3, tf.float16), (0.5, tf.float32)])
 def test_dropout_drops_the_rate_and_scales_the_rest(rate, dtype):
     count = 1_000_000
     dropped = np.asarray(tf.cast(layer.dropout(tf.ones([count], dtype), rate, SEED), tf.float32))
@@ -142,30 +110,19 @@ def test_dropout_drops_the_rate_and_scales_the_rest(rate, dtype):
 
 def test_dropout_is_its_seeds():
     x = tf.ones([1000])
-    first = layer.dropout(x, 0.5, SEED)
+    assert layer.dropout(x, 0.5, None) is x and layer.dropout(x, 0.0, SEED) is x
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        first = layer.dropout(x, 0.5, SEED)
+    np.testing.assert_array_equal(tape.gradient(first, x), first)  # both are mask / (1 - rate)
     np.testing.assert_array_equal(first, layer.dropout(x, 0.5, SEED))
-    others = [layer.dropout(x, 0.5, tf.constant(seed)) for seed in ([7, 12], [8, 11], [11, 7])]
-    for other in others:
+    for seed in ([7, 12], [8, 11], [11, 7]):
+        other = layer.dropout(x, 0.5, tf.constant(seed))
         assert 400 < np.sum(np.asarray(first) != other) < 600  # half of independent elements differ
 
 
-def test_without_seed_or_rate_dropout_is_nothing():
-    x = tf.ones([3])
-    assert layer.dropout(x, 0.5, None) is x
-    assert layer.dropout(x, 0.0, SEED) is x
-
-
-def test_the_gradient_of_dropout_drops_the_same_elements():
-    x = tf.ones([1000])
-    with tf.GradientTape() as tape:
-        tape.watch(x)
-        y = layer.dropout(x, 0.4, SEED)
-    np.testing.assert_array_equal(tape.gradient(y, x), y)  # both are mask / (1 - rate)
-
-
-@pytest.mark.parametrize("jit_compile", [False, True])
-def test_dropout_compiled_and_not(jit_compile):
-    drop = tf.function(lambda x, seed: layer.dropout(x, 0.25, seed), jit_compile=jit_compile)
+def test_dropout_that_xla_compiled():
+    drop = tf.function(lambda x, seed: layer.dropout(x, 0.25, seed), jit_compile=True)
     first, again = (np.asarray(drop(tf.ones([100, 100]), SEED)) for _ in range(2))
     np.testing.assert_array_equal(first, again)
     assert abs((first == 0).mean() - 0.25) < 0.03
@@ -181,3 +138,13 @@ def test_dense_and_layer_norm_layers(rng):
     inner = x @ values["some/dense/kernel"] + values["some/dense/bias"]
     expected = numpy_layer_norm(inner, values["LayerNorm/gamma"], values["LayerNorm/beta"], 0.25)
     np.testing.assert_allclose(norm(dense(*float32(x))), expected, atol=1e-5)
+
+
+def test_initial_values():
+    config = TINY.replace(initializer_range=0.05)
+    layers = [layer.DenseLayer("scope", 256, 256, config) for _ in range(2)]
+    kernels = [dense.kernel.numpy() for dense in layers]
+    for kernel in kernels:
+        # Keras's truncated normal is cut at two deviations: its own deviation is 0.8796 of the untruncated.
+        assert abs(kernel.std() / 0.05 - 0.8796) < 0.02 and abs(kernel).max() <= 0.1
+    assert not np.allclose(*kernels) and not np.any(layers[0].bias)

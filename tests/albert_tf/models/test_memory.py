@@ -1,4 +1,4 @@
-"""Absurd sizes are refused before they are built, with the field to blame."""
+"""Absurd sizes are refused before they are built."""
 
 import re
 from pathlib import Path
@@ -7,45 +7,32 @@ import pytest
 
 from albert_tf import PRESETS, AlbertConfig, AlbertEncoder, parameter_count
 from albert_tf.models import memory
-from albert_tf.models.memory import TRAINING, check_memory, large_parts, physical_memory
+from albert_tf.models.memory import TRAINING, check_memory, matrix_parameters, physical_memory
+from albert_tf.utils.errors import InputError
 
 
-@pytest.mark.parametrize("name", PRESETS)
-def test_the_parts_are_nearly_all_parameters(name):
+@pytest.mark.parametrize("name", ["albert_base_v2", "bert_large"])
+def test_matrices_are_nearly_all_parameters(name):
     counted = parameter_count(PRESETS[name])["total"]
-    assert 0.995 * counted < sum(large_parts(PRESETS[name]).values()) < counted
+    assert 0.995 * counted < matrix_parameters(PRESETS[name]) < counted
 
 
-def test_what_fits_is_a_matter_of_bytes(monkeypatch):
-    total = sum(large_parts(AlbertConfig()).values())
+def test_bytes_are_compared(monkeypatch):
+    total = matrix_parameters(AlbertConfig())
     monkeypatch.setattr(memory, "physical_memory", lambda: total * 4)
     check_memory(AlbertConfig())
-    with pytest.raises(ValueError, match=r"take 0\.2 GB in training: this machine has 0\.0 GB of memory"):
+    with pytest.raises(InputError, match="GB in training"):
         check_memory(AlbertConfig(), TRAINING)
     monkeypatch.setattr(memory, "physical_memory", lambda: total * 4 - 1)
-    expected = "hidden_size=768 and intermediate_size=3072 make 4,718,592 of 11,671,808 parameters"
-    with pytest.raises(ValueError, match=expected):
+    with pytest.raises(InputError, match="11,671,808 parameters"):
         check_memory(AlbertConfig())
 
 
-@pytest.mark.parametrize(
-    ("changes", "named"),
-    [
-        ({"hidden_size": 12 * 2**30}, "hidden_size=12884901888 make"),
-        ({"intermediate_size": 2**40}, "hidden_size=768 and intermediate_size=1099511627776 make"),
-        ({"max_position_embeddings": 10**12}, "max_position_embeddings=1000000000000 and embedding_size=128"),
-        ({"vocab_size": 10**12}, "vocab_size=1000000000000 and embedding_size=128"),
-        ({"type_vocab_size": 10**12}, "type_vocab_size=1000000000000 and embedding_size=128"),
-        ({"embedding_size": 10**12}, "vocab_size=30000 and embedding_size=1000000000000"),
-        (
-            {"hidden_size": 2**17, "num_attention_heads": 8, "num_hidden_layers": 9000, "sharing": "none"},
-            "num_hidden_layers=9000 and hidden_size=131072 make",
-        ),
-    ],
-)
-def test_a_network_that_no_machine_holds_is_not_built(changes, named):
-    with pytest.raises(ValueError, match=rf"^{re.escape(named)}.* parameters, which take [\d,.]+ GB:"):
-        AlbertEncoder(AlbertConfig(**changes))
+@pytest.mark.parametrize("name", ["hidden_size", "intermediate_size", "vocab_size", "embedding_size"])
+def test_a_network_that_no_machine_holds_is_not_built(name):
+    size = 12 * 10**11
+    with pytest.raises(InputError, match=f"{name}={size}"):
+        AlbertEncoder(AlbertConfig(**{name: size}))
 
 
 def test_the_memory_is_that_of_the_machine():

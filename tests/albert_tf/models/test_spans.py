@@ -69,21 +69,25 @@ def question(context, windows, settings):
     return Question(context, in_context, first_tokens, is_best, starts, ends, outputs)
 
 
-def candidates(kind, outputs, settings):
+def candidates(kind, question, settings):
+    outputs = question.outputs
     if kind == "span":
-        logits = outputs["start_log_probs"], outputs["end_log_probs"]
-        return spans.span_candidates(*logits, settings["n_best_size"])
+        return span_candidates(outputs["start_log_probs"], outputs["end_log_probs"], settings["n_best_size"])
     beams = [len(outputs["cls_logits"]), settings["start_n_top"], settings["end_n_top"]]
-    return spans.beam_candidates(
-        outputs["start_top_log_probs"],
-        outputs["start_top_index"].astype(np.int32),
-        outputs["end_top_log_probs"].reshape(beams),
-        outputs["end_top_index"].astype(np.int32).reshape(beams),
-    )
+    shapes = {"start_top_log_probs": beams[:2], "end_top_log_probs": beams}
+    shapes |= {"start_top_index": beams[:2], "end_top_index": beams}
+    tops = {name: outputs[name].reshape(shape) for name, shape in shapes.items()}
+    tops |= {name: value.astype(np.int32) for name, value in tops.items() if name.endswith("index")}
+    return spans.labeler_candidates(tops, np.ones([beams[0], 1]), 0)
+
+
+def span_candidates(starts, ends, n_best):
+    outputs = {"start_logits": starts, "end_logits": ends}
+    return spans.labeler_candidates(outputs, tf.ones_like(starts), n_best)
 
 
 def answers(kind, question, settings):
-    found = candidates(kind, question.outputs, settings)
+    found = candidates(kind, question, settings)
     counts = spans.possible(found, question.in_context, question.is_best, settings["max_answer_length"])
     places = question.token_starts, question.token_ends, question.context
     return spans.best_answers(found, counts, *places, settings["n_best_size"])
@@ -164,7 +168,7 @@ def words():
 
 def ask(words, starts, ends, n_best=20, max_answer_length=30):
     context, in_context, token_starts, token_ends = words
-    found = spans.span_candidates(np.array([starts], np.float32), np.array([ends], np.float32), n_best)
+    found = span_candidates(np.array([starts], np.float32), np.array([ends], np.float32), n_best)
     counts = spans.possible(found, in_context, in_context, max_answer_length)
     return spans.best_answers(found, counts, token_starts, token_ends, context, n_best)
 
@@ -203,27 +207,3 @@ def test_one_text_counts_once():
 def test_where_nothing_counts_the_answer_is_empty(words):
     best = ask(words, [0.0] * 8, [0.0] * 8, max_answer_length=0)
     assert [column.numpy().tolist() for column in best] == [[b""], [0], [0], [-1e6], [-1e6], [1.0]]
-
-
-def test_in_a_graph_of_unknown_shapes(words):
-    """As in a serving model: one question after another, of which the windows differ in number."""
-    context, in_context, token_starts, token_ends = words
-
-    @tf.function(
-        input_signature=[tf.RaggedTensorSpec([None, None, 8], tf.float32, ragged_rank=1)] * 2,
-    )
-    def serve(starts, ends):
-        def of_one(logits):
-            windows = tf.shape(logits[0])[0]
-            found = spans.span_candidates(*logits, 20)
-            inside = tf.tile(in_context, [windows, 1])
-            is_best = spans.best_context(inside, tf.range(windows) * 0, tf.zeros([windows], tf.int32))
-            counts = spans.possible(found, inside, is_best, 30)
-            places = (tf.tile(column, [windows, 1]) for column in (token_starts, token_ends))
-            return spans.best_answers(found, counts, *places, context, 20).text[0]
-
-        return tf.map_fn(of_one, (starts, ends), fn_output_signature=tf.string)
-
-    row = tf.constant([[9, 9, 9, 0, 5, 1, 0, 9]], tf.float32)
-    logits = tf.RaggedTensor.from_row_lengths(tf.concat([row, -row, row], axis=0), [1, 2])
-    assert [text.decode() for text in serve(logits, logits).numpy()] == ["Äpfelchen", "ein"]

@@ -65,19 +65,6 @@ def test_recorded_updates(recording, name):
     assert min(moved) > 1e-5  # else the comparison would say nothing
 
 
-def test_google_adapts_neither_layer_norm_nor_biases(golden):
-    """The recording tells: with every variable adapted, LayerNorm and biases end elsewhere."""
-    recording = Recording(golden / "optimizers" / "lamb.npz")
-    variables = recording.variables()
-    optimizer = recording.optimizer("lamb", exclude_from_layer_adaptation=[])
-    for step in range(STEPS):
-        optimizer.apply_gradients(zip(recording.gradients(step), variables, strict=True))
-    for name, variable in zip(recording.names, variables, strict=True):
-        expected = recording.arrays[f"value:{STEPS - 1}:{name}"]
-        agrees = np.allclose(variable.numpy(), expected, rtol=0, atol=1e-6)
-        assert agrees == (name in ("dense/kernel", "word_embeddings")), name
-
-
 @both
 def test_in_a_graph_under_mixed_precision(recording, name):
     variables, optimizer = recording.variables(), recording.optimizer(name)
@@ -93,21 +80,6 @@ def test_in_a_graph_under_mixed_precision(recording, name):
     for step in range(STEPS):
         train_step(recording.gradients(step))
         recording.check(step, variables)
-
-
-@both
-@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
-def test_state_of_a_mixed_precision_layer_is_float32(name, policy):
-    layer = keras.layers.Dense(3, dtype=policy)
-    layer.build([None, 2])
-    optimizer = create_optimizer(name, init_lr=0.1, num_train_steps=10)
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(tf.cast(layer(tf.ones([4, 2])), tf.float32))
-    before = layer.kernel.numpy()
-    variables = layer.trainable_variables
-    optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
-    assert {v.dtype for v in optimizer.variables if v.shape.rank} == {tf.float32}
-    assert np.all(layer.kernel.numpy() != before)
 
 
 @both
@@ -149,24 +121,6 @@ def test_sparse_gradient_equals_its_dense_form(name):
         results.append(table.numpy())
         np.testing.assert_allclose(global_norm([gradient, None]), np.sqrt((summed**2).sum()), rtol=1e-6)
     np.testing.assert_array_equal(*results)
-
-
-@both
-def test_resume_is_exact(recording, name, tmp_path):
-    variables, optimizer = recording.variables(), recording.optimizer(name)
-    for step in range(3):
-        optimizer.apply_gradients(zip(recording.gradients(step), variables, strict=True))
-    path = tf.train.Checkpoint(optimizer=optimizer, variables=variables).write(str(tmp_path / "ckpt"))
-
-    resumed, again = recording.variables(), recording.optimizer(name)
-    again.build(resumed)
-    checkpoint = tf.train.Checkpoint(optimizer=again, variables=resumed)
-    checkpoint.read(path).assert_consumed()
-    for step in range(3, STEPS):
-        optimizer.apply_gradients(zip(recording.gradients(step), variables, strict=True))
-        again.apply_gradients(zip(recording.gradients(step), resumed, strict=True))
-    for one, other in zip(variables, resumed, strict=True):
-        np.testing.assert_array_equal(one.numpy(), other.numpy())
 
 
 @both
@@ -229,30 +183,27 @@ def test_decay_leaves_layer_norm_and_biases_alone(name):
     assert moved == ["pooler/dense/kernel"]
 
 
-@both
-def test_exclusion_by_keras_method_holds(name):
+def test_exclusion_by_keras_method_holds():
     variables = [tf.Variable([1.0, 1.0], name="kernel"), tf.Variable([1.0, 1.0], name="other")]
-    optimizer = create_optimizer(name, init_lr=0.5, num_train_steps=10, weight_decay=0.5)
+    optimizer = create_optimizer("lamb", init_lr=0.5, num_train_steps=10, weight_decay=0.5)
     optimizer.exclude_from_weight_decay(var_list=[variables[0]])
     optimizer.apply_gradients([(tf.zeros([2]), variable) for variable in variables])
     assert [float(v[0]) == 1 for v in variables] == [True, False]
 
 
-@both
-def test_trains_in_keras_fit(name):
+def test_trains_in_keras_fit():
     start = keras.initializers.Constant(0.5)
     model = keras.Sequential([keras.layers.Dense(1, use_bias=False, kernel_initializer=start, name="dense")])
-    model.compile(create_optimizer(name, init_lr=0.2, num_train_steps=60, num_warmup_steps=5), "mse")
+    model.compile(create_optimizer("lamb", init_lr=0.2, num_train_steps=60, num_warmup_steps=5), "mse")
     x = np.random.default_rng(0).normal(size=[64, 2]).astype(np.float32)
     history = model.fit(x, x @ [[1.0], [-1.0]], batch_size=64, epochs=60, verbose=0).history["loss"]
     assert history[-1] < 0.05 * history[0]
 
 
-@both
-def test_update_stays_outside_xla(name, monkeypatch):
+def test_update_stays_outside_xla(monkeypatch):
     """Keras would compile the update wherever there is a GPU."""
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind=None: ["a GPU"])
-    assert not create_optimizer(name, init_lr=0.5, num_train_steps=10).jit_compile
+    assert not create_optimizer("lamb", init_lr=0.5, num_train_steps=10).jit_compile
 
 
 @pytest.mark.parametrize(
@@ -262,14 +213,10 @@ def test_update_stays_outside_xla(name, monkeypatch):
         ({"num_warmup_steps": 11}, "num_warmup_steps=11"),
         ({"weight_decay": -0.1}, "weight_decay=-0.1"),
         ({"clip_norm": 0.0}, "global_clipnorm=0.0"),
-        ({"clip_norm": 1e39}, "global_clipnorm=1e"),
         ({"beta_1": 1.0}, "beta_1=1.0"),
-        ({"beta_2": -0.5}, "beta_2=-0.5"),
         ({"epsilon": 0.0}, "epsilon=0.0"),
         ({"init_lr": -1.0}, "init_lr=-1.0"),
-        ({"init_lr": float("nan")}, "init_lr=nan"),
         ({"num_train_steps": 0}, "num_train_steps=0"),
-        ({"num_warmup_steps": -1}, "num_warmup_steps=-1"),
         ({"power": 0.0}, "power=0.0"),
     ],
 )
@@ -279,7 +226,6 @@ def test_impossible_values_are_named(change, named):
 
 
 @pytest.mark.parametrize("rate", [float("nan"), float("inf"), -1])
-@pytest.mark.parametrize("optimizer", [AdamW, Lamb])
-def test_a_rate_that_is_none_is_named(optimizer, rate):
+def test_a_rate_that_is_none_is_named(rate):
     with pytest.raises(InputError, match=f"learning_rate={rate}"):
-        optimizer(learning_rate=rate)
+        AdamW(learning_rate=rate)

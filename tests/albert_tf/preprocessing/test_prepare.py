@@ -15,12 +15,11 @@ import tensorflow as tf
 import albert_tf
 from albert_tf import cli
 from albert_tf.data import Share, held_out_shards
-from albert_tf.data.prepared import decode_documents, read_stats, shard_name
+from albert_tf.data.prepared import decode_documents, read_stats
 from albert_tf.preprocessing import prepare as corpus
 from albert_tf.preprocessing import reading, spills
 from albert_tf.preprocessing.plan import PreparationFailed
 from albert_tf.preprocessing.prepare import prepare
-from albert_tf.preprocessing.settings import MAX_SHARDS
 from albert_tf.utils.errors import InputError
 from tests.tiny import CORPUS, DOCUMENTS
 
@@ -103,19 +102,6 @@ def test_batches_of_prepared_documents(prepared, tiny_vocabulary, tiny_corpus):
         return ids
 
     assert rows(f"{prepared.parent}/corp*") == rows(tiny_corpus)
-
-
-def test_saved_iterator_goes_on(prepared, tiny_vocabulary, tmp_path):
-    iterator = iter(albert_tf.pretraining_dataset(prepared, tiny_vocabulary, **SIZE))
-    for _ in range(7):
-        next(iterator)
-    path = tf.train.Checkpoint(iterator=iterator).save(str(tmp_path / "ckpt"))
-    expected = [next(iterator) for _ in range(7)]
-    restored = iter(albert_tf.pretraining_dataset(prepared, tiny_vocabulary, **SIZE))
-    tf.train.Checkpoint(iterator=restored).restore(path).assert_consumed()
-    for batch in expected:
-        found = next(restored)
-        assert all((batch[name].numpy() == found[name].numpy()).all() for name in batch)
 
 
 def test_content_depends_on_the_seed_and_not_on_the_slices(prepared, start, tmp_path, monkeypatch):
@@ -330,11 +316,6 @@ def test_a_failure_keeps_what_there_is_to_go_on_from(start, tmp_path):
     with pytest.raises(PreparationFailed, match=r"cut\.gz is damaged or cut off.*goes on"):
         start([tmp_path / "text.txt", tmp_path / "cut.gz"])
     assert (tmp_path / "out" / "unfinished" / "run-000000.json").exists()
-
-
-def test_the_names_of_the_most_shards_have_the_same_length():
-    last = shard_name("train", MAX_SHARDS - 1, MAX_SHARDS)
-    assert len(last) == len(shard_name("train", 0, 1)) < len(shard_name("train", 0, MAX_SHARDS + 1))
 
 
 @pytest.mark.parametrize("mode", ["in_memory", pytest.param("multi_processing", marks=pytest.mark.slow)])

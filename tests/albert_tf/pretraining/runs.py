@@ -3,8 +3,7 @@
 import json
 
 import albert_tf
-from albert_tf.checkpoints import RunDirectory
-from albert_tf.pretraining.corpus import corpus_of
+from albert_tf.pretraining.corpus import Corpus
 from albert_tf.recipes import PretrainingRecipe
 from tests.tiny import TINY
 
@@ -23,7 +22,13 @@ def metrics(run):
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
+def corpus_of(settings, recipe=None):
+    """The text of a run of these settings, which is new or has this recipe.json."""
+    tokenizer = {"lowercase": settings.lowercase, "strip_accents": settings.strip_accents}
+    corpus = Corpus(settings.train, settings.eval, {"vocabulary": settings.vocabulary, **tokenizer})
+    return corpus.holding_out(settings.recipe.examples) if recipe is None else corpus.holding_out_as(recipe)
+
+
 def evaluation_batches(settings):
     """The batches that a run of these settings is evaluated on."""
-    corpus = corpus_of(settings, RunDirectory(settings.output))
-    return corpus.evaluation_batches(settings.recipe.examples, settings.recipe.batch_size)
+    return corpus_of(settings).evaluation_batches(settings.recipe.examples, settings.recipe.batch_size)

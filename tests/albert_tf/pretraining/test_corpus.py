@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.checkpoints import RunDirectory
 from albert_tf.data import Share
 from albert_tf.pretraining import corpus as corpus_module
-from albert_tf.pretraining.corpus import HeldOut, corpus_of
-from tests.albert_tf.pretraining.runs import evaluation_batches
+from albert_tf.pretraining.corpus import HeldOut
+from albert_tf.utils.errors import InputError
+from tests.albert_tf.pretraining.runs import corpus_of, evaluation_batches
 
 HUNDREDTH = Share("documents", 0.0, 0.01)
+HELD_OUT = {"of": "documents", "begin": 0.0, "end": 0.25, "what": "2 of 8 documents"}  # in recipe.json
 
 
 @pytest.fixture
@@ -42,9 +43,7 @@ def folder_of_prepare(path, *shards):
 
 def made(settings, recipe=None):
     """What a run with this recipe.json holds out, after it has asked for its batches."""
-    run = RunDirectory(settings.output)
-    run.recipe = recipe or {}
-    corpus = corpus_of(settings, run)
+    corpus = corpus_of(settings, recipe)
     corpus.training_feed(settings.recipe, 0)
     corpus.evaluation_batches(settings.recipe.examples, 4)
     return corpus.held_out
@@ -79,7 +78,7 @@ def test_the_first_share_that_leaves_examples_on_both_sides(settings, monkeypatc
     )
     assert made(settings(eval=None)) == (shares[2], "0.5")
     shares[2:] = []
-    with pytest.raises(ValueError, match=r"no text to hold out of .*corpus\.txt.*name other text by --eval"):
+    with pytest.raises(InputError, match=r"corpus\.txt"):
         made(settings(eval=None))
 
 
@@ -87,8 +86,9 @@ def test_the_first_share_that_leaves_examples_on_both_sides(settings, monkeypatc
 def test_a_resumed_run_holds_out_what_it_did(settings, read, now):
     """Whatever it is evaluated on now: what was held out would else be trained on."""
     held_out = HeldOut(Share("documents", 0.0, 0.25), "2 of 8 documents")
-    recipe = json.loads(json.dumps({"eval": None, "held_out": held_out.record()}))
-    assert made(settings(eval=now), recipe) == held_out
+    before = corpus_of(settings(eval=now), {"eval": None, "held_out": HELD_OUT})
+    assert before.held_out == held_out and before.record()["held_out"] == HELD_OUT
+    assert made(settings(eval=now), {"eval": None, "held_out": HELD_OUT}) == held_out
     (_, trained, _), (inputs, evaluated, cached) = read
     assert trained == Share("documents", 0.25, 1.0)
     assert (evaluated, cached) == ((None, False) if now else (held_out.share, True))
@@ -99,7 +99,7 @@ def test_a_run_that_holds_nothing_out_needs_other_text(settings, read, tmp_path)
     recipe = {"eval": ["a b.txt"], "held_out": None}
     assert made(settings(eval=["c.txt"]), recipe) is None
     assert [share for _, share, _ in read] == [None, None]
-    with pytest.raises(ValueError, match=r"training on all of its text .*--eval 'a b\.txt', or another"):
+    with pytest.raises(InputError, match=r"--eval 'a b\.txt'"):
         made(settings(eval=None), recipe)
     folder = folder_of_prepare(tmp_path / "a", "train-0", "eval-0")
     assert made(settings(train=[folder], eval=None), recipe) is None
@@ -108,12 +108,6 @@ def test_a_run_that_holds_nothing_out_needs_other_text(settings, read, tmp_path)
 def test_runs_from_before_it_was_recorded(settings, read):
     assert made(settings(eval=["a.txt"]), {"eval": None}).share == HUNDREDTH
     assert made(settings(eval=["a.txt"]), {"eval": ["b.txt"]}) is None
-
-
-def test_a_folder_to_evaluate_on_stands_for_what_it_holds_out(settings, tmp_path, read):
-    folder = folder_of_prepare(tmp_path / "a", "train-0", "eval-0")
-    made(settings(train=["b.txt"], eval=["c.txt", folder]))
-    assert read == [(["b.txt"], None, False), (["c.txt", f"{folder}/eval-0"], None, False)]
 
 
 def test_evaluation_examples_are_the_same_whatever_the_seed(settings):

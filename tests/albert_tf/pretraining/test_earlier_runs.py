@@ -70,22 +70,6 @@ def test_a_run_goes_on_where_it_stopped(earlier, caplog):
     assert "drawn anew" not in caplog.text
 
 
-def test_other_settings_are_still_refused(earlier):
-    with pytest.raises(ValueError, match="warmup_steps is 1 there and 2 here"):
-        pretrain(settings(steps=6, warmup_steps=2))
-
-
-def test_a_recipe_without_what_is_new_has_its_default(earlier):
-    path = Path("run/recipe.json")
-    recipe = json.loads(path.read_text())
-    for name in ("whole_word", "extend_positions", "beta_1"):
-        del recipe[name]
-    path.write_text(json.dumps(recipe))
-    pretrain(settings(steps=5), lambda line: None)
-    with pytest.raises(ValueError, match="whole_word is True there and False here"):
-        pretrain(settings(steps=5, whole_word=False))
-
-
 def test_a_prepared_folder_is_done_and_read(earlier):
     told = []
     prepare("corpus.txt", "prepared", "run/spiece.model", shards=2, eval_share=0.4, report=told.append)

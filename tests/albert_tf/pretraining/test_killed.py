@@ -33,11 +33,11 @@ KILLS = [
 ]
 
 
-@pytest.fixture(params=["[]", '[{"until": 0.5, "num_hidden_layers": 1, "seq_length": 16}, {}]'])
-def command(request, tiny_corpus, tiny_vocabulary, tmp_path):
-    """The words of a command that trains for so long into a folder, in no stages or in two."""
+@pytest.fixture
+def command(tiny_corpus, tiny_vocabulary, tmp_path):
+    """The words of a command that trains for so long into a folder, in two stages."""
     stages = tmp_path / "stages.json"
-    stages.write_text(request.param)
+    stages.write_text('[{"until": 0.5, "num_hidden_layers": 1, "seq_length": 16}, {}]')
     config = tmp_path / "tiny.json"
     dropout = TINY.replace(hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
     config.write_text(dropout.to_json_string())

@@ -56,44 +56,31 @@ def test_sigterm_before_training_has_begun(settings, monkeypatch):
     made = settings()
     monkeypatch.setattr("albert_tf.pretraining.run.Corpus.evaluation_batches", terminated)
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(
-        Preempted, match="stopped by SIGTERM; the same command begins anew: nothing is saved yet"
-    ):
+    with pytest.raises(Preempted, match="nothing is saved yet"):
         pretrain(made)
     assert signal.getsignal(signal.SIGTERM) is before
     assert not made.output.exists()
 
 
-def test_a_model_alone_is_nothing_to_go_on_from(run, settings, tmp_path):
-    """It is no damage either: `save` has written it."""
+def test_what_lacks_a_part_is_nothing_to_go_on_from(run, settings, tmp_path):
+    """A checkpoint of a model alone is no damage either: `save` has written it."""
     copy = tmp_path / "run"
     shutil.copytree(run, copy)
     albert_tf.save(albert_tf.load(run), copy, step=8)
-    with pytest.raises(ValueError, match=r"ckpt-8\.index holds no optimizer and no step: training cannot"):
+    with pytest.raises(InputError, match=r"ckpt-8\.index holds no optimizer"):
         pretrain(settings(copy, recipe=RECIPE.replace(steps=9)))
     assert checkpoint_steps(copy) == [3, 6, 8]
-
-
-def test_a_run_without_its_vocabulary_is_not_whole(run, settings, tmp_path):
-    copy = tmp_path / "run"
-    shutil.copytree(run, copy)
     (copy / "spiece.model").unlink()
-    with pytest.raises(ValueError, match=r"spiece\.model is missing: copy .* there"):
+    with pytest.raises(InputError, match=r"spiece\.model"):
         pretrain(settings(copy))
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"recipe": RECIPE.replace(learning_rate=0.02)}, "learning_rate is 0.01 there and 0.02 here"),
-        ({"seed": 7}, "seed is 0 there and 7 here"),
-        ({"config": CONFIG.replace(num_hidden_layers=2)}, "num_hidden_layers is 3 there and 2 here"),
-        ({"lowercase": False}, "lowercase is True there and False here"),
-    ],
-)
-def test_other_settings_are_refused(run, settings, changes, message):
-    with pytest.raises(ValueError, match=message):
-        pretrain(settings(run, **changes))
+def test_other_settings_are_refused_by_name(run, settings):
+    recipe, config = RECIPE.replace(learning_rate=0.02), CONFIG.replace(num_hidden_layers=2)
+    with pytest.raises(InputError) as refused:
+        pretrain(settings(run, recipe=recipe, config=config, lowercase=False))
+    for difference in ("learning_rate is 0.01", "num_hidden_layers is 3", "lowercase is True"):
+        assert difference in str(refused.value)
     assert checkpoint_steps(run) == [3, 6]
 
 
@@ -173,9 +160,7 @@ def test_what_an_older_version_did_not_write_down_has_its_default(run, settings,
     recipe = json.loads((run / "recipe.json").read_text())
     old = FIRST_RECIPE % tuple(json.dumps(recipe[name]) for name in ("train", "eval", "vocabulary"))
     (copy / "recipe.json").write_text(old)
-    with pytest.raises(
-        InputError, match=r"settings: weight_decay is 0\.01 there and 0\.1 here; seed is 0 th"
-    ):
+    with pytest.raises(InputError, match=r"weight_decay is 0\.01 .*; seed is 0"):
         pretrain(settings(copy, seed=1, recipe=RECIPE.replace(weight_decay=0.1)))
     assert (copy / "recipe.json").read_text() == old
     pretrain(settings(copy))

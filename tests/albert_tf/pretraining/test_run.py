@@ -12,11 +12,9 @@ import albert_tf
 from albert_tf.checkpoints import checkpoint_parts, checkpoint_steps
 from albert_tf.data.prepared import encode_document
 from albert_tf.optimization import AdamW
-from albert_tf.pretraining.corpus import Corpus
 from albert_tf.pretraining.evaluation import evaluate_run
 from albert_tf.pretraining.run import pretrain
 from albert_tf.training import phases
-from albert_tf.training.strategies import STRATEGIES
 from albert_tf.utils.errors import InputError
 from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, metrics, weights
 from tests.tiny import CORPUS, TINY
@@ -65,28 +63,17 @@ def test_metrics_have_their_names(run):
         np.testing.assert_allclose(line["loss"], line["mlm_loss"] + line["sop_loss"], rtol=1e-6)
 
 
-def test_batches_that_no_replicas_can_share_are_refused(settings):
-    with pytest.raises(
-        ValueError, match=r"batch_size=4 cannot be divided among 1 replicas times accumulate=3"
-    ):
-        pretrain(settings(accumulate=3))
-
-
 def test_nothing_is_written_where_there_is_nothing_to_learn_from(settings, tmp_path):
     empty = tmp_path / "empty.txt"
     empty.write_text("\n\n")
-    single = tmp_path / "single.txt"
-    single.write_text("Two words\n")
-    with pytest.raises(ValueError, match=r"no text to hold out of .*single\.txt.*name other text by --eval"):
-        pretrain(settings(tmp_path / "run", eval=None, train=[str(single)]))
-    with pytest.raises(ValueError, match="optimizer='sgd' is none of"):
+    with pytest.raises(ValueError, match="optimizer='sgd'"):
         pretrain(settings(tmp_path / "run", recipe=RECIPE.replace(optimizer="sgd")))
     for changes in ({"train": [str(empty)]}, {"eval": [str(empty)]}):
         with pytest.raises(ValueError, match="no text"):
             pretrain(settings(tmp_path / "run", **changes))
     with pytest.raises(FileNotFoundError, match="nowhere"):
         pretrain(settings(tmp_path / "run", train=["nowhere.txt"]))
-    with pytest.raises(ValueError, match=r"seq_length=128 is more than max_position_embeddings=64"):
+    with pytest.raises(InputError, match="seq_length=128"):
         pretrain(settings(tmp_path / "run", recipe=RECIPE.replace(seq_length=128)))
     assert not (tmp_path / "run").exists()
 
@@ -119,10 +106,9 @@ def test_a_damaged_shard_is_named(run, settings, tmp_path):
     content = bytearray(shard.read_bytes())
     content[-20] ^= 1  # behind what is looked at before training begins
     shard.write_bytes(content)
-    message = rf"^{shard} is damaged or cut off and cannot be read to its end: make or copy it again"
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=f"^{shard}"):
         pretrain(settings(tmp_path / "run", train=[str(shard)]))
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=f"^{shard}"):
         evaluate_run(run, [str(shard)])
 
 
@@ -147,26 +133,11 @@ def test_a_deeper_network_starts_from_a_run(run, settings):
     lines.clear()
     pretrain(made, report=lines.append)  # which is done, and starts from its own checkpoint
     (line,) = lines
-    assert line.endswith("run is at its last step, 6: no update is left, unless with more --steps")
-    with pytest.raises(ValueError, match=r"init_from is .* there and None here"):
+    assert "is at its last step, 6" in line
+    with pytest.raises(InputError, match=r"init_from is .* there and None here"):
         pretrain(settings(made.output, config=deeper, recipe=RECIPE.replace(learning_rate=0.0)))
-    with pytest.raises(ValueError, match="extend_positions is about the run to start from"):
+    with pytest.raises(InputError, match="extend_positions"):
         settings(extend_positions=True)
-
-
-@pytest.mark.slow
-def test_two_devices_train_as_one_does(settings, two_replicas, monkeypatch):
-    plain = CONFIG.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-    alone = settings(config=plain)
-    pretrain(alone)
-    # A second strategy of these devices would mix its collective ops up with those of the first.
-    monkeypatch.setitem(STRATEGIES, "mirrored", lambda tpu: two_replicas)
-    both = settings(config=plain, strategy="mirrored", accumulate=2, remat=True)
-    pretrain(both)
-    assert json.loads((both.output / "recipe.json").read_text())["replicas"] == 2
-    expected, found = weights(alone.output), weights(both.output)
-    for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, atol=1e-5, err_msg=name)
 
 
 @pytest.mark.slow
@@ -205,20 +176,6 @@ def test_how_an_update_runs_is_as_asked(settings, monkeypatch, changes, expected
     assert seen.value.args == expected
 
 
-def test_what_is_evaluated_at_once_is_a_microbatch(settings, monkeypatch):
-    """So that devices that can train can evaluate, too."""
-
-    class Seen(Exception):
-        pass
-
-    def evaluation_batches(corpus, examples, batch_size):
-        raise Seen(batch_size)
-
-    monkeypatch.setattr(Corpus, "evaluation_batches", evaluation_batches)
-    with pytest.raises(Seen, match="2"):
-        pretrain(settings(accumulate=2))
-
-
 def test_weights_of_another_text_are_refused(run, settings, tiny_vocabulary, tmp_path):
     with pytest.raises(InputError, match="lowercase"):
         pretrain(settings(tmp_path / "run", init_from=run, lowercase=False))
@@ -250,7 +207,7 @@ def begun(monkeypatch):
     return begin
 
 
-def test_the_seed_decides_the_first_weights_and_what_is_dropped(settings, begun):
+def test_the_seed_and_the_optimizer_are_the_runs(settings, begun):
     kernels = []
     for seed in (0, 0, 5):
         model, _, of_dropout = begun(settings(seed=seed))
@@ -258,9 +215,6 @@ def test_the_seed_decides_the_first_weights_and_what_is_dropped(settings, begun)
         assert of_dropout == seed
     np.testing.assert_array_equal(kernels[0], kernels[1])
     assert np.abs(kernels[0] - kernels[2]).max() > 0.01
-
-
-def test_the_optimizer_of_the_recipe_is_the_runs(settings, begun):
     numbers = {"weight_decay": 0.3, "beta_1": 0.7, "beta_2": 0.8, "epsilon": 1e-3}
     recipe = RECIPE.replace(optimizer="adamw", learning_rate=0.5, clip_norm=2.0, warmup_steps=3, **numbers)
     _, optimizer, _ = begun(settings(recipe=recipe))

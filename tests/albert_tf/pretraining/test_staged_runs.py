@@ -7,23 +7,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import albert_tf
-from albert_tf.checkpoints import RunDirectory, checkpoint_steps, delete_checkpoint
-from albert_tf.checkpoints.metrics_log import Best
+from albert_tf.checkpoints import checkpoint_steps, delete_checkpoint
 from albert_tf.checkpoints.models import build_model
 from albert_tf.checkpoints.steps import read_checkpoint
 from albert_tf.optimization import recipe_optimizer
-from albert_tf.pretraining.corpus import corpus_of
 from albert_tf.pretraining.objective import pretraining_objective
 from albert_tf.pretraining.run import pretrain
-from albert_tf.pretraining.settings import check_same_run, read_recipe
+from albert_tf.pretraining.settings import read_recipe
 from albert_tf.stages import Stage
-from albert_tf.training import loop
 from albert_tf.training.phases import seed_of
 from albert_tf.training.strategies import STRATEGIES
 from albert_tf.training.updates import replica_update, training_steps
 from albert_tf.utils.errors import InputError
-from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, metrics, weights
+from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, corpus_of, metrics, weights
 from tests.tiny import TINY
 
 # Three updates of one layer on 8 × 16 tokens, and three of three layers on 4 × 32.
@@ -38,10 +34,9 @@ def staged(settings):
     """A run in two stages without interruption, which has a checkpoint of every update."""
     made, lines = settings(recipe=STAGED, **EVERY), []
     pretrain(made, lines.append)
-    assert [line.partition(": ")[0] for line in lines[1:]] == ["to step 3", "to step 6"]
     assert lines[1:] == [
-        "to step 3: depth 1, 8 examples of 16 tokens an update",
-        "to step 6: depth 3, 4 examples of 32 tokens an update",
+        "to step 3: num_hidden_layers 1, seq_length 16, batch_size 8",
+        "to step 6: num_hidden_layers 3, seq_length 32, batch_size 4",
     ]
     return made.output
 
@@ -86,37 +81,11 @@ def test_lines_say_of_which_network_they_are(staged):
     np.testing.assert_allclose(rates, [0.01 * x / 6 for x in (0, 3, 4, 3, 2, 1)], rtol=1e-6)
 
 
-@pytest.mark.slow
-def test_the_first_stage_is_a_run_of_the_shallow_network(staged, settings, monkeypatch):
-    shallow = RECIPE.replace(batch_size=8, seq_length=16, max_predictions=None)
-    made = settings(config=CONFIG.replace(num_hidden_layers=1), recipe=shallow, **EVERY)
-    original = loop.write_checkpoint
-
-    def write_and_die(folder, step, /, **parts):
-        original(folder, step, **parts)
-        if step == 3:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(loop, "write_checkpoint", write_and_die)
-    with pytest.raises(KeyboardInterrupt):
-        pretrain(made)
-    assert albert_tf.load(made.output).config.num_hidden_layers == 1
-    expected, found = weights(made.output), weights(staged, 3)
-    assert found.keys() == expected.keys()
-    for name, value in expected.items():
-        np.testing.assert_array_equal(found[name], value, err_msg=name)
-    theirs, ours = (
-        [line["eval_loss"] for line in metrics(run) if "eval_loss" in line and line["step"] == 2]
-        for run in (made.output, staged)
-    )
-    assert ours == theirs
-
-
 def test_the_second_stage_is_made_by_hand(staged, settings):
     """Of the checkpoint between them, its 16 positions twice, the batches of its step, and the optimizer."""
     recipe = STAGED.at(STAGES[1])
     made = settings(recipe=recipe)
-    model = build_model(FULL, made.task, fused=True)
+    model = build_model(FULL, {"model": "pretrainer", "sentence_objective": "sop"}, fused=True)
     optimizer = recipe_optimizer(recipe.optimizer, recipe, recipe.steps, recipe.warmup_steps)
     optimizer.build(model.trainable_variables)
     step = tf.Variable(0, dtype=tf.int64, trainable=False)
@@ -124,7 +93,7 @@ def test_the_second_stage_is_made_by_hand(staged, settings):
     read_checkpoint(staged, 3, **parts, optimizer=tf.train.Checkpoint(variables=list(optimizer.variables)))
     positions = model.encoder.embeddings.position_embeddings
     positions.assign(tf.concat([positions[:16], positions[:16], positions[32:]], axis=0))
-    feed = corpus_of(made, RunDirectory(made.output)).training_feed(recipe, seed_of(made.seed, 3))
+    feed = corpus_of(made).training_feed(recipe, seed_of(made.seed, 3))
     objective = pretraining_objective("sop", fused=True)
     train = training_steps(replica_update(model, optimizer, objective), objective.names, step, seed=made.seed)
     train(iter(feed.dataset), 3)
@@ -142,65 +111,34 @@ def test_a_killed_run_goes_on_as_one_that_was_not(staged, settings, tmp_path, st
     assert_same_run(copy, staged)
 
 
-def test_only_the_last_stage_tells_the_best_step():
-    losses = {2: 1.0, 4: 1.5, 6: 3.0, 8: 2.5, 10: 2.7, 12: 2.6}
-    lines = [{"step": step, "eval_loss": loss} for step, loss in losses.items()]
-    best = Best("eval_loss", is_highest=False, after=4)
-    assert best.step(lines, losses) == 8
-    assert best.evaluations_since(lines) == 2
-    assert best._replace(after=12).step(lines, losses) is None
-    assert best._replace(after=12).evaluations_since(lines) == 0
-    assert best._replace(after=0).step(lines, losses) == 2
-
-
-def test_a_run_in_an_early_stage_says_so_where_it_is_loaded(staged, settings, caplog):
-    assert albert_tf.load(staged, 3).config.num_hidden_layers == 3
-    (message,) = (record.getMessage() for record in caplog.records if record.levelname == "WARNING")
-    assert "at step 3 it was trained with num_hidden_layers=1; its network has 3, and knows" in message
-    caplog.clear()
-    albert_tf.load(staged, 4)
-    albert_tf.load(staged)
-    assert not caplog.records
-
-
 def test_the_recipe_is_written_down_and_decides(staged, settings):
     assert read_recipe(staged) == STAGED
     for stages in ((), (Stage(until=0.5, num_hidden_layers=2, seq_length=16), Stage())):
-        with pytest.raises(InputError, match=r"other settings: stages is \[{'until': 0\.5, .* there and \["):
-            check_same_run(RunDirectory(staged), FULL, settings(staged, recipe=RECIPE.replace(stages=stages)))
+        with pytest.raises(InputError, match="stages is"):
+            pretrain(settings(staged, recipe=RECIPE.replace(stages=stages)))
 
 
-def test_more_steps_may_move_no_update_to_another_stage(staged, settings, tmp_path):
-    copy = stopped_at(staged, 2, tmp_path / "run")
-    check_same_run(
-        RunDirectory(copy), FULL, settings(copy, recipe=STAGED.replace(steps=8))
-    )  # still in the first stage
-    message = (
-        r"is at step 6, and its stages end after \[3, 6\]: with --steps 8 they would end after \[4, 8\]\. "
-        "Resume with --steps 6, or go on by --init_from in another --output"
-    )
-    with pytest.raises(InputError, match=message):
-        check_same_run(RunDirectory(staged), FULL, settings(staged, recipe=STAGED.replace(steps=8)))
+def test_more_steps_may_move_no_update_to_another_stage(staged, settings, tmp_path, monkeypatch):
+    with pytest.raises(InputError, match=r"\[3, 6\]: with --steps 8 .* \[4, 8\]"):
+        pretrain(settings(staged, recipe=STAGED.replace(steps=8)))
+    copy = stopped_at(staged, 2, tmp_path / "run")  # still in the first stage
+    monkeypatch.setattr("albert_tf.pretraining.run.train", lambda *_, **__: None)
+    pretrain(settings(copy, recipe=STAGED.replace(steps=8)))
 
 
 @pytest.mark.parametrize(
     ("config", "first", "last", "message"),
     [
-        (CONFIG.replace(sharing="none"), {"num_hidden_layers": 1}, {}, r"stages\[0\]: num_hidden_layers=1 h"),
-        (
-            CONFIG.replace(num_hidden_groups=2), {"num_hidden_layers": 1}, {},
-            r"stages\[0\]: num_hidden_groups=2 is more than num_hidden_layers=1",
-        ),
-        (CONFIG, {}, {"num_hidden_layers": 2}, r"stages\[1\]: the last stage has num_hidden_layers=2, and"),
-        (CONFIG, {"seq_length": 128}, {}, r"stages\[0\]: seq_length=128 is more than max_position_em"),
-        (CONFIG, {"batch_size": 3}, {}, "batch_size=3 cannot be divided among 1 replicas times accumulate=2"),
+        (CONFIG.replace(sharing="none"), {"num_hidden_layers": 1}, {}, r"stages\[0\]: num_hidden_layers=1"),
+        (CONFIG, {}, {"num_hidden_layers": 2}, r"stages\[1\]: .*num_hidden_layers=2"),
+        (CONFIG, {"seq_length": 128}, {}, r"stages\[0\]: seq_length=128"),
+        (CONFIG, {"batch_size": 3}, {}, r"stages\[0\]: batch_size=3"),
     ],
-)  # fmt: skip
+)
 def test_stages_that_do_not_fit_the_network_are_refused(settings, tmp_path, config, first, last, message):
     recipe = RECIPE.replace(stages=(Stage(until=0.5, **first), Stage(**last)))
-    with pytest.raises(InputError, match=message) as error:
+    with pytest.raises(InputError, match=message):
         pretrain(settings(tmp_path / "run", config=config, recipe=recipe, accumulate=2))
-    assert "\n" not in str(error.value)
     assert not (tmp_path / "run").exists()
 
 
@@ -209,9 +147,11 @@ def test_two_devices_train_in_stages_as_one_does(settings, two_replicas, monkeyp
     plain = CONFIG.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     alone = settings(config=plain, recipe=STAGED)
     pretrain(alone)
+    # A second strategy of these devices would mix its collective ops up with those of the first.
     monkeypatch.setitem(STRATEGIES, "mirrored", lambda tpu: two_replicas)
     both = settings(config=plain, recipe=STAGED, strategy="mirrored", accumulate=2, remat=True)
     pretrain(both)
+    assert json.loads((both.output / "recipe.json").read_text())["replicas"] == 2
     expected, found = weights(alone.output), weights(both.output)
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, atol=1e-5, err_msg=name)

@@ -55,10 +55,10 @@ def test_bytes_that_are_not_text_come_to_an_end(byte):
     assert max(map(len, parts)) <= PART_BYTES
 
 
-def test_a_line_of_20_megabytes_takes_a_moment():
-    line = b"word " * 4_000_000
-    parts = bounded([b"short", line.strip(), b"", "é".encode() * 5_000_000])
+def test_a_line_of_5_megabytes_takes_a_moment():
+    line = b"word " * 1_000_000
+    parts = bounded([b"short", line.strip(), b"", "é".encode() * 1_000_000])
     assert parts[0] == b"short"
     assert parts[parts.index(b"") + 1][:2].decode() == "é"
     assert b" ".join(parts[1 : parts.index(b"")]) == line.strip()
-    assert b"".join(parts[parts.index(b"") + 1 :]) == "é".encode() * 5_000_000
+    assert b"".join(parts[parts.index(b"") + 1 :]) == "é".encode() * 1_000_000

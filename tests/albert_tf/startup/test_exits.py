@@ -7,11 +7,8 @@ import re
 import pytest
 import tensorflow as tf
 
-from albert_tf.preprocessing.plan import PreparationFailed
 from albert_tf.startup.exits import one_line, outcome, status_of
-from albert_tf.training.loop import TrainingFailed
-from albert_tf.utils.errors import InputError, Missing, Preempted
-from hub_export.check.modules import CheckFailed
+from albert_tf.utils.errors import InputError, Preempted, Terminated, WorkFailed
 
 
 def of_system(number, *names):
@@ -23,22 +20,15 @@ def of_system(number, *names):
     [
         (InputError("steps=0 must be\nat least 1"), 2, "steps=0 must be at least 1"),
         (FileNotFoundError("nowhere: no such file"), 2, "nowhere: no such file"),
-        (Missing("nowhere is not a run"), 2, "nowhere is not a run"),
         (of_system(errno.ENOENT, "nowhere"), 2, "nowhere: No such file or directory"),
         (of_system(errno.EEXIST, b"bytes"), 2, "bytes: File exists"),
-        (of_system(errno.EACCES, "secret"), 2, "secret: Permission denied"),
-        (of_system(errno.ENOTDIR, "file/x"), 2, "file/x: Not a directory"),
-        (of_system(errno.EISDIR, "x"), 2, "x: Is a directory"),
         (of_system(errno.EROFS, "x"), 2, "x: Read-only file system"),
         (BlockingIOError("run is in use"), 2, "run is in use"),
         (of_system(errno.ENOSPC, "v.model"), 1, "v.model: No space left on device"),
-        (of_system(errno.EIO, "v.model"), 1, "v.model: Input/output error"),
         (OSError("cannot write x: no space left"), 1, "cannot write x: no space left"),
-        (TrainingFailed("NaN"), 1, "NaN"),
-        (PreparationFailed("a task failed"), 1, "a task failed"),
-        (CheckFailed("encoder differs"), 1, "encoder differs"),
+        (WorkFailed("NaN"), 1, "NaN"),
         (Preempted("stopped by SIGTERM"), 75, "stopped by SIGTERM"),
-        (KeyboardInterrupt(), 130, "interrupted"),
+        (Terminated(143), 143, "stopped by SIGTERM"),
         (KeyboardInterrupt("after step 3"), 130, "after step 3"),
     ],
 )
@@ -54,17 +44,12 @@ def test_statuses_and_lines(error, status, line, capsys, monkeypatch):
         outcome("it", work)
 
 
-@pytest.mark.parametrize("bug", [ValueError("x"), RuntimeError("x"), KeyError("x"), AssertionError("x")])
-def test_what_nobody_has_foreseen_is_raised(bug):
+def test_what_nobody_has_foreseen_is_raised_and_work_that_is_done(capsys):
     def work():
-        raise bug
+        raise ValueError("x")
 
-    assert status_of(bug) is None
-    with pytest.raises(type(bug)):
+    with pytest.raises(ValueError, match="x"):
         outcome("it", work)
-
-
-def test_work_that_is_done(capsys):
     assert outcome("it", lambda: print("a result")) == 0
     assert capsys.readouterr() == ("a result\n", "")
 
@@ -100,20 +85,13 @@ def in_two_places():
     )
 
 
-def without_memory():
-    tf.function(lambda n: tf.reduce_sum(tf.random.normal([n, n, n])))(tf.constant(60000))
-
-
 @pytest.mark.parametrize(
     ("fail", "expected"),
     [
         (in_a_loop, r"Integer division by zero"),
         (in_a_pipeline, r"fr\[1\]\.tfrecord is damaged: copy it again"),
         (in_two_places, r"Integer division by zero"),
-        (without_memory, r"OOM when allocating tensor with shape\[60000,60000,60000\] .* by allocator \w+"),
-        (lambda: tf.reshape(tf.range(3), [2]), r"Input to reshape is a tensor with 3 values, but .* has 2"),
         (lambda: tf.io.write_file("/dev/full", "x" * 10**5), r"/dev/full; No space left on device"),
-        (lambda: tf.io.gfile.GFile("nowhere").read(), r"nowhere; No such file or directory"),
     ],
 )
 def test_of_tensorflows_messages_the_line_that_says_what_is_wrong(fail, expected):

@@ -98,11 +98,13 @@ def test_choices_share_their_context_and_trim_it(tiny_tokenizer, ids):
         question = ids(text)[-27:]
         expected.append([ids(context)[: 27 - len(question)], question])
     assert segments(rows) == expected
-    assert any(len(ids(context)) > len(told) for context, (told, _) in zip(contexts, expected, strict=True))
     assert rows.features["labels"].tolist() == [1, 0, 1]
-    assert len(rows.tokens) == len(ids(long)) + 2 * 0 + len(ids("the sea")) + sum(len(ids(t)) for t in texts)
-    assert rows.packed_lengths.max() == 30
-    assert rows.starts.shape == (3, 2, 2)
+    assert len(rows.tokens) == len(ids(long)) + len(ids("the sea")) + sum(len(ids(t)) for t in texts)
+    assert rows.sequence_lengths.max() == 30
+    unlabelled = [record._replace(label=None) for record in asked]
+    assert choices(30).encode(unlabelled, tiny_tokenizer.tokenize, False).rows.features == {}
+    with pytest.raises(InputError, match=r"f\.jsonl:1"):
+        choices(30).encode(unlabelled, tiny_tokenizer.tokenize, True)
 
 
 def test_of_a_long_question_the_end_stays(tiny_tokenizer, ids):
@@ -111,13 +113,6 @@ def test_of_a_long_question_the_end_stays(tiny_tokenizer, ids):
     assert segments(rows)[1] == [ids("a cup"), ids(text + " two")[-LONGEST_QUESTION:]]
     rows = choices(10).encode([choice("a cup", text, ("one", "two"))], tiny_tokenizer.tokenize, True).rows
     assert segments(rows)[1] == [[], ids(text + " two")[-7:]]
-
-
-def test_choices_without_labels(tiny_tokenizer):
-    asked = [choice("a", "b", ("c", "d"), label=None)]
-    assert choices(16).encode(asked, tiny_tokenizer.tokenize, False).rows.features == {}
-    with pytest.raises(InputError, match=r"f\.jsonl:1"):
-        choices(16).encode(asked, tiny_tokenizer.tokenize, True)
 
 
 SENTENCES = [
@@ -143,29 +138,3 @@ def test_the_first_token_of_a_word_has_its_label(tiny_tokenizer, ids):
         tags("O").encode(unlabelled, tiny_tokenizer.tokenize, True)
     with pytest.raises(InputError, match=r"f\.txt:1.*'I-X'"):
         tags("O", "B-X").encode(SENTENCES, tiny_tokenizer.tokenize, True)
-
-
-@pytest.mark.parametrize("seq_length", [3, 5, 9, 64])
-def test_long_sentences_are_cut_and_every_word_is_answered(tiny_tokenizer, ids, seq_length):
-    text = "the old clock was made of pear wood and stopped before the morning"
-    words = (*text.split(" "),)
-    sentences = [
-        TaggedRecord("f.txt", n, words[n:], tuple(str(i) for i in range(n, len(words)))) for n in range(4)
-    ]
-    kind = tags(*(str(i) for i in range(len(words))), seq_length=seq_length)
-    found = kind.encode(sentences, tiny_tokenizer.tokenize, True)
-    rows = found.rows
-    assert rows.packed_lengths.max() <= seq_length
-    pieces = [token for row in segments(rows) for token in row[0]]
-    assert pieces == [token for sentence in sentences for word in sentence.words for token in ids(word)]
-    longest = max(len(ids(word)) for word in words)
-    firsts = set(np.flatnonzero(rows.token_labels >= 0).tolist())
-    for (start,) in rows.starts:  # of a row: that of a word where one fits into it
-        assert start in firsts or longest > seq_length - 2
-    # A model that is right at the first token of each word, and wrong elsewhere.
-    values = np.full([len(rows), seq_length], -1)
-    for number, ((start,), (length,)) in enumerate(zip(rows.starts, rows.lengths, strict=True)):
-        labels = rows.token_labels[start : start + length]
-        values[number, 1 : 1 + length] = np.where(labels >= 0, labels, -2)
-    predictions = kind.decode(found, {"tags": values, "scores": values.astype(np.float32)})
-    assert [found.tags for found in predictions] == [sentence.tags for sentence in sentences]

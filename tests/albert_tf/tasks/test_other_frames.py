@@ -1,14 +1,11 @@
 """Another tokenizer with another frame through encoding, batches and predictions of each kind of task."""
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from albert_tf.finetuning.outputs import predictor
-from albert_tf.tasks.classification import Classification
 from albert_tf.tasks.examples.batches import task_batches
-from albert_tf.tasks.examples.records import Answer, ChoiceRecord, QuestionRecord, TaggedRecord, TextRecord
-from albert_tf.tasks.multiple_choice import MultipleChoice
+from albert_tf.tasks.examples.records import Answer, QuestionRecord, TaggedRecord
 from albert_tf.tasks.question_answering import QuestionAnswering
 from albert_tf.tasks.tagging import Tagging
 from tests.other_tokenizer import SIZE, WordTokenizer
@@ -43,37 +40,7 @@ def rows_of(batch):
     return [row[mask > 0].tolist() for row, mask in zip(words, masks, strict=True)]
 
 
-@pytest.fixture
-def model(tiny_model):
-    return lambda config: tiny_model(config, vocab_size=SIZE)
-
-
-def test_pairs():
-    records = [
-        TextRecord("f", n, "", "a cold morning", pair, "x") for n, pair in enumerate(("noon", CONTEXT))
-    ]
-    rows = Classification({"labels": ["x", "y"], "seq_length": LENGTH}).encode(records, TOKENIZER, True).rows
-    assert rows.packed_lengths.tolist() == [8, 4 + 3 + len(ids(CONTEXT))]
-    first, second = rows_of(batch_of(rows))
-    assert first == framed(ids("a cold morning"), ids("noon"))
-    assert second == framed(ids("a cold morning"), ids(CONTEXT)[: LENGTH - 7])
-
-
-def test_choices(model):
-    options = ("it ran", "it stopped at once")
-    records = [ChoiceRecord("f", "", "", CONTEXT, "what then", options, 1)]
-    config = {"model": "multiple_choice", "num_choices": 2, "seq_length": LENGTH}
-    kind = MultipleChoice(config)
-    examples = kind.encode(records, TOKENIZER, True)
-    expected = []
-    for option in options:
-        question = ids(f"what then {option}")
-        expected.append(framed(ids(CONTEXT)[: LENGTH - 4 - len(question)], question))
-    assert rows_of(batch_of(examples.rows)) == expected
-    assert predictor(kind, model(config), 4)(examples).predictions[0].choice in (0, 1)
-
-
-def test_tags(model):
+def test_tags():
     words = tuple(CONTEXT.split())
     tags = tuple(str(len(word) % 3) for word in words)
     config = {"model": "token_classifier", "num_labels": 3, "labels": ["0", "1", "2"], "seq_length": LENGTH}
@@ -83,20 +50,13 @@ def test_tags(model):
     assert rows_of(batch) == [framed(ids(CONTEXT)[:14]), framed(ids(CONTEXT)[14:])]
     assert "".join(str(label) for label in batch["labels"].ravel() if label >= 0) == "".join(tags)
     assert batch["labels"][0, 0] == batch["labels"][0, 15] == -1
-    (found,) = predictor(kind, model(config), 4)(examples).predictions
-    assert len(found.tags) == len(words)
 
 
-def test_questions(model):
+def test_questions(tiny_model):
     answer = "ran again"
     record = QuestionRecord("f", "q", "when so", CONTEXT, (Answer(answer, CONTEXT.index(answer)),), False)
-    config = {
-        "model": "span_labeler",
-        "seq_length": LENGTH,
-        "max_query_length": 4,
-        "doc_stride": 5,
-        "n_best": 3,
-    }
+    config = {"model": "span_labeler", "max_query_length": 4, "doc_stride": 5, "n_best": 3}
+    config["seq_length"] = LENGTH
     kind = QuestionAnswering(config)
     examples = kind.encode([record], TOKENIZER, True)
     batch = batch_of(examples.rows)
@@ -114,6 +74,6 @@ def test_questions(model):
         strict=True,
     ):
         assert row[start : end + 1].tolist() == ids(answer)
-    (found,) = predictor(kind, model(config), 4)(examples).predictions
+    (found,) = predictor(kind, tiny_model(config, vocab_size=SIZE), 4)(examples).predictions
     for span in found.answers:
         assert CONTEXT[span.start : span.end] == span.text

@@ -109,9 +109,10 @@ def test_answers_do_not_depend_on_the_batches(piece_tokenizer, tiny_model, answe
     kind = QuestionAnswering(entries)
     examples = kind.encode(records, piece_tokenizer, False)
     model = tiny_model(entries)
-    several = predictor(kind, model, 7)(examples).predictions
+    predict = predictor(kind, model, 7)
+    several = predict(examples).predictions
     assert len(examples.rows) > len(records)
-    (alone,) = predictor(kind, model, 1)(kind.encode(records[3:4], piece_tokenizer, False)).predictions
+    (alone,) = predict(kind.encode(records[3:4], piece_tokenizer, False)).predictions
     assert [answer.text for answer in alone.answers] == [answer.text for answer in several[3].answers]
     probabilities = [[answer.probability for answer in found.answers] for found in (alone, several[3])]
     np.testing.assert_allclose(*probabilities, rtol=1e-3)

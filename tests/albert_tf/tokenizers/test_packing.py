@@ -62,10 +62,13 @@ def test_by_hand(seq_length):
     assert as_lists(pack([first], seq_length)) == by_hand([row[:1] for row in rows], seq_length)
 
 
-def test_words_of_pieces():
+def test_words_of_pieces_and_no_rows():
     words = tf.ragged.constant([[[7, 8], [], [9]], [], [[10]]], tf.int32, ragged_rank=2)
     pieces = tf.ragged.constant([[7, 8, 9], [], [10]], tf.int32)
     assert as_lists(pack([words, pieces], 8)) == as_lists(pack([pieces, pieces], 8))
+    assert pack([pieces[:0], pieces[:0]], 8)["input_word_ids"].shape == [0, 8]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Shapes of all inputs must match"):
+        pack([pieces, pieces[:1]], 8)
 
 
 def test_in_graph_with_unknown_sizes_and_without_asserts():
@@ -80,11 +83,6 @@ def test_in_graph_with_unknown_sizes_and_without_asserts():
     assert as_lists(packed(first, second, 10)) == by_hand(rows, 10)
     ops = {op.type for op in packed.get_concrete_function().graph.get_operations()}
     assert not {op for op in ops if "Assert" in op or op.startswith("TFText")}
-
-
-def test_no_rows():
-    empty = tf.RaggedTensor.from_row_splits(tf.constant([], tf.int32), tf.constant([0], tf.int64))
-    assert pack([empty, empty], 8)["input_word_ids"].shape == [0, 8]
 
 
 IDS = tf.ragged.constant([[5], [6, 7]], tf.int32)
@@ -125,12 +123,6 @@ def test_trimmed_lengths_take_turns():
         for row in zip(a, b, *kept, strict=True):
             turns = [side for k in range(12) for side in (0, 1) if k < row[side]][: max(budget, 0)]
             assert (turns.count(0), turns.count(1)) == row[2:]
-
-
-def test_segments_of_different_batch_sizes_are_refused():
-    two, one = (tf.ragged.constant(rows, tf.int32) for rows in ([[7], [8]], [[9]]))
-    with pytest.raises(tf.errors.InvalidArgumentError, match="Shapes of all inputs must match"):
-        pack([two, one], 8)
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.tokenizers import Tokenizer, train_vocabulary
 from albert_tf.tokenizers.byte_level_bpe import BytePairTokenizer, BytePairVocabulary
 from albert_tf.tokenizers.subword_training import train_byte_level_bpe, train_wordpiece
 from albert_tf.tokenizers.wordpiece import WordPieceTokenizer, WordPieceVocabulary
 
-TEXT = ["low lower lowest", "newer newest , wider widest", "low low new new é"] * 20
+TEXT = [line.encode() for line in ("low lower lowest", "newer newest , wider widest", "low new new é")] * 20
 
 
 def test_wordpiece():
@@ -35,3 +36,16 @@ def test_sizes_that_are_too_small(train, size):
         train(TEXT, size)
     with pytest.raises(ValueError, match="no text"):
         train([], 1000)
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "byte_level_bpe"])
+def test_a_vocabulary_is_opened_as_it_was_trained(kind, tiny_corpus, tmp_path):
+    output = tmp_path / ("bpe" if kind == "byte_level_bpe" else "own.txt")
+    vocabulary = train_vocabulary(tiny_corpus, output, 300, kind=kind, strip_accents=False)
+    tokenizer = Tokenizer(output, strip_accents=False)
+    assert tokenizer.tokenize.kind == kind and tokenizer.vocab_size == len(vocabulary) <= 300
+    assert tokenizer.tokenize.settings["lowercase"] == (kind == "wordpiece")
+    tokens = [str(vocabulary.texts[i]) for i in tokenizer(["The bees are still there."]).flat_values]
+    assert "".join(tokens).replace("##", "").lower() == "thebeesarestillthere."
+    with pytest.raises(FileExistsError):
+        train_vocabulary(tiny_corpus, tiny_corpus, 300, kind=kind)

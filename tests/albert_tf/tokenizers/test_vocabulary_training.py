@@ -82,14 +82,6 @@ def test_says_how_many_marks_are_lost(more, tmp_path):
     assert len(lines) == (losing > 0.01)
 
 
-def test_long_lines_are_cut_between_characters(tmp_path):
-    letters = [chr(0x4E00 + i) for i in range(100)]
-    lines = ["".join(letters[(i * j) % 100] for j in range(3000)) for i in range(1, 40)]
-    (tmp_path / "text.txt").write_text("\n".join(lines))
-    vocabulary = train_vocabulary(tmp_path / "text.txt", tmp_path / "spiece.model", vocab_size=130)
-    assert set("".join(vocabulary.pieces[5:])) <= {*letters, *'()"-.–£€▁'}
-
-
 def test_long_lines_count(tmp_path):
     """SentencePiece alone would skip a line of more than 4192 bytes and find no text at all."""
     (tmp_path / "line.txt").write_text(CORPUS.replace("\n", " "))

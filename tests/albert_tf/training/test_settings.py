@@ -2,19 +2,22 @@
 
 import pytest
 
-from albert_tf.training.settings import LoopSettings, is_due
+from albert_tf.training.settings import Execution, LoopSettings, is_due
+from albert_tf.utils.errors import InputError
 
 
-@pytest.mark.parametrize("changes", [{"keep": 0}, {"log_every": -1}, {"eval_every": -5}])
-def test_impossible_intervals_are_refused(changes):
-    with pytest.raises(ValueError, match="must be at least"):
+@pytest.mark.parametrize(
+    "changes", [{"keep": 0}, {"log_every": -1}, *({"profile": text} for text in ("10", "3:3", "a:b", "-1:4"))]
+)
+def test_impossible_settings_are_refused(changes):
+    with pytest.raises(InputError, match=next(iter(changes))):
         LoopSettings(**changes)
 
 
-@pytest.mark.parametrize("profile", ["10", "3:3", "7:2", "a:b", "-1:4"])
-def test_impossible_profiles_are_refused(profile):
-    with pytest.raises(ValueError, match="is not START:STOP"):
-        LoopSettings(profile=profile)
+def test_a_batch_is_divided_without_a_rest():
+    Execution(accumulate=2).check_divides(12, replicas=3)
+    with pytest.raises(InputError, match="batch_size=12"):
+        Execution(accumulate=4).check_divides(12, replicas=2)
 
 
 def test_calls_end_where_something_is_due():
@@ -24,8 +27,8 @@ def test_calls_end_where_something_is_due():
         step += settings.updates_until_next(step, 25)
         ends.append(step)
     assert ends == [4, 6, 8, 12, 16, 18, 20, 24, 25]
-    assert LoopSettings(log_every=0, profile="3:7").updates_until_next(0, 25) == 3
-    assert LoopSettings(log_every=0, profile="3:7").updates_until_next(3, 25) == 4
+    profiled = LoopSettings(log_every=0, profile="3:7")
+    assert [profiled.updates_until_next(step, 25) for step in (0, 3)] == [3, 4]
 
 
 def test_the_last_update_is_due_for_everything():

@@ -1,5 +1,7 @@
 """A run of a toy model: a line through points, trained as any model is."""
 
+import functools
+
 import numpy as np
 import tensorflow as tf
 import tf_keras as keras
@@ -93,7 +95,7 @@ def fit(
                 evaluate=evaluate,
                 arguments={"power": number + 1},
                 description={"seq_length": number} if len(ends) > 1 else {},
-                on_start=lambda end=end: (started if started is not None else []).append(end),
+                on_start=None if started is None else functools.partial(started.append, end),
             )
             for number, end in enumerate(ends or (6,))
         ]

@@ -24,7 +24,7 @@ def main(output: str, updates: int) -> None:
         return batches().map(lambda batch: {name: x[begin : begin + rows] for name, x in batch.items()})
 
     with strategy.scope():
-        everywhere = over_hosts(strategy)(float(hosts.index))
+        everywhere = over_hosts(strategy)(float(hosts.number))
     variables, totals = trained(strategy, updates, feed=feed(strategy, rows_of_this_host, BATCH))
     if hosts.is_chief:
         np.savez(output, *variables, loss=totals.terms["mlm"].loss.numpy(), hosts=everywhere)

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from albert_tf.utils import files
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import (
     check_new,
@@ -34,28 +33,22 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_new_folder_is_not_there_before_it_is_whole(tmp_path):
-    with new_directory(tmp_path / "a" / "new") as folder:
-        fill(folder)
-        assert not (tmp_path / "a" / "new").exists()
-    assert names(tmp_path / "a") == ["new"] and names(tmp_path / "a" / "new") == ["inner"]
-
-
-@pytest.mark.parametrize("kind", ["folder", "link", "with leftovers"])
-def test_an_empty_folder_is_kept(tmp_path, kind):
+@pytest.mark.parametrize("kind", ["new", "folder", "link", "with leftovers"])
+def test_a_folder_is_not_filled_before_it_is_whole_and_an_empty_one_is_kept(tmp_path, kind):
     """As a mount has to be: it cannot be replaced by another folder."""
-    (tmp_path / "there").mkdir()
-    path = tmp_path / "there"
+    path = tmp_path / "a" / "there"
+    if kind != "new":
+        path.mkdir(parents=True)
     if kind == "link":
         path = tmp_path / "link"
-        path.symlink_to(tmp_path / "there")
+        path.symlink_to(tmp_path / "a" / "there")
     if kind == "with leftovers":  # of a process that was killed
         (path / ".there.writing-0").mkdir()
-    number = path.stat().st_ino
+    number = path.stat().st_ino if kind != "new" else None
     with new_directory(path) as folder:
         fill(folder)
-        assert "inner" not in names(path)
-    assert path.stat().st_ino == number
+        assert not (path / "inner").exists()
+    assert number in (None, path.stat().st_ino)
     assert (path / "inner" / "file").read_text() == "content"
     assert [name for name in names(path) if not name.endswith("-0")] == ["inner"]
 
@@ -69,20 +62,14 @@ def run_code(folder, code):
     return subprocess.run(command, cwd=folder, env={**os.environ, "PYTHONPATH": path}, check=False).returncode
 
 
-def killed(folder, code):
-    """What a process leaves that is killed in the middle of this."""
-    assert run_code(folder, f"{code} os.kill(os.getpid(), 9)") == -9
-    return names(folder)
-
-
 @pytest.mark.parametrize(("days", "goes"), [(0.5, False), (1.5, True)])
-@pytest.mark.parametrize("write", [write_file, lambda path, text: new_directory(path).__enter__()])
-def test_what_a_killed_process_has_left_goes_after_a_day(days, goes, write, tmp_path):
-    killed(tmp_path, "with whole_file(Path('file')) as path: path.write_text('half');")
+def test_what_a_killed_process_has_left_goes_after_a_day(days, goes, tmp_path):
+    code = "with whole_file(Path('file')) as path: path.write_text('half'); os.kill(os.getpid(), 9)"
+    assert run_code(tmp_path, code) == -9
     (left,) = tmp_path.iterdir()
     for path in (*left.iterdir(), left):
         os.utime(path, times=(time.time() - days * 86400,) * 2)
-    write(tmp_path / "file", "whole")
+    write_file(tmp_path / "file", "whole")
     assert left.exists() != goes
 
 
@@ -92,6 +79,17 @@ def test_what_another_process_is_writing_stays(tmp_path):
         assert run_code(tmp_path, "write_file(Path('file'), 'whole')") == 0
         assert theirs.read_text() == "half"
         assert (tmp_path / "file").read_text() == "whole"
+    assert names(tmp_path) == ["file"]
+
+
+def test_what_a_killed_process_has_left_is_named_and_goes_after_a_day(tmp_path, caplog):
+    left = tmp_path / ".file.writing-x"
+    (left / "folder").mkdir(parents=True)
+    write_file(tmp_path / "file", "whole")
+    assert left.exists() and str(left) in caplog.text
+    for path in (left / "folder", left):
+        os.utime(path, (0, time.time() - 90_000))
+    write_file(tmp_path / "file", "whole")
     assert names(tmp_path) == ["file"]
 
 
@@ -129,68 +127,47 @@ def test_a_folder_that_is_replaced_is_never_gone(exchange, tmp_path):
     assert names(place) == ["target"]
 
 
-def test_a_folder_comes_back_where_the_new_one_cannot_have_its_name(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "_exchanged", lambda *names: False)
-    (tmp_path / "target").mkdir()
-    (tmp_path / "target" / "old").touch()
-    with pytest.raises(FileNotFoundError):
-        files.replace_folder(tmp_path / "nothing", tmp_path / "target")
-    assert names(tmp_path) == ["target"] and names(tmp_path / "target") == ["old"]
-
-
-@pytest.mark.parametrize("address", ["gs://bucket/run", "s3://bucket", "ram://run", Path("gs://bucket/run")])
-def test_addresses_of_other_filesystems_are_refused(address, tmp_path, monkeypatch):
+def test_addresses_of_other_filesystems_are_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    path = Path(address)
-    for refuse in (
-        check_new,
-        lambda path: check_place(path, is_folder=True),
-        lambda path: new_directory(path).__enter__(),
-    ):
-        with pytest.raises(InputError, match=path.name):
-            refuse(path)
+    for path in (Path("gs://bucket/run"), Path("s3://bucket")):
+        for refuse in (
+            check_new,
+            lambda path: check_place(path, is_folder=True),
+            lambda path: new_directory(path).__enter__(),
+        ):
+            with pytest.raises(InputError, match=path.name):
+                refuse(path)
     assert names(tmp_path) == []
 
 
 def test_places_where_nothing_can_be_written(tmp_path):
     file = tmp_path / "file"
     file.touch()
-    for is_folder in (False, True):
+    for is_folder, there in ((False, file), (True, tmp_path)):
         check_place(tmp_path / "new" / "place", is_folder=is_folder)
-        with pytest.raises(NotADirectoryError, match=r"cannot be written .*file is not a folder.*: .*place'"):
+        check_place(there, is_folder=is_folder)
+        with pytest.raises(NotADirectoryError, match=r"file is not a folder"):
             check_place(file / "new" / "place", is_folder=is_folder)
-    check_place(file, is_folder=False)
-    check_place(tmp_path, is_folder=True)
-    with pytest.raises(IsADirectoryError, match="is a folder: name a file"):
+    with pytest.raises(IsADirectoryError):
         check_place(tmp_path, is_folder=False)
-    with pytest.raises(FileExistsError, match="file is not a folder: name another --output"):
+    with pytest.raises(FileExistsError):
         check_place(file, is_folder=True)
 
 
-@pytest.mark.parametrize("empty", [False, True])
-def test_an_error_leaves_nothing(tmp_path, empty):
-    if empty:
-        (tmp_path / "run").mkdir()
-    with pytest.raises(RuntimeError), new_directory(tmp_path / "run") as folder:
-        (folder / "file").touch()
-        raise RuntimeError
-    assert names(tmp_path) == (["run"] if empty else [])
-    assert not empty or names(tmp_path / "run") == []
-
-
-@pytest.mark.parametrize("kind", ["file", "full folder", "dangling link"])
-def test_what_is_there_is_refused(tmp_path, kind):
+def test_an_error_leaves_nothing_and_what_is_there_is_refused(tmp_path):
     path = tmp_path / "run"
-    if kind == "file":
-        path.touch()
-    elif kind == "full folder":
-        path.mkdir()
-        (path / "mine").touch()
-    else:
-        path.symlink_to(tmp_path / "nowhere")
-    with pytest.raises(FileExistsError, match="run exists already: name another place"), new_directory(path):
-        pass
-    assert names(tmp_path) == ["run"]
+    for _ in range(2):
+        with pytest.raises(RuntimeError), new_directory(path) as folder:
+            (folder / "file").touch()
+            raise RuntimeError
+        assert not path.exists() or names(path) == []
+        path.mkdir(exist_ok=True)
+    (path / "mine").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for there in (path, path / "mine", tmp_path / "link"):
+        with pytest.raises(FileExistsError, match=there.name), new_directory(there):
+            pass
+    assert names(tmp_path) == ["link", "run"]
 
 
 def by_python(folder):
@@ -217,12 +194,6 @@ def test_a_full_disk_is_named_by_what_the_user_asked_for(write, tmp_path):
     assert [name for name in names(tmp_path) if name != "source"] == []
 
 
-def test_a_device_without_space(tmp_path):
-    with pytest.raises(OSError) as caught, writing(tmp_path / "file", tmp_path / ".file"):
-        Path("/dev/full").write_text("more than nothing")
-    assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(tmp_path / "file"))
-
-
 def test_a_file_that_grows_beyond_the_disk_stays_as_it_was(tmp_path):
     write_file(tmp_path / "file", "before")
     with pytest.raises(OSError, match=r"File too large: '.*/file'"), no_file_beyond(5000):
@@ -235,7 +206,6 @@ ELSEWHERE = [
     FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "/source"),
     FileExistsError("there is something there: name another place"),
     tf.errors.NotFoundError(None, None, "/source; No such file or directory"),
-    tf.errors.InvalidArgumentError(None, None, "Expected size[0] in [0, 64], but got 65"),
 ]
 
 

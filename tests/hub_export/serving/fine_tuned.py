@@ -1,42 +1,40 @@
-"""Fine-tuned runs and what came back of their exports, and what the readers and the models make of data."""
+"""The signatures of fine-tuned models in memory, and what the readers and the models make of data.
 
-from pathlib import Path
+That an export answers as they do is tested with pipelines.
+"""
+
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-import albert_tf
 from albert_tf.features import ENCODER_INPUTS
 from albert_tf.tasks.examples.batches import task_batches
-from albert_tf.tokenizers import PieceTokenizer, Vocabulary
-from hub_export.check.modules import check
-from hub_export.export import export
+from albert_tf.tokenizers import PieceTokenizer
+from hub_export.serving import Served, serving_signatures
 
 
-class Exported(NamedTuple):
-    """A model in memory and the serving model of its run, loaded."""
+class Asked(NamedTuple):
+    """A model and its signatures by name."""
 
     model: Any
     tokenizer: PieceTokenizer
-    folder: Path
-    loaded: Any
+    signatures: Any
 
     def ask(self, signature, **inputs):
-        """The answers of a signature as arrays."""
-        outputs = self.loaded.signatures[signature](**{n: tf.constant(v) for n, v in inputs.items()})
+        """The answers of a signature as arrays; they have a row for each of the request's."""
+        tensors = {name: tf.constant(value) for name, value in inputs.items()}
+        outputs = self.signatures[signature].function(**tensors)
+        rows = len(next(iter(tensors.values())))
+        assert all(len(tensor) == rows for tensor in outputs.values())
         return {name: tensor.numpy() for name, tensor in outputs.items()}
 
 
-def exported(model, vocabulary, folder, task):
-    """What the export of a run of a model is, checked; its weights are large, and no bias is zero."""
+def served(model, tokenizer, task):
+    """The signatures of a model whose weights are large, and no bias is zero."""
     for number, variable in enumerate(model.variables):
         variable.assign_add(tf.random.stateless_normal(variable.shape, seed=[number, 2], stddev=0.2))
-    albert_tf.save(model, folder / "run", vocabulary=vocabulary, task=task)
-    *_, written = export(folder / "run", folder / "modules", check=False)
-    check(written)
-    tokenizer = PieceTokenizer(Vocabulary.from_file(vocabulary))
-    return Exported(model, tokenizer, written, tf.saved_model.load(str(written)))
+    return Asked(model, tokenizer, serving_signatures(Served(model, tokenizer, task["seq_length"], task)))
 
 
 def outputs_of(model, rows, seq_length):

@@ -8,7 +8,7 @@ from albert_tf.tasks.question_answering import QuestionAnswering
 from albert_tf.utils.errors import InputError
 from hub_export.serving import Served, serving_signatures
 from tests.hub_export.conftest import CONFIG
-from tests.hub_export.serving.fine_tuned import exported, outputs_of, softmax
+from tests.hub_export.serving.fine_tuned import outputs_of, served, softmax
 from tests.tiny import DOCUMENTS
 
 SETTINGS = {"doc_stride": 7, "max_query_length": 6}
@@ -25,9 +25,8 @@ KINDS = {"span": {}, "answerability": {"answerability": True, "start_n_top": 4, 
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def labeler(request, tiny_vocabulary, tmp_path_factory):
-    model = albert_tf.AlbertSpanLabeler(CONFIG, **KINDS[request.param])
-    return exported(model, tiny_vocabulary, tmp_path_factory.mktemp(request.param), TASK)
+def labeler(request, piece_tokenizer):
+    return served(albert_tf.AlbertSpanLabeler(CONFIG, **KINDS[request.param]), piece_tokenizer, TASK)
 
 
 def asked(pairs):
@@ -67,16 +66,16 @@ def by_hand(labeler, pairs):
     inputs, outputs = outputs_of(labeler.model, found.rows, TASK["seq_length"])
     answers = []
     for question, record in enumerate(records):
-        numbers = np.flatnonzero(places.questions == question)
+        numbers = np.flatnonzero(places.windows.rows == question)
         lengths = found.rows.lengths
-        best = best_windows([(n, places.first_tokens[n], lengths[n, 1]) for n in numbers])
+        best = best_windows([(n, places.windows.starts[n], lengths[n, 1]) for n in numbers])
         spans = []
         for n in numbers:
             first, told = lengths[n, 0] + 2, lengths[n, 1]
             for start, end, score in pairs_of(outputs, n, int(inputs["input_mask"][n].numpy().sum())):
                 inside = first <= start <= end < first + told and end - start < LONGEST_ANSWER
-                if inside and best[places.first_tokens[n] + start - first] == n:
-                    before = places.first_tokens[n] - first
+                if inside and best[places.windows.starts[n] + start - first] == n:
+                    before = places.windows.starts[n] - first
                     starts, ends = (of[question] for of in (places.token_starts, places.token_ends))
                     spans.append((score, starts[before + start], ends[before + end]))
         context, different = record.context.encode(), {}
@@ -106,10 +105,6 @@ def test_answers_are_those_of_the_reader_and_the_model(labeler):
         if least is not None:
             np.testing.assert_allclose(found["no_answer_score"][row], least, rtol=0, atol=1e-5)
     assert sum(map(bool, found["answer"])) >= 4
-    for row in (1, 4):  # not by what else is asked
-        alone = labeler.ask("serving_default", **asked(ASKED[row : row + 1]))
-        assert alone["answer"] == found["answer"][row]
-        np.testing.assert_allclose(alone["score"], found["score"][row : row + 1], rtol=0, atol=1e-5)
 
 
 def test_more_windows_than_are_read_at_once(labeler):
@@ -130,16 +125,11 @@ def test_nothing_to_read(labeler):
     assert all(array.shape == (0,) for array in none.values())
 
 
-def test_a_question_without_its_context(labeler):
-    with pytest.raises(tf.errors.InvalidArgumentError, match="Shapes of all inputs must match"):
-        labeler.ask("answer", question=["Why?", "Who?"], context=["Bread"])
-
-
 def test_settings_that_are_impossible(labeler):
     def signatures(seq_length, **task):
         return serving_signatures(Served(labeler.model, labeler.tokenizer, seq_length, task))
 
-    with pytest.raises(InputError, match="seq_length=64 is too short: the task needs 68 tokens"):
+    with pytest.raises(InputError, match=r"seq_length=64 .* 68 tokens"):
         signatures(64)
     with pytest.raises(InputError, match="doc_stride=0"):
         signatures(64, doc_stride=0)

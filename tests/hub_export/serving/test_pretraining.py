@@ -3,28 +3,18 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.tokenizers import PieceTokenizer, Vocabulary
+from albert_tf.tokenizers import Vocabulary
+from hub_export.check.answers import read_requests
 from hub_export.serving import Served, serving_signatures
-from hub_export.warmup import read_requests
 from tests.hub_export.conftest import CONFIG
-from tests.hub_export.graphs import saved_ops
 
 TEXTS = ["The old clock", "", "A stone wall, and nobody had lived in it for years. Snow fell for three days."]
-
-
-@pytest.fixture(scope="module")
-def tokenizer(tiny_vocabulary):
-    return PieceTokenizer(Vocabulary.from_file(tiny_vocabulary))
 
 
 @pytest.fixture(scope="module")
 def answer(serving):
     """Calls a signature of the loaded model."""
     return lambda signature, **inputs: serving.signatures[signature](**inputs)
-
-
-def served(model, tokenizer):
-    return serving_signatures(Served(model, tokenizer, 16, {}))
 
 
 def ids(tensor):
@@ -35,39 +25,11 @@ def ids(tensor):
     }
 
 
-def test_serving_signatures_are_dense_and_of_any_batch(serving):
-    expected = {
-        "serving_default": ({"text": [None]}, {"pooled_output"}),
-        "pair": ({"text": [None], "text_pair": [None]}, {"pooled_output"}),
-        "tokens": (
-            {name: [None, None] for name in ("input_word_ids", "input_mask", "input_type_ids")},
-            {"pooled_output", "sequence_output"},
-        ),
-        "fill_mask": ({"text": [None]}, {"tokens", "scores"}),
-    }
-    assert sorted(serving.signatures) == sorted(expected)
-    for name, (inputs, outputs) in expected.items():
-        signature = serving.signatures[name]
-        _, specs = signature.structured_input_signature
-        assert {key: spec.shape.as_list() for key, spec in specs.items()} == inputs
-        assert set(signature.structured_outputs) == outputs
-        for spec in (*specs.values(), *signature.structured_outputs.values()):
-            assert isinstance(spec, tf.TensorSpec)
-            assert spec.shape[0] is None
-
-
-def test_text_is_what_the_modules_make_of_it(answer, preprocessor, encoder):
-    text = tf.constant(TEXTS)
-    expected = encoder(preprocessor(text))["pooled_output"]
-    actual = answer("serving_default", text=text)["pooled_output"]
-    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5)
-    for row, alone in enumerate(TEXTS):
-        single = answer("serving_default", text=tf.constant([alone]))["pooled_output"]
-        np.testing.assert_allclose(single, expected[row : row + 1], rtol=0, atol=1e-5)
-
-
-def test_pair_is_what_the_modules_make_of_it(answer, preprocessor, encoder):
+def test_texts_are_what_the_modules_make_of_them(answer, preprocessor, encoder):
     first, second = tf.constant(TEXTS), tf.constant(TEXTS[::-1])
+    expected = encoder(preprocessor(first))["pooled_output"]
+    actual = answer("serving_default", text=first)["pooled_output"]
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5)
     segments = [preprocessor.tokenize(text) for text in (first, second)]
     expected = encoder(preprocessor.bert_pack_inputs(segments))["pooled_output"]
     actual = answer("pair", text=first, text_pair=second)["pooled_output"]
@@ -102,83 +64,37 @@ def test_masks_are_filled_as_the_head_says(answer, preprocessor, encoder, tiny_v
     assert np.all(trimmed["tokens"][0] == b"")
 
 
-def test_special_pieces_are_no_answers_however_likely(tokenizer):
+def test_special_pieces_are_no_answers_however_likely(piece_tokenizer):
     unused = 3  # rows of embeddings beyond the vocabulary
-    pieces = len(tokenizer.vocabulary)
+    pieces = len(piece_tokenizer.vocabulary)
     model = albert_tf.AlbertPretrainer(CONFIG.replace(num_hidden_layers=1, vocab_size=pieces + unused))
     (bias,) = (variable for variable in model.mlm.weights if "output_bias" in variable.name)
     values = np.zeros(pieces + unused, np.float32)
     values[:5], values[-unused:], values[7] = 30, 30, 20
     bias.assign(values)
-    filled = served(model, tokenizer)["fill_mask"].function(tf.constant(["the [MASK]"]))
+    signatures = serving_signatures(Served(model, piece_tokenizer, 16, {}))
+    filled = signatures["fill_mask"].function(tf.constant(["the [MASK]"]))
     answers = [token.decode() for token in filled["tokens"][0, 0].numpy()]
-    assert answers[0] == tokenizer.vocabulary.pieces[7].replace("▁", "")
+    assert answers[0] == piece_tokenizer.vocabulary.pieces[7].replace("▁", "")
     assert not {"", "<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"} & set(answers)
     # The probabilities are those of the model, which are small: nothing is scaled up to a sum of 1.
     assert 0 < filled["scores"][0, 0, 0] < 1e-3
 
 
-def test_signatures_of_a_model_without_heads(tokenizer):
-    model = albert_tf.AlbertEncoder(CONFIG.replace(num_hidden_layers=1))
-    signatures = served(model, tokenizer)
-    assert sorted(signatures) == ["pair", "serving_default", "tokens"]
-
-
-def test_warm_up_requests_are_answered(serving, exported):
-    requests = dict(read_requests(exported.serving))
-    assert sorted(requests) == sorted(serving.signatures)
-    for name, inputs in requests.items():
-        outputs = serving.signatures[name](**inputs)
-        assert all(len(output) == 1 for output in outputs.values())
-    assert requests["fill_mask"]["text"].numpy() == [b"The water is [MASK]."]
-    assert list(read_requests(exported.encoder)) == []
-
-
-@pytest.mark.parametrize(
-    ("signature", "inputs", "message"),
-    [
-        ("serving_default", {"text": tf.constant([1])}, "was expected to be a string tensor"),
-        ("serving_default", {"text": tf.constant("a")}, r"tensor text \[\] is not compatible .* \[\?\]"),
-        ("serving_default", {"text": tf.constant([["a"]])}, r"text \[1,1\] is not compatible .* \[\?\]"),
-        (
-            "serving_default",
-            {"txt": tf.constant(["a"])},
-            "missing a required (keyword-only )?argument: 'text'",
-        ),
-        (
-            "pair",
-            {"text": tf.constant(["a", "b"]), "text_pair": tf.constant(["a"])},
-            "Shapes of all inputs must match",
-        ),
-        ("fill_mask", {"text": tf.constant("[MASK]")}, r"text \[\] is not compatible"),
-        ("tokens", ids(tf.constant([2, 3])), r"tensor input_\w+ \[2\] is not compatible .* \[\?,\?\]"),
-        ("tokens", ids(tf.constant([[[2, 3]]])), r"tensor input_\w+ \[1,1,2\] is not compatible"),
-        ("tokens", ids(tf.constant([[200]])), r"\[0,0\] = 200 is not in \[0, 200\)"),
-        ("tokens", ids(tf.constant([[-1]])), r"\[0,0\] = -1 is not in \[0, 200\)"),
-        (
-            "tokens",
-            ids(tf.ones([1, 65], tf.int32)),
-            r"(?s)max_position_embeddings_is_64.*\[0, 64\], but got 65",
-        ),
-        ("tokens", ids(tf.constant([[1, 2]], tf.int64)), "was expected to be a int32 tensor"),
-        (
-            "tokens",
-            {**ids(tf.constant([[1, 2]])), "input_mask": tf.constant([[1]])},
-            "Shapes of all inputs must match",
-        ),
-    ],
-)
-def test_wrong_requests_are_refused_and_the_next_is_answered(signature, inputs, message, answer, encoder):
-    with pytest.raises((TypeError, tf.errors.InvalidArgumentError), match=message):
-        answer(signature, **inputs)
-    good = ids(tf.constant([[2, 7, 3]]))
-    np.testing.assert_allclose(
-        answer("tokens", **good)["pooled_output"], encoder(good)["pooled_output"], rtol=0, atol=1e-5
+def test_there_is_a_request_for_each_signature(serving, exported):
+    requests = read_requests(exported.serving)
+    assert (
+        sorted(requests) == sorted(serving.signatures) == ["fill_mask", "pair", "serving_default", "tokens"]
     )
+    assert requests["fill_mask"]["text"].numpy() == [b"The water is [MASK]."]
+    assert read_requests(exported.encoder) == {}
 
 
-def test_ops_are_of_tensorflow_or_of_serving(exported):
-    ops = saved_ops(exported.serving)
-    assert not {"Assert", "PyFunc", "EagerPyFunc", "PyFuncStateless"} & ops
-    text_ops = {op for op in ops if not hasattr(tf.raw_ops, op)}
-    assert text_ops == {"NormalizeUTF8", "CaseFoldUTF8", "SentencepieceOp", "SentencepieceTokenizeOp"}
+def test_ranks_are_checked_in_the_graph(answer):
+    """A server does not compare them with the signature."""
+    for signature, inputs in (
+        ("serving_default", {"text": tf.constant("a")}),
+        ("tokens", ids(tf.constant([2, 3]))),
+    ):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="is not compatible"):
+            answer(signature, **inputs)

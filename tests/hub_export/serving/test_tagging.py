@@ -6,7 +6,7 @@ import albert_tf
 from albert_tf.tasks.examples.records import TaggedRecord
 from albert_tf.tasks.tagging import Tagging, word_tokens
 from tests.hub_export.conftest import CONFIG
-from tests.hub_export.serving.fine_tuned import exported, outputs_of, softmax
+from tests.hub_export.serving.fine_tuned import outputs_of, served, softmax
 from tests.tiny import DOCUMENTS
 
 TAGS = ["O", "B-Ort", "I-Ort", "B-Wer"]
@@ -21,10 +21,9 @@ TEXTS = [
 
 
 @pytest.fixture(scope="module")
-def tagger(tiny_vocabulary, tmp_path_factory):
+def tagger(piece_tokenizer):
     model = albert_tf.AlbertTokenClassifier(CONFIG, num_labels=4)
-    folder = tmp_path_factory.mktemp("tagger")
-    return exported(model, tiny_vocabulary, folder, {"labels": TAGS, "seq_length": LENGTH})
+    return served(model, piece_tokenizer, {"labels": TAGS, "seq_length": LENGTH})
 
 
 def expected_tags(tagger, texts):

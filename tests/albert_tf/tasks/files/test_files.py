@@ -1,4 +1,4 @@
-"""Prediction files against their text by hand, and read again by the readers and the official figures."""
+"""Prediction files against their text by hand."""
 
 import gzip
 import json
@@ -7,9 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from albert_tf.tasks.classification import Classification
-from albert_tf.tasks.datasets.choices import read_choices, read_race
-from albert_tf.tasks.datasets.conll import read_conll
+from albert_tf.tasks.datasets.choices import read_race
 from albert_tf.tasks.examples.predictions import (
     AnswerPrediction,
     ChoicePrediction,
@@ -19,128 +17,59 @@ from albert_tf.tasks.examples.predictions import (
     ScorePrediction,
     TagPrediction,
 )
-from albert_tf.tasks.examples.records import Answer, QuestionRecord
+from albert_tf.tasks.examples.records import QuestionRecord
 from albert_tf.tasks.files.destination import AS_READ, Form, write_predictions
-from albert_tf.tasks.files.own import (
-    answer_files,
-    choice_files,
-    passage_files,
-    tagged_files,
-)
-from albert_tf.tasks.multi_label import MultiLabel
-from albert_tf.tasks.regression import Regression
+from albert_tf.tasks.files.own import answer_files, choice_files, passage_files, table_files, tagged_files
 from albert_tf.utils.errors import InputError
 
-table_files = Classification.prediction_files
 
-
-def label(name, *scores):
-    return LabelPrediction(name, np.array(scores, np.float32))
-
-
-def choice(*scores):
-    return ChoicePrediction(int(np.argmax(scores)), np.array(scores, np.float32))
-
-
-def answered(text, odds):
-    answers = (FoundAnswer(text, 3, 5, -1.0, -0.5, 0.75), FoundAnswer("é", 0, 2, -3.0, -0.5, 0.25))
-    return AnswerPrediction(answers, odds)
+def of(kind, value, *scores):
+    return kind(value, np.array(scores, np.float32))
 
 
 def test_files_of_squad():
-    records = [QuestionRecord("", f"q{n}", "?", "é ab", (Answer("ab", 2),), False) for n in range(2)]
-    files = answer_files(records, AS_READ)([answered("ab", None)] * 2)
+    records = [QuestionRecord("", f"q{n}", "?", "é ab", (), False) for n in range(2)]
+    answers = FoundAnswer("ab", 3, 5, -1.0, -0.5, 0.75), FoundAnswer("é", 0, 2, -3.0, -0.5, 0.25)
+    files = answer_files("", records, AS_READ)([AnswerPrediction(answers, None)] * 2)
     assert set(files) == {"predictions.json", "nbest.json"}
     assert json.loads(files["predictions.json"]) == {"q0": "ab", "q1": "ab"}
-    assert json.loads(files["nbest.json"])["q1"] == [
-        {
-            "text": "ab",
-            "start": 3,
-            "end": 5,
-            "start_log_prob": -1.0,
-            "end_log_prob": -0.5,
-            "probability": 0.75,
-        },
-        {
-            "text": "é",
-            "start": 0,
-            "end": 2,
-            "start_log_prob": -3.0,
-            "end_log_prob": -0.5,
-            "probability": 0.25,
-        },
-    ]
-    predictions = [answered("ab", -1.5), answered("ab", 2.5)]
-    files = answer_files(records, AS_READ)(predictions)
+    assert json.loads(files["nbest.json"])["q1"] == [answer._asdict() for answer in answers]
+    assert "é" in files["nbest.json"]
+    files = answer_files("", records, AS_READ)([AnswerPrediction(answers, odds) for odds in (-1.5, 2.5)])
     assert json.loads(files["null_odds.json"]) == {"q0": -1.5, "q1": 2.5}
     assert json.loads(files["predictions.json"]) == {"q0": "ab", "q1": ""}
-    assert "é" in files["nbest.json"]
+
+
+LABEL = of(LabelPrediction, "y", 0.1, 0.9)
+SETS = [of(LabelsPrediction, ("x", "y"), 0.9, 0.5), of(LabelsPrediction, ())]
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "expected"),
+    ("source", "content", "output", "predictions", "expected"),
     [
-        ("a.csv", 'n,text\n1,"a, b"\n2,c\n', 'n,text,prediction,score\n1,"a, b",yes,0.9\n2,c,no,0.6\n'),
-        ("a.tsv", 'n\ttext\n1\t"a\n2\tc\n', 'n\ttext\tprediction\tscore\n1\t"a\tyes\t0.9\n2\tc\tno\t0.6\n'),
-        (
-            "a.jsonl",
-            '{"n": 1, "s": 7}\n{"text": ["é"]}\n',
-            '{"n": 1, "s": 7, "prediction": "yes", "score": 0.9}\n'
-            '{"text": ["é"], "prediction": "no", "score": 0.6}\n',
-        ),
-    ],
-)
-def test_rows_of_tables(tmp_path, name, content, expected):
-    (tmp_path / name).write_text(content)
-    files = table_files(tmp_path / name, [], AS_READ)([label("yes", 0.1, 0.9), label("no", 0.6, 0.4)])
-    assert files == {name: expected}
-
-
-@pytest.mark.parametrize(
-    ("output", "expected"),
-    [("b.csv", "text,prediction,score\na,x|y,0.9|0.5\nb,,\n"), ("b.jsonl", None)],
-)
-def test_several_labels(tmp_path, output, expected):
-    (tmp_path / "a.csv").write_text("text\na\nb\n")
-    predictions = [
-        LabelsPrediction(labels, np.array(scores, np.float32))
-        for labels, scores in ((("x", "y"), (0.9, 0.5)), ((), ()))
-    ]
-    form = Form(str(tmp_path / output), True)
-    (text,) = MultiLabel.prediction_files(tmp_path / "a.csv", [], form)(predictions).values()
-    if expected is not None:
-        assert text == expected
-    else:
-        first, second = map(json.loads, text.splitlines())
-        assert first == {"text": "a", "prediction": ["x", "y"], "score": [0.9, 0.5]}
-        assert second == {"text": "b", "prediction": [], "score": []}
-
-
-@pytest.mark.parametrize(
-    ("source", "content", "output", "expected"),
-    [
-        ("a.csv", 'n,t\n1,"a, b"\n', "b.jsonl", '{"n": "1", "t": "a, b", "prediction": "y", "score": 0.9}\n'),
-        ("a.csv", 'n,text\n1,"a, b"\n', "b.tsv.gz", "n\ttext\tprediction\tscore\n1\ta, b\ty\t0.9\n"),
-        ("a.tsv", 'n\ttext\n1\t"a\n', "b.CSV", 'n,text,prediction,score\n1,"""a",y,0.9\n'),
-        (
-            "a.jsonl",
-            '{"text": "é", "x": [1, {"y": "ü"}], "t": true, "z": null, "n": 2.50}\n',
-            "b.csv",
-            'text,x,t,z,n,prediction,score\né,"[1, {""y"": ""ü""}]",true,,2.5,y,0.9\n',
-        ),
+        ("a.csv", 'n,text\n1,"a, b"\n', None, [LABEL], 'n,text,prediction,score\n1,"a, b",y,0.9\n'),
+        ("a.tsv", 'text\n"a\nc\n', None, [LABEL, ScorePrediction(np.float32(0.1))],
+         'text\tprediction\tscore\n"a\ty\t0.9\nc\t0.1\t0.1\n'),
+        ("a.jsonl", '{"n": 1}\n{"text": ["é"]}\n', None, SETS,
+         '{"n": 1, "prediction": ["x", "y"], "score": [0.9, 0.5]}\n'
+         '{"text": ["é"], "prediction": [], "score": []}\n'),
+        ("a.csv", "text\na\nb\n", "b.csv", SETS, "text,prediction,score\na,x|y,0.9|0.5\nb,,\n"),
+        ("a.csv", 'n,text\n1,"a, b"\n', "b.tsv.gz", [LABEL], "n\ttext\tprediction\tscore\n1\ta, b\ty\t0.9\n"),
+        ("a.tsv", 'n\ttext\n1\t"a\n', "b.CSV", [LABEL], 'n,text,prediction,score\n1,"""a",y,0.9\n'),
+        ("a.jsonl", '{"x": [1, {"y": "ü"}], "t": true, "z": null, "n": 2.50}\n', "b.csv", [LABEL],
+         'x,t,z,n,prediction,score\n"[1, {""y"": ""ü""}]",true,,2.5,y,0.9\n'),
     ],
 )  # fmt: skip
-def test_the_ending_of_the_output_is_the_format(tmp_path, source, content, output, expected):
+def test_rows_of_tables(tmp_path, source, content, output, predictions, expected):
     (tmp_path / source).write_text(content)
-    files = table_files(tmp_path / source, [], Form(str(tmp_path / output), True))([label("y", 0.1, 0.9)])
-    assert list(files.values()) == [expected]
+    form = AS_READ if output is None else Form(str(tmp_path / output), True)
+    assert table_files(tmp_path / source, [], form)(predictions) == {source: expected}
 
 
 @pytest.mark.parametrize(
     ("source", "content", "output", "value"),
     [
         ("a.csv", "text\na\n", "b.txt", "b.txt"),
-        ("a.csv", "text\na\n", "b.gz", "b.gz"),
         ("a.csv", 'text\n"a\nb"\n', "b.tsv", r"'a\nb'"),
         ("a.csv", "text,x,x\na,1,2\n", "b.jsonl", "'x'"),
         ("a.csv", "text,score\na,2\n", "b.csv", "score_column"),
@@ -159,30 +88,22 @@ def test_what_cannot_be_written_is_refused_before_anything_is_predicted(
 def test_columns_of_other_names(tmp_path):
     (tmp_path / "a.csv").write_text("text,score,prediction\na,2,x\n")
     form = Form(prediction="guess", score="sure")
-    files = table_files(tmp_path / "a.csv", [], form)([label("yes", 0.1, 0.9)])
-    assert files == {"a.csv": "text,score,prediction,guess,sure\na,2,x,yes,0.9\n"}
+    files = table_files(tmp_path / "a.csv", [], form)([LABEL])
+    assert files == {"a.csv": "text,score,prediction,guess,sure\na,2,x,y,0.9\n"}
     with pytest.raises(InputError, match="'guess'"):
         table_files(tmp_path / "a.csv", [], form._replace(score="guess"))
 
 
 def test_files_that_are_no_tables_have_neither_such_columns_nor_such_names(tmp_path):
     (tmp_path / "a.conll").write_text("EU B-X\n")
-    for form in (Form("b.csv", True), Form("b.tsv.gz", True), Form(score="sure")):
+    for form in (Form("b.tsv.gz", True), Form(score="sure")):
         with pytest.raises(InputError, match=form.file or "score_column"):
-            tagged_files(tmp_path / "a.conll", form)
-    for form in (Form("x.json", True), Form(None, True), Form(prediction="guess")):
+            tagged_files(tmp_path / "a.conll", [], form)
+    for form in (Form(None, True), Form(prediction="guess")):
         with pytest.raises(InputError, match=r"output|prediction_column"):
-            answer_files([], form)
+            answer_files("", [], form)
     with pytest.raises(InputError, match="output"):
         passage_files(tmp_path, [], Form("x.json", True))
-
-
-def test_rows_of_regression(tmp_path):
-    (tmp_path / "a.csv").write_text("text\na\nb\n")
-    files = Regression.prediction_files(tmp_path / "a.csv", [], AS_READ)(
-        [ScorePrediction(np.float32(x)) for x in (0.1, -3)]
-    )
-    assert files == {"a.csv": "text,prediction,score\na,0.1,0.1\nb,-3.0,-3.0\n"}
 
 
 @pytest.mark.parametrize(
@@ -192,68 +113,45 @@ def test_rows_of_regression(tmp_path):
             "-DOCSTART- -X- O\n\nEU NNP B-ORG\nrejects VBZ O \n\n\nPeter NNP B-PER",
             "-DOCSTART- -X- O\n\nEU NNP B-ORG B-X 0.5\nrejects VBZ O O 0.25\n\n\nPeter NNP B-PER O 1.0\n",
         ),
-        (
-            "New York\tB-ORG\nis\tO\n\nit\tO\n",
-            "New York\tB-ORG\tB-X\t0.5\nis\tO\tO\t0.25\n\nit\tO\tO\t1.0\n",
-        ),
-        ("EU\nrejects\n\nPeter\n", "EU B-X 0.5\nrejects O 0.25\n\nPeter O 1.0\n"),
+        ("New York\tB\nis\tO\n\nit\tO\n", "New York\tB\tB-X\t0.5\nis\tO\tO\t0.25\n\nit\tO\tO\t1.0\n"),
     ],
 )
 def test_words_of_sentences(tmp_path, content, expected):
-    file = tmp_path / "a.conll"
-    file.write_text(content)
-    predictions = [
-        TagPrediction(("B-X", "O"), np.array([0.5, 0.25], np.float32)),
-        TagPrediction(("O",), np.array([1], np.float32)),
-    ]
-    assert [len(record.words) for record in read_conll(file)] == [2, 1]
-    assert tagged_files(file, AS_READ)(predictions) == {"a.conll": expected}
+    (tmp_path / "a.conll").write_text(content)
+    predictions = [of(TagPrediction, ("B-X", "O"), 0.5, 0.25), of(TagPrediction, ("O",), 1)]
+    assert tagged_files(tmp_path / "a.conll", [], AS_READ)(predictions) == {"a.conll": expected}
 
 
-@pytest.mark.parametrize(
-    ("labels", "predicted"), [(("0", "1"), (1, 0)), (('"A"', '"B"'), ("B", "A")), ((None, None), (1, 0))]
-)
-def test_own_questions(tmp_path, labels, predicted):
-    file = tmp_path / "a.jsonl"
-    parts = [f', "label": {value}' if value else "" for value in labels]
-    lines = [f'{{"context": "c", "question": "q", "options": ["a", "b"]{part}}}\n' for part in parts]
-    file.write_text("".join(lines))
-    files = choice_files(file, AS_READ)([choice(0.25, 0.75), choice(0.75, 0.25)])
-    found = [json.loads(line) for line in files["a.jsonl"].splitlines()]
-    for line, value, row in zip(lines, predicted, found, strict=True):
-        assert row == {**json.loads(line), "prediction": value, "score": 0.75}
-    assert len(read_choices(file, needs_labels=False)) == 2
+@pytest.mark.parametrize(("label", "predicted"), [("0", 1), ('"A"', "B"), ("null", 1)])
+def test_own_questions(tmp_path, label, predicted):
+    line = f'{{"context": "c", "question": "q", "options": ["a", "b"], "label": {label}}}\n'
+    (tmp_path / "a.jsonl").write_text(line)
+    files = choice_files(tmp_path / "a.jsonl", [], AS_READ)([of(ChoicePrediction, 1, 0.25, 0.75)])
+    expected = {**json.loads(line), "prediction": predicted, "score": 0.75}
+    assert json.loads(files["a.jsonl"]) == {k: v for k, v in expected.items() if v is not None}
 
 
-def test_passages_of_race(shared, tmp_path):
-    for source, count in ((shared / "data/race/test", 200), (shared / "data/race/test/high", 100)):
-        records = read_race(source)
-        predictions = [choice(*np.eye(4)[record.label]) for record in records]
-        files = passage_files(source, records, AS_READ)(predictions)
-        assert len(files) == count
-        output = tmp_path / str(count)
-        write_predictions(output, files)
-        for name in files:
-            passage = json.loads((output / name).read_text("utf-8"))
-            assert passage["prediction"] == passage["answers"]
-            assert passage["score"] == [1.0] * len(passage["questions"])
-            assert passage["article"] == json.loads((source / name).read_text("utf-8"))["article"]
+def test_passages_of_race(shared):
+    source = shared / "data/race/test"
+    records = read_race(source)
+    predictions = [of(ChoicePrediction, record.label, *np.eye(4)[record.label]) for record in records]
+    files = passage_files(source, records, AS_READ)(predictions)
+    assert len(files) == 200
+    for name, text in files.items():
+        passage = json.loads(text)
+        assert passage["prediction"] == passage["answers"]
+        assert passage["score"] == [1.0] * len(passage["questions"])
+        assert passage["article"] == json.loads((source / name).read_text("utf-8"))["article"]
 
 
 def test_a_passage_that_has_such_a_field(tmp_path):
-    passage = {
-        "article": "a",
-        "questions": ["q"],
-        "options": [["x", "y", "z", "w"]],
-        "answers": ["A"],
-        "score": 1,
-    }
+    passage = {"article": "a", "questions": ["q"], "options": [["x", "y"]], "answers": ["A"], "score": 1}
     (tmp_path / "high").mkdir()
     (tmp_path / "high/0.txt").write_text(json.dumps(passage))
     records = read_race(tmp_path)
     with pytest.raises(InputError, match="'score'"):
         passage_files(tmp_path, records, AS_READ)
-    files = passage_files(tmp_path, records, Form(score="sure"))([choice(0.25, 0.75)])
+    files = passage_files(tmp_path, records, Form(score="sure"))([of(ChoicePrediction, 1, 0.25, 0.75)])
     assert json.loads(files["high/0.txt"]) == {**passage, "prediction": ["B"], "sure": [0.75]}
 
 
@@ -263,29 +161,20 @@ def test_compressed_files_are_the_same_bytes_each_time(tmp_path, monkeypatch):
         monkeypatch.setattr(time, "time", lambda: 1e9)
     assert gzip.decompress((tmp_path / "a.csv.gz").read_bytes()).decode() == "é\n"
     assert (tmp_path / "a.csv.gz").read_bytes() == (tmp_path / "b.csv.gz").read_bytes()
-    assert write_predictions(tmp_path / "out", {"in.csv.gz": "é\n"}) == [tmp_path / "out/in.csv.gz"]
-    assert gzip.decompress((tmp_path / "out/in.csv.gz").read_bytes()).decode() == "é\n"
 
 
 def test_one_file_or_a_folder(tmp_path):
-    write_predictions(tmp_path / "out.csv", {"in.csv": "a\n"})
-    assert (tmp_path / "out.csv").read_text() == "a\n"
-    write_predictions(tmp_path / "out.csv", {"in.csv": "b\n"})
-    assert (tmp_path / "out.csv").read_text() == "b\n"
-    write_predictions(tmp_path / "out", {"CoLA.tsv": "a\n"})
-    assert (tmp_path / "out/CoLA.tsv").read_text() == "a\n"
+    for text in ("a\n", "b\n"):
+        write_predictions(tmp_path / "out.csv", {"in.csv": text})
+        assert (tmp_path / "out.csv").read_text() == text
     write_predictions(tmp_path / "v1.0", {"a": "1", "b/c": "2"})
     assert (tmp_path / "v1.0/b/c").read_text() == "2"
-    with pytest.raises(FileExistsError, match="out exists already: name another place"):
-        write_predictions(tmp_path / "out", {"CoLA.tsv": "b\n"})
-    with pytest.raises(NotADirectoryError, match=r"out\.csv is not a folder"):
+    with pytest.raises(FileExistsError, match=r"v1\.0"):
+        write_predictions(tmp_path / "v1.0", {"a": "b\n"})
+    with pytest.raises(NotADirectoryError, match=r"out\.csv"):
         write_predictions(tmp_path / "out.csv/out.csv", {"in.csv": "a\n"})
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "out.csv", "v1.0"]
-    write_predictions(tmp_path / "a/new/out.csv", {"in.csv": "a\n"})  # whose folders are made, as others are
-    assert (tmp_path / "a/new/out.csv").read_text() == "a\n"
-
-
-def test_all_files_or_none(tmp_path):
     with pytest.raises(OSError, match="File name too long"):
         write_predictions(tmp_path / "out", {"a": "1", "b" * 300: "2"})
-    assert list(tmp_path.iterdir()) == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.csv", "v1.0"]
+    write_predictions(tmp_path / "a/new/out.csv", {"in.csv": "a\n"})  # whose folders are made, as others are
+    assert (tmp_path / "a/new/out.csv").read_text() == "a\n"

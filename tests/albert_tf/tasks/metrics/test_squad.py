@@ -1,6 +1,5 @@
 """SQuAD's figures against those of its scripts on a slice of the dev sets, and by hand."""
 
-import copy
 import json
 
 import numpy as np
@@ -18,12 +17,11 @@ def parsed(path):
     return json.loads(path.read_text("utf-8"))
 
 
-def test_recorded_figures_of_the_first(folder):
-    figures = squad_scores(folder / "dev-v1.1.json", str(folder / "predictions-v1.1.json"))
+def test_recorded_metrics_of_the_first(folder):
+    metrics = squad_scores(folder / "dev-v1.1.json", str(folder / "predictions-v1.1.json"))
     expected = parsed(folder / "expected-v1.1.json")
-    assert figures.keys() == {"exact_match", "f1"}
-    np.testing.assert_allclose(figures["exact_match"], 100 * expected["exact_match"], rtol=0, atol=1e-9)
-    np.testing.assert_allclose(figures["f1"], 100 * expected["final_f1"], rtol=0, atol=1e-9)
+    scores = {"exact_match": 100 * expected["exact_match"], "f1": 100 * expected["final_f1"]}
+    assert metrics == pytest.approx(scores, rel=0, abs=1e-9)
 
 
 @pytest.fixture(scope="module")
@@ -33,34 +31,22 @@ def second(folder):
     return tuple(parsed(folder / f"{name}.json") for name in names)
 
 
-def test_recorded_figures_of_the_second(folder, second):
+def test_recorded_metrics_of_the_second(folder, second):
     expected = parsed(folder / "expected-v2.0.json")
-    figures = squad_scores(*second[:2])
-    assert figures.keys() == expected.keys()
-    for name, value in expected.items():
-        np.testing.assert_allclose(figures[name], value, rtol=0, atol=1e-9, err_msg=name)
+    assert squad_scores(*second[:2]) == pytest.approx(expected, rel=0, abs=1e-9)
 
 
 def test_best_thresholds(second):
     """By trying some, and the one that was found."""
     dataset, predictions, odds = second
-    # The scripts' search takes "The ." for an answer, their figures do not.
+    # The scripts' search takes "The ." for an answer, their metrics do not.
     predictions = {key: text if normalized_answer(text) else "" for key, text in predictions.items()}
-    figures = squad_scores(dataset, predictions, odds)
-    best = {"exact": (0.0, 0.0), "f1": (0.0, 0.0)}
-    for threshold in np.quantile(list(odds.values()), np.linspace(0, 1, 20)):
-        cut = {key: "" if odds[key] > threshold else text for key, text in predictions.items()}
-        tried = squad_scores(dataset, cut)
-        best = {name: max(found, (tried[name], threshold)) for name, found in best.items()}
-    for name, (value, _) in best.items():
-        assert value <= figures[f"best_{name}"] + 1e-9
-        np.testing.assert_allclose(value, figures[f"best_{name}"], atol=2)
-        threshold = figures[f"best_{name}_thresh"]
-        cut = {key: "" if odds[key] > threshold else text for key, text in predictions.items()}
-        np.testing.assert_allclose(squad_scores(dataset, cut)[name], figures[f"best_{name}"], atol=1e-9)
-    assert {key: figures[key] for key in squad_scores(dataset, predictions)} == squad_scores(
-        dataset, predictions
-    )
+    metrics = squad_scores(dataset, predictions, odds)
+    for name in ("exact", "f1"):
+        thresholds = [*np.quantile(list(odds.values()), np.linspace(0, 1, 6)), metrics[f"best_{name}_thresh"]]
+        cuts = [{key: "" if odds[key] > t else text for key, text in predictions.items()} for t in thresholds]
+        found = [squad_scores(dataset, cut)[name] for cut in cuts]
+        assert max(found) == found[-1] == pytest.approx(metrics[f"best_{name}"])
 
 
 def squad(*questions):
@@ -75,22 +61,22 @@ def squad(*questions):
 
 def test_first_by_hand():
     dataset = squad((["a red house", "house"], None), (["The"], None), (["two words"], None))
-    figures = squad_scores(dataset, {"0": "Red house!", "1": "an", "7": "of no question"})
+    metrics = squad_scores(dataset, {"0": "Red house!", "1": "an", "7": "of no question"})
     # Nothing of "The" and "an" is left: the same, but without a word in common. The third has no prediction.
-    np.testing.assert_allclose([figures["exact_match"], figures["f1"]], [100 * 2 / 3, 100 / 3])
-    figures = squad_scores(squad((["one two"], None)), {"0": "two three four"})
-    assert figures == {"exact_match": 0, "f1": 40}  # precision 1/3, recall 1/2
+    assert metrics == pytest.approx({"exact_match": 100 * 2 / 3, "f1": 100 / 3})
+    metrics = squad_scores(squad((["one two"], None)), {"0": "two three four"})
+    assert metrics == {"exact_match": 0, "f1": 40}  # precision 1/3, recall 1/2
 
 
 def test_second_by_hand():
     dataset = squad((["red", "red house"], False), ([], True), ([], True), (["the"], False))
-    figures = squad_scores(dataset, {"0": "a house", "1": "", "2": "something", "3": "the"})
-    assert figures == {
+    metrics = squad_scores(dataset, {"0": "a house", "1": "", "2": "something", "3": "the"})
+    assert metrics == {
         "exact": 50,
-        "f1": 100 * (2 / 3 + 1 + 0 + 1) / 4,
+        "f1": pytest.approx(100 * (2 / 3 + 1 + 0 + 1) / 4),
         "total": 4,
         "HasAns_exact": 50,
-        "HasAns_f1": 100 * (2 / 3 + 1) / 2,
+        "HasAns_f1": pytest.approx(100 * (2 / 3 + 1) / 2),
         "HasAns_total": 2,
         "NoAns_exact": 50,
         "NoAns_f1": 50,
@@ -102,10 +88,11 @@ def test_second_by_hand():
 
 def test_odds_above_one_are_no_answer():
     dataset = squad((["red"], False), ([], True), (["blue"], False))
-    figures = squad_scores(dataset, {"0": "red", "1": "green", "2": "blue"}, {"0": -3, "1": 1.5, "2": 2.5})
-    assert (figures["exact"], figures["NoAns_exact"], figures["HasAns_exact"]) == (200 / 3, 100, 50)
+    metrics = squad_scores(dataset, {"0": "red", "1": "green", "2": "blue"}, {"0": -3, "1": 1.5, "2": 2.5})
+    found = [metrics[name] for name in ("exact", "NoAns_exact", "HasAns_exact")]
+    assert found == pytest.approx([200 / 3, 100, 50])
     # One has no answer; the first adds one, the second takes one away, the third adds one again.
-    assert (figures["best_exact"], figures["best_exact_thresh"]) == (200 / 3, -3)
+    assert (metrics["best_exact"], metrics["best_exact_thresh"]) == (pytest.approx(200 / 3), -3)
 
 
 def test_normalisation():
@@ -115,32 +102,32 @@ def test_normalisation():
 
 
 FIRST, SECOND = squad((["red"], None)), squad((["red"], False), ([], True))
+BOTH = {"0": "red", "1": ""}
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "value"),
     [
-        ((FIRST, {"0": "red"}, {"0": 0.5}), "dataset is of SQuAD 1.1"),
-        ((squad(([], None)), {"0": ""}), "dataset: 0 has no answers"),
-        ((SECOND, {"0": "red"}), "predictions lacks 1 of 2 questions, such as 1"),
-        ((SECOND, {"0": "red", "1": ""}, {"0": 0.1}), "no_answer_probability lacks 1 of 2 questions"),
-        ((SECOND, {"0": "red", "1": ""}, {"0": 0.1, "1": float("nan")}), "nan of 1 is not a number"),
-        ((SECOND, {"0": "red", "1": ""}, {"0": "0.1", "1": 0}), "'0.1' of 0 is not a number"),
-        ((FIRST, {"0": None}), "predictions: the answer to 0 is not a text"),
-        ((FIRST, ["red"]), "predictions must hold a JSON object, not a list"),
-        (({"data": []}, {}), "dataset has no questions"),
-        (({"version": "1.1"}, {}), r"dataset is not a SQuAD file .* KeyError\('data'\)"),
-        (({"data": [3]}, {}), "dataset is not a SQuAD file"),
+        ((FIRST, {"0": "red"}, {"0": 0.5}), "dataset"),
+        ((squad(([], None)), {"0": ""}), "dataset"),
+        ((SECOND, {"0": "red"}), "predictions.*question 1"),
+        ((SECOND, BOTH, {"0": 0.1}), "no_answer_probability.*question 1"),
+        ((SECOND, BOTH, {"0": 0.1, "1": float("nan")}), "no_answer_probability.*nan"),
+        ((SECOND, BOTH, {"0": "0.1", "1": 0}), "no_answer_probability.*'0.1'"),
+        ((FIRST, {"0": None}), "predictions.*None"),
+        ((FIRST, ["red"]), "predictions.*list"),
+        (({"data": []}, {}), "dataset"),
+        (({"version": "1.1"}, {}), "dataset.*data"),
     ],
 )
-def test_bad_input(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        squad_scores(*copy.deepcopy(arguments))
+def test_bad_input(arguments, value):
+    with pytest.raises(ValueError, match=value):
+        squad_scores(*arguments)
 
 
 def test_bad_files(tmp_path):
     (tmp_path / "dev.json").write_text("{")
-    with pytest.raises(ValueError, match=r"dev\.json is not a JSON file"):
+    with pytest.raises(ValueError, match=r"dev\.json"):
         squad_scores(tmp_path / "dev.json", {})
     with pytest.raises(FileNotFoundError, match=r"absent\.json"):
         squad_scores(FIRST, tmp_path / "absent.json")

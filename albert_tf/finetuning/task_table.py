@@ -1,7 +1,4 @@
-"""Tasks: kind, reader, metrics, prediction files and hyper-parameters of each, benchmarks among them.
-
-A kind of task for a user's own data needs no entry here but its hyper-parameters.
-"""
+"""The tasks to fine-tune for, by name: kind, reader, metrics, prediction files and hyper-parameters."""
 
 from __future__ import annotations
 
@@ -11,7 +8,10 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from albert_tf.checkpoints.directory import BEST_KEY
+from albert_tf.features import FIRST
 from albert_tf.finetuning.recipes import OWN_DATA, RECIPES, FinetuningRecipe
+from albert_tf.recipes import QuestionSettings
 from albert_tf.tasks import KINDS
 from albert_tf.tasks.classification import Classification, TextKind, label_metrics
 from albert_tf.tasks.datasets.choices import RACE_GROUPS, is_race_set, read_race
@@ -32,22 +32,14 @@ PathLike = str | os.PathLike[str]
 Records = Sequence[Any]
 
 
-class Sets(NamedTuple):
-    """The sets of a task whose data is a folder.
+class FolderSets(NamedTuple):
+    """Names of the sets in the folder of a task; the first of `dev` and of `test` is always there."""
 
-    Attributes:
-      read: the records of a set in a folder.
-      train: what it is trained on.
-      dev: what it is evaluated on; the first is always there.
-      test: what predictions are wanted for; the first is always there.
-      is_set: True of a folder that is a set by itself.
-    """
-
-    read: Callable[[str, str], Records]
+    read: Callable[[str, str], Records]  # of a folder and a name
     train: str = "train"
     dev: tuple[str, ...] = ("dev",)
     test: tuple[str, ...] = ("test",)
-    is_set: Callable[[str], bool] = lambda folder: False
+    is_set: Callable[[str], bool] = lambda folder: False  # True of a folder that is a set by itself
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +57,6 @@ class Task:
       options: of `FinetunedKind.model_config`.
       sets: where the data is a folder.
       trained_as: the task of the runs that predict for this one; None: the same.
-      needs_columns: True if its data are tables whose columns one has to name.
     """
 
     kind: type[FinetunedKind]
@@ -75,9 +66,13 @@ class Task:
     files: Callable[[PathLike, Records, Form], Files]
     recipe: FinetuningRecipe | None
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    sets: Sets | None = None
+    sets: FolderSets | None = None
     trained_as: str | None = None
-    needs_columns: bool = False
+
+    @property
+    def needs_columns(self) -> bool:
+        """True if the data are tables whose columns one has to name."""
+        return self.sets is None and issubclass(self.kind, TextKind)
 
     def read_sets(self, folder: PathLike, names: Sequence[str]) -> dict[str, Records]:
         """The records of sets by name; of the names but the first, of those that are there.
@@ -87,7 +82,7 @@ class Task:
           names: `sets.dev` or `sets.test`.
         Raises:
           FileNotFoundError: the first set is not there.
-          InputError: there are no such sets of the task, or a file is not one of it.
+          InputError: the task has no such sets, or a file is not one of it.
         """
         assert self.sets is not None
         if not names:
@@ -108,13 +103,47 @@ def find_task(name: str) -> Task:
     return TASKS[name]
 
 
-def set_metrics(task: Task, predicted: Mapping[str, tuple[Records, Sequence[Any]]]) -> dict[str, float]:
-    """Metrics of a task's sets; names of those of `dev_matched` end in `_matched`.
+def task_entries(
+    name: str,
+    records: Records,
+    seq_length: int,
+    columns: Columns | None = None,
+    questions: QuestionSettings | None = None,
+    pooling: str = FIRST,
+    threshold: float | None = None,
+) -> dict[str, Any]:
+    """The entries of task.json of a model for a task.
 
     Args:
-      task: its entry.
-      predicted: records and predictions by the name of their set.
+      name: of the task.
+      records: of its training data.
+      seq_length: longest sequence.
+      columns: of one's own table.
+      questions: of tasks that read windows.
+      pooling: of classifiers.
+      threshold: of multi_label.
+    Raises:
+      InputError: there is no such task, or a record lacks its label.
     """
+    task = find_task(name)
+    options = task.options if threshold is None else {**task.options, "threshold": threshold}
+    entries = {
+        **task.kind.model_config(records, **options),
+        "task": name,
+        "seq_length": seq_length,
+        BEST_KEY: f"eval_{task.best_metric}",
+    }
+    if task.kind.has_windows:
+        entries |= dataclasses.asdict(questions or QuestionSettings())
+    if pooling != FIRST:  # the default of the models, which task.json leaves out
+        entries["pooling"] = pooling
+    if columns is not None:
+        entries["columns"] = {key: value for key, value in columns._asdict().items() if value is not None}
+    return entries
+
+
+def set_metrics(task: Task, predicted: Mapping[str, tuple[Records, Sequence[Any]]]) -> dict[str, float]:
+    """Metrics of records and predictions by set; names of those of `dev_matched` end in `_matched`."""
     return {
         "_".join([metric, *name.split("_")[1:]]): value
         for name, (records, predictions) in predicted.items()
@@ -122,25 +151,20 @@ def set_metrics(task: Task, predicted: Mapping[str, tuple[Records, Sequence[Any]
     }
 
 
-def _own_task(kind: type[FinetunedKind]) -> Task:
-    """The task of a kind with a user's own data."""
-    return Task(
-        kind=kind,
-        read=kind.read_file,
-        metrics=kind.metrics,
-        best_metric=kind.best_metric,
-        files=kind.prediction_files,
-        recipe=RECIPES[kind.name],
-        needs_columns=issubclass(kind, TextKind),
-    )
+def _task(name: str, kind: type[FinetunedKind], **changes: Any) -> Task:
+    """A task that is read, scored and written as its kind does, but for the changes."""
+    of_kind = {
+        "read": kind.read_file,
+        "metrics": kind.metrics,
+        "best_metric": kind.best_metric,
+        "files": kind.prediction_files,
+    }
+    return Task(kind=kind, recipe=RECIPES.get(name), **{**of_kind, **changes})
 
 
 def _glue_task(name: str, metrics: Callable[..., dict[str, float]], best_metric: str) -> Task:
     glue = GLUE[name]
     dev, test = (tuple(name for name in glue.files if name.startswith(part)) for part in (DEV, TEST))
-
-    def read(file: PathLike, needs_labels: bool, _: Columns | None) -> Records:
-        return read_glue_file(name, file, needs_labels)
 
     def files(source: PathLike, records: Records, form: Form) -> Files:
         form.check_no_columns("GLUE")
@@ -149,31 +173,25 @@ def _glue_task(name: str, metrics: Callable[..., dict[str, float]], best_metric:
         file = submission_name(name, os.fspath(source))
         return lambda predictions: {file: submission_text(records, predictions)}
 
-    return Task(
-        kind=Regression if glue.labels is None else Classification,
+    return _task(
+        name,
+        Regression if glue.labels is None else Classification,
         options={} if glue.labels is None else {"labels": glue.labels},
-        read=read,
+        read=lambda file, needs_labels, _: read_glue_file(name, file, needs_labels),
         metrics=metrics,
         best_metric=best_metric,
         files=files,
-        recipe=RECIPES.get(name),
-        sets=Sets(functools.partial(read_glue_split, name), dev=dev, test=test),
+        sets=FolderSets(functools.partial(read_glue_split, name), dev=dev, test=test),
         trained_as="mnli" if name == "ax" else None,
     )
 
 
 def _squad_task(name: str, has_impossible: bool) -> Task:
-    def read(file: PathLike, needs_labels: bool, _: Columns | None) -> Records:
-        return read_squad(file, has_impossible, needs_labels)
-
-    return Task(
-        kind=QuestionAnswering,
+    return _task(
+        name,
+        QuestionAnswering,
         options={"answerability": has_impossible},
-        read=read,
-        metrics=QuestionAnswering.metrics,
-        best_metric="f1",
-        files=QuestionAnswering.prediction_files,
-        recipe=RECIPES[name],
+        read=lambda file, needs_labels, _: read_squad(file, has_impossible, needs_labels),
     )
 
 
@@ -196,17 +214,16 @@ TASKS: dict[str, Task] = {
     "ax": _glue_task("ax", _CORRELATION, "matthews_correlation"),
     "squad-v1.1": _squad_task("squad-v1.1", has_impossible=False),
     "squad-v2.0": _squad_task("squad-v2.0", has_impossible=True),
-    "race": Task(
-        kind=MultipleChoice,
+    "race": _task(
+        "race",
+        MultipleChoice,
         read=lambda folder, *_: read_race(folder),
         metrics=functools.partial(MultipleChoice.metrics, groups=RACE_GROUPS),
-        best_metric="accuracy",
         files=passage_files,
-        recipe=RECIPES["race"],
-        sets=Sets(lambda folder, name: read_race(f"{folder}/{name}"), is_set=is_race_set),
+        sets=FolderSets(lambda folder, name: read_race(f"{folder}/{name}"), is_set=is_race_set),
     ),
     **{
-        kind.name: _own_task(kind)
+        kind.name: _task(kind.name, kind)
         for kind in KINDS.values()
         if issubclass(kind, FinetunedKind) and kind.name in OWN_DATA
     },

@@ -1,0 +1,107 @@
+"""Requests to modules, and their answers in memory, in TensorFlow 2, and in a session as in TF Serving."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
+
+from albert_tf.features import ENCODER_INPUTS, MLM_POSITIONS
+
+Answers = dict[str, np.ndarray]
+Requests = Mapping[str, Mapping[str, tf.Tensor]]  # the inputs of signatures by their names
+
+TEXT = ["Warm words before the first visitor.", ""]
+
+# What TF Serving answers for itself before a version takes its first request; in the folder of a version.
+REQUESTS = Path("assets.extra/tf_serving_warmup_requests")
+
+
+def write_requests(folder: Path, requests: Requests) -> None:
+    """Writes the warm-up file of a SavedModel: the inputs by name, of one request for each signature."""
+    path = folder / REQUESTS
+    path.parent.mkdir()
+    with tf.io.TFRecordWriter(str(path)) as file:
+        for signature, inputs in requests.items():
+            request = predict_pb2.PredictRequest()
+            request.model_spec.signature_name = signature
+            for name, tensor in inputs.items():
+                request.inputs[name].CopyFrom(tf.make_tensor_proto(tensor))
+            log = prediction_log_pb2.PredictionLog(predict_log=prediction_log_pb2.PredictLog(request=request))
+            file.write(log.SerializeToString())
+
+
+def read_requests(folder: Path) -> dict[str, Mapping[str, tf.Tensor]]:
+    """The inputs of the warm-up requests of a SavedModel by signature; none where it has no such file."""
+    path = folder / REQUESTS
+    found: dict[str, Mapping[str, tf.Tensor]] = {}
+    for record in tf.data.TFRecordDataset(str(path)) if path.exists() else ():
+        request = prediction_log_pb2.PredictionLog.FromString(record.numpy()).predict_log.request
+        inputs = {name: tf.constant(tf.make_ndarray(proto)) for name, proto in request.inputs.items()}
+        found[request.model_spec.signature_name] = inputs
+    return found
+
+
+def is_encoder(module: Any) -> bool:
+    """True if a module is to be called with token ids."""
+    return callable(module) and not hasattr(module, "bert_pack_inputs")
+
+
+def example_ids() -> dict[str, tf.Tensor]:
+    """Inputs of encoders, in a call and by a signature: int32 [2, 3] by name."""
+    return {name: tf.ones([2, 3], tf.int32) for name in ENCODER_INPUTS}
+
+
+def requests_of(folder: Path, module: Any) -> Requests:
+    """Requests of a module's signatures: its warm-up requests, an encoder's the same as its call."""
+    return (
+        {name: example_ids() for name in module.signatures} if is_encoder(module) else read_requests(folder)
+    )
+
+
+def call_answers(module: Any) -> Answers:
+    """Outputs of a preprocessor or an encoder, and of the encoder's heads, when called; else nothing."""
+    if hasattr(module, "bert_pack_inputs"):
+        return _arrays("call", module(tf.constant(TEXT)))
+    if not is_encoder(module):
+        return {}
+    ids = example_ids()
+    found = _arrays("call", module(ids))
+    for head in ("mlm", "sop", "nsp"):
+        if hasattr(module, head):
+            positions = {MLM_POSITIONS: tf.ones([2, 1], tf.int32)} if head == "mlm" else {}
+            found |= _arrays(head, getattr(module, head)({**ids, **positions}))
+    return found
+
+
+def signature_answers(signatures: Mapping[str, Any], requests: Requests) -> Answers:
+    """Answers of signatures to requests."""
+    found: Answers = {}
+    for name, inputs in requests.items():
+        found |= _arrays(name, signatures[name](**inputs))
+    return found
+
+
+def session_answers(folder: Path, requests: Requests) -> Answers:
+    """Answers of signatures in a session of TensorFlow 1, as in TF Serving."""
+    found: Answers = {}
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        signatures = tf.compat.v1.saved_model.load(session, ["serve"], str(folder)).signature_def
+        for name, inputs in requests.items():
+            fed = {signatures[name].inputs[key].name: value.numpy() for key, value in inputs.items()}
+            fetched = {key: info.name for key, info in signatures[name].outputs.items()}
+            found |= _arrays(name, session.run(fetched, fed))
+    return found
+
+
+def _arrays(name: str, outputs: Mapping[str, Any]) -> Answers:
+    """Outputs as arrays, named `<name>/<output>/<place in it>`."""
+    return {
+        f"{name}/{key}/{place}": np.asarray(tensor)
+        for key, output in outputs.items()
+        for place, tensor in enumerate(tf.nest.flatten(output))
+    }

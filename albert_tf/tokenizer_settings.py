@@ -18,9 +18,12 @@ TOKENIZER = "tokenizer.json"
 
 KIND, SENTENCEPIECE = "kind", "sentencepiece"  # which a file without the key means
 WORDPIECE, BYTE_LEVEL_BPE = "wordpiece", "byte_level_bpe"
-KINDS = (SENTENCEPIECE, WORDPIECE, BYTE_LEVEL_BPE)
-# Of vocabularies that no file says it of.
-_KINDS_OF_FILES = {"vocab.txt": WORDPIECE, "vocab.json": BYTE_LEVEL_BPE, "merges.txt": BYTE_LEVEL_BPE}
+# The files of a vocabulary in a run directory, by its kind.
+VOCABULARY_FILES = {
+    SENTENCEPIECE: ("spiece.model",),
+    WORDPIECE: ("vocab.txt",),
+    BYTE_LEVEL_BPE: ("vocab.json", "merges.txt"),
+}
 
 # Those of the published English vocabulary.
 TOKENIZER_DEFAULTS = {"lowercase": True, "strip_accents": True}
@@ -81,6 +84,8 @@ def resolved_settings(vocabulary: PathLike | None, asked: Mapping[str, Any] | No
         damaged.
     """
     asked = asked or {}
+    if vocabulary is not None and remembered_kind(vocabulary) == BYTE_LEVEL_BPE:
+        return UNCHANGED
     wanted = checked_settings(asked)
     path = None if vocabulary is None else _remembering(Path(vocabulary))
     if path is None:
@@ -105,7 +110,7 @@ def read_settings(path: Path) -> dict[str, bool]:
         raise InputError(f"{path}: {error}") from error
 
 
-def remembered_kind(vocabulary: PathLike, kinds: Collection[str]) -> str:
+def remembered_kind(vocabulary: PathLike, kinds: Collection[str] = VOCABULARY_FILES) -> str:
     """The kind of a vocabulary's tokenizer: as its tokenizer.json says, or else by its file's name.
 
     Raises:
@@ -113,8 +118,8 @@ def remembered_kind(vocabulary: PathLike, kinds: Collection[str]) -> str:
     """
     path = _remembering(Path(vocabulary))
     if path is None:
-        found = BYTE_LEVEL_BPE if (Path(vocabulary) / "vocab.json").is_file() else SENTENCEPIECE
-        return _KINDS_OF_FILES.get(Path(vocabulary).name, found)
+        main = _main_file(Path(vocabulary)).name
+        return next((kind for kind, names in VOCABULARY_FILES.items() if main in names), SENTENCEPIECE)
     kind = read_json(path).get(KIND, SENTENCEPIECE)
     try:
         check_choice(KIND, kind, kinds)
@@ -123,10 +128,25 @@ def remembered_kind(vocabulary: PathLike, kinds: Collection[str]) -> str:
     return kind
 
 
+def vocabulary_files(vocabulary: PathLike) -> dict[str, Path]:
+    """The files of a vocabulary by their names in a run directory.
+
+    Args:
+      vocabulary: its file; of byte-level BPE one of its two, or their folder.
+    """
+    path, names = _main_file(Path(vocabulary)), VOCABULARY_FILES[remembered_kind(vocabulary)]
+    return {names[0]: path} if len(names) == 1 else {name: path.with_name(name) for name in names}
+
+
+def _main_file(vocabulary: Path) -> Path:
+    """The file of a vocabulary, in whose folder the others are."""
+    main = vocabulary / VOCABULARY_FILES[BYTE_LEVEL_BPE][0]
+    return main if main.is_file() else vocabulary
+
+
 def _remembering(vocabulary: Path) -> Path | None:
     """The file with the settings of a vocabulary: its own, or that of the run or module which it lies in."""
-    if vocabulary.is_dir():  # of byte-level BPE
-        vocabulary /= "vocab.json"
+    vocabulary = _main_file(vocabulary)
     own, folders = settings_beside(vocabulary), vocabulary.with_name(TOKENIZER)
     if own.is_file():
         return own

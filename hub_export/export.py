@@ -19,7 +19,7 @@ from albert_tf.config import GOOGLE_FILE
 from albert_tf.tasks.kind import SEQ_LENGTH
 from albert_tf.tasks.serving import DEFAULT, Signature
 from albert_tf.tokenizer_settings import TOKENIZER
-from albert_tf.tokenizers import PieceTokenizer, Vocabulary
+from albert_tf.tokenizers.kinds import TextTokenizer, open_tokenizer
 from albert_tf.utils.checks import check_range
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import check_place, replace_folder, restore_folder, scratch, writing
@@ -110,13 +110,13 @@ def export(
     return [output / name for name in writers]
 
 
-def _tokenizer(run: RunDirectory) -> PieceTokenizer:
+def _tokenizer(run: RunDirectory) -> TextTokenizer:
     """The tokenizer of a run, or a ValueError that says why it can have none."""
     path = run.vocabulary
     if path is None:
         raise InputError(f"{run} has no vocabulary: only its encoder can be exported (--encoder_only)")
     check_vocabulary(path, run.config.vocab_size)
-    return PieceTokenizer(Vocabulary.from_file(path), **run.tokenizer)
+    return open_tokenizer(path, **run.tokenizer)
 
 
 def _check_output(output: Path, version: Path | None) -> None:

@@ -27,7 +27,6 @@ class WordTokenizer:
     """Text to its words, without normalisation."""
 
     kind = "words"
-    normalizes = True
     vocabulary = Words()
 
     @property

@@ -24,11 +24,21 @@ from albert_tf.checkpoints.models import arguments_of
 from albert_tf.checkpoints.steps import checkpoint_steps
 from albert_tf.checkpoints.storage import PathLike
 from albert_tf.config import AlbertConfig
-from albert_tf.tokenizer_settings import KIND, SENTENCEPIECE, TOKENIZER, checked_settings, resolved_settings
+from albert_tf.tokenizer_settings import (
+    KIND,
+    SENTENCEPIECE,
+    TOKENIZER,
+    VOCABULARY_FILES,
+    checked_settings,
+    remembered_kind,
+    resolved_settings,
+    vocabulary_files,
+)
+from albert_tf.utils.checks import check_choice
 from albert_tf.utils.errors import InputError, Missing
 from albert_tf.utils.files import json_text, sole_use
 
-CONFIG, TASK, VOCABULARY, RECIPE = "config.json", "task.json", "spiece.model", "recipe.json"
+CONFIG, TASK, RECIPE = "config.json", "task.json", "recipe.json"
 
 SUMMARY = "summary.json"  # of a folder of runs with several seeds
 VOCABULARY_KEY = "vocabulary"  # of the vocabulary's SHA-256 in recipe.json
@@ -41,7 +51,7 @@ class RunContents(NamedTuple):
     Attributes:
       config: the network's shape.
       task: what `task_of` returned, and further entries such as `labels`.
-      vocabulary: SentencePiece model, copied; None: the run has none.
+      vocabulary: its file, which is copied with those that belong to it; None: the run has none.
       tokenizer: `lowercase` and `strip_accents`; what is left out is as the vocabulary remembers it, or True.
       recipe: how the weights came about, to which the vocabulary's SHA-256 is added; None writes no
         recipe.json.
@@ -55,7 +65,8 @@ class RunContents(NamedTuple):
 
     def files(self) -> dict[str, bytes]:
         """The contents of the files by name, recipe.json last."""
-        tokenizer = {KIND: SENTENCEPIECE, **resolved_settings(self.vocabulary, self.tokenizer)}
+        kind = SENTENCEPIECE if self.vocabulary is None else remembered_kind(self.vocabulary)
+        tokenizer = {KIND: kind, **resolved_settings(self.vocabulary, self.tokenizer)}
         contents = {
             CONFIG: self.config.to_json_string().encode(),
             TASK: json_text(self.task).encode(),
@@ -63,8 +74,9 @@ class RunContents(NamedTuple):
         }
         text = {}
         if self.vocabulary is not None:
-            contents[VOCABULARY] = Path(self.vocabulary).read_bytes()
-            text = {VOCABULARY_KEY: hashlib.sha256(contents[VOCABULARY]).hexdigest()}
+            files = {name: file.read_bytes() for name, file in vocabulary_files(self.vocabulary).items()}
+            contents |= files
+            text = {VOCABULARY_KEY: hashlib.sha256(b"".join(files.values())).hexdigest()}
         if self.recipe is not None:
             contents[RECIPE] = json_text({**self.recipe, **text}).encode()
         return contents
@@ -129,22 +141,34 @@ class RunDirectory:
 
     @functools.cached_property
     def vocabulary(self) -> Path | None:
-        """The SentencePiece model, of another filesystem a copy on this machine; None if there is none."""
-        path = self.file(VOCABULARY)
-        if not storage.exists(path):
+        """The vocabulary's file, of another filesystem a copy on this machine; None if there is none."""
+        files = {name: self.file(name) for name in VOCABULARY_FILES[self._tokenizer_kind]}
+        main = next(iter(files))
+        if not all(map(storage.exists, files.values())):
             return None
-        self.check_vocabulary(path)
-        if storage.is_local(path):
-            return Path(path)
-        copy = Path(_local_folder().name, storage.fingerprint(path), VOCABULARY)
-        copy.parent.mkdir(exist_ok=True)
-        copy.write_bytes(storage.read_bytes(path))
-        return copy
+        self._check_fingerprint(self.file(main), b"".join(map(storage.read_bytes, files.values())))
+        if storage.is_local(self.path):
+            return Path(files[main])
+        folder = Path(_local_folder().name, hashlib.sha256(self.path.encode()).hexdigest())
+        folder.mkdir(exist_ok=True)
+        for name, file in files.items():
+            (folder / name).write_bytes(storage.read_bytes(file))
+        return folder / main
+
+    @functools.cached_property
+    def _tokenizer_kind(self) -> str:
+        path = self.file(TOKENIZER)
+        kind = storage.read_json(path).get(KIND, SENTENCEPIECE) if storage.exists(path) else SENTENCEPIECE
+        check_choice(f"{path}: {KIND}", kind, VOCABULARY_FILES)
+        return kind
 
     def check_vocabulary(self, path: PathLike) -> None:
         """ValueError for a vocabulary that the run was not made with, by the SHA-256 in recipe.json."""
+        self._check_fingerprint(path, b"".join(x.read_bytes() for x in vocabulary_files(path).values()))
+
+    def _check_fingerprint(self, path: PathLike, content: bytes) -> None:
         expected = self.recipe.get(VOCABULARY_KEY)
-        if expected is not None and (found := storage.fingerprint(path)) != expected:
+        if expected is not None and (found := hashlib.sha256(content).hexdigest()) != expected:
             raise InputError(
                 f"{path} is not the vocabulary of {self}: its SHA-256 is {found[:12]}…, that in {RECIPE} "
                 f"{str(expected)[:12]}…: bring back the file that the run was made with"

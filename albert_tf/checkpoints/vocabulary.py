@@ -7,7 +7,9 @@ from pathlib import Path
 
 import sentencepiece
 
+from albert_tf.tokenizer_settings import BYTE_LEVEL_BPE, WORDPIECE, remembered_kind, vocabulary_files
 from albert_tf.utils.errors import InputError, Missing
+from albert_tf.utils.files import read_json
 
 
 def vocabulary_problems(path: Path, vocab_size: int) -> list[str]:
@@ -29,8 +31,14 @@ def check_vocabulary(path: str | os.PathLike[str], vocab_size: int) -> None:
 
 
 def _piece_count(path: Path) -> int:
-    if not path.is_file():
-        raise Missing(f"{path} is not a file: the vocabulary is missing")
+    files = list(vocabulary_files(path).values())
+    if missing := [file for file in files if not file.is_file()]:
+        raise Missing(f"{missing[0]} is not a file: the vocabulary is missing")
+    kind = remembered_kind(path)
+    if kind == WORDPIECE:
+        return len(files[0].read_text("utf-8").splitlines())
+    if kind == BYTE_LEVEL_BPE:
+        return len(read_json(files[0]))
     try:
         return sentencepiece.SentencePieceProcessor(model_file=str(path)).get_piece_size()
     except (RuntimeError, OSError):

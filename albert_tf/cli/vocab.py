@@ -6,7 +6,7 @@ import argparse
 
 from albert_tf.cli.flags import paths_flag, tokenizer_flags, tokenizer_given
 from albert_tf.startup import quiet_start
-from albert_tf.tokenizer_settings import KINDS, SENTENCEPIECE
+from albert_tf.tokenizer_settings import SENTENCEPIECE, VOCABULARY_FILES
 
 SUMMARY = "train a vocabulary"
 
@@ -19,7 +19,10 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "--output", required=True, help="the .model file to write, or vocab.txt, or byte-level BPE's folder"
     )
     parser.add_argument(
-        "--kind", choices=KINDS, default=SENTENCEPIECE, help="ALBERT's, BERT's or RoBERTa's (sentencepiece)"
+        "--kind",
+        choices=VOCABULARY_FILES,
+        default=SENTENCEPIECE,
+        help="ALBERT's, BERT's or RoBERTa's (sentencepiece)",
     )
     parser.add_argument(
         "--max_sentences", type=int, default=10_000_000, help="lines sampled of a larger corpus"

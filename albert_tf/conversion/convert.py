@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from albert_tf.checkpoints.directory import VOCABULARY, RunDirectory
+from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.checkpoints.run import check_finite, load, save
 from albert_tf.checkpoints.storage import PathLike
 from albert_tf.checkpoints.vocabulary import vocabulary_problems
@@ -20,7 +20,13 @@ from albert_tf.conversion.published import local_checkpoint
 from albert_tf.conversion.rebuilt_vocabulary import FAST_TOKENIZER, with_rebuilt_vocabulary
 from albert_tf.conversion.transfer import Source, read_model
 from albert_tf.features import FIRST
-from albert_tf.tokenizer_settings import remember_settings, resolved_settings
+from albert_tf.tokenizer_settings import (
+    SENTENCEPIECE,
+    remember_settings,
+    remembered_kind,
+    resolved_settings,
+    vocabulary_files,
+)
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import check_new, new_directory
 
@@ -112,7 +118,9 @@ def _with_vocabulary(source: Source, given: PathLike | None, path: Path, scratch
     if not file.exists():
         return source, "none: there is none beside the checkpoint; --vocabulary names one"
     try:
-        return with_rebuilt_vocabulary(source, file, scratch / VOCABULARY), f"rebuilt from {FAST_TOKENIZER}"
+        return with_rebuilt_vocabulary(
+            source, file, scratch / huggingface.VOCABULARY
+        ), f"rebuilt from {FAST_TOKENIZER}"
     except InputError as error:
         return source, f"none: no SentencePiece model can be rebuilt of {error}; --vocabulary names one"
 
@@ -151,5 +159,9 @@ def _write(
         else:
             huggingface.write_hugging_face(model, folder, run.task, run.tokenizer)
         if pieces is not None:
-            shutil.copyfile(pieces, folder / WRITERS[target])
-            remember_settings(folder / WRITERS[target], tokenizer)
+            files = vocabulary_files(pieces)
+            if remembered_kind(pieces) == SENTENCEPIECE:  # which the formats call by names of their own
+                files = {WRITERS[target]: pieces}
+                remember_settings(folder / WRITERS[target], tokenizer)
+            for name, file in files.items():
+                shutil.copyfile(file, folder / name)

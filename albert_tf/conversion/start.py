@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from absl import logging
 
-from albert_tf.checkpoints.directory import CONFIG, VOCABULARY, RunDirectory
+from albert_tf.checkpoints.directory import CONFIG, RunDirectory
 from albert_tf.checkpoints.origin import HUB
 from albert_tf.checkpoints.run import opened_run
 from albert_tf.checkpoints.storage import exists, join
@@ -21,6 +21,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.conversion.convert import convert
 from albert_tf.conversion.downloads import cache_folder
 from albert_tf.conversion.published import local_checkpoint, publisher_of
+from albert_tf.tokenizer_settings import vocabulary_files
 from albert_tf.utils.errors import InputError, Missing
 
 PathLike = str | os.PathLike[str]
@@ -73,20 +74,24 @@ def start_of_run(
     _ = run.task  # which says what the folder is instead: other checkpoints have files of the other names
     own = run.vocabulary
     if vocabulary is not None:
-        if not Path(vocabulary).is_file():
-            raise Missing(f"{vocabulary} is not a file: the vocabulary is missing")
-        if own is not None and own.read_bytes() != Path(vocabulary).read_bytes():
+        if not Path(vocabulary).exists():
+            raise Missing(f"{vocabulary} is not there: the vocabulary is missing")
+        if own is not None and _contents(own) != _contents(vocabulary):
             raise InputError(f"{vocabulary} is not the vocabulary of {origin}: name {own}")
         run.check_vocabulary(vocabulary)
         check_vocabulary(vocabulary, run.config.vocab_size)
     found = own if vocabulary is None else Path(vocabulary)
     if found is None:
-        raise InputError(f"{origin} has no {VOCABULARY}: name its vocabulary by --vocabulary")
+        raise InputError(f"{origin} has no vocabulary: name it by --vocabulary")
     there = run.tokenizer
     differing = {name: value for name, value in (tokenizer or {}).items() if there[name] != value}
     if differing:
         raise InputError(f"{origin} was trained with {there}, not with {differing}: leave that out")
     return Start(run.config, found, there, run)
+
+
+def _contents(vocabulary: PathLike) -> dict[str, bytes]:
+    return {name: file.read_bytes() for name, file in vocabulary_files(vocabulary).items()}
 
 
 def run_at(origin: PathLike) -> RunDirectory:

@@ -16,7 +16,7 @@ from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.examples.records import ChoiceRecord, QuestionRecord
 from albert_tf.tasks.examples.rows import TokenRows
 from albert_tf.tasks.kind import Examples, FinetunedKind, TaskConfig
-from albert_tf.tokenizers import PieceTokenizer, Vocabulary
+from albert_tf.tokenizers.kinds import open_tokenizer
 from albert_tf.utils.errors import InputError
 
 HELD_OUT = 0.1
@@ -164,13 +164,12 @@ class Data(NamedTuple):
 
 def encoded(task: Task, entries: TaskConfig, sets: Sets, start: Start) -> Data:
     """The examples of a task, tokenised for a model with these entries of task.json."""
-    kind, vocabulary = task.kind(entries), Vocabulary.from_file(start.vocabulary)
-    tokenizer = PieceTokenizer(vocabulary, **start.tokenizer)
+    kind, tokenizer = task.kind(entries), open_tokenizer(start.vocabulary, **start.tokenizer)
     rows = kind.encode(sets.train, tokenizer, True).rows
     dev = {
         name: kind.encode(records, tokenizer, kind.has_evaluation_loss) for name, records in sets.dev.items()
     }
-    return Data(task, kind, sets, rows, dev, vocabulary.fingerprint)
+    return Data(task, kind, sets, rows, dev, tokenizer.vocabulary.fingerprint)
 
 
 def _digest(records: Records) -> str:

@@ -36,7 +36,7 @@ from albert_tf.tasks.examples.coverage import unread
 from albert_tf.tasks.kind import Examples
 from albert_tf.tasks.regression import Regression
 from albert_tf.tokenizer_settings import resolved_settings
-from albert_tf.tokenizers import Vocabulary
+from albert_tf.tokenizers.kinds import open_tokenizer
 from albert_tf.training.metrics import term_metrics
 from albert_tf.training.phases import Phase, Training, built_optimizer, model_options
 from albert_tf.training.settings import Execution
@@ -124,7 +124,7 @@ def _start(run: RunDirectory, settings: Finetuning) -> Iterator[Start]:
         return
     assert config is not None
     assert vocabulary is not None
-    config = config.replace(vocab_size=len(Vocabulary.from_file(vocabulary)))
+    config = config.replace(vocab_size=len(open_tokenizer(vocabulary).vocabulary))
     yield Start(config, Path(vocabulary), resolved_settings(vocabulary, tokenizer), run=None)
 
 

@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 from absl import logging
 from tqdm import tqdm
 
-from albert_tf.checkpoints.directory import VOCABULARY
 from albert_tf.checkpoints.run import check_finite, load, opened_run
 from albert_tf.finetuning.data import dev_sets
 from albert_tf.finetuning.outputs import predictor
 from albert_tf.finetuning.task_table import TASKS, PathLike, Records, Task, find_task, set_metrics
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.examples.coverage import unread
-from albert_tf.tokenizers import PieceTokenizer, Vocabulary
+from albert_tf.tokenizers.kinds import TextTokenizer, open_tokenizer
 from albert_tf.utils.errors import InputError
 
 PATIENCE = 2.0  # seconds until a progress bar is shown
@@ -34,7 +33,7 @@ class Trained(NamedTuple):
 
     task: Task
     model: Any
-    tokenizer: PieceTokenizer
+    tokenizer: TextTokenizer
     entries: dict[str, Any]
     step: int
 
@@ -97,8 +96,8 @@ def read_trained(run: PathLike, step: int | None = None, asked: str | None = Non
     run = opened_run(run)
     task, vocabulary = find_task(run_task(run.task, asked)), run.vocabulary
     if vocabulary is None:
-        raise FileNotFoundError(f"{run} has no {VOCABULARY}: copy its vocabulary there")
-    tokenizer = PieceTokenizer(Vocabulary.from_file(vocabulary), **run.tokenizer)
+        raise FileNotFoundError(f"{run} has no vocabulary: copy it there")
+    tokenizer = open_tokenizer(vocabulary, **run.tokenizer)
     step = run.default_step() if step is None else step
     model = load(run, step)
     check_finite(model, run, step)

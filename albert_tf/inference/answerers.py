@@ -19,7 +19,7 @@ from albert_tf.conversion import start as starts
 from albert_tf.tasks import Kind, TaskConfig, kind_of
 from albert_tf.tasks.kind import SEQ_LENGTH
 from albert_tf.tasks.serving import DEFAULT, PAIR, TOP_K, Served
-from albert_tf.tokenizers import PieceTokenizer, Vocabulary
+from albert_tf.tokenizers.kinds import TextTokenizer, open_tokenizer
 from albert_tf.utils.errors import InputError
 
 
@@ -51,11 +51,11 @@ def run_answerer(source: str | os.PathLike[str], step: int | None) -> Answerer:
     start = starts.start_of_run(run)
     model = load(run, step)
     check_finite(model, run, step)
-    tokenizer = PieceTokenizer(Vocabulary.from_file(start.vocabulary), **start.tokenizer)
+    tokenizer = open_tokenizer(start.vocabulary, **start.tokenizer)
     return model_answerer(model, tokenizer, run.task)
 
 
-def model_answerer(model: Any, tokenizer: PieceTokenizer, config: TaskConfig) -> Answerer:
+def model_answerer(model: Any, tokenizer: TextTokenizer, config: TaskConfig) -> Answerer:
     """A model in memory.
 
     Args:

@@ -27,8 +27,10 @@ from albert_tf.models.task_models import AlbertClassifier
 from albert_tf.tasks.examples.coverage import unread
 from albert_tf.tasks.examples.rows import TokenRows, check_length
 from albert_tf.tasks.examples.texts import PAIRS_KEY, takes_pairs, text_rows
-from albert_tf.tokenizers import PieceTokenizer, Vocabulary, pack
+from albert_tf.tokenizer_settings import SENTENCEPIECE, TOKENIZER_DEFAULTS, VOCABULARY_FILES
+from albert_tf.tokenizers import pack
 from albert_tf.tokenizers.given import checked_texts, listed
+from albert_tf.tokenizers.kinds import KINDS, TextTokenizer, open_tokenizer
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import checked_path
 
@@ -67,7 +69,7 @@ class TextClassifier(keras.Model):
     def __init__(
         self,
         classifier: AlbertClassifier,
-        tokenizer: PieceTokenizer,
+        tokenizer: TextTokenizer,
         labels: Sequence[str] | None = None,
         seq_length: int = RECIPE.seq_length,
         pad_to_length: bool = False,
@@ -174,7 +176,7 @@ class TextClassifier(keras.Model):
             config = recipe.network(stored.config)
             classifier = build_model(config, {"model": "classifier", **head}, read, dtype=dtype)
             check_finite(classifier, start.run, step)
-            tokenizer = PieceTokenizer(Vocabulary.from_file(start.vocabulary), **start.tokenizer)
+            tokenizer = open_tokenizer(start.vocabulary, **start.tokenizer)
         length = there.get("seq_length", min(RECIPE.seq_length, config.max_position_embeddings))
         learned = takes_pairs(there) if is_kept else None
         model = cls(
@@ -342,10 +344,12 @@ class TextClassifier(keras.Model):
         Raises:
           FileExistsError, InputError: as `albert_tf.save`.
         """
-        with tempfile.NamedTemporaryFile(suffix=".model") as file:
-            Path(file.name).write_bytes(self.tokenizer.vocabulary.model)
-            settings, task = self.tokenizer.settings, self.task_entries()
-            save(self.classifier, run, file.name, step, settings, task=task)
+        with tempfile.TemporaryDirectory() as folder:
+            files = {Path(folder, name): content for name, content in self.tokenizer.files().items()}
+            for file, content in files.items():
+                file.write_bytes(content)
+            vocabulary, settings = next(iter(files)), self.tokenizer.settings
+            save(self.classifier, run, vocabulary, step, settings, task=self.task_entries())
 
     def task_entries(self) -> dict[str, Any]:
         """Entries of task.json beyond the model's class."""
@@ -361,7 +365,11 @@ class TextClassifier(keras.Model):
         return {
             "name": self.name,
             "classifier": self.classifier.get_config(),
-            "vocabulary": base64.b64encode(self.tokenizer.vocabulary.model).decode("ascii"),
+            "kind": self.tokenizer.kind,
+            "vocabulary": {
+                name: base64.b64encode(content).decode("ascii")
+                for name, content in self.tokenizer.files().items()
+            },
             **self.tokenizer.settings,
             "labels": None if self.labels is None else list(self.labels),
             "seq_length": self.seq_length,
@@ -374,9 +382,12 @@ class TextClassifier(keras.Model):
         """An untrained model of the same shape and vocabulary."""
         config = dict(config)
         classifier = AlbertClassifier.from_config(config.pop("classifier"))
-        vocabulary = Vocabulary.from_bytes(base64.b64decode(config.pop("vocabulary")))
-        tokenizer = PieceTokenizer(vocabulary, config.pop("lowercase"), config.pop("strip_accents"))
-        return cls(classifier, tokenizer, **config)
+        kind, vocabulary = config.pop("kind", SENTENCEPIECE), config.pop("vocabulary")
+        if isinstance(vocabulary, str):  # of older files, which were all of one kind
+            vocabulary = dict.fromkeys(VOCABULARY_FILES[SENTENCEPIECE], vocabulary)
+        files = {name: base64.b64decode(content) for name, content in vocabulary.items()}
+        settings = {name: config.pop(name) for name in TOKENIZER_DEFAULTS}
+        return cls(classifier, KINDS[kind].from_files(files, **settings), **config)
 
 
 def _packed(rows: TokenRows, seq_length: int) -> dict[str, np.ndarray]:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.checkpoints.directory import VOCABULARY
 from albert_tf.checkpoints.run import check_finite, load, opened_run
 from albert_tf.data import naming_damaged_files, pretraining_dataset, to_evaluate_on
 from albert_tf.data.examples import filled_batch
@@ -69,7 +68,7 @@ def evaluate_run(
         raise InputError(f"{run} holds no pre-training heads, it is of an {type(model).__name__}")
     check_finite(model, run, step)
     if run.vocabulary is None:
-        raise Missing(f"{run} has no {VOCABULARY}: copy its vocabulary there")
+        raise Missing(f"{run} has no vocabulary: copy it there")
     check_range("passes", passes, at_least=1)
     asked = {"seq_length": seq_length, "masked_lm_prob": masked_lm_prob, "max_ngram": max_ngram}
     changes: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}

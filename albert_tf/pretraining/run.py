@@ -20,7 +20,7 @@ from albert_tf.pretraining.corpus import Corpus
 from albert_tf.pretraining.objective import pretraining_metrics, pretraining_objective
 from albert_tf.pretraining.phases import check_size, pretraining_phases
 from albert_tf.pretraining.settings import Pretraining, check_same_run, read_recipe
-from albert_tf.tokenizers import Vocabulary
+from albert_tf.tokenizers.kinds import open_tokenizer
 from albert_tf.training.phases import Training, built_optimizer, is_fused, model_options
 from albert_tf.training.trainer import Report, train, training_scope
 from albert_tf.utils.records import flat
@@ -46,7 +46,7 @@ def pretrain(settings: Pretraining, report: Report = logging.info) -> None:
     run, execution = RunDirectory(settings.output, "output"), settings.execution
     with training_scope(run, execution, report):
         # Opened once: the vocabulary, the text, the run whose weights this one begins with.
-        vocabulary = Vocabulary.from_file(settings.vocabulary)
+        vocabulary = open_tokenizer(settings.vocabulary).vocabulary
         tokenizer = {"lowercase": settings.lowercase, "strip_accents": settings.strip_accents}
         task = {"model": "pretrainer", "sentence_objective": settings.recipe.examples.sentence_objective}
         corpus = Corpus(settings.train, settings.eval, {"vocabulary": settings.vocabulary, **tokenizer})

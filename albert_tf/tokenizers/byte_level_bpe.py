@@ -151,7 +151,6 @@ class BytePairTokenizer(tf.Module):
     """
 
     kind = BYTE_LEVEL_BPE
-    normalizes = False
 
     def __init__(self, vocabulary: BytePairVocabulary):
         super().__init__()

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.tokenizer_settings import UNCHANGED, remembered_kind, resolved_settings
+from albert_tf.tokenizer_settings import remembered_kind, resolved_settings
 from albert_tf.tokenizers.byte_level_bpe import BytePairTokenizer
 from albert_tf.tokenizers.input_format import InputFormat, SpecialIds
 from albert_tf.tokenizers.sentencepiece import PieceTokenizer, Tokenize
@@ -58,7 +58,6 @@ class TextTokenizer(Protocol):
     """Text to token ids inside the graph."""
 
     kind: str  # its name in tokenizer.json
-    normalizes: bool  # False if it keeps every character, so that there is nothing to set
 
     @property
     def vocabulary(self) -> TokenIds:
@@ -122,8 +121,7 @@ def saved_tokenizer(vocabulary: PathLike, **settings: Any) -> SavedTokenizer:
       InputError: it is not a vocabulary of its kind, or remembers other settings.
     """
     kind = remembered_kind(vocabulary, KINDS)
-    files = KINDS[kind].read(vocabulary)
-    resolved = resolved_settings(vocabulary, settings) if KINDS[kind].normalizes else UNCHANGED
+    files, resolved = KINDS[kind].read(vocabulary), resolved_settings(vocabulary, settings)
     return SavedTokenizer(kind, tuple(files.items()), tuple(resolved.items()))
 
 

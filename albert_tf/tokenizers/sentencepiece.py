@@ -31,7 +31,6 @@ class PieceTokenizer(tf.Module):
     """
 
     kind = SENTENCEPIECE
-    normalizes = True
 
     def __init__(self, vocabulary: Vocabulary, lowercase: bool = True, strip_accents: bool = True):
         super().__init__()

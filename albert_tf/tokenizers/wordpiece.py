@@ -153,7 +153,6 @@ class WordPieceTokenizer(tf.Module):
     """
 
     kind = WORDPIECE
-    normalizes = True
 
     def __init__(self, vocabulary: WordPieceVocabulary, lowercase: bool = True, strip_accents: bool = True):
         super().__init__()

@@ -7,7 +7,7 @@ import os
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
-from albert_tf.checkpoints.directory import VOCABULARY, RunDirectory
+from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.checkpoints.origin import origin_record
 from albert_tf.training.settings import Execution
 from albert_tf.utils.checks import check_range
@@ -72,4 +72,4 @@ class RunSettings:
                 "resume with the settings that are there"
             )
         if run.vocabulary is None:
-            raise InputError(f"{run.file(VOCABULARY)} is missing: copy the vocabulary there")
+            raise InputError(f"{run} has no vocabulary: copy it there")

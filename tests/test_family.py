@@ -57,7 +57,7 @@ def test_from_text_to_an_answer(kind, tiny_corpus, tmp_path):
     )
     files = predicted_files(read_trained(tuned), table)
     predicted = [json.loads(line) for line in files["table.jsonl"].splitlines()]
-    export(tuned, tmp_path / "hub", check=False)
+    export(tuned, tmp_path / "hub")
     served = tf.saved_model.load(str(tmp_path / "hub/serving/1"))
     answers = served.signatures["serving_default"](text=tf.constant(texts))
     assert [label.decode() for label in answers["label"].numpy()] == [row["prediction"] for row in predicted]

@@ -192,9 +192,8 @@ class WordPieceTokenizer(tf.Module):
 
     def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
         """The token ids of each text, string [B] to int32 [B, (tokens)]."""
-        words = tf.strings.split(self._normalized(text), " ")  # [B, (words)]
-        words = tf.ragged.boolean_mask(words, words != "")
-        return self._wordpiece.tokenize(_known(words)).merge_dims(1, 2)
+        words = tf.strings.split(self._normalized(text))  # [B, (words)]
+        return _of_texts(self._wordpiece.tokenize(_known(words.values)), words)
 
     def tokenize_with_offsets(
         self, text: tf.Tensor
@@ -207,20 +206,16 @@ class WordPieceTokenizer(tf.Module):
           The ids, int32 [B, (tokens)], and starts and limits, int64 [B, (tokens)] each.
         """
         normalized, source = normalize_with_offsets(text, self._normalized)
-        words, word_starts, word_limits = tf_text.regex_split_with_offsets(normalized, " +")  # [B, (words)]
-        pieces, starts, limits = self._wordpiece.tokenize_with_offsets(
-            _known(words)
-        )  # [B, (words), (pieces)]
-        is_whole = tf.equal(_known(words).flat_values, _NO_WORD)
-        counts = pieces.values.row_lengths()  # [words]
-
-        def of_pieces(values: tf.RaggedTensor) -> tf.Tensor:
-            return tf.repeat(tf.cast(values.flat_values, tf.int64), counts)
-
-        first = of_pieces(word_starts) + tf.cast(starts.flat_values, tf.int64)
-        after = of_pieces(word_starts) + tf.cast(limits.flat_values, tf.int64)
-        after = tf.where(tf.repeat(is_whole, counts), of_pieces(word_limits), after)
-        tokens = pieces.merge_dims(1, 2)  # [B, (tokens)]
+        words = tf.strings.split(normalized)  # [B, (words)]
+        known = _known(words.values)  # [W]
+        pieces, starts, limits = self._wordpiece.tokenize_with_offsets(known)  # [W, (pieces)]
+        counts = pieces.row_lengths()
+        # The whole of a word that is too long.
+        sizes = tf.cast(tf.where(known == _NO_WORD, tf.strings.length(words.values), 0), tf.int64)
+        places = tf.repeat(_word_starts(normalized), counts)  # [tokens]
+        first = places + starts.values
+        after = places + tf.maximum(limits.values, tf.repeat(sizes, counts))
+        tokens = _of_texts(pieces, words)
         spans = source.spans(rows_of(tokens.row_splits), first, after)
         return tokens, *(tokens.with_values(values) for values in spans)
 
@@ -228,8 +223,22 @@ class WordPieceTokenizer(tf.Module):
         return basic_words(text, self.lowercase, self.strip_accents)
 
 
-def _known(words: tf.RaggedTensor) -> tf.RaggedTensor:
+def _known(words: tf.Tensor) -> tf.Tensor:
     """Words, and in place of those that are too long one that no vocabulary has."""
-    values = words.flat_values
-    is_long = tf.strings.length(values, "UTF8_CHAR") > MAX_WORD_LENGTH
-    return words.with_flat_values(tf.where(is_long, _NO_WORD, values))
+    return tf.where(tf.strings.length(words, "UTF8_CHAR") > MAX_WORD_LENGTH, _NO_WORD, words)
+
+
+def _of_texts(pieces: tf.RaggedTensor, words: tf.RaggedTensor) -> tf.RaggedTensor:
+    """The pieces of words, [W, (pieces)], as those of the texts [B, (words)] that the words are of."""
+    splits = tf.gather(pieces.row_splits, words.row_splits)  # [B + 1]
+    return tf.RaggedTensor.from_row_splits(pieces.values, splits, validate=False)
+
+
+def _word_starts(text: tf.Tensor) -> tf.Tensor:
+    """The first byte of each word of texts, string [B], whose words stand between spaces; int64 [W]."""
+    characters = tf.strings.bytes_split(text)  # [B, (bytes)]
+    rows = rows_of(characters.row_splits)
+    is_space = tf.equal(characters.values, " ")
+    columns = tf.range(tf.size(rows, tf.int64)) - tf.gather(characters.row_starts(), rows)
+    opens = ~is_space & (tf.equal(columns, 0) | tf.concat([[True], is_space[:-1]], axis=0)[: tf.size(rows)])
+    return tf.boolean_mask(columns, opens)

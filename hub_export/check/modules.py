@@ -28,6 +28,7 @@ from hub_export.check.answers import (
 # The ops of TF Text that an exported graph may hold: they are in its `ops_lib`, which TF Serving links.
 TEXT_OPS = {
     "CaseFoldUTF8",
+    "FastWordpieceTokenizeWithOffsets",
     "NormalizeUTF8",
     "SentencepieceOp",
     "SentencepieceTokenizeOp",

@@ -17,7 +17,7 @@ from albert_tf.utils.errors import InputError
 
 SUMMARY = "predictions of a fine-tuned run"
 
-STREAM = "-"  # standard input or output
+INPUT, OUTPUT = ("-", "/dev/stdin"), ("-", "/dev/stdout")  # which are standard input and output
 FORMATS = ("csv", "tsv", "jsonl")  # of tables
 
 
@@ -71,7 +71,7 @@ def run(flags: argparse.Namespace) -> None:
         return
     alike = ("task", "prediction_column", "score_column", "step", "batch_size")
     options = {name: getattr(flags, name) for name in alike}
-    output = sys.stdout.buffer if flags.output == STREAM else flags.output
+    output = sys.stdout.buffer if flags.output in OUTPUT else flags.output
     with _input_file(flags.input, flags.input_format) as source:
         written = predict(runs[0], source, output, columns=columns_given(flags), **options)
     if written:
@@ -83,7 +83,7 @@ def run(flags: argparse.Namespace) -> None:
 @contextlib.contextmanager
 def _input_file(name: str, table_format: str | None) -> Iterator[str]:
     """The path of a file to read; standard input is one as long as the block runs, and errors name it so."""
-    if name != STREAM:
+    if name not in INPUT:
         if table_format is not None:
             raise InputError(f"`input_format`: of no use to {name}, whose ending is its format: leave it out")
         yield name

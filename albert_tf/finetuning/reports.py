@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
 
 from albert_tf.checkpoints.directory import BEST_KEY, RunDirectory
-from albert_tf.finetuning.task_table import Records, Task
-from albert_tf.tasks.examples.records import TextRecord, scores
+from albert_tf.finetuning.data import Sets
+from albert_tf.finetuning.task_table import Records, Task, set_metrics
+from albert_tf.tasks.classification import Classification
+from albert_tf.tasks.examples.predictions import LabelPrediction
+from albert_tf.tasks.examples.records import TextRecord, label_of, scores
 from albert_tf.tasks.regression import Regression
+from albert_tf.training.logbook import FIGURES
 from albert_tf.utils.errors import shown
 
 MAX_LABELS = 10  # that are told, of many
@@ -25,9 +31,9 @@ def origin_line(origin: object, fresh: Iterable[str]) -> str:
     return f"weights from {str(origin)!r}" + (f"; new: {new}" if new else "")
 
 
-def described(task: Task, records: Records) -> list[str]:
-    """A line that shows a wrong column at a glance: the labels or scores of texts; none for other tasks."""
-    rows = [record for record in records if isinstance(record, TextRecord)]
+def described(task: Task, sets: Sets) -> list[str]:
+    """Lines that show a wrong column at a glance: labels or scores of texts; none for other tasks."""
+    rows = [record for record in sets.train if isinstance(record, TextRecord)]
     if not rows:
         return []
     if task.kind is Regression:
@@ -35,9 +41,16 @@ def described(task: Task, records: Records) -> list[str]:
         mean = sum(wanted) / len(wanted)
         return [f"scores: {min(wanted):g} to {max(wanted):g}, {mean:g} on average"]
     counts = collections.Counter(label for record in rows for label in task.kind.labels_of(record))
-    told = [f"{shown(label)} ({count})" for label, count in counts.most_common(MAX_LABELS)]
-    more = f" and {len(counts) - len(told)} more" if len(counts) > len(told) else ""
-    return [f"labels: {', '.join(told)}{more}"]
+    lines = [f"labels: {_first([f'{shown(label)} ({count})' for label, count in counts.most_common()])}"]
+    there = {label for dev in sets.dev.values() for record in dev for label in task.kind.labels_of(record)}
+    if missing := [shown(label) for label in counts if label not in there]:
+        lines.append(f"evaluated on no example of {_first(missing)}")
+    return lines
+
+
+def _first(words: Sequence[str]) -> str:
+    more = f" and {len(words) - MAX_LABELS} more" if len(words) > MAX_LABELS else ""
+    return ", ".join(words[:MAX_LABELS]) + more
 
 
 def best_figures(run: RunDirectory) -> Mapping[str, float | None]:
@@ -48,10 +61,28 @@ def best_figures(run: RunDirectory) -> Mapping[str, float | None]:
     return {"step": step, **{name.removeprefix("eval_"): value for name, value in evaluated.items()}}
 
 
-def ending(run: RunDirectory) -> str:
-    """A line about a run that is done: its best step, and the metric there."""
+def ending(run: RunDirectory, task: Task, dev: Mapping[str, Records]) -> list[str]:
+    """Lines about a run that is done: its best step, the metrics there, and a baseline if that is as good.
+
+    Args:
+      run: the run directory.
+      task: its entry.
+      dev: what it was evaluated on, by the name of the set.
+    """
     figures = best_figures(run)
     step, best_by = figures["step"], run.task[BEST_KEY].removeprefix("eval_")
     if (value := figures.get(best_by)) is None:
-        return f"no evaluation has a {best_by}: the newest step, {step}, is taken in {run}"
-    return f"best: step {step} ({best_by} {value:.4g}) in {run}"
+        return [f"no evaluation has a {best_by}: the newest step, {step}, is taken in {run}"]
+    names = [best_by, *(name for name in figures if name in FIGURES and name != best_by)]
+    metrics = [f"{name} {FIGURES[name].format(figures[name])}" for name in names if figures[name] is not None]
+    lines = [f"best: step {step} ({', '.join(metrics)}) in {run}"]
+    if issubclass(task.kind, Classification):
+        (label, _), *_ = collections.Counter(label_of(x) for rows in dev.values() for x in rows).most_common()
+        always = LabelPrediction(label, np.ones(1, np.float32))
+        baseline = set_metrics(task, {name: (rows, [always] * len(rows)) for name, rows in dev.items()})
+        if value <= baseline[best_by]:
+            lines.append(
+                f"that is no better than {label!r}, the most frequent label there, for every text ({best_by} "
+                f"{FIGURES[best_by].format(baseline[best_by])}): train longer, or on more data"
+            )
+    return lines

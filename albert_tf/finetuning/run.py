@@ -98,7 +98,8 @@ def finetune(settings: Finetuning, report: Report = logging.info) -> None:
         held_out = f"; held out: {data.sets.held_out}" if data.sets.held_out else ""
         train(run, training, contents, report, note=f"; {len(data.rows)} examples{held_out}")
     if hosts_of(strategy).is_chief:
-        report(ending(run))
+        for line in ending(run, data.task, data.sets.dev):
+            report(line)
 
 
 def check_output(run: RunDirectory) -> None:
@@ -168,7 +169,7 @@ def _first_values(
         report(origin_line(name, growth.fresh))
         for line in growth.listing():
             logging.vlog(1, line)
-    for line in (*described(data.task, data.sets.train), *unread(data.rows, data.kind.seq_length)):
+    for line in (*described(data.task, data.sets), *unread(data.rows, data.kind.seq_length)):
         report(line)
 
     def read(variable: str) -> np.ndarray | None:

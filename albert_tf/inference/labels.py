@@ -11,11 +11,33 @@ import tensorflow as tf
 from albert_tf.tokenizers.given import listed
 from albert_tf.utils.errors import InputError, shown
 
+_CATEGORICAL = "compile with loss=tf_keras.losses.CategoricalCrossentropy(from_logits=True)"
+
 
 def takes_one_hot(loss: Any) -> bool:
     """True if a loss, as Keras' `compile` takes it, compares one-hot labels."""
     name = loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__)
     return name.replace("_", "").lower().startswith("categorical")
+
+
+def check_metrics(metrics: Any, one_hot: bool, num_labels: int) -> None:
+    """InputError where a metric of Keras cannot compare logits with the labels that the loss takes."""
+    for metric in tf.nest.flatten(metrics):
+        name = metric if isinstance(metric, str) else type(metric).__name__
+        if name == "AUC" and not getattr(metric, "_from_logits", False):
+            raise InputError(
+                "metrics: AUC() is of probabilities and the model gives logits: from_logits=True"
+            )
+        if num_labels > 1 and not one_hot and name in ("AUC", "Precision", "Recall"):
+            raise InputError(f"metrics: {name} needs one-hot labels: {_CATEGORICAL}")
+
+
+def check_one_hot(labels: Any, loss: Any, num_labels: int, argument: str) -> None:
+    """InputError for one-hot labels [B, K] where the loss compares numbers."""
+    name = loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__)
+    is_sparse = name.replace("_", "").lower().startswith("sparsecategorical")
+    if is_sparse and labels.shape[1:] == (num_labels,) and num_labels > 1:
+        raise InputError(f"{argument} has the shape {tuple(labels.shape)}, which is one-hot: {_CATEGORICAL}")
 
 
 def targets(

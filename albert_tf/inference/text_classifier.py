@@ -20,7 +20,13 @@ from albert_tf.checkpoints.run import check_finite, save, stored_model
 from albert_tf.conversion import start as starts
 from albert_tf.features import MASK
 from albert_tf.finetuning.recipes import RECIPES
-from albert_tf.inference.labels import takes_one_hot, target_tensor, targets
+from albert_tf.inference.labels import (
+    check_metrics,
+    check_one_hot,
+    takes_one_hot,
+    target_tensor,
+    targets,
+)
 from albert_tf.inference.texts import are_pairs, segments, text_records
 from albert_tf.models.padding import skip_padding
 from albert_tf.models.task_models import AlbertClassifier
@@ -254,6 +260,8 @@ class TextClassifier(keras.Model):
             loss = keras.losses.MeanSquaredError() if is_regression else cross_entropy(from_logits=True)
         if metrics == AUTO:
             metrics = [] if is_regression else ["accuracy"]
+        weighted = kwargs.get("weighted_metrics")
+        check_metrics([metrics, weighted], takes_one_hot(loss), self.classifier.num_labels)
         super().compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
@@ -299,10 +307,15 @@ class TextClassifier(keras.Model):
 
     def _prepared(self, x: Any, y: Any, argument: str, learns: bool = False) -> tuple[Any, Any]:
         """Token ids for texts, and what the loss takes for labels, if there are any."""
-        is_one_hot = takes_one_hot(getattr(self, "loss", None))  # which Keras sets when it compiles
+        loss = getattr(self, "loss", None)  # which Keras sets when it compiles
+        is_one_hot = takes_one_hot(loss)
         names, num_labels = self.labels, self.classifier.num_labels
         if isinstance(x, tf.data.Dataset):
             texts = x.element_spec[0] if isinstance(x.element_spec, tuple) else x.element_spec
+            if any(
+                part.shape.rank == (1 if isinstance(texts, Mapping) else 0) for part in tf.nest.flatten(texts)
+            ):
+                raise InputError(f"{argument} is an unbatched tf.data.Dataset: give {argument}.batch(32)")
             if not isinstance(texts, Mapping):
                 self._check_or_learn(are_pairs(texts), argument, learns)
 
@@ -310,6 +323,7 @@ class TextClassifier(keras.Model):
                 ids = texts if isinstance(texts, Mapping) else self._token_ids(texts)
                 if not rest:
                     return ids
+                check_one_hot(rest[0], loss, num_labels, argument)
                 return ids, target_tensor(rest[0], names, num_labels, is_one_hot, argument), *rest[1:]
 
             # Not converted by autograph, which would wrap an InputError in an error of its own.
@@ -321,7 +335,9 @@ class TextClassifier(keras.Model):
         if len(pairs) != 1:
             raise InputError(f"{argument} holds no texts, or both single ones and pairs")
         if y is not None:
-            y = targets(y, names, num_labels, len(records), "y" if argument == "x" else f"{argument}[1]")
+            called = "y" if argument == "x" else f"{argument}[1]"
+            y = targets(y, names, num_labels, len(records), called)
+            check_one_hot(y, loss, num_labels, called)
             y = np.eye(num_labels, dtype=np.float32)[y] if is_one_hot and y.ndim == 1 else y
         self._check_or_learn(pairs.pop(), argument, learns)
         rows = text_rows(records, self.tokenizer, {})  # each text once, however many epochs there are

@@ -163,7 +163,7 @@ def test_a_pipe(finetuned, own_table, monkeypatch, capsys, tmp_path):
     written = io.StringIO()
     csv.writer(written).writerows([["text"], *([text] for text in texts)])
     monkeypatch.setattr(sys, "stdin", Pipe(written.getvalue().encode()))
-    assert cli.run([*predict, "-", "--output", "-"]) == 0
+    assert cli.run([*predict, "/dev/stdin", "--output", "/dev/stdout"]) == 0
     found = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [row["text"] for row in found] == texts
     labels = [json.loads(line)["prediction"] for line in expected.splitlines()]

@@ -201,8 +201,18 @@ def test_what_does_not_fit_in_a_dataset(classifier, fresh):
         with pytest.raises(tf.errors.InvalidArgumentError, match="sea, bread"):
             function(batches(["a", "b"], ["sea", "land"]), verbose=0)
     texts = tf.data.Dataset.from_tensor_slices(TEXTS)
-    with pytest.raises(InputError, match="give batches"):
+    with pytest.raises(InputError, match="unbatched"):
         classifier.predict(texts)
+    ids = batches(TEXTS, LABELS).map(lambda text, label: (classifier._token_ids(text), label)).unbatch()
+    with pytest.raises(InputError, match="unbatched"):
+        classifier.fit(ids)
+    hot = np.eye(2, dtype=np.float32)[LABELS]
+    for data in ((TEXTS, hot), (batches(TEXTS, hot),)):
+        with pytest.raises(InputError, match="one-hot"):
+            classifier.fit(*data)
+    for metric in (keras.metrics.AUC(), keras.metrics.AUC(from_logits=True), "Precision"):
+        with pytest.raises(InputError, match="metrics: "):
+            fresh().compile(metrics=[metric])
     nameless = fresh(labels=None, num_labels=2)
     nameless.compile()
     with pytest.raises(InputError, match="x has labels by name"):

@@ -110,9 +110,12 @@ def read_settings(path: Path) -> dict[str, bool]:
         raise InputError(f"{path}: {error}") from error
 
 
-def remembered_kind(vocabulary: PathLike, kinds: Collection[str] = VOCABULARY_FILES) -> str:
+def remembered_kind(vocabulary: PathLike, kinds: Collection[str] | None = None) -> str:
     """The kind of a vocabulary's tokenizer: as its tokenizer.json says, or else by its file's name.
 
+    Args:
+      vocabulary: its file.
+      kinds: those that are known; None: any.
     Raises:
       InputError: it is none of `kinds`.
     """
@@ -121,10 +124,8 @@ def remembered_kind(vocabulary: PathLike, kinds: Collection[str] = VOCABULARY_FI
         main = _main_file(Path(vocabulary)).name
         return next((kind for kind, names in VOCABULARY_FILES.items() if main in names), SENTENCEPIECE)
     kind = read_json(path).get(KIND, SENTENCEPIECE)
-    try:
-        check_choice(KIND, kind, kinds)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
+    if kinds is not None:
+        check_choice(f"{path}: {KIND}", kind, kinds)
     return kind
 
 
@@ -134,7 +135,10 @@ def vocabulary_files(vocabulary: PathLike) -> dict[str, Path]:
     Args:
       vocabulary: its file; of byte-level BPE one of its two, or their folder.
     """
-    path, names = _main_file(Path(vocabulary)), VOCABULARY_FILES[remembered_kind(vocabulary)]
+    path, names = (
+        _main_file(Path(vocabulary)),
+        VOCABULARY_FILES[remembered_kind(vocabulary, VOCABULARY_FILES)],
+    )
     return {names[0]: path} if len(names) == 1 else {name: path.with_name(name) for name in names}
 
 

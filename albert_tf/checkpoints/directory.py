@@ -65,7 +65,9 @@ class RunContents(NamedTuple):
 
     def files(self) -> dict[str, bytes]:
         """The contents of the files by name, recipe.json last."""
-        kind = SENTENCEPIECE if self.vocabulary is None else remembered_kind(self.vocabulary)
+        kind = (
+            SENTENCEPIECE if self.vocabulary is None else remembered_kind(self.vocabulary, VOCABULARY_FILES)
+        )
         tokenizer = {KIND: kind, **resolved_settings(self.vocabulary, self.tokenizer)}
         contents = {
             CONFIG: self.config.to_json_string().encode(),

@@ -169,7 +169,7 @@ def test_starts_that_are_none(asked, pretrained, saved, shared, tmp_path):
     run, other = tmp_path / "run", shared / "data/vocabulary/30k-clean.model"
     without = saved({"model": "encoder"}, vocabulary=None)
     cases = [
-        ({"init_from": without}, r"run has no spiece\.model"),
+        ({"init_from": without}, r"run has no vocabulary"),
         ({"init_from": pretrained, "vocabulary": other}, r"30k-clean\.model is not the vocabulary of"),
         ({"init_from": without, "vocabulary": other}, "30000"),
         ({"init_from": pretrained, "tokenizer": {"lowercase": False}}, "{'lowercase': False}"),

@@ -85,7 +85,7 @@ def resolved_settings(vocabulary: PathLike | None, asked: Mapping[str, Any] | No
     """
     asked = asked or {}
     if vocabulary is not None and remembered_kind(vocabulary) == BYTE_LEVEL_BPE:
-        return UNCHANGED
+        return dict(UNCHANGED)
     wanted = checked_settings(asked)
     path = None if vocabulary is None else _remembering(Path(vocabulary))
     if path is None:
@@ -140,6 +140,14 @@ def vocabulary_files(vocabulary: PathLike) -> dict[str, Path]:
         VOCABULARY_FILES[remembered_kind(vocabulary, VOCABULARY_FILES)],
     )
     return {names[0]: path} if len(names) == 1 else {name: path.with_name(name) for name in names}
+
+
+def lines_of_vocabulary(content: bytes) -> list[str]:
+    """The pieces in a `vocab.txt`; UnicodeDecodeError if it is not UTF-8.
+
+    Only a line feed ends a line: multilingual vocabularies have other separators as pieces.
+    """
+    return [line.removesuffix("\r") for line in content.decode("utf-8").removesuffix("\n").split("\n")]
 
 
 def _main_file(vocabulary: Path) -> Path:

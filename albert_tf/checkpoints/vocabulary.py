@@ -7,7 +7,13 @@ from pathlib import Path
 
 import sentencepiece
 
-from albert_tf.tokenizer_settings import BYTE_LEVEL_BPE, WORDPIECE, remembered_kind, vocabulary_files
+from albert_tf.tokenizer_settings import (
+    BYTE_LEVEL_BPE,
+    WORDPIECE,
+    lines_of_vocabulary,
+    remembered_kind,
+    vocabulary_files,
+)
 from albert_tf.utils.errors import InputError, Missing
 from albert_tf.utils.files import read_json
 
@@ -36,7 +42,7 @@ def _piece_count(path: Path) -> int:
         raise Missing(f"{missing[0]} is not a file: the vocabulary is missing")
     kind = remembered_kind(path)
     if kind == WORDPIECE:
-        return len(files[0].read_text("utf-8").splitlines())
+        return len(lines_of_vocabulary(files[0].read_bytes()))
     if kind == BYTE_LEVEL_BPE:
         return len(read_json(files[0]))
     try:

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from albert_tf.tokenizer_settings import WORDPIECE
+from albert_tf.tokenizer_settings import WORDPIECE, lines_of_vocabulary
 from albert_tf.tokenizers.input_format import InputFormat, SpecialIds
 from albert_tf.tokenizers.offsets import normalize_with_offsets, rows_of
 from albert_tf.utils.errors import InputError, Missing
@@ -77,12 +77,11 @@ class WordPieceVocabulary:
     def __init__(self, content: bytes, name: str = "the vocabulary"):
         self.content = content
         try:
-            lines = content.decode("utf-8").splitlines()
+            self.pieces = tuple(lines_of_vocabulary(content))
         except UnicodeDecodeError as error:
             raise InputError(
                 f"{name} is not UTF-8 (byte {error.start}): it must have one piece a line"
             ) from error
-        self.pieces = tuple(lines)
         missing = [piece for piece in SPECIAL_PIECES if piece not in self.pieces]
         if missing:
             raise InputError(

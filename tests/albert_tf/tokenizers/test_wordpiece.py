@@ -60,6 +60,14 @@ def test_in_a_graph_and_in_a_dataset():
     assert limits.to_list() == [[2, 5, 9, 10, 13], [], [3 * 201], [2, 3, 5, 6]]
 
 
+def test_only_a_line_feed_ends_a_piece():
+    pieces = ["[PAD]", "\u2028", "[UNK]", "[CLS]", "a\x85b", "[SEP]", "[MASK]", "sea"]
+    for ending in ("\n", "\r\n"):
+        vocabulary = WordPieceVocabulary("".join(piece + ending for piece in pieces).encode())
+        assert vocabulary.pieces == tuple(pieces)
+        assert WordPieceTokenizer(vocabulary)(tf.constant(["Sea"])).to_list() == [[7]]
+
+
 def test_what_the_ids_mean():
     vocabulary = WordPieceVocabulary(SMALL)
     assert vocabulary.special_ids == (0, 1, 2, 3, 4)

@@ -14,7 +14,7 @@ import functools
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,13 +74,13 @@ class RunContents(NamedTuple):
             TASK: json_text(self.task).encode(),
             TOKENIZER: json_text(tokenizer).encode(),
         }
-        text = {}
+        recipe = dict(self.recipe or {})
         if self.vocabulary is not None:
             files = {name: file.read_bytes() for name, file in vocabulary_files(self.vocabulary).items()}
             contents |= files
-            text = {VOCABULARY_KEY: hashlib.sha256(b"".join(files.values())).hexdigest()}
+            recipe[VOCABULARY_KEY] = _fingerprint(files.values())
         if self.recipe is not None:
-            contents[RECIPE] = json_text({**self.recipe, **text}).encode()
+            contents[RECIPE] = json_text(recipe).encode()
         return contents
 
 
@@ -115,7 +115,7 @@ class RunDirectory:
     @property
     def is_begun(self) -> bool:
         """True if training has made the directory."""
-        return bool(self.recipe) or storage.exists(self.file(RECIPE))
+        return storage.exists(self.file(RECIPE))
 
     @functools.cached_property
     def config(self) -> AlbertConfig:
@@ -144,35 +144,42 @@ class RunDirectory:
     @functools.cached_property
     def vocabulary(self) -> Path | None:
         """The vocabulary's file, of another filesystem a copy on this machine; None if there is none."""
-        files = {name: self.file(name) for name in VOCABULARY_FILES[self._tokenizer_kind]}
-        main = next(iter(files))
-        if not all(map(storage.exists, files.values())):
+        files = self._vocabulary_files()
+        if not files:
             return None
-        self._check_fingerprint(self.file(main), b"".join(map(storage.read_bytes, files.values())))
+        main = next(iter(files))
+        self._check_fingerprint(self.file(main), files)
         if storage.is_local(self.path):
-            return Path(files[main])
+            return Path(self.path, main)
         folder = Path(_local_folder().name, hashlib.sha256(self.path.encode()).hexdigest())
         folder.mkdir(exist_ok=True)
-        for name, file in files.items():
-            (folder / name).write_bytes(storage.read_bytes(file))
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
         return folder / main
 
-    @functools.cached_property
-    def _tokenizer_kind(self) -> str:
+    def check_vocabulary(self, path: PathLike) -> None:
+        """InputError for a vocabulary that the run was not made with."""
+        files = vocabulary_files(path)
+        self._check_fingerprint(path, {name: file.read_bytes() for name, file in files.items()})
+
+    def _vocabulary_files(self) -> dict[str, bytes]:
+        """The contents of the vocabulary's files by name; empty if one is missing."""
         path = self.file(TOKENIZER)
         kind = storage.read_json(path).get(KIND, SENTENCEPIECE) if storage.exists(path) else SENTENCEPIECE
         check_choice(f"{path}: {KIND}", kind, VOCABULARY_FILES)
-        return kind
+        names = VOCABULARY_FILES[kind]
+        if not all(storage.exists(self.file(name)) for name in names):
+            return {}
+        return {name: storage.read_bytes(self.file(name)) for name in names}
 
-    def check_vocabulary(self, path: PathLike) -> None:
-        """ValueError for a vocabulary that the run was not made with, by the SHA-256 in recipe.json."""
-        self._check_fingerprint(path, b"".join(x.read_bytes() for x in vocabulary_files(path).values()))
-
-    def _check_fingerprint(self, path: PathLike, content: bytes) -> None:
+    def _check_fingerprint(self, path: PathLike, files: Mapping[str, bytes]) -> None:
+        """InputError unless files have the SHA-256 in recipe.json or, without one, of those in the run."""
         expected = self.recipe.get(VOCABULARY_KEY)
-        if expected is not None and (found := hashlib.sha256(content).hexdigest()) != expected:
+        if expected is None:
+            expected = _fingerprint((self._vocabulary_files() or files).values())
+        if (found := _fingerprint(files.values())) != expected:
             raise InputError(
-                f"{path} is not the vocabulary of {self}: its SHA-256 is {found[:12]}…, that in {RECIPE} "
+                f"{path} is not the vocabulary of {self}: its SHA-256 is {found[:12]}…, not "
                 f"{str(expected)[:12]}…: bring back the file that the run was made with"
             )
 
@@ -223,6 +230,11 @@ class RunDirectory:
             return checked(values)
         except ValueError as error:
             raise InputError(f"{path}: {error}") from error
+
+
+def _fingerprint(contents: Iterable[bytes]) -> str:
+    """SHA-256 of the files of a vocabulary, in hexadecimal."""
+    return hashlib.sha256(b"".join(contents)).hexdigest()
 
 
 @functools.cache

@@ -1,7 +1,7 @@
-"""The names and shapes of one variable in each implementation: the table of all conversions.
+"""Names and shapes of a model's variables, here and in the formats of others: the table of all conversions.
 
-Google's names are ours behind `bert/`, but for the heads, which are outside that scope. TF Hub's TF 1
-modules have Google's names; its TF 2 encoders, exported by TensorFlow Model Garden, others, and no heads.
+Google's names are ours in the scope `bert/`, except for the heads. TF Hub's TF 1 modules have Google's names,
+its TF 2 encoders those of TensorFlow Model Garden, and no heads.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from albert_tf.checkpoints.models import MODELS
 from albert_tf.config import AlbertConfig
 from albert_tf.models.sharing import BlockPath, sharing_plan
 
-# Before the names of the encoder, not of the heads.
+# Scopes of the encoder's names, not of the heads'.
 GOOGLE_SCOPE, HUGGING_FACE_SCOPE = "bert/", "albert."
 
 
@@ -25,9 +25,9 @@ class _Row(NamedTuple):
     ours: str
     hugging_face: str
     shape: str
-    hub: str | None = None
-    hub_shape: str | None = None  # the same elements in the same order; None: the same shape
-    google: str | None = None  # None: as here
+    hub: str = ""
+    hub_shape: str = ""  # the same elements in the same order; "": the same shape
+    google: str = ""  # "": as here
 
 
 def _rows(table: str) -> list[_Row]:
@@ -115,30 +115,27 @@ answer_class/dense_1/kernel  answer_class.dense_1.weight   H,1
 }
 
 
+class Stored(NamedTuple):
+    """A variable in the format of another implementation."""
+
+    name: str
+    shape: tuple[int, ...]
+    shape_here: tuple[int, ...]
+    is_transposed: bool = False
+
+    def converted(self, value: np.ndarray) -> np.ndarray:
+        """Its value there as it is here; for Google's and Hugging Face's formats the inverse, too."""
+        return value.T if self.is_transposed else value.reshape(self.shape_here)
+
+
 class Names(NamedTuple):
-    """Names of one variable, its shape here and in a TF Hub encoder; True if PyTorch transposes it."""
+    """Name and shape of a variable here, and in each format."""
 
     ours: str
-    google: str
-    hugging_face: str
-    hub: str | None
     shape: tuple[int, ...]
-    hub_shape: tuple[int, ...]
-    transposed: bool
-    letters: tuple[str, ...]  # of hub_shape
-
-    @property
-    def hugging_face_shape(self) -> tuple[int, ...]:
-        """The shape in PyTorch."""
-        return self.shape[::-1] if self.transposed else self.shape
-
-    def to_hugging_face(self, value: np.ndarray) -> np.ndarray:
-        """Our value, or Google's, as PyTorch holds it; its own inverse."""
-        return value.T if self.transposed else value
-
-    def from_hub(self, value: np.ndarray) -> np.ndarray:
-        """Our value, where a TF Hub encoder keeps the attention heads apart."""
-        return value.reshape(self.shape)
+    google: Stored
+    hugging_face: Stored
+    hub: Stored
 
 
 def variable_names(config: AlbertConfig, task: Mapping[str, Any]) -> list[Names]:
@@ -149,7 +146,7 @@ def variable_names(config: AlbertConfig, task: Mapping[str, Any]) -> list[Names]
       task: what `task_of` says of the model.
 
     >>> names = variable_names(AlbertConfig(), {"model": "encoder"})
-    >>> names[-2].google, names[-2].hugging_face, names[-2].shape
+    >>> names[-2].google.name, names[-2].hugging_face.name, names[-2].shape
     ('bert/pooler/dense/kernel', 'albert.pooler.weight', (768, 768))
     """
     plan = sharing_plan(config)
@@ -159,20 +156,14 @@ def variable_names(config: AlbertConfig, task: Mapping[str, Any]) -> list[Names]
     for path in dict.fromkeys(pair.feed_forward for pair in plan):
         encoder += _in_group(path, _FEED_FORWARD)
     sizes = _sizes(config, task)
-    heads = [_names(row, sizes) for row in _head_rows(task)]
-    return [_names(row, sizes, GOOGLE_SCOPE, HUGGING_FACE_SCOPE) for row in [*encoder, *_POOLER]] + heads
+    return [_names(row, sizes, GOOGLE_SCOPE, HUGGING_FACE_SCOPE) for row in [*encoder, *_POOLER]] + [
+        _names(row, sizes) for row in _head_rows(task)
+    ]
 
 
 def head_names(task: Mapping[str, Any]) -> list[Names]:
     """The names of the variables on top of the encoder, for a network of any shape."""
-    sizes = _sizes(AlbertConfig(), task)
-    return [_names(row, sizes) for row in _head_rows(task)]
-
-
-def hub_letters() -> dict[str, tuple[str, ...]]:
-    """The shape, in letters, of every variable of a TF Hub encoder, by its name there."""
-    found = variable_names(AlbertConfig(), {"model": "encoder"})
-    return {names.hub: names.letters for names in found if names.hub}
+    return [_names(row, _sizes(AlbertConfig(), task)) for row in _head_rows(task)]
 
 
 def _head_rows(task: Mapping[str, Any]) -> list[_Row]:
@@ -212,14 +203,15 @@ def _in_group(path: BlockPath, rows: Iterable[_Row]) -> list[_Row]:
 
 def _names(row: _Row, sizes: Mapping[str, int], google: str = "", hugging_face: str = "") -> Names:
     """A row of a network of certain sizes, which Google and Hugging Face have in a further scope."""
-    shape, letters = row.shape.split(","), (row.hub_shape or row.shape).split(",")
+    shape, hub_shape = (
+        tuple(sizes[letter] for letter in letters.split(","))
+        for letters in (row.shape, row.hub_shape or row.shape)
+    )
+    is_kernel = row.ours.endswith("/kernel")  # which PyTorch transposes
     return Names(
         row.ours,
-        google + (row.google or row.ours),
-        hugging_face + row.hugging_face,
-        row.hub,
-        tuple(sizes[letter] for letter in shape),
-        tuple(sizes[letter] for letter in letters),
-        row.ours.endswith("/kernel"),
-        tuple(letters),
+        shape,
+        Stored(google + (row.google or row.ours), shape, shape),
+        Stored(hugging_face + row.hugging_face, shape[::-1] if is_kernel else shape, shape, is_kernel),
+        Stored(row.hub, hub_shape, shape),
     )

@@ -10,14 +10,14 @@ from __future__ import annotations
 import numbers
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from albert_tf.checkpoints.storage import PathLike, entries, join, remove_unfinished, written_together
-from albert_tf.checkpoints.tensor_bundle import READ_ERRORS, checkpoint_reader, checkpoint_shapes, unreadable
+from albert_tf.checkpoints.tensor_bundle import TensorBundle, reading
 from albert_tf.utils.errors import InputError, Missing, shown
 
 # How TensorFlow names a variable's value in a checkpoint: path, `/` written as `.S`, and this.
@@ -96,11 +96,11 @@ def clean_up(run: PathLike) -> None:
 
 def checkpoint_parts(run: PathLike, step: int) -> set[str]:
     """The names under which `write_checkpoint` was given the parts of a checkpoint."""
-    return _parts(checkpoint_shapes(_existing(run, step)))
+    return _parts(TensorBundle(_existing(run, step)))
 
 
-def _parts(keys: Iterable[str]) -> set[str]:
-    return {key.partition("/")[0] for key in keys if "/" in key}
+def _parts(bundle: TensorBundle) -> set[str]:
+    return {key.partition("/")[0] for key in bundle.shapes if "/" in key}
 
 
 def read_checkpoint(run: PathLike, step: int, /, **parts: Any) -> None:
@@ -112,21 +112,16 @@ def read_checkpoint(run: PathLike, step: int, /, **parts: Any) -> None:
     Raises:
       FileNotFoundError: the run lacks this checkpoint; the message says which it has.
       DamagedCheckpoint: its files cannot be read; the message names them.
-      ValueError: the checkpoint is of another model, the message names file and variables, or it lacks one of
-        the parts.
+      InputError: the checkpoint is of another model, or lacks one of the parts.
     """
-    prefix = _existing(run, step)
-    shapes = checkpoint_shapes(prefix)
-    if missing := parts.keys() - _parts(shapes):
-        raise InputError(f"{prefix}.index holds no {' and no '.join(sorted(missing))}")
+    bundle = TensorBundle(_existing(run, step))
+    if missing := parts.keys() - _parts(bundle):
+        raise InputError(f"{bundle.prefix}.index holds no {' and no '.join(sorted(missing))}")
     if "model" in parts:
-        ours = {variable.name.partition(":")[0]: variable.shape for variable in parts["model"].variables}
-        _check_model(prefix, shapes, ours)
-    try:
-        status = tf.train.Checkpoint(**parts).read(prefix)
+        _model_keys(bundle, {v.name.partition(":")[0]: tuple(v.shape) for v in parts["model"].variables})
+    with reading(bundle.prefix):
+        status = tf.train.Checkpoint(**parts).read(bundle.prefix)
         status.assert_existing_objects_matched().expect_partial()
-    except READ_ERRORS as error:
-        raise unreadable(prefix, error) from error
 
 
 def _existing(run: PathLike, step: int) -> str:
@@ -139,34 +134,23 @@ def _existing(run: PathLike, step: int) -> str:
 
 
 def model_reader(
-    run: PathLike, step: int, variables: Mapping[str, Sequence[int]]
+    run: PathLike, step: int, variables: Mapping[str, tuple[int, ...]]
 ) -> Callable[[str], np.ndarray | None]:
     """Reads a model's variables, given the shapes of all of them, from the checkpoint of a step one by one.
 
     Returns:
-      A function from a variable's name to its value, None for other names. It raises a ValueError if the
-      checkpoint is damaged.
+      A function from a variable's name to its value, None for other names. It raises DamagedCheckpoint.
     Raises: as `read_checkpoint` does.
     """
-    prefix = _existing(run, step)
-    shapes = checkpoint_shapes(prefix)
-    keys, reader = _check_model(prefix, shapes, variables), checkpoint_reader(prefix)
-
-    def read(name: str) -> np.ndarray | None:
-        try:
-            return reader.get_tensor(keys[name]) if name in variables else None
-        except READ_ERRORS as error:
-            raise unreadable(prefix, error) from error
-
-    return read
+    bundle = TensorBundle(_existing(run, step))
+    keys = _model_keys(bundle, variables)
+    return lambda name: bundle.read(keys[name]) if name in keys else None
 
 
-def _check_model(
-    prefix: str, shapes: Mapping[str, list[int]], variables: Mapping[str, Sequence[int]]
-) -> dict[str, str]:
-    """The keys in a checkpoint by the names of a model's variables; ValueError if it is of another model."""
+def _model_keys(bundle: TensorBundle, variables: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
+    """The keys in a checkpoint by the names of a model's variables; InputError if it is of another model."""
     keys = {}
-    for key in shapes:
+    for key in bundle.shapes:
         if key.startswith("model/") and key.endswith(_VALUE):
             name = key.removesuffix(_VALUE).rpartition("/")[2].replace(".S", "/")
             # Every variable of ours is in a scope. What Keras hangs on a compiled model, its optimizer and
@@ -176,10 +160,10 @@ def _check_model(
     problems = [f"{name} is missing" for name in sorted(variables.keys() - keys.keys())]
     problems += [f"{name} is not in the model" for name in sorted(keys.keys() - variables.keys())]
     problems += [
-        f"{name} is {shapes[keys[name]]}, {list(variables[name])} in the model"
+        f"{name} is {list(bundle.shapes[keys[name]])}, {list(variables[name])} in the model"
         for name in sorted(variables.keys() & keys.keys())
-        if list(variables[name]) != shapes[keys[name]]
+        if variables[name] != bundle.shapes[keys[name]]
     ]
     if problems:
-        raise InputError(f"{prefix}.index is of another model: {'; '.join(problems)}")
+        raise InputError(f"{bundle.prefix}.index is of another model: {'; '.join(problems)}")
     return keys

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.checkpoints.run import check_finite, load, save
@@ -76,36 +76,37 @@ def convert(
         or its vocabulary, or the target has no form for this network; or, like WorkFailed, as
         `local_checkpoint`.
     """
-    to_run = source in READERS and target == "run"
-    if not to_run and not (source == "run" and target in WRITERS):
-        known = ", ".join([f"{name} to run" for name in READERS] + [f"run to {name}" for name in WRITERS])
-        raise InputError(f"no conversion from {source} to {target}: there are {known}")
     # Also found when it comes to writing, but reading a large checkpoint takes a while.
     check_new(Path(output))
     for what, path in (("vocabulary", vocabulary), ("config", config)):
         if path is not None and not Path(path).is_file():
             raise FileNotFoundError(f"{path} is not a file: the {what} is missing")
-    if not to_run:
+    if source == "run" and target in WRITERS:
         if partial or config is not None or revision is not None:
             raise InputError(
                 "a run has a config and is converted whole: leave out config, partial and revision"
             )
         _write(target, RunDirectory(input), Path(output), vocabulary, step)
         return Conversion([], [])
+    if source not in READERS or target != "run":
+        known = ", ".join([f"{name} to run" for name in READERS] + [f"run to {name}" for name in WRITERS])
+        raise InputError(f"no conversion from {source} to {target}: there are {known}")
     if step is not None:
         raise InputError(f"step={step} is of a run's checkpoint: leave it out")
     place, commit = local_checkpoint(input, source, revision)
     with unpacked(place) as path, tempfile.TemporaryDirectory() as scratch:
         found = READERS[source](path, Path(config) if config else None, partial)
-        found, told = _with_vocabulary(found, vocabulary, path, Path(scratch))
+        found, origin = _with_vocabulary(found, vocabulary, path, Path(scratch))
         model, unread, fresh = read_model(found, partial)
-        recipe: dict[str, Any] = {"converted_from": source, "input": str(input), "command": command}
-        recipe |= {"unread": unread, "fresh": fresh}
-        recipe |= {"commit": commit} if commit else {}
-        recipe["versions"] = {name: metadata.version(name) for name in ("tensorflow", "tf_keras", "numpy")}
+        recipe = {
+            **{"converted_from": source, "input": str(input), "command": command},
+            **({"commit": commit} if commit else {}),
+            **{"unread": unread, "fresh": fresh},
+            "versions": {name: metadata.version(name) for name in ("tensorflow", "tf_keras", "numpy")},
+        }
         tokenizer = found.tokenizer or tokenizer
         save(model, output, found.vocabulary, tokenizer=tokenizer, recipe=recipe, task=found.task)
-    return Conversion(unread, fresh, told)
+    return Conversion(unread, fresh, origin)
 
 
 def _with_vocabulary(source: Source, given: PathLike | None, path: Path, scratch: Path) -> tuple[Source, str]:
@@ -115,14 +116,14 @@ def _with_vocabulary(source: Source, given: PathLike | None, path: Path, scratch
     if source.vocabulary is not None:
         return source, source.vocabulary.name
     file = (path if path.is_dir() else path.parent) / FAST_TOKENIZER
-    if not file.exists():
-        return source, "none: there is none beside the checkpoint; --vocabulary names one"
-    try:
-        return with_rebuilt_vocabulary(
-            source, file, scratch / huggingface.VOCABULARY
-        ), f"rebuilt from {FAST_TOKENIZER}"
-    except InputError as error:
-        return source, f"none: no SentencePiece model can be rebuilt of {error}; --vocabulary names one"
+    why = "there is none beside the checkpoint"
+    if file.exists():
+        try:
+            rebuilt = with_rebuilt_vocabulary(source, file, scratch / huggingface.VOCABULARY)
+            return rebuilt, f"rebuilt from {FAST_TOKENIZER}"
+        except InputError as error:
+            why = f"no SentencePiece model can be rebuilt of {error}"
+    return source, f"none: {why}; --vocabulary names one"
 
 
 # From a folder or file, a config file or None, and `partial`.

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import glob
 import itertools
-import math
 import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from albert_tf.checkpoints.models import task_of
 from albert_tf.checkpoints.names import GOOGLE_SCOPE, head_names, variable_names
-from albert_tf.checkpoints.tensor_bundle import READ_ERRORS, checkpoint_shapes, unreadable
+from albert_tf.checkpoints.tensor_bundle import TensorBundle
 from albert_tf.config import GOOGLE_FILE, AlbertConfig
 from albert_tf.conversion.locations import find_vocabulary, only
 from albert_tf.conversion.transfer import (
     Source,
     Tensors,
-    Wanted,
     check_groups,
     find_task,
     whole_layers,
@@ -57,22 +53,8 @@ def open_bundle(prefix: Path) -> Tensors:
     """
     if not prefix.with_name(f"{prefix.name}.index").is_file():
         raise FileNotFoundError(f"{prefix}.index is missing: no checkpoint there")
-    shapes = {name: tuple(shape) for name, shape in checkpoint_shapes(prefix).items()}
-    reader = tf.train.load_checkpoint(str(prefix))
-    types = reader.get_variable_to_dtype_map()
-    files = list(prefix.parent.glob(f"{glob.escape(prefix.name)}.data-*"))
-    needed = sum(types[name].size * math.prod(shape) for name, shape in shapes.items() if types[name].size)
-    # Without data names and shapes can still be compared.
-    if files and needed > sum(file.stat().st_size for file in files):
-        raise InputError(f"{prefix}: its .data file is cut off, the index lists {needed} bytes")
-
-    def read(name: str) -> np.ndarray:
-        try:
-            return reader.get_tensor(name)
-        except READ_ERRORS as error:
-            raise unreadable(prefix, error) from error
-
-    return Tensors(str(prefix), shapes, {name: dtype.name for name, dtype in types.items()}, read)
+    bundle = TensorBundle(prefix)
+    return Tensors(bundle.prefix, bundle.shapes, bundle.dtypes, bundle.read)
 
 
 def google_source(path: Path, config: Path | None, partial: bool) -> Source:
@@ -103,31 +85,30 @@ def bundle_source(tensors: Tensors, config: AlbertConfig, partial: bool, vocabul
         projects = f"{GOOGLE_SCOPE}encoder/embedding_hidden_mapping_in/kernel" in tensors.shapes
         config = config.replace(project_embeddings=projects or None)
     check_groups(config, _group)
-    wanted = {names.ours: Wanted(names.google, names.shape) for names in variable_names(config, task)}
     is_fine_tuned = task["model"] not in ("encoder", "pretrainer")
-    ignored = {names.google for names in head_names(_PRETRAINER)} if is_fine_tuned else set()
+    ignored = {head.google.name for head in head_names(_PRETRAINER)} if is_fine_tuned else set()
 
     def is_ignored(name: str) -> bool:
         is_slot = name.rpartition("/")[0] in tensors.shapes
         return is_slot or _TRAINING.fullmatch(name) is not None or name in ignored
 
-    return Source(tensors, config, task, wanted, is_ignored, vocabulary)
+    stored = {names.ours: names.google for names in variable_names(config, task)}
+    return Source(tensors, config, task, stored, vocabulary, is_ignored=is_ignored)
 
 
 def _with_layer_norms(names: Iterable[str]) -> dict[str, str]:
-    """Each name by its usual one: Keras has called and numbered LayerNorms in another way.
+    """Each name by its usual one: Keras numbers LayerNorms over the whole network.
 
     >>> _with_layer_norms(["layer_1/layer_normalization_9/beta", "layer_1/layer_normalization_10/beta"])
     {'layer_1/LayerNorm/beta': 'layer_1/layer_normalization_9/beta', 'layer_1/LayerNorm_1/beta': \
 'layer_1/layer_normalization_10/beta'}
     """
-    names = list(names)
-    matches = [re.fullmatch(r"(.*/)layer_normalization(?:_(\d+))?/(.+)", name) for name in names]
+    renamed = {name: name for name in names}
+    matches = [re.fullmatch(r"(.*/)layer_normalization(?:_(\d+))?/(.+)", name) for name in renamed]
     found = sorted((match[1], match[3], int(match[2] or 0), match[0]) for match in matches if match)
-    renamed = {name: name for name, match in zip(names, matches, strict=True) if not match}
     for (scope, variable), group in itertools.groupby(found, key=lambda entry: entry[:2]):
         for place, (*_, name) in enumerate(group):
-            renamed[f"{scope}LayerNorm{f'_{place}' if place else ''}/{variable}"] = name
+            renamed[f"{scope}LayerNorm{f'_{place}' if place else ''}/{variable}"] = renamed.pop(name)
     return renamed
 
 
@@ -158,8 +139,8 @@ def write_google(model: Any, folder: Path, step: int) -> None:
     Raises: as `google_config`; OSError or tf.errors.OpError if a file cannot be written.
     """
     write_json(folder / GOOGLE_FILE, google_config(model.config))
-    google = {names.ours: names.google for names in variable_names(model.config, task_of(model))}
-    tensors = {google[variable.name.partition(":")[0]]: variable.read_value() for variable in model.variables}
+    names = {names.ours: names.google.name for names in variable_names(model.config, task_of(model))}
+    tensors = {names[variable.name.partition(":")[0]]: variable.read_value() for variable in model.variables}
     tensors["global_step"] = tf.constant(step, tf.int64)
     tf.raw_ops.SaveV2(
         prefix=str(folder / CHECKPOINT),

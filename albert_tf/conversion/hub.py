@@ -9,28 +9,27 @@ from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
-from albert_tf.checkpoints.directory import RunDirectory
-from albert_tf.checkpoints.names import hub_letters, variable_names
+from albert_tf.checkpoints.names import variable_names
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion.google import bundle_source, open_bundle
 from albert_tf.conversion.locations import find_vocabulary, only
-from albert_tf.conversion.transfer import Source, Tensors, Wanted
-from albert_tf.tokenizer_settings import TOKENIZER
+from albert_tf.conversion.transfer import Source, Tensors
+from albert_tf.tokenizer_settings import TOKENIZER, read_settings
 from albert_tf.utils.errors import InputError
 
 # What a TF 2 checkpoint calls the description of its own objects.
 _OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _ANCHOR = "word_embeddings/embeddings"
 
-# The fields of a config that shapes tell, by their letters.
-_FIELDS = {
-    "V": "vocab_size",
-    "E": "embedding_size",
-    "S": "max_position_embeddings",
-    "T": "type_vocab_size",
-    "H": "hidden_size",
-    "I": "intermediate_size",
-    "N": "num_attention_heads",
+# The sizes of a config that shapes tell: a variable, and its axis.
+_SIZES = {
+    "vocab_size": (_ANCHOR, 0),
+    "embedding_size": (_ANCHOR, 1),
+    "max_position_embeddings": ("position_embedding/embeddings", 0),
+    "type_vocab_size": ("type_embeddings/embeddings", 0),
+    "hidden_size": ("transformer/self_attention/query/kernel", 0),
+    "num_attention_heads": ("transformer/self_attention/query/kernel", 1),
+    "intermediate_size": ("transformer/intermediate/kernel", 1),
 }
 _ACTIVATIONS = {"Tanh": "gelu", "Erf": "gelu_erf", "Relu": "relu"}
 
@@ -41,33 +40,29 @@ def hub_source(path: Path, config: Path | None, partial: bool) -> Source:
     config = config or next(path.glob("assets/albert_config*.json"), None)
     shape = AlbertConfig.from_json_file(config) if config else None
     tensors = open_bundle(path / "variables" / "variables")
-    source = _source(tensors, saved_model, shape, partial, find_vocabulary(path))
-    has_tokenizer = (path / "assets" / TOKENIZER).exists()  # what hub_export has written
-    return source._replace(tokenizer=RunDirectory(path / "assets").tokenizer) if has_tokenizer else source
-
-
-def _source(
-    tensors: Tensors, saved_model: Path, config: AlbertConfig | None, partial: bool, vocabulary: Path | None
-) -> Source:
     if _OBJECTS in tensors.shapes:
         tensors = _by_variable_name(tensors)
     anchor = next((name for name in tensors.shapes if f"/{name}".endswith(f"/{_ANCHOR}")), None)
-    if anchor is None:
-        # A TF 1 module, or one of hub_export: both have google-research/albert's names.
-        if config is None:
-            raise InputError(f"{tensors.origin} does not tell its config: name it with --config")
-        return bundle_source(tensors, config, partial, vocabulary)
-    prefix = anchor.removesuffix(_ANCHOR)
-    tensors = tensors.renamed({name.removeprefix(prefix): name for name in tensors.shapes})
-    config = config or deduce_config(tensors, saved_model)
+    if anchor is not None:
+        prefix = anchor.removesuffix(_ANCHOR)
+        tensors = tensors.renamed({name.removeprefix(prefix): name for name in tensors.shapes})
+        source = _encoder(tensors, shape or deduce_config(tensors, saved_model))
+    elif shape is not None:  # a TF 1 module, or one of hub_export: both have google-research/albert's names
+        source = bundle_source(tensors, shape, partial, None)
+    else:
+        raise InputError(f"{tensors.origin} does not tell its config: name it with --config")
+    settings = path / "assets" / TOKENIZER  # which hub_export has written
+    tokenizer = read_settings(settings) if settings.exists() else None
+    return source._replace(vocabulary=find_vocabulary(path), tokenizer=tokenizer)
+
+
+def _encoder(tensors: Tensors, config: AlbertConfig) -> Source:
+    """A TF 2 encoder of TensorFlow Model Garden."""
     if config.sharing != "all" or config.num_hidden_groups * config.inner_group_num != 1:
         raise InputError(f"{tensors.origin} shares one block: the config must, too (num_hidden_groups=1)")
     task = {"model": "encoder"}
-    wanted = {
-        names.ours: Wanted(str(names.hub), names.hub_shape, names.from_hub)
-        for names in variable_names(config, task)
-    }
-    return Source(tensors, config, task, wanted, lambda name: False, vocabulary)
+    stored = {names.ours: names.hub for names in variable_names(config, task)}
+    return Source(tensors, config, task, stored, vocabulary=None)
 
 
 def _by_variable_name(tensors: Tensors) -> Tensors:
@@ -92,22 +87,20 @@ def deduce_config(tensors: Tensors, saved_model: Path) -> AlbertConfig:
     Raises:
       InputError: it cannot be told; the message names what is lacking.
     """
-    size: dict[str, int] = {}
-    for name, letters in hub_letters().items():
-        shape = tensors.shapes.get(name, ())
-        # What is missing, or differs, is found when all is compared.
-        if len(shape) == len(letters):
-            size = {**dict(zip(letters, shape, strict=True)), **size}
+    values: dict[str, Any] = {
+        field: tensors.shapes[name][axis]
+        for field, (name, axis) in _SIZES.items()
+        if len(tensors.shapes.get(name, ())) > axis
+    }
     depths, activations = _read_graph(saved_model)
-    values: dict[str, Any] = {field: size[letter] for letter, field in _FIELDS.items() if letter in size}
     if len(depths) == 1:
         values["num_hidden_layers"] = depths.pop()
     if len(activations) == 1:
         values["hidden_act"] = activations.pop()
-    fields = [*_FIELDS.values(), "num_hidden_layers", "hidden_act"]
-    if missing := [field for field in fields if field not in values]:
+    if missing := [field for field in (*_SIZES, "num_hidden_layers", "hidden_act") if field not in values]:
         raise InputError(f"{saved_model} does not tell {', '.join(missing)}: name a config with --config")
-    projects = "embedding_projection/kernel" in tensors.shapes and size["E"] == size["H"]
+    is_square = values["embedding_size"] == values["hidden_size"]
+    projects = is_square and "embedding_projection/kernel" in tensors.shapes
     return AlbertConfig(**values, project_embeddings=projects or None)
 
 

@@ -16,8 +16,6 @@ from albert_tf.conversion.locations import files_in, find_vocabulary, only
 from albert_tf.conversion.safetensors import open_safetensors, write_safetensors
 from albert_tf.conversion.transfer import (
     Source,
-    Tensors,
-    Wanted,
     check_groups,
     find_task,
     whole_layers,
@@ -39,6 +37,9 @@ ARCHITECTURES = {
     "span_labeler": "AlbertForQuestionAnswering",
     "multiple_choice": "AlbertForMultipleChoice",
 }
+_MLM_ALONE = "AlbertForMaskedLM"
+_WITHOUT_POOLER = (_MLM_ALONE, ARCHITECTURES["token_classifier"], ARCHITECTURES["span_labeler"])
+_POOLER = ("pooler/dense/kernel", "pooler/dense/bias")
 RACE_CHOICES = 4
 
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt")
@@ -65,9 +66,6 @@ _BUFFER = f"{HUGGING_FACE_SCOPE}embeddings.position_ids"
 def hugging_face_source(path: Path, config: Path | None, partial: bool) -> Source:
     """The weights in a folder of transformers, or one of its files with weights.
 
-    The pooler may be missing: AlbertForQuestionAnswering, AlbertForTokenClassification and AlbertForMaskedLM
-    have none.
-
     Raises:
       InputError: the config describes another network, or one that this package does not have.
     """
@@ -82,25 +80,26 @@ def hugging_face_source(path: Path, config: Path | None, partial: bool) -> Sourc
         elif name in tensors.shapes and not np.array_equal(tensors.read(name), tensors.read(other)):
             raise InputError(f"{tensors.origin}: {name} differs from {other}: ALBERT's MLM head is tied")
     ignored = {*_TIED, _BUFFER}
-    if _has_identity(tensors, shape):
+    identity = _identity(shape.hidden_size) if shape.embedding_size == shape.hidden_size else {}
+    if identity and all(
+        name in tensors.shapes and np.array_equal(tensors.read(name), value)
+        for name, value in identity.items()
+    ):
         shape = shape.replace(project_embeddings=None)
-        ignored |= {f"{_PROJECTION}.weight", f"{_PROJECTION}.bias"}
+        ignored |= identity.keys()
     check_groups(shape, _group)
     task = {"model": "encoder"} if partial else _task(find_task(tensors, "hugging_face"), values)
-    has_no_pooler = (
-        task["model"] in ("span_labeler", "token_classifier") or task.get("sentence_objective") == "none"
+    stored = {names.ours: names.hugging_face for names in variable_names(shape, task)}
+    return Source(
+        tensors,
+        shape,
+        task,
+        stored,
+        find_vocabulary(folder),
+        _tokenizer(folder),
+        is_ignored=ignored.__contains__,
+        optional=_POOLER if _class_of(task) in _WITHOUT_POOLER else (),
     )
-    wanted = {
-        names.ours: Wanted(
-            names.hugging_face,
-            names.hugging_face_shape,
-            names.to_hugging_face,
-            optional=has_no_pooler and names.ours.startswith("pooler/"),
-        )
-        for names in variable_names(shape, task)
-    }
-    vocabulary, tokenizer = find_vocabulary(folder), _tokenizer(folder)
-    return Source(tensors, shape, task, wanted, ignored.__contains__, vocabulary, tokenizer)
 
 
 def _weights(path: Path) -> Path:
@@ -122,6 +121,11 @@ def _group(layer: int, layers: int, groups: int) -> int:
     return int(layer / (layers / groups))
 
 
+def _class_of(task: Mapping[str, Any]) -> str:
+    """The class of transformers for the model of a task.json."""
+    return _MLM_ALONE if task.get("sentence_objective") == "none" else ARCHITECTURES[task["model"]]
+
+
 def _task(task: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """The task that the heads show, refined by config.json."""
     architectures = values.get("architectures") or []
@@ -140,16 +144,9 @@ def _task(task: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     return task
 
 
-def _has_identity(tensors: Tensors, config: AlbertConfig) -> bool:
-    """True if embeddings are projected from E to H = E by what changes nothing."""
-    size, weight, bias = config.hidden_size, f"{_PROJECTION}.weight", f"{_PROJECTION}.bias"
-    return (
-        config.embedding_size == size
-        and tensors.shapes.get(weight) == (size, size)
-        and bias in tensors.shapes
-        and not np.any(tensors.read(bias))
-        and np.array_equal(tensors.read(weight), np.eye(size))
-    )
+def _identity(size: int) -> dict[str, np.ndarray]:
+    """A projection of the embeddings that changes nothing: transformers has one even where E = H."""
+    return {f"{_PROJECTION}.weight": np.eye(size), f"{_PROJECTION}.bias": np.zeros(size)}
 
 
 def _tokenizer(folder: Path) -> dict[str, bool] | None:
@@ -173,7 +170,7 @@ def hugging_face_config(config: AlbertConfig, task: Mapping[str, Any]) -> dict[s
         del values[key]
     values |= {
         "model_type": "albert",
-        "architectures": [ARCHITECTURES[task["model"]]],
+        "architectures": [_class_of(task)],
         "hidden_act": ACTIVATIONS[config.hidden_act],
         "dtype": "float32",
         "tie_word_embeddings": True,
@@ -186,8 +183,6 @@ def hugging_face_config(config: AlbertConfig, task: Mapping[str, Any]) -> dict[s
         values["id2label"] = {str(i): name for i, name in enumerate(names)}
         values["label2id"] = {name: i for i, name in enumerate(names)}
     values |= {key: task[key] for key in ("num_choices", "sentence_objective") if key in task}
-    if task.get("sentence_objective") == "none":
-        values["architectures"] = ["AlbertForMaskedLM"]
     return values
 
 
@@ -204,18 +199,17 @@ def write_hugging_face(
     Raises: as `hugging_face_config`; OSError if a file cannot be written.
     """
     write_json(folder / CONFIG, hugging_face_config(model.config, task))
-    # transformers projects the embeddings even where E = H; there it is given a projection that does nothing.
-    all_names = variable_names(model.config.replace(project_embeddings=True), task_of(model))
-    names = {name.hugging_face: name for name in all_names}
+    names = variable_names(model.config.replace(project_embeddings=True), task_of(model))
+    ours = {there.hugging_face.name: there.ours for there in names}
+    stored = {there.hugging_face.name: there.hugging_face for there in names}
     variables = {variable.name.partition(":")[0]: variable for variable in model.variables}
 
-    def value(key: str) -> np.ndarray:
-        name = names[key]
-        if name.ours in variables:
-            return name.to_hugging_face(np.asarray(variables[name.ours].read_value()))
-        return np.eye(model.config.hidden_size) if key.endswith("weight") else np.zeros(name.shape)
+    def value(name: str) -> np.ndarray:
+        if ours[name] not in variables:
+            return _identity(model.config.hidden_size)[name]
+        return stored[name].converted(np.asarray(variables[ours[name]].read_value()))
 
-    write_safetensors(folder / WEIGHTS, {key: name.hugging_face_shape for key, name in names.items()}, value)
+    write_safetensors(folder / WEIGHTS, {name: there.shape for name, there in stored.items()}, value)
     if tokenizer is not None:
         values = {
             "tokenizer_class": "AlbertTokenizer",

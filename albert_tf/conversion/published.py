@@ -1,26 +1,26 @@
-"""Published checkpoints by name: one function from a name or path to what lies on this machine."""
+"""Published checkpoints by name: from a name or path to what lies on this machine."""
 
 from __future__ import annotations
 
 import os
+import re
 import urllib.parse
 from pathlib import Path
 
 from albert_tf.config import PRESETS
-from albert_tf.conversion.downloads import cache_folder, download
-from albert_tf.conversion.repository import is_repository, repository
+from albert_tf.conversion.downloads import download, repository
 from albert_tf.utils.errors import InputError
 
 # google-research/albert's archives, and where they are.
 ARCHIVES = tuple(name for name in PRESETS if name.startswith("albert_"))
 _ARCHIVES_AT = "https://storage.googleapis.com/albert_models/"
 
-# Each format that is published and how its names look.
-NAMES = {
-    "google": ", ".join(ARCHIVES),
-    "huggingface": "OWNER/NAME of Hugging Face, such as albert/albert-base-v2",
-    "hub": "an address of TF Hub, https://…",
-}
+_REPOSITORY = re.compile(r"\w[\w.-]*/[\w.-]*\w", re.ASCII)
+
+
+def cache_folder() -> Path:
+    """The folder of downloaded and converted files: ALBERT_TF_CACHE, or ~/.cache/albert_tf."""
+    return Path(os.environ.get("ALBERT_TF_CACHE") or "~/.cache/albert_tf").expanduser().absolute()
 
 
 def publisher_of(name: str) -> str | None:
@@ -35,11 +35,13 @@ def publisher_of(name: str) -> str | None:
         return "google"
     if name.startswith(("http://", "https://")):
         return "hub"
-    if is_repository(name):
+    if _REPOSITORY.fullmatch(name):
         return "huggingface"
     if not {"/", "."} & set(name):
-        names = "; ".join(NAMES.values())
-        raise InputError(f"{name} is neither a path here nor a published name: {names}")
+        raise InputError(
+            f"{name} is neither a path here nor a published name: {', '.join(ARCHIVES)}; OWNER/NAME of "
+            "Hugging Face, such as albert/albert-base-v2; an address of TF Hub, https://…"
+        )
     return None
 
 
@@ -53,7 +55,7 @@ def local_checkpoint(
     Args:
       name: a path; or one of Google's archives ("albert_base_v2"), a repository of Hugging Face
         ("albert/albert-base-v2"), a handle of TF Hub ("https://…").
-      source: the format, one of NAMES.
+      source: the format: "google", "huggingface", "hub" or "run".
       revision: of a repository of Hugging Face: branch, tag or commit.
     Returns:
       A folder, an archive, or the file with the weights; and the commit of a repository.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from albert_tf.utils.files import read_json
 
 FAST_TOKENIZER = "tokenizer.json"
 
-_SPECIAL_PIECES = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
+_SPECIAL_PIECES = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 _PAD_ID, _UNKNOWN_ID = 0, 1  # as all of ALBERT's vocabularies have them
 
 # Of sentencepiece_model.proto: types of pieces, and the types that a field can have on the wire. The module
@@ -75,40 +75,48 @@ def rebuilt_vocabulary(path: Path) -> RebuiltVocabulary:
 
 def _rebuilt(values: Mapping[str, Any]) -> RebuiltVocabulary:
     model = values["model"]
-    if model["type"] != "Unigram" or model.get("byte_fallback") or model["unk_id"] != _UNKNOWN_ID:
-        raise InputError("it is not a unigram model with <unk> at id 1")
-    pieces = [piece for piece, _ in model["vocab"]]
-    if pieces[: len(_SPECIAL_PIECES)] != _SPECIAL_PIECES or len(set(pieces)) < len(pieces):
-        raise InputError(f"its pieces do not begin with {', '.join(_SPECIAL_PIECES)}, or repeat themselves")
+    pieces, scores = zip(*((piece, _score(piece, score)) for piece, score in model["vocab"]), strict=True)
+    is_unigram = model["type"] == "Unigram" and not model.get("byte_fallback")
+    if not is_unigram or model["unk_id"] != _UNKNOWN_ID or len(set(pieces)) < len(pieces):
+        raise InputError("it is not a unigram model of distinct pieces with <unk> at id 1")
+    if pieces[: len(_SPECIAL_PIECES)] != _SPECIAL_PIECES:
+        raise InputError(f"its pieces do not begin with {', '.join(_SPECIAL_PIECES)}")
     _check_words(values["pre_tokenizer"])
-    tokenizer, table = _normalizer(values["normalizer"])
-    scores = [_score(piece, score) for piece, score in model["vocab"]]
-    types = _types(scores, pieces, values["added_tokens"])
+    tokenizer, table = _normalizer(values["normalizer"]["normalizers"])
+    types = _types(pieces, scores, values["added_tokens"])
     content = b"".join(
-        _field(1, _field(1, piece.encode()) + _field(2, score) + _field(3, kind))
+        _field(1, _message({1: piece.encode(), 2: score, 3: kind}))
         for piece, score, kind in zip(pieces, scores, types, strict=True)
     )
-    trainer = {3: _UNIGRAM, 4: len(pieces), 40: _UNKNOWN_ID, 41: -1, 42: -1, 43: _PAD_ID}
-    content += _field(2, b"".join(_field(number, value) for number, value in trainer.items()))
+    content += _field(
+        2, _message({3: _UNIGRAM, 4: len(pieces), 40: _UNKNOWN_ID, 41: -1, 42: -1, 43: _PAD_ID})
+    )
     # A space before the text, single spaces, and these as ▁.
-    normalizer: dict[int, bytes | int] = {1: b"nmt_nfkc", 2: table, 3: 1, 4: 1, 5: 1}
-    content += _field(3, b"".join(_field(number, value) for number, value in normalizer.items()))
+    content += _field(3, _message({1: b"nmt_nfkc", 2: table, 3: 1, 4: 1, 5: 1}))
     return RebuiltVocabulary(content, len(pieces), tokenizer)
+
+
+def _score(piece: str, score: float) -> float:
+    """The score of a piece; InputError if it is none of SentencePiece's, which are of float32.
+
+    transformers 4 takes 100 from those of pieces such as "9,".
+    """
+    if not -100 < score == float(np.float32(score)):
+        raise InputError(f"the score of {piece!r}, {score!r}, is none of SentencePiece's")
+    return float(score)
 
 
 def _check_words(settings: Mapping[str, Any]) -> None:
     """InputError unless text is divided at spaces, each of which becomes the ▁ before a word."""
     parts = settings["pretokenizers"] if settings["type"] == "Sequence" else [settings]
-    kinds, last = [part["type"] for part in parts], parts[-1]
-    begins = last.get("prepend_scheme", "always" if last.get("add_prefix_space") else "never")
-    is_known = kinds in (["Metaspace"], ["WhitespaceSplit", "Metaspace"])
-    if not is_known or last["replacement"] != "▁" or begins != "always":
+    *before, last = (part["type"] for part in parts)
+    is_known = last == "Metaspace" and before in ([], ["WhitespaceSplit"])
+    if not is_known or (parts[-1]["replacement"], parts[-1]["prepend_scheme"]) != ("▁", "always"):
         raise InputError(f"its pre_tokenizer is {settings}")
 
 
-def _normalizer(settings: Mapping[str, Any]) -> tuple[dict[str, bool], bytes]:
+def _normalizer(steps: Sequence[Mapping[str, Any]]) -> tuple[dict[str, bool], bytes]:
     """Settings and SentencePiece's table of the normalisation; InputError unless they are an ALBERT's."""
-    steps = list(settings["normalizers"]) if settings["type"] == "Sequence" else [settings]
     kinds = [step["type"] for step in steps if step not in _REPLACED]
     strip_accents, lowercase = "StripAccents" in kinds, "Lowercase" in kinds
     expected = ["NFKD", "StripAccents"] * strip_accents + ["Lowercase"] * lowercase + ["Precompiled"]
@@ -118,29 +126,23 @@ def _normalizer(settings: Mapping[str, Any]) -> tuple[dict[str, bool], bytes]:
     return {"lowercase": lowercase, "strip_accents": strip_accents}, base64.b64decode(table, validate=True)
 
 
-def _score(piece: str, score: float) -> float:
-    """The score of a piece; InputError where it is none of SentencePiece's, which are of float32.
-
-    transformers 4 takes 100 from those of pieces such as "9,".
-    """
-    if not -100 < score == float(np.float32(score)):
-        raise InputError(f"the score of {piece!r}, {score!r}, is none of SentencePiece's")
-    return float(score)
-
-
-def _types(scores: list[float], pieces: list[str], added: Iterable[Mapping[str, Any]]) -> list[int]:
+def _types(pieces: Sequence[str], scores: Sequence[float], added: Iterable[Mapping[str, Any]]) -> list[int]:
     """The type of each piece; those that are found whole wherever they stand have the score 0."""
-    types = [_USER_DEFINED if score == 0 else _NORMAL for score in scores]
+    special = set(range(len(_SPECIAL_PIECES)))
     for token in added:
         place, is_special = token["id"], token["special"]
-        if place >= len(pieces) or pieces[place] != token["content"]:
-            raise InputError(f"{token['content']!r} was added beside its pieces")
-        if not is_special and types[place] != _USER_DEFINED:
-            raise InputError(f"{token['content']!r} was made a token of its own")
-        types[place] = _CONTROL if is_special else types[place]
-    types[: len(_SPECIAL_PIECES)] = [_CONTROL] * len(_SPECIAL_PIECES)
+        if pieces[place : place + 1] != (token["content"],) or not (is_special or scores[place] == 0):
+            raise InputError(f"{token['content']!r} was added to its pieces, or made a token of its own")
+        special |= {place} if is_special else set()
+    types = [_USER_DEFINED if score == 0 else _NORMAL for score in scores]
+    types = [_CONTROL if place in special else kind for place, kind in enumerate(types)]
     types[_UNKNOWN_ID] = _UNKNOWN
     return types
+
+
+def _message(fields: Mapping[int, bytes | float]) -> bytes:
+    """The content of a protocol buffer."""
+    return b"".join(_field(number, value) for number, value in fields.items())
 
 
 def _field(number: int, value: bytes | float) -> bytes:
@@ -155,8 +157,4 @@ def _field(number: int, value: bytes | float) -> bytes:
 def _varint(value: int) -> bytes:
     """An integer, seven bits a byte, the lowest first; a negative one as if of 64 bits."""
     value %= 1 << 64
-    content = bytearray()
-    while value >= 0x80:
-        content.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*content, value])
+    return bytes([value]) if value < 0x80 else bytes([value & 0x7F | 0x80]) + _varint(value >> 7)

@@ -12,16 +12,13 @@ from typing import NamedTuple
 
 from absl import logging
 
-from albert_tf.checkpoints.directory import CONFIG, RunDirectory
+from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.checkpoints.origin import HUB
 from albert_tf.checkpoints.run import opened_run
-from albert_tf.checkpoints.storage import exists, join
 from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion.convert import convert
-from albert_tf.conversion.downloads import cache_folder
-from albert_tf.conversion.published import local_checkpoint, publisher_of
-from albert_tf.tokenizer_settings import vocabulary_files
+from albert_tf.conversion.published import cache_folder, local_checkpoint, publisher_of
 from albert_tf.utils.errors import InputError, Missing
 
 PathLike = str | os.PathLike[str]
@@ -43,7 +40,7 @@ def opened(
     """The network to begin with, which is there as long as the block runs.
 
     Args:
-      origin: a run directory, what `published_run` knows, or "hub:" and the folder of a TF 2 encoder.
+      origin: what `run_at` takes, or "hub:" and the folder of a TF 2 encoder.
       vocabulary: SentencePiece model, where it comes without one.
       tokenizer: settings that it must have been trained with, as far as somebody says.
     Raises:
@@ -72,15 +69,12 @@ def start_of_run(
     """
     run, origin = opened_run(path), origin or os.fspath(path)
     _ = run.task  # which says what the folder is instead: other checkpoints have files of the other names
-    own = run.vocabulary
+    found = run.vocabulary if vocabulary is None else Path(vocabulary)
     if vocabulary is not None:
         if not Path(vocabulary).exists():
             raise Missing(f"{vocabulary} is not there: the vocabulary is missing")
-        if own is not None and _contents(own) != _contents(vocabulary):
-            raise InputError(f"{vocabulary} is not the vocabulary of {origin}: name {own}")
         run.check_vocabulary(vocabulary)
         check_vocabulary(vocabulary, run.config.vocab_size)
-    found = own if vocabulary is None else Path(vocabulary)
     if found is None:
         raise InputError(f"{origin} has no vocabulary: name it by --vocabulary")
     there = run.tokenizer
@@ -90,35 +84,25 @@ def start_of_run(
     return Start(run.config, found, there, run)
 
 
-def _contents(vocabulary: PathLike) -> dict[str, bytes]:
-    return {name: file.read_bytes() for name, file in vocabulary_files(vocabulary).items()}
-
-
 def run_at(origin: PathLike) -> RunDirectory:
-    """The run directory at a path of any filesystem, or that of a published checkpoint."""
-    is_there = exists(join(origin, CONFIG))
-    return RunDirectory(origin if is_there else published_run(origin), "init_from")
+    """The run directory at a path of any filesystem, or that of a published checkpoint, which is made once.
 
-
-def published_run(name: PathLike, revision: str | None = None) -> Path:
-    """The run directory at a path, or that of a published checkpoint, which is made once.
-
-    It is kept in the cache, a repository's by commit. No part of a run is left where something is raised.
+    It is kept in the cache, a repository's by commit. No part of a run is left if something is raised.
 
     Args and Raises: as `local_checkpoint`.
     """
-    text = os.fspath(name)
-    source = publisher_of(text)
-    path, commit = local_checkpoint(text, source or "run", revision)
+    name = os.fspath(origin)
+    source = publisher_of(name)
     if source is None:
-        return path
-    run = cache_folder() / "runs" / source / urllib.parse.quote(text, safe="") / (commit or "run")
+        return RunDirectory(name, "init_from")
+    _, commit = local_checkpoint(name, source)
+    run = cache_folder() / "runs" / source / urllib.parse.quote(name, safe="") / (commit or "run")
     if not run.exists():
-        logging.info("converting %s to %s", text, run)
+        logging.info("converting %s to %s", name, run)
         run.parent.mkdir(parents=True, exist_ok=True)
         try:
-            convert(source, "run", text, run, revision=revision)
+            convert(source, "run", name, run)
         except OSError:
             if not run.exists():  # else another process was faster
                 raise
-    return run
+    return RunDirectory(run)

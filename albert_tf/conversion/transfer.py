@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from albert_tf.checkpoints.models import build_model
-from albert_tf.checkpoints.names import head_names
+from albert_tf.checkpoints.names import Stored, head_names
 from albert_tf.checkpoints.vocabulary import vocabulary_problems
 from albert_tf.config import AlbertConfig
 from albert_tf.utils.errors import InputError
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
+
+Form = Literal["google", "hugging_face", "hub"]  # as the fields of Names
 
 
 class Tensors(NamedTuple):
@@ -32,25 +34,17 @@ class Tensors(NamedTuple):
         return Tensors(self.origin, shapes, dtypes, lambda name: self.read(names[name]))
 
 
-class Wanted(NamedTuple):
-    """Name and shape of a variable in a checkpoint, and its transform to ours."""
-
-    name: str
-    shape: tuple[int, ...]
-    transform: Callable[[np.ndarray], np.ndarray] = np.asarray
-    optional: bool = False  # True if the model may do without it
-
-
 class Source(NamedTuple):
     """A checkpoint of another implementation, opened but not read, and what was found beside it."""
 
     tensors: Tensors
     config: AlbertConfig
     task: dict[str, Any]  # of task.json
-    wanted: Mapping[str, Wanted]  # by our names
-    is_ignored: Callable[[str], bool]  # True for a tensor that may be there though no variable needs it
+    stored: Mapping[str, Stored]  # every variable of the model, by our names
     vocabulary: Path | None
     tokenizer: dict[str, bool] | None = None  # of tokenizer.json
+    is_ignored: Callable[[str], bool] = lambda name: False  # True for a tensor that no variable needs
+    optional: Collection[str] = ()  # variables that the model may do without, by our names
 
 
 def read_model(source: Source, partial: bool = False) -> tuple[Any, list[str], list[str]]:
@@ -66,34 +60,33 @@ def read_model(source: Source, partial: bool = False) -> tuple[Any, list[str], l
         holds non-finite values.
     """
     tensors, vocabulary = source.tensors, source.vocabulary
-    names = {wanted.name for wanted in source.wanted.values()}
-    unread = sorted(name for name in tensors.shapes if name not in names)
-    fresh = [name for name, wanted in source.wanted.items() if wanted.name not in tensors.shapes]
+    names = {stored.name for stored in source.stored.values()}
+    unread = sorted(tensors.shapes.keys() - names)
+    fresh = [name for name, stored in source.stored.items() if stored.name not in tensors.shapes]
     problems = vocabulary_problems(vocabulary, source.config.vocab_size) if vocabulary else []
-    if partial:
-        if len(fresh) == len(source.wanted):
-            problems.append("none of the encoder's variables is there")
-    else:
-        missing = [source.wanted[name] for name in fresh]
-        problems += [f"{wanted.name} is missing" for wanted in missing if not wanted.optional]
+    if not partial:
+        missing = [source.stored[name].name for name in fresh if name not in source.optional]
+        problems += [f"{name} is missing" for name in missing]
         problems += [f"{name} is unknown" for name in unread if not source.is_ignored(name)]
-    for name, shape, *_ in source.wanted.values():
-        if name in tensors.shapes and tensors.shapes[name] != shape:
+    elif len(fresh) == len(source.stored):
+        problems.append("none of the encoder's variables is there")
+    for name, shape, *_ in source.stored.values():
+        if tensors.shapes.get(name, shape) != shape:
             problems.append(f"{name} is {list(tensors.shapes[name])}, the config says {list(shape)}")
-        elif name in tensors.shapes and tensors.dtypes[name] not in FLOATS:
+        elif tensors.dtypes.get(name, FLOATS[0]) not in FLOATS:
             problems.append(f"{name} is of type {tensors.dtypes[name]}, none of {', '.join(FLOATS)}")
     if problems:
         raise InputError(f"{tensors.origin}: {'; '.join(problems)}")
 
     def read(name: str) -> np.ndarray | None:
-        wanted = source.wanted.get(name)
-        if wanted is None or wanted.name not in tensors.shapes:
+        stored = source.stored.get(name)
+        if stored is None or stored.name not in tensors.shapes:
             return None
         with np.errstate(over="ignore"):  # found below
-            value = tensors.read(wanted.name).astype(np.float32, copy=False)
+            value = tensors.read(stored.name).astype(np.float32, copy=False)
         if not np.isfinite(value).all():
-            raise InputError(f"{tensors.origin}: {wanted.name} holds NaN or infinity")
-        return wanted.transform(value)
+            raise InputError(f"{tensors.origin}: {stored.name} holds NaN or infinity")
+        return stored.converted(value)
 
     return build_model(source.config, source.task, read), unread, fresh
 
@@ -122,31 +115,30 @@ def with_usual_names(tensors: Tensors, scope: str, anchor: str) -> Tensors:
     return tensors.renamed(names)
 
 
-def find_task(tensors: Tensors, column: str) -> dict[str, Any]:
-    """The entries of task.json that the heads in a checkpoint show; an encoder where no head is known.
+# The tasks whose heads a checkpoint may have. Sentence-order and next-sentence heads have one name; ALBERT is
+# trained with the former.
+_TASKS: tuple[dict[str, Any], ...] = (
+    {"model": "classifier", "num_labels": 1},
+    {"model": "token_classifier", "num_labels": 1},
+    {"model": "span_labeler"},
+    {"model": "span_labeler", "answerability": True},
+    {"model": "pretrainer", "sentence_objective": "sop"},
+    {"model": "pretrainer", "sentence_objective": "none"},
+)
+
+
+def find_task(tensors: Tensors, form: Form) -> dict[str, Any]:
+    """The entries of task.json that the heads in a checkpoint show; an encoder if it has no known head.
 
     Args:
       tensors: the checkpoint, with the usual names.
-      column: of `Names`: "google" or "hugging_face".
+      form: its format.
     """
-
-    def first_shape(task: dict[str, Any]) -> tuple[int, ...] | None:
-        return tensors.shapes.get(getattr(head_names(task)[0], column))
-
-    for kind in ("classifier", "token_classifier"):
-        logits = first_shape({"model": kind, "num_labels": 1})
-        if logits is not None:
-            return {"model": kind, "num_labels": logits[0] if logits else 1}
-    # Sentence-order and next-sentence heads have one name; ALBERT is trained with the former.
-    sentence = {"model": "pretrainer", "sentence_objective": "sop"}
-    has_sentence = any(getattr(names, column) in tensors.shapes for names in head_names(sentence)[-2:])
-    for task in (
-        {"model": "span_labeler"},
-        {"model": "span_labeler", "answerability": True},
-        sentence if has_sentence else {**sentence, "sentence_objective": "none"},
-    ):
-        if first_shape(task) is not None:
-            return task
+    for task in _TASKS:
+        names = [getattr(head, form).name for head in head_names(task)]
+        if tensors.shapes.keys() >= {names[0], names[-1]}:
+            shape = tensors.shapes[names[0]]
+            return {**task, "num_labels": shape[0] if shape else 1} if "num_labels" in task else dict(task)
     return {"model": "encoder"}
 
 
@@ -154,7 +146,7 @@ Group = Callable[[int, int, int], int]
 
 
 def check_groups(config: AlbertConfig, group: Group) -> None:
-    """InputError where other code puts a layer into another group, since it computes with fractions.
+    """InputError if the code of others puts a layer into another group, as it computes with fractions.
 
     Args:
       config: the network's shape.
@@ -162,10 +154,10 @@ def check_groups(config: AlbertConfig, group: Group) -> None:
     """
     layers, groups = config.num_hidden_layers, config.num_hidden_groups
     for layer in range(layers):
-        if group(layer, layers, groups) != layer * groups // layers:
+        if (there := group(layer, layers, groups)) != layer * groups // layers:
             raise InputError(
-                f"num_hidden_groups={groups}: layer {layer} of {layers} would be in group "
-                f"{group(layer, layers, groups)} there, by a rounding error"
+                f"num_hidden_groups={groups}: layer {layer} of {layers} would be in group {there} there, by "
+                "a rounding error"
             )
 
 

@@ -47,7 +47,7 @@ def run_answerer(source: str | os.PathLike[str], step: int | None) -> Answerer:
       InputError: the model has no head that answers, weights are non-finite, or a file is damaged.
       FileNotFoundError: there is no run, no checkpoint or no vocabulary.
     """
-    run = best_run(starts.published_run(source))
+    run = best_run(starts.run_at(source))
     start = starts.start_of_run(run)
     model = load(run, step)
     check_finite(model, run, step)

@@ -327,8 +327,8 @@ FAULTS = (
     Fault(
         "conversion: kernels are not transposed for PyTorch",
         "albert_tf/checkpoints/names.py",
-        "return value.T if self.transposed else value",
-        "return value",
+        "return value.T if self.is_transposed else value.reshape(self.shape_here)",
+        "return value.reshape(self.shape)",
         ("tests/albert_tf/conversion/test_huggingface.py",),
     ),
     Fault(

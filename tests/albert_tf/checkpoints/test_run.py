@@ -53,8 +53,8 @@ def test_load_is_the_inverse_of_save(model, tmp_path):
     names = variable_names(model.config, task_of(model))
     shapes = {variable.name.removesuffix(":0"): tuple(variable.shape) for variable in model.variables}
     assert {name.ours: name.shape for name in names} == shapes
-    for column in ("google", "hugging_face"):
-        assert len({getattr(name, column) for name in names}) == len(names)
+    for form in ("google", "hugging_face"):
+        assert len({getattr(name, form).name for name in names}) == len(names)
 
 
 def test_files(model, tmp_path, tiny_vocabulary):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from albert_tf.conversion import downloads
-from albert_tf.conversion.downloads import cache_folder, download
+from albert_tf.conversion.downloads import download
 from albert_tf.utils.errors import InputError, WorkFailed
 from tests.albert_tf.conversion.loopback import Answer, nobody, serve, silence
 from tests.full_disk import no_file_beyond
@@ -60,11 +60,3 @@ def test_a_full_disk(server, tmp_path):
         download(f"{server.address}/file", tmp_path / "file")
     assert (caught.value.errno, caught.value.filename) == (errno.EFBIG, str(tmp_path / "file"))
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_cache(monkeypatch, tmp_path):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("ALBERT_TF_CACHE", raising=False)
-    assert cache_folder() == tmp_path / ".cache" / "albert_tf"
-    monkeypatch.setenv("ALBERT_TF_CACHE", "~/elsewhere")
-    assert cache_folder() == tmp_path / "elsewhere"

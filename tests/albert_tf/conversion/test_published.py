@@ -12,7 +12,7 @@ import pytest
 from albert_tf import cli
 from albert_tf.config import PRESETS
 from albert_tf.conversion import convert, published
-from albert_tf.conversion.published import ARCHIVES, local_checkpoint, publisher_of
+from albert_tf.conversion.published import ARCHIVES, cache_folder, local_checkpoint, publisher_of
 from albert_tf.utils.errors import InputError, WorkFailed
 from tests.albert_tf.conversion.loopback import COMMIT, Answer, nobody, packed, put_repository, serve
 
@@ -49,6 +49,14 @@ def test_names_and_paths(tmp_path, monkeypatch):
     for source in ("google", "huggingface", "run"):
         with pytest.raises(InputError, match="revision=v1"):
             local_checkpoint("/a", source, "v1")
+
+
+def test_the_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("ALBERT_TF_CACHE", raising=False)
+    assert cache_folder() == tmp_path / ".cache" / "albert_tf"
+    monkeypatch.setenv("ALBERT_TF_CACHE", "~/elsewhere")
+    assert cache_folder() == tmp_path / "elsewhere"
 
 
 def test_google_without_a_network(server, golden, tmp_path, monkeypatch):

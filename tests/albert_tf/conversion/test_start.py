@@ -2,13 +2,14 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from albert_tf.conversion import convert, published
 from albert_tf.conversion import start as starts
-from albert_tf.conversion.start import published_run
+from albert_tf.conversion.start import run_at
 from albert_tf.utils.errors import InputError
 from tests.albert_tf.conversion.loopback import (
     COMMIT,
@@ -48,7 +49,7 @@ def test_converted_once(server, golden, shared, tmp_path, monkeypatch, source):
         put_repository(server, name, folder)
     for path in ("/albert_models/albert_base_v2.tar.gz", "/albert/3?tf-hub-format=compressed"):
         server.answers[path] = Answer(packed(folder))
-    run = published_run(name)
+    run = Path(run_at(name))
     assert run.is_relative_to(tmp_path / "cache" / "runs" / source)
     convert(source, "run", folder, tmp_path / "converted")
     np.testing.assert_equal(weights(run), weights(tmp_path / "converted"))
@@ -60,7 +61,7 @@ def test_converted_once(server, golden, shared, tmp_path, monkeypatch, source):
         assert len(server.requests) == 1
     point_to(nobody(), tmp_path, monkeypatch)
     monkeypatch.setattr(starts, "convert", None)
-    assert published_run(name) == run
+    assert run_at(name).path == str(run)
 
 
 def test_nothing_is_left_of_what_cannot_be_converted(server, golden, tmp_path):
@@ -69,13 +70,13 @@ def test_nothing_is_left_of_what_cannot_be_converted(server, golden, tmp_path):
     (folder / "config.json").write_text(json.dumps({**config, "intermediate_size": 5}))
     put_repository(server, "tiny/albert", folder)
     with pytest.raises(InputError, match="the config says"):
-        published_run("tiny/albert")
+        run_at("tiny/albert")
     assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file() or "writing" in path.name]
 
 
 def test_another_process_that_is_faster(server, golden, tmp_path, monkeypatch):
     put_repository(server, "tiny/albert", golden / "hf" / "pretraining")
-    run = published_run("tiny/albert")
+    run = Path(run_at("tiny/albert"))
     run.rename(tmp_path / "theirs")
 
     def convert_meanwhile(*arguments, **settings):
@@ -83,14 +84,12 @@ def test_another_process_that_is_faster(server, golden, tmp_path, monkeypatch):
         return convert(*arguments, **settings)
 
     monkeypatch.setattr(starts, "convert", convert_meanwhile)
-    assert published_run("tiny/albert") == run
+    assert run_at("tiny/albert").path == str(run)
     assert [path.name for path in run.parent.iterdir()] == [run.name]
 
 
 def test_paths_are_themselves(tmp_path):
-    assert published_run(tmp_path) == tmp_path
-    assert published_run(tmp_path / "nothing") == tmp_path / "nothing"
-    with pytest.raises(InputError, match="of a repository of Hugging Face"):
-        published_run(tmp_path, "main")
+    for path in (str(tmp_path), str(tmp_path / "nothing"), "ram://nothing"):
+        assert run_at(path).path == path
     with pytest.raises(InputError, match="word is neither a path here nor a published name: albert_base_v1"):
-        published_run("word")
+        run_at("word")

@@ -135,11 +135,9 @@ class RunDirectory:
     @functools.cached_property
     def tokenizer(self) -> dict[str, bool]:
         """`lowercase` and `strip_accents`."""
-
-        def checked(values: dict[str, Any]) -> dict[str, bool]:
-            return checked_settings({name: value for name, value in values.items() if name != KIND})
-
-        return self._read(TOKENIZER, checked)
+        return self._read(
+            TOKENIZER, lambda values: checked_settings({k: v for k, v in values.items() if k != KIND})
+        )
 
     @functools.cached_property
     def vocabulary(self) -> Path | None:

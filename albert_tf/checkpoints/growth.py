@@ -24,45 +24,35 @@ _FREE = (
     *("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob"),
 )
 
-_LAYERS = "encoder/transformer/"
-
 
 class Growth(NamedTuple):
-    """The start of each variable of a network.
+    """The start of each variable of a network."""
 
-    Args:
-      read: the value of a variable by its name; None if it starts at random. For `build_model`.
-      origins: the variables that are copied, and the name of each in the run.
-      positions: how many the run has, and how many the network; what it has more is copied again.
-      fresh: variables that start at random.
-      unread: variables of the run that nothing is copied from.
-    """
-
-    read: Callable[[str], np.ndarray | None]
-    origins: Mapping[str, str]
-    positions: tuple[int, int]
-    fresh: tuple[str, ...]
-    unread: tuple[str, ...]
+    read: Callable[[str], np.ndarray | None]  # the value of a variable; None if it starts at random
+    origins: Mapping[str, str]  # the variables that are copied, and the name of each in the run
+    positions: tuple[int, int]  # those of the run, and of the network
+    fresh: tuple[str, ...]  # variables that start at random
+    unread: tuple[str, ...]  # variables of the run that nothing is copied from
 
     def listing(self) -> list[str]:
         """A line for each thing that there is to say; the layers' variables by group."""
-        groups: dict[str, set[str]] = {}
+        moves: dict[str, set[str]] = {}
         for name, origin in self.origins.items():
-            if name.startswith(_LAYERS):
-                groups.setdefault(_group(origin), set()).add(_group(name))
+            moves.setdefault(_part(origin), set()).add(_part(name))
+        moves = {origin: parts for origin, parts in moves.items() if parts != {origin}}
         has, wants = self.positions
-        unread = [_group(name) if name.startswith(_LAYERS) else name for name in self.unread]
         return [
             f"copied: {len(self.origins)} variables",
-            *(
-                f"copied: {origin} to {', '.join(sorted(to))}"
-                for origin, to in groups.items()
-                if to != {origin}
-            ),
+            *(f"copied: {origin} to {', '.join(sorted(parts))}" for origin, parts in moves.items()),
             *([f"positions: {has} in the run, {wants} here"] if has != wants else []),
             *(f"fresh: {name}" for name in self.fresh),
-            *(f"not copied: {name}" for name in dict.fromkeys(unread)),
+            *(f"not copied: {part}" for part in dict.fromkeys(map(_part, self.unread))),
         ]
+
+
+def _part(name: str) -> str:
+    """The group of a variable of the layers; of others the name itself."""
+    return name.split("/")[2] if name.startswith("encoder/transformer/") else name
 
 
 def grown_from(
@@ -84,7 +74,6 @@ def grown_from(
     Raises: as `load` does; ValueError, too, where the widths differ or there are more positions.
     """
     source = stored_model(run)
-    wanted = [names.ours for names in variable_names(config, task)]
     _check_same(run, source.config, config)
     has, wants = source.config.max_position_embeddings, config.max_position_embeddings
     if wants > has and not extend_positions:
@@ -92,13 +81,13 @@ def grown_from(
             f"max_position_embeddings={wants} is more than the {has} of {run}: --extend_positions starts the "
             "others as copies of those"
         )
-    learned = [name for name in wanted if _is_same(name, source.task, task)]
+    wanted = [names.ours for names in variable_names(config, task)]
     scopes = _scopes(source.config, config)
     origins = {}
-    for name in learned:
+    for name in wanted:
         scope = "/".join(name.split("/")[:5])  # encoder/transformer/group_0/inner_group_0/ffn_1
         origin = scopes.get(scope, scope) + name.removeprefix(scope)
-        if origin in source.shapes:
+        if origin in source.shapes and _is_same(name, source.task, task):
             origins[name] = origin
 
     def read(name: str) -> np.ndarray | None:
@@ -151,7 +140,3 @@ def _scopes(source: AlbertConfig, config: AlbertConfig) -> dict[str, str]:
         for part in ("ffn_1", "LayerNorm_1"):
             scopes.setdefault(f"{pair.feed_forward.scope()}/{part}", f"{origin.feed_forward.scope()}/{part}")
     return scopes
-
-
-def _group(name: str) -> str:
-    return name.split("/")[2]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from albert_tf.checkpoints.directory import TASK, RunDirectory
 from albert_tf.checkpoints.steps import checkpoint_prefix
-from albert_tf.checkpoints.storage import exists, fingerprint, join
-
-PathLike = str | os.PathLike[str]
+from albert_tf.checkpoints.storage import PathLike, exists, join, read_bytes
 
 HUB = "hub:"  # prefix of the folder of an exported or published TF 2 encoder
 
@@ -32,13 +30,10 @@ def origin_record(begun: Mapping[str, Any], origin: PathLike | None) -> dict[str
     name = os.fspath(origin)
     if begun.get("init_from") == name:
         return {"init_from": name, "init_from_sha256": begun.get("init_from_sha256")}
-    index = _checkpoint_index(name)
-    digest = None if index is None or not exists(index) else fingerprint(index)
+    if name.startswith(HUB):
+        index = join(name.removeprefix(HUB), "variables", "variables.index")
+    else:
+        step = RunDirectory(name).default_step() if exists(join(name, TASK)) else None
+        index = f"{checkpoint_prefix(name, step)}.index"
+    digest = hashlib.sha256(read_bytes(index)).hexdigest() if exists(index) else None
     return {"init_from": name, "init_from_sha256": digest}
-
-
-def _checkpoint_index(origin: str) -> str | None:
-    if origin.startswith(HUB):
-        return str(Path(origin.removeprefix(HUB)) / "variables" / "variables.index")
-    step = RunDirectory(origin).default_step() if exists(join(origin, TASK)) else None
-    return None if step is None else f"{checkpoint_prefix(origin, step)}.index"

@@ -110,17 +110,13 @@ def _remedy(run: RunDirectory, step: int | None) -> str:
 
 
 def check_finite(model: Any, run: PathLike, step: int | None = None) -> None:
-    """ValueError if variables of a model hold NaN or infinity, with a remedy for the run that it is from."""
-    if names := non_finite(model):
-        run = opened_run(run)
-        remedy = _remedy(run, run.default_step() if step is None else step)
-        raise InputError(f"{run}: NaN or infinity in {', '.join(names)}: {remedy}")
-
-
-def non_finite(model: Any) -> list[str]:
-    """The names of a model's variables that hold NaN or infinity."""
-    return [
+    """InputError if variables of a model hold NaN or infinity, with a remedy for the run that it is from."""
+    names = [
         variable.name.partition(":")[0]
         for variable in model.variables
         if not np.isfinite(np.asarray(variable.read_value(), np.float32)).all()
     ]
+    if names:
+        run = opened_run(run)
+        remedy = _remedy(run, run.default_step() if step is None else step)
+        raise InputError(f"{run}: NaN or infinity in {', '.join(names)}: {remedy}")

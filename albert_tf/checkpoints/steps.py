@@ -24,7 +24,7 @@ from albert_tf.utils.errors import InputError, Missing, shown
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 
 
-def checkpoint_prefix(run: PathLike, step: int) -> str:
+def checkpoint_prefix(run: PathLike, step: int | None) -> str:
     """The path of the checkpoint of a step, without `.index` and `.data-…`."""
     return join(run, "checkpoints", f"ckpt-{step}")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,13 +13,12 @@ import tensorflow as tf
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import (
     address_of,
-    check_place,
+    check_new,
     checked_path,
     json_object,
     json_text,
     new_directory,
     sync,
-    write_file,
     writing,
 )
 
@@ -85,12 +83,9 @@ def read_json(path: str) -> dict[str, Any]:
 
 def write_text(path: str, text: str) -> None:
     """Writes a file, whole or not at all where the filesystem renames in one step."""
-    if is_local(path):
-        write_file(Path(path), text)
-        return
-    with tf.io.gfile.GFile(f"{path}.writing", "w") as file:
+    folder, _, name = path.rpartition("/")
+    with written_together(folder, name) as temporary, tf.io.gfile.GFile(join(temporary, name), "w") as file:
         file.write(text)
-    tf.io.gfile.rename(f"{path}.writing", path, overwrite=True)
 
 
 def write_json(path: str, values: Mapping[str, Any]) -> None:
@@ -103,18 +98,12 @@ def appending(path: str) -> Any:
     return Path(path).open("a", encoding="utf-8") if is_local(path) else tf.io.gfile.GFile(path, "a")
 
 
-def fingerprint(path: PathLike) -> str:
-    """SHA-256 of a file, in hexadecimal."""
-    return hashlib.sha256(read_bytes(os.fspath(path))).hexdigest()
-
-
 def check_free(folder: str) -> None:
     """FileExistsError if there is something else than an empty folder; OSError if none can be made."""
-    if any(not name.startswith(".") for name in entries(folder)):
-        place = Path(folder).absolute() if is_local(folder) else folder  # "." says little
-        raise FileExistsError(f"{place} exists already: name another place")
     if is_local(folder):
-        check_place(Path(folder), is_folder=True)
+        check_new(Path(folder))
+    elif entries(folder):
+        raise FileExistsError(f"{folder} exists already: name another place")
 
 
 @contextlib.contextmanager

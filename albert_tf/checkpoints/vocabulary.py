@@ -18,22 +18,17 @@ from albert_tf.utils.errors import InputError, Missing
 from albert_tf.utils.files import read_json
 
 
-def vocabulary_problems(path: Path, vocab_size: int) -> list[str]:
-    """The reasons why a published vocabulary does not go with its network; empty if it does."""
-    try:
-        pieces = _piece_count(path)
-    except ValueError as error:
-        return [str(error)]
-    if pieces == vocab_size:
-        return []
-    return [f"{path} has {pieces} pieces, the config says vocab_size={vocab_size}"]
+def check_vocabulary(path: str | os.PathLike[str], vocab_size: int, *, exactly: bool = False) -> None:
+    """InputError for a vocabulary that does not go with a network.
 
-
-def check_vocabulary(path: str | os.PathLike[str], vocab_size: int) -> None:
-    """ValueError for a vocabulary that has more pieces than a network has embeddings; it may use fewer."""
+    Args:
+      path: its file.
+      vocab_size: the network's embeddings, V, of which the vocabulary may use fewer.
+      exactly: True if it has to use all of them, as it does in what is published.
+    """
     pieces = _piece_count(Path(path))
-    if pieces > vocab_size:
-        raise InputError(f"{path} has {pieces} pieces, but the model has vocab_size={vocab_size}")
+    if pieces > vocab_size or (exactly and pieces < vocab_size):
+        raise InputError(f"{path} has {pieces} pieces, the config says vocab_size={vocab_size}")
 
 
 def _piece_count(path: Path) -> int:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.checkpoints.run import check_finite, load, save
 from albert_tf.checkpoints.storage import PathLike
-from albert_tf.checkpoints.vocabulary import vocabulary_problems
+from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.conversion import google, huggingface
 from albert_tf.conversion.hub import hub_source
 from albert_tf.conversion.locations import unpacked
@@ -151,8 +151,7 @@ def _write(
     pieces = Path(vocabulary) if vocabulary else run.vocabulary
     if pieces is not None:
         run.check_vocabulary(pieces)
-        if problems := vocabulary_problems(pieces, model.config.vocab_size):
-            raise InputError("; ".join(problems))
+        check_vocabulary(pieces, model.config.vocab_size, exactly=True)
     tokenizer = resolved_settings(pieces, run.tokenizer)
     with new_directory(output) as folder:
         if target == "google":

@@ -10,7 +10,7 @@ import numpy as np
 
 from albert_tf.checkpoints.models import build_model
 from albert_tf.checkpoints.names import Stored, head_names
-from albert_tf.checkpoints.vocabulary import vocabulary_problems
+from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import AlbertConfig
 from albert_tf.utils.errors import InputError
 
@@ -63,7 +63,12 @@ def read_model(source: Source, partial: bool = False) -> tuple[Any, list[str], l
     names = {stored.name for stored in source.stored.values()}
     unread = sorted(tensors.shapes.keys() - names)
     fresh = [name for name, stored in source.stored.items() if stored.name not in tensors.shapes]
-    problems = vocabulary_problems(vocabulary, source.config.vocab_size) if vocabulary else []
+    problems = []
+    if vocabulary is not None:
+        try:
+            check_vocabulary(vocabulary, source.config.vocab_size, exactly=True)
+        except InputError as error:
+            problems.append(str(error))
     if not partial:
         missing = [source.stored[name].name for name in fresh if name not in source.optional]
         problems += [f"{name} is missing" for name in missing]
@@ -153,12 +158,11 @@ def check_groups(config: AlbertConfig, group: Group) -> None:
       group: the group of a layer there, from the layer's index, L and G.
     """
     layers, groups = config.num_hidden_layers, config.num_hidden_groups
-    for layer in range(layers):
-        if (there := group(layer, layers, groups)) != layer * groups // layers:
-            raise InputError(
-                f"num_hidden_groups={groups}: layer {layer} of {layers} would be in group {there} there, by "
-                "a rounding error"
-            )
+    if any(group(layer, layers, groups) != layer * groups // layers for layer in range(layers)):
+        raise InputError(
+            f"num_hidden_groups={groups}: some of {layers} layers would be in other groups there, by a "
+            "rounding error"
+        )
 
 
 def whole_layers(config: AlbertConfig, group: Group) -> AlbertConfig:

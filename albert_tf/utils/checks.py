@@ -8,6 +8,7 @@ from typing import Any
 
 from albert_tf.utils.errors import InputError
 
+_BOUNDS = {"at_least": operator.ge, "above": operator.gt, "at_most": operator.le, "below": operator.lt}
 _TYPES = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,), "None": (type(None),)}
 
 
@@ -17,31 +18,18 @@ def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
         raise InputError(f"{name}={value!r} is none of {', '.join(choices)}")
 
 
-def check_range(
-    name: str,
-    value: float,
-    *,
-    at_least: float | None = None,
-    above: float | None = None,
-    at_most: float | None = None,
-    below: float | None = None,
-    remedy: str = "",
-) -> None:
-    """InputError unless a number lies within bounds; NaN lies within none.
+def check_range(name: str, value: float, *, remedy: str = "", **bounds: float | None) -> None:
+    """InputError unless a number lies within bounds, of `at_least`, `above`, `at_most` and `below`.
+
+    None is no bound; NaN lies within none.
 
     >>> check_range("rate", 1.5, at_least=0, below=1)
     Traceback (most recent call last):
     albert_tf.utils.errors.InputError: rate=1.5 must be at least 0 and below 1
     """
-    bounds = (
-        ("at least", at_least, operator.ge),
-        ("above", above, operator.gt),
-        ("at most", at_most, operator.le),
-        ("below", below, operator.lt),
-    )
-    given = [(words, bound, holds) for words, bound, holds in bounds if bound is not None]
-    if not all(holds(value, bound) for _, bound, holds in given):
-        allowed = " and ".join(f"{words} {bound}" for words, bound, _ in given)
+    given = {kind: bound for kind, bound in bounds.items() if bound is not None}
+    if not all(_BOUNDS[kind](value, bound) for kind, bound in given.items()):
+        allowed = " and ".join(f"{kind.replace('_', ' ')} {bound}" for kind, bound in given.items())
         raise InputError(f"{name}={value} must be {allowed}{remedy and f': {remedy}'}")
 
 

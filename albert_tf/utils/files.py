@@ -67,20 +67,15 @@ def address_of(path: str | os.PathLike[str]) -> str | None:
     return None if match is None else f"{match[1]}://{text[match.end() :]}"
 
 
-def check_local(path: Path) -> None:
-    """InputError where a path is an address such as gs://bucket, which would become a local folder `gs:`."""
-    if address := address_of(path):
-        raise InputError(f"{address} is not on this machine: name a local path, and copy from there")
-
-
 def check_place(path: Path, *, is_folder: bool) -> None:
     """Refuses a place where no folder, or no file, can be written, before work is done for it.
 
     Raises:
       OSError: the path, or what it lies in, is of the other kind; the message names it.
-      InputError: it is on no filesystem of this machine.
+      InputError: it is an address such as gs://bucket, which would become a local folder `gs:`.
     """
-    check_local(path)
+    if address := address_of(path):
+        raise InputError(f"{address} is not on this machine: name a local path, and copy from there")
     whole = path.absolute()
     there = next(place for place in (whole, *whole.parents) if os.path.lexists(place))
     if there != whole and not there.is_dir():
@@ -90,6 +85,21 @@ def check_place(path: Path, *, is_folder: bool) -> None:
         raise FileExistsError(f"{path} is not a folder: name another --output")
     if there == whole and not is_folder and there.is_dir():
         raise IsADirectoryError(f"{path} is a folder: name a file")
+
+
+def check_new(path: Path) -> None:
+    """Refuses a place where no new folder can be made: an empty one may be there.
+
+    What a killed process has left unfinished in it does not count.
+
+    Raises:
+      FileExistsError: there is something at the path.
+      OSError, InputError: as `check_place`.
+    """
+    check_place(path, is_folder=True)
+    path = path.absolute()  # "." has no name to derive another from
+    if path.is_dir() and not all(entry.name.startswith(_hidden(path)) for entry in path.iterdir()):
+        raise FileExistsError(f"{path} exists already: name another place")
 
 
 @contextlib.contextmanager
@@ -182,19 +192,6 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def check_new(path: Path) -> None:
-    """FileExistsError where there is something at the path of a folder to be, unless an empty folder.
-
-    What a killed process has left unfinished in it does not count. InputError for an address.
-    """
-    check_local(path)
-    path = path.absolute()  # "." has no name to derive another from
-    if os.path.lexists(path) and not (
-        path.is_dir() and all(entry.name.startswith(_hidden(path)) for entry in path.iterdir())
-    ):
-        raise FileExistsError(f"{path} exists already: name another place")
-
-
 @contextlib.contextmanager
 def new_directory(path: Path) -> Iterator[Path]:
     """A temporary folder whose content appears at `path` when the block ends, and vanishes when it raises.
@@ -202,8 +199,7 @@ def new_directory(path: Path) -> Iterator[Path]:
     A folder that is there already stays, since it may be a mount or a link; the temporary one is then in it.
 
     Raises:
-      FileExistsError: there is something at `path`.
-      OSError: something cannot be written; it names `path`.
+      OSError: as `check_new`; or something cannot be written, and it names `path`.
     """
     check_new(path)
     path = path.absolute()

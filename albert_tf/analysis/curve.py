@@ -32,11 +32,10 @@ def metric_series(run: str | os.PathLike[str]) -> dict[str, list[tuple[int, floa
     Raises: as `read_metrics` does.
     """
     series: dict[str, list[tuple[int, float]]] = {}
-    for figures in read_metrics(run):
-        step = figures.pop("step")
-        for name, value in figures.items():
+    for line in read_metrics(run):
+        for name, value in line.items():
             if value is not None:
-                series.setdefault(name, []).append((step, value))
+                series.setdefault(name, []).append((line["step"], value))
     return series
 
 
@@ -57,14 +56,13 @@ def draw_curve(run: str | os.PathLike[str], output: str | os.PathLike[str]) -> N
     if path.suffix.lower() not in FORMATS:
         raise InputError(f"{path} does not say the picture's format: let it end in {', '.join(FORMATS)}")
     series = metric_series(run)
-    panels = {title: list(filter(pattern.fullmatch, series)) for title, pattern in PANELS.items()}
-    panels = {title: names for title, names in panels.items() if names}
+    found = {title: list(filter(pattern.fullmatch, series)) for title, pattern in PANELS.items()}
+    panels = [(title, names) for title, names in found.items() if names]
     if not panels:
         raise InputError(f"{Path(run) / METRICS} holds no losses yet: train for some steps first")
     figure = Figure(figsize=(5 * len(panels), 3.6), layout="constrained")
-    for axes, (title, names) in zip(
-        figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True
-    ):
+    for place, (title, names) in enumerate(panels, start=1):
+        axes = figure.add_subplot(1, len(panels), place)
         for name in names:
             steps, values = zip(*series[name], strict=True)
             held_out = name.startswith("eval_")

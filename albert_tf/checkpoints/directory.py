@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import os
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -222,7 +221,7 @@ class RunDirectory:
     def _read(self, name: str, checked: Callable[[dict[str, Any]], Any]) -> Any:
         path = self.file(name)
         if not storage.exists(path):
-            raise Missing(f"{path} is missing: {self} is not a run directory{other_kind(self)}")
+            raise Missing(f"{path} is missing: {self} is not a run directory{_other_kind(self)}")
         values = storage.read_json(path)
         try:
             return checked(values)
@@ -241,16 +240,12 @@ def _local_folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory()
 
 
-def other_kind(folder: PathLike) -> str:
+def _other_kind(folder: RunDirectory) -> str:
     """The kind of a folder that is not a run directory, and the remedy, from " but" on; "" if unknown."""
-    config = storage.join(folder, CONFIG)
-    if storage.exists(storage.join(folder, "saved_model.pb")):
-        return (
-            f" but an exported module: a run begins with its weights by --init_from hub:{os.fspath(folder)}"
-        )
-    if storage.exists(config) and "model_type" in storage.read_json(config):
-        convert = "`albert-tf convert --from huggingface --to run`"
-        return f" but a checkpoint of Hugging Face, which {convert} makes a run of"
+    if storage.exists(folder.file("saved_model.pb")):
+        return f" but an exported module: a run begins with its weights by --init_from hub:{folder}"
+    if storage.exists(folder.file(CONFIG)) and "model_type" in storage.read_json(folder.file(CONFIG)):
+        return " but a checkpoint of Hugging Face: `albert-tf convert --from huggingface` makes a run of it"
     return ""
 
 

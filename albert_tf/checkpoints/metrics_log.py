@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Collection, Sequence
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 
 from albert_tf.checkpoints.storage import exists, join, read_bytes
 from albert_tf.utils.errors import InputError
+from albert_tf.utils.files import json_object
 
 METRICS = "metrics.jsonl"
 EVALUATION = "eval_"
@@ -28,18 +28,10 @@ def read_metrics(run: str | os.PathLike[str]) -> list[Line]:
     for number, line in enumerate(read_bytes(path).splitlines(keepends=True), start=1):
         if not line.endswith(b"\n"):
             break  # the process was killed while it wrote this one
-        try:
-            values = json.loads(line)
-        except (ValueError, RecursionError):
-            values = None
-        if (
-            not isinstance(values, dict)
-            or not isinstance(values.get("step"), int)
-            or not all(isinstance(value, int | float | None) for value in values.values())
-        ):
-            raise InputError(
-                f"{path}, line {number}: not an object of numbers with a step: mend or remove the line"
-            )
+        values = json_object(line, f"{path}, line {number}")
+        are_numbers = all(isinstance(value, int | float | None) for value in values.values())
+        if not are_numbers or not isinstance(values.get("step"), int):
+            raise InputError(f"{path}, line {number}, must hold numbers and a step: mend or remove the line")
         found.append(values)
     return found
 

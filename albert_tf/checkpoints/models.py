@@ -62,12 +62,9 @@ def task_of(model: Any) -> dict[str, Any]:
     """The entries of task.json of a model: its kind and the arguments it was made with."""
     for name, kind in MODELS.items():
         if isinstance(model, kind.model):
-            defaults, values = kind.defaults(), (*kind.arguments, *kind.options)
-            chosen = {key: getattr(model, key) for key in values}
-            return {
-                "model": name,
-                **{k: v for k, v in chosen.items() if k not in defaults or v != defaults[k]},
-            }
+            chosen = {key: getattr(model, key) for key in (*kind.arguments, *kind.options)}
+            defaults = kind.defaults().items()
+            return {"model": name, **{key: v for key, v in chosen.items() if (key, v) not in defaults}}
     known = ", ".join(kind.model.__name__ for kind in MODELS.values())
     raise InputError(f"a {type(model).__name__} cannot be saved as a run: it is none of {known}")
 

@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.checkpoints.storage import PathLike, entries, join, remove_unfinished, written_together
-from albert_tf.checkpoints.tensor_bundle import TensorBundle, reading
+from albert_tf.checkpoints.tensor_bundle import Tensors, open_bundle, reading
 from albert_tf.utils.errors import InputError, Missing, shown
 
 # How TensorFlow names a variable's value in a checkpoint: path, `/` written as `.S`, and this.
@@ -96,10 +96,10 @@ def clean_up(run: PathLike) -> None:
 
 def checkpoint_parts(run: PathLike, step: int) -> set[str]:
     """The names under which `write_checkpoint` was given the parts of a checkpoint."""
-    return _parts(TensorBundle(_existing(run, step)))
+    return _parts(open_bundle(_existing(run, step)))
 
 
-def _parts(bundle: TensorBundle) -> set[str]:
+def _parts(bundle: Tensors) -> set[str]:
     return {key.partition("/")[0] for key in bundle.shapes if "/" in key}
 
 
@@ -114,13 +114,13 @@ def read_checkpoint(run: PathLike, step: int, /, **parts: Any) -> None:
       DamagedCheckpoint: its files cannot be read; the message names them.
       InputError: the checkpoint is of another model, or lacks one of the parts.
     """
-    bundle = TensorBundle(_existing(run, step))
+    bundle = open_bundle(_existing(run, step))
     if missing := parts.keys() - _parts(bundle):
-        raise InputError(f"{bundle.prefix}.index holds no {' and no '.join(sorted(missing))}")
+        raise InputError(f"{bundle.origin}.index holds no {' and no '.join(sorted(missing))}")
     if "model" in parts:
         _model_keys(bundle, {v.name.partition(":")[0]: tuple(v.shape) for v in parts["model"].variables})
-    with reading(bundle.prefix):
-        status = tf.train.Checkpoint(**parts).read(bundle.prefix)
+    with reading(bundle.origin):
+        status = tf.train.Checkpoint(**parts).read(bundle.origin)
         status.assert_existing_objects_matched().expect_partial()
 
 
@@ -142,12 +142,12 @@ def model_reader(
       A function from a variable's name to its value, None for other names. It raises DamagedCheckpoint.
     Raises: as `read_checkpoint` does.
     """
-    bundle = TensorBundle(_existing(run, step))
+    bundle = open_bundle(_existing(run, step))
     keys = _model_keys(bundle, variables)
     return lambda name: bundle.read(keys[name]) if name in keys else None
 
 
-def _model_keys(bundle: TensorBundle, variables: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
+def _model_keys(bundle: Tensors, variables: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
     """The keys in a checkpoint by the names of a model's variables; InputError if it is of another model."""
     keys = {}
     for key in bundle.shapes:
@@ -165,5 +165,5 @@ def _model_keys(bundle: TensorBundle, variables: Mapping[str, tuple[int, ...]]) 
         if variables[name] != bundle.shapes[keys[name]]
     ]
     if problems:
-        raise InputError(f"{bundle.prefix}.index is of another model: {'; '.join(problems)}")
+        raise InputError(f"{bundle.origin}.index is of another model: {'; '.join(problems)}")
     return keys

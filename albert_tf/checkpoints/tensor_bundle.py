@@ -1,15 +1,16 @@
-"""TensorFlow's own checkpoint files, `<prefix>.index` and `<prefix>.data-…`, with its errors in one line."""
+"""Tensors by name, and TensorFlow's own files of them, `<prefix>.index` and `<prefix>.data-…`."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.utils.errors import InputError
+from albert_tf.utils.errors import InputError, Missing
 
 # What TensorFlow raises where a checkpoint is damaged, unreadable, or does not fit what is to be restored.
 _READ_ERRORS = (tf.errors.OpError, ValueError, RuntimeError, LookupError, AssertionError, MemoryError)
@@ -51,25 +52,43 @@ def reading(prefix: str) -> Iterator[None]:
         raise DamagedCheckpoint(f"{prefix}.index or its .data file is damaged: {reason}") from error
 
 
-class TensorBundle:
-    """The tensors of a checkpoint by name, read one at a time.
+class Tensors(NamedTuple):
+    """The tensors of a checkpoint, read one at a time: a large one does not fit into memory twice."""
 
-    Args:
-      prefix: its path without `.index` and `.data-…`.
-    Raises: as `reading`.
+    origin: str  # for error messages
+    shapes: Mapping[str, tuple[int, ...]]
+    dtypes: Mapping[str, str]  # names as NumPy and TensorFlow have them
+    read: Callable[[str], np.ndarray]
+
+    def renamed(self, names: Mapping[str, str]) -> Tensors:
+        """Those among the values of `names`, by its keys."""
+        shapes = {new: self.shapes[old] for new, old in names.items()}
+        dtypes = {new: self.dtypes[old] for new, old in names.items()}
+        return Tensors(self.origin, shapes, dtypes, lambda name: self.read(names[name]))
+
+
+def open_bundle(prefix: str | os.PathLike[str]) -> Tensors:
+    """The tensors of a TensorFlow checkpoint, by its path without `.index` and `.data-…`.
+
+    Raises:
+      FileNotFoundError: there is no such checkpoint.
+      InputError: as `reading`; reading a tensor raises it, too.
     """
+    prefix = os.fspath(prefix)
+    if not tf.io.gfile.exists(f"{prefix}.index"):
+        raise Missing(f"{prefix}.index is missing: no checkpoint there")
+    with reading(prefix):
+        # tf.train.load_checkpoint takes a prefix on some filesystems for a folder.
+        reader = tf.compat.v1.train.NewCheckpointReader(prefix)
+        shapes, types = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
 
-    def __init__(self, prefix: str | os.PathLike[str]):
-        self.prefix = os.fspath(prefix)
-        with reading(self.prefix):
-            # tf.train.load_checkpoint takes a prefix on some filesystems for a folder.
-            self._reader = tf.compat.v1.train.NewCheckpointReader(self.prefix)
-            shapes = sorted(self._reader.get_variable_to_shape_map().items())
-            types = self._reader.get_variable_to_dtype_map()
-        self.shapes = {name: tuple(shape) for name, shape in shapes}
-        self.dtypes = {name: dtype.name for name, dtype in types.items()}
+    def read(name: str) -> np.ndarray:
+        with reading(prefix):
+            return reader.get_tensor(name)
 
-    def read(self, name: str) -> np.ndarray:
-        """The value of a tensor."""
-        with reading(self.prefix):
-            return self._reader.get_tensor(name)
+    return Tensors(
+        prefix,
+        {name: tuple(shapes[name]) for name in sorted(shapes)},
+        {name: dtype.name for name, dtype in types.items()},
+        read,
+    )

@@ -12,12 +12,11 @@ import tensorflow as tf
 
 from albert_tf.checkpoints.models import task_of
 from albert_tf.checkpoints.names import GOOGLE_SCOPE, head_names, variable_names
-from albert_tf.checkpoints.tensor_bundle import TensorBundle
+from albert_tf.checkpoints.tensor_bundle import Tensors, open_bundle
 from albert_tf.config import GOOGLE_FILE, AlbertConfig
 from albert_tf.conversion.locations import find_vocabulary, only
 from albert_tf.conversion.transfer import (
     Source,
-    Tensors,
     check_groups,
     find_task,
     whole_layers,
@@ -37,24 +36,10 @@ _TRAINING = re.compile(
 # Scopes that tell networks of other kinds, and whose they are.
 _OTHERS = {"/layer_shared/": "brightmart/albert_zh", "/encoder/layer_0/": "BERT"}
 
-# What its configs say beside the fields that they share with ours.
-_HISTORICAL = {"net_structure_type": 0, "gap_size": 0, "num_memory_blocks": 0, "down_scale_factor": 1}
+# Fields that its configs do not have.
 _UNKNOWN = ("sharing", "layer_norm_eps", "project_embeddings")
 
 _PRETRAINER = {"model": "pretrainer", "sentence_objective": "sop"}
-
-
-def open_bundle(prefix: Path) -> Tensors:
-    """The tensors of a TensorFlow checkpoint, by its path without `.index` and `.data-…`.
-
-    Raises:
-      FileNotFoundError: the checkpoint does not exist.
-      InputError: it is damaged.
-    """
-    if not prefix.with_name(f"{prefix.name}.index").is_file():
-        raise FileNotFoundError(f"{prefix}.index is missing: no checkpoint there")
-    bundle = TensorBundle(prefix)
-    return Tensors(bundle.prefix, bundle.shapes, bundle.dtypes, bundle.read)
 
 
 def google_source(path: Path, config: Path | None, partial: bool) -> Source:
@@ -125,7 +110,7 @@ def google_config(config: AlbertConfig) -> dict[str, Any]:
             f"{config.layer_norm_eps}, project_embeddings={config.project_embeddings}: its GELU is the tanh "
             "form, the epsilon 1e-12, and it projects only where embedding_size and hidden_size differ"
         )
-    values = {**whole_layers(config, _group).to_dict(), **_HISTORICAL}
+    values = whole_layers(config, _group).to_dict()
     return {key: value for key, value in values.items() if key not in _UNKNOWN}
 
 

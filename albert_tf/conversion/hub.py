@@ -10,10 +10,11 @@ from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
 from albert_tf.checkpoints.names import variable_names
+from albert_tf.checkpoints.tensor_bundle import Tensors, open_bundle
 from albert_tf.config import AlbertConfig
-from albert_tf.conversion.google import bundle_source, open_bundle
+from albert_tf.conversion.google import bundle_source
 from albert_tf.conversion.locations import find_vocabulary, only
-from albert_tf.conversion.transfer import Source, Tensors
+from albert_tf.conversion.transfer import Source
 from albert_tf.tokenizer_settings import TOKENIZER, read_settings
 from albert_tf.utils.errors import InputError
 

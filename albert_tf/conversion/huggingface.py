@@ -44,16 +44,6 @@ RACE_CHOICES = 4
 
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt")
 
-_SPECIAL_TOKENS = {
-    "bos_token": "[CLS]",
-    "eos_token": "[SEP]",
-    "cls_token": "[CLS]",
-    "sep_token": "[SEP]",
-    "pad_token": "<pad>",
-    "unk_token": "<unk>",
-    "mask_token": "[MASK]",
-}
-
 _PROJECTION = f"{HUGGING_FACE_SCOPE}encoder.embedding_hidden_mapping_in"
 # Older files repeat what is tied, and hold a table of the positions 0, 1, 2, …
 _TIED = {
@@ -187,7 +177,7 @@ def hugging_face_config(config: AlbertConfig, task: Mapping[str, Any]) -> dict[s
 
 
 def write_hugging_face(
-    model: Any, folder: Path, task: Mapping[str, Any], tokenizer: Mapping[str, bool] | None
+    model: Any, folder: Path, task: Mapping[str, Any], tokenizer: Mapping[str, bool]
 ) -> None:
     """Writes a model as `from_pretrained` of transformers opens it.
 
@@ -195,7 +185,7 @@ def write_hugging_face(
       model: one of ours.
       folder: where to; it exists.
       task: what task.json says.
-      tokenizer: how text is normalised; None where there is no vocabulary.
+      tokenizer: how text is normalised.
     Raises: as `hugging_face_config`; OSError if a file cannot be written.
     """
     write_json(folder / CONFIG, hugging_face_config(model.config, task))
@@ -210,12 +200,11 @@ def write_hugging_face(
         return stored[name].converted(np.asarray(variables[ours[name]].read_value()))
 
     write_safetensors(folder / WEIGHTS, {name: there.shape for name, there in stored.items()}, value)
-    if tokenizer is not None:
-        values = {
-            "tokenizer_class": "AlbertTokenizer",
-            "do_lower_case": tokenizer["lowercase"],
-            "keep_accents": not tokenizer["strip_accents"],
-            "remove_space": True,
-            "model_max_length": model.config.max_position_embeddings,
-        }
-        write_json(folder / TOKENIZER, {**values, **_SPECIAL_TOKENS})
+    values = {
+        "tokenizer_class": "AlbertTokenizer",
+        "do_lower_case": tokenizer["lowercase"],
+        "keep_accents": not tokenizer["strip_accents"],
+        "remove_space": True,
+        "model_max_length": model.config.max_position_embeddings,
+    }
+    write_json(folder / TOKENIZER, values)

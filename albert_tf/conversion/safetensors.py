@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from albert_tf.conversion.transfer import Tensors
+from albert_tf.checkpoints.tensor_bundle import Tensors
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import read_json
 

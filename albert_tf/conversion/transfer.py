@@ -10,6 +10,7 @@ import numpy as np
 
 from albert_tf.checkpoints.models import build_model
 from albert_tf.checkpoints.names import Stored, head_names
+from albert_tf.checkpoints.tensor_bundle import Tensors
 from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import AlbertConfig
 from albert_tf.utils.errors import InputError
@@ -17,21 +18,6 @@ from albert_tf.utils.errors import InputError
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 Form = Literal["google", "hugging_face", "hub"]  # as the fields of Names
-
-
-class Tensors(NamedTuple):
-    """The tensors of a checkpoint, read one at a time: a large one does not fit into memory twice."""
-
-    origin: str  # for error messages
-    shapes: Mapping[str, tuple[int, ...]]
-    dtypes: Mapping[str, str]  # names as NumPy and TensorFlow have them
-    read: Callable[[str], np.ndarray]
-
-    def renamed(self, names: Mapping[str, str]) -> Tensors:
-        """Those among the values of `names`, by its keys."""
-        shapes = {new: self.shapes[old] for new, old in names.items()}
-        dtypes = {new: self.dtypes[old] for new, old in names.items()}
-        return Tensors(self.origin, shapes, dtypes, lambda name: self.read(names[name]))
 
 
 class Source(NamedTuple):

@@ -117,7 +117,7 @@ def scratch(path: Path) -> Iterator[Path]:
         with contextlib.suppress(OSError):  # it is just disappearing
             changed = max(place.stat().st_mtime for place in (left, *left.rglob("*")))
             if time.time() - changed > _ABANDONED:
-                remove(left)
+                shutil.rmtree(left, ignore_errors=True)
             else:
                 logging.warning("%s is of a command that is running, or was killed: remove it then", left)
     with tempfile.TemporaryDirectory(
@@ -131,15 +131,6 @@ def _hidden(path: Path) -> str:
     return f".{path.name}.writing-"
 
 
-def remove(path: Path) -> None:
-    """Removes a file, or a folder with its content, as far as it is there and may be removed."""
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with contextlib.suppress(OSError):
-            path.unlink()
-
-
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """A name to write a file under; it gets its own when the block ends, and vanishes when it raises.
@@ -151,15 +142,10 @@ def whole_file(path: Path) -> Iterator[Path]:
         temporary.replace(path)
 
 
-def write_file(path: Path, content: str) -> None:
-    """Writes a text file, whole or not at all, as `whole_file` does."""
-    with whole_file(path) as temporary:
-        temporary.write_text(content, encoding="utf-8")
-
-
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
     """Writes an object as JSON, a key a line, whole or not at all."""
-    write_file(path, json_text(values))
+    with whole_file(path) as temporary:
+        temporary.write_text(json_text(values), encoding="utf-8")
 
 
 def json_text(values: Mapping[str, Any]) -> str:
@@ -223,7 +209,7 @@ def replace_folder(new: Path, target: Path) -> None:
     it cannot, the old folder has another name for a moment, from which `restore_folder` brings it back.
     """
     if target.exists() and _exchanged(new, target):
-        remove(new)
+        shutil.rmtree(new, ignore_errors=True)
         return
     try:
         if target.exists():
@@ -238,7 +224,7 @@ def restore_folder(target: Path) -> None:
     aside = _aside(target)
     if aside.exists() and not target.exists():
         aside.rename(target)
-    remove(aside)
+    shutil.rmtree(aside, ignore_errors=True)
 
 
 def _aside(target: Path) -> Path:

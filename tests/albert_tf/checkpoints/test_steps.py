@@ -7,15 +7,8 @@ import tensorflow as tf
 import tf_keras as keras
 
 import albert_tf
-from albert_tf.checkpoints import (
-    checkpoint_parts,
-    checkpoint_steps,
-    delete_checkpoint,
-    read_checkpoint,
-    storage,
-    write_checkpoint,
-)
-from albert_tf.checkpoints.steps import clean_up
+from albert_tf.checkpoints import checkpoint_parts, checkpoint_steps, delete_checkpoint, storage
+from albert_tf.checkpoints.steps import clean_up, read_checkpoint, write_checkpoint
 from albert_tf.checkpoints.tensor_bundle import DamagedCheckpoint
 from albert_tf.utils.errors import InputError
 from tests.full_disk import no_file_beyond

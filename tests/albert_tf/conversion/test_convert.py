@@ -19,12 +19,6 @@ from tests.full_disk import no_file_beyond
 from tests.tiny import TINY
 
 
-@pytest.fixture
-def folder(golden, tmp_path):
-    """A copy of a recorded checkpoint, to be changed."""
-    return shutil.copytree(golden / "tf1" / "shared", tmp_path / "google")
-
-
 @pytest.fixture(scope="module")
 def run(tiny_vocabulary, tmp_path_factory):
     """A run with a vocabulary, and weights of which none is zero."""
@@ -103,14 +97,14 @@ def test_single_files(run, tmp_path, target, file, config):
     np.testing.assert_equal(weights(tmp_path / "2"), weights(tmp_path / "1"))
 
 
-def test_everything_that_does_not_fit_is_in_one_error(folder, tmp_path, tiny_vocabulary):
-    values = tf1.read(folder / "model.ckpt-best")
+def test_everything_that_does_not_fit_is_in_one_error(google_folder, tmp_path, tiny_vocabulary):
+    values = tf1.read(google_folder / "model.ckpt-best")
     values["bert/extra"] = values.pop("bert/pooler/dense/bias")
     values["cls/predictions/output_bias"] = values["cls/predictions/output_bias"][1:]
-    tf1.write(folder / "model.ckpt-best", values)
-    shutil.copyfile(tiny_vocabulary, folder / "30k-clean.model")
+    tf1.write(google_folder / "model.ckpt-best", values)
+    shutil.copyfile(tiny_vocabulary, google_folder / "30k-clean.model")
     with pytest.raises(InputError) as caught:
-        convert("google", "run", folder, tmp_path / "run")
+        convert("google", "run", google_folder, tmp_path / "run")
     for part in (
         "bert/pooler/dense/bias is missing",
         "bert/extra is unknown",
@@ -121,11 +115,11 @@ def test_everything_that_does_not_fit_is_in_one_error(folder, tmp_path, tiny_voc
     assert "\n" not in str(caught.value)
     (tmp_path / "no.model").write_bytes(b"nothing of the kind")
     with pytest.raises(InputError, match=r"no\.model is not a SentencePiece model"):
-        convert("google", "run", folder, tmp_path / "run", vocabulary=tmp_path / "no.model")
-    config = json.loads((folder / "albert_config.json").read_text())
-    (folder / "albert_config.json").write_text(json.dumps({**config, "vocab_size": 10**12}))
+        convert("google", "run", google_folder, tmp_path / "run", vocabulary=tmp_path / "no.model")
+    config = json.loads((google_folder / "albert_config.json").read_text())
+    (google_folder / "albert_config.json").write_text(json.dumps({**config, "vocab_size": 10**12}))
     with pytest.raises(InputError, match=r"\[1000000000000, "):  # before memory is taken
-        convert("google", "run", folder, tmp_path / "run")
+        convert("google", "run", google_folder, tmp_path / "run")
     assert {path.name for path in tmp_path.iterdir()} == {"google", "no.model"}
 
 
@@ -138,24 +132,24 @@ def test_pickles_are_refused(golden, tmp_path, directly):
         convert("huggingface", "run", path if directly else tmp_path, tmp_path / "run")
 
 
-def test_files_that_are_missing_or_in_the_way(folder, run, tmp_path):
+def test_files_that_are_missing_or_in_the_way(google_folder, run, tmp_path):
     with pytest.raises(FileExistsError, match="google exists already"):
-        convert("google", "run", folder, folder)
+        convert("google", "run", google_folder, google_folder)
     (tmp_path / "empty").mkdir()  # as a mount is
-    convert("google", "run", folder, tmp_path / "empty")
+    convert("google", "run", google_folder, tmp_path / "empty")
     assert (tmp_path / "empty" / "config.json").exists()
     for source, target in (("google", "word2vec"), ("word2vec", "run"), ("run", "run"), ("google", "google")):
         with pytest.raises(InputError, match=f"from {source} to {target}"):
-            convert(source, target, folder, tmp_path / "run")
+            convert(source, target, google_folder, tmp_path / "run")
     for what in ("vocabulary", "config"):
         with pytest.raises(FileNotFoundError, match=rf"nothing is not a file: the {what} is missing"):
-            convert("google", "run", folder, tmp_path / "run", **{what: tmp_path / "nothing"})
+            convert("google", "run", google_folder, tmp_path / "run", **{what: tmp_path / "nothing"})
     for source in ("google", "huggingface", "hub", "run"):
         with pytest.raises(FileNotFoundError, match="nowhere"):
             convert(source, "google" if source == "run" else "run", tmp_path / "nowhere", tmp_path / "run")
-    shutil.copy(folder / "model.ckpt-best.index", folder / "model.ckpt-2.index")
+    shutil.copy(google_folder / "model.ckpt-best.index", google_folder / "model.ckpt-2.index")
     with pytest.raises(InputError, match=r"model\.ckpt-2\.index, model\.ckpt-best\.index"):
-        convert("google", "run", folder, tmp_path / "run")
+        convert("google", "run", google_folder, tmp_path / "run")
     for arguments in ({"partial": True}, {"config": run / "config.json"}, {"revision": "main"}):
         with pytest.raises(InputError, match="converted whole"):
             convert("run", "google", run, tmp_path / "run", **arguments)

@@ -1,24 +1,24 @@
-"""Downloads over loopback: whole, or one line and nothing left."""
+"""Files, and repositories of Hugging Face, over loopback: whole, or one line and nothing left."""
 
 import errno
+import shutil
 
 import numpy as np
 import pytest
+from huggingface_hub import constants
 
-from albert_tf.conversion import downloads
-from albert_tf.conversion.downloads import download
+from albert_tf.conversion import published
+from albert_tf.conversion.published import download, repository
 from albert_tf.utils.errors import InputError, WorkFailed
-from tests.albert_tf.conversion.loopback import Answer, nobody, serve, silence
+from tests.albert_tf.conversion.loopback import COMMIT, Answer, nobody, put_repository, silence
 from tests.full_disk import no_file_beyond
 
 CONTENT = np.random.default_rng(0).bytes(300_000)
+NAME = "tiny/albert"
 
 
-@pytest.fixture
-def server(monkeypatch):
-    monkeypatch.setenv("no_proxy", "127.0.0.1,localhost")
-    with serve() as server:
-        yield server
+def names(path):
+    return sorted(file.name for file in path.iterdir())
 
 
 def test_redirects_are_followed_and_folders_made(server, tmp_path):
@@ -26,7 +26,7 @@ def test_redirects_are_followed_and_folders_made(server, tmp_path):
     server.answers["/elsewhere"] = Answer(CONTENT)
     download(f"{server.address}/file", tmp_path / "new" / "folder" / "file")
     assert (tmp_path / "new" / "folder" / "file").read_bytes() == CONTENT
-    assert [path.name for path in (tmp_path / "new" / "folder").iterdir()] == ["file"]
+    assert names(tmp_path / "new" / "folder") == ["file"]
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_redirects_are_followed_and_folders_made(server, tmp_path):
     ids=["not there", "not open", "broken", "breaks off", "refuses", "says nothing"],
 )
 def test_what_does_not_arrive(server, tmp_path, monkeypatch, answer, error):
-    monkeypatch.setattr(downloads, "TIMEOUT", 0.2)
+    monkeypatch.setattr(published, "TIMEOUT", 0.2)
     with silence() as silent:
         address = {"refuses": nobody(), "says nothing": silent}.get(str(answer), server.address)
         if isinstance(answer, Answer):
@@ -51,12 +51,110 @@ def test_what_does_not_arrive(server, tmp_path, monkeypatch, answer, error):
             download(f"{address}/file", tmp_path / "folder" / "file")
     assert "\n" not in str(caught.value)
     assert str(caught.value).endswith(f"put it at {tmp_path / 'folder' / 'file'}")
-    assert list((tmp_path / "folder").iterdir()) == []
+    assert names(tmp_path / "folder") == []
 
 
-def test_a_full_disk(server, tmp_path):
+def test_a_full_disk(server, tmp_path, repository_folder):
     server.answers["/file"] = Answer(CONTENT)
     with pytest.raises(OSError) as caught, no_file_beyond(100_000):
         download(f"{server.address}/file", tmp_path / "file")
     assert (caught.value.errno, caught.value.filename) == (errno.EFBIG, str(tmp_path / "file"))
-    assert list(tmp_path.iterdir()) == []
+    assert names(tmp_path) == ["repository"]
+    put_repository(server, NAME, repository_folder)
+    with pytest.raises(OSError) as caught, no_file_beyond(20_000):
+        repository(NAME)
+    assert caught.value.errno == errno.EFBIG
+
+
+@pytest.fixture
+def repository_folder(golden, tiny_vocabulary, tmp_path):
+    """The files of a repository, those that are read and others."""
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    for name in ("config.json", "model.safetensors"):
+        shutil.copy(golden / "hf" / "pretraining" / name, folder)
+    shutil.copy(tiny_vocabulary, folder / "spiece.model")
+    for name in ("pytorch_model.bin", "tf_model.h5", "README.md", "other.safetensors"):
+        (folder / name).write_bytes(b"not needed")
+    return folder
+
+
+def refused(error, match, revision=None, name=NAME):
+    with pytest.raises(error, match=match) as caught:
+        repository(name, revision)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_only_what_is_read_is_downloaded_and_once(server, repository_folder):
+    put_repository(server, NAME, repository_folder)
+    found = repository(NAME)
+    assert found.name == COMMIT
+    assert names(found) == ["config.json", "model.safetensors", "spiece.model"]
+    for file in found.iterdir():
+        assert file.read_bytes() == (repository_folder / file.name).read_bytes()
+    server.requests.clear()
+    assert repository(NAME) == found
+    assert server.asked("GET") == []
+
+
+def test_a_revision_and_its_commit(server, repository_folder, tmp_path):
+    put_repository(server, NAME, repository_folder)
+    other = shutil.copytree(repository_folder, tmp_path / "other")
+    (other / "spiece.model").write_bytes(b"changed")
+    put_repository(server, NAME, other, revision="v2", commit="f" * 40)
+    found = repository(NAME, "v2")
+    assert found.name == "f" * 40 and (found / "spiece.model").read_bytes() == b"changed"
+    assert repository(NAME, "f" * 40) == found
+    assert repository(NAME).name == COMMIT
+
+
+@pytest.mark.parametrize("how", ["offline mode", "a broken server", "a silent server"])
+def test_without_the_server_the_cache_is_used_if_it_is_whole(
+    server, repository_folder, monkeypatch, how, point_to
+):
+    put_repository(server, NAME, repository_folder)
+    found = repository(NAME)
+    server.requests.clear()
+    if how == "offline mode":
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+        server.answers.clear()
+    elif how == "a broken server":
+        server.answers = dict.fromkeys(server.answers, Answer(status=503))
+    monkeypatch.setattr(published, "TIMEOUT", 0.2)
+    with silence() as silent:
+        if how == "a silent server":
+            point_to(silent)
+        assert repository(NAME) == found
+        (found / "model.safetensors").unlink()
+        message = refused(WorkFailed, "cannot be downloaded now")
+    assert f"{constants.ENDPOINT}/{NAME}" in message
+    assert how != "offline mode" or server.requests == []
+
+
+def test_weights_that_break_off_for_good(server, repository_folder, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.file_download.time.sleep", lambda seconds: None)
+    put_repository(server, NAME, repository_folder)
+    answer = server.answers[f"/{NAME}/resolve/{COMMIT}/model.safetensors"]
+    answer.cuts = [1000] + [0] * 20
+    refused(WorkFailed, f"/{NAME} .*cannot be downloaded now")
+    answer.cuts = []
+    assert "model.safetensors" in names(repository(NAME))
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(404, "RepoNotFound"), (401, "RepoNotFound"), (401, ""), (403, "GatedRepo"), (404, "RevisionNotFound")],
+)
+def test_what_the_server_refuses(server, status, code):
+    answer = Answer(status=status, headers={"X-Error-Code": code})
+    server.answers[f"/api/models/{NAME}/revision/v9"] = answer
+    refused(InputError, rf"/{NAME} \(revision v9\).*HF_TOKEN", revision="v9")
+
+
+@pytest.mark.parametrize("missing", ["config.json", "model.safetensors"])
+def test_repositories_without_what_is_needed(server, repository_folder, missing):
+    (repository_folder / missing).unlink()
+    put_repository(server, NAME, repository_folder)
+    refused(InputError, f"/{NAME} .*has no .*{missing}")
+    refused(InputError, "/a--b/c", name="a--b/c")  # the Hub allows it nobody

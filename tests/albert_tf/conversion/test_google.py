@@ -17,12 +17,6 @@ from tests.albert_tf.conversion import tf1
 from tests.tiny import TINY
 
 
-@pytest.fixture
-def folder(golden, tmp_path):
-    """A copy of a recorded checkpoint, to be changed."""
-    return shutil.copytree(golden / "tf1" / "shared", tmp_path / "google")
-
-
 def rewrite(folder, change):
     """Writes the checkpoint of a folder anew, with its variables changed by a function."""
     tf1.write(folder / "model.ckpt-best", change(tf1.read(folder / "model.ckpt-best")))
@@ -56,12 +50,12 @@ def test_weights_are_bit_for_bit_and_nothing_but_the_optimizer_is_left_out(golde
     check_weights(tmp_path / "run", golden / "tf1" / case)
 
 
-def test_encoder_only_and_no_sentence_head(folder, tmp_path):
-    rewrite(folder, without("seq_relationship"))
-    convert("google", "run", folder, tmp_path / "run")
+def test_encoder_only_and_no_sentence_head(google_folder, tmp_path):
+    rewrite(google_folder, without("seq_relationship"))
+    convert("google", "run", google_folder, tmp_path / "run")
     assert RunDirectory(tmp_path / "run").task == {"model": "pretrainer", "sentence_objective": "none"}
-    rewrite(folder, without("cls/"))
-    convert("google", "run", folder / "model.ckpt-best", tmp_path / "run2")
+    rewrite(google_folder, without("cls/"))
+    convert("google", "run", google_folder / "model.ckpt-best", tmp_path / "run2")
     assert isinstance(albert_tf.load(tmp_path / "run2"), albert_tf.AlbertEncoder)
 
 
@@ -90,19 +84,20 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_other_forms_of_the_same(folder, tmp_path, golden, form):
-    rewrite(folder, FORMS[form])
-    assert convert("google", "run", folder, tmp_path / "run").fresh == []
+def test_other_forms_of_the_same(google_folder, tmp_path, golden, form):
+    rewrite(google_folder, FORMS[form])
+    assert convert("google", "run", google_folder, tmp_path / "run").fresh == []
     check_weights(tmp_path / "run", golden / "tf1" / "shared")
 
 
 @pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16, tf.float64])
-def test_other_floats(folder, tmp_path, golden, dtype):
+def test_other_floats(google_folder, tmp_path, golden, dtype):
     kind = dtype.as_numpy_dtype
     rewrite(
-        folder, lambda values: {k: v.astype(kind) if v.dtype.kind == "f" else v for k, v in values.items()}
+        google_folder,
+        lambda found: {name: v.astype(kind) if v.dtype.kind == "f" else v for name, v in found.items()},
     )
-    convert("google", "run", folder, tmp_path / "run")
+    convert("google", "run", google_folder, tmp_path / "run")
     exact = tf1.read(golden / "tf1" / "shared" / "model.ckpt-best")["bert/pooler/dense/kernel"]
     kernel = albert_tf.load(tmp_path / "run").encoder.pooler.kernel.numpy()
     np.testing.assert_array_equal(kernel, exact.astype(kind).astype(np.float32))
@@ -113,13 +108,13 @@ def test_other_floats(folder, tmp_path, golden, dtype):
     ("head", "task"),
     [("output", {"model": "classifier", "num_labels": 2}), ("cls/squad/output", {"model": "span_labeler"})],
 )
-def test_fine_tuned_heads(folder, tmp_path, prefix, head, task):
+def test_fine_tuned_heads(google_folder, tmp_path, prefix, head, task):
     """Those of run_classifier and run_squad_v1; fine-tuned from a module, pre-training's are still there."""
     weights = np.arange(2 * 32, dtype=np.float32).reshape(2, 32)
     added = {f"{head}_weights": weights, f"{head}_bias": np.ones([2], np.float32)}
     change = renamed("^(bert|cls)/", rf"{prefix}\1/") if prefix else without("cls/")
-    rewrite(folder, lambda values: {**change(values), **added})
-    done = convert("google", "run", folder, tmp_path / "run")
+    rewrite(google_folder, lambda values: {**change(values), **added})
+    done = convert("google", "run", google_folder, tmp_path / "run")
     assert RunDirectory(tmp_path / "run").task == task and done.fresh == []
     np.testing.assert_array_equal(albert_tf.load(tmp_path / "run").variables[-2].numpy(), weights)
     assert len([name for name in done.unread if "cls/" in name]) == (7 if prefix else 0)
@@ -142,15 +137,6 @@ def test_embedding_size_of_the_hidden_size(golden, tmp_path):
 
 
 BAD = {
-    "missing": (
-        without("pooler/dense/bias", "key/kernel"),
-        "self/key/kernel is missing; bert/pooler/dense/bias is missing",
-    ),
-    "unknown": (lambda v: {**v, "bert/extra": np.zeros(3)}, "bert/extra is unknown"),
-    "shape": (
-        lambda v: {**v, "bert/pooler/dense/bias": np.zeros([7], np.float32)},
-        r"bert/pooler/dense/bias is \[7\], the config says \[32\]",
-    ),
     "type": (
         lambda v: {**v, "bert/pooler/dense/bias": np.zeros([32], np.int32)},
         "bert/pooler/dense/bias is of type int32",
@@ -171,10 +157,10 @@ BAD = {
 
 
 @pytest.mark.parametrize(("change", "message"), BAD.values(), ids=BAD)
-def test_what_does_not_fit_is_named_and_nothing_written(folder, tmp_path, change, message):
-    rewrite(folder, change)
+def test_what_does_not_fit_is_named_and_nothing_written(google_folder, tmp_path, change, message):
+    rewrite(google_folder, change)
     with pytest.raises(InputError, match=message):
-        convert("google", "run", folder, tmp_path / "run")
+        convert("google", "run", google_folder, tmp_path / "run")
     assert [path.name for path in tmp_path.iterdir()] == ["google"]
 
 
@@ -185,15 +171,15 @@ def test_layout_of_another_project(shared, tmp_path, partial):
         convert("google", "run", folder, tmp_path / "run", partial=partial)
 
 
-def test_partial_takes_the_encoder_and_names_the_rest(folder, tmp_path):
-    rewrite(folder, without("pooler/"))
-    conversion = convert("google", "run", folder, tmp_path / "run", partial=True)
+def test_partial_takes_the_encoder_and_names_the_rest(google_folder, tmp_path):
+    rewrite(google_folder, without("pooler/"))
+    conversion = convert("google", "run", google_folder, tmp_path / "run", partial=True)
     assert conversion.fresh == ["pooler/dense/kernel", "pooler/dense/bias"]
     assert "cls/predictions/output_bias" in conversion.unread
     assert isinstance(albert_tf.load(tmp_path / "run"), albert_tf.AlbertEncoder)
-    rewrite(folder, without("bert/"))
+    rewrite(google_folder, without("bert/"))
     with pytest.raises(InputError, match="none of the encoder's variables is there"):
-        convert("google", "run", folder, tmp_path / "run2", partial=True)
+        convert("google", "run", google_folder, tmp_path / "run2", partial=True)
 
 
 SMALL = TINY.replace(num_hidden_layers=2)

@@ -9,9 +9,8 @@ import tarfile
 
 import pytest
 
-from albert_tf import cli
 from albert_tf.config import PRESETS
-from albert_tf.conversion import convert, published
+from albert_tf.conversion import convert
 from albert_tf.conversion.published import ARCHIVES, cache_folder, local_checkpoint, publisher_of
 from albert_tf.utils.errors import InputError, WorkFailed
 from tests.albert_tf.conversion.loopback import COMMIT, Answer, nobody, packed, put_repository, serve
@@ -19,22 +18,15 @@ from tests.albert_tf.conversion.loopback import COMMIT, Answer, nobody, packed, 
 SOURCES = ("google", "huggingface", "hub", "run")
 
 
-@pytest.fixture
-def server(monkeypatch, tmp_path):
-    """A server instead of Google's, and empty caches."""
-    monkeypatch.setenv("no_proxy", "127.0.0.1,localhost")
-    monkeypatch.setenv("ALBERT_TF_CACHE", str(tmp_path / "cache"))
-    with serve() as server:
-        monkeypatch.setattr(published, "_ARCHIVES_AT", f"{server.address}/albert_models/")
-        yield server
-
-
 def test_names_and_paths(tmp_path, monkeypatch):
     assert len(ARCHIVES) == 8 and set(ARCHIVES) < set(PRESETS)
     names = {"albert_xxlarge_v1": "google", "albert/albert-base-v2": "huggingface", "https://a.b/c": "hub"}
     for name, source in names.items():
         assert publisher_of(name) == source
-    for name in ("/no/where", "./albert_base_v2", "a/b/c", "model.ckpt-best", "albert_base_v2.tar.gz"):
+    for name in ("textattack/albert-base-v2-SST-2", "1/2.0"):
+        assert publisher_of(name) == "huggingface"
+    paths = ["/no/where", "./albert_base_v2", "../b", "~/b", "a/b/c", "a/", "a b/c", "é/b", "a/b\n"]
+    for name in (*paths, "model.ckpt-best", "albert_base_v2.tar.gz"):
         assert publisher_of(name) is None
     monkeypatch.chdir(tmp_path)
     for name in names:  # what exists is a path
@@ -59,8 +51,8 @@ def test_the_cache(monkeypatch, tmp_path):
     assert cache_folder() == tmp_path / "elsewhere"
 
 
-def test_google_without_a_network(server, golden, tmp_path, monkeypatch):
-    monkeypatch.setattr(published, "_ARCHIVES_AT", f"{nobody()}/albert_models/")
+def test_google_without_a_network(server, golden, tmp_path, point_to):
+    point_to(nobody())
     place = tmp_path / "cache" / "google" / "albert_base_v2.tar.gz"
     with pytest.raises(WorkFailed, match=rf"/albert_models/albert_base_v2\.tar\.gz .* put it at {place}$"):
         convert("google", "run", "albert_base_v2", tmp_path / "run")
@@ -93,14 +85,6 @@ def test_archives_that_are_none_or_lead_out_of_their_folder(server, tmp_path, co
     with pytest.raises(InputError, match=r"albert%2F3\.tar\.gz"):
         convert("hub", "run", f"{server.address}/albert/3", tmp_path / "run")
     assert not (tmp_path / "run").exists() and not list(tmp_path.rglob("escaped"))
-
-
-def test_one_line_for_names_that_are_wrong(capsys, tmp_path):
-    words = ["convert", "--from", "google", "--to", "run", "--output", str(tmp_path / "run")]
-    for wrong in (["--input", "albert_base_v3"], ["--input", "albert_base_v2", "--revision", "main"]):
-        assert cli.run([*words, *wrong]) == 2
-        assert capsys.readouterr().err.count("\n") == 1
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_hugging_face_as_its_users_know_it(golden, tmp_path):

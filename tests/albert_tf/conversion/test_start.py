@@ -1,4 +1,4 @@
-"""Runs of published checkpoints: converted once, whole, and used again."""
+"""Starts of a new model: runs, modules, and published checkpoints, which are converted once."""
 
 import json
 import shutil
@@ -7,39 +7,86 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from albert_tf.conversion import convert, published
+import albert_tf
+from albert_tf.checkpoints.models import build_model
+from albert_tf.conversion import convert
 from albert_tf.conversion import start as starts
-from albert_tf.conversion.start import run_at
+from albert_tf.conversion.start import opened, run_at
 from albert_tf.utils.errors import InputError
-from tests.albert_tf.conversion.loopback import (
-    COMMIT,
-    Answer,
-    instead_of_hugging_face,
-    nobody,
-    packed,
-    put_repository,
-    serve,
-)
+from tests.albert_tf.conversion.loopback import COMMIT, Answer, nobody, packed, put_repository
 from tests.albert_tf.conversion.tf1 import weights
+from tests.tiny import TINY
+
+CASED = {"lowercase": False, "strip_accents": True}
+BOTH = {"lowercase": True, "strip_accents": True}
 
 
 @pytest.fixture
-def server(monkeypatch, tmp_path):
-    """A server instead of Google's and Hugging Face's, and empty caches."""
-    monkeypatch.setenv("no_proxy", "127.0.0.1,localhost")
-    monkeypatch.setenv("ALBERT_TF_CACHE", str(tmp_path / "cache"))
-    with serve() as server:
-        point_to(server.address, tmp_path, monkeypatch)
-        yield server
+def run(tiny_vocabulary, tmp_path):
+    """A run whose text keeps its case."""
+    model = build_model(TINY.replace(num_hidden_layers=1), {"model": "encoder"})
+    albert_tf.save(model, tmp_path / "run", tiny_vocabulary, tokenizer=CASED)
+    return tmp_path / "run"
 
 
-def point_to(address, tmp_path, monkeypatch):
-    monkeypatch.setattr(published, "_ARCHIVES_AT", f"{address}/albert_models/")
-    instead_of_hugging_face(address, tmp_path / "home", monkeypatch)
+def test_a_run(run, tiny_vocabulary):
+    for vocabulary, tokenizer in ((None, None), (tiny_vocabulary, CASED), (None, {"lowercase": False})):
+        with opened(run, vocabulary, tokenizer) as start:
+            assert start.config == TINY.replace(num_hidden_layers=1)
+            assert start.vocabulary.read_bytes() == tiny_vocabulary.read_bytes()
+            assert (start.tokenizer, start.run.path) == (CASED, str(run))
+    with (
+        pytest.raises(InputError, match=r"run was trained with .*, not with {'lowercase': True}: leave that"),
+        opened(run, tokenizer=BOTH),
+    ):
+        pass
+
+
+def test_a_module_and_how_its_text_is_normalised(shared, tmp_path):
+    module = tmp_path / "module"
+    shutil.copytree(shared / "golden/tfhub", module)
+    for asked, expected in ((None, BOTH), ({"lowercase": False}, CASED)):  # it does not say, somebody may
+        with opened(f"hub:{module}", tokenizer=asked) as start:
+            assert start.tokenizer == expected
+            vocabulary = shared / "data/vocabulary/30k-clean.model"
+            assert start.vocabulary.read_bytes() == vocabulary.read_bytes()
+            assert start.config.vocab_size == 30000
+            folder = Path(start.run)
+            assert np.isfinite(albert_tf.load(folder).pooler.kernel.numpy()).all()
+        assert not folder.exists()  # it is there as long as the block runs
+    (module / "assets/tokenizer.json").write_text(json.dumps(CASED))  # as an exported preprocessor says it
+    with opened(f"hub:{module}") as start:
+        assert start.tokenizer == CASED
+    with pytest.raises(InputError, match="'lowercase': True"), opened(f"hub:{module}", tokenizer=BOTH):
+        pass
+
+
+def test_the_vocabulary_of_a_module_is_that_which_is_named(shared, tiny_vocabulary, tmp_path):
+    module = tmp_path / "module"
+    shutil.copytree(shared / "golden/tfhub", module)
+    shutil.rmtree(module / "assets")
+    with pytest.raises(InputError, match="module has no vocabulary"), opened(f"hub:{module}"):
+        pass
+    with pytest.raises(InputError, match="200 pieces"), opened(f"hub:{module}", tiny_vocabulary):
+        pass
+    remembering = tmp_path / "cased.model"
+    shutil.copyfile(shared / "data/vocabulary/30k-clean.model", remembering)
+    remembering.with_suffix(".tokenizer.json").write_text(json.dumps(CASED))
+    with opened(f"hub:{module}", remembering) as start:
+        assert start.tokenizer == CASED
+
+
+def test_places_that_are_no_start(tmp_path):
+    for origin in (tmp_path, f"hub:{tmp_path}"):
+        with pytest.raises(FileNotFoundError, match=str(tmp_path)), opened(origin):
+            pass
+    (tmp_path / "config.json").write_text('{"model_type": "albert"}')
+    with pytest.raises(InputError, match=r"a checkpoint of Hugging Face.*convert --from"), opened(tmp_path):
+        pass
 
 
 @pytest.mark.parametrize("source", ["google", "huggingface", "hub"])
-def test_converted_once(server, golden, shared, tmp_path, monkeypatch, source):
+def test_converted_once(server, golden, shared, tmp_path, monkeypatch, point_to, source):
     name, folder = {
         "google": ("albert_base_v2", golden / "tf1" / "shared"),
         "huggingface": ("tiny/albert", golden / "hf" / "pretraining"),
@@ -59,16 +106,15 @@ def test_converted_once(server, golden, shared, tmp_path, monkeypatch, source):
     convert(source, "run", name, tmp_path / "again")
     if source != "huggingface":
         assert len(server.requests) == 1
-    point_to(nobody(), tmp_path, monkeypatch)
+    point_to(nobody())
     monkeypatch.setattr(starts, "convert", None)
     assert run_at(name).path == str(run)
 
 
-def test_nothing_is_left_of_what_cannot_be_converted(server, golden, tmp_path):
-    folder = shutil.copytree(golden / "hf" / "pretraining", tmp_path / "folder")
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, "intermediate_size": 5}))
-    put_repository(server, "tiny/albert", folder)
+def test_nothing_is_left_of_what_cannot_be_converted(server, hf_folder, tmp_path):
+    config = json.loads((hf_folder / "config.json").read_text())
+    (hf_folder / "config.json").write_text(json.dumps({**config, "intermediate_size": 5}))
+    put_repository(server, "tiny/albert", hf_folder)
     with pytest.raises(InputError, match="the config says"):
         run_at("tiny/albert")
     assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file() or "writing" in path.name]

@@ -18,10 +18,14 @@ from albert_tf.utils.files import (
     new_directory,
     restore_folder,
     whole_file,
-    write_file,
     writing,
 )
 from tests.full_disk import no_file_beyond
+
+
+def write_file(path, content):
+    with whole_file(path) as temporary:
+        temporary.write_text(content)
 
 
 def fill(folder):
@@ -62,34 +66,24 @@ def run_code(folder, code):
     return subprocess.run(command, cwd=folder, env={**os.environ, "PYTHONPATH": path}, check=False).returncode
 
 
-@pytest.mark.parametrize(("days", "goes"), [(0.5, False), (1.5, True)])
-def test_what_a_killed_process_has_left_goes_after_a_day(days, goes, tmp_path):
-    code = "with whole_file(Path('file')) as path: path.write_text('half'); os.kill(os.getpid(), 9)"
-    assert run_code(tmp_path, code) == -9
-    (left,) = tmp_path.iterdir()
-    for path in (*left.iterdir(), left):
-        os.utime(path, times=(time.time() - days * 86400,) * 2)
-    write_file(tmp_path / "file", "whole")
-    assert left.exists() != goes
-
-
 def test_what_another_process_is_writing_stays(tmp_path):
     with whole_file(tmp_path / "file") as theirs:
         theirs.write_text("half")
-        assert run_code(tmp_path, "write_file(Path('file'), 'whole')") == 0
+        assert run_code(tmp_path, "with whole_file(Path('file')) as path: path.write_text('whole')") == 0
         assert theirs.read_text() == "half"
         assert (tmp_path / "file").read_text() == "whole"
     assert names(tmp_path) == ["file"]
 
 
 def test_what_a_killed_process_has_left_is_named_and_goes_after_a_day(tmp_path, caplog):
-    left = tmp_path / ".file.writing-x"
-    (left / "folder").mkdir(parents=True)
-    write_file(tmp_path / "file", "whole")
-    assert left.exists() and str(left) in caplog.text
-    for path in (left / "folder", left):
-        os.utime(path, (0, time.time() - 90_000))
-    write_file(tmp_path / "file", "whole")
+    code = "with whole_file(Path('file')) as path: path.mkdir(); os.kill(os.getpid(), 9)"
+    assert run_code(tmp_path, code) == -9
+    (left,) = tmp_path.iterdir()
+    for days, goes in ((0.5, False), (1.5, True)):
+        for path in (*left.iterdir(), left):
+            os.utime(path, times=(time.time() - days * 86400,) * 2)
+        write_file(tmp_path / "file", "whole")
+        assert left.exists() != goes and str(left) in caplog.text
     assert names(tmp_path) == ["file"]
 
 

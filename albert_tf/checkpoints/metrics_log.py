@@ -47,17 +47,11 @@ def rank(value: float, loss: float | None) -> tuple[float, float]:
 
 
 class Best(NamedTuple):
-    """The order of a run's steps: by a metric, of equal metrics by the loss, of equal losses by the step.
+    """The order of a run's steps: by a metric, of equal metrics by the loss, of equal losses by the step."""
 
-    Attributes:
-      metric: of an evaluation, as metrics.jsonl calls it.
-      is_highest: True if more of it is better.
-      after: only evaluations of later steps than this one compare with each other.
-    """
-
-    metric: str
-    is_highest: bool
-    after: int = -1
+    metric: str  # of an evaluation, as metrics.jsonl calls it
+    is_highest: bool  # True if more of it is better
+    after: int = -1  # only evaluations of later steps than this one compare with each other
 
     def step(self, lines: Sequence[Line], steps: Collection[int]) -> int | None:
         """The best of these steps; None if the metric is known of none."""

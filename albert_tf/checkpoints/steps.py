@@ -139,8 +139,8 @@ def model_reader(
     """Reads a model's variables, given the shapes of all of them, from the checkpoint of a step one by one.
 
     Returns:
-      A function from a variable's name to its value, None for other names. It raises DamagedCheckpoint.
-    Raises: as `read_checkpoint` does.
+      A function from a variable's name to its value, None for other names.
+    Raises: as `read_checkpoint`; so does the function.
     """
     bundle = open_bundle(_existing(run, step))
     keys = _model_keys(bundle, variables)

@@ -70,7 +70,7 @@ def convert(
     Returns:
       What was left out and made up, and where the vocabulary comes from.
     Raises:
-      FileNotFoundError: the checkpoint, its config or the vocabulary is missing.
+      FileNotFoundError: the checkpoint or its config is missing.
       FileExistsError: there is something at `output`.
       InputError: the conversion is unknown, the checkpoint is damaged, holds NaN or does not fit its config
         or its vocabulary, or the target has no form for this network; or, like WorkFailed, as
@@ -78,9 +78,6 @@ def convert(
     """
     # Also found when it comes to writing, but reading a large checkpoint takes a while.
     check_new(Path(output))
-    for what, path in (("vocabulary", vocabulary), ("config", config)):
-        if path is not None and not Path(path).is_file():
-            raise FileNotFoundError(f"{path} is not a file: the {what} is missing")
     if source == "run" and target in WRITERS:
         if partial or config is not None or revision is not None:
             raise InputError(
@@ -89,7 +86,7 @@ def convert(
         _write(target, RunDirectory(input), Path(output), vocabulary, step)
         return Conversion([], [])
     if source not in READERS or target != "run":
-        known = ", ".join([f"{name} to run" for name in READERS] + [f"run to {name}" for name in WRITERS])
+        known = f"{', '.join(READERS)} to run, run to {' or '.join(WRITERS)}"
         raise InputError(f"no conversion from {source} to {target}: there are {known}")
     if step is not None:
         raise InputError(f"step={step} is of a run's checkpoint: leave it out")

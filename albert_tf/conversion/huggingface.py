@@ -40,7 +40,6 @@ ARCHITECTURES = {
 _MLM_ALONE = "AlbertForMaskedLM"
 _WITHOUT_POOLER = (_MLM_ALONE, ARCHITECTURES["token_classifier"], ARCHITECTURES["span_labeler"])
 _POOLER = ("pooler/dense/kernel", "pooler/dense/bias")
-RACE_CHOICES = 4
 
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt")
 
@@ -121,7 +120,7 @@ def _task(task: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     architectures = values.get("architectures") or []
     if task["model"] == "classifier":
         if ARCHITECTURES["multiple_choice"] in architectures:
-            return {"model": "multiple_choice", "num_choices": values.get("num_choices", RACE_CHOICES)}
+            return {"model": "multiple_choice", "num_choices": values.get("num_choices", 4)}  # as RACE has
         if ARCHITECTURES["token_classifier"] in architectures:
             task = {**task, "model": "token_classifier"}
         numbers = range(task["num_labels"])

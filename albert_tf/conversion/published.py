@@ -33,8 +33,6 @@ _FILES = [CONFIG, WEIGHTS, INDEX, "model-*-of-*.safetensors", VOCABULARY, FAST_T
 
 TIMEOUT = 10.0  # seconds in which a server must take a connection, and in which something must arrive
 
-_REFUSALS = (401, 403, 404, 410)  # statuses that mean that trying again is of no use
-
 
 def cache_folder() -> Path:
     """The folder of downloaded and converted files: ALBERT_TF_CACHE, or ~/.cache/albert_tf."""
@@ -126,7 +124,7 @@ def download(address: str, path: Path) -> None:
                 raise http.client.IncompleteRead(b"", size - file.tell())
     except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
         remedy = f"try later, or download it elsewhere and put it at {path}"
-        raise _failure(address, getattr(error, "code", None), error, remedy) from error
+        raise _failure(address, error, remedy) from error
 
 
 def repository(name: str, revision: str | None = None) -> Path:
@@ -161,15 +159,11 @@ def repository(name: str, revision: str | None = None) -> Path:
     except (errors.HTTPError, OSError, RuntimeError, errors.HFValidationError) as error:
         if getattr(error, "errno", None) is not None:  # a full disk, perhaps
             raise
-        cause = outage or error
-        status = getattr(getattr(cause, "response", None), "status_code", None)
-        if isinstance(cause, errors.HFValidationError):
-            status = 404
         remedy = (
             "give a token that may read it, by HF_TOKEN or `hf auth login`, try later, or download "
             f"{CONFIG}, {WEIGHTS}, {VOCABULARY} and {TOKENIZER} elsewhere into a folder, and name that"
         )
-        raise _failure(address, status, cause, remedy) from error
+        raise _failure(address, outage or error, remedy) from error
     if not (folder / CONFIG).exists() or not ((folder / WEIGHTS).exists() or (folder / INDEX).exists()):
         raise InputError(
             f"{address} has no {CONFIG} or no {WEIGHTS}, and pickles are not read, as they may run code: "
@@ -178,9 +172,11 @@ def repository(name: str, revision: str | None = None) -> Path:
     return folder
 
 
-def _failure(address: str, status: int | None, error: Exception, remedy: str) -> InputError | WorkFailed:
-    """An error of the server or the network in one line."""
+def _failure(address: str, error: Exception, remedy: str) -> InputError | WorkFailed:
+    """An error of the server or the network in one line; an InputError if trying again is of no use."""
     reason = ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])
-    if status in _REFUSALS:
+    response = getattr(error, "response", None)
+    status = getattr(error, "code", None) or getattr(response, "status_code", None)
+    if status in (401, 403, 404, 410) or isinstance(error, errors.HFValidationError):
         return InputError(f"{address} is not there or not open ({reason}): check the name, or {remedy}")
     return WorkFailed(f"{address} cannot be downloaded now ({reason}): {remedy}")

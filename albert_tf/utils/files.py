@@ -27,7 +27,7 @@ _SCHEME = re.compile(r"([A-Za-z][\w+.-]+):/+")
 
 
 def checked_path(path: Any, argument: str) -> Path:
-    """A path that somebody names; an InputError where it is not one, by the name of the argument."""
+    """A path that somebody names; an InputError, with the argument's name, if it is none."""
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):
         raise InputError(f"{argument}={shown(path)} is not a path")
     return Path(path)
@@ -35,12 +35,7 @@ def checked_path(path: Any, argument: str) -> Path:
 
 @contextlib.contextmanager
 def writing(path: Path, temporary: Path) -> Iterator[None]:
-    """Makes errors of the system name the file that the user knows.
-
-    Args:
-      path: the name that the user knows.
-      temporary: what is written meanwhile, a file or a folder.
-    """
+    """Makes errors of the system about a temporary file or folder name the path that the user knows."""
     try:
         yield
     except OSError as error:  # of `write` it names no file
@@ -106,12 +101,7 @@ def check_new(path: Path) -> None:
 def scratch(path: Path) -> Iterator[Path]:
     """A path of the same name where nothing is yet, in a hidden folder beside it that is removed at the end.
 
-    One that a killed process has left is named in the log, and removed after a day.
-
-    Args:
-      path: the file or folder to write; the folder that it is in exists.
-    Yields:
-      A path with the same name, where nothing is yet.
+    A folder that a killed process has left is named in the log, and removed after a day.
     """
     for left in path.parent.glob(f"{glob.escape(_hidden(path))}*"):
         with contextlib.suppress(OSError):  # it is just disappearing
@@ -154,7 +144,7 @@ def json_text(values: Mapping[str, Any]) -> str:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file; ValueError, with the file's name, where it holds none."""
+    """The object in a JSON file; an InputError, with the file's name, if it holds none."""
     return json_object(path.read_bytes(), path)
 
 
@@ -169,13 +159,19 @@ def json_object(content: bytes, path: str | os.PathLike[str]) -> dict[str, Any]:
     return values
 
 
-def sync(path: Path) -> None:
-    """Returns once the disk has a file's content, or a folder's names, as a power cut leaves them."""
+@contextlib.contextmanager
+def _descriptor(path: Path) -> Iterator[int]:
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        yield descriptor
     finally:
         os.close(descriptor)
+
+
+def sync(path: Path) -> None:
+    """Returns once the disk has a file's content, or a folder's names, as a power cut leaves them."""
+    with _descriptor(path) as descriptor:
+        os.fsync(descriptor)
 
 
 @contextlib.contextmanager
@@ -241,8 +237,7 @@ def _exchanged(one: Path, other: Path) -> bool:
 @contextlib.contextmanager
 def sole_use(folder: Path) -> Iterator[None]:
     """Keeps other processes out of a folder while the block runs; BlockingIOError if one is using it."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
+    with _descriptor(folder) as descriptor:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -250,5 +245,3 @@ def sole_use(folder: Path) -> Iterator[None]:
                 f"{folder} is in use by another process: wait for its end, or name another place"
             ) from None
         yield
-    finally:
-        os.close(descriptor)

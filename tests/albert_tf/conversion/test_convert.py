@@ -142,7 +142,7 @@ def test_files_that_are_missing_or_in_the_way(google_folder, run, tmp_path):
         with pytest.raises(InputError, match=f"from {source} to {target}"):
             convert(source, target, google_folder, tmp_path / "run")
     for what in ("vocabulary", "config"):
-        with pytest.raises(FileNotFoundError, match=rf"nothing is not a file: the {what} is missing"):
+        with pytest.raises((InputError, FileNotFoundError), match=f"{tmp_path / 'nothing'}"):
             convert("google", "run", google_folder, tmp_path / "run", **{what: tmp_path / "nothing"})
     for source in ("google", "huggingface", "hub", "run"):
         with pytest.raises(FileNotFoundError, match="nowhere"):

@@ -27,8 +27,8 @@ from albert_tf.utils.files import whole_file
 ARCHIVES = tuple(name for name in PRESETS if name.startswith("albert_"))
 _ARCHIVES_AT = "https://storage.googleapis.com/albert_models/"
 
-_REPOSITORY = re.compile(r"\w[\w.-]*/[\w.-]*\w", re.ASCII)  # OWNER/NAME
-# What is read of a repository.
+# Names of repositories, OWNER/NAME, and the files of them that are read.
+_REPOSITORY = re.compile(r"\w[\w.-]*/[\w.-]*\w", re.ASCII)
 _FILES = [CONFIG, WEIGHTS, INDEX, "model-*-of-*.safetensors", VOCABULARY, FAST_TOKENIZER, TOKENIZER]
 
 TIMEOUT = 10.0  # seconds in which a server must take a connection, and in which something must arrive
@@ -151,9 +151,10 @@ def repository(name: str, revision: str | None = None) -> Path:
     except (errors.HTTPError, errors.OfflineModeIsEnabled, errors.HFValidationError) as error:
         outage = error
     try:
-        is_out = outage is not None
         folder = Path(
-            hub.snapshot_download(name, revision=revision, allow_patterns=_FILES, local_files_only=is_out)
+            hub.snapshot_download(
+                name, revision=revision, allow_patterns=_FILES, local_files_only=outage is not None
+            )
         )
     # RuntimeError: of the storage called Xet.
     except (errors.HTTPError, OSError, RuntimeError, errors.HFValidationError) as error:

@@ -9,14 +9,10 @@ BASE = PRESETS["albert_base_v2"]
 LARGE = PRESETS["albert_large_v2"]
 
 PRESET_TOTALS = {
-    "albert_base_v1": 11_683_584,
-    "albert_base_v2": 11_683_584,
-    "albert_large_v1": 17_683_968,
-    "albert_large_v2": 17_683_968,
-    "albert_xlarge_v1": 58_724_864,
-    "albert_xlarge_v2": 58_724_864,
-    "albert_xxlarge_v1": 222_595_584,
-    "albert_xxlarge_v2": 222_595_584,
+    **dict.fromkeys(("albert_base_v1", "albert_base_v2"), 11_683_584),
+    **dict.fromkeys(("albert_large_v1", "albert_large_v2"), 17_683_968),
+    **dict.fromkeys(("albert_xlarge_v1", "albert_xlarge_v2"), 58_724_864),
+    **dict.fromkeys(("albert_xxlarge_v1", "albert_xxlarge_v2"), 222_595_584),
     "bert_base": 109_081_344,
     "bert_large": 334_607_360,
 }

@@ -156,14 +156,27 @@ def test_files_that_are_missing_or_in_the_way(google_folder, run, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize(("target", "layers", "groups"), [("google", 22, 22), ("huggingface", 18, 14)])
-def test_groups_that_others_compute_with_an_error(tmp_path, target, layers, groups):
-    """int(15 / 22 * 22) is 14, and int(9 / (18 / 14)) is 6."""
-    small = TINY.replace(hidden_size=4, embedding_size=4, num_attention_heads=1, intermediate_size=4)
-    config = small.replace(num_hidden_layers=layers, num_hidden_groups=groups)
-    albert_tf.save(albert_tf.AlbertEncoder(config), tmp_path / "run")
-    with pytest.raises(InputError, match=f"num_hidden_groups={groups}"):
+NARROW = TINY.replace(hidden_size=4, embedding_size=4, num_attention_heads=1, intermediate_size=4)
+
+
+@pytest.mark.parametrize(
+    ("target", "config", "named"),
+    [
+        ("google", TINY.replace(sharing="attention"), 'sharing="attention"'),
+        ("google", TINY.replace(hidden_act="gelu_erf"), 'hidden_act="gelu_erf"'),
+        ("google", TINY.replace(layer_norm_eps=1e-5), "layer_norm_eps=1e-05"),
+        ("huggingface", TINY.replace(sharing="ffn"), 'sharing="ffn"'),
+        ("huggingface", TINY, "answerability=True"),
+        # int(15 / 22 * 22) is 14, and int(9 / (18 / 14)) is 6.
+        ("google", NARROW.replace(num_hidden_layers=22, num_hidden_groups=22), "num_hidden_groups=22"),
+        ("huggingface", NARROW.replace(num_hidden_layers=18, num_hidden_groups=14), "num_hidden_groups=14"),
+    ],
+)
+def test_networks_that_others_do_not_have(tmp_path, target, config, named):
+    albert_tf.save(albert_tf.AlbertSpanLabeler(config, answerability="answer" in named), tmp_path / "run")
+    with pytest.raises(InputError, match=named):
         convert("run", target, tmp_path / "run", tmp_path / "there")
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_weights_that_are_not_finite_are_named_and_go_nowhere(run, tmp_path):

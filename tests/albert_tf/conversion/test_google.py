@@ -218,18 +218,3 @@ def test_a_saver_of_tf1_restores_what_is_written(tmp_path, kind):
         expected = {"model": "classifier", "num_labels": 1}
     convert("google", "run", tmp_path / "google", tmp_path / "back")
     assert RunDirectory(tmp_path / "back").task == expected
-
-
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ({"sharing": "attention"}, 'sharing="attention"'),
-        ({"hidden_act": "gelu_erf"}, 'hidden_act="gelu_erf"'),
-        ({"layer_norm_eps": 1e-5}, "layer_norm_eps=1e-05"),
-    ],
-)
-def test_networks_that_google_does_not_have(tmp_path, change, named):
-    albert_tf.save(albert_tf.AlbertEncoder(SMALL.replace(**change)), tmp_path / "run")
-    with pytest.raises(InputError, match=named):
-        convert("run", "google", tmp_path / "run", tmp_path / "google")
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]

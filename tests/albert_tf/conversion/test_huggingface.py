@@ -190,17 +190,3 @@ def test_token_classification(golden, tmp_path):
     inputs = {name: value for name, value in expected.items() if name.startswith("input_")}
     logits = expected["sequence_output"] @ weights["classifier.weight"].T + weights["classifier.bias"]
     np.testing.assert_allclose(model(inputs)["logits"], logits, rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("model", "named"),
-    [
-        (lambda: albert_tf.AlbertSpanLabeler(TINY, answerability=True), "answerability=True"),
-        (lambda: albert_tf.AlbertEncoder(TINY.replace(sharing="ffn")), 'sharing="ffn"'),
-    ],
-)
-def test_networks_that_transformers_does_not_have(tmp_path, model, named):
-    albert_tf.save(model(), tmp_path / "run")
-    with pytest.raises(InputError, match=named):
-        convert("run", "huggingface", tmp_path / "run", tmp_path / "hf")
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from albert_tf.utils.checks import check_choice
+from albert_tf.utils.checks import check_choice, check_type
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import read_json, write_json
 
@@ -44,31 +44,23 @@ def settings_beside(vocabulary: PathLike) -> Path:
     return path.with_name(f"{path.name.removesuffix(_MODEL)}.{TOKENIZER}")
 
 
-def checked_settings(values: Mapping[str, Any]) -> dict[str, bool]:
-    """Tokenizer settings with the defaults of what is left out.
+def checked_settings(values: Mapping[str, Any], where: str = "") -> dict[str, bool]:
+    """Settings of the normalisation with the defaults of what is left out.
 
     Raises:
-      ValueError: a name is unknown, or a value is neither true nor false.
+      InputError: a name is unknown, or a value is neither true nor false; it begins with `where`.
     """
-    unknown = sorted(values.keys() - TOKENIZER_DEFAULTS.keys())
-    if unknown:
-        raise InputError(
-            f"unknown tokenizer setting {', '.join(unknown)}: there are {', '.join(TOKENIZER_DEFAULTS)}"
-        )
+    if unknown := sorted(values.keys() - TOKENIZER_DEFAULTS.keys()):
+        names = ", ".join(TOKENIZER_DEFAULTS)
+        raise InputError(f"{where}unknown tokenizer setting {', '.join(unknown)}: there are {names}")
     for name, value in values.items():
-        if not isinstance(value, bool):
-            raise InputError(f"{name}={value!r} must be true or false")
+        check_type(f"{where}{name}", "bool", value)
     return {**TOKENIZER_DEFAULTS, **values}
 
 
 def remember_settings(vocabulary: PathLike, values: Mapping[str, bool], kind: str = SENTENCEPIECE) -> None:
     """Writes the file beside a vocabulary, whole or not at all; an existing one is replaced."""
-    write_settings(settings_beside(vocabulary), values, kind)
-
-
-def write_settings(path: Path, values: Mapping[str, bool], kind: str = SENTENCEPIECE) -> None:
-    """Writes a tokenizer.json; settings that are left out have their defaults."""
-    write_json(path, {KIND: kind, **checked_settings(values)})
+    write_json(settings_beside(vocabulary), {KIND: kind, **checked_settings(values)})
 
 
 def resolved_settings(vocabulary: PathLike | None, asked: Mapping[str, Any] | None = None) -> dict[str, bool]:
@@ -90,7 +82,9 @@ def resolved_settings(vocabulary: PathLike | None, asked: Mapping[str, Any] | No
     path = None if vocabulary is None else _remembering(Path(vocabulary))
     if path is None:
         return wanted
-    remembered = read_settings(path)
+    values = read_json(path)
+    values.pop(KIND, None)
+    remembered = checked_settings(values, f"{path}: ")
     for name, value in asked.items():
         if value != remembered[name]:
             raise InputError(
@@ -98,16 +92,6 @@ def resolved_settings(vocabulary: PathLike | None, asked: Mapping[str, Any] | No
                 f"{vocabulary} was normalised: say the same or nothing, or train another vocabulary"
             )
     return remembered
-
-
-def read_settings(path: Path) -> dict[str, bool]:
-    """The settings of normalisation in a file; InputError, with the file's name, if it holds none."""
-    values = read_json(path)
-    values.pop(KIND, None)
-    try:
-        return checked_settings(values)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
 
 
 def remembered_kind(vocabulary: PathLike, kinds: Collection[str] | None = None) -> str:
@@ -135,10 +119,12 @@ def vocabulary_files(vocabulary: PathLike) -> dict[str, Path]:
     Args:
       vocabulary: its file; of byte-level BPE one of its two, or their folder.
     """
-    path, names = (
-        _main_file(Path(vocabulary)),
-        VOCABULARY_FILES[remembered_kind(vocabulary, VOCABULARY_FILES)],
-    )
+    return files_of_kind(vocabulary, remembered_kind(vocabulary, VOCABULARY_FILES))
+
+
+def files_of_kind(vocabulary: PathLike, kind: str) -> dict[str, Path]:
+    """As `vocabulary_files`, of a vocabulary whose kind is known."""
+    path, names = _main_file(Path(vocabulary)), VOCABULARY_FILES[kind]
     return {names[0]: path} if len(names) == 1 else {name: path.with_name(name) for name in names}
 
 

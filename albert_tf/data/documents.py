@@ -26,6 +26,11 @@ class Documents(NamedTuple):
     sentence_lengths: tf.Tensor  # int32 [N], tokens; no sentence is empty
     sentences: tf.Tensor  # int32 [D], sentences of each document
 
+    @property
+    def borders(self) -> tf.Tensor:
+        """Where each sentence begins and the last one ends, in tokens, int32 [N + 1]."""
+        return tf.concat([[0], tf.cumsum(self.sentence_lengths)], axis=0)
+
 
 def text_documents(file: tf.Tensor | str) -> tf.data.Dataset:
     """The documents of a text file, a sentence a line, and the hash bucket of each.

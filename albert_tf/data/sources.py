@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
 
-from albert_tf.data.documents import Documents, in_hash_range, text_documents, tokenized
+from albert_tf.data.documents import Documents, files_of_part, in_hash_range, text_documents, tokenized
 from albert_tf.data.prepared import (
     EVAL,
+    STATS,
     TOKENS,
     TRAIN,
-    check_sizes,
-    check_tokenizer,
+    check_prepared,
     decode_documents,
-    document_hashes,
+    hashed_documents,
     prepared_files,
-    stats_path,
 )
 from albert_tf.data.shares import BY_POSITION, Share, between
 from albert_tf.data.tfrecords import first_example, tfrecord_reader
+from albert_tf.raw_text.checks import check_text_files
 from albert_tf.raw_text.paths import Paths, matched_paths
 from albert_tf.tokenizers.kinds import TextTokenizer
 from albert_tf.utils.errors import InputError
-
-_RECORDS_PER_BATCH = 256
 
 
 class Inputs(NamedTuple):
@@ -37,11 +36,28 @@ class Inputs(NamedTuple):
     kind: str  # "text", "documents" or "examples"
 
 
-class DocumentSource(NamedTuple):
-    """Functions that read documents: a file to string scalars, a block of those to Documents."""
+@dataclasses.dataclass(frozen=True)
+class DocumentSource:
+    """Files of documents, and how they are read."""
 
-    read: Callable[[tf.Tensor], tf.data.Dataset]
-    decode: Callable[[tf.Tensor], Documents]
+    files: Sequence[str]
+    read: Callable[[tf.Tensor], tf.data.Dataset]  # a file to its documents, string scalars
+    hashed: Callable[[tf.Tensor], tf.data.Dataset]  # a file to its documents and the `hash_bucket` of each
+    decode: Callable[[tf.Tensor], Documents]  # documents that were read, string [D]
+
+    def part(self, share: Share | None) -> DocumentSource:
+        """The source of a share of the documents; None: of all."""
+        if share is None:
+            return self
+        begin, end = share.begin, share.end
+        if share.of == BY_POSITION:
+            return dataclasses.replace(self, decode=lambda texts: between(self.decode(texts), begin, end))
+
+        def read(file: tf.Tensor) -> tf.data.Dataset:
+            inside = self.hashed(file).filter(lambda _, number: in_hash_range(number, (begin, end)))
+            return inside.map(lambda document, _: document)
+
+        return dataclasses.replace(self, read=read)
 
 
 def find_inputs(inputs: Paths, tokenizer: TextTokenizer) -> Inputs:
@@ -63,9 +79,8 @@ def find_inputs(inputs: Paths, tokenizer: TextTokenizer) -> Inputs:
         else:
             found["text"] = file
     for folder, there in folders.items():
-        if tf.io.gfile.exists(stats_path(folder)):
-            check_tokenizer(folder, tokenizer)
-            check_sizes(folder, there)
+        if tf.io.gfile.exists(os.path.join(folder, STATS)):  # noqa: PTH118
+            check_prepared(folder, there, tokenizer)
         found["documents" if TOKENS in first_example(there).features.feature else "examples"] = there[0]
     if len(found) > 1:
         kinds = " and ".join(f"{file} holds {kind}" for kind, file in found.items())
@@ -79,20 +94,6 @@ def corpus_files(inputs: Paths) -> list[str]:
     for path in matched_paths(inputs):
         files += prepared_files(path, TRAIN) if tf.io.gfile.isdir(path) else [path]
     return list(dict.fromkeys(files))
-
-
-def corpus_bytes(files: Iterable[str]) -> int:
-    """The bytes of files, as they are stored."""
-    return sum(tf.io.gfile.stat(file).length for file in files)
-
-
-def check_divisible(inputs: Inputs) -> None:
-    """InputError where inputs are finished examples, which do not say what documents they are of."""
-    if inputs.kind == "examples":
-        raise InputError(
-            f"{inputs.files[0]} holds finished examples, not documents to count or to hold out: name text, "
-            "or a folder of `albert-tf prepare`"
-        )
 
 
 def held_out_shards(inputs: Paths) -> list[str]:
@@ -135,40 +136,31 @@ def is_tfrecord(file: str) -> bool:
 
 def prepared_source(files: list[str]) -> DocumentSource:
     """The source of a prepared corpus' documents."""
-    return DocumentSource(tfrecord_reader(files), decode_documents)
+    records = tfrecord_reader(files)
+    return DocumentSource(files, records, lambda file: hashed_documents(records(file)), decode_documents)
 
 
-def document_source(inputs: Inputs, tokenizer: TextTokenizer, share: Share | None) -> DocumentSource:
-    """The source of the documents of text or of prepared files, or of a share of them."""
-    if inputs.kind == "documents":
-        whole = prepared_source(inputs.files)
-    else:
-        tokenize = tokenizer.for_corpora()
-        whole = DocumentSource(
-            lambda file: text_documents(file).map(lambda text, _: text),
-            lambda texts: tokenized(texts, tokenize),
+def document_source(
+    inputs: Inputs, tokenizer: TextTokenizer, part: tf.distribute.InputContext | None = None
+) -> DocumentSource:
+    """The source of the documents of text or of prepared files.
+
+    Raises:
+      InputError: inputs are finished examples, which do not say what documents they are of, or a file that
+        this part of the pipelines reads is not text.
+    """
+    if inputs.kind == "examples":
+        raise InputError(
+            f"{inputs.files[0]} holds finished examples, not documents to count or to hold out: name text, "
+            "or a folder of `albert-tf prepare`"
         )
-    if share is None:
-        return whole
-    if share.of == BY_POSITION:
-        return whole._replace(decode=lambda texts: between(whole.decode(texts), share.begin, share.end))
-    hashed = hashed_documents(inputs)
-
-    def read(file: tf.Tensor) -> tf.data.Dataset:
-        inside = hashed(file).filter(lambda _, number: in_hash_range(number, (share.begin, share.end)))
-        return inside.map(lambda document, _: document)
-
-    return whole._replace(read=read)
-
-
-def hashed_documents(inputs: Inputs) -> Callable[[tf.Tensor], tf.data.Dataset]:
-    """A function from a file of text or prepared documents to these, and the `hash_bucket` of each."""
-    if inputs.kind == "text":
-        return text_documents
-    records = tfrecord_reader(inputs.files)
-
-    def read(file: tf.Tensor) -> tf.data.Dataset:
-        blocks = records(file).batch(_RECORDS_PER_BATCH)
-        return blocks.map(lambda records: (records, document_hashes(records))).unbatch()
-
-    return read
+    if inputs.kind == "documents":
+        return prepared_source(inputs.files)
+    check_text_files(inputs.files if part is None else files_of_part(inputs.files, part))
+    tokenize = tokenizer.for_corpora()
+    return DocumentSource(
+        inputs.files,
+        lambda file: text_documents(file).map(lambda text, _: text),
+        text_documents,
+        lambda texts: tokenized(texts, tokenize),
+    )

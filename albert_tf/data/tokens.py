@@ -8,10 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.documents import Documents, corpus_documents
+from albert_tf.data.documents import corpus_documents
 from albert_tf.data.shares import Share
-from albert_tf.data.sources import check_divisible, document_source, find_inputs
-from albert_tf.raw_text.checks import check_text_files
+from albert_tf.data.sources import document_source, find_inputs
 from albert_tf.raw_text.paths import Paths
 from albert_tf.tokenizers.kinds import open_tokenizer
 
@@ -28,10 +27,8 @@ def document_tokens(
 ) -> Iterator[np.ndarray]:
     """The tokens of each document of a corpus, in the order of the files; on every host all of them.
 
-    Arguments and errors are those of `pretraining_dataset`; finished examples are refused.
-
     Args:
-      inputs: text or prepared documents.
+      inputs: text or prepared documents; arguments and errors are those of `pretraining_dataset`.
       vocabulary: the tokenizer's.
       lowercase: of the tokenizer.
       strip_accents: of the tokenizer.
@@ -41,29 +38,20 @@ def document_tokens(
       int32 [T] for each document, or each part of one that is longer than MAX_DOCUMENT_BYTES.
     """
     tokenizer = open_tokenizer(vocabulary, lowercase=lowercase, strip_accents=strip_accents)
-    found = find_inputs(inputs, tokenizer)
-    check_divisible(found)
-    if found.kind == "text":
-        check_text_files(found.files)
-    source = document_source(found, tokenizer, share)
+    source = document_source(find_inputs(inputs, tokenizer), tokenizer).part(share)
     blocks = (
-        corpus_documents(found.files, source.read, tf.distribute.InputContext())
+        corpus_documents(source.files, source.read, tf.distribute.InputContext())
         .batch(_DOCUMENTS_PER_BATCH)
-        .map(lambda block: _tokens_and_ends(source.decode(block)), tf.data.AUTOTUNE)
+        .map(source.decode, tf.data.AUTOTUNE)
         .prefetch(tf.data.AUTOTUNE)
     )
     left = most
-    for tokens, ends in blocks.as_numpy_iterator():
-        for document in np.split(tokens, ends[:-1]):
+    for block in blocks.as_numpy_iterator():
+        ends = np.append(0, np.cumsum(block.sentence_lengths))[np.cumsum(block.sentences)]
+        for document in np.split(block.tokens, ends[:-1]):
             if left is not None:
                 document = document[:left]
                 left -= len(document)
             yield document
             if left == 0:
                 return
-
-
-def _tokens_and_ends(documents: Documents) -> tuple[tf.Tensor, tf.Tensor]:
-    """The tokens of documents, one after the other, and where each document ends: int32 [T], [D]."""
-    ends = tf.concat([[0], tf.cumsum(documents.sentence_lengths)], axis=0)  # [N + 1], of sentences
-    return documents.tokens, tf.gather(ends, tf.cumsum(documents.sentences))

@@ -22,7 +22,8 @@ from albert_tf.preprocessing.plan import Preparation
 from albert_tf.preprocessing.reading import FileSlice, Part, read_slice
 from albert_tf.preprocessing.stored_examples import write_examples
 from albert_tf.preprocessing.whole_files import read_json, whole_file, write_json
-from albert_tf.tokenizers.kinds import SavedTokenizer, Tokenize
+from albert_tf.tokenizers.base import Tokenize
+from albert_tf.tokenizers.kinds import SavedTokenizer
 
 _BYTES_PER_BATCH = 1 << 20  # bytes that are tokenised together
 _HEADER = struct.Struct("<16s16sIII")  # of a Document in a spill: its fields, of the record its length
@@ -143,7 +144,7 @@ def write_shard(name: str, plan: Preparation, spills: int, spills_written: int) 
         "tokens": sum(document.tokens for document in kept),
         "dropped_duplicate": len(documents) - len(kept),
     }
-    with whole_file(plan.shard_path(name), plan.unfinished()) as temporary:
+    with whole_file(plan.path(name), plan.unfinished()) as temporary:
         with tf.io.TFRecordWriter(temporary) as file:
             for document in kept:
                 file.write(document.record)

@@ -35,13 +35,11 @@ def write_examples(path: str, shard: str, plan: Preparation) -> int:
     seed = int.from_bytes(hashlib.blake2b(f"{plan.seed}/{shard}".encode(), digest_size=4).digest(), "little")
     maker = example_maker(plan)
     batches = example_batches(
-        [path],
         prepared_source([path]),
         maker,
         tf.distribute.InputContext(),
         epochs=1 if shard.startswith(EVAL) else plan.dupe_factor,
         seed=seed,
-        shuffle=True,
     )
     label = SENTENCE_LABELS[maker.settings.sentence_objective]
     count = 0

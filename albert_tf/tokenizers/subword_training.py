@@ -1,13 +1,56 @@
-"""Training of vocabularies of WordPiece and byte-level BPE, by Hugging Face's tokenizers."""
+"""Training of vocabularies: sentences to the contents of a vocabulary's files, by their names."""
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from albert_tf.tokenizers import byte_level_bpe, wordpiece
+import sentencepiece
+
+from albert_tf.raw_text.long_lines import MAX_SENTENCE_BYTES
+from albert_tf.tokenizers import byte_level_bpe, vocabulary, wordpiece
+from albert_tf.tokenizers.input_format import ALBERT_IDS
 from albert_tf.utils.errors import InputError
+
+USER_DEFINED = ("(", ")", '"', "-", ".", "–", "£", "€")
+
+
+def train_sentencepiece(sentences: Iterable[bytes], vocab_size: int, max_sentences: int) -> dict[str, bytes]:
+    """A SentencePiece model by the unigram model, with ALBERT's ids.
+
+    Args:
+      sentences: normalised, in UTF-8.
+      vocab_size: pieces, the special ones included.
+      max_sentences: of more a random sample is used, the same one every time.
+    Raises:
+      InputError: the text allows no vocabulary of this size.
+    Source: google-research/albert, README, and the settings stored in its 30k-clean.model.
+    """
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(sentences),
+            model_writer=model,
+            model_type="unigram",
+            vocab_size=vocab_size,
+            character_coverage=0.99995,
+            pad_id=ALBERT_IDS.padding,
+            unk_id=ALBERT_IDS.unknown,
+            bos_id=-1,
+            eos_id=-1,
+            control_symbols=[vocabulary.CLS, vocabulary.SEP, vocabulary.MASK],
+            user_defined_symbols=list(USER_DEFINED),
+            input_sentence_size=max_sentences,
+            shuffle_input_sentence=True,
+            max_sentence_length=MAX_SENTENCE_BYTES,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        reason = str(error).rpartition("] ")[2]
+        raise InputError(f"vocab_size={vocab_size} does not fit the text: {reason}") from None
+    return {vocabulary.FILE_OF_RUN: model.getvalue()}
 
 
 def train_wordpiece(sentences: Iterable[bytes], vocab_size: int) -> dict[str, bytes]:
@@ -16,10 +59,8 @@ def train_wordpiece(sentences: Iterable[bytes], vocab_size: int) -> dict[str, by
     Args:
       sentences: in UTF-8, as `basic_words` makes them: their words stand between spaces.
       vocab_size: pieces at most, the special ones included.
-    Returns:
-      The content of `vocab.txt` by its name.
     Raises:
-      InputError: there is no text, or its characters alone are more.
+      InputError: the text's characters alone are more.
     """
     from tokenizers import models, pre_tokenizers, trainers
 
@@ -42,10 +83,8 @@ def train_byte_level_bpe(sentences: Iterable[bytes], vocab_size: int) -> dict[st
     Args:
       sentences: lines of text in UTF-8.
       vocab_size: tokens at most, the special ones and those of the 256 bytes included.
-    Returns:
-      The contents of `vocab.json` and `merges.txt` by their names.
     Raises:
-      InputError: there is no text, or vocab_size is too small.
+      InputError: vocab_size is too small.
     """
     from tokenizers import models, pre_tokenizers, trainers
 
@@ -82,9 +121,6 @@ def _trained(
         map(bytes.decode, sentences), trainer(vocab_size=vocab_size, show_progress=False, **options)
     )
     trained = json.loads(tokenizer.to_str())["model"]
-    without_text = len(options["special_tokens"]) + len(options.get("initial_alphabet", ()))
-    if len(trained["vocab"]) <= without_text < vocab_size:
-        raise InputError("the input holds no text to train a vocabulary on")
     if len(trained["vocab"]) > vocab_size:
         raise InputError(
             f"vocab_size={vocab_size} is too small: the characters alone need {len(trained['vocab'])}"

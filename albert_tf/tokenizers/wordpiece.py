@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import functools
-import hashlib
-import os
 import re
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
 from albert_tf.tokenizer_settings import WORDPIECE, lines_of_vocabulary
-from albert_tf.tokenizers.input_format import InputFormat, SpecialIds
+from albert_tf.tokenizers.base import TextTokenizer, TokenIds, TokensWithOffsets
 from albert_tf.tokenizers.offsets import normalize_with_offsets, rows_of
-from albert_tf.utils.errors import InputError, Missing
+from albert_tf.utils.errors import InputError
 
 FILE_OF_RUN = "vocab.txt"
 SPECIAL_PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -64,76 +61,28 @@ def basic_words(text: tf.Tensor, lowercase: bool = True, strip_accents: bool = T
     return tf.strings.regex_replace(text, f"[{_MARKS}]", r" \0 ")
 
 
-class WordPieceVocabulary:
-    """The pieces of a `vocab.txt`, one a line, whose number is their id.
+class WordPieceVocabulary(TokenIds):
+    """The pieces of a `vocab.txt`, one a line, whose number is their id."""
 
-    Args:
-      content: the bytes of the file.
-      name: stands in errors.
-    Raises:
-      InputError: it is not UTF-8, or a special piece is missing.
-    """
+    kind = WORDPIECE
+    special_pieces = SPECIAL_PIECES
 
-    def __init__(self, content: bytes, name: str = "the vocabulary"):
-        self.content = content
+    def __init__(self, files: Mapping[str, bytes], name: str = "the vocabulary"):
+        super().__init__(files, name)
+        _ = self.special_ids  # which checks that they are there
+
+    def _read(self) -> list[str]:
         try:
-            self.pieces = tuple(lines_of_vocabulary(content))
+            return lines_of_vocabulary(self.files[FILE_OF_RUN])
         except UnicodeDecodeError as error:
             raise InputError(
-                f"{name} is not UTF-8 (byte {error.start}): it must have one piece a line"
+                f"{self.name} is not UTF-8 (byte {error.start}): it must have one piece a line"
             ) from error
-        missing = [piece for piece in SPECIAL_PIECES if piece not in self.pieces]
-        if missing:
-            raise InputError(
-                f"{name} has no {', '.join(missing)}: a BERT vocabulary has one piece a line, these included"
-            )
-
-    @classmethod
-    def from_file(cls, path: str | os.PathLike) -> WordPieceVocabulary:
-        """The vocabulary in a file.
-
-        Raises:
-          FileNotFoundError: the file does not exist.
-          InputError: it is not a vocabulary.
-        """
-        path = Path(path)
-        if not path.is_file():
-            raise Missing(f"{path}: no such vocabulary")
-        return cls(path.read_bytes(), os.fspath(path))
-
-    def __len__(self) -> int:
-        """The number of pieces, V."""
-        return len(self.pieces)
-
-    @functools.cached_property
-    def special_ids(self) -> SpecialIds:
-        """The ids of its special pieces."""
-        return SpecialIds(*map(self.pieces.index, SPECIAL_PIECES))
-
-    @functools.cached_property
-    def input_format(self) -> InputFormat:
-        """The special tokens around segments."""
-        return InputFormat.of_bert(self.special_ids)
-
-    @functools.cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 of the file, in hexadecimal."""
-        return hashlib.sha256(self.content).hexdigest()
 
     @functools.cached_property
     def starts_word(self) -> np.ndarray:
         """True for pieces that begin a word, bool [V]."""
         return np.array([not piece.startswith(CONTINUATION) for piece in self.pieces])
-
-    @property
-    def texts(self) -> np.ndarray:
-        """The pieces, string [V]."""
-        return np.array(self.pieces, object)
-
-    @property
-    def space_id(self) -> int:
-        """-1: no piece is a space."""
-        return -1
 
     @functools.cached_property
     def ordinary_ids(self) -> np.ndarray:
@@ -142,22 +91,15 @@ class WordPieceVocabulary:
         return np.array([i for i, piece in enumerate(self.pieces) if not special.fullmatch(piece)], np.int32)
 
 
-class WordPieceTokenizer(tf.Module):
-    """`TextTokenizer` of BERT: the ids of google-research/bert's `FullTokenizer`.
-
-    Args:
-      vocabulary: whose pieces the ids are.
-      lowercase: as of `basic_words`.
-      strip_accents: as of `basic_words`.
-    """
+class WordPieceTokenizer(TextTokenizer):
+    """Tokenizer of BERT: the ids of google-research/bert's `FullTokenizer`."""
 
     kind = WORDPIECE
+    vocabulary_class = WordPieceVocabulary
+    normalize = staticmethod(basic_words)
 
     def __init__(self, vocabulary: WordPieceVocabulary, lowercase: bool = True, strip_accents: bool = True):
-        super().__init__()
-        self.vocabulary = vocabulary
-        self.lowercase = lowercase
-        self.strip_accents = strip_accents
+        super().__init__(vocabulary, lowercase, strip_accents)
         self._wordpiece = tf_text.FastWordpieceTokenizer(
             list(vocabulary.pieces),
             suffix_indicator=CONTINUATION,
@@ -166,44 +108,13 @@ class WordPieceTokenizer(tf.Module):
             no_pretokenization=True,
         )
 
-    @property
-    def settings(self) -> dict[str, bool]:
-        """Settings of the normalisation, as in tokenizer.json."""
-        return {"lowercase": self.lowercase, "strip_accents": self.strip_accents}
-
-    def files(self) -> dict[str, bytes]:
-        """The vocabulary under the name that it has in a run directory."""
-        return {FILE_OF_RUN: self.vocabulary.content}
-
-    @staticmethod
-    def read(path: str | os.PathLike[str]) -> dict[str, bytes]:
-        """The content of a `vocab.txt`, as `files` gives it."""
-        return {FILE_OF_RUN: WordPieceVocabulary.from_file(path).content}
-
-    @classmethod
-    def from_files(cls, files: Mapping[str, bytes], **settings: bool) -> WordPieceTokenizer:
-        """The tokenizer of such files."""
-        return cls(WordPieceVocabulary(files[FILE_OF_RUN]), **settings)
-
-    def for_corpora(self) -> WordPieceTokenizer:
-        """The tokenizer itself."""
-        return self
-
     def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """The token ids of each text, string [B] to int32 [B, (tokens)]."""
+        """As of `TextTokenizer`."""
         words = tf.strings.split(self._normalized(text))  # [B, (words)]
         return _of_texts(self._wordpiece.tokenize(_known(words.values)), words)
 
-    def tokenize_with_offsets(
-        self, text: tf.Tensor
-    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """The token ids of each text, and of each the first byte in the text and the one after its last.
-
-        Args:
-          text: string [B], UTF-8.
-        Returns:
-          The ids, int32 [B, (tokens)], and starts and limits, int64 [B, (tokens)] each.
-        """
+    def tokenize_with_offsets(self, text: tf.Tensor) -> TokensWithOffsets:
+        """As of `TextTokenizer`."""
         normalized, source = normalize_with_offsets(text, self._normalized)
         words = tf.strings.split(normalized)  # [B, (words)]
         known = _known(words.values)  # [W]
@@ -217,9 +128,6 @@ class WordPieceTokenizer(tf.Module):
         tokens = _of_texts(pieces, words)
         spans = source.spans(rows_of(tokens.row_splits), first, after)
         return tokens, *(tokens.with_values(values) for values in spans)
-
-    def _normalized(self, text: tf.Tensor) -> tf.Tensor:
-        return basic_words(text, self.lowercase, self.strip_accents)
 
 
 def _known(words: tf.Tensor) -> tf.Tensor:

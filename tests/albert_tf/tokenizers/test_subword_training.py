@@ -11,7 +11,7 @@ TEXT = [line.encode() for line in ("low lower lowest", "newer newest , wider wid
 
 
 def test_wordpiece():
-    vocabulary = WordPieceVocabulary(train_wordpiece(TEXT, 60)["vocab.txt"])
+    vocabulary = WordPieceVocabulary(train_wordpiece(TEXT, 60))
     assert vocabulary.special_ids == (0, 1, 2, 3, 4) and len(vocabulary) <= 60
     tokenizer = WordPieceTokenizer(vocabulary, strip_accents=False)
     pieces = [vocabulary.pieces[i] for i in tokenizer(tf.constant(["lower newest é"])).flat_values]
@@ -20,8 +20,7 @@ def test_wordpiece():
 
 
 def test_byte_level_bpe():
-    files = train_byte_level_bpe(TEXT, 300)
-    vocabulary = BytePairVocabulary(files["vocab.json"], files["merges.txt"])
+    vocabulary = BytePairVocabulary(train_byte_level_bpe(TEXT, 300))
     assert vocabulary.special_ids == (1, 3, 0, 2, 4)  # RoBERTa's but for the mask's
     assert 261 < len(vocabulary) <= 300
     tokens, starts, limits = BytePairTokenizer(vocabulary).tokenize_with_offsets(
@@ -34,8 +33,6 @@ def test_byte_level_bpe():
 def test_sizes_that_are_too_small(train, size):
     with pytest.raises(ValueError, match=f"vocab_size={size}"):
         train(TEXT, size)
-    with pytest.raises(ValueError, match="no text"):
-        train([], 1000)
 
 
 @pytest.mark.parametrize("kind", ["wordpiece", "byte_level_bpe"])

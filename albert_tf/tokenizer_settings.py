@@ -58,9 +58,9 @@ def checked_settings(values: Mapping[str, Any], where: str = "") -> dict[str, bo
     return {**TOKENIZER_DEFAULTS, **values}
 
 
-def remember_settings(vocabulary: PathLike, values: Mapping[str, bool], kind: str = SENTENCEPIECE) -> None:
-    """Writes the file beside a vocabulary, whole or not at all; an existing one is replaced."""
-    write_json(settings_beside(vocabulary), {KIND: kind, **checked_settings(values)})
+def remember_settings(vocabulary: PathLike, values: Mapping[str, bool]) -> None:
+    """Writes the file beside a SentencePiece model, whole or not at all; an existing one is replaced."""
+    write_json(settings_beside(vocabulary), {KIND: SENTENCEPIECE, **checked_settings(values)})
 
 
 def resolved_settings(vocabulary: PathLike | None, asked: Mapping[str, Any] | None = None) -> dict[str, bool]:
@@ -79,12 +79,10 @@ def resolved_settings(vocabulary: PathLike | None, asked: Mapping[str, Any] | No
     if vocabulary is not None and remembered_kind(vocabulary) == BYTE_LEVEL_BPE:
         return dict(UNCHANGED)
     wanted = checked_settings(asked)
-    path = None if vocabulary is None else _remembering(Path(vocabulary))
-    if path is None:
+    if vocabulary is None or (found := _remembered(vocabulary)) is None:
         return wanted
-    values = read_json(path)
-    values.pop(KIND, None)
-    remembered = checked_settings(values, f"{path}: ")
+    path, values = found
+    remembered = checked_settings({name: values[name] for name in values if name != KIND}, f"{path}: ")
     for name, value in asked.items():
         if value != remembered[name]:
             raise InputError(
@@ -103,11 +101,11 @@ def remembered_kind(vocabulary: PathLike, kinds: Collection[str] | None = None) 
     Raises:
       InputError: it is none of `kinds`.
     """
-    path = _remembering(Path(vocabulary))
-    if path is None:
-        main = _main_file(Path(vocabulary)).name
+    if (found := _remembered(vocabulary)) is None:
+        main = _main_file(vocabulary).name
         return next((kind for kind, names in VOCABULARY_FILES.items() if main in names), SENTENCEPIECE)
-    kind = read_json(path).get(KIND, SENTENCEPIECE)
+    path, values = found
+    kind = values.get(KIND, SENTENCEPIECE)
     if kinds is not None:
         check_choice(f"{path}: {KIND}", kind, kinds)
     return kind
@@ -124,7 +122,7 @@ def vocabulary_files(vocabulary: PathLike) -> dict[str, Path]:
 
 def files_of_kind(vocabulary: PathLike, kind: str) -> dict[str, Path]:
     """As `vocabulary_files`, of a vocabulary whose kind is known."""
-    path, names = _main_file(Path(vocabulary)), VOCABULARY_FILES[kind]
+    path, names = _main_file(vocabulary), VOCABULARY_FILES[kind]
     return {names[0]: path} if len(names) == 1 else {name: path.with_name(name) for name in names}
 
 
@@ -136,24 +134,16 @@ def lines_of_vocabulary(content: bytes) -> list[str]:
     return [line.removesuffix("\r") for line in content.decode("utf-8").removesuffix("\n").split("\n")]
 
 
-def _main_file(vocabulary: Path) -> Path:
+def _main_file(vocabulary: PathLike) -> Path:
     """The file of a vocabulary, in whose folder the others are."""
-    main = vocabulary / VOCABULARY_FILES[BYTE_LEVEL_BPE][0]
-    return main if main.is_file() else vocabulary
+    main = Path(vocabulary, VOCABULARY_FILES[BYTE_LEVEL_BPE][0])
+    return main if main.is_file() else Path(vocabulary)
 
 
-def _remembering(vocabulary: Path) -> Path | None:
-    """The file with the settings of a vocabulary: its own, or that of the run or module which it lies in."""
-    vocabulary = _main_file(vocabulary)
-    own, folders = settings_beside(vocabulary), vocabulary.with_name(TOKENIZER)
-    if own.is_file():
-        return own
-    return folders if folders.is_file() and not _is_hugging_face(folders) else None
-
-
-def _is_hugging_face(path: Path) -> bool:
-    """True if a tokenizer.json is that of transformers."""
-    try:
-        return "model" in read_json(path)
-    except InputError:
-        return False  # read_settings says what is wrong with it
+def _remembered(vocabulary: PathLike) -> tuple[Path, dict[str, Any]] | None:
+    """The file with the settings of a vocabulary and what is in it: its own, or that of its run or module."""
+    main = _main_file(vocabulary)
+    for path in (settings_beside(main), main.with_name(TOKENIZER)):
+        if path.is_file() and "model" not in (values := read_json(path)):  # which one of transformers has
+            return path, values
+    return None

@@ -42,9 +42,8 @@ class ExampleMaker:
         They get their masks here and not in their batches, so that these do not depend on the batch size.
 
         Returns:
-          int32 [C, S + 2 P + segments + 1]: the masked token ids, the masked positions and what stood there,
-          the length of each segment, the label. They are one tensor since moving several through the shuffle
-          costs as much as making them.
+          int32 [C, S + 2 P + segments + 1]: masked token ids, masked positions, what stood there, the length
+          of each segment, the label. Moving several tensors through the shuffle costs as much as making them.
         """
         settings, frame = self.settings, self.vocabulary.input_format
         pair_seed, mask_seed = tf.unstack(tf.random.split(seed))

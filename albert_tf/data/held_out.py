@@ -10,9 +10,8 @@ import tensorflow as tf
 
 from albert_tf.data.documents import HASHES
 from albert_tf.data.shares import BY_HASH, BY_POSITION, Share
-from albert_tf.data.sources import DocumentSource, corpus_files, document_source, find_inputs
+from albert_tf.data.sources import DocumentSource, corpus_files, open_documents
 from albert_tf.raw_text.paths import Paths
-from albert_tf.tokenizers.kinds import open_tokenizer
 
 HELD_OUT_SHARE = 0.01
 MAX_HELD_OUT_SHARE = 0.25  # of the text, where documents are so large that a hundredth cannot be had
@@ -25,26 +24,19 @@ MAX_EVALUATED_BYTES = 1 << 24
 
 
 def held_out_shares(
-    inputs: Paths,
-    vocabulary: str | os.PathLike,
-    lowercase: bool,
-    strip_accents: bool,
+    inputs: Paths, vocabulary: str | os.PathLike, **normalisation: bool
 ) -> Iterator[tuple[Share, str]]:
     """Shares of a corpus to hold out, the best first: a hundredth of the text, or as little as there is.
 
     Whole documents, those of the lowest hashes, while they are no more than MAX_HELD_OUT_SHARE of the text;
     then the end of each document. Of a corpus of more than SMALL_CORPUS bytes, a hundredth of the documents.
 
-    Args:
-      inputs: text or prepared documents; arguments and errors are those of `pretraining_dataset`.
-      vocabulary: what prepared documents must have been made with.
-      lowercase: likewise.
-      strip_accents: likewise.
+    Arguments and errors are those of `pretraining_dataset`; finished examples are refused.
+
     Returns:
       Shares, each with what it is in words; perhaps no example can be made of one.
     """
-    tokenizer = open_tokenizer(vocabulary, lowercase=lowercase, strip_accents=strip_accents)
-    source = document_source(find_inputs(inputs, tokenizer), tokenizer)
+    source = open_documents(inputs, vocabulary, **normalisation)
     if _corpus_bytes(source.files) > SMALL_CORPUS:
         yield Share(BY_HASH, 0.0, HELD_OUT_SHARE), f"{HELD_OUT_SHARE:.0%} of the documents"
         return

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import tensorflow as tf
 
 from albert_tf.data.documents import Documents
-from albert_tf.data.tfrecords import serialised_example
+from albert_tf.data.tfrecords import Ints, serialised_example
 from albert_tf.tokenizers.kinds import TextTokenizer
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import json_object
@@ -27,7 +27,7 @@ def shard_name(split: str, number: int, count: int) -> str:
     return f"{split}-{number:05d}-of-{count:05d}.tfrecord"
 
 
-def encode_document(tokens: Sequence[int], sentence_lengths: Sequence[int], bucket: int) -> bytes:
+def encode_document(tokens: Ints, sentence_lengths: Ints, bucket: int) -> bytes:
     """A document as a serialised tf.train.Example: its tokens, those of each sentence, its `hash_bucket`."""
     return serialised_example({TOKENS: tokens, SENTENCE_LENGTHS: sentence_lengths, BUCKET: [bucket]})
 

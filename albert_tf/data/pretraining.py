@@ -90,23 +90,23 @@ def pretraining_dataset(
         remembers another normalisation, a file is not text or damaged, or there is no text.
     """
     tokenizer = open_tokenizer(vocabulary, lowercase=lowercase, strip_accents=strip_accents)
-    found = find_inputs(inputs, tokenizer)
+    kind, files = find_inputs(inputs, tokenizer)
     examples = ExampleSettings(seq_length=seq_length, **settings)
     part = input_context or tf.distribute.InputContext()
     epochs = tf.int64.max if repeat else 1
-    if found.kind == "examples" and share is None:
-        first, pieces = first_example(found.files), len(tokenizer.vocabulary)
-        stored = check_example(first, found.files[0], seq_length, examples.max_predictions, pieces)
+    if kind == "examples" and share is None:
+        first, pieces = first_example(files), len(tokenizer.vocabulary)
+        stored = check_example(first, files[0], seq_length, examples.max_predictions, pieces)
         maker = ExampleMaker(tokenizer.vocabulary, changed(examples, max_predictions=stored), batch_size)
-        batches = stored_batches(found.files, maker, part, epochs, seed if shuffle else None)
+        batches = stored_batches(files, maker, part, epochs, seed if shuffle else None)
     else:
         maker = ExampleMaker(tokenizer.vocabulary, examples, batch_size)
-        source = document_source(found, tokenizer, part).part(share)
+        source = document_source(kind, files, tokenizer, part).part(share)
         # Without a look at the first of them an endless dataset would search for its first example for ever.
         if not _has_examples(source, part, maker):
             where = f" from {share.begin:.4g} to {share.end:.4g} of {share.of}" if share else ""
             raise NothingFound(
-                f"{', '.join(found.files[:3])}, part {part.input_pipeline_id} of {part.num_input_pipelines}:"
+                f"{', '.join(files[:3])}, part {part.input_pipeline_id} of {part.num_input_pipelines}:"
                 f"{where} no text to make examples of; documents need at least two words"
             )
         batches = example_batches(source, maker, part, epochs, seed, shuffle, cache)
@@ -122,16 +122,10 @@ def example_batches(
     shuffle: bool = True,
     cache: bool = False,
 ) -> tf.data.Dataset:
-    """Documents to masked batches.
+    """Documents to masked batches, those of one pipeline: the `part` of several.
 
-    Args:
-      source: reads documents.
-      maker: makes examples.
-      part: which of several pipelines this is.
-      epochs: how often the files are read, each time for other examples.
-      seed: as of `pretraining_dataset`, like the two that follow.
-      shuffle: False keeps the order of the documents.
-      cache: keeps the documents in memory, in their order.
+    Each of the epochs reads the files for other examples; seed, shuffle and cache are as of
+    `pretraining_dataset`.
     """
     pipeline_seed = tf.constant([seed, part.input_pipeline_id], tf.int64)
 

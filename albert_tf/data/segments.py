@@ -26,18 +26,12 @@ class Segments(NamedTuple):
 
 
 def target_lengths(count: tf.Tensor, max_tokens: int, short_seq_prob: float, seed: tf.Tensor) -> tf.Tensor:
-    """The target lengths of chunks, in tokens: mostly max_tokens, sometimes any shorter length.
+    """The target lengths of chunks in tokens, int32 [count]: mostly max_tokens, sometimes any shorter length.
 
+    Short targets have the probability short_seq_prob, and are uniform between 2 and max_tokens.
     Note: one for each chunk; google-research/albert draws one for each document, so that about 29 % of its
     inputs are short instead of 10 %.
 
-    Args:
-      count: number of targets.
-      max_tokens: tokens that fit beside the special ones.
-      short_seq_prob: probability of a short target, uniform between 2 and max_tokens.
-      seed: int [2].
-    Returns:
-      int32 [count].
     Source: Lan et al. 2020, §4.1; google-research/albert, create_pretraining_data.py.
     """
     coin_seed, length_seed = tf.unstack(tf.random.split(seed))
@@ -56,13 +50,9 @@ def chunk_ends(documents: Documents, targets: tf.Tensor) -> tf.Tensor:
 
 
 def chunk_starts(documents: Documents, ends: tf.Tensor) -> tf.Tensor:
-    """The sentences at which chunks start when the first is a document's first and each follows the last.
+    """The sentences at which chunks start, int32 [C], ascending, from the `chunk_ends`.
 
-    Args:
-      documents: N sentences.
-      ends: of `chunk_ends`.
-    Returns:
-      int32 [C], ascending.
+    The first is a document's first, and each follows the last.
     """
     count = tf.size(ends)
     first = tf.cumsum(documents.sentences, exclusive=True)  # [D]
@@ -126,14 +116,11 @@ def random_next_pairs(
     """Pairs for next-sentence prediction: label 0 for the true next segment, 1 for one of another document.
 
     Half of the chunks keep their first part alone, followed by sentences from a random place of a random
-    other document; the next chunk starts after that part, so that nothing is lost. Where there is but one
-    document, every pair is a true one. Division and trimming are those of `segment_pairs`.
-
-    Arguments are those of `segment_pairs`; the other documents are among these.
+    other of these documents; the next chunk starts after that part, so that nothing is lost. Where there is
+    but one document, every pair is a true one. Arguments, division and trimming are those of `segment_pairs`.
 
     Source: Devlin et al. 2018, §3.1; google-research/albert, create_pretraining_data.py.
-    Note: A document of more than MAX_DOCUMENT_BYTES comes in parts, each of which counts as a document:
-      another document may be another part of a long one.
+    Note: A document of more than MAX_DOCUMENT_BYTES comes in parts, each of which counts as a document.
     """
     target_seed, divide_seed, coin_seed, other_seed, trim_seed = tf.unstack(tf.random.split(seed, 5))
     count = tf.size(documents.sentence_lengths)  # N
@@ -182,10 +169,7 @@ def _elsewhere(
 def single_segments(
     documents: Documents, starts_word: tf.Tensor, max_tokens: int, short_seq_prob: float, seed: tf.Tensor
 ) -> Segments:
-    """Chunks as they are, for training without a sentence objective; labels are 0.
-
-    Arguments are those of `segment_pairs`, of which it does without `starts_word`.
-    """
+    """Chunks as they are, for training without a sentence objective; labels are 0."""
     target_seed, trim_seed = tf.unstack(tf.random.split(seed))
     first, last = chunks(documents, max_tokens, short_seq_prob, target_seed)  # [C] each
     begin, end = tf.gather(documents.borders, first), tf.gather(documents.borders, last)
@@ -200,9 +184,7 @@ def trimmed_starts(
     kept: tuple[tf.Tensor, ...],
     seed: tf.Tensor,
 ) -> tuple[tf.Tensor, ...]:
-    """The starts of segments after trimming from lengths to kept ones, int32 [C] a segment each.
-
-    A coin decides for each token if it goes at the front or back.
+    """The starts of segments, int32 [C] each, after trimming: a coin decides for each token, front or back.
 
     Source: google-research/albert, `truncate_seq_pair`.
     """

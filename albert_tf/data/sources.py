@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import struct
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+import sys
+from collections.abc import Callable, Iterator, Sequence
 
+import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.documents import Documents, files_of_part, in_hash_range, text_documents, tokenized
+from albert_tf.data.documents import (
+    Documents,
+    corpus_documents,
+    documents_of,
+    files_of_part,
+    in_hash_range,
+    text_documents,
+    tokenized,
+)
 from albert_tf.data.prepared import (
     EVAL,
     STATS,
@@ -25,15 +35,10 @@ from albert_tf.data.shares import BY_POSITION, Share, between
 from albert_tf.data.tfrecords import first_example, tfrecord_reader
 from albert_tf.raw_text.checks import check_text_files
 from albert_tf.raw_text.paths import Paths, matched_paths
-from albert_tf.tokenizers.kinds import TextTokenizer
+from albert_tf.tokenizers.kinds import TextTokenizer, open_tokenizer
 from albert_tf.utils.errors import InputError
 
-
-class Inputs(NamedTuple):
-    """Files of one kind."""
-
-    files: list[str]
-    kind: str  # "text", "documents" or "examples"
+_DOCUMENTS_PER_BATCH = 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,32 +65,29 @@ class DocumentSource:
         return dataclasses.replace(self, read=read)
 
 
-def find_inputs(inputs: Paths, tokenizer: TextTokenizer) -> Inputs:
-    """The files of the inputs, and what is in them.
+def find_inputs(inputs: Paths, tokenizer: TextTokenizer) -> tuple[str, list[str]]:
+    """What the inputs hold, "text", "documents" or "examples", and their files.
 
-    Args:
-      inputs: files, globs and folders of `prepare`, of one kind. A folder stands for its training shards.
-      tokenizer: that prepared files must have been made with.
+    A folder of `prepare` stands for its training shards.
+
     Raises:
       FileNotFoundError: a path does not exist or a glob matches nothing.
-      ValueError: several kinds, another vocabulary, or a damaged file.
+      InputError: several kinds, another vocabulary than the tokenizer's, or a damaged file.
     """
     files = corpus_files(inputs)
+    stored = set(filter(is_tfrecord, files))
     found: dict[str, str] = {}  # a file of each kind
-    folders: dict[str, list[str]] = {}
-    for file in files:
-        if is_tfrecord(file):
-            folders.setdefault(os.path.dirname(file), []).append(file)  # noqa: PTH120
-        else:
-            found["text"] = file
-    for folder, there in folders.items():
+    if text := [file for file in files if file not in stored]:
+        found["text"] = text[0]
+    for folder, group in itertools.groupby(sorted(stored), os.path.dirname):
+        there = list(group)
         if tf.io.gfile.exists(os.path.join(folder, STATS)):  # noqa: PTH118
             check_prepared(folder, there, tokenizer)
         found["documents" if TOKENS in first_example(there).features.feature else "examples"] = there[0]
     if len(found) > 1:
         kinds = " and ".join(f"{file} holds {kind}" for kind, file in found.items())
         raise InputError(f"{kinds}: read them one after the other")
-    return Inputs(files, *found)
+    return next(iter(found)), files
 
 
 def corpus_files(inputs: Paths) -> list[str]:
@@ -107,12 +109,7 @@ def held_out_shards(inputs: Paths) -> list[str]:
 
 
 def to_evaluate_on(inputs: Paths) -> list[str]:
-    """The files of the inputs, each folder of `prepare` replaced by the shards that it holds out.
-
-    Raises:
-      FileNotFoundError: a folder is not from `prepare`.
-      ValueError: nothing is held out in a folder.
-    """
+    """The files of the inputs, each folder of `prepare` replaced by its held-out shards."""
     found: list[str] = []
     for path in matched_paths(inputs):
         shards = held_out_shards(path) if tf.io.gfile.isdir(path) else [path]
@@ -141,26 +138,66 @@ def prepared_source(files: list[str]) -> DocumentSource:
 
 
 def document_source(
-    inputs: Inputs, tokenizer: TextTokenizer, part: tf.distribute.InputContext | None = None
+    kind: str, files: list[str], tokenizer: TextTokenizer, part: tf.distribute.InputContext | None = None
 ) -> DocumentSource:
     """The source of the documents of text or of prepared files.
 
     Raises:
-      InputError: inputs are finished examples, which do not say what documents they are of, or a file that
+      InputError: the files hold finished examples, which do not say what documents they are of, or one that
         this part of the pipelines reads is not text.
     """
-    if inputs.kind == "examples":
+    if kind == "examples":
         raise InputError(
-            f"{inputs.files[0]} holds finished examples, not documents to count or to hold out: name text, "
+            f"{files[0]} holds finished examples, not documents to count or to hold out: name text, "
             "or a folder of `albert-tf prepare`"
         )
-    if inputs.kind == "documents":
-        return prepared_source(inputs.files)
-    check_text_files(inputs.files if part is None else files_of_part(inputs.files, part))
+    if kind == "documents":
+        return prepared_source(files)
+    check_text_files(files if part is None else files_of_part(files, part))
     tokenize = tokenizer.for_corpora()
     return DocumentSource(
-        inputs.files,
+        files,
         lambda file: text_documents(file).map(lambda text, _: text),
         text_documents,
         lambda texts: tokenized(texts, tokenize),
     )
+
+
+def open_documents(inputs: Paths, vocabulary: str | os.PathLike, **normalisation: bool) -> DocumentSource:
+    """The source of the documents of inputs; arguments and errors are those of `pretraining_dataset`."""
+    tokenizer = open_tokenizer(vocabulary, **normalisation)
+    return document_source(*find_inputs(inputs, tokenizer), tokenizer)
+
+
+def document_tokens(
+    inputs: Paths,
+    vocabulary: str | os.PathLike,
+    share: Share | None = None,
+    most: int | None = None,
+    **normalisation: bool,
+) -> Iterator[np.ndarray]:
+    """The tokens of each document of a corpus, in the order of the files; on every host all of them.
+
+    Args:
+      inputs: text or prepared documents; arguments and errors are those of `pretraining_dataset`.
+      vocabulary: likewise.
+      share: likewise.
+      most: tokens after which the corpus ends, within a document if need be; None reads all of it.
+      **normalisation: `lowercase` and `strip_accents`.
+    Returns:
+      int32 [T] for each document, or each part of one that is longer than MAX_DOCUMENT_BYTES.
+    """
+    source = open_documents(inputs, vocabulary, **normalisation).part(share)
+    blocks = (
+        corpus_documents(source.files, source.read, tf.distribute.InputContext())
+        .batch(_DOCUMENTS_PER_BATCH)
+        .map(source.decode, tf.data.AUTOTUNE)
+        .prefetch(tf.data.AUTOTUNE)
+    )
+    left = sys.maxsize if most is None else most
+    for block in blocks.as_numpy_iterator():
+        for document, _ in documents_of(block):
+            yield document[:left]
+            left -= len(document)
+            if left <= 0:
+                return

@@ -152,10 +152,8 @@ def finished_tasks(plan: Preparation) -> set[str]:
 
 
 def finish(plan: Preparation) -> dict[str, Any]:
-    """Writes stats.json from what the tasks have counted, and removes what is no longer needed.
+    """Writes stats.json, which is returned, from what the tasks have counted, and removes unfinished work.
 
-    Returns:
-      The content of stats.json.
     Raises:
       PreparationFailed: there is not one document; then no shard is left.
     """

@@ -56,7 +56,7 @@ def read_slice(
       stream: its file from the beginning, as it is stored.
       input_format: a key of FORMATS.
       text_field: of "jsonl", where the text is.
-      counts: takes up how many were read, and what was dropped and why.
+      counts: is updated by how many were read, and what was dropped and why.
     Raises:
       InputError: the slice is not UTF-8, or the file is a damaged .gz.
     """

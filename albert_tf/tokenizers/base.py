@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.tokenizer_settings import PathLike, files_of_kind
+from albert_tf.tokenizer_settings import VOCABULARY_FILES, PathLike, files_of_kind
 from albert_tf.tokenizers.input_format import InputFormat, SpecialIds
 from albert_tf.utils.errors import InputError, Missing
 
@@ -32,13 +32,17 @@ class TokenIds:
 
     kind: ClassVar[str]  # in tokenizer.json
     special_pieces: ClassVar[tuple[str, ...]]  # padding, unknown, start, separator, mask
+    starts_word: np.ndarray  # bool [V], True for ids that begin a word; a segment's first token always does
+    ordinary_ids: np.ndarray  # ascending int32, the ids that text consists of
+    space_id = -1  # the id of the space that begins a text as a token of its own; -1: there is none
 
     def __init__(self, files: Mapping[str, bytes], name: str = "the vocabulary"):
-        self.files, self.name = dict(files), name
+        self.files = {file: files[file] for file in VOCABULARY_FILES[self.kind]}
+        self.name = name
         self.pieces = tuple(self._read())  # in the order of their ids
 
     def _read(self) -> Iterable[str]:
-        """The pieces in the files."""
+        """The pieces in the files; sets what else an id means."""
         raise NotImplementedError
 
     @classmethod
@@ -77,21 +81,6 @@ class TokenIds:
     def fingerprint(self) -> str:
         """SHA-256 of the files, in hexadecimal: tells whether data was made with this vocabulary."""
         return hashlib.sha256(b"".join(self.files.values())).hexdigest()
-
-    @property
-    def space_id(self) -> int:
-        """The id of the space that begins a text as a token of its own; -1 where there is none."""
-        return -1
-
-    @property
-    def starts_word(self) -> np.ndarray:
-        """True for ids that begin a word, bool [V]; the first token of a segment always does."""
-        raise NotImplementedError
-
-    @property
-    def ordinary_ids(self) -> np.ndarray:
-        """The ids that text consists of, ascending int32."""
-        raise NotImplementedError
 
     @property
     def texts(self) -> np.ndarray:

@@ -12,7 +12,7 @@ import tensorflow as tf
 from albert_tf.tokenizer_settings import BYTE_LEVEL_BPE, UNCHANGED
 from albert_tf.tokenizers.base import TextTokenizer, TokenIds, TokensWithOffsets
 from albert_tf.tokenizers.input_format import InputFormat
-from albert_tf.tokenizers.offsets import cut, rows_of
+from albert_tf.tokenizers.offsets import characters_of, cut, rows_of
 from albert_tf.utils.errors import InputError
 
 VOCABULARY, MERGES = "vocab.json", "merges.txt"
@@ -49,13 +49,10 @@ class BytePairVocabulary(TokenIds):
             pairs = [line.split(" ") for line in lines if line and not line.startswith("#version")]
             joined = [(ids[a], ids[b], ids[a + b]) for a, b in pairs]
             self.byte_ids = np.array([ids[character] for character in byte_characters()], np.int32)  # [256]
-        except (ValueError, AttributeError, TypeError) as error:
+        except (ValueError, AttributeError, TypeError, KeyError) as error:
+            reason = f"{type(error).__name__}: {error}"
             raise InputError(
-                f"{self.name} is not {VOCABULARY} with {MERGES} of byte-level BPE: {error}"
-            ) from error
-        except KeyError as error:
-            raise InputError(
-                f"{self.name}: {VOCABULARY} has no token {error}, which {MERGES} or a byte needs"
+                f"{self.name}: {VOCABULARY} and {MERGES} are not those of one byte-level BPE ({reason})"
             ) from error
         self.merges = np.array(joined, np.int64).reshape(-1, 3)  # [M, 3], left, right and joined ids
         tokens = sorted(ids, key=ids.__getitem__)
@@ -63,6 +60,10 @@ class BytePairVocabulary(TokenIds):
             raise InputError(
                 f"{self.name}: the ids in {VOCABULARY} are not 0 to {len(tokens) - 1}, each once"
             )
+        # Of bytes, and of what merges make of them.
+        self.ordinary_ids = np.unique(np.concatenate([self.byte_ids, self.merges[:, 2].astype(np.int32)]))
+        space = byte_characters()[ord(" ")]
+        self.starts_word = np.array([token.startswith(space) for token in tokens])
         return tokens
 
     @functools.cached_property
@@ -71,12 +72,6 @@ class BytePairVocabulary(TokenIds):
         ids = self.special_ids
         end = (ids.separator,)
         return InputFormat((ids.start,), end + end, end, ids.padding, has_type_ids=False)
-
-    @functools.cached_property
-    def starts_word(self) -> np.ndarray:
-        """True for tokens that begin with a space, bool [V]."""
-        space = byte_characters()[ord(" ")]
-        return np.array([token.startswith(space) for token in self.pieces])
 
     @functools.cached_property
     def texts(self) -> np.ndarray:
@@ -89,11 +84,6 @@ class BytePairVocabulary(TokenIds):
             return bytes(map(byte_of.__getitem__, token)).decode("utf-8", "replace").strip(" ") or token
 
         return np.array(list(map(text, self.pieces)), object)
-
-    @functools.cached_property
-    def ordinary_ids(self) -> np.ndarray:
-        """The ids of bytes and of what merges make of them, ascending int32."""
-        return np.unique(np.concatenate([self.byte_ids, self.merges[:, 2].astype(np.int32)]))
 
 
 class BytePairTokenizer(TextTokenizer):
@@ -133,12 +123,9 @@ class BytePairTokenizer(TextTokenizer):
         return tokens, tokens.with_values(limits - lengths.values), tokens.with_values(limits)
 
     def _merged(self, words: tf.Tensor) -> tf.RaggedTensor:
-        """The tokens of words: the pair of tokens with the lowest rank is joined, as long as there is one.
+        """The tokens of words, string [U] to int32 [U, (tokens)].
 
-        Args:
-          words: string [U].
-        Returns:
-          int32 [U, (tokens)].
+        The pair of tokens with the lowest rank is joined, as long as there is one.
         """
         count = tf.size(words)
         values = tf.io.decode_raw(tf.strings.reduce_join(words), tf.uint8)  # [N]
@@ -195,34 +182,24 @@ def character_classes() -> tuple[np.ndarray, np.ndarray]:
 
 
 def split_words(text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    r"""Texts cut into GPT-2's words: letters, digits or other characters, with the one space before them.
+    r"""Texts, string [B], cut into GPT-2's words: letters, digits or others, with the one space before them.
 
     The words are the matches of
     `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`.
     TensorFlow's regular expressions cannot look ahead: so the characters that words begin with are found by
     what is around them.
 
-    Args:
-      text: string [B].
     Returns:
       The words of all texts, string [W], which joined are the texts; the text of each, int32 [W], ascending.
     """
-    codes, starts = tf.strings.unicode_decode_with_offsets(text, "UTF-8")  # [B, (characters)]
-    rows, codes, starts = rows_of(codes.row_splits), codes.flat_values, starts.flat_values  # [C]
+    rows, codes, starts = characters_of(text)  # [C] each
     heads = tf.where(_opens_word(codes, rows))[:, 0]  # [W]
     rows, starts = tf.gather(rows, heads), tf.gather(starts, heads)
     return cut(text, rows, starts), rows
 
 
 def _opens_word(codes: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-    """True for the characters that words begin with.
-
-    Args:
-      codes: code points of all texts, int32 [C].
-      rows: the text of each, int32 [C].
-    Returns:
-      bool [C].
-    """
+    """True for the characters, int32 [C], that words begin with; rows are their texts, int32 [C]."""
     firsts, kinds = character_classes()
     classes = tf.gather(kinds, tf.searchsorted(firsts, codes, side="right") - 1)  # [C]
     is_first = tf.concat([[True], rows[1:] != rows[:-1]], axis=0)[: tf.size(rows)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 import sentencepiece
 
@@ -53,31 +51,17 @@ class Vocabulary(TokenIds):
         pieces = tuple(processor.id_to_piece(i) for i in ids)
         for expected, piece in zip(ALBERT_IDS, SPECIAL_PIECES, strict=True):
             if pieces[expected : expected + 1] != (piece,):
-                found = f"stands at id {pieces.index(piece)}" if piece in pieces else "is missing"
                 raise InputError(
-                    f"{self.name}: {piece} {found} and must be at id {expected}; "
-                    "`albert-tf vocab` trains a vocabulary with ALBERT's ids"
+                    f"{self.name}: {piece} must be at id {expected}; `albert-tf vocab` trains a vocabulary "
+                    "with ALBERT's ids"
                 )
         special = [processor.is_control(i) or processor.is_unknown(i) or processor.is_unused(i) for i in ids]
-        self._ordinary_ids = np.flatnonzero(~np.array(special)).astype(np.int32)
+        self.ordinary_ids = np.flatnonzero(~np.array(special)).astype(np.int32)
+        self.starts_word = np.array([starts_word(piece) for piece in pieces])
+        self.space_id = pieces.index(_SPACE) if _SPACE in pieces else -1
         return pieces
-
-    @property
-    def ordinary_ids(self) -> np.ndarray:
-        """The ids of all but control pieces, `<unk>` and unused ones, ascending int32."""
-        return self._ordinary_ids
-
-    @functools.cached_property
-    def starts_word(self) -> np.ndarray:
-        """`starts_word` of each piece, bool [V]."""
-        return np.array([starts_word(piece) for piece in self.pieces])
 
     @property
     def texts(self) -> np.ndarray:
         """The pieces without the space before a word, string [V]; ▁ for the piece that is a space alone."""
         return np.array([piece.replace(_SPACE, " ").strip() or piece for piece in self.pieces], object)
-
-    @functools.cached_property
-    def space_id(self) -> int:
-        """The id of the piece that is a space alone; -1 where there is none."""
-        return self.pieces.index(_SPACE) if _SPACE in self.pieces else -1

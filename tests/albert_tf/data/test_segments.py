@@ -74,14 +74,13 @@ def spans(segments):
     return list(zip(*sides, segments.labels.numpy(), strict=True))
 
 
-def check_pairs(lengths, starts_word, seq_length, segments, targets_are_full=False):
+def check_pairs(lengths, starts_word, seq_length, segments):
     """Each pair against its definition."""
     ends = np.cumsum([length for document in lengths for length in document])
     borders = {0, *ends.tolist()}
     document_ends = np.cumsum([sum(document) for document in lengths])
     for a, b, label in spans(segments):
-        assert len(a) >= 1
-        assert len(b) >= 1
+        assert a and b
         assert len(a) + len(b) <= seq_length - 3
         left, right = (b, a) if label else (a, b)
         assert left.stop <= right.start
@@ -97,9 +96,8 @@ def check_pairs(lengths, starts_word, seq_length, segments, targets_are_full=Fal
 @settings(max_examples=60, deadline=None)
 @given(documents_of_any_kind, st.integers(0, 2**31 - 1), st.sampled_from([5, 8, 20, 64]))
 def test_pairs_of_any_documents(lengths, seed, seq_length):
-    documents = block(lengths)
-    starts_word = np.random.default_rng(seed).random(tf.size(documents.tokens) + 1) < 0.6
-    segments = segment_pairs(documents, tf.constant(starts_word), seq_length - 3, 0.3, tf.constant([seed, 0]))
+    starts_word = np.random.default_rng(seed).random(sum(map(sum, lengths)) + 1) < 0.6
+    segments = segment_pairs(block(lengths), starts_word, seq_length - 3, 0.3, tf.constant([seed, 0]))
     check_pairs(lengths, starts_word, seq_length, segments)
 
 
@@ -164,17 +162,13 @@ def test_single_segments_are_the_chunks():
 @settings(max_examples=60, deadline=None)
 @given(documents_of_any_kind, st.integers(0, 2**31 - 1), st.sampled_from([5, 8, 20, 64]))
 def test_random_next_pairs_of_any_documents(lengths, seed, seq_length):
-    documents = block(lengths)
-    starts_word = np.random.default_rng(seed).random(tf.size(documents.tokens) + 1) < 0.6
-    segments = random_next_pairs(
-        documents, tf.constant(starts_word), seq_length - 3, 0.3, tf.constant([seed, 0])
-    )
+    starts_word = np.random.default_rng(seed).random(sum(map(sum, lengths)) + 1) < 0.6
+    segments = random_next_pairs(block(lengths), starts_word, seq_length - 3, 0.3, tf.constant([seed, 0]))
     borders = {0, *np.cumsum([length for document in lengths for length in document]).tolist()}
     document_ends = np.cumsum([sum(document) for document in lengths])
     several = sum(map(bool, lengths)) > 1
     for a, b, label in spans(segments):
-        assert len(a) >= 1
-        assert len(b) >= 1
+        assert a and b
         assert len(a) + len(b) <= seq_length - 3
         of_a, of_b = (np.searchsorted(document_ends, part.start, side="right") for part in (a, b))
         assert of_b == np.searchsorted(document_ends, b.stop - 1, side="right")

@@ -28,11 +28,11 @@ ALBERTS = {"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1}
 @pytest.mark.parametrize(
     ("ids", "message"),
     [
-        ({}, "<pad> is missing and must be at id 0"),
-        ({**ALBERTS, "control_symbols": ["[CLS]", "[SEP]"]}, r"\[MASK\] is missing and must be at id 4"),
+        ({}, "<pad> must be at id 0"),
+        ({**ALBERTS, "control_symbols": ["[CLS]", "[SEP]"]}, r"\[MASK\] must be at id 4"),
         (
             {**ALBERTS, "control_symbols": ["[SEP]", "[CLS]", "[MASK]"]},
-            r"\[CLS\] stands at id 3 and must be at id 2",
+            r"\[CLS\] must be at id 2",
         ),
     ],
 )

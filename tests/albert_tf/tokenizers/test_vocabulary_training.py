@@ -4,7 +4,7 @@ import pytest
 
 from albert_tf.data import pretraining_dataset
 from albert_tf.tokenizer_settings import resolved_settings
-from albert_tf.tokenizers import PieceTokenizer, Tokenizer, Vocabulary, train_vocabulary
+from albert_tf.tokenizers import Tokenizer, Vocabulary, train_vocabulary
 from albert_tf.tokenizers.subword_training import USER_DEFINED
 from albert_tf.utils.errors import InputError
 from tests.tiny import CORPUS, TINY
@@ -35,14 +35,6 @@ def test_damaged_input(tmp_path):
     with pytest.raises(ValueError, match=r"cut\.gz is damaged or cut off"):
         train_vocabulary(tmp_path / "cut.gz", tmp_path / "m.model", 200)
     assert not list(tmp_path.glob("*.model*"))
-
-
-def test_cased_and_accented(tmp_path):
-    (tmp_path / "text.txt").write_text("Élan vital und Über alles\n" * 40 + "Ça va, Zoë?\n" * 40)
-    vocabulary = train_vocabulary(tmp_path / "text.txt", tmp_path / "m.model", 36, False, False)
-    assert {"É", "Ü"} <= set("".join(vocabulary.pieces))
-    tokenizer = PieceTokenizer(vocabulary, lowercase=False, strip_accents=False)
-    assert 1 not in tokenizer(["Élan Über"]).to_list()[0]
 
 
 def test_remembers_how_text_was_normalised(tmp_path):

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from albert_tf.utils.checks import check_choice
+from albert_tf.utils.checks import check_choice, check_type
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import read_json, write_json
 
@@ -44,31 +44,23 @@ def settings_beside(vocabulary: PathLike) -> Path:
     return path.with_name(f"{path.name.removesuffix(_MODEL)}.{TOKENIZER}")
 
 
-def checked_settings(values: Mapping[str, Any]) -> dict[str, bool]:
-    """Tokenizer settings with the defaults of what is left out.
+def checked_settings(values: Mapping[str, Any], where: str = "") -> dict[str, bool]:
+    """Settings of the normalisation with the defaults of what is left out.
 
     Raises:
-      ValueError: a name is unknown, or a value is neither true nor false.
+      InputError: a name is unknown, or a value is neither true nor false; it begins with `where`.
     """
-    unknown = sorted(values.keys() - TOKENIZER_DEFAULTS.keys())
-    if unknown:
-        raise InputError(
-            f"unknown tokenizer setting {', '.join(unknown)}: there are {', '.join(TOKENIZER_DEFAULTS)}"
-        )
+    if unknown := sorted(values.keys() - TOKENIZER_DEFAULTS.keys()):
+        names = ", ".join(TOKENIZER_DEFAULTS)
+        raise InputError(f"{where}unknown tokenizer setting {', '.join(unknown)}: there are {names}")
     for name, value in values.items():
-        if not isinstance(value, bool):
-            raise InputError(f"{name}={value!r} must be true or false")
+        check_type(f"{where}{name}", "bool", value)
     return {**TOKENIZER_DEFAULTS, **values}
 
 
-def remember_settings(vocabulary: PathLike, values: Mapping[str, bool], kind: str = SENTENCEPIECE) -> None:
-    """Writes the file beside a vocabulary, whole or not at all; an existing one is replaced."""
-    write_settings(settings_beside(vocabulary), values, kind)
-
-
-def write_settings(path: Path, values: Mapping[str, bool], kind: str = SENTENCEPIECE) -> None:
-    """Writes a tokenizer.json; settings that are left out have their defaults."""
-    write_json(path, {KIND: kind, **checked_settings(values)})
+def remember_settings(vocabulary: PathLike, values: Mapping[str, bool]) -> None:
+    """Writes the file beside a SentencePiece model, whole or not at all; an existing one is replaced."""
+    write_json(settings_beside(vocabulary), {KIND: SENTENCEPIECE, **checked_settings(values)})
 
 
 def resolved_settings(vocabulary: PathLike | None, asked: Mapping[str, Any] | None = None) -> dict[str, bool]:
@@ -87,10 +79,10 @@ def resolved_settings(vocabulary: PathLike | None, asked: Mapping[str, Any] | No
     if vocabulary is not None and remembered_kind(vocabulary) == BYTE_LEVEL_BPE:
         return dict(UNCHANGED)
     wanted = checked_settings(asked)
-    path = None if vocabulary is None else _remembering(Path(vocabulary))
-    if path is None:
+    if vocabulary is None or (found := _remembered(vocabulary)) is None:
         return wanted
-    remembered = read_settings(path)
+    path, values = found
+    remembered = checked_settings({name: values[name] for name in values if name != KIND}, f"{path}: ")
     for name, value in asked.items():
         if value != remembered[name]:
             raise InputError(
@@ -98,16 +90,6 @@ def resolved_settings(vocabulary: PathLike | None, asked: Mapping[str, Any] | No
                 f"{vocabulary} was normalised: say the same or nothing, or train another vocabulary"
             )
     return remembered
-
-
-def read_settings(path: Path) -> dict[str, bool]:
-    """The settings of normalisation in a file; InputError, with the file's name, if it holds none."""
-    values = read_json(path)
-    values.pop(KIND, None)
-    try:
-        return checked_settings(values)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
 
 
 def remembered_kind(vocabulary: PathLike, kinds: Collection[str] | None = None) -> str:
@@ -119,11 +101,11 @@ def remembered_kind(vocabulary: PathLike, kinds: Collection[str] | None = None) 
     Raises:
       InputError: it is none of `kinds`.
     """
-    path = _remembering(Path(vocabulary))
-    if path is None:
-        main = _main_file(Path(vocabulary)).name
+    if (found := _remembered(vocabulary)) is None:
+        main = _main_file(vocabulary).name
         return next((kind for kind, names in VOCABULARY_FILES.items() if main in names), SENTENCEPIECE)
-    kind = read_json(path).get(KIND, SENTENCEPIECE)
+    path, values = found
+    kind = values.get(KIND, SENTENCEPIECE)
     if kinds is not None:
         check_choice(f"{path}: {KIND}", kind, kinds)
     return kind
@@ -135,10 +117,12 @@ def vocabulary_files(vocabulary: PathLike) -> dict[str, Path]:
     Args:
       vocabulary: its file; of byte-level BPE one of its two, or their folder.
     """
-    path, names = (
-        _main_file(Path(vocabulary)),
-        VOCABULARY_FILES[remembered_kind(vocabulary, VOCABULARY_FILES)],
-    )
+    return files_of_kind(vocabulary, remembered_kind(vocabulary, VOCABULARY_FILES))
+
+
+def files_of_kind(vocabulary: PathLike, kind: str) -> dict[str, Path]:
+    """As `vocabulary_files`, of a vocabulary whose kind is known."""
+    path, names = _main_file(vocabulary), VOCABULARY_FILES[kind]
     return {names[0]: path} if len(names) == 1 else {name: path.with_name(name) for name in names}
 
 
@@ -150,24 +134,16 @@ def lines_of_vocabulary(content: bytes) -> list[str]:
     return [line.removesuffix("\r") for line in content.decode("utf-8").removesuffix("\n").split("\n")]
 
 
-def _main_file(vocabulary: Path) -> Path:
+def _main_file(vocabulary: PathLike) -> Path:
     """The file of a vocabulary, in whose folder the others are."""
-    main = vocabulary / VOCABULARY_FILES[BYTE_LEVEL_BPE][0]
-    return main if main.is_file() else vocabulary
+    main = Path(vocabulary, VOCABULARY_FILES[BYTE_LEVEL_BPE][0])
+    return main if main.is_file() else Path(vocabulary)
 
 
-def _remembering(vocabulary: Path) -> Path | None:
-    """The file with the settings of a vocabulary: its own, or that of the run or module which it lies in."""
-    vocabulary = _main_file(vocabulary)
-    own, folders = settings_beside(vocabulary), vocabulary.with_name(TOKENIZER)
-    if own.is_file():
-        return own
-    return folders if folders.is_file() and not _is_hugging_face(folders) else None
-
-
-def _is_hugging_face(path: Path) -> bool:
-    """True if a tokenizer.json is that of transformers."""
-    try:
-        return "model" in read_json(path)
-    except InputError:
-        return False  # read_settings says what is wrong with it
+def _remembered(vocabulary: PathLike) -> tuple[Path, dict[str, Any]] | None:
+    """The file with the settings of a vocabulary and what is in it: its own, or that of its run or module."""
+    main = _main_file(vocabulary)
+    for path in (settings_beside(main), main.with_name(TOKENIZER)):
+        if path.is_file() and "model" not in (values := read_json(path)):  # which one of transformers has
+            return path, values
+    return None

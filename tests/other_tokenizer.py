@@ -3,35 +3,33 @@
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.tokenizers.base import TextTokenizer, TokenIds
 from albert_tf.tokenizers.input_format import InputFormat, SpecialIds
 
 IDS = SpecialIds(padding=1, unknown=3, start=0, separator=2, mask=4)
 SIZE = 50
 
 
-class Words:
+class Words(TokenIds):
     """Ids of words are their hashes."""
 
     special_ids = IDS
     input_format = InputFormat(start=(0,), between=(2, 2), end=(2,), padding=1, has_type_ids=False)
     starts_word = np.ones(SIZE, bool)
     ordinary_ids = np.arange(5, SIZE, dtype=np.int32)
-    fingerprint = "of words"
-    space_id = -1
 
-    def __len__(self):
-        return SIZE
+    def __init__(self, *_):
+        self.files, self.pieces = {}, range(SIZE)
 
 
-class WordTokenizer:
+class WordTokenizer(TextTokenizer):
     """Text to its words, without normalisation."""
 
     kind = "words"
-    vocabulary = Words()
+    vocabulary_class = Words
 
-    @property
-    def settings(self):
-        return {"lowercase": True, "strip_accents": True}
+    def __init__(self, vocabulary=None, **settings):
+        super().__init__(vocabulary or Words({}), **settings)
 
     def __call__(self, text):
         words = tf.strings.split(text)
@@ -53,13 +51,6 @@ class WordTokenizer:
             before.with_values(offsets + ends.flat_values - 1),
         )
 
-    def for_corpora(self):
-        return self
-
     @staticmethod
     def read(path):
         return {}
-
-    @classmethod
-    def from_files(cls, files, **settings):
-        return cls()

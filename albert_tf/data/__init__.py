@@ -3,9 +3,8 @@
 from albert_tf.data.held_out import evaluated_share, held_out_shares
 from albert_tf.data.pretraining import NothingFound, pretraining_dataset
 from albert_tf.data.shares import Share
-from albert_tf.data.sources import held_out_shards, to_evaluate_on
+from albert_tf.data.sources import document_tokens, held_out_shards, to_evaluate_on
 from albert_tf.data.tfrecords import naming_damaged_files
-from albert_tf.data.tokens import document_tokens
 
 __all__ = [
     "NothingFound",

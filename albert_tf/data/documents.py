@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from albert_tf.raw_text.long_lines import bounded_lines, text_lines
@@ -26,15 +27,17 @@ class Documents(NamedTuple):
     sentence_lengths: tf.Tensor  # int32 [N], tokens; no sentence is empty
     sentences: tf.Tensor  # int32 [D], sentences of each document
 
+    @property
+    def borders(self) -> tf.Tensor:
+        """Where each sentence begins and the last one ends, in tokens, int32 [N + 1]."""
+        return tf.concat([[0], tf.cumsum(self.sentence_lengths)], axis=0)
+
 
 def text_documents(file: tf.Tensor | str) -> tf.data.Dataset:
-    """The documents of a text file, a sentence a line, and the hash bucket of each.
+    """The documents of a text file, a sentence a line, and the hash bucket of each: string, int64 scalars.
 
     Blank lines end documents; lines lose the whitespace around them, and over-long ones become several.
     A document of more than MAX_DOCUMENT_BYTES comes in several parts, all with the bucket of the first.
-
-    Returns:
-      A dataset of string and int64 scalars.
     """
     end_of_file = tf.data.Dataset.from_tensors(tf.constant([""]))
     sentences = text_lines(file).batch(_LINES_PER_BATCH).map(lambda x: bounded_lines(tf.strings.strip(x)))
@@ -48,8 +51,8 @@ def _complete_documents(
 ) -> tuple[tuple[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
     """The documents that these lines complete, with their buckets, string and int64 [documents].
 
-    The carry of the scan is the text of a document that the lines before have begun, or "", and the bucket of
-    the part of it that they have already given out, or -1.
+    The carry of the scan is the text of a document that the lines before have begun, and the bucket of the
+    part of it that they have already given out, or -1.
     """
     begun_text, begun_bucket = begun
     blank = lines == ""
@@ -76,12 +79,7 @@ def hash_bucket(texts: tf.Tensor) -> tf.Tensor:
 
 
 def in_hash_range(buckets: tf.Tensor, share: tuple[float, float]) -> tf.Tensor:
-    """True for documents whose `hash_bucket`, int64, lies in a part of the unit interval, bool.
-
-    Args:
-      buckets: the documents' numbers.
-      share: begin and end of the part, (0.0, 0.01) for a hundredth of all documents.
-    """
+    """True for documents whose `hash_bucket`, int64, lies in a part of the unit interval, begin and end."""
     first, last = (round(edge * HASHES) for edge in share)
     return (buckets >= first) & (buckets < last)
 
@@ -96,6 +94,14 @@ def tokenized(documents: tf.Tensor, tokenize: Callable[[tf.Tensor], tf.RaggedTen
         tf.cast(full, tf.int32), lines.value_rowids(), tf.size(documents, tf.int64)
     )
     return Documents(tokens.flat_values, tf.boolean_mask(lengths, full), sentences)
+
+
+def documents_of(block: Documents) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The tokens of each document of a block of arrays, int32 [T], and its sentences' lengths, int32 [N]."""
+    sentences = np.cumsum(block.sentences)
+    borders = np.append(0, np.cumsum(block.sentence_lengths))[sentences]
+    tokens = np.split(block.tokens, borders[:-1])
+    return zip(tokens, np.split(block.sentence_lengths, sentences[:-1]), strict=True)
 
 
 def corpus_documents(

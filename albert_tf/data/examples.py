@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from albert_tf.data.documents import Documents
 from albert_tf.data.masking import mask_tokens
-from albert_tf.data.segments import Segments, random_next_pairs, segment_pairs, single_segments
+from albert_tf.data.segments import SEGMENTS
 from albert_tf.features import (
     MASK,
     MLM_IDS,
@@ -42,13 +42,18 @@ class ExampleMaker:
         They get their masks here and not in their batches, so that these do not depend on the batch size.
 
         Returns:
-          int32 [C, S + 2 P + segments + 1]: the masked token ids, the masked positions and what stood there,
-          the length of each segment, the label. They are one tensor since moving several through the shuffle
-          costs as much as making them.
+          int32 [C, S + 2 P + segments + 1]: masked token ids, masked positions, what stood there, the length
+          of each segment, the label. Moving several tensors through the shuffle costs as much as making them.
         """
         settings, frame = self.settings, self.vocabulary.input_format
         pair_seed, mask_seed = tf.unstack(tf.random.split(seed))
-        segments = self._segments_of(documents, pair_seed)
+        segments = SEGMENTS[settings.sentence_objective](
+            documents,
+            tf.constant(self.vocabulary.starts_word),
+            settings.seq_length - frame.num_special_tokens(settings.segments),
+            settings.short_seq_prob,
+            pair_seed,
+        )
         masked = mask_tokens(
             pack_spans(documents.tokens, segments.starts, segments.lengths, settings.seq_length, frame),
             segment_numbers(segments.lengths, settings.seq_length, frame),
@@ -82,16 +87,6 @@ class ExampleMaker:
         """Columns of a row: token ids, masked positions, what stood there, the rest."""
         predictions = self.settings.predictions
         return self.settings.seq_length, predictions, predictions, self.settings.segments + 1
-
-    def _segments_of(self, documents: Documents, seed: tf.Tensor) -> Segments:
-        """The examples of a block of documents as spans of its tokens."""
-        settings = self.settings
-        specials = self.vocabulary.input_format.num_special_tokens(settings.segments)
-        sizes = settings.seq_length - specials, settings.short_seq_prob
-        if settings.sentence_objective == "none":
-            return single_segments(documents, *sizes, seed)
-        pairs = {"sop": segment_pairs, "nsp": random_next_pairs}[settings.sentence_objective]
-        return pairs(documents, tf.constant(self.vocabulary.starts_word), *sizes, seed)
 
 
 def filled_batch(

@@ -40,10 +40,7 @@ def encode_examples(
 ) -> list[bytes]:
     """The rows of a batch of `pretraining_dataset`, without those that fill it up, as tf.train.Examples.
 
-    Args:
-      batch: tensors by name.
-      vocabulary: says which pieces begin words.
-      label_name: the sentence labels' name in the batch; None writes zeros.
+    `label_name` is the sentence labels' name in the batch; None writes zeros.
     """
     original = np.array(batch[WORD_IDS])
     rows, columns = np.nonzero(batch[MLM_WEIGHTS])

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.documents import HASHES
 from albert_tf.data.shares import BY_HASH, BY_POSITION, Share
-from albert_tf.data.sources import (
-    Inputs,
-    check_divisible,
-    corpus_bytes,
-    corpus_files,
-    find_inputs,
-    hashed_documents,
-)
-from albert_tf.raw_text.checks import check_text_files
+from albert_tf.data.sources import DocumentSource, corpus_files, open_documents
 from albert_tf.raw_text.paths import Paths
-from albert_tf.tokenizers.kinds import open_tokenizer
 
 HELD_OUT_SHARE = 0.01
 MAX_HELD_OUT_SHARE = 0.25  # of the text, where documents are so large that a hundredth cannot be had
@@ -33,33 +24,23 @@ MAX_EVALUATED_BYTES = 1 << 24
 
 
 def held_out_shares(
-    inputs: Paths,
-    vocabulary: str | os.PathLike,
-    lowercase: bool,
-    strip_accents: bool,
+    inputs: Paths, vocabulary: str | os.PathLike, **normalisation: bool
 ) -> Iterator[tuple[Share, str]]:
     """Shares of a corpus to hold out, the best first: a hundredth of the text, or as little as there is.
 
     Whole documents, those of the lowest hashes, while they are no more than MAX_HELD_OUT_SHARE of the text;
     then the end of each document. Of a corpus of more than SMALL_CORPUS bytes, a hundredth of the documents.
 
-    Args:
-      inputs: text or prepared documents; errors are those of `pretraining_dataset`.
-      vocabulary: what prepared documents must have been made with.
-      lowercase: likewise.
-      strip_accents: likewise.
+    Arguments and errors are those of `pretraining_dataset`; finished examples are refused.
+
     Returns:
-      Shares, each with what it is in words. Whether examples come of a share is yet to be seen.
+      Shares, each with what it is in words; perhaps no example can be made of one.
     """
-    tokenizer = open_tokenizer(vocabulary, lowercase=lowercase, strip_accents=strip_accents)
-    found = find_inputs(inputs, tokenizer)
-    check_divisible(found)
-    if corpus_bytes(found.files) > SMALL_CORPUS:
+    source = open_documents(inputs, vocabulary, **normalisation)
+    if _corpus_bytes(source.files) > SMALL_CORPUS:
         yield Share(BY_HASH, 0.0, HELD_OUT_SHARE), f"{HELD_OUT_SHARE:.0%} of the documents"
         return
-    if found.kind == "text":
-        check_text_files(found.files)
-    hashes, sizes = _hashes_and_sizes(found)
+    hashes, sizes = _hashes_and_sizes(source)
     if len(hashes) == 0:
         return
     distinct, first = np.unique(hashes, return_index=True)
@@ -76,12 +57,17 @@ def held_out_shares(
 
 def evaluated_share(held_out: Share, inputs: Paths) -> Share:
     """The part of a corpus' held-out share to evaluate on: all of it, or about MAX_EVALUATED_BYTES bytes."""
-    return held_out.at_most(MAX_EVALUATED_BYTES / max(corpus_bytes(corpus_files(inputs)), 1))
+    return held_out.at_most(MAX_EVALUATED_BYTES / max(_corpus_bytes(corpus_files(inputs)), 1))
 
 
-def _hashes_and_sizes(inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
+def _corpus_bytes(files: Iterable[str]) -> int:
+    """The bytes of files, as they are stored."""
+    return sum(tf.io.gfile.stat(file).length for file in files)
+
+
+def _hashes_and_sizes(source: DocumentSource) -> tuple[np.ndarray, np.ndarray]:
     """The hash of each document, ascending, and its bytes."""
-    documents = tf.data.Dataset.from_tensor_slices(inputs.files).flat_map(hashed_documents(inputs))
+    documents = tf.data.Dataset.from_tensor_slices(source.files).flat_map(source.hashed)
     pairs = documents.map(lambda text, number: [number, tf.cast(tf.strings.length(text), tf.int64)])
     found = [np.stack(some, axis=1) for some in pairs.batch(1024).as_numpy_iterator()]
     hashes, sizes = np.concatenate([np.zeros([0, 2], np.int64), *found]).T

@@ -49,7 +49,7 @@ def running_sums(numbers: tf.Tensor) -> tf.Tensor:
 def word_numbers(
     word_ids: tf.Tensor, segments: tf.Tensor, starts_word: tf.Tensor, whole_word: bool
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """The number of the word of its row that each token belongs to.
+    """The number of the word of its row that each token belongs to, and the words of the first segment.
 
     Args:
       word_ids: int32 [B, S].
@@ -57,7 +57,7 @@ def word_numbers(
       starts_word: `TokenIds.starts_word`.
       whole_word: False makes each token a word of its own.
     Returns:
-      int32 [B, S], meaningless outside the segments, and int32 [B], the number of words of the first segment.
+      int32 [B, S], meaningless outside the segments, and int32 [B].
     """
     inside = segments > 0
     before = tf.pad(segments, [[0, 0], [1, 0]])[:, :-1]
@@ -71,8 +71,6 @@ def tiles(
     words: tf.Tensor, words_before: tf.Tensor, segments: tf.Tensor, max_ngram: int, seed: tf.Tensor
 ) -> tf.Tensor:
     """The tile of its row that each token belongs to: spans of 1 … max_ngram words within segments.
-
-    The first two arguments are those that `word_numbers` returns.
 
     Returns:
       int32 [B, S] between 0 and S, meaningless outside the segments.
@@ -92,16 +90,13 @@ def tiles(
 
 
 def chosen_tiles(sizes: tf.Tensor, budget: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """A random choice of tiles whose sizes fit into a budget.
+    """A random choice of tiles whose sizes fit into a budget: bool [B, K].
 
     In a uniformly random order every tile is taken that still fits. The order comes from drawing tiles with
     replacement and passing over those that have been drawn before, _DRAWS at a time, until none is left that
     fits: mostly once or twice, since few tiles use a budget up. Sorting random keys would take longer.
 
-    Args:
-      sizes: tokens of each tile, int32 [B, K]; a tile of 0 tokens is never chosen.
-      budget: tokens to choose, int32 [B].
-      seed: int [2].
+    `sizes` are the tokens of each tile, int32 [B, K], 0 for one that is never chosen; `budget` is int32 [B].
     """
     rows, width = tf.unstack(tf.shape(sizes))
     # Draws are among the tiles up to the last that has tokens.
@@ -174,12 +169,8 @@ def mask_tokens(
 ) -> dict[str, tf.Tensor]:
     """Rows with masks: of the chosen tokens 80 % `[MASK]`, 10 % kept, 10 % replaced by ordinary pieces.
 
-    Args:
-      word_ids: int32 [B, S].
-      segments: as of `word_numbers`.
-      seed: int [2].
-      vocabulary: the meaning of the ids.
-      settings: what to mask.
+    Arguments are int32 [B, S] like those of `word_numbers`.
+
     Returns:
       input_word_ids int32 [B, S], masked_lm_positions and masked_lm_ids int32 [B, P], masked_lm_weights
       float32 [B, P].

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import tensorflow as tf
 
 from albert_tf.data.documents import Documents
-from albert_tf.data.tfrecords import serialised_example
+from albert_tf.data.tfrecords import Ints, serialised_example
 from albert_tf.tokenizers.kinds import TextTokenizer
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import json_object
@@ -18,6 +18,7 @@ STATS = "stats.json"
 BYTES = "bytes"  # of a shard, in stats.json
 TRAIN, EVAL = "train", "eval"  # how the names of the shards begin
 
+_RECORDS_PER_BATCH = 256
 TOKENS, SENTENCE_LENGTHS, BUCKET = "tokens", "sentence_lengths", "hash_bucket"
 
 
@@ -26,7 +27,7 @@ def shard_name(split: str, number: int, count: int) -> str:
     return f"{split}-{number:05d}-of-{count:05d}.tfrecord"
 
 
-def encode_document(tokens: Sequence[int], sentence_lengths: Sequence[int], bucket: int) -> bytes:
+def encode_document(tokens: Ints, sentence_lengths: Ints, bucket: int) -> bytes:
     """A document as a serialised tf.train.Example: its tokens, those of each sentence, its `hash_bucket`."""
     return serialised_example({TOKENS: tokens, SENTENCE_LENGTHS: sentence_lengths, BUCKET: [bucket]})
 
@@ -40,9 +41,11 @@ def decode_documents(records: tf.Tensor) -> Documents:
     return Documents(*(tf.cast(part, tf.int32) for part in parts))
 
 
-def document_hashes(records: tf.Tensor) -> tf.Tensor:
-    """The `hash_bucket` of each document from its record: string [D] → int64 [D]."""
-    return tf.io.parse_example(records, {BUCKET: tf.io.FixedLenFeature([], tf.int64)})[BUCKET]
+def hashed_documents(records: tf.data.Dataset) -> tf.data.Dataset:
+    """The records of documents, and the `hash_bucket` of each, int64."""
+    bucket = {BUCKET: tf.io.FixedLenFeature([], tf.int64)}
+    blocks = records.batch(_RECORDS_PER_BATCH)
+    return blocks.map(lambda block: (block, tf.io.parse_example(block, bucket)[BUCKET])).unbatch()
 
 
 def prepared_files(folder: str, split: str) -> list[str]:
@@ -57,15 +60,21 @@ def prepared_files(folder: str, split: str) -> list[str]:
     return files
 
 
-def check_sizes(folder: str, files: Iterable[str]) -> None:
-    """ValueError unless the shards among these files have the sizes that the folder's stats.json names.
+def check_prepared(folder: str, files: Iterable[str], tokenizer: TextTokenizer) -> None:
+    """InputError unless a corpus was prepared with a tokenizer, and these of its shards have their sizes.
 
     Nothing else tells a file that is cut off between two records from a whole one.
     """
-    shards = read_stats(folder)["shards"]
+    stats = read_stats(folder)
+    for name, value in {"vocabulary": tokenizer.vocabulary.fingerprint, **tokenizer.settings}.items():
+        if stats.get(name) != value:
+            raise InputError(
+                f"{folder}/{STATS}: prepared with {name}={stats.get(name)}, not {value}: use the same, or "
+                "prepare the text again"
+            )
     for file in files:
         size = tf.io.gfile.stat(file).length
-        expected = shards.get(os.path.basename(file), {}).get(BYTES, size)  # noqa: PTH119
+        expected = stats["shards"].get(os.path.basename(file), {}).get(BYTES, size)  # noqa: PTH119
         if size != expected:
             raise InputError(
                 f"{file} is damaged or cut off: it has {size} bytes, not the {expected} of {STATS}: copy it "
@@ -74,37 +83,20 @@ def check_sizes(folder: str, files: Iterable[str]) -> None:
 
 
 def read_stats(folder: str) -> dict[str, Any]:
-    """The stats.json of a prepared corpus; FileNotFoundError where there is none, ValueError if damaged."""
-    path = stats_path(folder)
-    if not tf.io.gfile.exists(path):
+    """The stats.json of a prepared corpus; FileNotFoundError where there is none, InputError if damaged."""
+    path = os.path.join(folder, STATS)  # noqa: PTH118
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            stats = json_object(file.read(), path)
+        _ = stats["vocabulary"], dict(stats["settings"]), [dict(shard) for shard in stats["shards"].values()]
+        return stats
+    except tf.errors.NotFoundError:
         raise FileNotFoundError(
             f"{folder} has no {STATS}: it is not a prepared corpus, or `albert-tf prepare` has not finished: "
             "run the same command again"
-        )
-    with tf.io.gfile.GFile(path, "rb") as file:
-        content = file.read()
-    try:
-        stats = json_object(content, path)
-        _ = stats["vocabulary"], dict(stats["settings"]), [dict(shard) for shard in stats["shards"].values()]
-        return stats
+        ) from None
     except (KeyError, TypeError, ValueError, AttributeError):
         raise InputError(
             f"{path} is damaged, or not of `albert-tf prepare`: copy it again, or delete {folder} and type "
             "the command of `albert-tf prepare` again"
         ) from None
-
-
-def stats_path(folder: str) -> str:
-    """The path of the stats.json of a folder."""
-    return os.path.join(folder, STATS)  # noqa: PTH118
-
-
-def check_tokenizer(folder: str, tokenizer: TextTokenizer) -> None:
-    """InputError unless a prepared corpus was made with this tokenizer."""
-    stats = read_stats(folder)
-    for name, value in {"vocabulary": tokenizer.vocabulary.fingerprint, **tokenizer.settings}.items():
-        if stats.get(name) != value:
-            raise InputError(
-                f"{stats_path(folder)}: prepared with {name}={stats.get(name)}, not {value}: use the same, "
-                "or prepare the text again"
-            )

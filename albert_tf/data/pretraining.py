@@ -10,17 +10,18 @@ epoch sees other pairs and other masks, whatever the batch size: no state but th
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.data.documents import corpus_documents, files_of_part, shuffled
+from albert_tf.data.documents import corpus_documents, shuffled
 from albert_tf.data.examples import ExampleMaker, filled_batch
 from albert_tf.data.google_examples import check_example, decode_examples
 from albert_tf.data.service import served
 from albert_tf.data.shares import Share
-from albert_tf.data.sources import DocumentSource, check_divisible, document_source, find_inputs
+from albert_tf.data.sources import DocumentSource, document_source, find_inputs
 from albert_tf.data.tfrecords import first_example, tfrecord_reader
-from albert_tf.raw_text.checks import check_text_files
 from albert_tf.raw_text.paths import Paths
 from albert_tf.recipes import ExampleSettings
 from albert_tf.tokenizers.kinds import open_tokenizer
@@ -40,12 +41,7 @@ def pretraining_dataset(
     vocabulary: str | os.PathLike,
     batch_size: int = 32,
     seq_length: int = ExampleSettings.seq_length,
-    max_predictions: int | None = ExampleSettings.max_predictions,
-    sentence_objective: str = ExampleSettings.sentence_objective,
-    short_seq_prob: float = ExampleSettings.short_seq_prob,
-    masked_lm_prob: float = ExampleSettings.masked_lm_prob,
-    max_ngram: int = ExampleSettings.max_ngram,
-    whole_word: bool = ExampleSettings.whole_word,
+    *,
     lowercase: bool = True,
     strip_accents: bool = True,
     seed: int = 0,
@@ -55,6 +51,7 @@ def pretraining_dataset(
     share: Share | None = None,
     cache: bool = False,
     data_service: str | None = None,
+    **settings: Any,
 ) -> tf.data.Dataset:
     """Masked batches of static shape, as `albert_tf.features.pretraining_spec` describes them.
 
@@ -71,13 +68,6 @@ def pretraining_dataset(
       vocabulary: the SentencePiece model.
       batch_size: rows of a batch (of this input pipeline), B.
       seq_length: tokens a row, S.
-      max_predictions: masked tokens a row at most, P; None for ceil(masked_lm_prob · seq_length), or for what
-        stored examples have.
-      sentence_objective: like the four that follow, of `ExampleSettings`.
-      short_seq_prob: share of the examples that are shorter at random.
-      masked_lm_prob: share of the tokens that are masked.
-      max_ngram: longest masked span, in words.
-      whole_word: mask words whole.
       lowercase: like `strip_accents` of the tokenizer, as its vocabulary was trained.
       strip_accents: likewise.
       seed: of everything random.
@@ -91,6 +81,8 @@ def pretraining_dataset(
       data_service: address of a tf.data service's dispatcher, `grpc://host:port`: its workers make the
         batches, each those of other epochs; their order depends on who is faster. Such iterators cannot be
         saved.
+      **settings: of `ExampleSettings`: max_predictions (for stored examples None is what they have),
+        sentence_objective, short_seq_prob, masked_lm_prob, max_ngram, whole_word.
     Raises:
       FileNotFoundError: an input or the vocabulary does not exist.
       ConnectionError: the tf.data service does not answer.
@@ -98,68 +90,47 @@ def pretraining_dataset(
         remembers another normalisation, a file is not text or damaged, or there is no text.
     """
     tokenizer = open_tokenizer(vocabulary, lowercase=lowercase, strip_accents=strip_accents)
-    found = find_inputs(inputs, tokenizer)
-    settings = ExampleSettings(
-        seq_length=seq_length,
-        max_predictions=max_predictions,
-        sentence_objective=sentence_objective,
-        short_seq_prob=short_seq_prob,
-        masked_lm_prob=masked_lm_prob,
-        max_ngram=max_ngram,
-        whole_word=whole_word,
-    )
-    if found.kind == "examples":
-        if share is not None:
-            check_divisible(found)
-        first, pieces = first_example(found.files), len(tokenizer.vocabulary)
-        stored = check_example(first, found.files[0], seq_length, max_predictions, pieces)
-        settings = changed(settings, max_predictions=stored)
-    maker = ExampleMaker(tokenizer.vocabulary, settings, batch_size)
+    kind, files = find_inputs(inputs, tokenizer)
+    examples = ExampleSettings(seq_length=seq_length, **settings)
     part = input_context or tf.distribute.InputContext()
     epochs = tf.int64.max if repeat else 1
-    if found.kind == "examples":
-        batches = stored_batches(found.files, maker, part, epochs, seed if shuffle else None)
+    if kind == "examples" and share is None:
+        first, pieces = first_example(files), len(tokenizer.vocabulary)
+        stored = check_example(first, files[0], seq_length, examples.max_predictions, pieces)
+        maker = ExampleMaker(tokenizer.vocabulary, changed(examples, max_predictions=stored), batch_size)
+        batches = stored_batches(files, maker, part, epochs, seed if shuffle else None)
     else:
-        if found.kind == "text":
-            check_text_files(files_of_part(found.files, part))
-        source = document_source(found, tokenizer, share)
+        maker = ExampleMaker(tokenizer.vocabulary, examples, batch_size)
+        source = document_source(kind, files, tokenizer, part).part(share)
         # Without a look at the first of them an endless dataset would search for its first example for ever.
-        if not _has_examples(corpus_documents(found.files, source.read, part), source, maker):
+        if not _has_examples(source, part, maker):
             where = f" from {share.begin:.4g} to {share.end:.4g} of {share.of}" if share else ""
             raise NothingFound(
-                f"{', '.join(found.files[:3])}, part {part.input_pipeline_id} of {part.num_input_pipelines}:"
+                f"{', '.join(files[:3])}, part {part.input_pipeline_id} of {part.num_input_pipelines}:"
                 f"{where} no text to make examples of; documents need at least two words"
             )
-        batches = example_batches(found.files, source, maker, part, epochs, seed, shuffle, cache)
+        batches = example_batches(source, maker, part, epochs, seed, shuffle, cache)
     return served(batches, data_service)
 
 
 def example_batches(
-    files: list[str],
     source: DocumentSource,
     maker: ExampleMaker,
     part: tf.distribute.InputContext,
     epochs: int,
     seed: int,
-    shuffle: bool,
+    shuffle: bool = True,
     cache: bool = False,
 ) -> tf.data.Dataset:
-    """Documents to masked batches.
+    """Documents to masked batches, those of one pipeline: the `part` of several.
 
-    Args:
-      files: what the source reads.
-      source: reads documents.
-      maker: makes examples.
-      part: which of several pipelines this is.
-      epochs: how often the files are read, each time for other examples.
-      seed: as of `pretraining_dataset`, like the two that follow.
-      shuffle: False keeps the order of the documents.
-      cache: keeps the documents in memory, in their order.
+    Each of the epochs reads the files for other examples; seed, shuffle and cache are as of
+    `pretraining_dataset`.
     """
     pipeline_seed = tf.constant([seed, part.input_pipeline_id], tf.int64)
 
     def blocks(order_seed: int | None, epoch: tf.Tensor | int = 0) -> tf.data.Dataset:
-        documents = corpus_documents(files, source.read, part, order_seed, epoch)
+        documents = corpus_documents(source.files, source.read, part, order_seed, epoch)
         return documents.batch(DOCUMENTS_AT_ONCE).map(source.decode, tf.data.AUTOTUNE)
 
     # Made here and not in each epoch, so that all epochs and iterators have it in common.
@@ -175,13 +146,7 @@ def example_batches(
         )
         return shuffled(rows, EXAMPLES_SHUFFLED, example_seed) if shuffle else rows
 
-    return _restorable(
-        tf.data.Dataset.range(epochs)
-        .flat_map(rows)
-        .batch(maker.batch_size)
-        .map(maker.batch, tf.data.AUTOTUNE)
-        .prefetch(tf.data.AUTOTUNE)
-    )
+    return _batches(epochs, rows, maker.batch, maker.batch_size)
 
 
 def stored_batches(
@@ -193,24 +158,33 @@ def stored_batches(
     def batch(records: tf.Tensor) -> dict[str, tf.Tensor]:
         return filled_batch(decode_examples(records, maker.settings), maker.batch_size, maker.settings)
 
-    return _restorable(
-        tf.data.Dataset.range(epochs)
-        .flat_map(lambda epoch: corpus_documents(files, read, part, seed, epoch))
-        .batch(maker.batch_size)
-        .map(batch, tf.data.AUTOTUNE)
-        .prefetch(tf.data.AUTOTUNE)
+    return _batches(
+        epochs, lambda epoch: corpus_documents(files, read, part, seed, epoch), batch, maker.batch_size
     )
 
 
-def _restorable(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """The dataset, fit for `tf.train.Checkpoint` and for the tf.data service."""
+def _batches(
+    epochs: int,
+    rows: Callable[[tf.Tensor], tf.data.Dataset],
+    batch: Callable[[tf.Tensor], dict[str, tf.Tensor]],
+    batch_size: int,
+) -> tf.data.Dataset:
+    """The rows of all epochs in batches, fit for `tf.train.Checkpoint` and for the tf.data service."""
     # A shuffle inside of flat_map is called stateful, although its seed generator is but a dummy.
     options = tf.data.Options()
     options.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
-    return dataset.with_options(options)
+    return (
+        tf.data.Dataset.range(epochs)
+        .flat_map(rows)
+        .batch(batch_size)
+        .map(batch, tf.data.AUTOTUNE)
+        .prefetch(tf.data.AUTOTUNE)
+        .with_options(options)
+    )
 
 
-def _has_examples(documents: tf.data.Dataset, source: DocumentSource, maker: ExampleMaker) -> bool:
-    """True if any example comes of these documents."""
-    blocks = (source.decode(block) for block in documents.batch(DOCUMENTS_AT_ONCE))
-    return any(tf.size(maker.rows(block, tf.constant([0, 0]))) > 0 for block in blocks)
+def _has_examples(source: DocumentSource, part: tf.distribute.InputContext, maker: ExampleMaker) -> bool:
+    """True if any example comes of the documents that a pipeline reads."""
+    documents = corpus_documents(source.files, source.read, part).batch(DOCUMENTS_AT_ONCE)
+    rows = (maker.rows(source.decode(block), tf.constant([0, 0])) for block in documents)
+    return any(tf.size(found) > 0 for found in rows)

@@ -8,6 +8,7 @@ first sentences, in steps that double, finds the chunks that are used.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -24,27 +25,19 @@ class Segments(NamedTuple):
     labels: tf.Tensor  # int32 [C], the sentence objective's
 
 
-def target_lengths(
-    count: tf.Tensor, max_tokens: int, short_seq_prob: float, seed: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """The target lengths of chunks, in tokens: mostly max_tokens, sometimes any shorter length.
+def target_lengths(count: tf.Tensor, max_tokens: int, short_seq_prob: float, seed: tf.Tensor) -> tf.Tensor:
+    """The target lengths of chunks in tokens, int32 [count]: mostly max_tokens, sometimes any shorter length.
 
+    Short targets have the probability short_seq_prob, and are uniform between 2 and max_tokens.
     Note: one for each chunk; google-research/albert draws one for each document, so that about 29 % of its
     inputs are short instead of 10 %.
 
-    Args:
-      count: number of targets.
-      max_tokens: tokens that fit beside the special ones.
-      short_seq_prob: probability of a short target, uniform between 2 and max_tokens.
-      seed: int [2].
-    Returns:
-      int32 [count], and bool [count] that says which were drawn short.
     Source: Lan et al. 2020, §4.1; google-research/albert, create_pretraining_data.py.
     """
     coin_seed, length_seed = tf.unstack(tf.random.split(seed))
     short = tf.random.stateless_uniform([count], coin_seed) < short_seq_prob
     lengths = tf.random.stateless_uniform([count], length_seed, 2, max_tokens + 1, tf.int32)
-    return tf.where(short, lengths, max_tokens), short
+    return tf.where(short, lengths, max_tokens)
 
 
 def chunk_ends(documents: Documents, targets: tf.Tensor) -> tf.Tensor:
@@ -57,13 +50,9 @@ def chunk_ends(documents: Documents, targets: tf.Tensor) -> tf.Tensor:
 
 
 def chunk_starts(documents: Documents, ends: tf.Tensor) -> tf.Tensor:
-    """The sentences at which chunks start when the first is a document's first and each follows the last.
+    """The sentences at which chunks start, int32 [C], ascending, from the `chunk_ends`.
 
-    Args:
-      documents: N sentences.
-      ends: of `chunk_ends`.
-    Returns:
-      int32 [C], ascending.
+    The first is a document's first, and each follows the last.
     """
     count = tf.size(ends)
     first = tf.cumsum(documents.sentences, exclusive=True)  # [D]
@@ -77,6 +66,16 @@ def chunk_starts(documents: Documents, ends: tf.Tensor) -> tf.Tensor:
 
     starts, _, _ = tf.while_loop(lambda *state: state[-1], follow, [starts, following, tf.constant(True)])
     return tf.cast(tf.where(starts[:-1])[:, 0], tf.int32)
+
+
+def chunks(
+    documents: Documents, max_tokens: int, short_seq_prob: float, seed: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The first sentence of each chunk and the one after its last, int32 [C]."""
+    targets = target_lengths(tf.size(documents.sentence_lengths), max_tokens, short_seq_prob, seed)
+    ends = chunk_ends(documents, targets)
+    first = chunk_starts(documents, ends)
+    return first, tf.gather(ends, first)
 
 
 def segment_pairs(
@@ -98,10 +97,8 @@ def segment_pairs(
     Source: Lan et al. 2020, §3.1 and §4.1; google-research/albert, create_pretraining_data.py.
     """
     target_seed, divide_seed, swap_seed, trim_seed = tf.unstack(tf.random.split(seed, 4))
-    targets, _ = target_lengths(tf.size(documents.sentence_lengths), max_tokens, short_seq_prob, target_seed)
-    ends = chunk_ends(documents, targets)
-    first = chunk_starts(documents, ends)  # [C]
-    begin, middle, end = _divide(documents, first, tf.gather(ends, first), starts_word, divide_seed)
+    first, last = chunks(documents, max_tokens, short_seq_prob, target_seed)  # [C] each
+    begin, middle, end = _divide(documents, first, last, starts_word, divide_seed)
     swapped = tf.random.stateless_uniform(tf.shape(first), swap_seed) < 0.5
     starts = (tf.where(swapped, middle, begin), tf.where(swapped, begin, middle))
     lengths = (
@@ -119,18 +116,15 @@ def random_next_pairs(
     """Pairs for next-sentence prediction: label 0 for the true next segment, 1 for one of another document.
 
     Half of the chunks keep their first part alone, followed by sentences from a random place of a random
-    other document; the next chunk starts after that part, so that nothing is lost. Where there is but one
-    document, every pair is a true one. Division and trimming are those of `segment_pairs`.
-
-    Arguments are those of `segment_pairs`; the other documents are among these.
+    other of these documents; the next chunk starts after that part, so that nothing is lost. Where there is
+    but one document, every pair is a true one. Arguments, division and trimming are those of `segment_pairs`.
 
     Source: Devlin et al. 2018, §3.1; google-research/albert, create_pretraining_data.py.
-    Note: A document of more than MAX_DOCUMENT_BYTES comes in parts, each of which counts as a document:
-      another document may be another part of a long one.
+    Note: A document of more than MAX_DOCUMENT_BYTES comes in parts, each of which counts as a document.
     """
     target_seed, divide_seed, coin_seed, other_seed, trim_seed = tf.unstack(tf.random.split(seed, 5))
     count = tf.size(documents.sentence_lengths)  # N
-    targets, _ = target_lengths(count, max_tokens, short_seq_prob, target_seed)
+    targets = target_lengths(count, max_tokens, short_seq_prob, target_seed)
     ends = chunk_ends(documents, targets)  # [N]
     sentences = tf.range(count)
     begin, middle, end = _divide(documents, sentences, ends, starts_word, divide_seed)  # [N] each
@@ -138,7 +132,7 @@ def random_next_pairs(
     random = (tf.random.stateless_uniform([count], coin_seed) < 0.5) & several
     one_sentence = ends - sentences == 1
     middle = tf.where(random & one_sentence, end, middle)  # whole sentences before a random segment
-    borders = tf.concat([[0], tf.cumsum(documents.sentence_lengths)], axis=0)  # [N + 1], in tokens
+    borders = documents.borders  # [N + 1], in tokens
     following = tf.where(random, tf.searchsorted(borders, middle), ends)
 
     first = chunk_starts(documents, following)  # [C]
@@ -166,22 +160,19 @@ def _elsewhere(
     others = tf.fill(tf.shape(first), tf.size(sizes) - 1)
     other = (own + 1 + _uniform_below(others, document_seed)) % count
     start = tf.gather(limits - sizes, other) + _uniform_below(tf.gather(sizes, other), sentence_seed)
-    borders = tf.concat([[0], tf.cumsum(documents.sentence_lengths)], axis=0)  # [N + 1], in tokens
+    borders = documents.borders  # [N + 1], in tokens
     begin = tf.gather(borders, start)
     reached = tf.searchsorted(borders, begin + tf.maximum(wanted, 1))
     return begin, tf.gather(borders, tf.minimum(reached, tf.gather(limits, other)))
 
 
 def single_segments(
-    documents: Documents, max_tokens: int, short_seq_prob: float, seed: tf.Tensor
+    documents: Documents, starts_word: tf.Tensor, max_tokens: int, short_seq_prob: float, seed: tf.Tensor
 ) -> Segments:
     """Chunks as they are, for training without a sentence objective; labels are 0."""
     target_seed, trim_seed = tf.unstack(tf.random.split(seed))
-    targets, _ = target_lengths(tf.size(documents.sentence_lengths), max_tokens, short_seq_prob, target_seed)
-    ends = chunk_ends(documents, targets)
-    first = chunk_starts(documents, ends)  # [C]
-    tokens = tf.concat([[0], tf.cumsum(documents.sentence_lengths)], axis=0)  # [N + 1]
-    begin, end = tf.gather(tokens, first), tf.gather(tokens, tf.gather(ends, first))
+    first, last = chunks(documents, max_tokens, short_seq_prob, target_seed)  # [C] each
+    begin, end = tf.gather(documents.borders, first), tf.gather(documents.borders, last)
     kept = tf.minimum(end - begin, max_tokens)
     starts = trimmed_starts((begin,), (end - begin,), (kept,), trim_seed)
     return Segments(starts, (kept,), tf.zeros_like(first))
@@ -193,9 +184,7 @@ def trimmed_starts(
     kept: tuple[tf.Tensor, ...],
     seed: tf.Tensor,
 ) -> tuple[tf.Tensor, ...]:
-    """The starts of segments after trimming from lengths to kept ones, int32 [C] a segment each.
-
-    A coin decides for each token if it goes at the front or back.
+    """The starts of segments, int32 [C] each, after trimming: a coin decides for each token, front or back.
 
     Source: google-research/albert, `truncate_seq_pair`.
     """
@@ -213,7 +202,7 @@ def _divide(
     The chunks are given by their first sentences and those after their last, int32 [C].
     """
     sentence_seed, word_seed = tf.unstack(tf.random.split(seed))
-    borders = tf.concat([[0], tf.cumsum(documents.sentence_lengths)], axis=0)  # [N + 1], in tokens
+    borders = documents.borders  # [N + 1], in tokens
     begin, end = tf.gather(borders, first), tf.gather(borders, last)
     at_sentence = tf.gather(borders, first + 1 + _uniform_below(last - first - 1, sentence_seed))
     # words[t] is the number of words that start up to and with token t.
@@ -234,3 +223,11 @@ def _uniform_below(bounds: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 def _select(segments: Segments, keep: tf.Tensor) -> Segments:
     """The examples where keep, bool [C], is true."""
     return tf.nest.map_structure(lambda x: tf.boolean_mask(x, keep), segments)
+
+
+# By the sentence objective. All take the same arguments.
+SEGMENTS: dict[str, Callable[..., Segments]] = {
+    "sop": segment_pairs,
+    "nsp": random_next_pairs,
+    "none": single_segments,
+}

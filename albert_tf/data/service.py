@@ -9,13 +9,10 @@ import tensorflow as tf
 
 
 def served(batches: tf.data.Dataset, address: str | None) -> tf.data.Dataset:
-    """Batches as a service makes them; these themselves without one.
+    """Batches as a service makes them, whose workers divide the outermost dataset; without one as they are.
 
-    Args:
-      batches: of a pipeline whose outermost dataset is the epochs, which its workers divide.
-      address: of the service, grpc://host:port, or None.
     Raises:
-      ConnectionError: nobody listens there; TensorFlow would try for ever.
+      ConnectionError: nobody listens at the address, grpc://host:port; TensorFlow would try for ever.
     """
     if address is None:
         return batches

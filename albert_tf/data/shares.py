@@ -40,7 +40,7 @@ def between(documents: Documents, begin: float, end: float) -> Documents:
     Documents are cut where a sentence ends, at the last such place before the one that is meant; in their
     first sentence, where they must. Begin and end are shares of a document's tokens.
     """
-    borders = tf.concat([[0], tf.cumsum(documents.sentence_lengths)], axis=0)  # [N + 1], in tokens
+    borders = documents.borders  # [N + 1], in tokens
     limits = tf.concat([[0], tf.cumsum(documents.sentences)], axis=0)  # [D + 1], in sentences
     limits = tf.gather(borders, limits)  # [D + 1], in tokens
     starts, sizes = limits[:-1], limits[1:] - limits[:-1]  # [D]

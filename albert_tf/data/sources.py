@@ -2,75 +2,92 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import os
 import struct
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+import sys
+from collections.abc import Callable, Iterator, Sequence
 
+import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.documents import Documents, in_hash_range, text_documents, tokenized
+from albert_tf.data.documents import (
+    Documents,
+    corpus_documents,
+    documents_of,
+    files_of_part,
+    in_hash_range,
+    text_documents,
+    tokenized,
+)
 from albert_tf.data.prepared import (
     EVAL,
+    STATS,
     TOKENS,
     TRAIN,
-    check_sizes,
-    check_tokenizer,
+    check_prepared,
     decode_documents,
-    document_hashes,
+    hashed_documents,
     prepared_files,
-    stats_path,
 )
 from albert_tf.data.shares import BY_POSITION, Share, between
 from albert_tf.data.tfrecords import first_example, tfrecord_reader
+from albert_tf.raw_text.checks import check_text_files
 from albert_tf.raw_text.paths import Paths, matched_paths
-from albert_tf.tokenizers.kinds import TextTokenizer
+from albert_tf.tokenizers.kinds import TextTokenizer, open_tokenizer
 from albert_tf.utils.errors import InputError
 
-_RECORDS_PER_BATCH = 256
+_DOCUMENTS_PER_BATCH = 16
 
 
-class Inputs(NamedTuple):
-    """Files of one kind."""
+@dataclasses.dataclass(frozen=True)
+class DocumentSource:
+    """Files of documents, and how they are read."""
 
-    files: list[str]
-    kind: str  # "text", "documents" or "examples"
+    files: Sequence[str]
+    read: Callable[[tf.Tensor], tf.data.Dataset]  # a file to its documents, string scalars
+    hashed: Callable[[tf.Tensor], tf.data.Dataset]  # a file to its documents and the `hash_bucket` of each
+    decode: Callable[[tf.Tensor], Documents]  # documents that were read, string [D]
+
+    def part(self, share: Share | None) -> DocumentSource:
+        """The source of a share of the documents; None: of all."""
+        if share is None:
+            return self
+        begin, end = share.begin, share.end
+        if share.of == BY_POSITION:
+            return dataclasses.replace(self, decode=lambda texts: between(self.decode(texts), begin, end))
+
+        def read(file: tf.Tensor) -> tf.data.Dataset:
+            inside = self.hashed(file).filter(lambda _, number: in_hash_range(number, (begin, end)))
+            return inside.map(lambda document, _: document)
+
+        return dataclasses.replace(self, read=read)
 
 
-class DocumentSource(NamedTuple):
-    """Functions that read documents: a file to string scalars, a block of those to Documents."""
+def find_inputs(inputs: Paths, tokenizer: TextTokenizer) -> tuple[str, list[str]]:
+    """What the inputs hold, "text", "documents" or "examples", and their files.
 
-    read: Callable[[tf.Tensor], tf.data.Dataset]
-    decode: Callable[[tf.Tensor], Documents]
+    A folder of `prepare` stands for its training shards.
 
-
-def find_inputs(inputs: Paths, tokenizer: TextTokenizer) -> Inputs:
-    """The files of the inputs, and what is in them.
-
-    Args:
-      inputs: files, globs and folders of `prepare`, of one kind. A folder stands for its training shards.
-      tokenizer: that prepared files must have been made with.
     Raises:
       FileNotFoundError: a path does not exist or a glob matches nothing.
-      ValueError: several kinds, another vocabulary, or a damaged file.
+      InputError: several kinds, another vocabulary than the tokenizer's, or a damaged file.
     """
     files = corpus_files(inputs)
+    stored = set(filter(is_tfrecord, files))
     found: dict[str, str] = {}  # a file of each kind
-    folders: dict[str, list[str]] = {}
-    for file in files:
-        if is_tfrecord(file):
-            folders.setdefault(os.path.dirname(file), []).append(file)  # noqa: PTH120
-        else:
-            found["text"] = file
-    for folder, there in folders.items():
-        if tf.io.gfile.exists(stats_path(folder)):
-            check_tokenizer(folder, tokenizer)
-            check_sizes(folder, there)
+    if text := [file for file in files if file not in stored]:
+        found["text"] = text[0]
+    for folder, group in itertools.groupby(sorted(stored), os.path.dirname):
+        there = list(group)
+        if tf.io.gfile.exists(os.path.join(folder, STATS)):  # noqa: PTH118
+            check_prepared(folder, there, tokenizer)
         found["documents" if TOKENS in first_example(there).features.feature else "examples"] = there[0]
     if len(found) > 1:
         kinds = " and ".join(f"{file} holds {kind}" for kind, file in found.items())
         raise InputError(f"{kinds}: read them one after the other")
-    return Inputs(files, *found)
+    return next(iter(found)), files
 
 
 def corpus_files(inputs: Paths) -> list[str]:
@@ -79,20 +96,6 @@ def corpus_files(inputs: Paths) -> list[str]:
     for path in matched_paths(inputs):
         files += prepared_files(path, TRAIN) if tf.io.gfile.isdir(path) else [path]
     return list(dict.fromkeys(files))
-
-
-def corpus_bytes(files: Iterable[str]) -> int:
-    """The bytes of files, as they are stored."""
-    return sum(tf.io.gfile.stat(file).length for file in files)
-
-
-def check_divisible(inputs: Inputs) -> None:
-    """InputError where inputs are finished examples, which do not say what documents they are of."""
-    if inputs.kind == "examples":
-        raise InputError(
-            f"{inputs.files[0]} holds finished examples, not documents to count or to hold out: name text, "
-            "or a folder of `albert-tf prepare`"
-        )
 
 
 def held_out_shards(inputs: Paths) -> list[str]:
@@ -106,12 +109,7 @@ def held_out_shards(inputs: Paths) -> list[str]:
 
 
 def to_evaluate_on(inputs: Paths) -> list[str]:
-    """The files of the inputs, each folder of `prepare` replaced by the shards that it holds out.
-
-    Raises:
-      FileNotFoundError: a folder is not from `prepare`.
-      ValueError: nothing is held out in a folder.
-    """
+    """The files of the inputs, each folder of `prepare` replaced by its held-out shards."""
     found: list[str] = []
     for path in matched_paths(inputs):
         shards = held_out_shards(path) if tf.io.gfile.isdir(path) else [path]
@@ -135,40 +133,71 @@ def is_tfrecord(file: str) -> bool:
 
 def prepared_source(files: list[str]) -> DocumentSource:
     """The source of a prepared corpus' documents."""
-    return DocumentSource(tfrecord_reader(files), decode_documents)
+    records = tfrecord_reader(files)
+    return DocumentSource(files, records, lambda file: hashed_documents(records(file)), decode_documents)
 
 
-def document_source(inputs: Inputs, tokenizer: TextTokenizer, share: Share | None) -> DocumentSource:
-    """The source of the documents of text or of prepared files, or of a share of them."""
-    if inputs.kind == "documents":
-        whole = prepared_source(inputs.files)
-    else:
-        tokenize = tokenizer.for_corpora()
-        whole = DocumentSource(
-            lambda file: text_documents(file).map(lambda text, _: text),
-            lambda texts: tokenized(texts, tokenize),
+def document_source(
+    kind: str, files: list[str], tokenizer: TextTokenizer, part: tf.distribute.InputContext | None = None
+) -> DocumentSource:
+    """The source of the documents of text or of prepared files.
+
+    Raises:
+      InputError: the files hold finished examples, which do not say what documents they are of, or one that
+        this part of the pipelines reads is not text.
+    """
+    if kind == "examples":
+        raise InputError(
+            f"{files[0]} holds finished examples, not documents to count or to hold out: name text, "
+            "or a folder of `albert-tf prepare`"
         )
-    if share is None:
-        return whole
-    if share.of == BY_POSITION:
-        return whole._replace(decode=lambda texts: between(whole.decode(texts), share.begin, share.end))
-    hashed = hashed_documents(inputs)
+    if kind == "documents":
+        return prepared_source(files)
+    check_text_files(files if part is None else files_of_part(files, part))
+    tokenize = tokenizer.for_corpora()
+    return DocumentSource(
+        files,
+        lambda file: text_documents(file).map(lambda text, _: text),
+        text_documents,
+        lambda texts: tokenized(texts, tokenize),
+    )
 
-    def read(file: tf.Tensor) -> tf.data.Dataset:
-        inside = hashed(file).filter(lambda _, number: in_hash_range(number, (share.begin, share.end)))
-        return inside.map(lambda document, _: document)
 
-    return whole._replace(read=read)
+def open_documents(inputs: Paths, vocabulary: str | os.PathLike, **normalisation: bool) -> DocumentSource:
+    """The source of the documents of inputs; arguments and errors are those of `pretraining_dataset`."""
+    tokenizer = open_tokenizer(vocabulary, **normalisation)
+    return document_source(*find_inputs(inputs, tokenizer), tokenizer)
 
 
-def hashed_documents(inputs: Inputs) -> Callable[[tf.Tensor], tf.data.Dataset]:
-    """A function from a file of text or prepared documents to these, and the `hash_bucket` of each."""
-    if inputs.kind == "text":
-        return text_documents
-    records = tfrecord_reader(inputs.files)
+def document_tokens(
+    inputs: Paths,
+    vocabulary: str | os.PathLike,
+    share: Share | None = None,
+    most: int | None = None,
+    **normalisation: bool,
+) -> Iterator[np.ndarray]:
+    """The tokens of each document of a corpus, in the order of the files; on every host all of them.
 
-    def read(file: tf.Tensor) -> tf.data.Dataset:
-        blocks = records(file).batch(_RECORDS_PER_BATCH)
-        return blocks.map(lambda records: (records, document_hashes(records))).unbatch()
-
-    return read
+    Args:
+      inputs: text or prepared documents; arguments and errors are those of `pretraining_dataset`.
+      vocabulary: likewise.
+      share: likewise.
+      most: tokens after which the corpus ends, within a document if need be; None reads all of it.
+      **normalisation: `lowercase` and `strip_accents`.
+    Returns:
+      int32 [T] for each document, or each part of one that is longer than MAX_DOCUMENT_BYTES.
+    """
+    source = open_documents(inputs, vocabulary, **normalisation).part(share)
+    blocks = (
+        corpus_documents(source.files, source.read, tf.distribute.InputContext())
+        .batch(_DOCUMENTS_PER_BATCH)
+        .map(source.decode, tf.data.AUTOTUNE)
+        .prefetch(tf.data.AUTOTUNE)
+    )
+    left = sys.maxsize if most is None else most
+    for block in blocks.as_numpy_iterator():
+        for document, _ in documents_of(block):
+            yield document[:left]
+            left -= len(document)
+            if left <= 0:
+                return

@@ -11,19 +11,18 @@ import tensorflow as tf
 
 from albert_tf.utils.errors import InputError
 
+Ints = Sequence[int] | np.ndarray
+
 _FRAME = 16  # bytes around a record: its length and the checksums of length and content
 _REMEDY = "is damaged or cut off and cannot be read to its end: make or copy it again, or leave it out"
 
 
 def tfrecord_reader(files: Sequence[str]) -> Callable[[tf.Tensor], tf.data.Dataset]:
-    """A function from one of these files to its records, a dataset of string scalars.
+    """A function from one of these uncompressed files to its records, a dataset of string scalars.
 
     TensorFlow's error for a damaged file does not say which. So its reading stops at the damage without a
     word, and then the bytes read are compared with the file's size: a difference ends the pipeline with
     InvalidArgumentError, which names the file.
-
-    Args:
-      files: their paths; not compressed.
     """
     paths = tf.constant(files)
     sizes = tf.constant([tf.io.gfile.stat(file).length for file in files], tf.int64)
@@ -60,7 +59,7 @@ def naming_damaged_files() -> Iterator[None]:
         raise
 
 
-def serialised_example(columns: Mapping[str, Sequence[int] | np.ndarray]) -> bytes:
+def serialised_example(columns: Mapping[str, Ints]) -> bytes:
     """A tf.train.Example of integers and floats by name, always as the same bytes."""
     example = tf.train.Example()
     for name, column in columns.items():

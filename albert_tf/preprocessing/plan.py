@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.data.prepared import BYTES, EVAL, TRAIN, read_stats, shard_name, stats_path
+from albert_tf.data.prepared import BYTES, EVAL, STATS, TRAIN, read_stats, shard_name
 from albert_tf.preprocessing.settings import PreparationSettings
 from albert_tf.preprocessing.whole_files import read_json, write_json
 from albert_tf.raw_text.identity import difference
@@ -72,8 +72,8 @@ class Preparation(PreparationSettings):
         """A path in the folder of unfinished work."""
         return os.path.join(self.output, _UNFINISHED, *names)  # noqa: PTH118, of any filesystem
 
-    def shard_path(self, name: str) -> str:
-        """The path of a finished shard."""
+    def path(self, name: str) -> str:
+        """The path of a finished file, a shard or STATS."""
         return os.path.join(self.output, name)  # noqa: PTH118
 
 
@@ -86,27 +86,26 @@ def begin(plan: Preparation) -> dict[str, Any] | None:
       InputError: the folder holds a corpus with other settings, finished or not, or a damaged stats.json.
       FileExistsError: it is a file, or holds something else.
     """
-    stats_file, begun = stats_path(plan.output), plan.unfinished(_SETTINGS)
+    stats_file, begun = plan.path(STATS), plan.unfinished(_SETTINGS)
+    there = tf.io.gfile.listdir(plan.output) if tf.io.gfile.isdir(plan.output) else []
     if tf.io.gfile.exists(plan.output) and not tf.io.gfile.isdir(plan.output):
         raise FileExistsError(f"{plan.output} is not a folder: name another one")
-    if is_finished := tf.io.gfile.exists(stats_file):
+    if tf.io.gfile.exists(stats_file):
         stats = read_stats(plan.output)
         _check_settings(plan, stats["settings"])
-        if all(tf.io.gfile.exists(plan.shard_path(name)) for name in stats["shards"]):
+        if all(tf.io.gfile.exists(plan.path(name)) for name in stats["shards"]):
             return stats
     elif tf.io.gfile.exists(begun):
         _check_settings(plan, read_json(begun))
         return None
-    elif tf.io.gfile.exists(plan.output):
-        others = [name for name in tf.io.gfile.listdir(plan.output) if name.rstrip("/") != _UNFINISHED]
-        if others:
-            raise FileExistsError(
-                f"{plan.output} holds {min(others)}, which is not of a corpus: name a folder of its own"
-            )
+    elif others := [name for name in there if name.rstrip("/") != _UNFINISHED]:
+        raise FileExistsError(
+            f"{plan.output} holds {min(others)}, which is not of a corpus: name a folder of its own"
+        )
     clear(plan)  # of a process that was killed as it removed it
     tf.io.gfile.makedirs(plan.unfinished())
     write_json(begun, plan.settings())
-    if is_finished:
+    if STATS in there:
         tf.io.gfile.remove(stats_file)
     return None
 
@@ -153,23 +152,22 @@ def finished_tasks(plan: Preparation) -> set[str]:
 
 
 def finish(plan: Preparation) -> dict[str, Any]:
-    """Writes stats.json from what the tasks have counted, and removes what is no longer needed.
+    """Writes stats.json, which is returned, from what the tasks have counted, and removes unfinished work.
 
-    Returns:
-      The content of stats.json.
     Raises:
       PreparationFailed: there is not one document; then no shard is left.
     """
     counts: Counter[str] = Counter()
-    for name in finished_tasks(plan) - set(plan.shard_names):
-        counts.update(read_json(plan.unfinished(f"{name}.json"))["counts"])
-    shards = {name: read_json(plan.unfinished(f"{name}.json")) for name in plan.shard_names}
+    reports = {name: read_json(plan.unfinished(f"{name}.json")) for name in finished_tasks(plan)}
+    shards = {name: reports.pop(name) for name in plan.shard_names}
+    for spill in reports.values():
+        counts.update(spill["counts"])
     for shard in shards.values():
         counts["dropped_duplicate"] += shard.pop("dropped_duplicate")
         counts.update({what: count for what, count in shard.items() if what != BYTES})
     if not counts["documents"]:
         for name in plan.shard_names:
-            tf.io.gfile.remove(plan.shard_path(name))
+            tf.io.gfile.remove(plan.path(name))
         clear(plan)
         raise PreparationFailed(
             f"no documents in {', '.join(file for file, _ in plan.files[:3])}, read with "
@@ -185,7 +183,7 @@ def finish(plan: Preparation) -> dict[str, Any]:
         "shards": shards,
         "settings": settings,
     }
-    write_json(stats_path(plan.output), stats)
+    write_json(plan.path(STATS), stats)
     clear(plan)
     return stats
 

@@ -56,7 +56,7 @@ def read_slice(
       stream: its file from the beginning, as it is stored.
       input_format: a key of FORMATS.
       text_field: of "jsonl", where the text is.
-      counts: takes up how many were read, and what was dropped and why.
+      counts: is updated by how many were read, and what was dropped and why.
     Raises:
       InputError: the slice is not UTF-8, or the file is a damaged .gz.
     """
@@ -110,9 +110,7 @@ def _lines(stream: IO[bytes], begin: int) -> Iterator[tuple[int, bytes]]:
         position += len(line)
 
 
-def _blank_line_documents(
-    lines: Iterator[tuple[int, bytes]], end: int, text_field: str, counts: Counter[str]
-) -> Iterator[bytes]:
+def _blank_line_documents(lines: Iterator[tuple[int, bytes]], end: int) -> Iterator[bytes]:
     """Documents between blank lines, a sentence a line.
 
     A slice owns the documents after its first blank line, up to the first blank line after its end; the first
@@ -129,45 +127,35 @@ def _blank_line_documents(
 
 
 def _line_documents(
-    lines: Iterator[tuple[int, bytes]], end: int, text_field: str, counts: Counter[str]
+    lines: Iterator[tuple[int, bytes]], end: int, text_of: Callable[[bytes], str]
 ) -> Iterator[bytes]:
-    """A document a line."""
+    """A document a line; what UTF-8 has no bytes for (JSON's lone surrogates) becomes ?."""
     for position, line in lines:
         if position >= end:
             return
-        yield from _split(line.decode())
+        for sentence in split_sentences(text_of(line)):
+            yield sentence.encode("utf-8", "replace")
+        yield _END_OF_DOCUMENT
 
 
-def _json_documents(
-    lines: Iterator[tuple[int, bytes]], end: int, text_field: str, counts: Counter[str]
-) -> Iterator[bytes]:
-    """A JSON object a line, its text in a field."""
-    for position, line in lines:
-        if position >= end:
-            return
-        if not line:
-            continue
-        try:
-            text = json.loads(line)[text_field]
-            is_empty = not text.strip()
-        except (ValueError, RecursionError):
-            counts["dropped_invalid_json"] += 1
-        except (AttributeError, KeyError, TypeError):
-            counts["dropped_without_text_field"] += 1
-        else:
-            counts["dropped_empty"] += is_empty
-            yield from _split(text)
+def _json_text(line: bytes, text_field: str, counts: Counter[str]) -> str:
+    """The text in a line of JSON; "" where there is none, which is counted but for a blank line."""
+    if not line:
+        return ""
+    try:
+        text = json.loads(line)[text_field]
+        counts["dropped_empty"] += not text.strip()
+        return text
+    except (ValueError, RecursionError):
+        counts["dropped_invalid_json"] += 1
+    except (AttributeError, KeyError, TypeError):
+        counts["dropped_without_text_field"] += 1
+    return ""
 
 
-def _split(text: str) -> Iterator[bytes]:
-    """The sentences of a whole document; what UTF-8 has no bytes for (JSON's lone surrogates) becomes ?."""
-    for sentence in split_sentences(text):
-        yield sentence.encode("utf-8", "replace")
-    yield _END_OF_DOCUMENT
-
-
+# By their names: functions of lines, the slice's end, the text field and the counts.
 FORMATS: dict[str, Callable[..., Iterator[bytes]]] = {
-    "lines": _blank_line_documents,
-    "document_per_line": _line_documents,
-    "jsonl": _json_documents,
+    "lines": lambda lines, end, *_: _blank_line_documents(lines, end),
+    "document_per_line": lambda lines, end, *_: _line_documents(lines, end, bytes.decode),
+    "jsonl": lambda lines, end, *of_json: _line_documents(lines, end, lambda x: _json_text(x, *of_json)),
 }

@@ -35,18 +35,18 @@ def pipeline_options(flags: Sequence[str]) -> PipelineOptions:
 
 
 def runner_of(options: PipelineOptions) -> PipelineRunner:
-    """The runner that options name; ValueError where there is none of that name."""
+    """The runner that options name; InputError where there is none of that name."""
     name = options.view_as(StandardOptions).runner
-    if name is None or name.lower() in ("directrunner", "direct"):
-        # DirectRunner's own choice of these would be fetched from the net.
-        direct = options.view_as(DirectOptions)
-        logging.getLogger("apache_beam").setLevel(logging.CRITICAL + 1)  # its errors are raised as well
-        if direct.direct_running_mode != "multi_processing":
-            return FnApiRunner()
-        direct.direct_running_mode = "in_memory"  # else Beam starts workers of its own, which log
-        worker = f"{shlex.quote(sys.executable)} -m albert_tf.preprocessing.beam_worker"
-        return FnApiRunner(SubprocessSDKEnvironment.from_command_string(worker))
-    try:
-        return create_runner(name)
-    except (ValueError, ImportError, AttributeError) as error:
-        raise InputError(f"--runner {name}: {error}") from None
+    if name is not None and name.lower() not in ("directrunner", "direct"):
+        try:
+            return create_runner(name)
+        except (ValueError, ImportError, AttributeError) as error:
+            raise InputError(f"--runner {name}: {error}") from None
+    # DirectRunner's own choice of these would be fetched from the net.
+    direct = options.view_as(DirectOptions)
+    logging.getLogger("apache_beam").setLevel(logging.CRITICAL + 1)  # its errors are raised as well
+    if direct.direct_running_mode != "multi_processing":
+        return FnApiRunner()
+    direct.direct_running_mode = "in_memory"  # else Beam starts workers of its own, which log
+    worker = f"{shlex.quote(sys.executable)} -m albert_tf.preprocessing.beam_worker"
+    return FnApiRunner(SubprocessSDKEnvironment.from_command_string(worker))

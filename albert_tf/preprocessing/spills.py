@@ -11,20 +11,28 @@ import hashlib
 import itertools
 import struct
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.documents import hash_bucket, in_hash_range
+from albert_tf.data.documents import Documents, documents_of, hash_bucket, in_hash_range, tokenized
+from albert_tf.data.examples import ExampleMaker
+from albert_tf.data.google_examples import encode_examples
 from albert_tf.data.prepared import BYTES, EVAL, TRAIN, encode_document, shard_name
+from albert_tf.data.pretraining import example_batches
+from albert_tf.data.sources import prepared_source
+from albert_tf.features import SENTENCE_LABELS
 from albert_tf.preprocessing.plan import Preparation
 from albert_tf.preprocessing.reading import FileSlice, Part, read_slice
-from albert_tf.preprocessing.stored_examples import write_examples
 from albert_tf.preprocessing.whole_files import read_json, whole_file, write_json
-from albert_tf.tokenizers.kinds import SavedTokenizer, Tokenize
+from albert_tf.recipes import ExampleSettings
+from albert_tf.tokenizers.base import Tokenize
+from albert_tf.tokenizers.kinds import SavedTokenizer
 
 _BYTES_PER_BATCH = 1 << 20  # bytes that are tokenised together
+_EXAMPLES_PER_BATCH = 64
 _HEADER = struct.Struct("<16s16sIII")  # of a Document in a spill: its fields, of the record its length
 
 
@@ -51,8 +59,7 @@ def write_spill(file_slice: FileSlice, plan: Preparation) -> None:
         batches = _batches(read_slice(file_slice, stream, plan.input_format, plan.text_field, counts))
         parts = itertools.chain.from_iterable(_tokenized(batch, plan, counts) for batch in batches)
         for _, group in itertools.groupby(parts, key=lambda part: part[0]):
-            _, shards, whole = zip(*group, strict=True)  # all parts of a document
-            for shard, document in zip(shards, _identified(whole), strict=True):
+            for shard, document in _identified(list(group)):
                 by_shard[shard].append(document)
     path = plan.unfinished(spill_name(file_slice.number))
     slices, position = {}, 0
@@ -82,38 +89,35 @@ def _batches(parts: Iterator[Part]) -> Iterator[list[Part]]:
         yield batch
 
 
-def _identified(parts: Sequence[Document]) -> Iterator[Document]:
+def _identified(parts: list[tuple[int, str, Document]]) -> Iterator[tuple[str, Document]]:
     """The parts of a document with their identities: they need its end, which comes last."""
-    whole = hashlib.blake2b(b"".join(part.digest for part in parts), digest_size=16)
-    for place, part in enumerate(parts):
+    whole = hashlib.blake2b(b"".join(part.digest for *_, part in parts), digest_size=16)
+    for place, (_, shard, part) in enumerate(parts):
         identity = whole.copy()
         identity.update(b"%d" % place)
-        yield part._replace(identity=identity.digest())
+        yield shard, part._replace(identity=identity.digest())
 
 
 def _tokenized(
     batch: list[Part], plan: Preparation, counts: Counter[str]
 ) -> Iterator[tuple[int, str, Document]]:
     """The parts of a batch that have any tokens: the document's number, the shard's name, and the part."""
-    tokens = _tokenize(plan.tokenizer)(tf.constant([line for part in batch for line in part.sentences]))
-    ids, splits = tokens.flat_values.numpy(), tokens.row_splits.numpy()
+    texts = [b"\n".join(part.sentences) for part in batch]
+    block = Documents(*map(np.array, tokenized(tf.constant(texts), _tokenize(plan.tokenizer))))
     buckets = hash_bucket(tf.constant([part.head for part in batch]))
     held_out = in_hash_range(buckets, (0.0, plan.eval_share)).numpy()
-    first = 0
-    for part, bucket, is_eval in zip(batch, buckets.numpy().tolist(), held_out, strict=True):
-        borders = splits[first : first + len(part.sentences) + 1]
-        first += len(part.sentences)
-        lengths = [length for length in (borders[1:] - borders[:-1]).tolist() if length]
-        if not lengths:
+    for part, text, (tokens, lengths), bucket, is_eval in zip(
+        batch, texts, documents_of(block), buckets.numpy(), held_out, strict=True
+    ):
+        if not len(lengths):
             counts["dropped_empty"] += 1
             continue
-        text = b"\n".join(part.sentences)
         digest = hashlib.blake2b(text, digest_size=16, key=str(plan.seed).encode()).digest()
         split = EVAL if is_eval else TRAIN
         count = plan.shard_counts[split]
-        record = encode_document(ids[borders[0] : borders[-1]].tolist(), lengths, bucket)
         shard = shard_name(split, int.from_bytes(digest, "little") % count, count)
-        yield part.document, shard, Document(digest, b"", len(lengths), sum(lengths), record)
+        record = encode_document(tokens, lengths, bucket)
+        yield part.document, shard, Document(digest, b"", len(lengths), len(tokens), record)
 
 
 @functools.lru_cache(maxsize=2)
@@ -125,25 +129,19 @@ def _tokenize(tokenizer: SavedTokenizer) -> Tokenize:
 def write_shard(name: str, plan: Preparation, spills: int, spills_written: int) -> None:
     """Merges a shard from all spills, and writes a JSON file of its counts into the unfinished folder.
 
-    Args:
-      name: the shard's.
-      plan: what to prepare.
-      spills: how many there are.
-      spills_written: of these in this run of the pipeline; the argument lets the task wait for them.
+    The last argument, how many spills this run of the pipeline has written, lets the task wait for them.
     """
     documents = sorted(document for number in range(spills) for document in _read_spill(number, name, plan))
     kept = documents
     if plan.dedup:
-        kept = [
-            next(same) for _, same in itertools.groupby(documents, key=lambda document: document.identity)
-        ]
+        kept = [next(same) for _, same in itertools.groupby(documents, key=lambda x: x.identity)]
     counts = {
         "documents": len(kept),
         "sentences": sum(document.sentences for document in kept),
         "tokens": sum(document.tokens for document in kept),
         "dropped_duplicate": len(documents) - len(kept),
     }
-    with whole_file(plan.shard_path(name), plan.unfinished()) as temporary:
+    with whole_file(plan.path(name), plan.unfinished()) as temporary:
         with tf.io.TFRecordWriter(temporary) as file:
             for document in kept:
                 file.write(document.record)
@@ -165,3 +163,35 @@ def _read_spill(number: int, shard: str, plan: Preparation) -> Iterator[Document
         digest, identity, sentences, tokens, length = _HEADER.unpack_from(content, position)
         position += _HEADER.size + length
         yield Document(digest, identity, sentences, tokens, content[position - length : position])
+
+
+def example_maker(plan: Preparation) -> ExampleMaker:
+    """The maker of a plan's examples; InputError if its sizes are impossible."""
+    settings = ExampleSettings(seq_length=plan.seq_length, max_predictions=plan.max_predictions)
+    return ExampleMaker(plan.tokenizer.open().vocabulary, settings, _EXAMPLES_PER_BATCH)
+
+
+def write_examples(path: str, shard: str, plan: Preparation) -> int:
+    """Replaces the documents in a file by examples made of them, dupe_factor times; returns how many.
+
+    The shard's name decides about the seed.
+    """
+    seed = int.from_bytes(hashlib.blake2b(f"{plan.seed}/{shard}".encode(), digest_size=4).digest(), "little")
+    maker = example_maker(plan)
+    batches = example_batches(
+        prepared_source([path]),
+        maker,
+        tf.distribute.InputContext(),
+        epochs=1 if shard.startswith(EVAL) else plan.dupe_factor,
+        seed=seed,
+    )
+    label = SENTENCE_LABELS[maker.settings.sentence_objective]
+    count = 0
+    temporary = f"{path}.examples"
+    with tf.io.TFRecordWriter(temporary) as file:
+        for batch in batches.as_numpy_iterator():
+            for record in encode_examples(batch, maker.vocabulary, label):
+                file.write(record)
+                count += 1
+    tf.io.gfile.rename(temporary, path, overwrite=True)
+    return count

@@ -22,13 +22,11 @@ _CHUNK_BYTES = 1 << 20
 
 
 def check_text_files(files: Iterable[str]) -> None:
-    """Reads files to their ends and checks that they are text.
+    """Reads files, compressed if they end in `.gz`, to their ends and checks that they are text.
 
     TensorFlow's reader silently stops where a `.gz` is cut off, and passes on bytes that are not UTF-8. A
     file that has not changed since it was checked is not read again.
 
-    Args:
-      files: paths on any filesystem that TensorFlow reads; those that end in `.gz` are decompressed.
     Raises:
       InputError: a file is not UTF-8, is named as JSON lines, or is a damaged `.gz`.
     """
@@ -54,13 +52,9 @@ def _check(file: str, size: int, modified: int) -> None:
 
 @contextmanager
 def decompressed(file: str, stored: IO[bytes]) -> Iterator[IO[bytes]]:
-    """The content of a file that is compressed if its name ends in `.gz`.
+    """The content of a file that is compressed if its name ends in `.gz`, from its stored bytes.
 
-    Args:
-      file: its name.
-      stored: its bytes from the beginning, as they are stored.
-    Raises:
-      InputError: inside of the block, where a damaged `.gz` is read.
+    InputError, inside of the block, where a damaged `.gz` is read.
     """
     if not file.endswith(GZIP_SUFFIX):
         yield stored

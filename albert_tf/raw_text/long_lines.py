@@ -18,15 +18,10 @@ def text_lines(file: tf.Tensor | str) -> tf.data.Dataset:
 # A function of TensorFlow's: it is traced once, not in every pipeline.
 @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
 def bounded_lines(lines: tf.Tensor) -> tf.Tensor:
-    """Lines of at most MAX_SENTENCE_BYTES, so that none holds its pipeline up for minutes.
+    """Lines, string [n], of at most MAX_SENTENCE_BYTES, so that none holds its pipeline up for minutes.
 
     A longer one comes in parts of at most PART_BYTES, each up to the last space that fits or, where there is
-    none, to the end of a character.
-
-    Args:
-      lines: string [n], without whitespace around them.
-    Returns:
-      string [m], all parts in order, without whitespace around them; of a blank line the line itself.
+    none, to the end of a character. Neither lines nor parts have whitespace around them; blank lines stay.
     """
     too_long = tf.strings.length(lines) > MAX_SENTENCE_BYTES
     return tf.cond(tf.reduce_any(too_long), lambda: _with_parts(lines, too_long), lambda: lines)

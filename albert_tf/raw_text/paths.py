@@ -13,14 +13,11 @@ CONCURRENT_REQUESTS = 16  # to a filesystem that may be far away
 
 
 def matched_paths(inputs: Paths) -> list[str]:
-    """The files and folders that a path, a glob or a list of them stands for.
+    """The files and folders that paths and globs, on any filesystem that TensorFlow reads, stand for.
 
-    A name that exists is taken literally, whatever [ or * is in it; any other is a glob.
+    A name that exists is taken literally, whatever [ or * is in it; any other is a glob. What one glob
+    stands for is sorted; there are no repetitions.
 
-    Args:
-      inputs: paths and globs on any filesystem that TensorFlow reads.
-    Returns:
-      Paths, those of one glob sorted, without repetitions.
     Raises:
       FileNotFoundError: a path does not exist, a glob matches nothing, or the list is empty.
     """

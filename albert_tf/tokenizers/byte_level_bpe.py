@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
-import os
 import unicodedata
-from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 
 from albert_tf.tokenizer_settings import BYTE_LEVEL_BPE, UNCHANGED
-from albert_tf.tokenizers.input_format import InputFormat, SpecialIds
-from albert_tf.tokenizers.offsets import cut, rows_of
-from albert_tf.utils.errors import InputError, Missing
+from albert_tf.tokenizers.base import TextTokenizer, TokenIds, TokensWithOffsets
+from albert_tf.tokenizers.input_format import InputFormat
+from albert_tf.tokenizers.offsets import characters_of, cut, rows_of
+from albert_tf.utils.errors import InputError
 
 VOCABULARY, MERGES = "vocab.json", "merges.txt"
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
@@ -39,68 +36,35 @@ def byte_characters() -> list[str]:
     return [chr(byte) if byte in set(visible) else chr(next(others)) for byte in range(256)]
 
 
-class BytePairVocabulary:
-    """Tokens and merges of byte-level BPE.
+class BytePairVocabulary(TokenIds):
+    """Tokens and merges of byte-level BPE: ids by token in `vocab.json`, a pair a line in `merges.txt`."""
 
-    Args:
-      vocabulary: the content of `vocab.json`, ids by token.
-      merges: the content of `merges.txt`, a pair of tokens a line, the first one first.
-      name: stands in errors.
-    Raises:
-      InputError: a file is not of its form, a token of a byte or a merge is missing, or a special one is.
-    """
+    kind = BYTE_LEVEL_BPE
+    special_pieces = SPECIAL_TOKENS
 
-    def __init__(self, vocabulary: bytes, merges: bytes, name: str = "the vocabulary"):
-        self.contents = {VOCABULARY: vocabulary, MERGES: merges}
+    def _read(self) -> list[str]:
         try:
-            self.ids: Mapping[str, int] = json.loads(vocabulary)
-            lines = [
-                line
-                for line in merges.decode("utf-8").split("\n")
-                if line and not line.startswith("#version")
-            ]
-            pairs = [tuple(line.split(" ")) for line in lines]
-            joined = [(self.ids[a], self.ids[b], self.ids[a + b]) for a, b in pairs]
-            self.byte_ids = np.array(
-                [self.ids[character] for character in byte_characters()], np.int32
-            )  # [256]
-        except (ValueError, AttributeError, TypeError) as error:
+            ids = json.loads(self.files[VOCABULARY])
+            lines = self.files[MERGES].decode("utf-8").split("\n")
+            pairs = [line.split(" ") for line in lines if line and not line.startswith("#version")]
+            joined = [(ids[a], ids[b], ids[a + b]) for a, b in pairs]
+            self.byte_ids = np.array([ids[character] for character in byte_characters()], np.int32)  # [256]
+        except (ValueError, AttributeError, TypeError, KeyError) as error:
+            reason = f"{type(error).__name__}: {error}"
             raise InputError(
-                f"{name} is not {VOCABULARY} with {MERGES} of byte-level BPE: {error}"
-            ) from error
-        except KeyError as error:
-            raise InputError(
-                f"{name}: {VOCABULARY} has no token {error}, which {MERGES} or a byte needs"
+                f"{self.name}: {VOCABULARY} and {MERGES} are not those of one byte-level BPE ({reason})"
             ) from error
         self.merges = np.array(joined, np.int64).reshape(-1, 3)  # [M, 3], left, right and joined ids
-        self.tokens = tuple(sorted(self.ids, key=self.ids.__getitem__))
-        if list(map(self.ids.__getitem__, self.tokens)) != list(range(len(self.tokens))):
+        tokens = sorted(ids, key=ids.__getitem__)
+        if [ids[token] for token in tokens] != list(range(len(tokens))):
             raise InputError(
-                f"{name}: the ids in {VOCABULARY} are not 0 to {len(self.tokens) - 1}, each once"
+                f"{self.name}: the ids in {VOCABULARY} are not 0 to {len(tokens) - 1}, each once"
             )
-
-    @classmethod
-    def from_file(cls, path: str | os.PathLike) -> BytePairVocabulary:
-        """The vocabulary in a folder of the two files, or in a `vocab.json` with its merges beside it."""
-        folder = Path(path) if Path(path).is_dir() else Path(path).parent
-        for name in (VOCABULARY, MERGES):
-            if not (folder / name).is_file():
-                raise Missing(
-                    f"{folder / name}: no such file; byte-level BPE needs {VOCABULARY} and {MERGES}"
-                )
-        return cls((folder / VOCABULARY).read_bytes(), (folder / MERGES).read_bytes(), os.fspath(folder))
-
-    def __len__(self) -> int:
-        """The number of tokens, V."""
-        return len(self.tokens)
-
-    @functools.cached_property
-    def special_ids(self) -> SpecialIds:
-        """The ids of padding, unknown, start, separator and mask."""
-        missing = [token for token in SPECIAL_TOKENS if token not in self.ids]
-        if missing:
-            raise InputError(f"{VOCABULARY} has no {', '.join(missing)}, which RoBERTa's inputs need")
-        return SpecialIds(*map(self.ids.__getitem__, SPECIAL_TOKENS))
+        # Of bytes, and of what merges make of them.
+        self.ordinary_ids = np.unique(np.concatenate([self.byte_ids, self.merges[:, 2].astype(np.int32)]))
+        space = byte_characters()[ord(" ")]
+        self.starts_word = np.array([token.startswith(space) for token in tokens])
+        return tokens
 
     @functools.cached_property
     def input_format(self) -> InputFormat:
@@ -108,17 +72,6 @@ class BytePairVocabulary:
         ids = self.special_ids
         end = (ids.separator,)
         return InputFormat((ids.start,), end + end, end, ids.padding, has_type_ids=False)
-
-    @functools.cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 of both files, in hexadecimal."""
-        return hashlib.sha256(b"".join(self.contents.values())).hexdigest()
-
-    @functools.cached_property
-    def starts_word(self) -> np.ndarray:
-        """True for tokens that begin with a space, bool [V]."""
-        space = byte_characters()[ord(" ")]
-        return np.array([token.startswith(space) for token in self.tokens])
 
     @functools.cached_property
     def texts(self) -> np.ndarray:
@@ -130,31 +83,18 @@ class BytePairVocabulary:
                 return token
             return bytes(map(byte_of.__getitem__, token)).decode("utf-8", "replace").strip(" ") or token
 
-        return np.array(list(map(text, self.tokens)), object)
-
-    @property
-    def space_id(self) -> int:
-        """-1: no token is added to a text."""
-        return -1
-
-    @functools.cached_property
-    def ordinary_ids(self) -> np.ndarray:
-        """The ids of bytes and of what merges make of them, ascending int32."""
-        return np.unique(np.concatenate([self.byte_ids, self.merges[:, 2].astype(np.int32)]))
+        return np.array(list(map(text, self.pieces)), object)
 
 
-class BytePairTokenizer(tf.Module):
-    """`TextTokenizer` of GPT-2 and RoBERTa: byte-level BPE, exactly, by core TensorFlow operations.
-
-    Args:
-      vocabulary: whose tokens the ids are.
-    """
+class BytePairTokenizer(TextTokenizer):
+    """Tokenizer of GPT-2 and RoBERTa: byte-level BPE, exactly; texts may be any bytes."""
 
     kind = BYTE_LEVEL_BPE
+    vocabulary_class = BytePairVocabulary
+    vocabulary: BytePairVocabulary
 
-    def __init__(self, vocabulary: BytePairVocabulary):
-        super().__init__()
-        self.vocabulary = vocabulary
+    def __init__(self, vocabulary: BytePairVocabulary, **unused: bool):
+        super().__init__(vocabulary, **UNCHANGED)
         left, right, joined = vocabulary.merges.T
         keys = left * len(vocabulary) + right
         order = np.argsort(keys)
@@ -162,49 +102,18 @@ class BytePairTokenizer(tf.Module):
         self._ranks = order.astype(np.int32)  # of the merge with each key
         self._joined = joined.astype(np.int32)  # by rank
 
-    @property
-    def settings(self) -> dict[str, bool]:
-        """Settings of the normalisation: there is none."""
-        return UNCHANGED
-
-    def files(self) -> dict[str, bytes]:
-        """Both files under the names that they have in a run directory."""
-        return dict(self.vocabulary.contents)
-
-    @staticmethod
-    def read(path: str | os.PathLike[str]) -> dict[str, bytes]:
-        """The contents of the two files, as `files` gives them."""
-        return BytePairVocabulary.from_file(path).contents
-
-    @classmethod
-    def from_files(cls, files: Mapping[str, bytes], **settings: bool) -> BytePairTokenizer:
-        """The tokenizer of such files; the normalisation that other kinds have is passed over."""
-        return cls(BytePairVocabulary(files[VOCABULARY], files[MERGES]))
-
-    def for_corpora(self) -> BytePairTokenizer:
-        """The tokenizer itself."""
-        return self
-
     def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """The token ids of each text, string [B] to int32 [B, (tokens)]; bytes need not be UTF-8."""
+        """As of `TextTokenizer`."""
         words, rows = split_words(text)
         distinct, numbers = tf.unique(words)
         pieces = tf.gather(self._merged(distinct), numbers)  # [W, (tokens)]
         counts = tf.math.unsorted_segment_sum(pieces.row_lengths(), rows, tf.size(text))
         return tf.RaggedTensor.from_row_lengths(pieces.flat_values, counts, validate=False)
 
-    def tokenize_with_offsets(
-        self, text: tf.Tensor
-    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """The token ids of each text, and of each the first byte in the text and the one after its last.
-
-        Args:
-          text: string [B].
-        Returns:
-          The ids, int32 [B, (tokens)], and starts and limits, int64 [B, (tokens)] each.
-        """
+    def tokenize_with_offsets(self, text: tf.Tensor) -> TokensWithOffsets:
+        """As of `TextTokenizer`."""
         tokens = self(text)
-        sizes = np.array([len(token) for token in self.vocabulary.tokens], np.int64)  # a character is a byte
+        sizes = np.array([len(token) for token in self.vocabulary.pieces], np.int64)  # a character is a byte
         lengths = tokens.with_values(tf.gather(sizes, tokens.values))
         ends = tf.cumsum(lengths.values)
         bases = tf.gather(
@@ -214,12 +123,9 @@ class BytePairTokenizer(tf.Module):
         return tokens, tokens.with_values(limits - lengths.values), tokens.with_values(limits)
 
     def _merged(self, words: tf.Tensor) -> tf.RaggedTensor:
-        """The tokens of words: the pair of tokens with the lowest rank is joined, as long as there is one.
+        """The tokens of words, string [U] to int32 [U, (tokens)].
 
-        Args:
-          words: string [U].
-        Returns:
-          int32 [U, (tokens)].
+        The pair of tokens with the lowest rank is joined, as long as there is one.
         """
         count = tf.size(words)
         values = tf.io.decode_raw(tf.strings.reduce_join(words), tf.uint8)  # [N]
@@ -276,34 +182,24 @@ def character_classes() -> tuple[np.ndarray, np.ndarray]:
 
 
 def split_words(text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    r"""Texts cut into GPT-2's words: letters, digits or other characters, with the one space before them.
+    r"""Texts, string [B], cut into GPT-2's words: letters, digits or others, with the one space before them.
 
     The words are the matches of
     `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`.
     TensorFlow's regular expressions cannot look ahead: so the characters that words begin with are found by
     what is around them.
 
-    Args:
-      text: string [B].
     Returns:
       The words of all texts, string [W], which joined are the texts; the text of each, int32 [W], ascending.
     """
-    codes, starts = tf.strings.unicode_decode_with_offsets(text, "UTF-8")  # [B, (characters)]
-    rows, codes, starts = rows_of(codes.row_splits), codes.flat_values, starts.flat_values  # [C]
+    rows, codes, starts = characters_of(text)  # [C] each
     heads = tf.where(_opens_word(codes, rows))[:, 0]  # [W]
     rows, starts = tf.gather(rows, heads), tf.gather(starts, heads)
     return cut(text, rows, starts), rows
 
 
 def _opens_word(codes: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-    """True for the characters that words begin with.
-
-    Args:
-      codes: code points of all texts, int32 [C].
-      rows: the text of each, int32 [C].
-    Returns:
-      bool [C].
-    """
+    """True for the characters, int32 [C], that words begin with; rows are their texts, int32 [C]."""
     firsts, kinds = character_classes()
     classes = tf.gather(kinds, tf.searchsorted(firsts, codes, side="right") - 1)  # [C]
     is_first = tf.concat([[True], rows[1:] != rows[:-1]], axis=0)[: tf.size(rows)]

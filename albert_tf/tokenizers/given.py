@@ -48,9 +48,7 @@ def checked_texts(values: Sequence[Any], argument: str) -> list[str]:
 def text_tensor(texts: Any, argument: str) -> tf.Tensor:
     """Texts as a string tensor, which may be symbolic; an InputError names the first that is not a text.
 
-    Args:
-      texts: a tensor as it is; a str; a list, array or pandas Series of str or bytes.
-      argument: what the caller calls it, for errors.
+    They are a tensor, which stays as it is; a str; or a list, array or pandas Series of str or bytes.
     """
     if hasattr(texts, "to_numpy"):  # pandas
         texts = texts.to_numpy()

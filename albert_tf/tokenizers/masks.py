@@ -12,31 +12,21 @@ MASK = "[MASK]"  # in a text, whatever its tokenizer calls the token
 
 
 def answer_table(vocabulary: TokenIds, vocab_size: int) -> tuple[np.ndarray, np.ndarray]:
-    """The text of each token id as an answer, and which ids may be answers.
+    """The text of each token id as an answer, string [V], and whether it may be one, bool [V].
 
-    Args:
-      vocabulary: the meaning of the ids.
-      vocab_size: rows of the model's embeddings, V, of which the vocabulary may use fewer.
-    Returns:
-      `TokenIds.texts`, string [V], empty beyond the vocabulary; and whether an id may be an answer, bool [V]:
-      special ones and those beyond the vocabulary may not.
+    Of the vocab_size rows of a model's embeddings the vocabulary may use fewer. Special ids and those beyond
+    it, whose text is empty, may not be answers.
     """
     texts = np.append(vocabulary.texts, [""] * (vocab_size - len(vocabulary)))
     return texts, np.isin(np.arange(vocab_size), vocabulary.ordinary_ids)
 
 
 def tokens_with_masks(text: tf.Tensor, tokenizer: TextTokenizer) -> tf.RaggedTensor:
-    """The tokens of texts in which `[MASK]` stands for the mask token.
+    """The tokens of texts, string [B], in which `[MASK]` stands for the mask token: int32 [B, (tokens)].
 
     Each part between masks is tokenised by itself. SentencePiece begins it with a space even where the text
     has none; where that space is a token of its own, as before a full stop, it is dropped: in training,
     a mask is followed by what followed the word. Blanks before a mask belong to it, as to the word.
-
-    Args:
-      text: string [B].
-      tokenizer: text to token ids.
-    Returns:
-      int32 [B, (tokens)].
     """
     vocabulary = tokenizer.vocabulary
     parts = tf.strings.split(text, MASK)  # [B, (parts)]
@@ -63,14 +53,9 @@ def tokens_with_masks(text: tf.Tensor, tokenizer: TextTokenizer) -> tf.RaggedTen
 
 
 def mask_positions(word_ids: tf.Tensor, mask_id: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """The positions of mask tokens.
+    """The positions of mask tokens in int32 [B, S], ascending and padded with 0: int32 [B, M].
 
-    Args:
-      word_ids: int32 [B, S].
-      mask_id: of the mask token.
-    Returns:
-      Positions int32 [B, M], M being the most masks of a row, ascending and padded with 0; and which of them
-      are no padding, bool [B, M].
+    M is the most masks of a row. Second, which of them are no padding, bool [B, M].
     """
     length = tf.shape(word_ids)[1]
     columns = tf.where(word_ids == mask_id, tf.range(length), length)  # [B, S]

@@ -47,15 +47,10 @@ class SourceMap(NamedTuple):
     bases: tf.Tensor  # int64 [B], where each text begins in what `positions` counts
 
     def spans(self, rows: tf.Tensor, starts: tf.Tensor, limits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """The starts and limits in the originals, int64 [T] each, of spans in the normalised texts.
+        """The starts and limits in the originals of spans in the normalised texts, int64 [T] each.
 
         They are those of whole units, so that a character that normalisation makes several of belongs to
-        every token that has a part of it.
-
-        Args:
-          rows: the text of each span, integer [T].
-          starts: first byte, int64 [T].
-          limits: the byte after the last, int64 [T].
+        every token that has a part of it. `rows` are the texts of the spans.
         """
         bases = tf.gather(self.bases, rows)
         first = tf.searchsorted(self.positions, bases + starts, side="right", out_type=tf.int64) - 1
@@ -81,9 +76,7 @@ def normalize_with_offsets(
 def split_units(text: tf.Tensor) -> Units:
     """Texts, string [B], cut into what normalises independently."""
     text = text + END
-    codes, starts = tf.strings.unicode_decode_with_offsets(text, "UTF-8")  # [B, (characters)]
-    rows = rows_of(codes.row_splits)  # [C]
-    codes, starts = codes.flat_values, starts.flat_values  # [C]
+    rows, codes, starts = characters_of(text)  # [C] each
     other_row = rows[1:] != rows[:-1]
     opens = tf.concat([[True], other_row], axis=0)[: tf.size(rows)]
     closes = tf.concat([other_row, [True]], axis=0)[: tf.size(rows)]
@@ -92,15 +85,19 @@ def split_units(text: tf.Tensor) -> Units:
     return Units(cut(text, rows, starts), rows, starts, is_end)
 
 
+def characters_of(text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """The text, the code point and the first byte of each character of texts: int32, int32, int64 [C]."""
+    codes, starts = tf.strings.unicode_decode_with_offsets(text, "UTF-8")  # [B, (characters)]
+    return rows_of(codes.row_splits), codes.flat_values, starts.flat_values
+
+
 def cut(text: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor) -> tf.Tensor:
-    """Texts cut into parts, without a copy of the text for each of them.
+    """Texts, string [B], cut into parts, string [U], without a copy of the text for each of them.
 
     Args:
-      text: string [B], none empty.
+      text: none is empty.
       rows: the text of each part, int32 [U], ascending.
       starts: its first byte there, int64 [U], ascending; each text has a part that starts with it.
-    Returns:
-      string [U].
     """
     characters = tf.strings.bytes_split(text)  # [B, (bytes)]
     heads = tf.gather(characters.row_splits, rows) + starts  # [U]

@@ -17,13 +17,9 @@ SHORTEST_CHOICE = ALBERT_FORMAT.num_special_tokens(2) + 2
 
 
 def question_with_option(question: tf.Tensor, option: tf.Tensor) -> tf.Tensor:
-    """The question with the option in its blanks, or after it if it has none.
+    """The question with the option in its blanks, or after it if it has none: string [B].
 
-    Args:
-      question: string [B]; a blank is one `_` or several without anything between.
-      option: string [B].
-    Returns:
-      string [B].
+    A blank is one `_` or several without anything between.
     Note: google-research/albert puts the option into each `_` of a row of them.
     Source: google-research/albert, race_utils.py.
     """
@@ -40,11 +36,7 @@ def choice_lengths(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """The number of tokens to keep: the first of a context, the last of a question with an option.
 
-    Args:
-      context: tokens of the context, int32 of any shape.
-      question: tokens of the question with the option, int32 of a shape that goes with it.
-      seq_length: longest sequence, the special tokens included; at least SHORTEST_CHOICE.
-      input_format: the special tokens.
+    Both are int32 of shapes that go together; seq_length is at least SHORTEST_CHOICE.
     Source: google-research/albert, race_utils.py.
     """
     budget = seq_length - input_format.num_special_tokens(2)

@@ -33,14 +33,10 @@ def pack_spans(
     seq_length: tf.Tensor | int,
     input_format: InputFormat = ALBERT_FORMAT,
 ) -> tf.Tensor:
-    """The input_word_ids, int32 [B, S], of spans of one long run of tokens.
+    """The input_word_ids, int32 [B, S], of spans of one long run of tokens, int32 [T].
 
-    Args:
-      tokens: int32 [T], all texts one after the other.
-      starts: first position in `tokens` of each segment, int32 [B] each.
-      lengths: their lengths, int32 [B] each, trimmed already: they fit with the special tokens.
-      seq_length: S.
-      input_format: the special tokens.
+    Starts are the first position in `tokens` of each segment, int32 [B] each. Lengths are trimmed already:
+    they fit with the special tokens.
     """
     columns = tf.range(seq_length)[tf.newaxis]  # [1, S]
     # Whatever lies outside of segments reads this padding, which also keeps the gather off an empty tensor.
@@ -62,10 +58,9 @@ def pack_spans(
 def segment_numbers(
     lengths: Sequence[tf.Tensor], seq_length: tf.Tensor | int, input_format: InputFormat = ALBERT_FORMAT
 ) -> tf.Tensor:
-    """The segment that each token of packed rows belongs to, from the segments' lengths, int32 [B] each.
+    """The segment of each token of packed rows, from the segments' lengths, int32 [B] each: int32 [B, S].
 
-    Returns:
-      int32 [B, S]: 1 in the first segment, 2 in the second, 0 for special tokens and padding.
+    It is 1 in the first segment, 2 in the second, 0 for special tokens and padding.
     """
     columns = tf.range(seq_length)[tf.newaxis]  # [1, S]
     begins, ends = _segment_bounds(lengths, input_format)

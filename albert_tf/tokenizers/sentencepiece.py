@@ -2,92 +2,53 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping
-
 import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 from tensorflow_text.python.ops import sentencepiece_tokenizer
 
 from albert_tf.tokenizer_settings import SENTENCEPIECE
+from albert_tf.tokenizers.base import TextTokenizer, TokenIds, Tokenize, TokensWithOffsets
 from albert_tf.tokenizers.normalization import normalize
 from albert_tf.tokenizers.offsets import normalize_with_offsets, rows_of
 from albert_tf.tokenizers.vocabulary import FILE_OF_RUN, Vocabulary
-
-Tokenize = Callable[[tf.Tensor], tf.RaggedTensor]  # string [B] → int32 [B, (tokens)]
 
 # In longer texts the rounding of large float32 sums decides more than ties.
 _MAX_TOKENS = 512
 
 
-class PieceTokenizer(tf.Module):
-    """`TextTokenizer` by SentencePiece, without Keras: the form for pipelines and exported modules.
-
-    Args:
-      vocabulary: whose pieces the ids are; its bytes go into whatever graph this is exported with.
-      lowercase: as of `normalize`.
-      strip_accents: as of `normalize`.
-    """
+class PieceTokenizer(TextTokenizer):
+    """Tokenizer of ALBERT, by SentencePiece; what is not UTF-8 becomes `<unk>`."""
 
     kind = SENTENCEPIECE
+    vocabulary_class = Vocabulary
+    normalize = staticmethod(normalize)
 
-    def __init__(self, vocabulary: Vocabulary, lowercase: bool = True, strip_accents: bool = True):
-        super().__init__()
-        self.vocabulary = vocabulary
-        self.lowercase = lowercase
-        self.strip_accents = strip_accents
-        self._sentencepiece = tf_text.SentencepieceTokenizer(model=vocabulary.model, out_type=tf.int32)
-        self._sentencepiece._model_resource = _NamedModel(vocabulary)
+    def __init__(self, vocabulary: TokenIds, lowercase: bool = True, strip_accents: bool = True):
+        super().__init__(vocabulary, lowercase, strip_accents)
+        model = vocabulary.files[FILE_OF_RUN]
+        self._sentencepiece = tf_text.SentencepieceTokenizer(model=model, out_type=tf.int32)
+        self._sentencepiece._model_resource = _NamedModel(model, vocabulary.fingerprint)
 
     def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """The token ids of each text, without special tokens; what is not UTF-8 becomes `<unk>`."""
+        """As of `TextTokenizer`."""
         return self.tokenize_normalized(self._normalized(text))
-
-    def _normalized(self, text: tf.Tensor) -> tf.Tensor:
-        return normalize(text, self.lowercase, self.strip_accents)
-
-    @property
-    def settings(self) -> dict[str, bool]:
-        """Settings of the normalisation, as in tokenizer.json."""
-        return {"lowercase": self.lowercase, "strip_accents": self.strip_accents}
-
-    def files(self) -> dict[str, bytes]:
-        """The SentencePiece model."""
-        return {FILE_OF_RUN: self.vocabulary.model}
-
-    @staticmethod
-    def read(path: str | os.PathLike[str]) -> dict[str, bytes]:
-        """The content of a `.model` file, as `files` gives it."""
-        return {FILE_OF_RUN: Vocabulary.from_file(path).model}
-
-    @classmethod
-    def from_files(cls, files: Mapping[str, bytes], **settings: bool) -> PieceTokenizer:
-        """The tokenizer of such files."""
-        return cls(Vocabulary.from_bytes(files[FILE_OF_RUN]), **settings)
-
-    def for_corpora(self) -> Tokenize:
-        """A FastPieceTokenizer."""
-        return FastPieceTokenizer(self.vocabulary, self.lowercase, self.strip_accents)
 
     def tokenize_normalized(self, text: tf.Tensor) -> tf.RaggedTensor:
         """The token ids of texts that `normalize` has seen, string [B] → int32 [B, (tokens)]."""
         return self._sentencepiece.tokenize(text)
 
-    def tokenize_with_offsets(
-        self, text: tf.Tensor
-    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """The token ids of each text and where they stand in it, at several times the cost of a call.
-
-        Returns:
-          The ids, those of a call; the first byte of each in `text` and the one after its last, int64
-          [B, (tokens)] each. A token's space before it is part of it.
-        """
+    def tokenize_with_offsets(self, text: tf.Tensor) -> TokensWithOffsets:
+        """As of `TextTokenizer`."""
         normalized, source = normalize_with_offsets(text, self._normalized)
         tokens, starts, limits = self._sentencepiece.tokenize_with_offsets(normalized)
         bytes_ = (tf.cast(ragged.values, tf.int64) for ragged in (starts, limits))
         spans = source.spans(rows_of(tokens.row_splits), *bytes_)
         return tokens, *(tokens.with_values(values) for values in spans)
+
+    def for_corpora(self) -> Tokenize:
+        """A FastPieceTokenizer."""
+        return FastPieceTokenizer(self.vocabulary, self.lowercase, self.strip_accents)
 
 
 class _NamedModel(sentencepiece_tokenizer._SentencepieceModelResource):
@@ -97,9 +58,9 @@ class _NamedModel(sentencepiece_tokenizer._SentencepieceModelResource):
     cache of ops, takes it away from every tokenizer and pipeline that is in use.
     """
 
-    def __init__(self, vocabulary: Vocabulary):
-        self._shared_name = f"albert_tf/{vocabulary.fingerprint}"
-        super().__init__(vocabulary.model, name=None)
+    def __init__(self, model: bytes, fingerprint: str):
+        self._shared_name = f"albert_tf/{fingerprint}"
+        super().__init__(model, name=None)
 
     def _create_resource(self) -> tf.Tensor:
         return sentencepiece_tokenizer.gen_sentencepiece_tokenizer.sentencepiece_op(
@@ -128,9 +89,9 @@ class FastPieceTokenizer:
     Arguments are those of `PieceTokenizer`.
     """
 
-    def __init__(self, vocabulary: Vocabulary, lowercase: bool = True, strip_accents: bool = True):
+    def __init__(self, vocabulary: TokenIds, lowercase: bool = True, strip_accents: bool = True):
         self._vocabulary, self._settings = vocabulary, (lowercase, strip_accents)
-        self._fast = tf_text.FastSentencepieceTokenizer(vocabulary.model)
+        self._fast = tf_text.FastSentencepieceTokenizer(vocabulary.files[FILE_OF_RUN])
         numbers: dict[str, int] = {}
         units = [numbers.setdefault(repeated_unit(piece), len(numbers)) for piece in vocabulary.pieces]
         self._units = np.array(units, np.int32)  # [V]

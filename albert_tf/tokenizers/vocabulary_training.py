@@ -2,41 +2,39 @@
 
 from __future__ import annotations
 
-import functools
-import io
+import itertools
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
-import sentencepiece
 import tensorflow as tf
 from absl import logging
 
 from albert_tf.raw_text.checks import check_text_files
-from albert_tf.raw_text.long_lines import MAX_SENTENCE_BYTES, bounded_lines, text_lines
+from albert_tf.raw_text.long_lines import bounded_lines, text_lines
 from albert_tf.raw_text.paths import input_files
 from albert_tf.tokenizer_settings import (
     BYTE_LEVEL_BPE,
+    KIND,
     SENTENCEPIECE,
     TOKENIZER,
     UNCHANGED,
     WORDPIECE,
-    remember_settings,
-    write_settings,
+    settings_beside,
 )
-from albert_tf.tokenizers.input_format import ALBERT_IDS
 from albert_tf.tokenizers.kinds import KINDS, TokenIds
-from albert_tf.tokenizers.normalization import marks_per_letter, normalize
-from albert_tf.tokenizers.subword_training import train_byte_level_bpe, train_wordpiece
-from albert_tf.tokenizers.vocabulary import CLS, FILE_OF_RUN, MASK, SEP
-from albert_tf.tokenizers.wordpiece import basic_words
+from albert_tf.tokenizers.normalization import marks_per_letter
+from albert_tf.tokenizers.subword_training import train_byte_level_bpe, train_sentencepiece, train_wordpiece
 from albert_tf.utils.checks import check_choice, check_range
 from albert_tf.utils.errors import InputError
-from albert_tf.utils.files import check_place, new_directory, whole_file
+from albert_tf.utils.files import check_place, new_directory, whole_file, write_json
 
-USER_DEFINED = ("(", ")", '"', "-", ".", "–", "£", "€")
+_TRAINERS: dict[str, Callable[..., dict[str, bytes]]] = {
+    SENTENCEPIECE: train_sentencepiece,
+    WORDPIECE: train_wordpiece,
+    BYTE_LEVEL_BPE: train_byte_level_bpe,
+}
 _MAX = 10**9  # SentencePiece counts in 32 bits; of 2**31 - 1 pieces it computes without end
 
 _LINES_PER_BATCH = 1024
@@ -77,35 +75,30 @@ def train_vocabulary(
       InputError: the text allows no vocabulary of this size, a file is not text or damaged, or a number is
         out of range.
       OSError: output cannot be written.
-    Source: google-research/albert, README, and the settings stored in its 30k-clean.model.
     """
     check_range("vocab_size", vocab_size, at_least=1, at_most=_MAX)
     check_range("max_sentences", max_sentences, above=100, at_most=_MAX)  # SentencePiece's bounds
     check_choice("kind", kind, _TRAINERS)
-    output, trainer = Path(output), _TRAINERS[kind]
-    settings = {"lowercase": lowercase, "strip_accents": strip_accents}
-    if kind == BYTE_LEVEL_BPE:
-        settings = UNCHANGED
-    check_place(output, is_folder=kind == BYTE_LEVEL_BPE)
+    output, is_folder = Path(output), kind == BYTE_LEVEL_BPE
+    settings = UNCHANGED if is_folder else {"lowercase": lowercase, "strip_accents": strip_accents}
+    check_place(output, is_folder=is_folder)
     _check_replaceable(output, kind)
     files = input_files(inputs)
     check_text_files(files)
     output.parent.mkdir(parents=True, exist_ok=True)
-    with new_directory(output) if kind == BYTE_LEVEL_BPE else whole_file(output) as temporary:
-        if kind != BYTE_LEVEL_BPE:
+    with new_directory(output) if is_folder else whole_file(output) as temporary:
+        if not is_folder:
             temporary.touch()  # an unwritable place shows now, not after an hour of training
-        normalized = functools.partial(trainer.normalize, **settings)
-        sentences = _sentences(files, normalized, settings["strip_accents"], report)
-        contents = trainer.train(sentences, vocab_size, max_sentences)
+        sentences = _sentences(files, kind, settings, report)
+        if (first := next(sentences, None)) is None:
+            raise InputError("the input holds no text to train a vocabulary on")
+        options = {"max_sentences": max_sentences} if kind == SENTENCEPIECE else {}
+        contents = _TRAINERS[kind](itertools.chain([first], sentences), vocab_size, **options)
         vocabulary = KINDS[kind].from_files(contents, **settings).vocabulary
-        if kind == BYTE_LEVEL_BPE:
-            for name, content in contents.items():
-                (temporary / name).write_bytes(content)
-            write_settings(temporary / TOKENIZER, settings, kind)
-        else:
-            (content,) = contents.values()
-            temporary.write_bytes(content)
-            remember_settings(output, settings, kind)
+        for name, content in contents.items():
+            (temporary / name if is_folder else temporary).write_bytes(content)
+        remembered = temporary / TOKENIZER if is_folder else settings_beside(output)
+        write_json(remembered, {KIND: kind, **settings})
     return vocabulary
 
 
@@ -118,18 +111,18 @@ def _check_replaceable(output: Path, kind: str) -> None:
 
 
 def _sentences(
-    files: list[str],
-    normalized: Callable[[tf.Tensor], tf.Tensor],
-    strip_accents: bool,
-    report: Callable[[str], None],
+    files: list[str], kind: str, settings: Mapping[str, bool], report: Callable[[str], None]
 ) -> Iterator[bytes]:
-    """The normalised lines of text files, over-long ones cut at spaces; tells what they lose."""
+    """The normalised lines of text files, over-long ones cut at spaces; reports the marks that they lose."""
+
+    def normalized(text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return text, bounded_lines(tf.strings.strip(KINDS[kind].normalize(text, **settings)))
+
     characters: Counter[str] = Counter()
     texts = tf.data.Dataset.from_tensor_slices(files).flat_map(text_lines).batch(_LINES_PER_BATCH)
-    normalised = texts.map(lambda text: (text, normalized(text)))
-    parts = normalised.map(lambda text, normal: (text, bounded_lines(tf.strings.strip(normal))))
-    for number, (raw, batch) in enumerate(parts.prefetch(2).as_numpy_iterator()):
-        if strip_accents and number % _SAMPLE_EVERY == 0:
+    parts = texts.map(normalized).prefetch(2)
+    for number, (raw, batch) in enumerate(parts.as_numpy_iterator()):
+        if settings["strip_accents"] and number % _SAMPLE_EVERY == 0:
             characters.update(b"".join(raw.tolist()).decode("utf-8", "ignore"))
         yield from filter(None, batch)
     if (share := marks_per_letter(characters)) > _MARKS_SHARE:
@@ -137,57 +130,3 @@ def _sentences(
             f"{share:.1%} of the letters lose their marks: where these tell words apart, train again with "
             "strip_accents=False (--nostrip_accents)"
         )
-
-
-def _train_sentencepiece(
-    sentences: Iterator[bytes], vocab_size: int, max_sentences: int
-) -> Mapping[str, bytes]:
-    """The model file that SentencePiece makes of sentences, by its name."""
-    model = io.BytesIO()
-    count = 0
-
-    def counted() -> Iterator[bytes]:
-        nonlocal count
-        for count, sentence in enumerate(sentences, start=1):  # noqa: B007
-            yield sentence
-
-    try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=counted(),
-            model_writer=model,
-            model_type="unigram",
-            vocab_size=vocab_size,
-            character_coverage=0.99995,
-            pad_id=ALBERT_IDS.padding,
-            unk_id=ALBERT_IDS.unknown,
-            bos_id=-1,
-            eos_id=-1,
-            control_symbols=[CLS, SEP, MASK],
-            user_defined_symbols=list(USER_DEFINED),
-            input_sentence_size=max_sentences,
-            shuffle_input_sentence=True,
-            max_sentence_length=MAX_SENTENCE_BYTES,
-            minloglevel=2,
-        )
-    except RuntimeError as error:
-        if count == 0:
-            raise InputError("the input holds no text to train a vocabulary on") from None
-        reason = str(error).rpartition("] ")[2]
-        raise InputError(f"vocab_size={vocab_size} does not fit {count} lines of text: {reason}") from None
-    return {FILE_OF_RUN: model.getvalue()}
-
-
-class _Trainer(NamedTuple):
-    """How text is normalised for a kind, and the files that are made of sentences, a size and a sample's."""
-
-    normalize: Callable[..., tf.Tensor]
-    train: Callable[[Iterator[bytes], int, int], Mapping[str, bytes]]
-
-
-_TRAINERS = {
-    SENTENCEPIECE: _Trainer(normalize, _train_sentencepiece),
-    WORDPIECE: _Trainer(basic_words, lambda sentences, size, _: train_wordpiece(sentences, size)),
-    BYTE_LEVEL_BPE: _Trainer(
-        lambda text, **settings: text, lambda sentences, size, _: train_byte_level_bpe(sentences, size)
-    ),
-}

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from albert_tf.tokenizers.offsets import END, cut, rows_of
+from albert_tf.tokenizers.offsets import END, characters_of, cut, rows_of
 
 # What Python's `str.isspace` calls a space, as a reader of columns does.
 SPACES = (
@@ -26,8 +26,7 @@ class Words(NamedTuple):
 def words_of(text: tf.Tensor) -> Words:
     """The words of each text, string [B]; what is not UTF-8 belongs to a word."""
     closed = text + END
-    codes, starts = tf.strings.unicode_decode_with_offsets(closed, "UTF-8")  # [B, (characters)]
-    rows, codes, starts = rows_of(codes.row_splits), codes.flat_values, starts.flat_values  # [C]
+    rows, codes, starts = characters_of(closed)  # [C] each
     spaces = tf.reduce_any(codes[:, tf.newaxis] == [ord(space) for space in SPACES], axis=1)
     # Each text ends with a space: where one begins is a change or a space, and never inside a word.
     changes = tf.concat([[True], (spaces[1:] != spaces[:-1]) | (rows[1:] != rows[:-1])], axis=0)

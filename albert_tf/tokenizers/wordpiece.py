@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import functools
-import hashlib
-import os
 import re
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
 from albert_tf.tokenizer_settings import WORDPIECE, lines_of_vocabulary
-from albert_tf.tokenizers.input_format import InputFormat, SpecialIds
+from albert_tf.tokenizers.base import TextTokenizer, TokenIds, TokensWithOffsets
 from albert_tf.tokenizers.offsets import normalize_with_offsets, rows_of
-from albert_tf.utils.errors import InputError, Missing
+from albert_tf.tokenizers.windows import words_of
+from albert_tf.utils.errors import InputError
 
 FILE_OF_RUN = "vocab.txt"
 SPECIAL_PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -26,31 +23,17 @@ MAX_WORD_LENGTH = 200  # characters; a longer word is unknown
 _MAX_WORD_BYTES = 4 * MAX_WORD_LENGTH
 _NO_WORD = "\0"  # is in no vocabulary, and the clean-up removes it from texts
 
-_IDEOGRAPHS = "".join(
-    f"\\x{{{first:X}}}-\\x{{{last:X}}}"
-    for first, last in (
-        (0x4E00, 0x9FFF),
-        (0x3400, 0x4DBF),
-        (0x20000, 0x2A6DF),
-        (0x2A700, 0x2B73F),
-        (0x2B740, 0x2B81F),
-        (0x2B820, 0x2CEAF),
-        (0xF900, 0xFAFF),
-        (0x2F800, 0x2FA1F),
-    )
+_IDEOGRAPHS = (
+    r"\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{20000}-\x{2A6DF}\x{2A700}-\x{2B73F}"
+    r"\x{2B740}-\x{2B81F}\x{2B820}-\x{2CEAF}\x{F900}-\x{FAFF}\x{2F800}-\x{2FA1F}"
 )
 _MARKS = r"!-/:-@\[-`{-~\p{P}"
 
 
 def basic_words(text: tf.Tensor, lowercase: bool = True, strip_accents: bool = True) -> tf.Tensor:
-    """Text cleaned up, with spaces around each ideograph and each punctuation mark.
+    """Text cleaned up, with spaces around each ideograph and each punctuation mark; words are between spaces.
 
-    Args:
-      text: UTF-8 strings of any shape; bytes that are not UTF-8 are dropped.
-      lowercase: True makes letters small.
-      strip_accents: True drops the combining marks of NFD (category Mn).
-    Returns:
-      Strings of the same shape; their words are what stands between spaces.
+    Bytes that are not UTF-8 are dropped; `strip_accents` drops the combining marks of NFD (category Mn).
     Source: google-research/bert, `BasicTokenizer` in tokenization.py, where both are `do_lower_case`.
     """
     text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="ignore")
@@ -64,100 +47,39 @@ def basic_words(text: tf.Tensor, lowercase: bool = True, strip_accents: bool = T
     return tf.strings.regex_replace(text, f"[{_MARKS}]", r" \0 ")
 
 
-class WordPieceVocabulary:
-    """The pieces of a `vocab.txt`, one a line, whose number is their id.
-
-    Args:
-      content: the bytes of the file.
-      name: stands in errors.
-    Raises:
-      InputError: it is not UTF-8, or a special piece is missing.
-    """
-
-    def __init__(self, content: bytes, name: str = "the vocabulary"):
-        self.content = content
-        try:
-            self.pieces = tuple(lines_of_vocabulary(content))
-        except UnicodeDecodeError as error:
-            raise InputError(
-                f"{name} is not UTF-8 (byte {error.start}): it must have one piece a line"
-            ) from error
-        missing = [piece for piece in SPECIAL_PIECES if piece not in self.pieces]
-        if missing:
-            raise InputError(
-                f"{name} has no {', '.join(missing)}: a BERT vocabulary has one piece a line, these included"
-            )
-
-    @classmethod
-    def from_file(cls, path: str | os.PathLike) -> WordPieceVocabulary:
-        """The vocabulary in a file.
-
-        Raises:
-          FileNotFoundError: the file does not exist.
-          InputError: it is not a vocabulary.
-        """
-        path = Path(path)
-        if not path.is_file():
-            raise Missing(f"{path}: no such vocabulary")
-        return cls(path.read_bytes(), os.fspath(path))
-
-    def __len__(self) -> int:
-        """The number of pieces, V."""
-        return len(self.pieces)
-
-    @functools.cached_property
-    def special_ids(self) -> SpecialIds:
-        """The ids of its special pieces."""
-        return SpecialIds(*map(self.pieces.index, SPECIAL_PIECES))
-
-    @functools.cached_property
-    def input_format(self) -> InputFormat:
-        """The special tokens around segments."""
-        return InputFormat.of_bert(self.special_ids)
-
-    @functools.cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 of the file, in hexadecimal."""
-        return hashlib.sha256(self.content).hexdigest()
-
-    @functools.cached_property
-    def starts_word(self) -> np.ndarray:
-        """True for pieces that begin a word, bool [V]."""
-        return np.array([not piece.startswith(CONTINUATION) for piece in self.pieces])
-
-    @property
-    def texts(self) -> np.ndarray:
-        """The pieces, string [V]."""
-        return np.array(self.pieces, object)
-
-    @property
-    def space_id(self) -> int:
-        """-1: no piece is a space."""
-        return -1
-
-    @functools.cached_property
-    def ordinary_ids(self) -> np.ndarray:
-        """The ids of the pieces that text consists of, ascending int32."""
-        special = re.compile(r"\[(PAD|UNK|CLS|SEP|MASK|unused\d+)\]")
-        return np.array([i for i, piece in enumerate(self.pieces) if not special.fullmatch(piece)], np.int32)
-
-
-class WordPieceTokenizer(tf.Module):
-    """`TextTokenizer` of BERT: the ids of google-research/bert's `FullTokenizer`.
-
-    Args:
-      vocabulary: whose pieces the ids are.
-      lowercase: as of `basic_words`.
-      strip_accents: as of `basic_words`.
-    """
+class WordPieceVocabulary(TokenIds):
+    """The pieces of a `vocab.txt`, one a line, whose number is their id."""
 
     kind = WORDPIECE
+    special_pieces = SPECIAL_PIECES
+
+    def __init__(self, files: Mapping[str, bytes], name: str = "the vocabulary"):
+        super().__init__(files, name)
+        _ = self.special_ids  # which checks that they are there
+
+    def _read(self) -> list[str]:
+        try:
+            pieces = lines_of_vocabulary(self.files[FILE_OF_RUN])
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"{self.name} is not UTF-8 (byte {error.start}): it must have one piece a line"
+            ) from error
+        self.starts_word = np.array([not piece.startswith(CONTINUATION) for piece in pieces])
+        special = re.compile(r"\[(PAD|UNK|CLS|SEP|MASK|unused\d+)\]")
+        ordinary = [i for i, piece in enumerate(pieces) if not special.fullmatch(piece)]
+        self.ordinary_ids = np.array(ordinary, np.int32)
+        return pieces
+
+
+class WordPieceTokenizer(TextTokenizer):
+    """Tokenizer of BERT: the ids of google-research/bert's `FullTokenizer`."""
+
+    kind = WORDPIECE
+    vocabulary_class = WordPieceVocabulary
+    normalize = staticmethod(basic_words)
 
     def __init__(self, vocabulary: WordPieceVocabulary, lowercase: bool = True, strip_accents: bool = True):
-        super().__init__()
-        self.vocabulary = vocabulary
-        self.lowercase = lowercase
-        self.strip_accents = strip_accents
+        super().__init__(vocabulary, lowercase, strip_accents)
         self._wordpiece = tf_text.FastWordpieceTokenizer(
             list(vocabulary.pieces),
             suffix_indicator=CONTINUATION,
@@ -166,60 +88,26 @@ class WordPieceTokenizer(tf.Module):
             no_pretokenization=True,
         )
 
-    @property
-    def settings(self) -> dict[str, bool]:
-        """Settings of the normalisation, as in tokenizer.json."""
-        return {"lowercase": self.lowercase, "strip_accents": self.strip_accents}
-
-    def files(self) -> dict[str, bytes]:
-        """The vocabulary under the name that it has in a run directory."""
-        return {FILE_OF_RUN: self.vocabulary.content}
-
-    @staticmethod
-    def read(path: str | os.PathLike[str]) -> dict[str, bytes]:
-        """The content of a `vocab.txt`, as `files` gives it."""
-        return {FILE_OF_RUN: WordPieceVocabulary.from_file(path).content}
-
-    @classmethod
-    def from_files(cls, files: Mapping[str, bytes], **settings: bool) -> WordPieceTokenizer:
-        """The tokenizer of such files."""
-        return cls(WordPieceVocabulary(files[FILE_OF_RUN]), **settings)
-
-    def for_corpora(self) -> WordPieceTokenizer:
-        """The tokenizer itself."""
-        return self
-
     def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """The token ids of each text, string [B] to int32 [B, (tokens)]."""
+        """As of `TextTokenizer`."""
         words = tf.strings.split(self._normalized(text))  # [B, (words)]
         return _of_texts(self._wordpiece.tokenize(_known(words.values)), words)
 
-    def tokenize_with_offsets(
-        self, text: tf.Tensor
-    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """The token ids of each text, and of each the first byte in the text and the one after its last.
-
-        Args:
-          text: string [B], UTF-8.
-        Returns:
-          The ids, int32 [B, (tokens)], and starts and limits, int64 [B, (tokens)] each.
-        """
+    def tokenize_with_offsets(self, text: tf.Tensor) -> TokensWithOffsets:
+        """As of `TextTokenizer`."""
         normalized, source = normalize_with_offsets(text, self._normalized)
-        words = tf.strings.split(normalized)  # [B, (words)]
-        known = _known(words.values)  # [W]
+        words = words_of(normalized)
+        known = _known(words.text.values)  # [W]
         pieces, starts, limits = self._wordpiece.tokenize_with_offsets(known)  # [W, (pieces)]
         counts = pieces.row_lengths()
         # The whole of a word that is too long.
-        sizes = tf.cast(tf.where(known == _NO_WORD, tf.strings.length(words.values), 0), tf.int64)
-        places = tf.repeat(_word_starts(normalized), counts)  # [tokens]
+        sizes = tf.where(known == _NO_WORD, tf.strings.length(words.text.values), 0)
+        places, sizes = (tf.repeat(tf.cast(x, tf.int64), counts) for x in (words.starts.values, sizes))
         first = places + starts.values
-        after = places + tf.maximum(limits.values, tf.repeat(sizes, counts))
-        tokens = _of_texts(pieces, words)
+        after = places + tf.maximum(limits.values, sizes)
+        tokens = _of_texts(pieces, words.text)
         spans = source.spans(rows_of(tokens.row_splits), first, after)
         return tokens, *(tokens.with_values(values) for values in spans)
-
-    def _normalized(self, text: tf.Tensor) -> tf.Tensor:
-        return basic_words(text, self.lowercase, self.strip_accents)
 
 
 def _known(words: tf.Tensor) -> tf.Tensor:
@@ -231,13 +119,3 @@ def _of_texts(pieces: tf.RaggedTensor, words: tf.RaggedTensor) -> tf.RaggedTenso
     """The pieces of words, [W, (pieces)], as those of the texts [B, (words)] that the words are of."""
     splits = tf.gather(pieces.row_splits, words.row_splits)  # [B + 1]
     return tf.RaggedTensor.from_row_splits(pieces.values, splits, validate=False)
-
-
-def _word_starts(text: tf.Tensor) -> tf.Tensor:
-    """The first byte of each word of texts, string [B], whose words stand between spaces; int64 [W]."""
-    characters = tf.strings.bytes_split(text)  # [B, (bytes)]
-    rows = rows_of(characters.row_splits)
-    is_space = tf.equal(characters.values, " ")
-    columns = tf.range(tf.size(rows, tf.int64)) - tf.gather(characters.row_starts(), rows)
-    opens = ~is_space & (tf.equal(columns, 0) | tf.concat([[True], is_space[:-1]], axis=0)[: tf.size(rows)])
-    return tf.boolean_mask(columns, opens)

@@ -73,8 +73,8 @@ FAULTS = (
     Fault(
         "segments: one target length in ten is not short",
         "albert_tf/data/segments.py",
-        "return tf.where(short, lengths, max_tokens), short",
-        "return tf.where(short, max_tokens, max_tokens), short",
+        "return tf.where(short, lengths, max_tokens)",
+        "return tf.where(short, max_tokens, max_tokens)",
         SEGMENTS,
     ),
     Fault(

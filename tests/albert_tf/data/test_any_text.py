@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import albert_tf
-from tests.albert_tf.data.test_pretraining import unmasked
+from tests.albert_tf.data.test_pretraining import follows, unmasked
 from tests.tiny import CORPUS
 
 LENGTH = 48
@@ -51,26 +51,17 @@ def chunks(content, tokenizer):
                 chunk, count = [], 0
 
 
-def holds(chunk, run, begin=0):
-    """Where a run of tokens ends in a chunk at the earliest, None where it is not in it."""
-    return next(
-        (i + len(run) for i in range(begin, len(chunk) - len(run) + 1) if chunk[i : i + len(run)] == run),
-        None,
-    )
-
-
 def check(content, epoch, tokenizer):
     """Each chunk is one example, whole where it fits."""
     found, expected = epoch(content), list(chunks(content, tokenizer))
     assert len(found) == len(expected)
     for (left, right), chunk in zip(found, expected, strict=True):
-        assert left
-        assert right
+        assert left and right
         if len(chunk) <= BUDGET:
             assert left + right == chunk
         else:
             assert len(left) + len(right) == BUDGET
-            assert holds(chunk, right, holds(chunk, left))
+            assert follows(right, left, chunk)
 
 
 lines = st.one_of(

@@ -6,9 +6,8 @@ import tensorflow as tf
 
 import albert_tf
 from albert_tf.data.google_examples import encode_examples
-from albert_tf.tokenizers.vocabulary import Vocabulary
+from albert_tf.tokenizers import Vocabulary, train_vocabulary
 from albert_tf.utils.errors import InputError
-from tests.tiny import CORPUS
 
 SIZE = {"batch_size": 8, "seq_length": 48}
 NAMES = {
@@ -74,66 +73,45 @@ def test_read_again_as_written(stored, batches, tiny_vocabulary):
 
 def test_shuffled_by_epoch(stored, batches, tiny_vocabulary):
     count = sum(int(batch["input_mask"][:, 0].sum()) for batch in batches)
-    (two,) = albert_tf.pretraining_dataset(stored, tiny_vocabulary, **{**SIZE, "batch_size": 2 * count}).take(
-        1
-    )
+    two = next(iter(albert_tf.pretraining_dataset(stored, tiny_vocabulary, 2 * count, 48)))
     rows = list(map(tuple, two["input_word_ids"].numpy().tolist()))
     assert sorted(rows[:count]) == sorted(rows[count:])
     assert rows[:count] != rows[count:]
 
 
-def damaged(stored, tmp_path, change):
+@pytest.mark.parametrize("flipped", [None, -10])
+def test_damage_is_reported_with_the_file(flipped, stored, tiny_vocabulary, tmp_path):
+    """Cut off, or with a flipped bit at a place."""
     content = bytearray(Path(stored).read_bytes())
-    path = tmp_path / "damaged.tfrecord"
-    path.write_bytes(change(content))
-    return path
-
-
-def flip(content, position):
-    content[position] ^= 1
-    return content
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda content: content[:-1],
-        lambda content: flip(content, len(content) // 2),
-        lambda content: flip(content, -10),
-    ],
-)
-def test_damage_is_reported_with_the_file(stored, tiny_vocabulary, tmp_path, change):
-    path = damaged(stored, tmp_path, change)
+    if flipped:
+        content[flipped] ^= 1
+    (tmp_path / "damaged.tfrecord").write_bytes(content if flipped else content[:-1])
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"damaged\.tfrecord.*is damaged or cut off"):
-        read(path, tiny_vocabulary)
+        read(tmp_path / "damaged.tfrecord", tiny_vocabulary)
 
 
 def test_what_does_not_fit(stored, tiny_corpus, tiny_vocabulary, tmp_path):
-    from albert_tf.tokenizers import train_vocabulary
-
     train_vocabulary(tiny_corpus, tmp_path / "small.model", vocab_size=90)
-    for vocabulary, options, message in (
-        (tiny_vocabulary, {"seq_length": 64}, "'seq_length': 48.* asked for are .*'seq_length': 64"),
-        (
-            tiny_vocabulary,
-            {"max_predictions": 20},
-            "'max_predictions': 8.* asked for .*'max_predictions': 20",
-        ),
-        (tmp_path / "small.model", {}, r"ids up to 1\d\d; .*90 pieces"),
-    ):
-        with pytest.raises(InputError, match=rf"examples\.tf_record: .*{message}"):
-            read(stored, vocabulary, **options)
-    with pytest.raises(InputError, match=r"damaged\.tfrecord is damaged or cut off"):
-        read(damaged(stored, tmp_path, lambda content: flip(content, 50)), tiny_vocabulary)
     with tf.io.TFRecordWriter(str(tmp_path / "other.tfrecord")) as file:
         file.write(tf.train.Example().SerializeToString())
-    with pytest.raises(InputError, match=r"other\.tfrecord: its records have no input_ids"):
-        read(tmp_path / "other.tfrecord", tiny_vocabulary)
-    with pytest.raises(InputError, match=r"corpus\.txt holds text and .*examples\.tf_record holds examples"):
-        read([tiny_corpus, stored], tiny_vocabulary)
-
-
-def test_text_that_is_called_otherwise(tiny_vocabulary, tmp_path):
-    (tmp_path / "tfrecord.txt").write_text(CORPUS)
-    batch, *_ = read(tmp_path / "tfrecord.txt", tiny_vocabulary, sentence_objective="nsp")
-    assert "next_sentence_labels" in batch
+    (tmp_path / "damaged.tfrecord").write_bytes(Path(stored).read_bytes()[:50])
+    for inputs, vocabulary, options, message in (
+        (stored, tiny_vocabulary, {"seq_length": 64}, r"examples\.tf_record: .*48.*'seq_length': 64"),
+        (
+            stored,
+            tiny_vocabulary,
+            {"max_predictions": 20},
+            r"examples\.tf_record: .*8.*'max_predictions': 20",
+        ),
+        (stored, tmp_path / "small.model", {}, r"examples\.tf_record: .*ids up to 1\d\d; .*90 pieces"),
+        (tmp_path / "damaged.tfrecord", tiny_vocabulary, {}, r"damaged\.tfrecord is damaged or cut off"),
+        (tmp_path / "other.tfrecord", tiny_vocabulary, {}, r"other\.tfrecord: its records have no input_ids"),
+        (
+            [tiny_corpus, stored],
+            tiny_vocabulary,
+            {},
+            r"corpus\.txt holds text and .*\.tf_record holds examples",
+        ),
+    ):
+        with pytest.raises(InputError, match=message):
+            read(inputs, vocabulary, **options)

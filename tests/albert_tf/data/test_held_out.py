@@ -18,7 +18,7 @@ def shares(tiny_vocabulary):
     """The shares that could be held out, and what they are."""
 
     def of(inputs):
-        found = list(held_out_shares(inputs, tiny_vocabulary, True, True))
+        found = list(held_out_shares(inputs, tiny_vocabulary))
         return [share for share, _ in found], [what for _, what in found]
 
     return of

@@ -7,11 +7,11 @@ from albert_tf.data.shares import BY_HASH, Share, between
 
 
 def test_a_share_its_rest_and_a_part_of_it():
-    for begins, ends in ((Share(BY_HASH, 0.0, 0.25), Share(BY_HASH, 0.25, 1.0)),):
-        assert (begins.rest, ends.rest) == (ends, begins)
-        assert begins.at_most(0.125) == Share(BY_HASH, 0.0, 0.125)
-        assert ends.at_most(0.125) == Share(BY_HASH, 0.875, 1.0)
-        assert (begins.at_most(3.0), ends.at_most(3.0)) == (begins, ends)
+    begins, ends = Share(BY_HASH, 0.0, 0.25), Share(BY_HASH, 0.25, 1.0)
+    assert (begins.rest, ends.rest) == (ends, begins)
+    assert begins.at_most(0.125) == Share(BY_HASH, 0.0, 0.125)
+    assert ends.at_most(0.125) == Share(BY_HASH, 0.875, 1.0)
+    assert (begins.at_most(3.0), ends.at_most(3.0)) == (begins, ends)
 
 
 def documents_of(*lengths):

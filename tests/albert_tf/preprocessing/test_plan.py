@@ -35,6 +35,9 @@ def test_corpora_of_an_older_version(plan, tmp_path):
     assert (unfinished / "run-000000.json").exists()
     with pytest.raises(InputError, match="dedup is False there and True here"):
         begin(plan(dedup=True))
+    (unfinished / "settings.json").write_text("{")
+    with pytest.raises(InputError, match=r"settings\.json is damaged: delete its folder"):
+        begin(plan())
 
     (tmp_path / "out" / SHARD).touch()
     stats = {"settings": older, "shards": {SHARD: {}}, "vocabulary": fingerprint}

@@ -1,5 +1,4 @@
 import collections
-import gzip
 import io
 import json
 
@@ -9,7 +8,6 @@ from hypothesis import strategies as st
 
 from albert_tf.data.documents import MAX_DOCUMENT_BYTES
 from albert_tf.preprocessing.reading import FORMATS, FileSlice, file_slices, read_slice
-from albert_tf.raw_text.long_lines import PART_BYTES
 from albert_tf.utils.errors import InputError
 
 
@@ -18,21 +16,6 @@ def read(content, input_format="lines", begin=0, end=None, name="text.txt"):
     file_slice = FileSlice(0, name, begin, len(content) if end is None else end)
     parts = list(read_slice(file_slice, io.BytesIO(content), input_format, "text", counts))
     return [part.sentences for part in parts], counts
-
-
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        (b"\n\n \n\t\n", []),
-        (b"one\ntwo\n\n\n\nthree\n", [[b"one", b"two"], [b"three"]]),
-        (b"\r\n\r\none\r\n nul\x00byte \r\n\r\nthree", [[b"one", b"nul\0byte"], [b"three"]]),
-    ],
-)
-def test_lines_of_all_kinds(content, expected):
-    for name, stored in (("text.txt", content), ("text.gz", gzip.compress(content))):
-        documents, counts = read(stored, name=name)
-        assert documents == expected
-        assert counts["documents_read"] == len(expected)
 
 
 def test_documents_a_line():
@@ -72,16 +55,6 @@ def test_a_long_document_comes_in_parts_with_one_head():
     assert max(sum(map(len, part.sentences)) for part in parts) < MAX_DOCUMENT_BYTES + 2000
     assert last.head == b"short"
     assert counts == {"documents_read": 2, "further_parts_of_long_documents": 3}
-
-
-@pytest.mark.parametrize("input_format", ["lines", "jsonl"])
-def test_a_line_of_5_megabytes_is_many_sentences(input_format):
-    text = b"word " * 1_000_000
-    documents, counts = read(b'{"text": "%s"}' % text if input_format == "jsonl" else text, input_format)
-    sentences = [sentence for part in documents for sentence in part]
-    assert b" ".join(sentences) == text.strip()
-    assert max(map(len, sentences)) <= PART_BYTES
-    assert counts["documents_read"] == 1
 
 
 lines_of_all_kinds = st.lists(

@@ -25,7 +25,8 @@ def gpt2(shared):
 def toy(specials=("<s>", "<pad>", "</s>", "<unk>")):
     tokens = [*specials, *byte_characters(), *(merge.replace(" ", "") for merge in MERGES), "<mask>"]
     ids = {token: number for number, token in enumerate(tokens)}
-    return BytePairVocabulary(json.dumps(ids).encode(), ("#version: 0.2\n" + "\n".join(MERGES)).encode())
+    merges = "#version: 0.2\n" + "\n".join(MERGES)
+    return BytePairVocabulary({"vocab.json": json.dumps(ids).encode(), "merges.txt": merges.encode()})
 
 
 def by_hand(word):
@@ -57,7 +58,7 @@ def test_merges_by_hand():
     words = ["".join(source.choices("aaabc", k=source.randint(1, 12))) for _ in range(300)]
     vocabulary = toy()
     got = BytePairTokenizer(vocabulary)(tf.constant(words)).to_list()
-    assert [[vocabulary.tokens[i] for i in row] for row in got] == [by_hand(word.encode()) for word in words]
+    assert [[vocabulary.pieces[i] for i in row] for row in got] == [by_hand(word.encode()) for word in words]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,7 @@ def test_offsets_cut_the_bytes_of_each_token(gpt2):
     for row, token, start, limit in zip(
         rows, tokens.values.numpy(), starts.values, limits.values, strict=True
     ):
-        assert texts[row][start:limit] == bytes(byte_of[character] for character in gpt2.tokens[token])
+        assert texts[row][start:limit] == bytes(byte_of[character] for character in gpt2.pieces[token])
     together = np.zeros(len(texts), np.int64)
     np.add.at(together, rows, (limits - starts).values.numpy())
     assert together.tolist() == list(map(len, texts))
@@ -104,7 +105,7 @@ def test_what_the_ids_mean():
     assert (frame.start, frame.between, frame.end, frame.padding) == ((0,), (2, 2), (2,), 1)
     assert not frame.has_type_ids
     assert vocabulary.ordinary_ids.tolist() == list(range(4, len(vocabulary) - 1))
-    starts = [vocabulary.tokens[i] for i in np.flatnonzero(vocabulary.starts_word)]
+    starts = [vocabulary.pieces[i] for i in np.flatnonzero(vocabulary.starts_word)]
     assert starts == ["Ġ", "Ġa"]
 
 
@@ -113,9 +114,9 @@ def test_what_the_ids_mean():
     [(b"{", b""), (b'{"a": 0}', b""), (b"[]", b""), (None, b"q q"), (None, b"a b c")],
 )
 def test_files_that_are_none(vocabulary, merges):
-    vocabulary = toy().contents["vocab.json"] if vocabulary is None else vocabulary
+    vocabulary = toy().files["vocab.json"] if vocabulary is None else vocabulary
     with pytest.raises(ValueError, match="here"):
-        BytePairVocabulary(vocabulary, merges, "here")
+        BytePairVocabulary({"vocab.json": vocabulary, "merges.txt": merges}, "here")
 
 
 def test_special_tokens_are_asked_for_when_inputs_are_framed():
@@ -124,7 +125,7 @@ def test_special_tokens_are_asked_for_when_inputs_are_framed():
 
 
 def test_texts_of_tokens(gpt2):
-    texts = dict(zip(gpt2.tokens, gpt2.texts, strict=True))
+    texts = dict(zip(gpt2.pieces, gpt2.texts, strict=True))
     assert [texts[token] for token in ("Ġcity", "Ã©", "Ġ", "Ã", "<|endoftext|>")] == [
         "city",
         "é",

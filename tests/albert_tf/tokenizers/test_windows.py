@@ -26,20 +26,6 @@ def test_windows_one_after_the_other():
         assert list(zip(*(tensor.numpy().tolist() for tensor in windows), strict=True)) == expected
 
 
-def test_in_graph_with_unknown_sizes_and_without_asserts():
-    spec = tf.TensorSpec([None], tf.int32)
-
-    @tf.function(input_signature=[spec, spec, tf.TensorSpec([], tf.int32)])
-    def windows(lengths, budgets, stride):
-        return sliding_windows(lengths, budgets, stride)
-
-    found = windows(tf.constant([0, 9]), tf.constant([4, 4]), tf.constant(3))
-    assert [x.numpy().tolist() for x in found] == [[0, 1, 1, 1], [0, 0, 1, 2], [0, 0, 3, 6], [0, 4, 4, 3]]
-    ops = {op.type for op in windows.get_concrete_function().graph.get_operations()}
-    assert not {op for op in ops if "Assert" in op}
-    assert windows(tf.zeros([0], tf.int32), tf.zeros([0], tf.int32), tf.constant(3)).rows.shape == [0]
-
-
 def cut_by_hand(words, budget):
     """A text's windows of words, from their lengths, one after the other: number, start, length."""
     found, start, length = [], 0, 0
@@ -98,25 +84,26 @@ def listed(words):
 
 def test_words_are_those_of_python():
     assert listed(words_of(tf.constant(TEXTS))) == [split_by_hand(text) for text in TEXTS]
-    for text in TEXTS:
-        assert listed(words_of(tf.constant([text]))) == [split_by_hand(text)]
+    (row,) = zip(*(ragged.to_list() for ragged in words_of(tf.constant([b"a\xff b\xc3"]))), strict=True)
+    assert row == ([b"a\xff", b"b\xc3"], [0, 3], [2, 5])  # what is not UTF-8 belongs to words
 
 
 def test_spaces_are_those_of_python():
     assert set(SPACES) == {chr(code) for code in range(0x110000) if chr(code).isspace()}
 
 
-def test_bytes_that_are_no_utf8_belong_to_words():
-    (row,) = zip(*(ragged.to_list() for ragged in words_of(tf.constant([b"a\xff b\xc3"]))), strict=True)
-    assert row == ([b"a\xff", b"b\xc3"], [0, 3], [2, 5])
-
-
-def test_words_in_graph_of_any_size_and_without_asserts():
-    function = tf.function(words_of, input_signature=[tf.TensorSpec([None], tf.string)])
-    assert listed(function(tf.constant(TEXTS))) == [split_by_hand(text) for text in TEXTS]
-    assert function(tf.constant([], tf.string)).text.to_list() == []
-    ops = {op.type for op in function.get_concrete_function().graph.get_operations()}
-    assert not {op for op in ops if "Assert" in op}
+def test_in_graph_of_any_size_and_without_asserts():
+    words = tf.function(words_of, input_signature=[tf.TensorSpec([None], tf.string)])
+    assert listed(words(tf.constant(TEXTS))) == [split_by_hand(text) for text in TEXTS]
+    assert words(tf.constant([], tf.string)).text.to_list() == []
+    numbers = tf.TensorSpec([None], tf.int32)
+    windows = tf.function(sliding_windows, input_signature=[numbers, numbers, tf.TensorSpec([], tf.int32)])
+    found = windows(tf.constant([0, 9]), tf.constant([4, 4]), tf.constant(3))
+    assert [x.numpy().tolist() for x in found] == [[0, 1, 1, 1], [0, 0, 1, 2], [0, 0, 3, 6], [0, 4, 4, 3]]
+    assert windows(tf.zeros([0], tf.int32), tf.zeros([0], tf.int32), tf.constant(3)).rows.shape == [0]
+    for function in (words, windows):
+        ops = function.get_concrete_function().graph.get_operations()
+        assert not [op for op in ops if "Assert" in op.type]
 
 
 def test_a_long_text_takes_time_in_proportion():

@@ -49,7 +49,7 @@ def test_offsets_cut_the_bytes_of_each_piece(recorded):
 
 
 def test_in_a_graph_and_in_a_dataset():
-    tokenizer = WordPieceTokenizer(WordPieceVocabulary(SMALL))
+    tokenizer = WordPieceTokenizer(WordPieceVocabulary({"vocab.txt": SMALL}))
     texts = tf.constant(["Unaffable! zz", "", "áb" * 201, " ab\tab "])
     expected = [[6, 7, 8, 9, 1], [], [1], [10, 11, 10, 11]]
     assert tokenizer(texts).to_list() == expected
@@ -63,13 +63,13 @@ def test_in_a_graph_and_in_a_dataset():
 def test_only_a_line_feed_ends_a_piece():
     pieces = ["[PAD]", "\u2028", "[UNK]", "[CLS]", "a\x85b", "[SEP]", "[MASK]", "sea"]
     for ending in ("\n", "\r\n"):
-        vocabulary = WordPieceVocabulary("".join(piece + ending for piece in pieces).encode())
+        vocabulary = WordPieceVocabulary({"vocab.txt": "".join(piece + ending for piece in pieces).encode()})
         assert vocabulary.pieces == tuple(pieces)
         assert WordPieceTokenizer(vocabulary)(tf.constant(["Sea"])).to_list() == [[7]]
 
 
 def test_what_the_ids_mean():
-    vocabulary = WordPieceVocabulary(SMALL)
+    vocabulary = WordPieceVocabulary({"vocab.txt": SMALL})
     assert vocabulary.special_ids == (0, 1, 2, 3, 4)
     assert vocabulary.input_format.between == (3,)
     assert vocabulary.ordinary_ids.tolist() == [6, 7, 8, 9, 10, 11]

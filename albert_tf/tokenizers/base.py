@@ -1,0 +1,146 @@
+"""The interface of tokenizers and vocabularies, and what all kinds have in common."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import ClassVar
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.tokenizer_settings import VOCABULARY_FILES, PathLike, files_of_kind
+from albert_tf.tokenizers.input_format import InputFormat, SpecialIds
+from albert_tf.utils.errors import InputError, Missing
+
+Tokenize = Callable[[tf.Tensor], tf.RaggedTensor]  # string [B] → int32 [B, (tokens)]
+# Ids, int32 [B, (tokens)], and of each the first byte in its text and the one after its last, int64.
+TokensWithOffsets = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]
+
+
+class TokenIds:
+    """Meaning of token ids.
+
+    Args:
+      files: the contents of the vocabulary's files, by their names in a run directory.
+      name: stands in errors.
+    Raises:
+      InputError: they are not of this kind.
+    """
+
+    kind: ClassVar[str]  # in tokenizer.json
+    special_pieces: ClassVar[tuple[str, ...]]  # padding, unknown, start, separator, mask
+    starts_word: np.ndarray  # bool [V], True for ids that begin a word; a segment's first token always does
+    ordinary_ids: np.ndarray  # ascending int32, the ids that text consists of
+    space_id = -1  # the id of the space that begins a text as a token of its own; -1: there is none
+
+    def __init__(self, files: Mapping[str, bytes], name: str = "the vocabulary"):
+        self.files = {file: files[file] for file in VOCABULARY_FILES[self.kind]}
+        self.name = name
+        self.pieces = tuple(self._read())  # in the order of their ids
+
+    def _read(self) -> Iterable[str]:
+        """The pieces in the files; sets what else an id means."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_file(cls, path: PathLike) -> TokenIds:
+        """The vocabulary in a file or, for a kind of several files, in a folder or one of them.
+
+        Raises:
+          FileNotFoundError: a file does not exist.
+          InputError: it is not a vocabulary of this kind.
+        """
+        files = files_of_kind(path, cls.kind)
+        for name, file in files.items():
+            if file.is_dir():
+                raise InputError(f"{file} is a folder: name the vocabulary in it, such as {file / name}")
+            if not file.is_file():
+                raise Missing(f"{file}: no such vocabulary file; `albert-tf vocab` trains one")
+        return cls({name: file.read_bytes() for name, file in files.items()}, os.fspath(path))
+
+    def __len__(self) -> int:
+        """The number of ids, V."""
+        return len(self.pieces)
+
+    @functools.cached_property
+    def special_ids(self) -> SpecialIds:
+        """The ids of the special tokens; InputError if one is missing."""
+        if missing := [piece for piece in self.special_pieces if piece not in self.pieces]:
+            raise InputError(f"{self.name} has no {', '.join(missing)}, which inputs need")
+        return SpecialIds(*map(self.pieces.index, self.special_pieces))
+
+    @functools.cached_property
+    def input_format(self) -> InputFormat:
+        """The special tokens around segments."""
+        return InputFormat.of_bert(self.special_ids)
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the files, in hexadecimal: tells whether data was made with this vocabulary."""
+        return hashlib.sha256(b"".join(self.files.values())).hexdigest()
+
+    @property
+    def texts(self) -> np.ndarray:
+        """The text of each id without the space before a word, string [V]; none is empty."""
+        return np.array(self.pieces, object)
+
+
+class TextTokenizer(tf.Module):
+    """Text to token ids inside the graph: the form for pipelines and exported modules.
+
+    Args:
+      vocabulary: whose tokens the ids are; its bytes go into whatever graph this is exported with.
+      lowercase: as of the kind's `normalize`.
+      strip_accents: likewise.
+    """
+
+    kind: ClassVar[str]  # in tokenizer.json
+    vocabulary_class: ClassVar[type[TokenIds]]
+
+    def __init__(self, vocabulary: TokenIds, lowercase: bool = True, strip_accents: bool = True):
+        super().__init__()
+        self.vocabulary = vocabulary
+        self.lowercase = lowercase
+        self.strip_accents = strip_accents
+
+    @staticmethod
+    def normalize(text: tf.Tensor, lowercase: bool = True, strip_accents: bool = True) -> tf.Tensor:
+        """Texts as they are tokenised, and as a vocabulary's training sees them."""
+        return text
+
+    def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """The token ids of each text, without special tokens: string [B] to int32 [B, (tokens)]."""
+        raise NotImplementedError
+
+    def tokenize_with_offsets(self, text: tf.Tensor) -> TokensWithOffsets:
+        """The token ids of each text, and the bytes of each with the space before it; slower than a call."""
+        raise NotImplementedError
+
+    def for_corpora(self) -> Tokenize:
+        """The same tokens by the fastest implementation, for pipelines that read a whole corpus."""
+        return self
+
+    @property
+    def settings(self) -> Mapping[str, bool]:
+        """Settings of the normalisation, as in tokenizer.json."""
+        return {"lowercase": self.lowercase, "strip_accents": self.strip_accents}
+
+    def files(self) -> Mapping[str, bytes]:
+        """The contents of the files that a run directory and exported modules keep, by name."""
+        return self.vocabulary.files
+
+    @classmethod
+    def read(cls, path: PathLike) -> Mapping[str, bytes]:
+        """The contents of a vocabulary's files; errors are those of `TokenIds.from_file`."""
+        return cls.vocabulary_class.from_file(path).files
+
+    @classmethod
+    def from_files(cls, files: Mapping[str, bytes], **settings: bool) -> TextTokenizer:
+        """The tokenizer of such files, with settings of the normalisation."""
+        return cls(cls.vocabulary_class(files), **settings)
+
+    def _normalized(self, text: tf.Tensor) -> tf.Tensor:
+        return self.normalize(text, **self.settings)

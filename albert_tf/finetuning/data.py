@@ -11,11 +11,12 @@ import numpy as np
 
 from albert_tf.checkpoints.directory import VOCABULARY_KEY, RunDirectory
 from albert_tf.conversion.start import Start
-from albert_tf.finetuning.task_table import PathLike, Records, Task
+from albert_tf.finetuning.task_table import Task
 from albert_tf.tasks.datasets.columns import Columns
+from albert_tf.tasks.datasets.destination import PathLike
 from albert_tf.tasks.examples.records import ChoiceRecord, QuestionRecord
 from albert_tf.tasks.examples.rows import TokenRows
-from albert_tf.tasks.kind import Examples, FinetunedKind, TaskConfig
+from albert_tf.tasks.kind import Examples, FinetunedKind, Records, TaskConfig
 from albert_tf.tokenizers.kinds import open_tokenizer
 from albert_tf.utils.errors import InputError
 

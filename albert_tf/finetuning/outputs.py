@@ -50,7 +50,7 @@ def predictor(
     strategy = tf.distribute.get_strategy()
     is_compiled = compiles(xla)
     is_padded = is_compiled or isinstance(strategy, tf.distribute.TPUStrategy)
-    padded_to = few_lengths(kind.seq_length) if is_compiled else None
+    lengths = few_lengths(kind.seq_length) if is_compiled else None
 
     @tf.function(autograph=False, jit_compile=is_compiled or None)
     def compute(rows: Batch) -> tuple[Tensors, dict[str, Term]]:
@@ -80,8 +80,7 @@ def predictor(
         sums: dict[str, Term] = {}
         # Replicas want the same share of every batch.
         size = batch_size if strategy.num_replicas_in_sync > 1 else min(batch_size, len(rows))
-        dataset = task_batches(rows, kind.seq_length, size, shuffle=False, repeat=False, padded_to=padded_to)
-        for batch in dataset:
+        for batch in task_batches(rows, kind.seq_length, size, lengths, shuffle=False, repeat=False):
             numbers = batch[ROWS].numpy()
             kept, terms = forward(batch)
             terms = tf.nest.map_structure(float, terms)

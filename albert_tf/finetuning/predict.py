@@ -10,12 +10,11 @@ from typing import BinaryIO
 import tensorflow as tf
 
 from albert_tf.checkpoints.run import opened_run
-from albert_tf.finetuning.task_table import PathLike, Records
 from albert_tf.finetuning.trained import Trained, columns_of, read_trained, run_task
 from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.tasks.datasets.glue import GLUE
-from albert_tf.tasks.files.destination import AS_READ, Form, form_of, write_predictions
-from albert_tf.tasks.files.submissions import write_submission
+from albert_tf.tasks.datasets.destination import AS_READ, Form, PathLike, form_of, write_predictions
+from albert_tf.tasks.datasets.glue import GLUE, write_submission
+from albert_tf.tasks.kind import Records
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import check_place
 

@@ -108,15 +108,12 @@ _PAPER = {
 # them (Zhang et al. 2021, "Revisiting few-sample BERT fine-tuning").
 _OWN = FinetuningRecipe(learning_rate=3e-5, batch_size=16, epochs=5.0, seq_length=256)
 
-# Tasks with a user's own data.
-OWN_DATA = ("classification", "multi_label", "regression", "tagging", "multiple_choice")
-
 # By task.
 RECIPES: dict[str, FinetuningRecipe] = {
     **{
         name: FinetuningRecipe(**dict(zip(_COLUMNS, row, strict=True)))  # type: ignore[arg-type]
         for name, row in _PAPER.items()
     },
-    **dict.fromkeys(OWN_DATA, _OWN),
+    **dict.fromkeys(("classification", "multi_label", "regression", "tagging"), _OWN),
     "multiple_choice": _OWN.replace(seq_length=512),
 }

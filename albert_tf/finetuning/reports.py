@@ -9,10 +9,10 @@ import numpy as np
 
 from albert_tf.checkpoints.directory import BEST_KEY, RunDirectory
 from albert_tf.finetuning.data import Sets
-from albert_tf.finetuning.task_table import Records, Task, set_metrics
+from albert_tf.finetuning.task_table import Task, set_metrics
 from albert_tf.tasks.classification import Classification
-from albert_tf.tasks.examples.predictions import LabelPrediction
 from albert_tf.tasks.examples.records import TextRecord, label_of, scores
+from albert_tf.tasks.kind import Prediction, Records
 from albert_tf.tasks.regression import Regression
 from albert_tf.training.logbook import FIGURES
 from albert_tf.utils.errors import shown
@@ -78,7 +78,7 @@ def ending(run: RunDirectory, task: Task, dev: Mapping[str, Records]) -> list[st
     lines = [f"best: step {step} ({', '.join(metrics)}) in {run}"]
     if issubclass(task.kind, Classification):
         (label, _), *_ = collections.Counter(label_of(x) for rows in dev.values() for x in rows).most_common()
-        always = LabelPrediction(label, np.ones(1, np.float32))
+        always = Prediction(label, np.ones(1, np.float32))
         baseline = set_metrics(task, {name: (rows, [always] * len(rows)) for name, rows in dev.items()})
         if value <= baseline[best_by]:
             lines.append(

@@ -32,7 +32,7 @@ from albert_tf.models.memory import TRAINING, check_memory
 from albert_tf.optimization import recipe_optimizer
 from albert_tf.recipes import QuestionSettings
 from albert_tf.tasks.examples.batches import batches_per_epoch, few_lengths, task_batches
-from albert_tf.tasks.examples.coverage import unread
+from albert_tf.tasks.examples.rows import unread
 from albert_tf.tasks.kind import Examples
 from albert_tf.tasks.regression import Regression
 from albert_tf.tokenizer_settings import resolved_settings
@@ -185,19 +185,13 @@ def _phase(recipe: FinetuningRecipe, data: Data, model: keras.Model, execution: 
     """All updates of a run."""
     assert recipe.steps is not None
     strategy = tf.distribute.get_strategy()
-    lengths = (recipe.seq_length,) if isinstance(strategy, tf.distribute.TPUStrategy) else None
+    lengths = few_lengths(recipe.seq_length) if compiles(execution.xla) else None
+    if isinstance(strategy, tf.distribute.TPUStrategy):  # whose shapes are static
+        lengths = (recipe.seq_length,)
 
     def training_feed(seed: int) -> Feed:
         def batches(count: int, part: tf.distribute.InputContext | None) -> tf.data.Dataset:
-            dataset = task_batches(
-                data.rows,
-                recipe.seq_length,
-                count,
-                lengths,
-                seed,
-                input_context=part,
-                padded_to=few_lengths(recipe.seq_length) if compiles(execution.xla) else None,
-            )
+            dataset = task_batches(data.rows, recipe.seq_length, count, lengths, seed, input_context=part)
             return served(dataset, execution.data_service)
 
         return feed(strategy, batches, recipe.batch_size)

@@ -10,26 +10,39 @@ from typing import Any, NamedTuple
 
 from albert_tf.checkpoints.directory import BEST_KEY
 from albert_tf.features import FIRST
-from albert_tf.finetuning.recipes import OWN_DATA, RECIPES, FinetuningRecipe
+from albert_tf.finetuning.recipes import RECIPES, FinetuningRecipe
 from albert_tf.recipes import QuestionSettings
-from albert_tf.tasks import KINDS
 from albert_tf.tasks.classification import Classification, TextKind, label_metrics
-from albert_tf.tasks.datasets.choices import RACE_GROUPS, is_race_set, read_race
-from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.tasks.datasets.glue import DEV, GLUE, TEST, read_glue_file, read_glue_split
-from albert_tf.tasks.datasets.squad import read_squad
-from albert_tf.tasks.files.destination import Files, Form
-from albert_tf.tasks.files.own import passage_files
-from albert_tf.tasks.files.submissions import submission_name, submission_text
-from albert_tf.tasks.kind import FinetunedKind
+from albert_tf.tasks.datasets.choices import (
+    RACE_GROUPS,
+    choice_files,
+    is_race_set,
+    passage_files,
+    read_choices,
+    read_race,
+)
+from albert_tf.tasks.datasets.columns import Columns, own_records, table_files
+from albert_tf.tasks.datasets.conll import read_conll, tagged_files
+from albert_tf.tasks.datasets.destination import Files, Form, PathLike
+from albert_tf.tasks.datasets.glue import (
+    DEV,
+    GLUE,
+    TEST,
+    read_glue_file,
+    read_glue_split,
+    submission_name,
+    submission_text,
+)
+from albert_tf.tasks.datasets.squad import answer_files, read_squad
+from albert_tf.tasks.kind import FinetunedKind, Records
 from albert_tf.tasks.metrics.labels import accuracy, f1, matthews_correlation
+from albert_tf.tasks.multi_label import MultiLabel
 from albert_tf.tasks.multiple_choice import MultipleChoice
 from albert_tf.tasks.question_answering import QuestionAnswering
 from albert_tf.tasks.regression import Regression
+from albert_tf.tasks.tagging import Tagging
+from albert_tf.utils.checks import check_choice
 from albert_tf.utils.errors import InputError
-
-PathLike = str | os.PathLike[str]
-Records = Sequence[Any]
 
 
 class FolderSets(NamedTuple):
@@ -49,10 +62,12 @@ class Task:
     Args:
       kind: of task.
       read: function from a file (of RACE: a folder), whether labels are needed, and the columns of a user's
-        own table to records.
+        own table to records. It raises FileNotFoundError, and InputErrors that name file and line.
+      files: function from the file that is predicted for, its records and the form of the output to one from
+        predictions to the texts of files by name. It is called before anything is predicted, and refuses
+        what could not be written afterwards.
       metrics: function from records and their predictions to fractions or per cent by name.
       best_metric: the metric that the best step has the highest value of.
-      files: as `FinetunedKind.prediction_files`.
       recipe: hyper-parameters; None where the task is not trained for.
       options: of `FinetunedKind.model_config`.
       sets: where the data is a folder.
@@ -61,9 +76,9 @@ class Task:
 
     kind: type[FinetunedKind]
     read: Callable[[PathLike, bool, Columns | None], Records]
+    files: Callable[[PathLike, Records, Form], Files]
     metrics: Callable[[Records, Sequence[Any]], dict[str, float]]
     best_metric: str
-    files: Callable[[PathLike, Records, Form], Files]
     recipe: FinetuningRecipe | None
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     sets: FolderSets | None = None
@@ -85,21 +100,21 @@ class Task:
           InputError: the task has no such sets, or a file is not one of it.
         """
         assert self.sets is not None
+        folder, found = os.fspath(folder), {}
         if not names:
-            raise InputError(f"{os.fspath(folder)}: the task has no set with labels, only one to predict for")
-        found = {names[0]: self.sets.read(os.fspath(folder), names[0])}
-        for name in names[1:]:
+            raise InputError(f"{folder}: the task has no set with labels, only one to predict for")
+        for name in names:
             try:
-                found[name] = self.sets.read(os.fspath(folder), name)
+                found[name] = self.sets.read(folder, name)
             except FileNotFoundError:
-                continue
+                if not found:
+                    raise
         return found
 
 
 def find_task(name: str) -> Task:
     """The entry of a task; an InputError names those there are."""
-    if name not in TASKS:
-        raise InputError(f"task={name!r} is none of {', '.join(TASKS)}")
+    check_choice("task", name, TASKS)
     return TASKS[name]
 
 
@@ -151,15 +166,10 @@ def set_metrics(task: Task, predicted: Mapping[str, tuple[Records, Sequence[Any]
     }
 
 
-def _task(name: str, kind: type[FinetunedKind], **changes: Any) -> Task:
-    """A task that is read, scored and written as its kind does, but for the changes."""
-    of_kind = {
-        "read": kind.read_file,
-        "metrics": kind.metrics,
-        "best_metric": kind.best_metric,
-        "files": kind.prediction_files,
-    }
-    return Task(kind=kind, recipe=RECIPES.get(name), **{**of_kind, **changes})
+def _task(name: str, kind: type[FinetunedKind], read: Any, files: Any, **changes: Any) -> Task:
+    """A task that is scored as its kind is, but for the changes."""
+    of_kind = {"metrics": kind.metrics, "best_metric": kind.best_metric}
+    return Task(kind=kind, read=read, files=files, recipe=RECIPES.get(name), **{**of_kind, **changes})
 
 
 def _glue_task(name: str, metrics: Callable[..., dict[str, float]], best_metric: str) -> Task:
@@ -170,17 +180,17 @@ def _glue_task(name: str, metrics: Callable[..., dict[str, float]], best_metric:
         form.check_no_columns("GLUE")
         if form.ending not in (None, ".tsv"):
             raise InputError(f"{form.file} does not end in .tsv, the format that GLUE's server takes")
-        file = submission_name(name, os.fspath(source))
+        file = submission_name(name, source)
         return lambda predictions: {file: submission_text(records, predictions)}
 
     return _task(
         name,
         Regression if glue.labels is None else Classification,
+        lambda file, needs_labels, _: read_glue_file(name, file, needs_labels),
+        files,
         options={} if glue.labels is None else {"labels": glue.labels},
-        read=lambda file, needs_labels, _: read_glue_file(name, file, needs_labels),
         metrics=metrics,
         best_metric=best_metric,
-        files=files,
         sets=FolderSets(functools.partial(read_glue_split, name), dev=dev, test=test),
         trained_as="mnli" if name == "ax" else None,
     )
@@ -190,8 +200,9 @@ def _squad_task(name: str, has_impossible: bool) -> Task:
     return _task(
         name,
         QuestionAnswering,
+        lambda file, needs_labels, _: read_squad(file, has_impossible, needs_labels),
+        answer_files,
         options={"answerability": has_impossible},
-        read=lambda file, needs_labels, _: read_squad(file, has_impossible, needs_labels),
     )
 
 
@@ -217,14 +228,18 @@ TASKS: dict[str, Task] = {
     "race": _task(
         "race",
         MultipleChoice,
-        read=lambda folder, *_: read_race(folder),
+        lambda folder, *_: read_race(folder),
+        passage_files,
         metrics=functools.partial(MultipleChoice.metrics, groups=RACE_GROUPS),
-        files=passage_files,
         sets=FolderSets(lambda folder, name: read_race(f"{folder}/{name}"), is_set=is_race_set),
     ),
-    **{
-        kind.name: _task(kind.name, kind)
-        for kind in KINDS.values()
-        if issubclass(kind, FinetunedKind) and kind.name in OWN_DATA
-    },
+    "classification": _task("classification", Classification, own_records, table_files),
+    "multi_label": _task(
+        "multi_label", MultiLabel, functools.partial(own_records, has_lists=True), table_files
+    ),
+    "regression": _task("regression", Regression, own_records, table_files),
+    "tagging": _task("tagging", Tagging, lambda file, *_: read_conll(file), tagged_files),
+    "multiple_choice": _task(
+        "multiple_choice", MultipleChoice, lambda file, *_: read_choices(file), choice_files
+    ),
 }

@@ -11,9 +11,11 @@ from tqdm import tqdm
 from albert_tf.checkpoints.run import check_finite, load, opened_run
 from albert_tf.finetuning.data import dev_sets
 from albert_tf.finetuning.outputs import predictor
-from albert_tf.finetuning.task_table import TASKS, PathLike, Records, Task, find_task, set_metrics
+from albert_tf.finetuning.task_table import TASKS, Task, find_task, set_metrics
 from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.tasks.examples.coverage import unread
+from albert_tf.tasks.datasets.destination import PathLike
+from albert_tf.tasks.examples.rows import unread
+from albert_tf.tasks.kind import Records
 from albert_tf.tokenizers.kinds import TextTokenizer, open_tokenizer
 from albert_tf.utils.errors import InputError
 
@@ -45,8 +47,6 @@ class Trained(NamedTuple):
           batch_size: examples at a time.
           is_labelled: True to refuse labels that the model does not know.
         """
-        if batch_size < 1:
-            raise InputError(f"batch_size={batch_size} must be at least 1")
         kind = self.task.kind(self.entries)
         examples = kind.encode(records, self.tokenizer, is_labelled)
         for line in unread(examples.rows, kind.seq_length):

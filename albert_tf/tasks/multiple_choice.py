@@ -9,8 +9,6 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.features import LABELS
-from albert_tf.tasks.datasets.choices import read_choices
-from albert_tf.tasks.examples.predictions import ChoicePrediction
 from albert_tf.tasks.examples.records import ChoiceRecord
 from albert_tf.tasks.examples.rows import (
     Spans,
@@ -21,9 +19,15 @@ from albert_tf.tasks.examples.rows import (
     tokenised,
     utf8,
 )
-from albert_tf.tasks.examples.texts import check_fields
-from albert_tf.tasks.files.own import choice_files
-from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, TaskConfig, Tensors, texts_of
+from albert_tf.tasks.kind import (
+    Arrays,
+    Examples,
+    FinetunedKind,
+    Prediction,
+    TaskConfig,
+    Tensors,
+    check_fields,
+)
 from albert_tf.tasks.losses import LABEL
 from albert_tf.tasks.metrics.labels import accuracy
 from albert_tf.tasks.serving import Served, Signature, text_spec
@@ -74,8 +78,6 @@ class MultipleChoice(FinetunedKind):
     model = "multiple_choice"
     is_pooled = True
     losses = LABEL
-    read_file = staticmethod(lambda file, needs_labels, columns: read_choices(file))
-    prediction_files = staticmethod(choice_files)
 
     def __init__(self, config: TaskConfig):
         super().__init__(config)
@@ -116,20 +118,20 @@ class MultipleChoice(FinetunedKind):
         """Probabilities [B, C]."""
         return {"scores": tf.nn.softmax(outputs["logits"])}
 
-    def decode(self, examples: Examples, outputs: Arrays) -> list[ChoicePrediction]:
+    def decode(self, examples: Examples, outputs: Arrays) -> list[Prediction]:
         """The likeliest option of each question."""
-        return [ChoicePrediction(int(row.argmax()), row) for row in outputs["scores"]]
+        return [Prediction(int(row.argmax()), row) for row in outputs["scores"]]
 
     @classmethod
     def metrics(
         cls,
         records: ChoiceRecords,
-        predictions: Sequence[ChoicePrediction],
+        predictions: Sequence[Prediction],
         groups: Sequence[str] = (),
     ) -> dict[str, float]:
         """`accuracy`, and `accuracy_<group>` of the groups that there are."""
         right = np.array([_right_option(record) for record in records])
-        predicted = np.array([found.choice for found in predictions])
+        predicted = np.array([found.value for found in predictions])
         metrics = {"accuracy": accuracy(right, predicted)}
         for group in groups:
             part = np.array([record.group == group for record in records])
@@ -193,7 +195,7 @@ class MultipleChoice(FinetunedKind):
     def request(self, records: ChoiceRecords) -> tuple[str, dict[str, Any]]:
         """Contexts, questions and options."""
         options = [[utf8(option) for option in record.options] for record in records]
-        return "choose", {**texts_of(records, "context", "question"), "options": options}
+        return "choose", {**self.texts_of(records, "context", "question"), "options": options}
 
     def answer(self, record: ChoiceRecord, outputs: Arrays, top_k: int | None) -> dict[str, Any]:
         """The number of the likeliest option, from 0."""

@@ -8,12 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.tasks.datasets.conll import read_conll
-from albert_tf.tasks.examples.predictions import TagPrediction, characters
 from albert_tf.tasks.examples.records import TaggedRecord, TextRecord, lookup, tag_names, tags_of
-from albert_tf.tasks.examples.rows import Spans, check_length, token_rows, tokenised
-from albert_tf.tasks.files.own import tagged_files
-from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, Tensors, to_length
+from albert_tf.tasks.examples.rows import Spans, characters, check_length, token_rows, tokenised
+from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, Prediction, Tensors, to_length
 from albert_tf.tasks.losses import LABEL
 from albert_tf.tasks.metrics.labels import accuracy, entity_scores, entity_spans
 from albert_tf.tasks.serving import Served, Signature, in_blocks, text_spec
@@ -86,8 +83,6 @@ class Tagging(FinetunedKind):
     inputs = ("text",)
     best_metric = "f1"
     losses = LABEL
-    read_file = staticmethod(lambda file, needs_labels, columns: read_conll(file))
-    prediction_files = staticmethod(tagged_files)
 
     @classmethod
     def model_config(cls, records: TaggedRecords) -> dict[str, Any]:
@@ -119,21 +114,19 @@ class Tagging(FinetunedKind):
         length = self.seq_length
         return {"tags": to_length(tags, length), "scores": to_length(scores, length)}
 
-    def decode(self, examples: Examples, outputs: Arrays) -> list[TagPrediction]:
+    def decode(self, examples: Examples, outputs: Arrays) -> list[Prediction]:
         """The likeliest tag of each word: that of its first token."""
         names = np.array(self.labels, object)
         places = tuple(examples.places.T)  # windows and columns, [words] each
         tags, scores = names[outputs["tags"][places]], outputs["scores"][places]
         ends = np.cumsum([len(record.words) for record in examples.records])[:-1]
-        return [
-            TagPrediction(tuple(found), probabilities)
-            for found, probabilities in zip(np.split(tags, ends), np.split(scores, ends), strict=True)
-        ]
+        sentences = zip(np.split(tags, ends), np.split(scores, ends), strict=True)
+        return [Prediction(tuple(found), probabilities) for found, probabilities in sentences]
 
     @classmethod
-    def metrics(cls, records: TaggedRecords, predictions: Sequence[TagPrediction]) -> dict[str, float]:
+    def metrics(cls, records: TaggedRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
         """`f1`, `precision` and `recall` of entities, and the `accuracy` of words' tags."""
-        right, predicted = [tags_of(record) for record in records], [found.tags for found in predictions]
+        right, predicted = [tags_of(record) for record in records], [found.value for found in predictions]
         of_words = ([tag for tags in sentences for tag in tags] for sentences in (right, predicted))
         return {**entity_scores(right, predicted), "accuracy": accuracy(*of_words)}
 

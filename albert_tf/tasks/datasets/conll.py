@@ -1,10 +1,15 @@
-"""Sentences of tagged words in columns, as the CoNLL shared tasks wrote them."""
+"""Sentences of tagged words in columns, as the CoNLL shared tasks wrote them, also with predictions."""
 
 from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
+from albert_tf.tasks.datasets.destination import Files, Form, PathLike, shortest
+from albert_tf.tasks.datasets.tables import FORMATS
 from albert_tf.tasks.datasets.text_files import read_lines
 from albert_tf.tasks.examples.records import TaggedRecord
 from albert_tf.utils.errors import InputError, shown
@@ -27,7 +32,7 @@ def read_conll(file: str | os.PathLike) -> list[TaggedRecord]:
     records: list[TaggedRecord] = []
     width = 0
     lines = enumerate(read_lines(file), start=1)
-    for is_sentence, group in itertools.groupby(lines, key=lambda line: is_word(line[1])):
+    for is_sentence, group in itertools.groupby(lines, key=lambda line: _is_word(line[1])):
         words = [(number, _cells(line)) for number, line in group] if is_sentence else []
         for number, cells in words:
             width = width or len(cells)
@@ -45,7 +50,7 @@ def read_conll(file: str | os.PathLike) -> list[TaggedRecord]:
     return records
 
 
-def is_word(line: str) -> bool:
+def _is_word(line: str) -> bool:
     """True if a line is a word; others are blank or begin a document."""
     cells = _cells(line)
     return bool(cells) and cells[0] != _DOCUMENT
@@ -53,3 +58,27 @@ def is_word(line: str) -> bool:
 
 def _cells(line: str) -> list[str]:
     return line.split("\t") if "\t" in line else line.split()
+
+
+def tagged_files(source: PathLike, records: Sequence[TaggedRecord], form: Form) -> Files:
+    """The lines of the file, those of words with two more columns between the same, tabs or spaces."""
+    form.check_no_columns("a file of tagged words")
+    if form.ending in FORMATS:
+        raise InputError(
+            f"{form.file} has the name of a table, and tags are written beside the words of the input: name "
+            "a file that ends otherwise, such as in .conll"
+        )
+    read = read_lines(source)
+
+    def files(predictions: Sequence[Any]) -> dict[str, str]:
+        words = itertools.chain.from_iterable(zip(*prediction, strict=True) for prediction in predictions)
+        lines = []
+        for line in read:
+            if _is_word(line):
+                tag, score = next(words)
+                tab = "\t" if "\t" in line else " "
+                line = tab.join([line.rstrip(tab), tag, str(shortest(score))])
+            lines.append(line + "\n")
+        return {Path(source).name: "".join(lines)}
+
+    return files

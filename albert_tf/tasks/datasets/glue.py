@@ -1,18 +1,23 @@
-"""The GLUE tasks and the diagnostic set AX in their original files: their quirks as a table."""
+"""The GLUE tasks and the diagnostic set AX: their original files, and the files that the server takes."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 
 from albert_tf.tasks.datasets.columns import Columns, text_records
+from albert_tf.tasks.datasets.destination import PathLike
 from albert_tf.tasks.datasets.tables import Table, read_tsv
 from albert_tf.tasks.datasets.text_files import read_lines
 from albert_tf.tasks.examples.records import TextRecord
 from albert_tf.utils.errors import InputError
+from albert_tf.utils.files import whole_file
 
 TRAIN, DEV, TEST = "train", "dev", "test"
 _THREE = {TRAIN: "train.tsv", DEV: "dev.tsv", TEST: "test.tsv"}
@@ -53,6 +58,23 @@ GLUE: dict[str, GlueTask] = {
     "rte": GlueTask("RTE", _PAIR, _ENTAILMENT),
     "wnli": GlueTask("WNLI", _PAIR, _BINARY),
     "ax": GlueTask("AX", _PAIR, _THREE_WAY, {TEST: "diagnostic.tsv"}),
+}
+
+HEADER = "index\tprediction"  # of the server's files
+
+# Rows of the server's files. Source: the test sets of gluebenchmark.com.
+ROWS = {
+    "CoLA.tsv": 1063,
+    "SST-2.tsv": 1821,
+    "MRPC.tsv": 1725,
+    "STS-B.tsv": 1379,
+    "QQP.tsv": 390_965,
+    "MNLI-m.tsv": 9796,
+    "MNLI-mm.tsv": 9847,
+    "QNLI.tsv": 5463,
+    "RTE.tsv": 3000,
+    "WNLI.tsv": 146,
+    "AX.tsv": 1104,
 }
 
 # MRPC as Microsoft gives it out: the development set is in the training file, and this lists its pairs.
@@ -122,3 +144,50 @@ def _msr_part(file: str, split: str) -> Table:
     pairs = {tuple(row.cells) for row in read_tsv(ids_file, _MSR_PAIR).rows}
     rows = [row for row in table.rows if ((row.cells[first], row.cells[second]) in pairs) == (split == DEV)]
     return Table(file, table.columns, rows)
+
+
+def submission_name(task: str, source: PathLike) -> str:
+    """The server's name of the predictions for a set.
+
+    Args:
+      task: a key of GLUE.
+      source: name of the set's file, which of MNLI says whether it is the mismatched one.
+    """
+    if task == "mnli":
+        return "MNLI-mm.tsv" if "mismatched" in Path(source).name else "MNLI-m.tsv"
+    return f"{GLUE[task].name}.tsv"
+
+
+def submission_text(records: Sequence[TextRecord], predictions: Sequence[Any]) -> str:
+    """The lines of a file, one a record of the test set in their order, with the index that its file has.
+
+    Scores stay between 0 and 5, beyond which the server refuses them.
+    """
+    lines = [HEADER]
+    for record, (value, _) in zip(records, predictions, strict=True):
+        label = value if isinstance(value, str) else f"{min(max(float(value), 0.0), 5.0):.3f}"
+        lines.append(f"{record.id}\t{label}")
+    return "\n".join(lines) + "\n"
+
+
+def write_submission(path: PathLike, files: Mapping[str, str]) -> None:
+    """Writes the zip file that the server takes, whole or not at all.
+
+    Args:
+      path: the zip file; an existing one is replaced.
+      files: the text of each file by its name, as `submission_text` has it.
+    Raises:
+      InputError: a file is missing, is none of the server's, or has another number of rows than its set.
+    """
+    path = Path(path)
+    for name in {**ROWS, **files}:
+        rows = files.get(name, "").count("\n") - 1
+        if rows != ROWS.get(name) or not files[name].startswith(f"{HEADER}\n"):
+            raise InputError(
+                f"{path}: {name} has {max(rows, 0)} rows below {HEADER!r}, and the server wants "
+                f"{ROWS.get(name, 'no such file')}: predict for GLUE's whole test sets"
+            )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ROWS:
+            archive.writestr(name, files[name])

@@ -1,13 +1,16 @@
-"""Questions on paragraphs in SQuAD's JSON, versions 1.1 and 2.0."""
+"""Questions on paragraphs in SQuAD's JSON, versions 1.1 and 2.0, and the files of answers to them."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
+from albert_tf.tasks.datasets.destination import Files, Form, PathLike
 from albert_tf.tasks.datasets.text_files import field, json_object, read_json
 from albert_tf.tasks.examples.records import Answer, QuestionRecord
 from albert_tf.utils.errors import InputError, shown
+from albert_tf.utils.files import json_text
 
 
 def read_squad(file: str | os.PathLike, has_impossible: bool, needs_answers: bool) -> list[QuestionRecord]:
@@ -70,3 +73,25 @@ def _answer(value: dict[str, Any], context: str, where: str) -> Answer:
             f"{shown(text)}"
         )
     return Answer(text, start)
+
+
+def answer_files(source: PathLike, records: Sequence[QuestionRecord], form: Form) -> Files:
+    """`predictions.json`, `nbest.json` and, where there need not be an answer, `null_odds.json`.
+
+    SQuAD's evaluation scripts read them; the higher the odds, the less likely is an answer.
+    """
+    form.check_folder("SQuAD")
+    form.check_no_columns("SQuAD")
+
+    def files(predictions: Sequence[Any]) -> dict[str, str]:
+        by_id = {record.id: found for record, found in zip(records, predictions, strict=True)}
+        contents: dict[str, dict[str, Any]] = {
+            "predictions.json": {key: found.text() for key, found in by_id.items()},
+            "nbest.json": {key: [one._asdict() for one in found.answers] for key, found in by_id.items()},
+        }
+        odds = {key: found.null_odds for key, found in by_id.items() if found.null_odds is not None}
+        if odds:
+            contents["null_odds.json"] = odds
+        return {name: json_text(content) for name, content in contents.items()}
+
+    return files

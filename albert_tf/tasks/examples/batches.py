@@ -13,9 +13,9 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.features import LABELS, MASK, ROWS, WORD_IDS
-from albert_tf.tasks.examples.rows import TokenRows
+from albert_tf.tasks.examples.rows import TokenRows, check_length
 from albert_tf.tokenizers.packing import pack
-from albert_tf.utils.errors import InputError
+from albert_tf.utils.checks import check_range
 
 SHORTEST_BUCKET = 8
 
@@ -52,7 +52,6 @@ def task_batches(
     shuffle: bool = True,
     repeat: bool = True,
     input_context: tf.distribute.InputContext | None = None,
-    padded_to: Sequence[int] | None = None,
 ) -> tf.data.Dataset:
     """Batches of the encoder's inputs and of what is to be learnt.
 
@@ -62,14 +61,12 @@ def task_batches(
       rows: the examples.
       seq_length: longest sequence; what is longer is trimmed.
       batch_size: rows of a batch (of this input pipeline), B.
-      lengths: of sequences in a batch, ascending, the last one seq_length; None for `bucket_lengths`. With a
-        single one all shapes are static.
+      lengths: that batches are padded to the next of, ascending to seq_length; None: `bucket_lengths`. The
+        examples of each batch are the same in any case. With a single length all shapes are static.
       seed: of the order.
       shuffle: False takes the examples of each length in their own order, the shortest first.
       repeat: False ends after one epoch.
-      input_context: which of several input pipelines this is; each reads its rows of common batches.
-      padded_to: lengths, ascending to seq_length, to the next of which a batch is padded beyond its own; the
-        examples of each batch are the same. None: to its own.
+      input_context: one of several input pipelines; each reads its rows of common batches.
     Returns:
       Dicts of the encoder's inputs, int32 [B, S] or [B, C, S]; the features of the examples, [B]; `labels`
       [B, S] where tokens have labels; `rows` int32 [B], the number of each example. What is missing in the
@@ -77,18 +74,12 @@ def task_batches(
     Raises:
       InputError: a setting is impossible.
     """
-    if batch_size < 1:
-        raise InputError(f"batch_size={batch_size} must be at least 1")
-    ends = np.array(bucket_lengths(seq_length) if lengths is None else lengths, np.int32)
-    if not len(ends) or ends[-1] != seq_length or (np.diff(ends, prepend=rows.num_special_tokens) <= 0).any():
-        raise InputError(
-            f"seq_length={seq_length}, lengths={ends.tolist()}: they must ascend to seq_length from above "
-            f"{rows.num_special_tokens}, the number of special tokens"
-        )
+    check_range("batch_size", batch_size, at_least=1)
+    check_length("seq_length", seq_length, rows.num_special_tokens + 1)
+    ends = np.array(bucket_lengths(seq_length), np.int32)
     part = input_context or tf.distribute.InputContext()
     longest = np.minimum(rows.sequence_lengths.max(axis=1), seq_length)  # [N]
-    padded = ends if padded_to is None else np.array(padded_to, np.int32)[np.searchsorted(padded_to, ends)]
-    make = _BatchMaker(rows, padded)
+    make = _BatchMaker(rows, ends if lengths is None else np.array(lengths)[np.searchsorted(lengths, ends)])
     with tf.device("CPU:0"):  # where tf.data reads them
         buckets = tf.constant(np.searchsorted(ends, longest), tf.int32)
         row_seed = tf.constant([seed, 0])
@@ -150,7 +141,7 @@ class _BatchMaker:
             self._starts, self._lengths = tf.constant(rows.starts), tf.constant(rows.lengths)
             self._features = {name: tf.constant(values) for name, values in rows.features.items()}
             self._labels = None if rows.token_labels is None else tf.constant(rows.token_labels)
-        self._bucket_lengths = lengths
+        self._bucket_lengths = lengths.astype(np.int32)
         self._format = rows.input_format
 
     def __call__(self, examples: tf.Tensor, bucket: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -159,7 +150,7 @@ class _BatchMaker:
         found = tf.maximum(examples, 0)
         starts, lengths = tf.gather(self._starts, found), tf.gather(self._lengths, found)  # [B, (C,) G]
         # A Python number where there is only one, for the shape to be static.
-        static = int(self._bucket_lengths[0]) if len(self._bucket_lengths) == 1 else None
+        static = int(self._bucket_lengths[0]) if len(set(self._bucket_lengths)) == 1 else None
         length = static or tf.gather(self._bucket_lengths, bucket)
         segments = []
         for n in range(starts.shape[-1]):

@@ -17,6 +17,8 @@ from albert_tf.utils.errors import InputError
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
 
+Question = tuple[str, list[str]]  # its id and its annotated answers
+
 _ARTICLES = re.compile(r"\b(a|an|the)\b", re.UNICODE)
 _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
@@ -49,12 +51,22 @@ def squad_scores(
       InputError: a file is damaged or of another kind, or in 2.0 a question is missing in one.
     Source: evaluate-v1.1.py and evaluate-v2.0.py of rajpurkar.github.io/SQuAD-explorer.
     """
-    questions, is_second = _questions(_read(dataset, "dataset"))
-    found = _read(predictions, "predictions")
+    odds = no_answer_probability
+    return answer_metrics(
+        *_questions(_read(dataset, "dataset")),
+        _read(predictions, "predictions"),
+        None if odds is None else _read(odds, "no_answer_probability"),
+    )
+
+
+def answer_metrics(
+    questions: Sequence[Question], is_second: bool, found: Mapping[str, Any], odds: Mapping[str, Any] | None
+) -> dict[str, float]:
+    """`squad_scores` of questions and predictions in memory; `is_second` of SQuAD 2.0."""
     ids = [key for key, _ in questions]
     _check_values(found, "predictions", ids if is_second else [key for key in ids if key in found], str)
     if not is_second:
-        if no_answer_probability is not None or not all(answers for _, answers in questions):
+        if odds is not None or not all(answers for _, answers in questions):
             raise InputError(
                 "dataset is of SQuAD 1.1: all questions need answers, and there are no probabilities"
             )
@@ -62,9 +74,8 @@ def squad_scores(
         metrics = _means(np.array(scores))
         return {"exact_match": metrics["exact"], "f1": metrics["f1"]}
     scores = [_second_score(answers, found[key]) for key, answers in questions]
-    if no_answer_probability is None:
+    if odds is None:
         return _second_metrics(questions, np.array(scores))
-    odds = _read(no_answer_probability, "no_answer_probability")
     _check_values(odds, "no_answer_probability", ids, int | float)
     certain = np.array([[odds[key] > 1] for key in ids])  # the scripts' own threshold
     right = np.array([[not answers] for _, answers in questions])
@@ -110,7 +121,7 @@ def _second_score(answers: Sequence[str], predicted: str) -> Score:
     return _best(answers, predicted)
 
 
-def _second_metrics(questions: Sequence[tuple[str, list[str]]], scores: np.ndarray) -> dict[str, float]:
+def _second_metrics(questions: Sequence[Question], scores: np.ndarray) -> dict[str, float]:
     """Means over all questions, over those with an answer and over those without; scores are [Q, 2]."""
     has_answer = np.array([bool(answers) for _, answers in questions])
     metrics = _means(scores)
@@ -126,7 +137,7 @@ def _means(scores: np.ndarray) -> dict[str, float]:
 
 
 def _best_thresholds(
-    questions: Sequence[tuple[str, list[str]]],
+    questions: Sequence[Question],
     found: Mapping[str, str],
     scores: Sequence[Score],
     odds: Mapping[str, float],
@@ -164,7 +175,7 @@ def _read(source: Source, name: str) -> Mapping[str, Any]:
     return values
 
 
-def _questions(dataset: Mapping[str, Any]) -> tuple[list[tuple[str, list[str]]], bool]:
+def _questions(dataset: Mapping[str, Any]) -> tuple[list[Question], bool]:
     """Ids and annotated answers, and True if they are of SQuAD 2.0."""
     try:
         paragraphs = [paragraph for article in dataset["data"] for paragraph in article["paragraphs"]]

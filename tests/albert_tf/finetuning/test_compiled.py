@@ -7,9 +7,9 @@ import tensorflow as tf
 from albert_tf.finetuning.outputs import predictor
 from albert_tf.finetuning.run import finetune
 from albert_tf.tasks import kind_of
+from albert_tf.tasks.classification import text_rows
 from albert_tf.tasks.examples.batches import few_lengths, task_batches
 from albert_tf.tasks.examples.records import ChoiceRecord, QuestionRecord, TaggedRecord, TextRecord
-from albert_tf.tasks.examples.texts import text_rows
 from albert_tf.training import strategies
 from albert_tf.training.strategies import compiles
 from tests.albert_tf.finetuning.runs import RECIPE
@@ -59,8 +59,7 @@ def test_predictions_are_the_same(model, piece_tokenizer, tiny_model):
 def test_batches_have_the_same_examples_and_four_lengths_at_most(piece_tokenizer):
     rows = text_rows(KINDS["classifier"][1], piece_tokenizer, {})
     plain, padded = (
-        list(task_batches(rows, 100, 3, repeat=False, padded_to=lengths))
-        for lengths in (None, few_lengths(100))
+        list(task_batches(rows, 100, 3, lengths, repeat=False)) for lengths in (None, few_lengths(100))
     )
     for one, other in zip(plain, padded, strict=True):
         assert one["rows"].numpy().tolist() == other["rows"].numpy().tolist()

@@ -3,10 +3,10 @@
 import tensorflow as tf
 
 from albert_tf.finetuning.outputs import predictor
-from albert_tf.tasks.examples.predictions import AnswerPrediction, FoundAnswer
+from albert_tf.tasks.classification import text_rows
 from albert_tf.tasks.examples.records import TextRecord
-from albert_tf.tasks.examples.texts import text_rows
 from albert_tf.tasks.kind import Examples
+from albert_tf.tasks.question_answering import AnswerPrediction, FoundAnswer
 from tests.tiny import DOCUMENTS
 
 SENTENCES = [sentence for document in DOCUMENTS for sentence in document]

@@ -14,15 +14,8 @@ from albert_tf.finetuning.task_table import TASKS, find_task, set_metrics, task_
 from albert_tf.tasks import kind_of
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.datasets.glue import GLUE
-from albert_tf.tasks.examples.predictions import (
-    AnswerPrediction,
-    ChoicePrediction,
-    FoundAnswer,
-    LabelPrediction,
-    LabelsPrediction,
-    ScorePrediction,
-    TagPrediction,
-)
+from albert_tf.tasks.kind import Prediction
+from albert_tf.tasks.question_answering import AnswerPrediction, FoundAnswer
 from albert_tf.utils.errors import InputError
 
 OWN = {
@@ -62,9 +55,9 @@ def right(name, records):
     """Predictions that are all right."""
     scores = np.ones(4, np.float32)
     if name == "tagging":
-        return [TagPrediction(record.tags, scores[: len(record.tags)]) for record in records]
+        return [Prediction(record.tags, scores[: len(record.tags)]) for record in records]
     if name in ("race", "multiple_choice"):
-        return [ChoicePrediction(record.label, scores) for record in records]
+        return [Prediction(record.label, scores) for record in records]
     if name.startswith("squad"):
         found = [record.answers[0].text if record.answers else "" for record in records]
         odds = [None if name.endswith("1.1") else 1.0 if not text else -1.0 for text in found]
@@ -73,10 +66,10 @@ def right(name, records):
             for text, odd in zip(found, odds, strict=True)
         ]
     if name in ("sts-b", "regression"):
-        return [ScorePrediction(np.float32(record.label)) for record in records]
+        return [Prediction(np.float32(record.label), scores) for record in records]
     if name == "multi_label":
-        return [LabelsPrediction(tuple(record.label.split("|")), scores) for record in records]
-    return [LabelPrediction(record.label, scores) for record in records]
+        return [Prediction(tuple(record.label.split("|")), scores) for record in records]
+    return [Prediction(record.label, scores) for record in records]
 
 
 FIGURES = {

@@ -12,7 +12,7 @@ from albert_tf.finetuning.task_table import TASKS, task_entries
 from albert_tf.finetuning.trained import columns_of, evaluate_trained, read_trained, run_task
 from albert_tf.recipes import QuestionSettings
 from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.tasks.files.destination import AS_READ
+from albert_tf.tasks.datasets.destination import AS_READ
 from albert_tf.utils.errors import InputError
 from tests.tiny import DOCUMENTS, TINY
 
@@ -71,10 +71,10 @@ def test_a_run_answers_as_its_model(run, table, piece_tokenizer):
     examples = kind.encode(records, piece_tokenizer, False)
     again = predictor(kind, trained.model, 50)(examples).predictions
     for one, other in zip(found, again, strict=True):
-        assert one.label == other.label
+        assert one.value == other.value
         np.testing.assert_allclose(one.scores, other.scores, atol=1e-6)
     lines = trained.task.files(table, records, AS_READ)(found)["own.jsonl"].splitlines()
-    assert [json.loads(line)["prediction"] for line in lines] == [one.label for one in found]
+    assert [json.loads(line)["prediction"] for line in lines] == [one.value for one in found]
 
 
 def test_another_vocabulary_than_the_run_s(run, shared):

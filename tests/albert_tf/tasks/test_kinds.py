@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from albert_tf.finetuning.outputs import predictor
 from albert_tf.tasks import kind_of
-from albert_tf.tasks.classification import Classification
+from albert_tf.tasks.classification import Classification, takes_pairs
 from albert_tf.tasks.examples.records import ChoiceRecord, TaggedRecord, TextRecord
 from albert_tf.tasks.kind import Examples
 from albert_tf.tasks.multi_label import MultiLabel
@@ -44,7 +44,7 @@ def test_the_threshold_of_several_labels():
     served = kind.serve(tf.constant(scores), ["a", "b", "c"])
     assert served["is_label"].numpy().tolist() == [[False, True, True], [False, False, False]]
     found = kind.decode(Examples([], None), {"scores": scores})
-    assert [prediction.labels for prediction in found] == [("b", "c"), ()]
+    assert [prediction.value for prediction in found] == [("b", "c"), ()]
 
 
 def test_labels(piece_tokenizer, tiny_model, ids):
@@ -65,8 +65,8 @@ def test_labels(piece_tokenizer, tiny_model, ids):
             continue  # trimmed
         scores = tf.nn.softmax(model(inputs(first, second))["logits"])[0].numpy()
         np.testing.assert_allclose(prediction.scores, scores, atol=1e-5)
-        assert prediction.label == names[scores.argmax()]
-    assert {prediction.label for prediction in found} == {"yes", "no"}
+        assert prediction.value == names[scores.argmax()]
+    assert {prediction.value for prediction in found} == {"yes", "no"}
 
 
 def test_scores_and_sets_of_labels():
@@ -74,13 +74,13 @@ def test_scores_and_sets_of_labels():
     kind = MultiLabel({"labels": ["a", "b", "c"], "threshold": 0.37})
     kept = {name: value.numpy() for name, value in kind.keep({"logits": tf.constant(logits)}, {}).items()}
     first, second = kind.decode(Examples([], None), kept)
-    assert (first.labels, second.labels) == (("a", "c"), ())
+    assert (first.value, second.value) == (("a", "c"), ())
     np.testing.assert_allclose(first.scores, 1 / (1 + np.exp([-2.0, 0.5])), rtol=1e-6)
     kind = Regression({})
     kept = {
         name: value.numpy() for name, value in kind.keep({"logits": tf.constant(logits[:, :1])}, {}).items()
     }
-    assert [found.score for found in kind.decode(Examples([], None), kept)] == [2, -3]
+    assert [found.value for found in kind.decode(Examples([], None), kept)] == [2, -3]
 
 
 def test_choices(piece_tokenizer, tiny_model, ids):
@@ -98,7 +98,7 @@ def test_choices(piece_tokenizer, tiny_model, ids):
             continue
         logits = model({name: tf.stack([row[name] for row in rows], axis=1) for name in rows[0]})["logits"]
         np.testing.assert_allclose(prediction.scores, tf.nn.softmax(logits)[0], atol=1e-5)
-        assert prediction.choice == np.argmax(logits)
+        assert prediction.value == np.argmax(logits)
     with pytest.raises(InputError, match=r"f:0: 3 .* 4$"):
         MultipleChoice({**entries, "num_choices": 4}).encode(records, piece_tokenizer, False)
 
@@ -117,7 +117,7 @@ def test_tags(piece_tokenizer, tiny_model, ids):
     assert len(examples.rows) > len(records)
     found = predictor(kind, model, 4)(examples).predictions
     for words, prediction in zip(sentences, found, strict=True):
-        assert len(prediction.tags) == len(words) and np.all(prediction.scores > 0)
+        assert len(prediction.value) == len(words) and np.all(prediction.scores > 0)
         pieces = [ids(word) for word in words]
         if sum(map(len, pieces)) > 30:
             continue
@@ -125,10 +125,25 @@ def test_tags(piece_tokenizer, tiny_model, ids):
         firsts = np.cumsum([1, *map(len, pieces[:-1])])
         probabilities = tf.nn.softmax(logits).numpy()[firsts]
         np.testing.assert_allclose(prediction.scores, probabilities.max(axis=1), atol=1e-5)
-        assert list(prediction.tags) == [entries["labels"][n] for n in probabilities.argmax(axis=1)]
-    assert {tag for prediction in found for tag in prediction.tags} == {"O", "B-X"}
+        assert list(prediction.value) == [entries["labels"][n] for n in probabilities.argmax(axis=1)]
+    assert {tag for prediction in found for tag in prediction.value} == {"O", "B-X"}
 
 
 def test_an_encoder_has_no_task():
     with pytest.raises(ValueError, match="encoder"):
         kind_of({"model": "encoder"})
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"task": "cola"}, False),
+        ({"task": "rte"}, True),
+        ({"task": "classification"}, None),
+        ({"columns": {"text": "a"}}, False),
+        ({"columns": {"text": "a", "text_pair": "b"}}, True),
+        ({"takes_pairs": True, "columns": {"text": "a"}}, True),
+    ],
+)
+def test_runs_that_say_what_they_take(config, expected):
+    assert takes_pairs(config) is expected

@@ -4,20 +4,12 @@ import numpy as np
 import pytest
 
 from albert_tf.tasks.classification import label_metrics
-from albert_tf.tasks.examples.predictions import (
-    AnswerPrediction,
-    ChoicePrediction,
-    FoundAnswer,
-    LabelPrediction,
-    LabelsPrediction,
-    ScorePrediction,
-    TagPrediction,
-)
 from albert_tf.tasks.examples.records import Answer, ChoiceRecord, QuestionRecord, TaggedRecord, TextRecord
+from albert_tf.tasks.kind import Prediction
 from albert_tf.tasks.metrics.labels import accuracy
 from albert_tf.tasks.multi_label import MultiLabel
 from albert_tf.tasks.multiple_choice import MultipleChoice
-from albert_tf.tasks.question_answering import QuestionAnswering
+from albert_tf.tasks.question_answering import AnswerPrediction, FoundAnswer, QuestionAnswering
 from albert_tf.tasks.regression import Regression
 from albert_tf.tasks.tagging import Tagging
 from albert_tf.utils.errors import InputError
@@ -32,7 +24,7 @@ def texts(*labels):
 def test_labels():
     """A whole number is the same with a fraction of zeros: of a table, or of a run of an older version."""
     metrics = label_metrics(accuracy=accuracy, zero=lambda right, predicted: 0.0)
-    predictions = [LabelPrediction(label, NONE) for label in ("1.0", "1", "2.0", "01")]
+    predictions = [Prediction(label, NONE) for label in ("1.0", "1", "2.0", "01")]
     assert metrics(texts("1", "1.0", "1", "1"), predictions) == {"accuracy": 0.5, "zero": 0.0}
     with pytest.raises(InputError, match=r"f\.tsv:3"):
         metrics(texts("1", None, "1", "1"), predictions)
@@ -41,24 +33,24 @@ def test_labels():
 def test_several_labels():
     """Of "a" one is right and one is missing, of "b" one is right and one is wrong, "c" is missing."""
     right = texts("a|b", "a|c", None, "")
-    predictions = [LabelsPrediction(labels, NONE) for labels in (("a", "b"), (), (), ("b",))]
+    predictions = [Prediction(labels, NONE) for labels in (("a", "b"), (), (), ("b",))]
     metrics = MultiLabel.metrics(right, predictions)
     assert metrics == pytest.approx({"micro_f1": 4 / 7, "macro_f1": (2 / 3 + 2 / 3 + 0) / 3, "accuracy": 0.5})
     assert set(MultiLabel.metrics(texts(None), predictions[1:2]).values()) == {1}
 
 
 def test_scores_and_tags():
-    predictions = [ScorePrediction(np.float32(score)) for score in (1, 2, 4)]
+    predictions = [Prediction(np.float32(score), NONE) for score in (1, 2, 4)]
     assert Regression.metrics(texts("1", "2", "3"), predictions).keys() == {"pearson", "spearman"}
     record = TaggedRecord("f", 1, ("a", "b"), ("B-X", "I-X"))
-    metrics = Tagging.metrics([record], [TagPrediction(("B-X", "O"), NONE)])
+    metrics = Tagging.metrics([record], [Prediction(("B-X", "O"), NONE)])
     assert metrics == {"precision": 0, "recall": 0, "f1": 0, "accuracy": 0.5}
 
 
 def test_choices_by_group():
     groups = [("middle", 0), ("middle", 1), ("high", 0), ("high", 2), ("high", 1)]
     records = [ChoiceRecord("f", "", group, "", "", ("a", "b", "c"), right) for group, right in groups]
-    predictions = [ChoicePrediction(0, NONE)] * 5
+    predictions = [Prediction(0, NONE)] * 5
     assert MultipleChoice.metrics(records, predictions, ("middle", "high")) == {
         "accuracy": 2 / 5,
         "accuracy_middle": 1 / 2,

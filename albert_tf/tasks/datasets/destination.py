@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from albert_tf.tasks.datasets.tables import table_ending
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import check_place, new_directory, whole_file
@@ -56,15 +58,20 @@ class Form(NamedTuple):
 AS_READ = Form()  # a folder, with the formats of what is predicted for
 
 
-def _is_file(output: Path) -> bool:
-    """True if the name is that of a file: it has an ending other than a number, which v1.0 has."""
-    return bool(output.suffix) and not output.suffix[1:].isdecimal() and not output.is_dir()
+def shortest(value: Any) -> float:
+    """A float32 number as the float with the fewest digits that is written for it.
+
+    >>> shortest(np.float32(0.1))
+    0.1
+    """
+    return float(str(np.float32(value)))
 
 
 def form_of(output: PathLike, prediction: str | None = None, score: str | None = None) -> Form:
     """The form of an output; an OSError if nothing can be written there, or the folder is not empty."""
     output = Path(output)
-    is_file = _is_file(output)
+    # A file's name has an ending other than a number, which v1.0 has.
+    is_file = bool(output.suffix) and not output.suffix[1:].isdecimal() and not output.is_dir()
     if not is_file and (output.is_file() or (output.is_dir() and any(output.iterdir()))):
         raise FileExistsError(f"{output} exists already and is not empty: name another place")
     check_place(output, is_folder=not is_file)

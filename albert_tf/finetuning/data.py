@@ -13,10 +13,10 @@ from albert_tf.checkpoints.directory import VOCABULARY_KEY, RunDirectory
 from albert_tf.conversion.start import Start
 from albert_tf.finetuning.task_table import Task
 from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.tasks.datasets.destination import PathLike
+from albert_tf.tasks.datasets.formats import DEV, TRAIN, PathLike, Records
 from albert_tf.tasks.examples.records import ChoiceRecord, QuestionRecord
 from albert_tf.tasks.examples.rows import TokenRows
-from albert_tf.tasks.kind import Examples, FinetunedKind, Records, TaskConfig
+from albert_tf.tasks.kind import Examples, FinetunedKind, TaskConfig
 from albert_tf.tokenizers.kinds import open_tokenizer
 from albert_tf.utils.errors import InputError
 
@@ -39,7 +39,7 @@ class Sets(NamedTuple):
     @property
     def labelled(self) -> Records:
         """All whose labels a model is to know: what is held out has no others than the rest of its file."""
-        return [*self.train, *self.dev["dev"]] if self.held_out else self.train
+        return [*self.train, *self.dev[DEV]] if self.held_out else self.train
 
 
 def read_sets(
@@ -61,17 +61,17 @@ def read_sets(
       FileNotFoundError: a file is missing.
       InputError: a file is not of the task; the message names file and line.
     """
-    if task.sets is not None:
+    if task.format.is_folder:
         assert folder is not None
-        return Sets(task.read_sets(folder, [task.sets.train])[task.sets.train], dev_sets(task, folder))
+        return Sets(task.format.read_sets(folder, [TRAIN])[TRAIN], dev_sets(task, folder))
     assert train is not None
-    records = task.read(train, True, columns)
+    records = task.format.read(train, True, columns)
     if dev is not None:
         return Sets(records, dev_sets(task, file=dev, columns=columns))
     rest, held_out = split_off(records, HELD_OUT, task.kind.labels_of)
     if not rest or not held_out:
         raise InputError(f"{train}: too little to hold any of it out: name other data by --eval")
-    return Sets(rest, {"dev": held_out}, f"{len(held_out)} of {len(records)} examples of {train}")
+    return Sets(rest, {DEV: held_out}, f"{len(held_out)} of {len(records)} examples of {train}")
 
 
 def dev_sets(
@@ -83,13 +83,14 @@ def dev_sets(
       FileNotFoundError: a file is missing.
       InputError: not one of folder and file is given, or not that of such a task.
     """
-    if (folder is None) == (file is None) or (folder is not None and task.sets is None):
-        wanted = "--data with its folder, or --eval, one of them" if task.sets else "--eval"
+    is_folder = task.format.is_folder
+    if (folder is None) == (file is None) or (folder is not None and not is_folder):
+        wanted = "--data with its folder, or --eval, one of them" if is_folder else "--eval"
         raise InputError(f"what is to be evaluated on is missing: name it by {wanted}")
-    if folder is not None and task.sets is not None:
-        return task.read_sets(folder, task.sets.dev)
+    if folder is not None:
+        return task.format.read_sets(folder, task.format.dev)
     assert file is not None
-    return {"dev": task.read(file, True, columns)}
+    return {DEV: task.format.read(file, True, columns)}
 
 
 def split_off(
@@ -189,8 +190,7 @@ def check_same_data(run: RunDirectory, record: Mapping[str, Any]) -> None:
     """
     for name in ("data_sha256", "eval_examples", "eval_sha256"):
         if run.recipe.get(name, record[name]) != record[name]:
-            files = [record[name] for name in ("data", "train", "eval") if record[name] is not None]
-            raise InputError(
-                f"{run} was begun with other examples than {' and '.join(files)} now have: bring back those, "
-                "or name another --output"
+            files = " and ".join(
+                record[name] for name in ("data", "train", "eval") if record[name] is not None
             )
+            raise InputError(f"{run} began with other examples than {files}: name those, or another --output")

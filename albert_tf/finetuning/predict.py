@@ -12,9 +12,8 @@ import tensorflow as tf
 from albert_tf.checkpoints.run import opened_run
 from albert_tf.finetuning.trained import Trained, columns_of, read_trained, run_task
 from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.tasks.datasets.destination import AS_READ, Form, PathLike, form_of, write_predictions
+from albert_tf.tasks.datasets.formats import AS_READ, Form, PathLike, Records, form_of, write_predictions
 from albert_tf.tasks.datasets.glue import GLUE, write_submission
-from albert_tf.tasks.kind import Records
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import check_place
 
@@ -72,16 +71,16 @@ def predicted_files(
     form: Form = AS_READ,
 ) -> dict[str, str]:
     """The texts of the files that `predict` writes, by their names; arguments are the same."""
-    task, folder = trained.task, os.fspath(source)
+    data, folder = trained.task.format, os.fspath(source)
     sets: dict[PathLike, Records]
-    if task.sets is not None and tf.io.gfile.isdir(folder) and not task.sets.is_set(folder):
-        sets = {f"{folder}/{name}": x for name, x in task.read_sets(folder, task.sets.test).items()}
+    if data.is_folder and tf.io.gfile.isdir(folder) and not data.is_set(folder):
+        sets = {f"{folder}/{name}": x for name, x in data.read_sets(folder, data.test).items()}
     else:
-        sets = {source: task.read(source, False, columns or columns_of(trained.entries))}
+        sets = {source: data.read(source, False, columns or columns_of(trained.entries))}
     if len(sets) > 1:
         form.check_folder(folder)
     # All are asked for before anything is predicted: some may not be possible to write.
-    files = {origin: task.files(origin, records, form) for origin, records in sets.items()}
+    files = {origin: data.files(origin, records, form) for origin, records in sets.items()}
     found: dict[str, str] = {}
     for origin, records in sets.items():
         found |= files[origin](trained.predictions(records, batch_size))
@@ -107,8 +106,7 @@ def submit(runs: Sequence[PathLike], glue: PathLike, output: PathLike, batch_siz
         of_task[name] = run
     if missing := [name for name in GLUE if name not in of_task and name != "ax"]:
         raise InputError(
-            f"{output}: the server takes predictions for all tasks at once: name a run of "
-            f"{', '.join(missing)}, too"
+            f"{output}: the server takes all tasks at once: name runs of {', '.join(missing)}, too"
         )
     check_place(Path(output), is_folder=False)
     files: dict[str, str] = {}

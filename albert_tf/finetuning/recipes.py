@@ -54,9 +54,7 @@ class FinetuningRecipe:
         check_fields(self)
         check_pooling(self.pooling)
         if (self.steps is None) == (self.epochs is None):
-            raise InputError(
-                f"steps={self.steps} and epochs={self.epochs}: one of them says when to stop, not both"
-            )
+            raise InputError(f"steps={self.steps} and epochs={self.epochs}: give one of them, not both")
         if self.warmup_steps is not None:
             remedy = f"steps={self.steps}; set both, what is not set is the recipe's"
             check_range("warmup_steps", self.warmup_steps, at_least=0, at_most=self.steps, remedy=remedy)

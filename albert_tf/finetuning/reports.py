@@ -11,8 +11,9 @@ from albert_tf.checkpoints.directory import BEST_KEY, RunDirectory
 from albert_tf.finetuning.data import Sets
 from albert_tf.finetuning.task_table import Task, set_metrics
 from albert_tf.tasks.classification import Classification
+from albert_tf.tasks.datasets.formats import Records
 from albert_tf.tasks.examples.records import TextRecord, label_of, scores
-from albert_tf.tasks.kind import Prediction, Records
+from albert_tf.tasks.kind import Prediction
 from albert_tf.tasks.regression import Regression
 from albert_tf.training.logbook import FIGURES
 from albert_tf.utils.errors import shown

@@ -105,10 +105,7 @@ def finetune(settings: Finetuning, report: Report = logging.info) -> None:
 def check_output(run: RunDirectory) -> None:
     """InputError if there is a run that fine-tuning has not made: it cannot go on there."""
     if exists(run.file(TASK)) and not (run.is_begun and BEST_KEY in run.task):
-        raise InputError(
-            f"{run} holds a run that was not fine-tuned: name another `output`, and this one as `init_from` "
-            "to begin with its weights"
-        )
+        raise InputError(f"{run} was not fine-tuned: name another `output`, and this one as `init_from`")
 
 
 @contextlib.contextmanager

@@ -13,9 +13,8 @@ from albert_tf.finetuning.data import dev_sets
 from albert_tf.finetuning.outputs import predictor
 from albert_tf.finetuning.task_table import TASKS, Task, find_task, set_metrics
 from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.tasks.datasets.destination import PathLike
+from albert_tf.tasks.datasets.formats import PathLike, Records
 from albert_tf.tasks.examples.rows import unread
-from albert_tf.tasks.kind import Records
 from albert_tf.tokenizers.kinds import TextTokenizer, open_tokenizer
 from albert_tf.utils.errors import InputError
 
@@ -64,10 +63,8 @@ def run_task(entries: Mapping[str, Any], asked: str | None = None) -> str:
     """
     there = entries.get("task")
     if there not in TASKS:
-        raise InputError(
-            f"the run is of a {entries.get('model')} that is not fine-tuned for one of {', '.join(TASKS)}: "
-            "`albert-tf finetune` does"
-        )
+        tasks = f"{', '.join(TASKS)}: `albert-tf finetune` does"
+        raise InputError(f"the run is of a {entries.get('model')} that is not fine-tuned for one of {tasks}")
     if asked in (None, there):
         return str(there)
     assert asked is not None

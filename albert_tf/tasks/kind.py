@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.models.losses import Objective, Term
+from albert_tf.tasks.datasets.formats import Records
 from albert_tf.tasks.examples.rows import TokenRows, utf8
 from albert_tf.tasks.losses import LossPart
 from albert_tf.tasks.serving import Served, Signature
@@ -24,7 +25,6 @@ from albert_tf.tokenizers.given import check_text
 from albert_tf.tokenizers.kinds import TextTokenizer
 from albert_tf.utils.errors import InputError, shown
 
-Records = Sequence[Any]
 Tensors = Mapping[str, tf.Tensor]
 Arrays = Mapping[str, np.ndarray]
 

@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.tasks.datasets.columns import extended_table
-from albert_tf.tasks.datasets.destination import Files, Form, PathLike, shortest
+from albert_tf.tasks.datasets.formats import DataFormat, Files, Form, PathLike, shortest
 from albert_tf.tasks.datasets.tables import read_json_table
 from albert_tf.tasks.datasets.text_files import field, read_json, read_json_lines
 from albert_tf.tasks.examples.records import ChoiceRecord
@@ -45,7 +45,7 @@ def read_race(folder: str | os.PathLike) -> list[ChoiceRecord]:
     return records
 
 
-def is_race_set(folder: str) -> bool:
+def _is_race_set(folder: str) -> bool:
     """True if a folder is one of RACE's sets, or a group of one, and not the folder of all of them."""
     is_group = PurePath(folder).name in RACE_GROUPS
     return is_group or any(tf.io.gfile.isdir(f"{folder}/{group}") for group in RACE_GROUPS)
@@ -58,9 +58,8 @@ def _passage(file: str, group: str) -> list[ChoiceRecord]:
     questions, options = (field(passage, name, list, file) for name in ("questions", "options"))
     answers = field(passage, "answers", list, file) if "answers" in passage else [None] * len(questions)
     if not len(questions) == len(options) == len(answers):
-        raise InputError(
-            f"{file}: {len(questions)} questions, {len(options)} lists of options and {len(answers)} answers"
-        )
+        numbers = f"{len(questions)} questions, {len(options)} lists of options, {len(answers)} answers"
+        raise InputError(f"{file}: {numbers}: there must be one for each")
     return [
         _record(f"{file}: question {n}", f"{group}{PurePath(file).stem}-{n}", group, article, *values)
         for n, values in enumerate(zip(questions, options, answers, strict=True))
@@ -129,3 +128,12 @@ def passage_files(source: PathLike, records: Sequence[ChoiceRecord], form: Form)
         return texts
 
     return files
+
+
+RACE = DataFormat(
+    lambda folder, *_: read_race(folder),
+    passage_files,
+    lambda folder, name: read_race(f"{folder}/{name}"),
+    is_set=_is_race_set,
+)
+QUESTIONS = DataFormat(lambda file, *_: read_choices(file), choice_files)

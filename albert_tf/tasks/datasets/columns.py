@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from albert_tf.tasks.datasets.destination import Files, Form, PathLike, shortest
+from albert_tf.tasks.datasets.formats import DataFormat, Files, Form, PathLike, shortest
 from albert_tf.tasks.datasets.tables import Table, known_ending, read_table, table_ending, table_text
 from albert_tf.tasks.examples.records import SEPARATOR, TextRecord
 from albert_tf.utils.errors import InputError
@@ -99,3 +100,7 @@ def extended_table(table: Table, ending: str, form: Form) -> Files:
         return {Path(table.file).name: table_text(extended, ending)}
 
     return files
+
+
+TABLE = DataFormat(own_records, table_files)
+TABLE_OF_LISTS = DataFormat(functools.partial(own_records, has_lists=True), table_files)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from albert_tf.tasks.datasets.destination import Files, Form, PathLike, shortest
+from albert_tf.tasks.datasets.formats import DataFormat, Files, Form, PathLike, shortest
 from albert_tf.tasks.datasets.tables import FORMATS
 from albert_tf.tasks.datasets.text_files import read_lines
 from albert_tf.tasks.examples.records import TaggedRecord
@@ -38,10 +38,7 @@ def read_conll(file: str | os.PathLike) -> list[TaggedRecord]:
             width = width or len(cells)
             if len(cells) != width or not (cells[0].strip() and cells[-1].strip()):
                 found = f"{shown(' '.join(cells))} has {len(cells)} columns, and the lines before {width}"
-                raise InputError(
-                    f"{file}:{number}: {found}: a line is a word, perhaps other columns, and its tag; blank "
-                    "lines are between sentences"
-                )
+                raise InputError(f"{file}:{number}: {found}: each line is a word, other columns and a tag")
         if words:
             tags = tuple(cells[-1].strip() for _, cells in words) if width > 1 else None
             records.append(TaggedRecord(file, words[0][0], tuple(cells[0] for _, cells in words), tags))
@@ -64,10 +61,7 @@ def tagged_files(source: PathLike, records: Sequence[TaggedRecord], form: Form) 
     """The lines of the file, those of words with two more columns between the same, tabs or spaces."""
     form.check_no_columns("a file of tagged words")
     if form.ending in FORMATS:
-        raise InputError(
-            f"{form.file} has the name of a table, and tags are written beside the words of the input: name "
-            "a file that ends otherwise, such as in .conll"
-        )
+        raise InputError(f"{form.file} is a table, and tags are written beside words: name a .conll file")
     read = read_lines(source)
 
     def files(predictions: Sequence[Any]) -> dict[str, str]:
@@ -82,3 +76,6 @@ def tagged_files(source: PathLike, records: Sequence[TaggedRecord], form: Form) 
         return {Path(source).name: "".join(lines)}
 
     return files
+
+
+CONLL = DataFormat(lambda file, *_: read_conll(file), tagged_files)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -12,14 +13,13 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.tasks.datasets.columns import Columns, text_records
-from albert_tf.tasks.datasets.destination import PathLike
+from albert_tf.tasks.datasets.formats import DEV, TEST, TRAIN, DataFormat, Files, Form, PathLike, Records
 from albert_tf.tasks.datasets.tables import Table, read_tsv
 from albert_tf.tasks.datasets.text_files import read_lines
 from albert_tf.tasks.examples.records import TextRecord
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import whole_file
 
-TRAIN, DEV, TEST = "train", "dev", "test"
 _THREE = {TRAIN: "train.tsv", DEV: "dev.tsv", TEST: "test.tsv"}
 
 
@@ -136,26 +136,30 @@ def _msr_part(file: str, split: str) -> Table:
         return table
     ids_file = file.rpartition("/")[0] + f"/{_MSR_DEV_IDS}"
     if not tf.io.gfile.exists(ids_file):
-        raise FileNotFoundError(
-            f"{ids_file}: no such file: it names the pairs of {file} that are MRPC's development set; "
-            "without it train.tsv and dev.tsv must be there"
-        )
+        raise FileNotFoundError(f"{ids_file}: no such file: add it (it lists MRPC's dev set), or dev.tsv")
     first, second = (table.number(name) for name in _MSR_PAIR)
     pairs = {tuple(row.cells) for row in read_tsv(ids_file, _MSR_PAIR).rows}
     rows = [row for row in table.rows if ((row.cells[first], row.cells[second]) in pairs) == (split == DEV)]
     return Table(file, table.columns, rows)
 
 
-def submission_name(task: str, source: PathLike) -> str:
-    """The server's name of the predictions for a set.
+def glue_format(name: str) -> DataFormat:
+    """The files of a task, a key of GLUE, and the server's files of predictions."""
+    dev, test = (tuple(split for split in GLUE[name].files if split.startswith(x)) for x in (DEV, TEST))
 
-    Args:
-      task: a key of GLUE.
-      source: name of the set's file, which of MNLI says whether it is the mismatched one.
-    """
-    if task == "mnli":
-        return "MNLI-mm.tsv" if "mismatched" in Path(source).name else "MNLI-m.tsv"
-    return f"{GLUE[task].name}.tsv"
+    def files(source: PathLike, records: Records, form: Form) -> Files:
+        form.check_no_columns("GLUE")
+        if form.ending not in (None, ".tsv"):
+            raise InputError(f"{form.file} does not end in .tsv, the format that GLUE's server takes")
+        file = f"{GLUE[name].name}.tsv"
+        if name == "mnli":
+            file = "MNLI-mm.tsv" if "mismatched" in Path(source).name else "MNLI-m.tsv"
+        return lambda predictions: {file: submission_text(records, predictions)}
+
+    def read(file: PathLike, needs_labels: bool, _: Any) -> Records:
+        return read_glue_file(name, file, needs_labels)
+
+    return DataFormat(read, files, functools.partial(read_glue_split, name), dev, test)
 
 
 def submission_text(records: Sequence[TextRecord], predictions: Sequence[Any]) -> str:
@@ -183,10 +187,8 @@ def write_submission(path: PathLike, files: Mapping[str, str]) -> None:
     for name in {**ROWS, **files}:
         rows = files.get(name, "").count("\n") - 1
         if rows != ROWS.get(name) or not files[name].startswith(f"{HEADER}\n"):
-            raise InputError(
-                f"{path}: {name} has {max(rows, 0)} rows below {HEADER!r}, and the server wants "
-                f"{ROWS.get(name, 'no such file')}: predict for GLUE's whole test sets"
-            )
+            wanted = f"the server wants {ROWS.get(name, 'no such file')}: predict for whole test sets"
+            raise InputError(f"{path}: {name} has {max(rows, 0)} rows below {HEADER!r}, and {wanted}")
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in ROWS:

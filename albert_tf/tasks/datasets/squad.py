@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from albert_tf.tasks.datasets.destination import Files, Form, PathLike
+from albert_tf.tasks.datasets.formats import DataFormat, Files, Form, PathLike
 from albert_tf.tasks.datasets.text_files import field, json_object, read_json
 from albert_tf.tasks.examples.records import Answer, QuestionRecord
 from albert_tf.utils.errors import InputError, shown
@@ -42,13 +42,9 @@ def read_squad(file: str | os.PathLike, has_impossible: bool, needs_answers: boo
         raise InputError(f"{file} holds no questions")
     impossible = next((record for record in records.values() if record.is_impossible), None)
     if impossible and not has_impossible:
-        raise InputError(
-            f"{impossible.where} is impossible, which is SQuAD 2.0's: --task squad-v2.0 learns that, too"
-        )
+        raise InputError(f"{impossible.where} is impossible: train with --task squad-v2.0")
     if has_impossible and needs_answers and not has_flags:
-        raise InputError(
-            f"{file}: no question says whether it `is_impossible`: --task squad-v1.1 is for such"
-        )
+        raise InputError(f"{file}: no question has `is_impossible`: train with --task squad-v1.1")
     return list(records.values())
 
 
@@ -68,10 +64,7 @@ def _answer(value: dict[str, Any], context: str, where: str) -> Answer:
     text, start = field(value, "text", str, where), field(value, "answer_start", int, where)
     found = context[start : start + len(text)] if start >= 0 else ""
     if not text or found != text:
-        raise InputError(
-            f"{where}: at character {start} of the context stands {shown(found)} and not the answer "
-            f"{shown(text)}"
-        )
+        raise InputError(f"{where}: answer {shown(text)} is not at character {start}, but {shown(found)}")
     return Answer(text, start)
 
 
@@ -95,3 +88,10 @@ def answer_files(source: PathLike, records: Sequence[QuestionRecord], form: Form
         return {name: json_text(content) for name, content in contents.items()}
 
     return files
+
+
+def squad_format(has_impossible: bool) -> DataFormat:
+    """Version 2.0, or 1.1."""
+    return DataFormat(
+        lambda file, needs_answers, _: read_squad(file, has_impossible, needs_answers), answer_files
+    )

@@ -36,10 +36,8 @@ class Table:
         """An InputError where a row has another number of cells, or there are no rows."""
         for row in self.rows:
             if len(row.cells) != len(self.columns):
-                raise InputError(
-                    f"{self.file}:{row.line}: {len(row.cells)} cells where there are {len(self.columns)} "
-                    f"columns ({names_shown(self.columns)})"
-                )
+                columns = f"{len(self.columns)} columns ({_names_shown(self.columns)})"
+                raise InputError(f"{self.file}:{row.line}: {len(row.cells)} cells where there are {columns}")
         if not self.rows:
             raise InputError(f"{self.file} has no rows, only the names of its columns")
 
@@ -47,10 +45,8 @@ class Table:
         """The number of the column with a name; an InputError if none or several have it."""
         if self.columns.count(column) != 1:
             problem = "several columns are called" if column in self.columns else "there is no column"
-            raise InputError(
-                f"{self.file}: {problem} {column!r}; the columns are {names_shown(self.columns)} (in CSV and "
-                "TSV the first line names them)"
-            )
+            names = f"the first line of a table names its columns, here {_names_shown(self.columns)}"
+            raise InputError(f"{self.file}: {problem} {column!r}: {names}")
         return self.columns.index(column)
 
     def extended(self, columns: Mapping[str, Sequence[Any]]) -> Table:
@@ -60,7 +56,7 @@ class Table:
         return Table(self.file, (*self.columns, *columns), rows)
 
 
-def names_shown(columns: Sequence[str]) -> str:
+def _names_shown(columns: Sequence[str]) -> str:
     """Column names in an error's one line; a file without a header has texts among them."""
     more = f" and {len(columns) - _MAX_SHOWN} more" if len(columns) > _MAX_SHOWN else ""
     return ", ".join(map(shown, columns[:_MAX_SHOWN])) + more
@@ -89,29 +85,25 @@ def known_ending(file: str) -> str:
     """The ending of a file's name, a key of FORMATS; an InputError where it is none."""
     ending = table_ending(file)
     if ending not in FORMATS:
-        raise InputError(
-            f"{file} ends in none of {', '.join(FORMATS)}, the formats of tables, perhaps followed by .gz"
-        )
+        raise InputError(f"{file} is no table: its name must end in {', '.join(FORMATS)}, or these with .gz")
     return ending
 
 
 def _read_csv(file: str) -> Table:
     text = read_text(file)
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # long documents are beyond the usual limit
-    # Split at line feeds alone: other line breaks of Unicode are part of a text.
-    lines = text.removesuffix("\n").split("\n")
-    reader = csv.reader((line + "\n" for line in lines), strict=True)
+    # Only line feeds end a line: other line breaks of Unicode are part of a text.
+    reader = csv.reader(io.StringIO(text, newline="\n"), strict=True)
     rows, line = [], 1
     try:
         for cells in reader:
-            if lines[line - 1].strip(" \t\r"):  # blank lines are those that pandas skips
+            if cells and (
+                len(cells) > 1 or not cells[0].isspace()
+            ):  # blank lines are those that pandas skips
                 rows.append(Row(line, cells))
             line = reader.line_num + 1
     except csv.Error as error:
-        raise InputError(
-            f"{file}:{line}: the row is not CSV ({error}): a quote in a quoted cell is written twice, and a "
-            "line break is in a quoted cell"
-        ) from None
+        raise InputError(f"{file}:{line}: not CSV ({error}): write a quote in a quoted cell twice") from None
     return _headed(file, rows)
 
 
@@ -179,9 +171,7 @@ def table_text(table: Table, ending: str) -> str:
     lines = []
     for row in _spelled_rows(table):
         if broken := [cell for cell in row if {"\t", "\n", "\r"} & set(cell)]:
-            raise InputError(
-                f"{table.file}: TSV has no way to write {shown(broken[0])}: name a .csv or .jsonl file"
-            )
+            raise InputError(f"{table.file}: TSV cannot hold {shown(broken[0])}: name a .csv or .jsonl file")
         lines.append("\t".join(row) + "\n")
     return "".join(lines)
 

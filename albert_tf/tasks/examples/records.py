@@ -97,11 +97,8 @@ def label_names(records: Sequence[TextRecord]) -> tuple[str, ...]:
     if len(numbers) == len(names):
         broken = [name for name in names if not float(name).is_integer()]
         if broken or len(names) > MAX_NUMBERS:
-            raise InputError(
-                f"{file}: {len(names)} labels such as {(broken or names)[0]} are numbers that look "
-                "continuous: train with `task` regression, or, if they name classes, write them with a "
-                "letter, such as c7"
-            )
+            found = f"{len(names)} labels such as {(broken or names)[0]} look continuous"
+            raise InputError(f"{file}: {found}: train with `task` regression, or name classes such as c7")
     if all(name.removeprefix("-").isdecimal() for name in names):
         names.sort(key=int)
     return tuple(names)

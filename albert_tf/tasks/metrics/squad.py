@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import json
 import os
 import re
 import string
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from albert_tf.utils.errors import InputError
+from albert_tf.utils.files import read_json
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
 
@@ -67,9 +67,7 @@ def answer_metrics(
     _check_values(found, "predictions", ids if is_second else [key for key in ids if key in found], str)
     if not is_second:
         if odds is not None or not all(answers for _, answers in questions):
-            raise InputError(
-                "dataset is of SQuAD 1.1: all questions need answers, and there are no probabilities"
-            )
+            raise InputError("dataset is SQuAD 1.1: every question needs an answer, and takes no probability")
         scores = [_best(answers, found[key]) if key in found else Score(0, 0) for key, answers in questions]
         metrics = _means(np.array(scores))
         return {"exact_match": metrics["exact"], "f1": metrics["f1"]}
@@ -163,16 +161,11 @@ def _best_thresholds(
 
 def _read(source: Source, name: str) -> Mapping[str, Any]:
     """The object in a file or given as it is; `name` is that of the argument."""
-    values: Any = source
     if isinstance(source, str | os.PathLike):
-        name = os.fspath(source)
-        try:
-            values = json.loads(Path(source).read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise InputError(f"{name} is not a JSON file: {error}") from error
-    if not isinstance(values, Mapping):
-        raise InputError(f"{name} must hold a JSON object, not a {type(values).__name__}")
-    return values
+        return read_json(Path(source))
+    if not isinstance(source, Mapping):
+        raise InputError(f"{name} must hold a JSON object, not a {type(source).__name__}")
+    return source
 
 
 def _questions(dataset: Mapping[str, Any]) -> tuple[list[Question], bool]:
@@ -182,9 +175,7 @@ def _questions(dataset: Mapping[str, Any]) -> tuple[list[Question], bool]:
         entries = [entry for paragraph in paragraphs for entry in paragraph["qas"]]
         questions = [(entry["id"], [answer["text"] for answer in entry["answers"]]) for entry in entries]
     except (KeyError, TypeError) as error:
-        raise InputError(
-            f"dataset is not SQuAD's of data, paragraphs, qas, id, answers and text: {error!r}"
-        ) from error
+        raise InputError(f"dataset is not SQuAD's (data, paragraphs, qas, answers): {error!r}") from error
     if not questions:
         raise InputError("dataset has no questions")
     return questions, any("is_impossible" in entry for entry in entries)

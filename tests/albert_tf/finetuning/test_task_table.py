@@ -41,12 +41,12 @@ def labelled(shared, tmp_path):
         if name in OWN:
             file = tmp_path / OWN[name][0]
             file.write_text(OWN[name][1])
-            return task.read(file, True, COLUMNS)
+            return task.format.read(file, True, COLUMNS)
         if name.startswith("squad"):
             file = "dev-v1.1.json" if name.endswith("1.1") else "dev-v2.0.rebuilt.json"
-            return task.read(shared / "data/squad" / file, True, None)[:40]
+            return task.format.read(shared / "data/squad" / file, True, None)[:40]
         folder = shared / "data/race" if name == "race" else shared / "data/glue" / GLUE[name].name
-        return task.read_sets(folder, task.sets.dev)[task.sets.dev[0]]
+        return task.format.read_sets(folder, task.format.dev)[task.format.dev[0]]
 
     return read
 
@@ -93,8 +93,9 @@ def test_every_task_has_what_it_needs(name, labelled):
     assert json.loads(json.dumps(entries)) == entries
     assert set(MODELS[entries["model"]].arguments) <= set(entries)
     assert type(kind_of(entries)) is task.kind
-    assert task.recipe == RECIPES[name]
-    metrics = set_metrics(task, {task.sets.dev[0] if task.sets else "eval": (records, right(name, records))})
+    metrics = set_metrics(
+        task, {task.format.dev[0] if task.format.is_folder else "eval": (records, right(name, records))}
+    )
     assert metrics[task.best_metric] == pytest.approx(100 if name.startswith("squad") else 1)
     assert set(metrics) == FIGURES.get(name, set(metrics))
 
@@ -117,7 +118,7 @@ def test_mnli_matched_and_mismatched(shared, tmp_path):
     lines = (shared / "data/glue/MNLI/dev_matched.tsv").read_text("utf-8").splitlines(keepends=True)
     (tmp_path / "dev_matched.tsv").write_text("".join(lines[:5]))
     (tmp_path / "dev_mismatched.tsv").write_text("".join([lines[0], *lines[5:7]]))
-    sets = task.read_sets(tmp_path, task.sets.dev)
+    sets = task.format.read_sets(tmp_path, task.format.dev)
     assert {name: len(records) for name, records in sets.items()} == {"dev_matched": 4, "dev_mismatched": 2}
     wrong = {name: (records, right("mnli", records)) for name, records in sets.items()}
     label, *_ = wrong["dev_mismatched"][1]
@@ -126,9 +127,9 @@ def test_mnli_matched_and_mismatched(shared, tmp_path):
     assert set_metrics(task, wrong) == {"accuracy_matched": 1.0, "accuracy_mismatched": 0.5}
     (tmp_path / "dev_matched.tsv").unlink()
     with pytest.raises(FileNotFoundError, match=r"dev_matched\.tsv"):
-        task.read_sets(tmp_path, task.sets.dev)
+        task.format.read_sets(tmp_path, task.format.dev)
     with pytest.raises(InputError, match="no set with labels"):
-        TASKS["ax"].read_sets(shared / "data/glue/AX", TASKS["ax"].sets.dev)
+        TASKS["ax"].format.read_sets(shared / "data/glue/AX", TASKS["ax"].format.dev)
 
 
 def test_metrics_wait_for_their_libraries():

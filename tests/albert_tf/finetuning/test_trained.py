@@ -12,7 +12,7 @@ from albert_tf.finetuning.task_table import TASKS, task_entries
 from albert_tf.finetuning.trained import columns_of, evaluate_trained, read_trained, run_task
 from albert_tf.recipes import QuestionSettings
 from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.tasks.datasets.destination import AS_READ
+from albert_tf.tasks.datasets.formats import AS_READ
 from albert_tf.utils.errors import InputError
 from tests.tiny import DOCUMENTS, TINY
 
@@ -30,7 +30,7 @@ def table(tmp_path):
 
 @pytest.fixture
 def run(table, tiny_vocabulary, tmp_path):
-    records = TASKS["classification"].read(table, True, COLUMNS)
+    records = TASKS["classification"].format.read(table, True, COLUMNS)
     entries = task_entries("classification", records, 32, COLUMNS)
     recipe = {"made_by": "a test"}
     folder = tmp_path / "run"
@@ -65,7 +65,7 @@ def test_what_task_json_says(run):
 
 def test_a_run_answers_as_its_model(run, table, piece_tokenizer):
     trained = read_trained(run)
-    records = trained.task.read(table, False, columns_of(trained.entries))
+    records = trained.task.format.read(table, False, columns_of(trained.entries))
     found = trained.predictions(records, batch_size=7)
     kind = trained.task.kind(trained.entries)
     examples = kind.encode(records, piece_tokenizer, False)
@@ -73,7 +73,7 @@ def test_a_run_answers_as_its_model(run, table, piece_tokenizer):
     for one, other in zip(found, again, strict=True):
         assert one.value == other.value
         np.testing.assert_allclose(one.scores, other.scores, atol=1e-6)
-    lines = trained.task.files(table, records, AS_READ)(found)["own.jsonl"].splitlines()
+    lines = trained.task.format.files(table, records, AS_READ)(found)["own.jsonl"].splitlines()
     assert [json.loads(line)["prediction"] for line in lines] == [one.value for one in found]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from albert_tf.finetuning.task_table import TASKS
-from albert_tf.tasks.datasets.destination import AS_READ
+from albert_tf.tasks.datasets.formats import AS_READ
 from albert_tf.tasks.datasets.glue import (
     GLUE,
     ROWS,
@@ -158,10 +158,10 @@ def test_submissions_of_the_tasks(glue):
     """Indices, label words and names; of scores for everything."""
     for name in GLUE.keys() - {"mnli", "qqp"}:  # whose test sets are at hand
         task, labels = TASKS[name], GLUE[name].labels
-        ((part, records),) = task.read_sets(glue / GLUE[name].name, task.sets.test).items()
+        ((part, records),) = task.format.read_sets(glue / GLUE[name].name, task.format.test).items()
         values = [labels[n % len(labels)] if labels else np.float32(n % 6) for n in range(len(records))]
         predictions = [Prediction(value, None) for value in values]
-        ((file, text),) = task.files(part, records, AS_READ)(predictions).items()
+        ((file, text),) = task.format.files(part, records, AS_READ)(predictions).items()
         header, *lines = text.splitlines()
         indices, predicted = zip(*(line.split("\t") for line in lines), strict=True)
         rows, allowed = OFFICIAL[file]

@@ -10,7 +10,7 @@ import pytest
 from albert_tf.tasks.datasets.choices import choice_files, passage_files, read_race
 from albert_tf.tasks.datasets.columns import table_files
 from albert_tf.tasks.datasets.conll import tagged_files
-from albert_tf.tasks.datasets.destination import AS_READ, Form, write_predictions
+from albert_tf.tasks.datasets.formats import AS_READ, Form, write_predictions
 from albert_tf.tasks.datasets.squad import answer_files
 from albert_tf.tasks.examples.records import QuestionRecord
 from albert_tf.tasks.kind import Prediction

@@ -1,7 +1,8 @@
-"""Place and format of predictions, by the name of the output."""
+"""Formats of data: how records are read, and how predictions for them are written."""
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -15,9 +16,12 @@ from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import check_place, new_directory, whole_file
 
 PathLike = str | os.PathLike[str]
+Records = Sequence[Any]
 
 # From the predictions, one a record, to the texts of files by their names.
 Files = Callable[[Sequence[Any]], dict[str, str]]
+
+TRAIN, DEV, TEST = "train", "dev", "test"  # sets in a folder
 
 
 class Form(NamedTuple):
@@ -38,10 +42,8 @@ class Form(NamedTuple):
         prediction, score = self.prediction or "prediction", self.score or "score"
         for name, others in ((prediction, taken), (score, [*taken, prediction])):
             if name in others:
-                raise InputError(
-                    f"{file}: there is a column {name!r} already: give other names by `prediction_column` "
-                    "and `score_column`"
-                )
+                names = "`prediction_column` and `score_column`"
+                raise InputError(f"{file}: there is a column {name!r} already: name others by {names}")
         return prediction, score
 
     def check_no_columns(self, what: str) -> None:
@@ -53,6 +55,54 @@ class Form(NamedTuple):
         """Refuses a single file for what several are written of."""
         if self.is_file:
             raise InputError(f"the predictions for {what} are several files: name a folder by `output`")
+
+
+@dataclasses.dataclass(frozen=True)
+class DataFormat:
+    """Format of the data of a task.
+
+    Args:
+      read: function from a file (of RACE: a folder), whether labels are needed, and the columns of a user's
+        own table to records. It raises FileNotFoundError, and InputErrors that name file and line.
+      files: function from the file that is predicted for, its records and the form of the output to one from
+        predictions to the texts of files by name. It is called before anything is predicted, and refuses
+        what could not be written afterwards.
+      read_set: function from a folder and the name of a set to records, where the data is a folder.
+      dev: names of the sets to evaluate on, the first of which is always there.
+      test: the same of those to predict for.
+      is_set: True of a folder that is a set by itself.
+    """
+
+    read: Callable[[PathLike, bool, Any], Records]
+    files: Callable[[PathLike, Records, Form], Files]
+    read_set: Callable[[str, str], Records] | None = None
+    dev: tuple[str, ...] = (DEV,)
+    test: tuple[str, ...] = (TEST,)
+    is_set: Callable[[str], bool] = lambda folder: False
+
+    @property
+    def is_folder(self) -> bool:
+        """True if the data is a folder of several sets."""
+        return self.read_set is not None
+
+    def read_sets(self, folder: PathLike, names: Sequence[str]) -> dict[str, Records]:
+        """The records of sets in a folder by name; of the names but the first, of those that are there.
+
+        Raises:
+          FileNotFoundError: the first set is not there.
+          InputError: there are no names, or a file is not one of the task.
+        """
+        assert self.read_set is not None
+        folder, found = os.fspath(folder), {}
+        if not names:
+            raise InputError(f"{folder}: the task has no set with labels, only one to predict for")
+        for name in names:
+            try:
+                found[name] = self.read_set(folder, name)
+            except FileNotFoundError:
+                if not found:
+                    raise
+        return found
 
 
 AS_READ = Form()  # a folder, with the formats of what is predicted for

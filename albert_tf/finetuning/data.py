@@ -43,11 +43,7 @@ class Sets(NamedTuple):
 
 
 def read_sets(
-    task: Task,
-    folder: PathLike | None,
-    train: PathLike | None,
-    dev: PathLike | None,
-    columns: Columns | None,
+    task: Task, folder: PathLike | None, train: PathLike | None, dev: PathLike | None, columns: Columns | None
 ) -> Sets:
     """The records to train and to evaluate on.
 

@@ -60,14 +60,12 @@ def predictor(
 
     def replica_outputs(batch: Batch) -> tuple[Tensors, dict[str, Term]]:
         replica = tf.distribute.get_replica_context()
-        rows = batch
-        if replica.num_replicas_in_sync > 1:
-            rows = {name: tensor[0] for name, tensor in replica_rows(batch, replica).items()}
+        rows = {name: tensor[0] for name, tensor in replica_rows(batch, replica).items()}
         kept, terms = compute(rows)
-        if replica.num_replicas_in_sync == 1:
-            return kept, terms
-        gathered = {name: replica.all_gather(tensor, axis=0) for name, tensor in kept.items()}
-        return gathered, replica.all_reduce("SUM", terms) if terms else {}
+        if replica.num_replicas_in_sync > 1:
+            kept = {name: replica.all_gather(tensor, axis=0) for name, tensor in kept.items()}
+            terms = replica.all_reduce("SUM", terms) if terms else {}
+        return kept, terms
 
     @tf.function(reduce_retracing=True)  # which is traced twice, the second time for any length
     def forward(batch: Batch) -> tuple[Tensors, dict[str, Term]]:

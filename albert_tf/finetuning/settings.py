@@ -12,6 +12,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.recipes import RECIPES, FinetuningRecipe
 from albert_tf.finetuning.task_table import Task, find_task
 from albert_tf.recipes import QuestionSettings
+from albert_tf.tasks.classification import TextKind
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.multi_label import MultiLabel
 from albert_tf.training.run_settings import PathLike, RunSettings
@@ -85,12 +86,13 @@ class Finetuning(RunSettings):
     def _check_task(self, task: Task) -> None:
         """InputError if a setting is missing for the task, or of no use to it."""
         kind, is_folder = task.kind, task.format.is_folder
+        needs_columns = issubclass(kind, TextKind) and not is_folder
         # Values, and True if the task needs one, False if it has no use for it.
         values: dict[str, tuple[Any, bool | None]] = {
             "data": (self.data, is_folder),
             "train": (self.train, not is_folder),
             "eval": (self.eval, False if is_folder else None),
-            "text and label": (self.columns and self.columns.label, task.needs_columns),
+            "text and label": (self.columns and self.columns.label, needs_columns),
             "threshold": (self.threshold, None if kind is MultiLabel else False),
             "pooling": (self.recipe.get("pooling"), None if kind.is_pooled else False),
             ", ".join(self.questions): (self.questions or None, None if kind.has_windows else False),

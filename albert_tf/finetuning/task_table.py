@@ -10,8 +10,8 @@ from typing import Any
 from albert_tf.checkpoints.directory import BEST_KEY
 from albert_tf.features import FIRST
 from albert_tf.recipes import QuestionSettings
-from albert_tf.tasks.classification import Classification, TextKind, label_metrics
-from albert_tf.tasks.datasets.choices import QUESTIONS, RACE, RACE_GROUPS
+from albert_tf.tasks.classification import Classification, label_metrics
+from albert_tf.tasks.datasets.choices import QUESTIONS, RACE
 from albert_tf.tasks.datasets.columns import TABLE, TABLE_OF_LISTS, Columns
 from albert_tf.tasks.datasets.conll import CONLL
 from albert_tf.tasks.datasets.formats import DataFormat, Records
@@ -48,11 +48,6 @@ class Task:
     best_metric: str
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     trained_as: str | None = None
-
-    @property
-    def needs_columns(self) -> bool:
-        """True if the data are tables whose columns one has to name."""
-        return not self.format.is_folder and issubclass(self.kind, TextKind)
 
 
 def find_task(name: str) -> Task:
@@ -144,9 +139,7 @@ TASKS: dict[str, Task] = {
     "squad-v2.0": _task(
         QuestionAnswering, squad_format(has_impossible=True), options={"answerability": True}
     ),
-    "race": _task(
-        MultipleChoice, RACE, metrics=functools.partial(MultipleChoice.metrics, groups=RACE_GROUPS)
-    ),
+    "race": _task(MultipleChoice, RACE),
     "classification": _task(Classification, TABLE),
     "multi_label": _task(MultiLabel, TABLE_OF_LISTS),
     "regression": _task(Regression, TABLE),

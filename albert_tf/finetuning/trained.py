@@ -65,12 +65,10 @@ def run_task(entries: Mapping[str, Any], asked: str | None = None) -> str:
     if there not in TASKS:
         tasks = f"{', '.join(TASKS)}: `albert-tf finetune` does"
         raise InputError(f"the run is of a {entries.get('model')} that is not fine-tuned for one of {tasks}")
-    if asked in (None, there):
-        return str(there)
-    assert asked is not None
-    if find_task(asked).trained_as != there:
-        raise InputError(f"the run is fine-tuned for {there} and not for {asked}: name a run that is")
-    return asked
+    name = str(asked or there)
+    if name != there and find_task(name).trained_as != there:
+        raise InputError(f"the run is fine-tuned for {there} and not for {name}: name a run that is")
+    return name
 
 
 def columns_of(entries: Mapping[str, Any]) -> Columns | None:
@@ -122,13 +120,11 @@ def evaluate_trained(
     Returns:
       `step` and `examples`, what was evaluated, and the task's metrics.
     """
-    run = opened_run(run)
-    task = find_task(run_task(run.task))
-    sets = dev_sets(task, folder, file, columns or columns_of(run.task))
     trained = read_trained(run, step)
+    sets = dev_sets(trained.task, folder, file, columns or columns_of(trained.entries))
     found = {
         name: (records, trained.predictions(records, batch_size, is_labelled=True))
         for name, records in sets.items()
     }
     examples = sum(len(records) for records in sets.values())
-    return {"step": trained.step, "examples": examples, **set_metrics(task, found)}
+    return {"step": trained.step, "examples": examples, **set_metrics(trained.task, found)}

@@ -412,5 +412,5 @@ def _packed(rows: TokenRows, seq_length: int) -> dict[str, np.ndarray]:
             tf.RaggedTensor.from_row_lengths(rows.tokens[starts[0] : starts[-1] + lengths[-1]], lengths)
             for starts, lengths in zip(rows.starts.T, rows.lengths.T, strict=True)
         ]
-        ids = pack(tokens, seq_length, rows.input_format)
+        ids = pack(tokens, seq_length, rows.vocabulary.input_format)
     return {name: tensor.numpy() for name, tensor in ids.items()}

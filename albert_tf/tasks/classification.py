@@ -159,7 +159,8 @@ class Classification(TextKind):
 
     def targets(self, records: TextRecords) -> np.ndarray:
         """Numbers of the labels, int32 [N]."""
-        return np.array(label_ids(records, self.labels), np.int32)
+        found = ((label_of(record), record.where) for record in records)
+        return np.array(label_ids(found, map(same_label, self.labels)), np.int32)
 
     @staticmethod
     def scores(logits: tf.Tensor) -> tf.Tensor:

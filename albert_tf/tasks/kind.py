@@ -92,7 +92,7 @@ class Kind(abc.ABC):
     @staticmethod
     def texts_of(records: Records, *names: str) -> dict[str, list[bytes]]:
         """Fields of records as inputs of a signature."""
-        return {name: [utf8(getattr(record, name)) for record in records] for name in names}
+        return {name: [_encoded(getattr(record, name)) for record in records] for name in names}
 
     @abc.abstractmethod
     def answer(self, record: Any, outputs: Arrays, top_k: int | None) -> Any:
@@ -103,6 +103,10 @@ class Kind(abc.ABC):
           outputs: of the signature for this record.
           top_k: answers to give, of kinds that have several.
         """
+
+
+def _encoded(texts: str | Sequence[str]) -> Any:
+    return utf8(texts) if isinstance(texts, str) else [utf8(text) for text in texts]
 
 
 def check_fields(value: Any, names: Sequence[str], where: str) -> tuple[str, ...]:

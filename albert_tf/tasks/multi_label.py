@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.tasks.classification import TextKind, TextRecords, label_scores, likeliest
-from albert_tf.tasks.examples.records import TextRecord, label_set, lookup
+from albert_tf.tasks.examples.records import TextRecord, label_ids, label_set
 from albert_tf.tasks.kind import Arrays, Examples, Prediction, TaskConfig, Tensors
 from albert_tf.tasks.losses import MULTI_LABEL
 from albert_tf.tasks.metrics.labels import multi_label_scores
@@ -45,10 +45,10 @@ class MultiLabel(TextKind):
 
     def targets(self, records: TextRecords) -> np.ndarray:
         """1 for each label of a text, int32 [N, K]."""
-        numbers = {label: number for number, label in enumerate(self.labels)}
-        found = np.zeros([len(records), len(numbers)], np.int32)
-        for row, record in zip(found, records, strict=True):
-            row[[lookup(numbers, label, record.where) for label in label_set(record)]] = 1
+        pairs = [(row, label) for row, record in enumerate(records) for label in label_set(record)]
+        columns = label_ids(((label, records[row].where) for row, label in pairs), self.labels)
+        found = np.zeros([len(records), len(self.labels)], np.int32)
+        found[[row for row, _ in pairs], columns] = 1
         return found
 
     @staticmethod

@@ -10,15 +10,7 @@ import tensorflow as tf
 
 from albert_tf.features import LABELS
 from albert_tf.tasks.examples.records import ChoiceRecord
-from albert_tf.tasks.examples.rows import (
-    Spans,
-    check_length,
-    joined,
-    row_lengths,
-    token_rows,
-    tokenised,
-    utf8,
-)
+from albert_tf.tasks.examples.rows import Spans, check_length, joined, row_lengths, token_rows, tokenised
 from albert_tf.tasks.kind import (
     Arrays,
     Examples,
@@ -61,9 +53,8 @@ def choice_spans(
       The sequences, and the number of tokens that did not fit, int32 [R].
     Source: google-research/albert, race_utils.py.
     """
-    lengths = tf.stack(
-        [tf.gather(row_lengths(contexts), context_of), row_lengths(questions)], axis=1
-    )  # [R, 2]
+    context_lengths = tf.gather(row_lengths(contexts), context_of)
+    lengths = tf.stack([context_lengths, row_lengths(questions)], axis=1)  # [R, 2]
     kept = tf.stack(choice_lengths(lengths[:, 0], lengths[:, 1], seq_length, input_format), axis=1)
     tokens, (context_starts, question_starts) = joined([contexts, questions])
     question_starts += tf.cast(lengths[:, 1] - kept[:, 1], tf.int64)
@@ -76,6 +67,8 @@ class MultipleChoice(FinetunedKind):
 
     name = "multiple_choice"
     model = "multiple_choice"
+    signature = "choose"
+    inputs = ("context", "question", "options")
     is_pooled = True
     losses = LABEL
 
@@ -123,20 +116,14 @@ class MultipleChoice(FinetunedKind):
         return [Prediction(int(row.argmax()), row) for row in outputs["scores"]]
 
     @classmethod
-    def metrics(
-        cls,
-        records: ChoiceRecords,
-        predictions: Sequence[Prediction],
-        groups: Sequence[str] = (),
-    ) -> dict[str, float]:
+    def metrics(cls, records: ChoiceRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
         """`accuracy`, and `accuracy_<group>` of the groups that there are."""
         right = np.array([_right_option(record) for record in records])
         predicted = np.array([found.value for found in predictions])
         metrics = {"accuracy": accuracy(right, predicted)}
-        for group in groups:
-            part = np.array([record.group == group for record in records])
-            if part.any():
-                metrics[f"accuracy_{group}"] = accuracy(right[part], predicted[part])
+        groups = np.array([record.group for record in records])
+        for group in filter(None, dict.fromkeys(groups.tolist())):
+            metrics[f"accuracy_{group}"] = accuracy(right[groups == group], predicted[groups == group])
         return metrics
 
     def signatures(self, served: Served) -> dict[str, Signature]:
@@ -154,15 +141,13 @@ class MultipleChoice(FinetunedKind):
 
         @tf.function(input_signature=specs)
         def choose(context: tf.Tensor, question: tf.Tensor, options: tf.Tensor) -> Tensors:
-            context, question = (tf.ensure_shape(text, [None]) for text in (context, question))
-            options = tf.unstack(tf.ensure_shape(options, [None, count]), axis=1)  # C of [B]
-            # Stacked, since that raises where the batch sizes differ: what follows would broadcast.
-            context, question, *options = tf.unstack(tf.stack([context, question, *options]))
-            rows = tf.repeat(tf.range(tf.size(context)), count)  # [B·C]
-            texts = question_with_option(
-                tf.gather(question, rows), tf.reshape(tf.stack(options, axis=1), [-1])
-            )
-            contexts, questions = served.tokenizer(context), served.tokenizer(texts)
+            # Joined, since that raises where the batch sizes differ: what follows would broadcast.
+            texts = tf.concat(
+                [context[:, tf.newaxis], question[:, tf.newaxis], options], axis=1
+            )  # [B, 2 + C]
+            rows = tf.repeat(tf.range(tf.shape(texts)[0]), count)  # [B·C]
+            filled = question_with_option(tf.gather(texts[:, 1], rows), tf.reshape(texts[:, 2:], [-1]))
+            contexts, questions = served.tokenizer(texts[:, 0]), served.tokenizer(filled)
             spans, _ = choice_spans(contexts, rows, questions, served.seq_length, served.input_format)
             inputs = {
                 name: tf.reshape(tensor, [-1, count, tf.shape(tensor)[1]])
@@ -191,11 +176,6 @@ class MultipleChoice(FinetunedKind):
         record = ChoiceRecord(where, where, "", context, question, texts, None)
         self.check([record])
         return record
-
-    def request(self, records: ChoiceRecords) -> tuple[str, dict[str, Any]]:
-        """Contexts, questions and options."""
-        options = [[utf8(option) for option in record.options] for record in records]
-        return "choose", {**self.texts_of(records, "context", "question"), "options": options}
 
     def answer(self, record: ChoiceRecord, outputs: Arrays, top_k: int | None) -> dict[str, Any]:
         """The number of the likeliest option, from 0."""

@@ -116,6 +116,7 @@ class QuestionAnswering(FinetunedKind):
     def decode(self, examples: Examples, outputs: Arrays) -> list[AnswerPrediction]:
         """The best answers to each question over all windows of its context."""
         questions: QuestionWindows = examples.places
+        input_format = examples.rows.vocabulary.input_format
         splits, answers = questions.splits.numpy(), []
         with tf.device("CPU:0"):
             candidates = Candidates(*(tf.constant(outputs[name]) for name in Candidates._fields))
@@ -123,7 +124,12 @@ class QuestionAnswering(FinetunedKind):
             @tf.function(input_signature=[tf.TensorSpec([], tf.int32)])
             def best(number: tf.Tensor) -> Answers:
                 return answers_to(
-                    number, questions, candidates, self.seq_length, self.settings, examples.rows.input_format
+                    number,
+                    questions,
+                    candidates,
+                    self.seq_length,
+                    self.settings,
+                    examples.rows.vocabulary.input_format,
                 )
 
             for number in range(len(splits) - 1):

@@ -12,7 +12,7 @@ from albert_tf.tasks.classification import TextKind, TextRecords
 from albert_tf.tasks.examples.records import TextRecord, scores
 from albert_tf.tasks.kind import Arrays, Examples, Prediction, Tensors
 from albert_tf.tasks.losses import SCORE
-from albert_tf.tasks.metrics.labels import pearson, spearman
+from albert_tf.tasks.metrics.labels import correlations
 
 
 class Regression(TextKind):
@@ -43,8 +43,7 @@ class Regression(TextKind):
     @classmethod
     def metrics(cls, records: TextRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
         """`pearson` and `spearman`."""
-        right, predicted = scores(records), [float(found.value) for found in predictions]
-        return {"pearson": pearson(right, predicted), "spearman": spearman(right, predicted)}
+        return correlations(scores(records), [float(found.value) for found in predictions])
 
     def serve(self, scores: tf.Tensor, names: Sequence[str]) -> Tensors:
         """`score` float32 [B]."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.tasks.examples.records import TaggedRecord, TextRecord, lookup, tag_names, tags_of
+from albert_tf.tasks.examples.records import TaggedRecord, TextRecord, label_ids, tag_names, tags_of
 from albert_tf.tasks.examples.rows import Spans, characters, check_length, token_rows, tokenised
 from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, Prediction, Tensors, to_length
 from albert_tf.tasks.losses import LABEL
@@ -101,10 +101,8 @@ class Tagging(FinetunedKind):
             spans, first_tokens, places = word_spans(pieces, sentences, self.seq_length, tokenizer.vocabulary)
         labels = np.full(spans.tokens.shape, -1, np.int32)
         if is_labelled:
-            numbers = {tag: number for number, tag in enumerate(self.labels)}
-            labels[first_tokens.numpy()] = [
-                lookup(numbers, tag, record.where) for record in records for tag in tags_of(record)
-            ]
+            tags = ((tag, record.where) for record in records for tag in tags_of(record))
+            labels[first_tokens.numpy()] = label_ids(tags, self.labels)
         rows = token_rows(spans, tokenizer.vocabulary, {}, token_labels=labels)
         return Examples(records, rows, places.numpy())
 

@@ -184,8 +184,4 @@ def _spelled_rows(table: Table) -> Iterable[list[str]]:
         yield [cell if isinstance(cell, str) else json.dumps(cell, ensure_ascii=False) for cell in cells]
 
 
-FORMATS: dict[str, Callable[[str], Table]] = {
-    ".csv": _read_csv,
-    ".tsv": read_tsv,
-    ".jsonl": read_json_table,
-}
+FORMATS: dict[str, Callable[[str], Table]] = {".csv": _read_csv, ".tsv": read_tsv, ".jsonl": read_json_table}

@@ -142,7 +142,7 @@ class _BatchMaker:
             self._features = {name: tf.constant(values) for name, values in rows.features.items()}
             self._labels = None if rows.token_labels is None else tf.constant(rows.token_labels)
         self._bucket_lengths = lengths.astype(np.int32)
-        self._format = rows.input_format
+        self._format = rows.vocabulary.input_format
 
     def __call__(self, examples: tf.Tensor, bucket: tf.Tensor) -> dict[str, tf.Tensor]:
         """The batch of examples [B], -1 for none, at the length of a bucket."""

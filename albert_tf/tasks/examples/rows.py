@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.tokenizers.input_format import ALBERT_FORMAT, ALBERT_IDS, InputFormat
 from albert_tf.tokenizers.kinds import TokenIds
 from albert_tf.utils.errors import InputError
 
@@ -40,10 +39,9 @@ class TokenRows:
     starts: np.ndarray
     lengths: np.ndarray
     features: Mapping[str, np.ndarray]  # further tensors of a batch by name, [N] each
+    vocabulary: TokenIds
     token_labels: np.ndarray | None = None  # int32 [T], -1 for none; None where labels are not of tokens
     dropped: np.ndarray | int = 0  # tokens of each example that were left out already, int64 [N]
-    input_format: InputFormat = ALBERT_FORMAT  # special tokens around the segments
-    unknown_id: int = ALBERT_IDS.unknown  # of pieces that are not in the vocabulary
 
     def __len__(self) -> int:
         """The number of examples, N."""
@@ -52,7 +50,7 @@ class TokenRows:
     @property
     def num_special_tokens(self) -> int:
         """The number of special tokens in a sequence."""
-        return self.input_format.num_special_tokens(self.lengths.shape[-1])
+        return self.vocabulary.input_format.num_special_tokens(self.lengths.shape[-1])
 
     @property
     def sequence_lengths(self) -> np.ndarray:
@@ -66,15 +64,7 @@ def token_rows(
 ) -> TokenRows:
     """Examples of spans; arguments are those of `TokenRows`."""
     tokens, starts, lengths = (tensor.numpy() for tensor in spans)
-    return TokenRows(
-        tokens,
-        starts,
-        lengths,
-        features,
-        **further,
-        input_format=vocabulary.input_format,
-        unknown_id=vocabulary.special_ids.unknown,
-    )
+    return TokenRows(tokens, starts, lengths, features, vocabulary, **further)
 
 
 def unread(rows: TokenRows, seq_length: int) -> list[str]:
@@ -87,7 +77,7 @@ def unread(rows: TokenRows, seq_length: int) -> list[str]:
             f"{(dropped > 0).sum():,} of {len(rows):,} examples are longer than seq_length={seq_length}: "
             f"{dropped.sum() / num_tokens:.1%} of all tokens are dropped"
         )
-    unknown = (rows.tokens == rows.unknown_id).sum() / max(len(rows.tokens), 1)
+    unknown = (rows.tokens == rows.vocabulary.special_ids.unknown).sum() / max(len(rows.tokens), 1)
     if unknown > MAX_UNKNOWN:
         lines.append(
             f"{unknown:.1%} of all tokens are unknown to the vocabulary: was it made for this language?"

@@ -133,18 +133,12 @@ class MultipleChoice(FinetunedKind):
         """
         check_length("seq_length", served.seq_length, SHORTEST_CHOICE)
         count = served.model.num_choices
-        specs = (
-            text_spec("context"),
-            text_spec("question"),
-            tf.TensorSpec([None, count], tf.string, "options"),
-        )
+        options_spec = tf.TensorSpec([None, count], tf.string, "options")
 
-        @tf.function(input_signature=specs)
+        @tf.function(input_signature=[text_spec("context"), text_spec("question"), options_spec])
         def choose(context: tf.Tensor, question: tf.Tensor, options: tf.Tensor) -> Tensors:
             # Joined, since that raises where the batch sizes differ: what follows would broadcast.
-            texts = tf.concat(
-                [context[:, tf.newaxis], question[:, tf.newaxis], options], axis=1
-            )  # [B, 2 + C]
+            texts = tf.concat([context[:, tf.newaxis], question[:, tf.newaxis], options], 1)  # [B, 2 + C]
             rows = tf.repeat(tf.range(tf.shape(texts)[0]), count)  # [B·C]
             filled = question_with_option(tf.gather(texts[:, 1], rows), tf.reshape(texts[:, 2:], [-1]))
             contexts, questions = served.tokenizer(texts[:, 0]), served.tokenizer(filled)

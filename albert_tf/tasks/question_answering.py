@@ -123,14 +123,7 @@ class QuestionAnswering(FinetunedKind):
 
             @tf.function(input_signature=[tf.TensorSpec([], tf.int32)])
             def best(number: tf.Tensor) -> Answers:
-                return answers_to(
-                    number,
-                    questions,
-                    candidates,
-                    self.seq_length,
-                    self.settings,
-                    examples.rows.vocabulary.input_format,
-                )
+                return answers_to(number, questions, candidates, self.seq_length, self.settings, input_format)
 
             for number in range(len(splits) - 1):
                 columns = zip(*(column.numpy().tolist() for column in best(tf.constant(number))), strict=True)

@@ -51,12 +51,12 @@ def test_choices_by_group():
     groups = [("middle", 0), ("middle", 1), ("high", 0), ("high", 2), ("high", 1)]
     records = [ChoiceRecord("f", "", group, "", "", ("a", "b", "c"), right) for group, right in groups]
     predictions = [Prediction(0, NONE)] * 5
-    assert MultipleChoice.metrics(records, predictions, ("middle", "high")) == {
+    assert MultipleChoice.metrics(records, predictions) == {
         "accuracy": 2 / 5,
         "accuracy_middle": 1 / 2,
         "accuracy_high": pytest.approx(1 / 3),
     }
-    assert "accuracy_high" not in MultipleChoice.metrics(records[:2], predictions[:2], ("middle", "high"))
+    assert "accuracy_high" not in MultipleChoice.metrics(records[:2], predictions[:2])
     with pytest.raises(InputError, match=r"^f:"):
         MultipleChoice.metrics([records[0]._replace(label=None)], predictions[:1])
 

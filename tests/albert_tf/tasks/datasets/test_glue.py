@@ -14,7 +14,6 @@ from albert_tf.tasks.datasets.glue import (
     ROWS,
     read_glue_file,
     read_glue_split,
-    submission_name,
     submission_text,
     write_submission,
 )
@@ -199,5 +198,6 @@ def test_scores_stay_where_people_gave_some():
 
 
 def test_names():
-    assert submission_name("mnli", "glue/MNLI/test_mismatched.tsv") == "MNLI-mm.tsv"
-    assert submission_name("mnli", "mismatched/test_matched.tsv") == "MNLI-m.tsv"
+    files = TASKS["mnli"].format.files
+    for source, name in (("MNLI/test_mismatched", "MNLI-mm.tsv"), ("mismatched/test_matched", "MNLI-m.tsv")):
+        assert set(files(f"{source}.tsv", [], AS_READ)([])) == {name}

@@ -21,9 +21,11 @@ def test_tokens_are_the_tokenizers(tiny_tokenizer):
     ]
 
 
-def test_lengths():
+def test_lengths(piece_tokenizer):
     lengths = np.array([[[3, 1], [2, 4]], [[0, 0], [5, 5]]], np.int32)
-    rows = TokenRows(np.zeros(20, np.int32), np.zeros([2, 2, 2], np.int64), lengths, {})
+    rows = TokenRows(
+        np.zeros(20, np.int32), np.zeros([2, 2, 2], np.int64), lengths, {}, piece_tokenizer.vocabulary
+    )
     assert rows.sequence_lengths.tolist() == [[7, 9], [3, 13]]
     assert check_length("seq_length", 3, 3) == 3
     with pytest.raises(ValueError, match=r"seq_length=2 .* 3 "):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,12 +13,9 @@ from albert_tf.features import ENCODER_INPUTS, ROWS
 from albert_tf.models.losses import Term
 from albert_tf.models.padding import skip_padding
 from albert_tf.tasks.examples.batches import few_lengths, task_batches
-from albert_tf.tasks.kind import Examples, FinetunedKind
+from albert_tf.tasks.kind import Examples, FinetunedKind, Tensors
 from albert_tf.training.strategies import compiles
 from albert_tf.training.updates import Batch, replica_rows
-
-Tensors = Mapping[str, tf.Tensor]
-
 
 # Called with the number of examples that a batch has had.
 Progress = Callable[[int], Any]
@@ -60,12 +57,11 @@ def predictor(
 
     def replica_outputs(batch: Batch) -> tuple[Tensors, dict[str, Term]]:
         replica = tf.distribute.get_replica_context()
-        rows = {name: tensor[0] for name, tensor in replica_rows(batch, replica).items()}
-        kept, terms = compute(rows)
-        if replica.num_replicas_in_sync > 1:
-            kept = {name: replica.all_gather(tensor, axis=0) for name, tensor in kept.items()}
-            terms = replica.all_reduce("SUM", terms) if terms else {}
-        return kept, terms
+        if replica.num_replicas_in_sync == 1:
+            return compute(batch)
+        kept, terms = compute({name: tensor[0] for name, tensor in replica_rows(batch, replica).items()})
+        gathered = {name: replica.all_gather(tensor, axis=0) for name, tensor in kept.items()}
+        return gathered, replica.all_reduce("SUM", terms) if terms else {}
 
     @tf.function(reduce_retracing=True)  # which is traced twice, the second time for any length
     def forward(batch: Batch) -> tuple[Tensors, dict[str, Term]]:
@@ -80,6 +76,7 @@ def predictor(
         size = batch_size if strategy.num_replicas_in_sync > 1 else min(batch_size, len(rows))
         for batch in task_batches(rows, kind.seq_length, size, lengths, shuffle=False, repeat=False):
             numbers = batch[ROWS].numpy()
+            is_example = numbers >= 0
             kept, terms = forward(batch)
             terms = tf.nest.map_structure(float, terms)
             sums = tf.nest.map_structure(operator.add, sums, terms) if sums else terms
@@ -87,8 +84,8 @@ def predictor(
                 values = tensor.numpy()
                 if name not in found:
                     found[name] = np.empty([len(rows), *values.shape[1:]], values.dtype)
-                found[name][numbers[numbers >= 0]] = values[numbers >= 0]
-            progress(int((numbers >= 0).sum()))
+                found[name][numbers[is_example]] = values[is_example]
+            progress(int(is_example.sum()))
         return Predicted(kind.decode(examples, found), sums)
 
     return predict

@@ -22,12 +22,7 @@ MAX_LABELS = 10  # that are told, of many
 
 
 def origin_line(origin: object, fresh: Iterable[str]) -> str:
-    """A line with the start of the weights, and the parts of the model that are new.
-
-    Args:
-      origin: the name of what the weights are from.
-      fresh: names of the variables that begin at random.
-    """
+    """A line with the start of the weights and the parts of the model whose variables, `fresh`, are new."""
     new = ", ".join(dict.fromkeys(name.partition("/")[0] for name in fresh))
     return f"weights from {str(origin)!r}" + (f"; new: {new}" if new else "")
 
@@ -63,13 +58,7 @@ def best_figures(run: RunDirectory) -> Mapping[str, float | None]:
 
 
 def ending(run: RunDirectory, task: Task, dev: Mapping[str, Records]) -> list[str]:
-    """Lines about a run that is done: its best step, the metrics there, and a baseline if that is as good.
-
-    Args:
-      run: the run directory.
-      task: its entry.
-      dev: what it was evaluated on, by the name of the set.
-    """
+    """Lines about a run that is done: its best step, the metrics there, and a baseline if that is as good."""
     figures = best_figures(run)
     step, best_by = figures["step"], run.task[BEST_KEY].removeprefix("eval_")
     if (value := figures.get(best_by)) is None:

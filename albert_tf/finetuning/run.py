@@ -7,7 +7,7 @@ import functools
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -49,14 +49,6 @@ OUTPUT_BIAS = "classifier/output_bias"
 
 # What older runs, which do not say it, have done.
 _UNSAID = {"pooling": FIRST}
-
-
-class Plan(NamedTuple):
-    """What a run trains by, what on, and its files."""
-
-    recipe: FinetuningRecipe
-    data: Data
-    contents: RunContents
 
 
 def finetune(settings: Finetuning, report: Report = logging.info) -> None:
@@ -126,22 +118,17 @@ def _start(run: RunDirectory, settings: Finetuning) -> Iterator[Start]:
     yield Start(config, Path(vocabulary), resolved_settings(vocabulary, tokenizer), run=None)
 
 
-def planned(run: RunDirectory, settings: Finetuning, start: Start) -> Plan:
+def planned(
+    run: RunDirectory, settings: Finetuning, start: Start
+) -> tuple[FinetuningRecipe, Data, RunContents]:
     """All that a run needs: read, tokenised, and compared with the run that is there; nothing is written."""
     task, recipe = settings.entry, settings.hyper_parameters(start.config)
-    config = recipe.network(start.config)
+    config, questions = recipe.network(start.config), QuestionSettings(**settings.questions)
     check_memory(config, TRAINING)
     settings.execution.check_divides(recipe.batch_size, tf.distribute.get_strategy().num_replicas_in_sync)
     sets = read_sets(task, settings.data, settings.train, settings.eval, settings.columns)
-    entries = task_entries(
-        settings.task,
-        sets.labelled,
-        recipe.seq_length,
-        settings.columns,
-        QuestionSettings(**settings.questions),
-        recipe.pooling,
-        settings.threshold,
-    )
+    asked = settings.columns, questions, recipe.pooling, settings.threshold
+    entries = task_entries(settings.task, sets.labelled, recipe.seq_length, *asked)
     data = encoded(task, entries, sets, start)
     recipe = recipe.in_steps(len(data.rows))
     if run.is_begun and "warmup_steps" not in settings.recipe:  # which more steps leave as it was
@@ -150,7 +137,7 @@ def planned(run: RunDirectory, settings: Finetuning, start: Start) -> Plan:
     if run.is_begun:
         settings.check_same(run, {**config.to_dict(), **entries, **start.tokenizer, **record}, _UNSAID)
         check_same_data(run, record)
-    return Plan(recipe, data, RunContents(config, entries, start.vocabulary, start.tokenizer, record))
+    return recipe, data, RunContents(config, entries, start.vocabulary, start.tokenizer, record)
 
 
 def _first_values(

@@ -16,6 +16,7 @@ from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.datasets.formats import PathLike, Records
 from albert_tf.tasks.examples.rows import unread
 from albert_tf.tokenizers.kinds import TextTokenizer, open_tokenizer
+from albert_tf.utils.checks import check_range
 from albert_tf.utils.errors import InputError
 
 PATIENCE = 2.0  # seconds until a progress bar is shown
@@ -46,6 +47,7 @@ class Trained(NamedTuple):
           batch_size: examples at a time.
           is_labelled: True to refuse labels that the model does not know.
         """
+        check_range("batch_size", batch_size, at_least=1)
         kind = self.task.kind(self.entries)
         examples = kind.encode(records, self.tokenizer, is_labelled)
         for line in unread(examples.rows, kind.seq_length):

@@ -69,16 +69,25 @@ def answer_metrics(
         if odds is not None or not all(answers for _, answers in questions):
             raise InputError("dataset is SQuAD 1.1: every question needs an answer, and takes no probability")
         scores = [_best(answers, found[key]) if key in found else Score(0, 0) for key, answers in questions]
-        metrics = _means(np.array(scores))
-        return {"exact_match": metrics["exact"], "f1": metrics["f1"]}
-    scores = [_second_score(answers, found[key]) for key, answers in questions]
+        exact, f1, _ = _means(np.array(scores)).values()
+        return {"exact_match": exact, "f1": f1}
+    pairs = np.array([_second_score(answers, found[key]) for key, answers in questions])  # [Q, 2]
+    has_answer = np.array([bool(answers) for _, answers in questions])
     if odds is None:
-        return _second_metrics(questions, np.array(scores))
+        return _second_metrics(has_answer, pairs)
     _check_values(odds, "no_answer_probability", ids, int | float)
     certain = np.array([[odds[key] > 1] for key in ids])  # the scripts' own threshold
-    right = np.array([[not answers] for _, answers in questions])
-    metrics = _second_metrics(questions, np.where(certain, right, scores))
-    return metrics | _best_thresholds(questions, found, scores, odds)
+    metrics = _second_metrics(has_answer, np.where(certain, ~has_answer[:, np.newaxis], pairs))
+    # As in the script, an answer of which normalisation leaves nothing counts as one here.
+    gains = np.where(has_answer[:, np.newaxis], pairs, [[-float(bool(found[key]))] for key in ids])
+    numbers = {key: number for number, key in enumerate(ids)}
+    order = sorted((key for key in odds if key in numbers), key=odds.__getitem__)
+    right = np.cumsum([[(~has_answer).sum()] * 2, *gains[[numbers[key] for key in order]]], axis=0)
+    for column, name in zip(right.T, Score._fields, strict=True):  # where all above a threshold has no answer
+        best = int(column.argmax())
+        metrics[f"best_{name}"] = float(100 * column[best] / len(ids))
+        metrics[f"best_{name}_thresh"] = float(odds[order[best - 1]]) if best else 0.0
+    return metrics
 
 
 def normalized_answer(text: str) -> str:
@@ -119,9 +128,8 @@ def _second_score(answers: Sequence[str], predicted: str) -> Score:
     return _best(answers, predicted)
 
 
-def _second_metrics(questions: Sequence[Question], scores: np.ndarray) -> dict[str, float]:
+def _second_metrics(has_answer: np.ndarray, scores: np.ndarray) -> dict[str, float]:
     """Means over all questions, over those with an answer and over those without; scores are [Q, 2]."""
-    has_answer = np.array([bool(answers) for _, answers in questions])
     metrics = _means(scores)
     for prefix, part in (("HasAns_", scores[has_answer]), ("NoAns_", scores[~has_answer])):
         if len(part):
@@ -132,31 +140,6 @@ def _second_metrics(questions: Sequence[Question], scores: np.ndarray) -> dict[s
 def _means(scores: np.ndarray) -> dict[str, float]:
     exact, f1 = (100 * scores.sum(axis=0) / len(scores)).tolist()
     return {"exact": exact, "f1": f1, "total": float(len(scores))}
-
-
-def _best_thresholds(
-    questions: Sequence[Question],
-    found: Mapping[str, str],
-    scores: Sequence[Score],
-    odds: Mapping[str, float],
-) -> dict[str, float]:
-    """The best means, in per cent, where all above a threshold has no answer, and the thresholds.
-
-    Note: as in the script, an answer of which normalisation leaves nothing counts as one here.
-    """
-    numbers = {key: number for number, (key, _) in enumerate(questions)}
-    order = sorted((key for key in odds if key in numbers), key=lambda key: odds[key])
-    metrics = {}
-    for place, name in enumerate(Score._fields):
-        gains = [
-            scores[number][place] if questions[number][1] else -float(bool(found[key]))
-            for key, number in ((key, numbers[key]) for key in order)
-        ]
-        right = np.cumsum([sum(not answers for _, answers in questions), *gains])
-        best = int(right.argmax())
-        metrics[f"best_{name}"] = float(100 * right[best] / len(questions))
-        metrics[f"best_{name}_thresh"] = float(odds[order[best - 1]]) if best else 0.0
-    return metrics
 
 
 def _read(source: Source, name: str) -> Mapping[str, Any]:

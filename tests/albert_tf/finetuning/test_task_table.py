@@ -122,8 +122,8 @@ def test_mnli_matched_and_mismatched(shared, tmp_path):
     assert {name: len(records) for name, records in sets.items()} == {"dev_matched": 4, "dev_mismatched": 2}
     wrong = {name: (records, right("mnli", records)) for name, records in sets.items()}
     label, *_ = wrong["dev_mismatched"][1]
-    other = "neutral" if label.label != "neutral" else "entailment"
-    wrong["dev_mismatched"][1][0] = label._replace(label=other)
+    other = "neutral" if label.value != "neutral" else "entailment"
+    wrong["dev_mismatched"][1][0] = label._replace(value=other)
     assert set_metrics(task, wrong) == {"accuracy_matched": 1.0, "accuracy_mismatched": 0.5}
     (tmp_path / "dev_matched.tsv").unlink()
     with pytest.raises(FileNotFoundError, match=r"dev_matched\.tsv"):

@@ -36,17 +36,6 @@ def ids(piece_tokenizer):
     return lambda text: piece_tokenizer(tf.constant([text])).to_list()[0]
 
 
-def test_the_threshold_of_several_labels():
-    kind = MultiLabel(
-        {"model": "classifier", "num_labels": 3, "labels": ["a", "b", "c"], "threshold": 0.3, "seq_length": 8}
-    )
-    scores = np.array([[0.29, 0.3, 0.9], [0.1, 0.2, 0.25]], np.float32)
-    served = kind.serve(tf.constant(scores), ["a", "b", "c"])
-    assert served["is_label"].numpy().tolist() == [[False, True, True], [False, False, False]]
-    found = kind.decode(Examples([], None), {"scores": scores})
-    assert [prediction.value for prediction in found] == [("b", "c"), ()]
-
-
 def test_labels(piece_tokenizer, tiny_model, ids):
     labels = ["yes" if n % 3 else "no" for n in range(len(SENTENCES))]
     records = [
@@ -75,6 +64,8 @@ def test_scores_and_sets_of_labels():
     kept = {name: value.numpy() for name, value in kind.keep({"logits": tf.constant(logits)}, {}).items()}
     first, second = kind.decode(Examples([], None), kept)
     assert (first.value, second.value) == (("a", "c"), ())
+    served = kind.serve(tf.constant(kept["scores"]), ["a", "b", "c"])
+    assert served["is_label"].numpy().tolist() == [[True, False, True], [False] * 3]
     np.testing.assert_allclose(first.scores, 1 / (1 + np.exp([-2.0, 0.5])), rtol=1e-6)
     kind = Regression({})
     kept = {

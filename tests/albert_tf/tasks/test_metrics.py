@@ -10,7 +10,6 @@ from albert_tf.tasks.metrics.labels import accuracy
 from albert_tf.tasks.multi_label import MultiLabel
 from albert_tf.tasks.multiple_choice import MultipleChoice
 from albert_tf.tasks.question_answering import AnswerPrediction, FoundAnswer, QuestionAnswering
-from albert_tf.tasks.regression import Regression
 from albert_tf.tasks.tagging import Tagging
 from albert_tf.utils.errors import InputError
 
@@ -39,9 +38,7 @@ def test_several_labels():
     assert set(MultiLabel.metrics(texts(None), predictions[1:2]).values()) == {1}
 
 
-def test_scores_and_tags():
-    predictions = [Prediction(np.float32(score), NONE) for score in (1, 2, 4)]
-    assert Regression.metrics(texts("1", "2", "3"), predictions).keys() == {"pearson", "spearman"}
+def test_tags():
     record = TaggedRecord("f", 1, ("a", "b"), ("B-X", "I-X"))
     metrics = Tagging.metrics([record], [Prediction(("B-X", "O"), NONE)])
     assert metrics == {"precision": 0, "recall": 0, "f1": 0, "accuracy": 0.5}

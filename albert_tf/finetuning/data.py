@@ -45,14 +45,8 @@ class Sets(NamedTuple):
 def read_sets(
     task: Task, folder: PathLike | None, train: PathLike | None, dev: PathLike | None, columns: Columns | None
 ) -> Sets:
-    """The records to train and to evaluate on.
+    """The records to train and to evaluate on, of a folder or of files as `Finetuning` names them.
 
-    Args:
-      task: its entry.
-      folder: of a task whose original files are in one.
-      train: file of any other task.
-      dev: file to evaluate on; None: a tenth of `train` is held out.
-      columns: of one's own table.
     Raises:
       FileNotFoundError: a file is missing.
       InputError: a file is not of the task; the message names file and line.

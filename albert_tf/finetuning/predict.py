@@ -51,16 +51,11 @@ def predict(
       InputError: the run is not fine-tuned, the source is not of its task, or what is predicted cannot be
         added to it or written under such a name.
     """
-    names = prediction_column, score_column
-    place = Path(output) if isinstance(output, str | os.PathLike) else None
-    form = Form(None, True, *names) if place is None else form_of(place, *names)
-    if place is not None and place.resolve() == Path(source).resolve():
-        raise InputError(f"{output} is what is predicted for: name another `output`")
+    form = form_of(output, prediction_column, score_column)
+    if form.file is not None and Path(form.file).resolve() == Path(source).resolve():
+        raise InputError(f"{form.file} is what is predicted for: name another `output`")
     files = predicted_files(read_trained(run, step, task), source, columns, batch_size, form)
-    if isinstance(output, str | os.PathLike):
-        return write_predictions(output, files)
-    output.write("".join(files.values()).encode())
-    return []
+    return write_predictions(output, files)
 
 
 def predicted_files(

@@ -65,16 +65,8 @@ def task_entries(
     pooling: str = FIRST,
     threshold: float | None = None,
 ) -> dict[str, Any]:
-    """The entries of task.json of a model for a task.
+    """The entries of task.json of a model that learns these records of a task.
 
-    Args:
-      name: of the task.
-      records: of its training data.
-      seq_length: longest sequence.
-      columns: of one's own table.
-      questions: of tasks that read windows.
-      pooling: of classifiers.
-      threshold: of multi_label.
     Raises:
       InputError: there is no such task, or a record lacks its label.
     """

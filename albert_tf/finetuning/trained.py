@@ -124,9 +124,6 @@ def evaluate_trained(
     """
     trained = read_trained(run, step)
     sets = dev_sets(trained.task, folder, file, columns or columns_of(trained.entries))
-    found = {
-        name: (records, trained.predictions(records, batch_size, is_labelled=True))
-        for name, records in sets.items()
-    }
-    examples = sum(len(records) for records in sets.values())
+    found = {name: (x, trained.predictions(x, batch_size, is_labelled=True)) for name, x in sets.items()}
+    examples = sum(map(len, sets.values()))
     return {"step": trained.step, "examples": examples, **set_metrics(trained.task, found)}

@@ -33,15 +33,16 @@ def read_conll(file: str | os.PathLike) -> list[TaggedRecord]:
     width = 0
     lines = enumerate(read_lines(file), start=1)
     for is_sentence, group in itertools.groupby(lines, key=lambda line: _is_word(line[1])):
-        words = [(number, _cells(line)) for number, line in group] if is_sentence else []
+        if not is_sentence:
+            continue
+        words = [(number, _cells(line)) for number, line in group]
+        width = width or len(words[0][1])
         for number, cells in words:
-            width = width or len(cells)
             if len(cells) != width or not (cells[0].strip() and cells[-1].strip()):
                 found = f"{shown(' '.join(cells))} has {len(cells)} columns, and the lines before {width}"
                 raise InputError(f"{file}:{number}: {found}: each line is a word, other columns and a tag")
-        if words:
-            tags = tuple(cells[-1].strip() for _, cells in words) if width > 1 else None
-            records.append(TaggedRecord(file, words[0][0], tuple(cells[0] for _, cells in words), tags))
+        tags = tuple(cells[-1].strip() for _, cells in words) if width > 1 else None
+        records.append(TaggedRecord(file, words[0][0], tuple(cells[0] for _, cells in words), tags))
     if not records:
         raise InputError(f"{file} holds no words")
     return records

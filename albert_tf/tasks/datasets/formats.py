@@ -7,7 +7,7 @@ import gzip
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -117,8 +117,10 @@ def shortest(value: Any) -> float:
     return float(str(np.float32(value)))
 
 
-def form_of(output: PathLike, prediction: str | None = None, score: str | None = None) -> Form:
+def form_of(output: PathLike | BinaryIO, prediction: str | None = None, score: str | None = None) -> Form:
     """The form of an output; an OSError if nothing can be written there, or the folder is not empty."""
+    if not isinstance(output, str | os.PathLike):  # a stream
+        return Form(None, True, prediction, score)
     output = Path(output)
     # A file's name has an ending other than a number, which v1.0 has.
     is_file = bool(output.suffix) and not output.suffix[1:].isdecimal() and not output.is_dir()
@@ -128,18 +130,21 @@ def form_of(output: PathLike, prediction: str | None = None, score: str | None =
     return Form(str(output) if is_file else None, is_file, prediction, score)
 
 
-def write_predictions(output: PathLike, files: Mapping[str, str]) -> list[Path]:
+def write_predictions(output: PathLike | BinaryIO, files: Mapping[str, str]) -> list[Path]:
     """Writes files of predictions, all of them or none; compressed where the name ends in .gz.
 
     Args:
-      output: where a single file goes if this name has an ending; else the folder of all, which does not
-        exist yet or is empty.
+      output: where a single file goes if this name has an ending, or a stream; else the folder of all, which
+        does not exist yet or is empty.
       files: the text of each by its place in the folder.
     Returns:
       The paths of the files.
     Raises:
       OSError: something cannot be written, or there is something in the folder.
     """
+    if not isinstance(output, str | os.PathLike):
+        output.write("".join(files.values()).encode())
+        return []
     output = Path(output)
     if form_of(output).is_file:
         (text,) = files.values()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from albert_tf.tasks.datasets.formats import DataFormat, Files, Form, PathLike
-from albert_tf.tasks.datasets.text_files import field, json_object, read_json
+from albert_tf.tasks.datasets.text_files import field, read_json
 from albert_tf.tasks.examples.records import Answer, QuestionRecord
 from albert_tf.utils.errors import InputError, shown
 from albert_tf.utils.files import json_text
@@ -30,10 +30,10 @@ def read_squad(file: str | os.PathLike, has_impossible: bool, needs_answers: boo
     has_flags = False
     for number, article in enumerate(field(read_json(file), "data", list, file)):
         where = f"{file}: article {number}"
-        for paragraph in field(json_object(article, where), "paragraphs", list, where):
-            context = field(json_object(paragraph, where), "context", str, where)
+        for paragraph in field(article, "paragraphs", list, where):
+            context = field(paragraph, "context", str, where)
             for question in field(paragraph, "qas", list, where):
-                name = field(json_object(question, where), "id", str, where)
+                name = field(question, "id", str, where)
                 if name in records:
                     raise InputError(f"{file}: two questions have the id {name!r}")
                 has_flags |= "is_impossible" in question
@@ -53,14 +53,12 @@ def _record(where: str, context: str, question: dict[str, Any], needs_answers: b
     listed = [] if "answers" not in question else field(question, "answers", list, where)
     if needs_answers and not listed and not is_impossible:
         raise InputError(f"{where} has no answers")
-    answers = (
-        [] if is_impossible else [_answer(json_object(answer, where), context, where) for answer in listed]
-    )
+    answers = () if is_impossible else tuple(_answer(answer, context, where) for answer in listed)
     text = field(question, "question", str, where)
-    return QuestionRecord(where, question["id"], text, context, tuple(answers), is_impossible)
+    return QuestionRecord(where, question["id"], text, context, answers, is_impossible)
 
 
-def _answer(value: dict[str, Any], context: str, where: str) -> Answer:
+def _answer(value: Any, context: str, where: str) -> Answer:
     text, start = field(value, "text", str, where), field(value, "answer_start", int, where)
     found = context[start : start + len(text)] if start >= 0 else ""
     if not text or found != text:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import itertools
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from albert_tf.raw_text.checks import GZIP_SUFFIX
@@ -164,24 +165,20 @@ def table_text(table: Table, ending: str) -> str:
         rows = (zip(table.columns, row.cells, strict=True) for row in table.rows)
         objects = ({name: value for name, value in row if value is not None} for row in rows)
         return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in objects)
+    spelled = [table.columns, *([_spelled(cell) for cell in row.cells] for row in table.rows)]
     if ending == ".csv":
         written = io.StringIO(newline="")
-        csv.writer(written, lineterminator="\n").writerows(_spelled_rows(table))
+        csv.writer(written, lineterminator="\n").writerows(spelled)
         return written.getvalue()
-    lines = []
-    for row in _spelled_rows(table):
-        if broken := [cell for cell in row if {"\t", "\n", "\r"} & set(cell)]:
-            raise InputError(f"{table.file}: TSV cannot hold {shown(broken[0])}: name a .csv or .jsonl file")
-        lines.append("\t".join(row) + "\n")
-    return "".join(lines)
+    for cell in itertools.chain(*spelled):
+        if {"\t", "\n", "\r"} & set(cell):
+            raise InputError(f"{table.file}: TSV cannot hold {shown(cell)}: name a .csv or .jsonl file")
+    return "".join("\t".join(row) + "\n" for row in spelled)
 
 
-def _spelled_rows(table: Table) -> Iterable[list[str]]:
-    """The names of the columns and the cells as CSV and TSV have them."""
-    yield list(table.columns)
-    for row in table.rows:
-        cells = ("" if value is None else value for value in row.cells)
-        yield [cell if isinstance(cell, str) else json.dumps(cell, ensure_ascii=False) for cell in cells]
+def _spelled(cell: Any) -> str:
+    """A cell as CSV and TSV have it."""
+    return cell if isinstance(cell, str) else "" if cell is None else json.dumps(cell, ensure_ascii=False)
 
 
 FORMATS: dict[str, Callable[[str], Table]] = {".csv": _read_csv, ".tsv": read_tsv, ".jsonl": read_json_table}

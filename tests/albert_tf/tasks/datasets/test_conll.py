@@ -33,10 +33,7 @@ def test_columns_between_spaces(file):
 
 def test_columns_between_tabs(file):
     records = read_conll(file("New York\tB-LOC\r\n.\tO\r\n \r\n\r\n#\tO"))
-    assert [record[1:] for record in records] == [
-        (1, ("New York", "."), ("B-LOC", "O")),
-        (5, ("#",), ("O",)),
-    ]
+    assert [record[1:] for record in records] == [(1, ("New York", "."), ("B-LOC", "O")), (5, ("#",), ("O",))]
 
 
 def test_words_without_tags(file):

@@ -50,11 +50,7 @@ def test_numbers_that_look_continuous_are_of_regression(labels):
 
 
 def test_labels_that_are_not_continuous():
-    for labels in (
-        map(str, range(50)),
-        (f"{number:03}" for number in range(99)),
-        ("1.5", "1_0"),
-    ):
+    for labels in (map(str, range(50)), (f"{number:03}" for number in range(99)), ("1.5", "1_0")):
         labels = set(labels)
         assert set(label_names(labelled(*labels))) == labels
 

@@ -67,12 +67,7 @@ def read_sets(
 def dev_sets(
     task: Task, folder: PathLike | None = None, file: PathLike | None = None, columns: Columns | None = None
 ) -> dict[str, Records]:
-    """Labelled records to evaluate on, by the name of their set; arguments as in `read_sets`.
-
-    Raises:
-      FileNotFoundError: a file is missing.
-      InputError: not one of folder and file is given, or not that of such a task.
-    """
+    """Labelled records to evaluate on, by the name of their set; errors as of `read_sets`."""
     is_folder = task.format.is_folder
     if (folder is None) == (file is None) or (folder is not None and not is_folder):
         wanted = "--data with its folder, or --eval, one of them" if is_folder else "--eval"
@@ -86,14 +81,10 @@ def dev_sets(
 def split_off(
     records: Records, share: float, label: Callable[[Any], Hashable] | None = None
 ) -> tuple[list[Any], list[Any]]:
-    """All but about a share of the records, and these: the same ones each time, whatever a run's seed.
+    """All but about a share of the records, and these, at least one: the same each time, whatever the seed.
 
-    Questions on one context stay together: who has seen some of them knows something of the others.
-
-    Args:
-      records: to choose from.
-      share: of them, of which at least one is taken.
-      label: of a record; the share of each label is taken, as nearly as possible. None: all are alike.
+    Questions on one context stay together: who has seen some of them knows something of the others. Of each
+    label the share is taken, as nearly as possible.
     """
     units = [
         record.context if isinstance(record, ChoiceRecord | QuestionRecord) else number

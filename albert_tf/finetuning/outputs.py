@@ -33,15 +33,9 @@ def predictor(
 ) -> Callable[..., Predicted]:
     """A function from examples, and what is called with their progress, to a prediction of each record.
 
-    It traces the model no more often when it is called again.
-
-    Args:
-      kind: of the model.
-      model: called with the encoder's inputs and training=False.
-      batch_size: examples at a time, divided among the replicas of the strategy that is current now; it
-        decides about memory and speed, not about predictions.
-      has_loss: True to sum up losses on the way; the examples are labelled then.
-      xla: as of `Execution`.
+    It traces the model no more often when it is called again. Examples of which `batch_size` at a time are
+    divided among the replicas of the current strategy are labelled where losses are to be summed up on the
+    way (`has_loss`); `xla` is that of `Execution`.
     """
     objective = kind.objective() if has_loss else None
     strategy = tf.distribute.get_strategy()

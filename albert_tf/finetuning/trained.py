@@ -42,10 +42,7 @@ class Trained(NamedTuple):
     def predictions(self, records: Records, batch_size: int = 32, is_labelled: bool = False) -> list[Any]:
         """A prediction for each record, in their order; on a terminal a bar shows the progress of long work.
 
-        Args:
-          records: of the task; an InputError names one that does not fit the model.
-          batch_size: examples at a time.
-          is_labelled: True to refuse labels that the model does not know.
+        With `is_labelled`, labels that the model does not know are refused.
         """
         check_range("batch_size", batch_size, at_least=1)
         kind = self.task.kind(self.entries)
@@ -60,8 +57,7 @@ class Trained(NamedTuple):
 def run_task(entries: Mapping[str, Any], asked: str | None = None) -> str:
     """The task that a run with these entries of task.json is to predict for: its own, or one asked for.
 
-    Raises:
-      InputError: the run is not fine-tuned, or for a task that this is not.
+    An InputError says if the run is not fine-tuned, or for another task.
     """
     there = entries.get("task")
     if there not in TASKS:

@@ -39,18 +39,12 @@ def choice_spans(
     seq_length: int,
     input_format: InputFormat,
 ) -> tuple[Spans, tf.Tensor]:
-    """`[CLS] context [SEP] question + option [SEP]` of R options.
+    """`[CLS] context [SEP] question + option [SEP]` of R options, and the tokens that did not fit, int32 [R].
 
-    The context loses what does not fit, at its end; of a long question the last tokens stay.
+    The tokens of different contexts are int32 [U, (tokens)], the number of each option's context is int32 [R],
+    and the tokens of question and option are int32 [R, (tokens)]. The context loses what does not fit, at its
+    end; of a long question the last tokens stay.
 
-    Args:
-      contexts: tokens of different contexts, int32 [U, (tokens)].
-      context_of: number of each option's context, int32 [R].
-      questions: tokens of question and option, int32 [R, (tokens)].
-      seq_length: longest sequence, S.
-      input_format: special tokens.
-    Returns:
-      The sequences, and the number of tokens that did not fit, int32 [R].
     Source: google-research/albert, race_utils.py.
     """
     context_lengths = tf.gather(row_lengths(contexts), context_of)

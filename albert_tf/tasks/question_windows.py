@@ -72,15 +72,9 @@ def answers_to(
     settings: QuestionSettings,
     input_format: InputFormat,
 ) -> Answers:
-    """The best answers to one question.
+    """The best answers to the question of a number, int32 [], of the candidates of all windows, [W, C].
 
-    Args:
-      number: of the question, int32 [].
-      questions: all of them.
-      candidates: of all windows, [W, C].
-      seq_length: positions of a window, S.
-      settings: which spans count, and how many are wanted.
-      input_format: special tokens.
+    The settings say which spans count, and how many are wanted; seq_length is that of a window, S.
     """
     of_question = slice(questions.splits[number], questions.splits[number + 1])
     candidates = Candidates(*(values[of_question] for values in candidates))

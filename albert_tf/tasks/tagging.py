@@ -35,12 +35,8 @@ def word_spans(
 ) -> WordSpans:
     """The inputs of sentences.
 
-    Args:
-      pieces: tokens of each word, int32 [words, (tokens)]; a word of which normalisation leaves nothing
-        becomes an unknown token.
-      sentences: first word of each sentence, and the number of words, int64 [N + 1].
-      seq_length: longest sequence, S.
-      vocabulary: of the tokens.
+    Words have tokens int32 [words, (tokens)]; the first word of each sentence, and the number of words, are
+    int64 [N + 1].
     """
     input_format = vocabulary.input_format
     tokens, splits = word_tokens(pieces, vocabulary.special_ids.unknown)
@@ -55,11 +51,8 @@ def word_spans(
 
 
 def word_tokens(pieces: tf.RaggedTensor, unknown_id: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Tokens of words; a word of nothing that can be seen has one, too: an unknown one.
+    """Tokens of words, int32 [words, (tokens)]; a word of nothing that can be seen has an unknown one.
 
-    Args:
-      pieces: int32 [words, (tokens)].
-      unknown_id: of that token.
     Returns:
       int32 [tokens], and where each word begins and the last one ends, int64 [words + 1].
     """

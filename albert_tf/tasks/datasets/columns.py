@@ -43,12 +43,8 @@ def own_records(
 
 
 def text_records(table: Table, columns: Columns, has_lists: bool = False) -> list[TextRecord]:
-    """The rows of a table as records.
+    """The rows of a table as records; with `has_lists` a label may be a list of several.
 
-    Args:
-      table: what was read.
-      columns: to take of it.
-      has_lists: True if a label may be a list of several.
     Raises:
       InputError: there is no such column, or a row has no text in it.
     """

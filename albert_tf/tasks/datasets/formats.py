@@ -134,13 +134,10 @@ def write_predictions(output: PathLike | BinaryIO, files: Mapping[str, str]) -> 
     """Writes files of predictions, all of them or none; compressed where the name ends in .gz.
 
     Args:
-      output: where a single file goes if this name has an ending, or a stream; else the folder of all, which
-        does not exist yet or is empty.
+      output: as `predict` takes it.
       files: the text of each by its place in the folder.
     Returns:
       The paths of the files.
-    Raises:
-      OSError: something cannot be written, or there is something in the folder.
     """
     if not isinstance(output, str | os.PathLike):
         output.write("".join(files.values()).encode())

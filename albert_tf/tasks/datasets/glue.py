@@ -83,12 +83,8 @@ _MSR_PAIR = ("#1 ID", "#2 ID")
 
 
 def read_glue_split(task: str, folder: str | os.PathLike, split: str) -> list[TextRecord]:
-    """One of the sets of a task.
+    """One of the sets of a task, a key of GLUE. Only test sets have no labels.
 
-    Args:
-      task: a key of GLUE.
-      folder: where its files are.
-      split: a key of the task's `files`. Only test sets have no labels.
     Raises:
       FileNotFoundError: the set's file is not there.
       InputError: there is no such set, or a file is not the task's.
@@ -105,13 +101,7 @@ def read_glue_split(task: str, folder: str | os.PathLike, split: str) -> list[Te
 
 
 def read_glue_file(task: str, file: str | os.PathLike, needs_labels: bool) -> list[TextRecord]:
-    """A file of a task, whatever it is called.
-
-    Args:
-      task: a key of GLUE.
-      file: with labels or without, as a training or as a test set.
-      needs_labels: True to refuse rows without labels.
-    """
+    """A file of a task, whatever it is called, with labels as a training set or without as a test set."""
     glue, file = GLUE[task], os.fspath(file)
     columns = glue.headless
     if columns and not needs_labels and len(read_lines(file)[0].split("\t")) != len(columns):
@@ -175,13 +165,9 @@ def submission_text(records: Sequence[TextRecord], predictions: Sequence[Any]) -
 
 
 def write_submission(path: PathLike, files: Mapping[str, str]) -> None:
-    """Writes the zip file that the server takes, whole or not at all.
+    """Writes the zip file that the server takes, whole or not at all; an existing one is replaced.
 
-    Args:
-      path: the zip file; an existing one is replaced.
-      files: the text of each file by its name, as `submission_text` has it.
-    Raises:
-      InputError: a file is missing, is none of the server's, or has another number of rows than its set.
+    An InputError names a file that is missing, is none of the server's, or has another number of rows.
     """
     path = Path(path)
     for name in {**ROWS, **files}:

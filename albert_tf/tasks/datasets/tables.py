@@ -111,10 +111,8 @@ def _read_csv(file: str) -> Table:
 def read_tsv(file: str, columns: Sequence[str] | None = None, broken_lines: bool = False) -> Table:
     """A table of cells between tabs, in which quotes are characters like others; errors as of `read_table`.
 
-    Args:
-      file: its path.
-      columns: their names where no first line has them.
-      broken_lines: True if cells may hold line breaks: rows that are too short go on in the next line.
+    Columns have names where no first line has them. With `broken_lines` cells may hold line breaks: rows that
+    are too short go on in the next line.
     """
     rows = [
         Row(line, text.split("\t"))

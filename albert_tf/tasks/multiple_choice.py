@@ -41,7 +41,7 @@ def choice_spans(
 ) -> tuple[Spans, tf.Tensor]:
     """`[CLS] context [SEP] question + option [SEP]` of R options, and the tokens that did not fit, int32 [R].
 
-    The tokens of different contexts are int32 [U, (tokens)], the number of each option's context is int32 [R],
+    Tokens of different contexts are int32 [U, (tokens)], the number of each option's context is int32 [R],
     and the tokens of question and option are int32 [R, (tokens)]. The context loses what does not fit, at its
     end; of a long question the last tokens stay.
 

@@ -5,13 +5,12 @@ import shutil
 
 import pytest
 
-from albert_tf.checkpoints import build_model, save
 from albert_tf.finetuning.task_table import TASKS, task_entries
 from albert_tf.finetuning.trained import columns_of, evaluate_trained, read_trained, run_task
 from albert_tf.recipes import QuestionSettings
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.utils.errors import InputError
-from tests.tiny import DOCUMENTS, TINY
+from tests.tiny import DOCUMENTS
 
 SENTENCES = [sentence for document in DOCUMENTS for sentence in document]
 COLUMNS = Columns("text", label="kind")
@@ -26,13 +25,9 @@ def table(tmp_path):
 
 
 @pytest.fixture
-def run(table, tiny_vocabulary, tmp_path):
+def run(saved, table):
     records = TASKS["classification"].format.read(table, True, COLUMNS)
-    entries = task_entries("classification", records, 32, COLUMNS)
-    recipe = {"made_by": "a test"}
-    folder = tmp_path / "run"
-    save(build_model(TINY, entries), folder, tiny_vocabulary, task=entries, recipe=recipe)
-    return folder
+    return saved("classification", records, 32, COLUMNS)
 
 
 def test_what_task_json_says(run):

@@ -6,16 +6,6 @@ from albert_tf.tasks.datasets.squad import read_squad
 from albert_tf.utils.errors import InputError
 
 
-@pytest.fixture
-def file(tmp_path):
-    def write(content):
-        path = tmp_path / "squad.json"
-        path.write_text(content if isinstance(content, str) else json.dumps(content))
-        return path
-
-    return write
-
-
 def dataset(*questions, context="The sea is blue."):
     return {"data": [{"title": "x", "paragraphs": [{"context": context, "qas": list(questions)}]}]}
 
@@ -71,5 +61,5 @@ def test_files_without_answers(file):
     ],
 )
 def test_bad_files(file, has_impossible, content, value):
-    with pytest.raises(InputError, match=f"squad.json.*{value}"):
+    with pytest.raises(InputError, match=f"data.csv.*{value}"):
         read_squad(file(content), has_impossible, needs_answers=True)

@@ -7,16 +7,6 @@ from albert_tf.tasks.datasets.tables import Row, Table, read_table, read_tsv, ta
 from albert_tf.utils.errors import InputError
 
 
-@pytest.fixture
-def file(tmp_path):
-    def write(content, name="data.csv"):
-        path = tmp_path / name
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return path
-
-    return write
-
-
 def cells(table):
     return [(row.line, list(row.cells)) for row in table.rows]
 
@@ -82,7 +72,7 @@ def test_rows_broken_by_line_feeds(file):
         ("data.csv", 'text,label\na,1\n"b"c,1\n', "data.csv:3"),
         ("data.csv", 'text,label\na,1\n"b,1\nc,0\n', "data.csv:3"),
         ("data.tsv", "text\tlabel\na\tb\t1\n", "data.tsv:2"),
-        ("data.txt", "text,label\na,1\n", "data.txt.*.csv, .tsv, .jsonl"),
+        ("data.csv", "text,label\na,1\n", "data.csv.*.csv, .tsv, .jsonl"),
     ],
 )
 def test_bad_tables(file, name, content, value):

@@ -72,10 +72,9 @@ def dev_sets(
     if (folder is None) == (file is None) or (folder is not None and not is_folder):
         wanted = "--data with its folder, or --eval, one of them" if is_folder else "--eval"
         raise InputError(f"what is to be evaluated on is missing: name it by {wanted}")
-    if folder is not None:
-        return task.format.read_sets(folder, task.format.dev)
-    assert file is not None
-    return {DEV: task.format.read(file, True, columns)}
+    if file is not None:
+        return {DEV: task.format.read(file, True, columns)}
+    return task.format.read_sets(folder or "", task.format.dev)
 
 
 def split_off(

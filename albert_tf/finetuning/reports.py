@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -19,12 +19,6 @@ from albert_tf.training.logbook import FIGURES
 from albert_tf.utils.errors import shown
 
 MAX_LABELS = 10  # that are told, of many
-
-
-def origin_line(origin: object, fresh: Iterable[str]) -> str:
-    """A line with the start of the weights and the parts of the model whose variables, `fresh`, are new."""
-    new = ", ".join(dict.fromkeys(name.partition("/")[0] for name in fresh))
-    return f"weights from {str(origin)!r}" + (f"; new: {new}" if new else "")
 
 
 def described(task: Task, sets: Sets) -> list[str]:

@@ -25,7 +25,7 @@ from albert_tf.features import FIRST, LABELS
 from albert_tf.finetuning.data import Data, check_same_data, encoded, read_sets
 from albert_tf.finetuning.outputs import Predicted, predictor
 from albert_tf.finetuning.recipes import FinetuningRecipe
-from albert_tf.finetuning.reports import described, ending, origin_line
+from albert_tf.finetuning.reports import described, ending
 from albert_tf.finetuning.settings import ENCODER, Finetuning
 from albert_tf.finetuning.task_table import Task, set_metrics, task_entries
 from albert_tf.models.memory import TRAINING, check_memory
@@ -150,7 +150,8 @@ def _first_values(
     """
     growth = None if origin is None else grown_from(origin, contents.config, contents.task)
     if growth is not None:
-        report(origin_line(name, growth.fresh))
+        new = ", ".join(dict.fromkeys(variable.partition("/")[0] for variable in growth.fresh))
+        report(f"weights from {str(name)!r}" + (f"; new: {new}" if new else ""))
         for line in growth.listing():
             logging.vlog(1, line)
     for line in (*described(data.task, data.sets), *unread(data.rows, data.kind.seq_length)):

@@ -11,8 +11,9 @@ import numpy as np
 
 from albert_tf.checkpoints.directory import VOCABULARY_KEY, RunDirectory
 from albert_tf.conversion.start import Start
-from albert_tf.finetuning.task_table import PathLike, Records, Task
+from albert_tf.finetuning.task_table import Task
 from albert_tf.tasks.datasets.columns import Columns
+from albert_tf.tasks.datasets.formats import DEV, TRAIN, PathLike, Records
 from albert_tf.tasks.examples.records import ChoiceRecord, QuestionRecord
 from albert_tf.tasks.examples.rows import TokenRows
 from albert_tf.tasks.kind import Examples, FinetunedKind, TaskConfig
@@ -38,70 +39,51 @@ class Sets(NamedTuple):
     @property
     def labelled(self) -> Records:
         """All whose labels a model is to know: what is held out has no others than the rest of its file."""
-        return [*self.train, *self.dev["dev"]] if self.held_out else self.train
+        return [*self.train, *self.dev[DEV]] if self.held_out else self.train
 
 
 def read_sets(
-    task: Task,
-    folder: PathLike | None,
-    train: PathLike | None,
-    dev: PathLike | None,
-    columns: Columns | None,
+    task: Task, folder: PathLike | None, train: PathLike | None, dev: PathLike | None, columns: Columns | None
 ) -> Sets:
-    """The records to train and to evaluate on.
+    """The records to train and to evaluate on, of a folder or of files as `Finetuning` names them.
 
-    Args:
-      task: its entry.
-      folder: of a task whose original files are in one.
-      train: file of any other task.
-      dev: file to evaluate on; None: a tenth of `train` is held out.
-      columns: of one's own table.
     Raises:
       FileNotFoundError: a file is missing.
       InputError: a file is not of the task; the message names file and line.
     """
-    if task.sets is not None:
+    if task.format.is_folder:
         assert folder is not None
-        return Sets(task.read_sets(folder, [task.sets.train])[task.sets.train], dev_sets(task, folder))
+        return Sets(task.format.read_sets(folder, [TRAIN])[TRAIN], dev_sets(task, folder))
     assert train is not None
-    records = task.read(train, True, columns)
+    records = task.format.read(train, True, columns)
     if dev is not None:
         return Sets(records, dev_sets(task, file=dev, columns=columns))
     rest, held_out = split_off(records, HELD_OUT, task.kind.labels_of)
     if not rest or not held_out:
         raise InputError(f"{train}: too little to hold any of it out: name other data by --eval")
-    return Sets(rest, {"dev": held_out}, f"{len(held_out)} of {len(records)} examples of {train}")
+    return Sets(rest, {DEV: held_out}, f"{len(held_out)} of {len(records)} examples of {train}")
 
 
 def dev_sets(
     task: Task, folder: PathLike | None = None, file: PathLike | None = None, columns: Columns | None = None
 ) -> dict[str, Records]:
-    """Labelled records to evaluate on, by the name of their set; arguments as in `read_sets`.
-
-    Raises:
-      FileNotFoundError: a file is missing.
-      InputError: not one of folder and file is given, or not that of such a task.
-    """
-    if (folder is None) == (file is None) or (folder is not None and task.sets is None):
-        wanted = "--data with its folder, or --eval, one of them" if task.sets else "--eval"
+    """Labelled records to evaluate on, by the name of their set; errors as of `read_sets`."""
+    is_folder = task.format.is_folder
+    if (folder is None) == (file is None) or (folder is not None and not is_folder):
+        wanted = "--data with its folder, or --eval, one of them" if is_folder else "--eval"
         raise InputError(f"what is to be evaluated on is missing: name it by {wanted}")
-    if folder is not None and task.sets is not None:
-        return task.read_sets(folder, task.sets.dev)
-    assert file is not None
-    return {"dev": task.read(file, True, columns)}
+    if file is not None:
+        return {DEV: task.format.read(file, True, columns)}
+    return task.format.read_sets(folder or "", task.format.dev)
 
 
 def split_off(
     records: Records, share: float, label: Callable[[Any], Hashable] | None = None
 ) -> tuple[list[Any], list[Any]]:
-    """All but about a share of the records, and these: the same ones each time, whatever a run's seed.
+    """All but about a share of the records, and these, at least one: the same each time, whatever the seed.
 
-    Questions on one context stay together: who has seen some of them knows something of the others.
-
-    Args:
-      records: to choose from.
-      share: of them, of which at least one is taken.
-      label: of a record; the share of each label is taken, as nearly as possible. None: all are alike.
+    Questions on one context stay together: who has seen some of them knows something of the others. Of each
+    label the share is taken, as nearly as possible.
     """
     units = [
         record.context if isinstance(record, ChoiceRecord | QuestionRecord) else number
@@ -188,8 +170,7 @@ def check_same_data(run: RunDirectory, record: Mapping[str, Any]) -> None:
     """
     for name in ("data_sha256", "eval_examples", "eval_sha256"):
         if run.recipe.get(name, record[name]) != record[name]:
-            files = [record[name] for name in ("data", "train", "eval") if record[name] is not None]
-            raise InputError(
-                f"{run} was begun with other examples than {' and '.join(files)} now have: bring back those, "
-                "or name another --output"
+            files = " and ".join(
+                record[name] for name in ("data", "train", "eval") if record[name] is not None
             )
+            raise InputError(f"{run} began with other examples than {files}: name those, or another --output")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,12 +13,9 @@ from albert_tf.features import ENCODER_INPUTS, ROWS
 from albert_tf.models.losses import Term
 from albert_tf.models.padding import skip_padding
 from albert_tf.tasks.examples.batches import few_lengths, task_batches
-from albert_tf.tasks.kind import Examples, FinetunedKind
+from albert_tf.tasks.kind import Examples, FinetunedKind, Tensors
 from albert_tf.training.strategies import compiles
 from albert_tf.training.updates import Batch, replica_rows
-
-Tensors = Mapping[str, tf.Tensor]
-
 
 # Called with the number of examples that a batch has had.
 Progress = Callable[[int], Any]
@@ -36,21 +33,15 @@ def predictor(
 ) -> Callable[..., Predicted]:
     """A function from examples, and what is called with their progress, to a prediction of each record.
 
-    It traces the model no more often when it is called again.
-
-    Args:
-      kind: of the model.
-      model: called with the encoder's inputs and training=False.
-      batch_size: examples at a time, divided among the replicas of the strategy that is current now; it
-        decides about memory and speed, not about predictions.
-      has_loss: True to sum up losses on the way; the examples are labelled then.
-      xla: as of `Execution`.
+    It traces the model no more often when it is called again. Examples of which `batch_size` at a time are
+    divided among the replicas of the current strategy are labelled where losses are to be summed up on the
+    way (`has_loss`); `xla` is that of `Execution`.
     """
     objective = kind.objective() if has_loss else None
     strategy = tf.distribute.get_strategy()
     is_compiled = compiles(xla)
     is_padded = is_compiled or isinstance(strategy, tf.distribute.TPUStrategy)
-    padded_to = few_lengths(kind.seq_length) if is_compiled else None
+    lengths = few_lengths(kind.seq_length) if is_compiled else None
 
     @tf.function(autograph=False, jit_compile=is_compiled or None)
     def compute(rows: Batch) -> tuple[Tensors, dict[str, Term]]:
@@ -60,12 +51,9 @@ def predictor(
 
     def replica_outputs(batch: Batch) -> tuple[Tensors, dict[str, Term]]:
         replica = tf.distribute.get_replica_context()
-        rows = batch
-        if replica.num_replicas_in_sync > 1:
-            rows = {name: tensor[0] for name, tensor in replica_rows(batch, replica).items()}
-        kept, terms = compute(rows)
         if replica.num_replicas_in_sync == 1:
-            return kept, terms
+            return compute(batch)
+        kept, terms = compute({name: tensor[0] for name, tensor in replica_rows(batch, replica).items()})
         gathered = {name: replica.all_gather(tensor, axis=0) for name, tensor in kept.items()}
         return gathered, replica.all_reduce("SUM", terms) if terms else {}
 
@@ -80,9 +68,9 @@ def predictor(
         sums: dict[str, Term] = {}
         # Replicas want the same share of every batch.
         size = batch_size if strategy.num_replicas_in_sync > 1 else min(batch_size, len(rows))
-        dataset = task_batches(rows, kind.seq_length, size, shuffle=False, repeat=False, padded_to=padded_to)
-        for batch in dataset:
+        for batch in task_batches(rows, kind.seq_length, size, lengths, shuffle=False, repeat=False):
             numbers = batch[ROWS].numpy()
+            is_example = numbers >= 0
             kept, terms = forward(batch)
             terms = tf.nest.map_structure(float, terms)
             sums = tf.nest.map_structure(operator.add, sums, terms) if sums else terms
@@ -90,8 +78,8 @@ def predictor(
                 values = tensor.numpy()
                 if name not in found:
                     found[name] = np.empty([len(rows), *values.shape[1:]], values.dtype)
-                found[name][numbers[numbers >= 0]] = values[numbers >= 0]
-            progress(int((numbers >= 0).sum()))
+                found[name][numbers[is_example]] = values[is_example]
+            progress(int(is_example.sum()))
         return Predicted(kind.decode(examples, found), sums)
 
     return predict

@@ -10,12 +10,10 @@ from typing import BinaryIO
 import tensorflow as tf
 
 from albert_tf.checkpoints.run import opened_run
-from albert_tf.finetuning.task_table import PathLike, Records
 from albert_tf.finetuning.trained import Trained, columns_of, read_trained, run_task
 from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.tasks.datasets.glue import GLUE
-from albert_tf.tasks.files.destination import AS_READ, Form, form_of, write_predictions
-from albert_tf.tasks.files.submissions import write_submission
+from albert_tf.tasks.datasets.formats import AS_READ, Form, PathLike, Records, form_of, write_predictions
+from albert_tf.tasks.datasets.glue import GLUE, write_submission
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import check_place
 
@@ -53,16 +51,11 @@ def predict(
       InputError: the run is not fine-tuned, the source is not of its task, or what is predicted cannot be
         added to it or written under such a name.
     """
-    names = prediction_column, score_column
-    place = Path(output) if isinstance(output, str | os.PathLike) else None
-    form = Form(None, True, *names) if place is None else form_of(place, *names)
-    if place is not None and place.resolve() == Path(source).resolve():
-        raise InputError(f"{output} is what is predicted for: name another `output`")
+    form = form_of(output, prediction_column, score_column)
+    if form.file is not None and Path(form.file).resolve() == Path(source).resolve():
+        raise InputError(f"{form.file} is what is predicted for: name another `output`")
     files = predicted_files(read_trained(run, step, task), source, columns, batch_size, form)
-    if isinstance(output, str | os.PathLike):
-        return write_predictions(output, files)
-    output.write("".join(files.values()).encode())
-    return []
+    return write_predictions(output, files)
 
 
 def predicted_files(
@@ -73,16 +66,16 @@ def predicted_files(
     form: Form = AS_READ,
 ) -> dict[str, str]:
     """The texts of the files that `predict` writes, by their names; arguments are the same."""
-    task, folder = trained.task, os.fspath(source)
+    data, folder = trained.task.format, os.fspath(source)
     sets: dict[PathLike, Records]
-    if task.sets is not None and tf.io.gfile.isdir(folder) and not task.sets.is_set(folder):
-        sets = {f"{folder}/{name}": x for name, x in task.read_sets(folder, task.sets.test).items()}
+    if data.is_folder and tf.io.gfile.isdir(folder) and not data.is_set(folder):
+        sets = {f"{folder}/{name}": x for name, x in data.read_sets(folder, data.test).items()}
     else:
-        sets = {source: task.read(source, False, columns or columns_of(trained.entries))}
+        sets = {source: data.read(source, False, columns or columns_of(trained.entries))}
     if len(sets) > 1:
         form.check_folder(folder)
     # All are asked for before anything is predicted: some may not be possible to write.
-    files = {origin: task.files(origin, records, form) for origin, records in sets.items()}
+    files = {origin: data.files(origin, records, form) for origin, records in sets.items()}
     found: dict[str, str] = {}
     for origin, records in sets.items():
         found |= files[origin](trained.predictions(records, batch_size))
@@ -108,8 +101,7 @@ def submit(runs: Sequence[PathLike], glue: PathLike, output: PathLike, batch_siz
         of_task[name] = run
     if missing := [name for name in GLUE if name not in of_task and name != "ax"]:
         raise InputError(
-            f"{output}: the server takes predictions for all tasks at once: name a run of "
-            f"{', '.join(missing)}, too"
+            f"{output}: the server takes all tasks at once: name runs of {', '.join(missing)}, too"
         )
     check_place(Path(output), is_folder=False)
     files: dict[str, str] = {}

@@ -54,9 +54,7 @@ class FinetuningRecipe:
         check_fields(self)
         check_pooling(self.pooling)
         if (self.steps is None) == (self.epochs is None):
-            raise InputError(
-                f"steps={self.steps} and epochs={self.epochs}: one of them says when to stop, not both"
-            )
+            raise InputError(f"steps={self.steps} and epochs={self.epochs}: give one of them, not both")
         if self.warmup_steps is not None:
             remedy = f"steps={self.steps}; set both, what is not set is the recipe's"
             check_range("warmup_steps", self.warmup_steps, at_least=0, at_most=self.steps, remedy=remedy)
@@ -108,15 +106,12 @@ _PAPER = {
 # them (Zhang et al. 2021, "Revisiting few-sample BERT fine-tuning").
 _OWN = FinetuningRecipe(learning_rate=3e-5, batch_size=16, epochs=5.0, seq_length=256)
 
-# Tasks with a user's own data.
-OWN_DATA = ("classification", "multi_label", "regression", "tagging", "multiple_choice")
-
 # By task.
 RECIPES: dict[str, FinetuningRecipe] = {
     **{
         name: FinetuningRecipe(**dict(zip(_COLUMNS, row, strict=True)))  # type: ignore[arg-type]
         for name, row in _PAPER.items()
     },
-    **dict.fromkeys(OWN_DATA, _OWN),
+    **dict.fromkeys(("classification", "multi_label", "regression", "tagging"), _OWN),
     "multiple_choice": _OWN.replace(seq_length=512),
 }

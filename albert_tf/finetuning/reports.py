@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from albert_tf.checkpoints.directory import BEST_KEY, RunDirectory
 from albert_tf.finetuning.data import Sets
-from albert_tf.finetuning.task_table import Records, Task, set_metrics
+from albert_tf.finetuning.task_table import Task, set_metrics
 from albert_tf.tasks.classification import Classification
-from albert_tf.tasks.examples.predictions import LabelPrediction
+from albert_tf.tasks.datasets.formats import Records
 from albert_tf.tasks.examples.records import TextRecord, label_of, scores
+from albert_tf.tasks.kind import Prediction
 from albert_tf.tasks.regression import Regression
 from albert_tf.training.logbook import FIGURES
 from albert_tf.utils.errors import shown
 
 MAX_LABELS = 10  # that are told, of many
-
-
-def origin_line(origin: object, fresh: Iterable[str]) -> str:
-    """A line with the start of the weights, and the parts of the model that are new.
-
-    Args:
-      origin: the name of what the weights are from.
-      fresh: names of the variables that begin at random.
-    """
-    new = ", ".join(dict.fromkeys(name.partition("/")[0] for name in fresh))
-    return f"weights from {str(origin)!r}" + (f"; new: {new}" if new else "")
 
 
 def described(task: Task, sets: Sets) -> list[str]:
@@ -62,13 +52,7 @@ def best_figures(run: RunDirectory) -> Mapping[str, float | None]:
 
 
 def ending(run: RunDirectory, task: Task, dev: Mapping[str, Records]) -> list[str]:
-    """Lines about a run that is done: its best step, the metrics there, and a baseline if that is as good.
-
-    Args:
-      run: the run directory.
-      task: its entry.
-      dev: what it was evaluated on, by the name of the set.
-    """
+    """Lines about a run that is done: its best step, the metrics there, and a baseline if that is as good."""
     figures = best_figures(run)
     step, best_by = figures["step"], run.task[BEST_KEY].removeprefix("eval_")
     if (value := figures.get(best_by)) is None:
@@ -78,7 +62,7 @@ def ending(run: RunDirectory, task: Task, dev: Mapping[str, Records]) -> list[st
     lines = [f"best: step {step} ({', '.join(metrics)}) in {run}"]
     if issubclass(task.kind, Classification):
         (label, _), *_ = collections.Counter(label_of(x) for rows in dev.values() for x in rows).most_common()
-        always = LabelPrediction(label, np.ones(1, np.float32))
+        always = Prediction(label, np.ones(1, np.float32))
         baseline = set_metrics(task, {name: (rows, [always] * len(rows)) for name, rows in dev.items()})
         if value <= baseline[best_by]:
             lines.append(

@@ -7,7 +7,7 @@ import functools
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -25,14 +25,14 @@ from albert_tf.features import FIRST, LABELS
 from albert_tf.finetuning.data import Data, check_same_data, encoded, read_sets
 from albert_tf.finetuning.outputs import Predicted, predictor
 from albert_tf.finetuning.recipes import FinetuningRecipe
-from albert_tf.finetuning.reports import described, ending, origin_line
+from albert_tf.finetuning.reports import described, ending
 from albert_tf.finetuning.settings import ENCODER, Finetuning
 from albert_tf.finetuning.task_table import Task, set_metrics, task_entries
 from albert_tf.models.memory import TRAINING, check_memory
 from albert_tf.optimization import recipe_optimizer
 from albert_tf.recipes import QuestionSettings
 from albert_tf.tasks.examples.batches import batches_per_epoch, few_lengths, task_batches
-from albert_tf.tasks.examples.coverage import unread
+from albert_tf.tasks.examples.rows import unread
 from albert_tf.tasks.kind import Examples
 from albert_tf.tasks.regression import Regression
 from albert_tf.tokenizer_settings import resolved_settings
@@ -49,14 +49,6 @@ OUTPUT_BIAS = "classifier/output_bias"
 
 # What older runs, which do not say it, have done.
 _UNSAID = {"pooling": FIRST}
-
-
-class Plan(NamedTuple):
-    """What a run trains by, what on, and its files."""
-
-    recipe: FinetuningRecipe
-    data: Data
-    contents: RunContents
 
 
 def finetune(settings: Finetuning, report: Report = logging.info) -> None:
@@ -105,10 +97,7 @@ def finetune(settings: Finetuning, report: Report = logging.info) -> None:
 def check_output(run: RunDirectory) -> None:
     """InputError if there is a run that fine-tuning has not made: it cannot go on there."""
     if exists(run.file(TASK)) and not (run.is_begun and BEST_KEY in run.task):
-        raise InputError(
-            f"{run} holds a run that was not fine-tuned: name another `output`, and this one as `init_from` "
-            "to begin with its weights"
-        )
+        raise InputError(f"{run} was not fine-tuned: name another `output`, and this one as `init_from`")
 
 
 @contextlib.contextmanager
@@ -129,22 +118,17 @@ def _start(run: RunDirectory, settings: Finetuning) -> Iterator[Start]:
     yield Start(config, Path(vocabulary), resolved_settings(vocabulary, tokenizer), run=None)
 
 
-def planned(run: RunDirectory, settings: Finetuning, start: Start) -> Plan:
+def planned(
+    run: RunDirectory, settings: Finetuning, start: Start
+) -> tuple[FinetuningRecipe, Data, RunContents]:
     """All that a run needs: read, tokenised, and compared with the run that is there; nothing is written."""
     task, recipe = settings.entry, settings.hyper_parameters(start.config)
-    config = recipe.network(start.config)
+    config, questions = recipe.network(start.config), QuestionSettings(**settings.questions)
     check_memory(config, TRAINING)
     settings.execution.check_divides(recipe.batch_size, tf.distribute.get_strategy().num_replicas_in_sync)
     sets = read_sets(task, settings.data, settings.train, settings.eval, settings.columns)
-    entries = task_entries(
-        settings.task,
-        sets.labelled,
-        recipe.seq_length,
-        settings.columns,
-        QuestionSettings(**settings.questions),
-        recipe.pooling,
-        settings.threshold,
-    )
+    asked = settings.columns, questions, recipe.pooling, settings.threshold
+    entries = task_entries(settings.task, sets.labelled, recipe.seq_length, *asked)
     data = encoded(task, entries, sets, start)
     recipe = recipe.in_steps(len(data.rows))
     if run.is_begun and "warmup_steps" not in settings.recipe:  # which more steps leave as it was
@@ -153,7 +137,7 @@ def planned(run: RunDirectory, settings: Finetuning, start: Start) -> Plan:
     if run.is_begun:
         settings.check_same(run, {**config.to_dict(), **entries, **start.tokenizer, **record}, _UNSAID)
         check_same_data(run, record)
-    return Plan(recipe, data, RunContents(config, entries, start.vocabulary, start.tokenizer, record))
+    return recipe, data, RunContents(config, entries, start.vocabulary, start.tokenizer, record)
 
 
 def _first_values(
@@ -166,7 +150,8 @@ def _first_values(
     """
     growth = None if origin is None else grown_from(origin, contents.config, contents.task)
     if growth is not None:
-        report(origin_line(name, growth.fresh))
+        new = ", ".join(dict.fromkeys(variable.partition("/")[0] for variable in growth.fresh))
+        report(f"weights from {str(name)!r}" + (f"; new: {new}" if new else ""))
         for line in growth.listing():
             logging.vlog(1, line)
     for line in (*described(data.task, data.sets), *unread(data.rows, data.kind.seq_length)):
@@ -185,19 +170,13 @@ def _phase(recipe: FinetuningRecipe, data: Data, model: keras.Model, execution: 
     """All updates of a run."""
     assert recipe.steps is not None
     strategy = tf.distribute.get_strategy()
-    lengths = (recipe.seq_length,) if isinstance(strategy, tf.distribute.TPUStrategy) else None
+    lengths = few_lengths(recipe.seq_length) if compiles(execution.xla) else None
+    if isinstance(strategy, tf.distribute.TPUStrategy):  # whose shapes are static
+        lengths = (recipe.seq_length,)
 
     def training_feed(seed: int) -> Feed:
         def batches(count: int, part: tf.distribute.InputContext | None) -> tf.data.Dataset:
-            dataset = task_batches(
-                data.rows,
-                recipe.seq_length,
-                count,
-                lengths,
-                seed,
-                input_context=part,
-                padded_to=few_lengths(recipe.seq_length) if compiles(execution.xla) else None,
-            )
+            dataset = task_batches(data.rows, recipe.seq_length, count, lengths, seed, input_context=part)
             return served(dataset, execution.data_service)
 
         return feed(strategy, batches, recipe.batch_size)

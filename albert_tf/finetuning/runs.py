@@ -59,10 +59,11 @@ def summary(runs: Mapping[str, RunDirectory]) -> dict[str, Any]:
     """The content of summary.json: metrics of the best steps of runs by name, their median and spread."""
     best_by = next(iter(runs.values())).task[BEST_KEY].removeprefix("eval_")
     by_run = {name: best_figures(run) for name, run in runs.items()}
-    names = [name for name in next(iter(by_run.values())) if name != "step"]
-    values = {
-        name: [value for found in by_run.values() if (value := found.get(name)) is not None] for name in names
-    }
+    known: dict[str, list[float]] = {}
+    for found in by_run.values():
+        for name, value in found.items():
+            if name != "step" and value is not None:
+                known.setdefault(name, []).append(value)
     ranks = {
         name: rank(value, found.get("loss"))
         for name, found in by_run.items()
@@ -72,8 +73,8 @@ def summary(runs: Mapping[str, RunDirectory]) -> dict[str, Any]:
     return {
         "best_by": best_by,
         "best_run": best_run,
-        "median": {name: statistics.median(known) for name, known in values.items() if known},
-        "best": {name: by_run[best_run].get(name) for name in names},
-        "spread": {name: max(known) - min(known) for name, known in values.items() if known},
+        "median": {name: statistics.median(values) for name, values in known.items()},
+        "best": {name: value for name, value in by_run[best_run].items() if name != "step"},
+        "spread": {name: max(values) - min(values) for name, values in known.items()},
         "runs": by_run,
     }

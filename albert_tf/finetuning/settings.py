@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 
 from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.config import AlbertConfig
-from albert_tf.finetuning.recipes import FinetuningRecipe
+from albert_tf.finetuning.recipes import RECIPES, FinetuningRecipe
 from albert_tf.finetuning.task_table import Task, find_task
 from albert_tf.recipes import QuestionSettings
+from albert_tf.tasks.classification import TextKind
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.multi_label import MultiLabel
 from albert_tf.training.run_settings import PathLike, RunSettings
@@ -75,10 +76,7 @@ class Finetuning(RunSettings):
         if self.freeze not in (None, ENCODER):
             raise InputError(f"freeze={self.freeze!r} must be {ENCODER!r}, or nothing")
         if (self.init_from is None) == (self.config is None):
-            raise InputError(
-                "give one of `init_from`, to start from the weights of a run, a published name or hub:DIR, "
-                "and `config`, to start from random weights"
-            )
+            raise InputError("give one of `init_from`, to start from weights, and `config`, for random ones")
         if self.config is not None and self.vocabulary is None:
             raise InputError("config: random weights need a vocabulary: name it by --vocabulary")
         if self.threshold is not None:
@@ -87,13 +85,14 @@ class Finetuning(RunSettings):
 
     def _check_task(self, task: Task) -> None:
         """InputError if a setting is missing for the task, or of no use to it."""
-        kind, is_folder = task.kind, task.sets is not None
+        kind, is_folder = task.kind, task.format.is_folder
+        needs_columns = issubclass(kind, TextKind) and not is_folder
         # Values, and True if the task needs one, False if it has no use for it.
         values: dict[str, tuple[Any, bool | None]] = {
             "data": (self.data, is_folder),
             "train": (self.train, not is_folder),
             "eval": (self.eval, False if is_folder else None),
-            "text and label": (self.columns and self.columns.label, task.needs_columns),
+            "text and label": (self.columns and self.columns.label, needs_columns),
             "threshold": (self.threshold, None if kind is MultiLabel else False),
             "pooling": (self.recipe.get("pooling"), None if kind.is_pooled else False),
             ", ".join(self.questions): (self.questions or None, None if kind.has_windows else False),
@@ -110,9 +109,7 @@ class Finetuning(RunSettings):
         """The entry of the task in the table of all; an InputError where it is not one to train for."""
         task = find_task(self.task)
         if task.trained_as:
-            raise InputError(
-                f"task={self.task!r} has no training data: a run of {task.trained_as} predicts for it"
-            )
+            raise InputError(f"task={self.task!r} has no training data: use a run of {task.trained_as}")
         return task
 
     def hyper_parameters(self, network: AlbertConfig | None = None) -> FinetuningRecipe:
@@ -121,8 +118,7 @@ class Finetuning(RunSettings):
         Raises:
           InputError: a length is asked for that the network has not.
         """
-        assert self.entry.recipe is not None
-        recipe = self.entry.recipe.replace(**self.recipe)
+        recipe = RECIPES[self.task].replace(**self.recipe)
         longest = recipe.seq_length if network is None else network.max_position_embeddings
         if recipe.seq_length > longest and "seq_length" in self.recipe:
             raise InputError(f"seq_length={recipe.seq_length} is more than the network's {longest} positions")

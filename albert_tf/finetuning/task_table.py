@@ -4,42 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from albert_tf.checkpoints.directory import BEST_KEY
 from albert_tf.features import FIRST
-from albert_tf.finetuning.recipes import OWN_DATA, RECIPES, FinetuningRecipe
 from albert_tf.recipes import QuestionSettings
-from albert_tf.tasks import KINDS
-from albert_tf.tasks.classification import Classification, TextKind, label_metrics
-from albert_tf.tasks.datasets.choices import RACE_GROUPS, is_race_set, read_race
-from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.tasks.datasets.glue import DEV, GLUE, TEST, read_glue_file, read_glue_split
-from albert_tf.tasks.datasets.squad import read_squad
-from albert_tf.tasks.files.destination import Files, Form
-from albert_tf.tasks.files.own import passage_files
-from albert_tf.tasks.files.submissions import submission_name, submission_text
+from albert_tf.tasks.classification import Classification, label_metrics
+from albert_tf.tasks.datasets.choices import QUESTIONS, RACE
+from albert_tf.tasks.datasets.columns import TABLE, TABLE_OF_LISTS, Columns
+from albert_tf.tasks.datasets.conll import CONLL
+from albert_tf.tasks.datasets.formats import DataFormat, Records
+from albert_tf.tasks.datasets.glue import GLUE, glue_format
+from albert_tf.tasks.datasets.squad import squad_format
 from albert_tf.tasks.kind import FinetunedKind
 from albert_tf.tasks.metrics.labels import accuracy, f1, matthews_correlation
+from albert_tf.tasks.multi_label import MultiLabel
 from albert_tf.tasks.multiple_choice import MultipleChoice
 from albert_tf.tasks.question_answering import QuestionAnswering
 from albert_tf.tasks.regression import Regression
-from albert_tf.utils.errors import InputError
+from albert_tf.tasks.tagging import Tagging
+from albert_tf.utils.checks import check_choice
 
-PathLike = str | os.PathLike[str]
-Records = Sequence[Any]
-
-
-class FolderSets(NamedTuple):
-    """Names of the sets in the folder of a task; the first of `dev` and of `test` is always there."""
-
-    read: Callable[[str, str], Records]  # of a folder and a name
-    train: str = "train"
-    dev: tuple[str, ...] = ("dev",)
-    test: tuple[str, ...] = ("test",)
-    is_set: Callable[[str], bool] = lambda folder: False  # True of a folder that is a set by itself
+Metrics = Callable[[Records, Sequence[Any]], dict[str, float]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,58 +35,24 @@ class Task:
 
     Args:
       kind: of task.
-      read: function from a file (of RACE: a folder), whether labels are needed, and the columns of a user's
-        own table to records.
+      format: of its data.
       metrics: function from records and their predictions to fractions or per cent by name.
       best_metric: the metric that the best step has the highest value of.
-      files: as `FinetunedKind.prediction_files`.
-      recipe: hyper-parameters; None where the task is not trained for.
       options: of `FinetunedKind.model_config`.
-      sets: where the data is a folder.
       trained_as: the task of the runs that predict for this one; None: the same.
     """
 
     kind: type[FinetunedKind]
-    read: Callable[[PathLike, bool, Columns | None], Records]
-    metrics: Callable[[Records, Sequence[Any]], dict[str, float]]
+    format: DataFormat
+    metrics: Metrics
     best_metric: str
-    files: Callable[[PathLike, Records, Form], Files]
-    recipe: FinetuningRecipe | None
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    sets: FolderSets | None = None
     trained_as: str | None = None
-
-    @property
-    def needs_columns(self) -> bool:
-        """True if the data are tables whose columns one has to name."""
-        return self.sets is None and issubclass(self.kind, TextKind)
-
-    def read_sets(self, folder: PathLike, names: Sequence[str]) -> dict[str, Records]:
-        """The records of sets by name; of the names but the first, of those that are there.
-
-        Args:
-          folder: of the task; `sets` is not None.
-          names: `sets.dev` or `sets.test`.
-        Raises:
-          FileNotFoundError: the first set is not there.
-          InputError: the task has no such sets, or a file is not one of it.
-        """
-        assert self.sets is not None
-        if not names:
-            raise InputError(f"{os.fspath(folder)}: the task has no set with labels, only one to predict for")
-        found = {names[0]: self.sets.read(os.fspath(folder), names[0])}
-        for name in names[1:]:
-            try:
-                found[name] = self.sets.read(os.fspath(folder), name)
-            except FileNotFoundError:
-                continue
-        return found
 
 
 def find_task(name: str) -> Task:
     """The entry of a task; an InputError names those there are."""
-    if name not in TASKS:
-        raise InputError(f"task={name!r} is none of {', '.join(TASKS)}")
+    check_choice("task", name, TASKS)
     return TASKS[name]
 
 
@@ -112,16 +65,8 @@ def task_entries(
     pooling: str = FIRST,
     threshold: float | None = None,
 ) -> dict[str, Any]:
-    """The entries of task.json of a model for a task.
+    """The entries of task.json of a model that learns these records of a task.
 
-    Args:
-      name: of the task.
-      records: of its training data.
-      seq_length: longest sequence.
-      columns: of one's own table.
-      questions: of tasks that read windows.
-      pooling: of classifiers.
-      threshold: of multi_label.
     Raises:
       InputError: there is no such task, or a record lacks its label.
     """
@@ -151,48 +96,18 @@ def set_metrics(task: Task, predicted: Mapping[str, tuple[Records, Sequence[Any]
     }
 
 
-def _task(name: str, kind: type[FinetunedKind], **changes: Any) -> Task:
-    """A task that is read, scored and written as its kind does, but for the changes."""
-    of_kind = {
-        "read": kind.read_file,
-        "metrics": kind.metrics,
-        "best_metric": kind.best_metric,
-        "files": kind.prediction_files,
-    }
-    return Task(kind=kind, recipe=RECIPES.get(name), **{**of_kind, **changes})
+def _task(kind: type[FinetunedKind], data: DataFormat, **changes: Any) -> Task:
+    """A task that is scored as its kind is, but for the changes."""
+    return Task(kind, data, **{"metrics": kind.metrics, "best_metric": kind.best_metric, **changes})
 
 
-def _glue_task(name: str, metrics: Callable[..., dict[str, float]], best_metric: str) -> Task:
-    glue = GLUE[name]
-    dev, test = (tuple(name for name in glue.files if name.startswith(part)) for part in (DEV, TEST))
-
-    def files(source: PathLike, records: Records, form: Form) -> Files:
-        form.check_no_columns("GLUE")
-        if form.ending not in (None, ".tsv"):
-            raise InputError(f"{form.file} does not end in .tsv, the format that GLUE's server takes")
-        file = submission_name(name, os.fspath(source))
-        return lambda predictions: {file: submission_text(records, predictions)}
-
-    return _task(
-        name,
-        Regression if glue.labels is None else Classification,
-        options={} if glue.labels is None else {"labels": glue.labels},
-        read=lambda file, needs_labels, _: read_glue_file(name, file, needs_labels),
-        metrics=metrics,
-        best_metric=best_metric,
-        files=files,
-        sets=FolderSets(functools.partial(read_glue_split, name), dev=dev, test=test),
-        trained_as="mnli" if name == "ax" else None,
-    )
-
-
-def _squad_task(name: str, has_impossible: bool) -> Task:
-    return _task(
-        name,
-        QuestionAnswering,
-        options={"answerability": has_impossible},
-        read=lambda file, needs_labels, _: read_squad(file, has_impossible, needs_labels),
-    )
+def _glue_task(name: str, metrics: Metrics, best_metric: str) -> Task:
+    kind: type[FinetunedKind] = Classification
+    options = {"labels": GLUE[name].labels}
+    if GLUE[name].labels is None:
+        kind, options = Regression, {}
+    trained_as = "mnli" if name == "ax" else None
+    return Task(kind, glue_format(name), metrics, best_metric, options, trained_as)
 
 
 _ACCURACY = label_metrics(accuracy=accuracy)
@@ -212,19 +127,14 @@ TASKS: dict[str, Task] = {
     "rte": _glue_task("rte", _ACCURACY, "accuracy"),
     "wnli": _glue_task("wnli", _ACCURACY, "accuracy"),
     "ax": _glue_task("ax", _CORRELATION, "matthews_correlation"),
-    "squad-v1.1": _squad_task("squad-v1.1", has_impossible=False),
-    "squad-v2.0": _squad_task("squad-v2.0", has_impossible=True),
-    "race": _task(
-        "race",
-        MultipleChoice,
-        read=lambda folder, *_: read_race(folder),
-        metrics=functools.partial(MultipleChoice.metrics, groups=RACE_GROUPS),
-        files=passage_files,
-        sets=FolderSets(lambda folder, name: read_race(f"{folder}/{name}"), is_set=is_race_set),
+    "squad-v1.1": _task(QuestionAnswering, squad_format(has_impossible=False)),
+    "squad-v2.0": _task(
+        QuestionAnswering, squad_format(has_impossible=True), options={"answerability": True}
     ),
-    **{
-        kind.name: _task(kind.name, kind)
-        for kind in KINDS.values()
-        if issubclass(kind, FinetunedKind) and kind.name in OWN_DATA
-    },
+    "race": _task(MultipleChoice, RACE),
+    "classification": _task(Classification, TABLE),
+    "multi_label": _task(MultiLabel, TABLE_OF_LISTS),
+    "regression": _task(Regression, TABLE),
+    "tagging": _task(Tagging, CONLL),
+    "multiple_choice": _task(MultipleChoice, QUESTIONS),
 }

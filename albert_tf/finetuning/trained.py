@@ -11,10 +11,12 @@ from tqdm import tqdm
 from albert_tf.checkpoints.run import check_finite, load, opened_run
 from albert_tf.finetuning.data import dev_sets
 from albert_tf.finetuning.outputs import predictor
-from albert_tf.finetuning.task_table import TASKS, PathLike, Records, Task, find_task, set_metrics
+from albert_tf.finetuning.task_table import TASKS, Task, find_task, set_metrics
 from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.tasks.examples.coverage import unread
+from albert_tf.tasks.datasets.formats import PathLike, Records
+from albert_tf.tasks.examples.rows import unread
 from albert_tf.tokenizers.kinds import TextTokenizer, open_tokenizer
+from albert_tf.utils.checks import check_range
 from albert_tf.utils.errors import InputError
 
 PATIENCE = 2.0  # seconds until a progress bar is shown
@@ -40,13 +42,9 @@ class Trained(NamedTuple):
     def predictions(self, records: Records, batch_size: int = 32, is_labelled: bool = False) -> list[Any]:
         """A prediction for each record, in their order; on a terminal a bar shows the progress of long work.
 
-        Args:
-          records: of the task; an InputError names one that does not fit the model.
-          batch_size: examples at a time.
-          is_labelled: True to refuse labels that the model does not know.
+        With `is_labelled`, labels that the model does not know are refused.
         """
-        if batch_size < 1:
-            raise InputError(f"batch_size={batch_size} must be at least 1")
+        check_range("batch_size", batch_size, at_least=1)
         kind = self.task.kind(self.entries)
         examples = kind.encode(records, self.tokenizer, is_labelled)
         for line in unread(examples.rows, kind.seq_length):
@@ -59,21 +57,16 @@ class Trained(NamedTuple):
 def run_task(entries: Mapping[str, Any], asked: str | None = None) -> str:
     """The task that a run with these entries of task.json is to predict for: its own, or one asked for.
 
-    Raises:
-      InputError: the run is not fine-tuned, or for a task that this is not.
+    An InputError says if the run is not fine-tuned, or for another task.
     """
     there = entries.get("task")
     if there not in TASKS:
-        raise InputError(
-            f"the run is of a {entries.get('model')} that is not fine-tuned for one of {', '.join(TASKS)}: "
-            "`albert-tf finetune` does"
-        )
-    if asked in (None, there):
-        return str(there)
-    assert asked is not None
-    if find_task(asked).trained_as != there:
-        raise InputError(f"the run is fine-tuned for {there} and not for {asked}: name a run that is")
-    return asked
+        tasks = f"{', '.join(TASKS)}: `albert-tf finetune` does"
+        raise InputError(f"the run is of a {entries.get('model')} that is not fine-tuned for one of {tasks}")
+    name = str(asked or there)
+    if name != there and find_task(name).trained_as != there:
+        raise InputError(f"the run is fine-tuned for {there} and not for {name}: name a run that is")
+    return name
 
 
 def columns_of(entries: Mapping[str, Any]) -> Columns | None:
@@ -125,13 +118,8 @@ def evaluate_trained(
     Returns:
       `step` and `examples`, what was evaluated, and the task's metrics.
     """
-    run = opened_run(run)
-    task = find_task(run_task(run.task))
-    sets = dev_sets(task, folder, file, columns or columns_of(run.task))
     trained = read_trained(run, step)
-    found = {
-        name: (records, trained.predictions(records, batch_size, is_labelled=True))
-        for name, records in sets.items()
-    }
-    examples = sum(len(records) for records in sets.values())
-    return {"step": trained.step, "examples": examples, **set_metrics(task, found)}
+    sets = dev_sets(trained.task, folder, file, columns or columns_of(trained.entries))
+    found = {name: (x, trained.predictions(x, batch_size, is_labelled=True)) for name, x in sets.items()}
+    examples = sum(map(len, sets.values()))
+    return {"step": trained.step, "examples": examples, **set_metrics(trained.task, found)}

@@ -30,9 +30,8 @@ from albert_tf.inference.labels import (
 from albert_tf.inference.texts import are_pairs, segments, text_records
 from albert_tf.models.padding import skip_padding
 from albert_tf.models.task_models import AlbertClassifier
-from albert_tf.tasks.examples.coverage import unread
-from albert_tf.tasks.examples.rows import TokenRows, check_length
-from albert_tf.tasks.examples.texts import PAIRS_KEY, takes_pairs, text_rows
+from albert_tf.tasks.classification import PAIRS_KEY, takes_pairs, text_rows
+from albert_tf.tasks.examples.rows import TokenRows, check_length, unread
 from albert_tf.tokenizer_settings import SENTENCEPIECE, TOKENIZER_DEFAULTS, VOCABULARY_FILES
 from albert_tf.tokenizers import pack
 from albert_tf.tokenizers.given import checked_texts, listed
@@ -413,5 +412,5 @@ def _packed(rows: TokenRows, seq_length: int) -> dict[str, np.ndarray]:
             tf.RaggedTensor.from_row_lengths(rows.tokens[starts[0] : starts[-1] + lengths[-1]], lengths)
             for starts, lengths in zip(rows.starts.T, rows.lengths.T, strict=True)
         ]
-        ids = pack(tokens, seq_length, rows.input_format)
+        ids = pack(tokens, seq_length, rows.vocabulary.input_format)
     return {name: tensor.numpy() for name, tensor in ids.items()}

@@ -7,8 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from albert_tf.tasks.classification import read_text
 from albert_tf.tasks.examples.records import TextRecord
-from albert_tf.tasks.examples.texts import read_text
 from albert_tf.tokenizers.given import listed
 from albert_tf.utils.errors import InputError, shown
 

@@ -27,10 +27,10 @@ def kind_of(config: TaskConfig) -> Kind:
     Raises:
       InputError: the model has no head for a task.
     """
-    for kind in KINDS.values():
+    if config.get("model") == Classification.model:  # which are of several kinds
+        single = Regression if config["num_labels"] == 1 else Classification
+        return MultiLabel(config) if config.get("multi_label") else single(config)
+    for kind in _KINDS:
         if kind.model == config.get("model"):
-            if kind.model == Classification.model:  # which are of several kinds
-                other = Regression if config["num_labels"] == 1 else Classification
-                kind = MultiLabel if config.get("multi_label") else other
             return kind(config)
     raise InputError(f"a model of the kind {config.get('model')!r} has no head that answers")

@@ -3,27 +3,71 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from albert_tf.features import LABELS
-from albert_tf.tasks.datasets.columns import own_records
-from albert_tf.tasks.examples.predictions import LabelPrediction
+from albert_tf.tasks.datasets.glue import GLUE
 from albert_tf.tasks.examples.records import TextRecord, label_ids, label_names, label_of, same_label
-from albert_tf.tasks.examples.texts import read_text, takes_pairs, text_rows
-from albert_tf.tasks.files.own import table_files
-from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, TaskConfig, Tensors, texts_of
+from albert_tf.tasks.examples.rows import Spans, TokenRows, joined, row_lengths, token_rows, tokenised
+from albert_tf.tasks.kind import (
+    Arrays,
+    Examples,
+    FinetunedKind,
+    Prediction,
+    TaskConfig,
+    Tensors,
+    check_fields,
+)
 from albert_tf.tasks.losses import LABEL
 from albert_tf.tasks.metrics.labels import accuracy, f1
 from albert_tf.tasks.serving import DEFAULT, PAIR, Served, Signature, text_signatures
+from albert_tf.tokenizers.given import check_text
 from albert_tf.tokenizers.kinds import TextTokenizer
-from albert_tf.utils.errors import InputError
+from albert_tf.utils.errors import InputError, shown
 
 TextRecords = Sequence[TextRecord]
 Metric = Callable[[Sequence[str], Sequence[str]], float]
+
+# Entry of task.json, of a run that names no columns.
+PAIRS_KEY = "takes_pairs"
+
+
+def takes_pairs(config: TaskConfig) -> bool | None:
+    """True if a task.json is of a model that learned pairs of texts, None if it does not say."""
+    if PAIRS_KEY in config:
+        return bool(config[PAIRS_KEY])
+    if config.get("columns"):
+        return config["columns"].get("text_pair") is not None
+    task = config.get("task")
+    return GLUE[task].columns.text_pair is not None if task in GLUE else None
+
+
+def text_rows(
+    records: TextRecords, tokenizer: TextTokenizer, features: Mapping[str, np.ndarray]
+) -> TokenRows:
+    """The text, or the text and its pair, of records that all have one or all have none; not trimmed yet."""
+    segments = [tokenised(tokenizer, [record.text for record in records])]
+    if records[0].text_pair is not None:
+        segments.append(tokenised(tokenizer, [record.text_pair or "" for record in records]))
+    tokens, starts = joined(segments)
+    lengths = [row_lengths(segment) for segment in segments]
+    spans = Spans(tokens, tf.stack(starts, axis=-1), tf.stack(lengths, axis=-1))
+    return token_rows(spans, tokenizer.vocabulary, features)
+
+
+def read_text(value: Any, where: str) -> TextRecord:
+    """A text, or a pair: a tuple or list of two, or a dict of `text` and `text_pair`."""
+    if isinstance(value, Mapping):
+        value = check_fields(value, ("text", "text_pair") if "text_pair" in value else ("text",), where)
+    texts = value if isinstance(value, tuple | list) else [value]
+    if len(texts) not in (1, 2):
+        raise InputError(f"{where}={shown(value)} is not a pair of texts")
+    text, *pair = (check_text(text, where if n == 0 else f"{where}[{n}]") for n, text in enumerate(texts))
+    return TextRecord(where, 1, where, text, pair[0] if pair else None, None)
 
 
 class TextKind(FinetunedKind):
@@ -31,8 +75,6 @@ class TextKind(FinetunedKind):
 
     model = "classifier"
     is_pooled = True
-    read_file = staticmethod(own_records)
-    prediction_files = staticmethod(table_files)
 
     def __init__(self, config: TaskConfig):
         super().__init__(config)
@@ -94,8 +136,8 @@ class TextKind(FinetunedKind):
     def request(self, records: TextRecords) -> tuple[str, dict[str, Any]]:
         """Texts, and second texts where there are any."""
         if records[0].text_pair is None:
-            return DEFAULT, texts_of(records, "text")
-        return PAIR, texts_of(records, "text", "text_pair")
+            return DEFAULT, self.texts_of(records, "text")
+        return PAIR, self.texts_of(records, "text", "text_pair")
 
 
 class Classification(TextKind):
@@ -117,19 +159,20 @@ class Classification(TextKind):
 
     def targets(self, records: TextRecords) -> np.ndarray:
         """Numbers of the labels, int32 [N]."""
-        return np.array(label_ids(records, self.labels), np.int32)
+        found = ((label_of(record), record.where) for record in records)
+        return np.array(label_ids(found, map(same_label, self.labels)), np.int32)
 
     @staticmethod
     def scores(logits: tf.Tensor) -> tf.Tensor:
         """Probabilities that sum to 1."""
         return tf.nn.softmax(logits)
 
-    def decode(self, examples: Examples, outputs: Arrays) -> list[LabelPrediction]:
+    def decode(self, examples: Examples, outputs: Arrays) -> list[Prediction]:
         """The likeliest label of each text."""
-        return [LabelPrediction(self.labels[row.argmax()], row) for row in outputs["scores"]]
+        return [Prediction(self.labels[row.argmax()], row) for row in outputs["scores"]]
 
     @classmethod
-    def metrics(cls, records: TextRecords, predictions: Sequence[LabelPrediction]) -> dict[str, float]:
+    def metrics(cls, records: TextRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
         """`accuracy`, and the mean of the labels' F1 scores as `f1`."""
         return label_metrics(accuracy=accuracy, f1=f1)(records, predictions)
 
@@ -163,12 +206,12 @@ def likeliest(outputs: Arrays) -> list[dict[str, Any]]:
     return [{"label": labels[number].decode(), "score": float(scores[number])} for number in order]
 
 
-def label_metrics(**functions: Metric) -> Callable[[TextRecords, Sequence[Any]], dict[str, float]]:
+def label_metrics(**functions: Metric) -> Callable[[TextRecords, Sequence[Prediction]], dict[str, float]]:
     """A function from records and predictions to metrics of their labels."""
 
-    def metrics(records: TextRecords, predictions: Sequence[LabelPrediction]) -> dict[str, float]:
+    def metrics(records: TextRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
         right = [label_of(record) for record in records]
-        predicted = [same_label(found.label) for found in predictions]
+        predicted = [same_label(found.value) for found in predictions]
         return {name: function(right, predicted) for name, function in functions.items()}
 
     return metrics

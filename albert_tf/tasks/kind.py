@@ -11,20 +11,20 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from albert_tf.models.losses import Objective, Term
-from albert_tf.tasks.datasets.columns import Columns
+from albert_tf.tasks.datasets.formats import Records
 from albert_tf.tasks.examples.rows import TokenRows, utf8
-from albert_tf.tasks.files.destination import Files, Form, PathLike
 from albert_tf.tasks.losses import LossPart
 from albert_tf.tasks.serving import Served, Signature
+from albert_tf.tokenizers.given import check_text
 from albert_tf.tokenizers.kinds import TextTokenizer
+from albert_tf.utils.errors import InputError, shown
 
-Records = Sequence[Any]
 Tensors = Mapping[str, tf.Tensor]
 Arrays = Mapping[str, np.ndarray]
 
@@ -41,6 +41,18 @@ class Examples:
     records: Sequence[Any]  # one a prediction
     rows: TokenRows  # input of a model; a long record may have several
     places: Any = None  # where the parts of a record are among the rows, for kinds that need it
+
+
+class Prediction(NamedTuple):
+    """Prediction for a record; questions on a context have an `AnswerPrediction`."""
+
+    value: Any  # a label; a tuple of labels or tags; a number; the number of an option
+    scores: np.ndarray  # probability of each label or option; of each in a tuple; the number itself
+
+    @property
+    def score(self) -> np.ndarray:
+        """Probability of the label or option; of each label or tag in a tuple."""
+        return self.scores if isinstance(self.value, tuple) else self.scores.max()
 
 
 class Kind(abc.ABC):
@@ -64,7 +76,7 @@ class Kind(abc.ABC):
 
     @abc.abstractmethod
     def signatures(self, served: Served) -> dict[str, Signature]:
-        """Functions from strings to answers by name, the one that a request gets which names none first."""
+        """Functions from strings to answers by name; the first one is the default of a server."""
 
     @abc.abstractmethod
     def read(self, value: Any, where: str) -> Any:
@@ -75,7 +87,12 @@ class Kind(abc.ABC):
 
     def request(self, records: Records) -> tuple[str, dict[str, Any]]:
         """Name of a signature, and its inputs for some records."""
-        return self.signature, texts_of(records, *self.inputs)
+        return self.signature, self.texts_of(records, *self.inputs)
+
+    @staticmethod
+    def texts_of(records: Records, *names: str) -> dict[str, list[bytes]]:
+        """Fields of records as inputs of a signature."""
+        return {name: [_encoded(getattr(record, name)) for record in records] for name in names}
 
     @abc.abstractmethod
     def answer(self, record: Any, outputs: Arrays, top_k: int | None) -> Any:
@@ -88,9 +105,15 @@ class Kind(abc.ABC):
         """
 
 
-def texts_of(records: Records, *names: str) -> dict[str, list[bytes]]:
-    """Fields of records as inputs of a signature."""
-    return {name: [utf8(getattr(record, name)) for record in records] for name in names}
+def _encoded(texts: str | Sequence[str]) -> Any:
+    return utf8(texts) if isinstance(texts, str) else [utf8(text) for text in texts]
+
+
+def check_fields(value: Any, names: Sequence[str], where: str) -> tuple[str, ...]:
+    """Texts of a dict by their names; an InputError where it is no such dict."""
+    if not isinstance(value, Mapping) or not value.keys() >= set(names):
+        raise InputError(f"{where}={shown(value)} is not a dict of {', '.join(names)}")
+    return tuple(check_text(value[name], f"{where}[{name!r}]") for name in names)
 
 
 def to_length(values: tf.Tensor, length: int, filler: float = 0) -> tf.Tensor:
@@ -106,11 +129,6 @@ class FinetunedKind(Kind):
       is_pooled: True if the head reads one state of a whole sequence, which `pooling` may choose.
       has_windows: True if long texts are read in windows, as `QuestionSettings` say.
       best_metric: metric that the best step has the highest value of.
-      read_file: function from a user's own file, whether labels are needed, and the columns of a table to
-        records. It raises FileNotFoundError, and InputErrors that name file and line.
-      prediction_files: function from the file that is predicted for, its records and the form of the output
-        to one from predictions to the texts of files by name. It is asked for before anything is predicted,
-        and refuses what could not be written afterwards.
       losses: terms of the loss by name, which add up.
       has_evaluation_loss: True if the outputs that predictions are made of tell the training loss.
     """
@@ -118,8 +136,6 @@ class FinetunedKind(Kind):
     is_pooled: ClassVar[bool] = False
     has_windows: ClassVar[bool] = False
     best_metric: ClassVar[str] = "accuracy"
-    read_file: ClassVar[staticmethod[[PathLike, bool, Columns | None], Records]]
-    prediction_files: ClassVar[staticmethod[[PathLike, Records, Form], Files]]
     losses: Mapping[str, LossPart]
     has_evaluation_loss: bool = True
 

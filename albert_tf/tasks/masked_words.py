@@ -11,13 +11,7 @@ from albert_tf.features import WORD_IDS
 from albert_tf.models.padding import skip_padding
 from albert_tf.tasks.examples.records import TextRecord
 from albert_tf.tasks.kind import Arrays, Kind, Tensors
-from albert_tf.tasks.serving import (
-    Served,
-    Signature,
-    encoder_signatures,
-    text_spec,
-    without_padding,
-)
+from albert_tf.tasks.serving import Served, Signature, encoder_signatures, text_spec, without_padding
 from albert_tf.tokenizers.given import check_text
 from albert_tf.tokenizers.masks import MASK, answer_table, mask_positions, tokens_with_masks
 from albert_tf.tokenizers.packing import pack

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,10 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.tasks.classification import TextKind, TextRecords, label_scores, likeliest
-from albert_tf.tasks.datasets.columns import own_records
-from albert_tf.tasks.examples.predictions import LabelsPrediction
-from albert_tf.tasks.examples.records import TextRecord, label_set, lookup
-from albert_tf.tasks.kind import Arrays, Examples, TaskConfig, Tensors
+from albert_tf.tasks.examples.records import TextRecord, label_ids, label_set
+from albert_tf.tasks.kind import Arrays, Examples, Prediction, TaskConfig, Tensors
 from albert_tf.tasks.losses import MULTI_LABEL
 from albert_tf.tasks.metrics.labels import multi_label_scores
 from albert_tf.utils.errors import InputError
@@ -27,7 +24,6 @@ class MultiLabel(TextKind):
     name = "multi_label"
     best_metric = "micro_f1"
     losses = MULTI_LABEL
-    read_file = staticmethod(functools.partial(own_records, has_lists=True))
 
     def __init__(self, config: TaskConfig):
         super().__init__(config)
@@ -49,10 +45,10 @@ class MultiLabel(TextKind):
 
     def targets(self, records: TextRecords) -> np.ndarray:
         """1 for each label of a text, int32 [N, K]."""
-        numbers = {label: number for number, label in enumerate(self.labels)}
-        found = np.zeros([len(records), len(numbers)], np.int32)
-        for row, record in zip(found, records, strict=True):
-            row[[lookup(numbers, label, record.where) for label in label_set(record)]] = 1
+        pairs = [(row, label) for row, record in enumerate(records) for label in label_set(record)]
+        columns = label_ids(((label, records[row].where) for row, label in pairs), self.labels)
+        found = np.zeros([len(records), len(self.labels)], np.int32)
+        found[[row for row, _ in pairs], columns] = 1
         return found
 
     @staticmethod
@@ -60,18 +56,16 @@ class MultiLabel(TextKind):
         """Probabilities of each label."""
         return tf.sigmoid(logits)
 
-    def decode(self, examples: Examples, outputs: Arrays) -> list[LabelsPrediction]:
+    def decode(self, examples: Examples, outputs: Arrays) -> list[Prediction]:
         """Labels at least as likely as the threshold."""
-        names = np.array(self.labels, object)
-        return [
-            LabelsPrediction(tuple(names[row >= self.threshold]), row[row >= self.threshold])
-            for row in outputs["scores"]
-        ]
+        names, likely = np.array(self.labels, object), outputs["scores"] >= self.threshold
+        rows = zip(outputs["scores"], likely, strict=True)
+        return [Prediction(tuple(names[chosen]), row[chosen]) for row, chosen in rows]
 
     @classmethod
-    def metrics(cls, records: TextRecords, predictions: Sequence[LabelsPrediction]) -> dict[str, float]:
+    def metrics(cls, records: TextRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
         """`micro_f1`, `macro_f1`, and the share of texts with all labels right as `accuracy`."""
-        return multi_label_scores([label_set(record) for record in records], [p.labels for p in predictions])
+        return multi_label_scores([label_set(record) for record in records], [p.value for p in predictions])
 
     def serve(self, scores: tf.Tensor, names: Sequence[str]) -> Tensors:
         """`labels` string, their probabilities `scores` float32, and `is_label` bool, [B, K] each."""

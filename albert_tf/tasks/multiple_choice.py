@@ -9,21 +9,17 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.features import LABELS
-from albert_tf.tasks.datasets.choices import read_choices
-from albert_tf.tasks.examples.predictions import ChoicePrediction
 from albert_tf.tasks.examples.records import ChoiceRecord
-from albert_tf.tasks.examples.rows import (
-    Spans,
-    check_length,
-    joined,
-    row_lengths,
-    token_rows,
-    tokenised,
-    utf8,
+from albert_tf.tasks.examples.rows import Spans, check_length, joined, row_lengths, token_rows, tokenised
+from albert_tf.tasks.kind import (
+    Arrays,
+    Examples,
+    FinetunedKind,
+    Prediction,
+    TaskConfig,
+    Tensors,
+    check_fields,
 )
-from albert_tf.tasks.examples.texts import check_fields
-from albert_tf.tasks.files.own import choice_files
-from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, TaskConfig, Tensors, texts_of
 from albert_tf.tasks.losses import LABEL
 from albert_tf.tasks.metrics.labels import accuracy
 from albert_tf.tasks.serving import Served, Signature, text_spec
@@ -43,23 +39,16 @@ def choice_spans(
     seq_length: int,
     input_format: InputFormat,
 ) -> tuple[Spans, tf.Tensor]:
-    """`[CLS] context [SEP] question + option [SEP]` of R options.
+    """`[CLS] context [SEP] question + option [SEP]` of R options, and the tokens that did not fit, int32 [R].
 
-    The context loses what does not fit, at its end; of a long question the last tokens stay.
+    Tokens of different contexts are int32 [U, (tokens)], the number of each option's context is int32 [R],
+    and the tokens of question and option are int32 [R, (tokens)]. The context loses what does not fit, at its
+    end; of a long question the last tokens stay.
 
-    Args:
-      contexts: tokens of different contexts, int32 [U, (tokens)].
-      context_of: number of each option's context, int32 [R].
-      questions: tokens of question and option, int32 [R, (tokens)].
-      seq_length: longest sequence, S.
-      input_format: special tokens.
-    Returns:
-      The sequences, and the number of tokens that did not fit, int32 [R].
     Source: google-research/albert, race_utils.py.
     """
-    lengths = tf.stack(
-        [tf.gather(row_lengths(contexts), context_of), row_lengths(questions)], axis=1
-    )  # [R, 2]
+    context_lengths = tf.gather(row_lengths(contexts), context_of)
+    lengths = tf.stack([context_lengths, row_lengths(questions)], axis=1)  # [R, 2]
     kept = tf.stack(choice_lengths(lengths[:, 0], lengths[:, 1], seq_length, input_format), axis=1)
     tokens, (context_starts, question_starts) = joined([contexts, questions])
     question_starts += tf.cast(lengths[:, 1] - kept[:, 1], tf.int64)
@@ -72,10 +61,10 @@ class MultipleChoice(FinetunedKind):
 
     name = "multiple_choice"
     model = "multiple_choice"
+    signature = "choose"
+    inputs = ("context", "question", "options")
     is_pooled = True
     losses = LABEL
-    read_file = staticmethod(lambda file, needs_labels, columns: read_choices(file))
-    prediction_files = staticmethod(choice_files)
 
     def __init__(self, config: TaskConfig):
         super().__init__(config)
@@ -116,25 +105,19 @@ class MultipleChoice(FinetunedKind):
         """Probabilities [B, C]."""
         return {"scores": tf.nn.softmax(outputs["logits"])}
 
-    def decode(self, examples: Examples, outputs: Arrays) -> list[ChoicePrediction]:
+    def decode(self, examples: Examples, outputs: Arrays) -> list[Prediction]:
         """The likeliest option of each question."""
-        return [ChoicePrediction(int(row.argmax()), row) for row in outputs["scores"]]
+        return [Prediction(int(row.argmax()), row) for row in outputs["scores"]]
 
     @classmethod
-    def metrics(
-        cls,
-        records: ChoiceRecords,
-        predictions: Sequence[ChoicePrediction],
-        groups: Sequence[str] = (),
-    ) -> dict[str, float]:
+    def metrics(cls, records: ChoiceRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
         """`accuracy`, and `accuracy_<group>` of the groups that there are."""
         right = np.array([_right_option(record) for record in records])
-        predicted = np.array([found.choice for found in predictions])
+        predicted = np.array([found.value for found in predictions])
         metrics = {"accuracy": accuracy(right, predicted)}
-        for group in groups:
-            part = np.array([record.group == group for record in records])
-            if part.any():
-                metrics[f"accuracy_{group}"] = accuracy(right[part], predicted[part])
+        groups = np.array([record.group for record in records])
+        for group in filter(None, dict.fromkeys(groups.tolist())):
+            metrics[f"accuracy_{group}"] = accuracy(right[groups == group], predicted[groups == group])
         return metrics
 
     def signatures(self, served: Served) -> dict[str, Signature]:
@@ -144,23 +127,15 @@ class MultipleChoice(FinetunedKind):
         """
         check_length("seq_length", served.seq_length, SHORTEST_CHOICE)
         count = served.model.num_choices
-        specs = (
-            text_spec("context"),
-            text_spec("question"),
-            tf.TensorSpec([None, count], tf.string, "options"),
-        )
+        options_spec = tf.TensorSpec([None, count], tf.string, "options")
 
-        @tf.function(input_signature=specs)
+        @tf.function(input_signature=[text_spec("context"), text_spec("question"), options_spec])
         def choose(context: tf.Tensor, question: tf.Tensor, options: tf.Tensor) -> Tensors:
-            context, question = (tf.ensure_shape(text, [None]) for text in (context, question))
-            options = tf.unstack(tf.ensure_shape(options, [None, count]), axis=1)  # C of [B]
-            # Stacked, since that raises where the batch sizes differ: what follows would broadcast.
-            context, question, *options = tf.unstack(tf.stack([context, question, *options]))
-            rows = tf.repeat(tf.range(tf.size(context)), count)  # [B·C]
-            texts = question_with_option(
-                tf.gather(question, rows), tf.reshape(tf.stack(options, axis=1), [-1])
-            )
-            contexts, questions = served.tokenizer(context), served.tokenizer(texts)
+            # Joined, since that raises where the batch sizes differ: what follows would broadcast.
+            texts = tf.concat([context[:, tf.newaxis], question[:, tf.newaxis], options], 1)  # [B, 2 + C]
+            rows = tf.repeat(tf.range(tf.shape(texts)[0]), count)  # [B·C]
+            filled = question_with_option(tf.gather(texts[:, 1], rows), tf.reshape(texts[:, 2:], [-1]))
+            contexts, questions = served.tokenizer(texts[:, 0]), served.tokenizer(filled)
             spans, _ = choice_spans(contexts, rows, questions, served.seq_length, served.input_format)
             inputs = {
                 name: tf.reshape(tensor, [-1, count, tf.shape(tensor)[1]])
@@ -189,11 +164,6 @@ class MultipleChoice(FinetunedKind):
         record = ChoiceRecord(where, where, "", context, question, texts, None)
         self.check([record])
         return record
-
-    def request(self, records: ChoiceRecords) -> tuple[str, dict[str, Any]]:
-        """Contexts, questions and options."""
-        options = [[utf8(option) for option in record.options] for record in records]
-        return "choose", {**texts_of(records, "context", "question"), "options": options}
 
     def answer(self, record: ChoiceRecord, outputs: Arrays, top_k: int | None) -> dict[str, Any]:
         """The number of the likeliest option, from 0."""

@@ -9,11 +9,10 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.tasks.classification import TextKind, TextRecords
-from albert_tf.tasks.examples.predictions import ScorePrediction
 from albert_tf.tasks.examples.records import TextRecord, scores
-from albert_tf.tasks.kind import Arrays, Examples, Tensors
+from albert_tf.tasks.kind import Arrays, Examples, Prediction, Tensors
 from albert_tf.tasks.losses import SCORE
-from albert_tf.tasks.metrics.labels import pearson, spearman
+from albert_tf.tasks.metrics.labels import correlations
 
 
 class Regression(TextKind):
@@ -37,15 +36,14 @@ class Regression(TextKind):
         """Numbers [B]."""
         return logits[:, 0]
 
-    def decode(self, examples: Examples, outputs: Arrays) -> list[ScorePrediction]:
+    def decode(self, examples: Examples, outputs: Arrays) -> list[Prediction]:
         """A number for each text."""
-        return [ScorePrediction(score) for score in outputs["scores"]]
+        return [Prediction(score, score) for score in outputs["scores"]]
 
     @classmethod
-    def metrics(cls, records: TextRecords, predictions: Sequence[ScorePrediction]) -> dict[str, float]:
+    def metrics(cls, records: TextRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
         """`pearson` and `spearman`."""
-        right, predicted = scores(records), [float(found.score) for found in predictions]
-        return {"pearson": pearson(right, predicted), "spearman": spearman(right, predicted)}
+        return correlations(scores(records), [float(found.value) for found in predictions])
 
     def serve(self, scores: tf.Tensor, names: Sequence[str]) -> Tensors:
         """`score` float32 [B]."""

@@ -127,8 +127,6 @@ def in_blocks(function: Callable[[Tensors], T], inputs: Tensors, dtypes: T) -> T
       function: from tensors of rows, [R, …] each, to tensors of as many, whatever their number.
       inputs: [W, S] each.
       dtypes: of what it returns, in the same structure.
-    Returns:
-      Its answers, [W, …] each.
     """
     rows, columns = tf.unstack(tf.shape(inputs[MASK]))
     blocks = tf.maximum(-(-rows // ROWS_AT_ONCE), 1)

@@ -8,12 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.tasks.datasets.conll import read_conll
-from albert_tf.tasks.examples.predictions import TagPrediction, characters
-from albert_tf.tasks.examples.records import TaggedRecord, TextRecord, lookup, tag_names, tags_of
-from albert_tf.tasks.examples.rows import Spans, check_length, token_rows, tokenised
-from albert_tf.tasks.files.own import tagged_files
-from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, Tensors, to_length
+from albert_tf.tasks.examples.records import TaggedRecord, TextRecord, label_ids, tag_names, tags_of
+from albert_tf.tasks.examples.rows import Spans, characters, check_length, token_rows, tokenised
+from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, Prediction, Tensors, to_length
 from albert_tf.tasks.losses import LABEL
 from albert_tf.tasks.metrics.labels import accuracy, entity_scores, entity_spans
 from albert_tf.tasks.serving import Served, Signature, in_blocks, text_spec
@@ -38,12 +35,8 @@ def word_spans(
 ) -> WordSpans:
     """The inputs of sentences.
 
-    Args:
-      pieces: tokens of each word, int32 [words, (tokens)]; a word of which normalisation leaves nothing
-        becomes an unknown token.
-      sentences: first word of each sentence, and the number of words, int64 [N + 1].
-      seq_length: longest sequence, S.
-      vocabulary: of the tokens.
+    Words have tokens int32 [words, (tokens)]; the first word of each sentence, and the number of words, are
+    int64 [N + 1].
     """
     input_format = vocabulary.input_format
     tokens, splits = word_tokens(pieces, vocabulary.special_ids.unknown)
@@ -58,11 +51,8 @@ def word_spans(
 
 
 def word_tokens(pieces: tf.RaggedTensor, unknown_id: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Tokens of words; a word of nothing that can be seen has one, too: an unknown one.
+    """Tokens of words, int32 [words, (tokens)]; a word of nothing that can be seen has an unknown one.
 
-    Args:
-      pieces: int32 [words, (tokens)].
-      unknown_id: of that token.
     Returns:
       int32 [tokens], and where each word begins and the last one ends, int64 [words + 1].
     """
@@ -86,8 +76,6 @@ class Tagging(FinetunedKind):
     inputs = ("text",)
     best_metric = "f1"
     losses = LABEL
-    read_file = staticmethod(lambda file, needs_labels, columns: read_conll(file))
-    prediction_files = staticmethod(tagged_files)
 
     @classmethod
     def model_config(cls, records: TaggedRecords) -> dict[str, Any]:
@@ -106,10 +94,8 @@ class Tagging(FinetunedKind):
             spans, first_tokens, places = word_spans(pieces, sentences, self.seq_length, tokenizer.vocabulary)
         labels = np.full(spans.tokens.shape, -1, np.int32)
         if is_labelled:
-            numbers = {tag: number for number, tag in enumerate(self.labels)}
-            labels[first_tokens.numpy()] = [
-                lookup(numbers, tag, record.where) for record in records for tag in tags_of(record)
-            ]
+            tags = ((tag, record.where) for record in records for tag in tags_of(record))
+            labels[first_tokens.numpy()] = label_ids(tags, self.labels)
         rows = token_rows(spans, tokenizer.vocabulary, {}, token_labels=labels)
         return Examples(records, rows, places.numpy())
 
@@ -119,21 +105,19 @@ class Tagging(FinetunedKind):
         length = self.seq_length
         return {"tags": to_length(tags, length), "scores": to_length(scores, length)}
 
-    def decode(self, examples: Examples, outputs: Arrays) -> list[TagPrediction]:
+    def decode(self, examples: Examples, outputs: Arrays) -> list[Prediction]:
         """The likeliest tag of each word: that of its first token."""
         names = np.array(self.labels, object)
         places = tuple(examples.places.T)  # windows and columns, [words] each
         tags, scores = names[outputs["tags"][places]], outputs["scores"][places]
         ends = np.cumsum([len(record.words) for record in examples.records])[:-1]
-        return [
-            TagPrediction(tuple(found), probabilities)
-            for found, probabilities in zip(np.split(tags, ends), np.split(scores, ends), strict=True)
-        ]
+        sentences = zip(np.split(tags, ends), np.split(scores, ends), strict=True)
+        return [Prediction(tuple(found), probabilities) for found, probabilities in sentences]
 
     @classmethod
-    def metrics(cls, records: TaggedRecords, predictions: Sequence[TagPrediction]) -> dict[str, float]:
+    def metrics(cls, records: TaggedRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
         """`f1`, `precision` and `recall` of entities, and the `accuracy` of words' tags."""
-        right, predicted = [tags_of(record) for record in records], [found.tags for found in predictions]
+        right, predicted = [tags_of(record) for record in records], [found.value for found in predictions]
         of_words = ([tag for tags in sentences for tag in tags] for sentences in (right, predicted))
         return {**entity_scores(right, predicted), "accuracy": accuracy(*of_words)}
 

@@ -1,1 +1,1 @@
-"""Readers of benchmarks and of tables: a format each."""
+"""Benchmarks and tables, a format each: records are read, predictions are written."""

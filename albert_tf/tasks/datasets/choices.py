@@ -1,13 +1,18 @@
-"""Multiple choice: RACE's folders, and the user's own questions as JSON lines."""
+"""Multiple choice: RACE's folders, the user's own questions as JSON lines, and both with predictions."""
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
 
 import tensorflow as tf
 
+from albert_tf.tasks.datasets.columns import extended_table
+from albert_tf.tasks.datasets.formats import DataFormat, Files, Form, PathLike, shortest
+from albert_tf.tasks.datasets.tables import read_json_table
 from albert_tf.tasks.datasets.text_files import field, read_json, read_json_lines
 from albert_tf.tasks.examples.records import ChoiceRecord
 from albert_tf.utils.errors import InputError, shown
@@ -40,7 +45,7 @@ def read_race(folder: str | os.PathLike) -> list[ChoiceRecord]:
     return records
 
 
-def is_race_set(folder: str) -> bool:
+def _is_race_set(folder: str) -> bool:
     """True if a folder is one of RACE's sets, or a group of one, and not the folder of all of them."""
     is_group = PurePath(folder).name in RACE_GROUPS
     return is_group or any(tf.io.gfile.isdir(f"{folder}/{group}") for group in RACE_GROUPS)
@@ -53,9 +58,8 @@ def _passage(file: str, group: str) -> list[ChoiceRecord]:
     questions, options = (field(passage, name, list, file) for name in ("questions", "options"))
     answers = field(passage, "answers", list, file) if "answers" in passage else [None] * len(questions)
     if not len(questions) == len(options) == len(answers):
-        raise InputError(
-            f"{file}: {len(questions)} questions, {len(options)} lists of options and {len(answers)} answers"
-        )
+        numbers = f"{len(questions)} questions, {len(options)} lists of options, {len(answers)} answers"
+        raise InputError(f"{file}: {numbers}: there must be one for each")
     return [
         _record(f"{file}: question {n}", f"{group}{PurePath(file).stem}-{n}", group, article, *values)
         for n, values in enumerate(zip(questions, options, answers, strict=True))
@@ -92,3 +96,44 @@ def _record(
     if label is not None and not (type(label) is int and 0 <= label < len(options)):
         raise InputError(f"{where}: label {shown(label)} is no number from 0 and no letter of {letters}")
     return ChoiceRecord(where, number, group, context, question, tuple(options), label)
+
+
+def choice_files(source: PathLike, records: Sequence[ChoiceRecord], form: Form) -> Files:
+    """JSON lines with two more fields; where labels are letters, so are predictions."""
+    table = read_json_table(os.fspath(source))
+    labels = [row.cells[table.number("label")] for row in table.rows] if "label" in table.columns else []
+    files = extended_table(table, ".jsonl", form)
+    if any(isinstance(label, str) for label in labels):
+        return lambda predictions: files(
+            [found._replace(value=LETTERS[found.value]) for found in predictions]
+        )
+    return files
+
+
+def passage_files(source: PathLike, records: Sequence[ChoiceRecord], form: Form) -> Files:
+    """RACE's passages with lists of predictions (letters) and scores added, by their places in the folder."""
+    form.check_folder("RACE's passages")
+    of_questions = [record.where.rpartition(": question ")[0] for record in records]
+    passages = {file: read_json(file) for file in dict.fromkeys(of_questions)}
+    names = {file: form.columns(passage, file) for file, passage in passages.items()}
+
+    def files(predictions: Sequence[Any]) -> dict[str, str]:
+        answers: dict[str, list[tuple[str, float]]] = {file: [] for file in passages}
+        for file, found in zip(of_questions, predictions, strict=True):
+            answers[file].append((LETTERS[found.value], shortest(found.score)))
+        texts = {}
+        for file, passage in passages.items():
+            columns = dict(zip(names[file], map(list, zip(*answers[file], strict=True)), strict=True))
+            texts[os.path.relpath(file, source)] = json.dumps(passage | columns, ensure_ascii=False) + "\n"
+        return texts
+
+    return files
+
+
+RACE = DataFormat(
+    lambda folder, *_: read_race(folder),
+    passage_files,
+    lambda folder, name: read_race(f"{folder}/{name}"),
+    is_set=_is_race_set,
+)
+QUESTIONS = DataFormat(lambda file, *_: read_choices(file), choice_files)

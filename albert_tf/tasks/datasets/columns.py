@@ -1,12 +1,18 @@
-"""Named columns of a table as records: the user's own data, and what GLUE's files hold."""
+"""Named columns of a table as records, and predictions as further columns."""
 
 from __future__ import annotations
 
+import functools
 import json
 import os
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from albert_tf.tasks.datasets.tables import Table, read_table
+import numpy as np
+
+from albert_tf.tasks.datasets.formats import DataFormat, Files, Form, PathLike, shortest
+from albert_tf.tasks.datasets.tables import Table, known_ending, read_table, table_ending, table_text
 from albert_tf.tasks.examples.records import SEPARATOR, TextRecord
 from albert_tf.utils.errors import InputError
 
@@ -21,7 +27,7 @@ class Columns(NamedTuple):
 
 
 def own_records(
-    file: str | os.PathLike[str], needs_labels: bool, columns: Columns | None, has_lists: bool = False
+    file: PathLike, needs_labels: bool, columns: Columns | None, has_lists: bool = False
 ) -> list[TextRecord]:
     """Rows of a user's table as records; without `needs_labels` labels are left out.
 
@@ -37,12 +43,8 @@ def own_records(
 
 
 def text_records(table: Table, columns: Columns, has_lists: bool = False) -> list[TextRecord]:
-    """The rows of a table as records.
+    """The rows of a table as records; with `has_lists` a label may be a list of several.
 
-    Args:
-      table: what was read.
-      columns: to take of it.
-      has_lists: True if a label may be a list of several.
     Raises:
       InputError: there is no such column, or a row has no text in it.
     """
@@ -67,3 +69,34 @@ def _text(value: Any, has_lists: bool) -> str | None:
     if isinstance(value, int | float):
         return json.dumps(value)
     return value if isinstance(value, str) else None
+
+
+def table_files(source: PathLike, records: Sequence[TextRecord], form: Form) -> Files:
+    """A table with columns of predictions and scores."""
+    return extended_table(read_table(source), table_ending(source), form)
+
+
+def extended_table(table: Table, ending: str, form: Form) -> Files:
+    """A table with two more columns; several labels are joined, but not as JSON."""
+    ending = known_ending(form.file) if form.file else ending
+    columns = form.columns(table.columns, table.file)
+    table_text(table.extended(dict.fromkeys(columns, [""] * len(table.rows))), ending)  # or an error now
+
+    def cell(value: Any) -> Any:
+        if isinstance(value, str | int):
+            return value
+        if isinstance(value, np.floating):
+            return shortest(value)
+        cells = [cell(item) for item in value]
+        return cells if ending == ".jsonl" else SEPARATOR.join(map(str, cells))
+
+    def files(predictions: Sequence[Any]) -> dict[str, str]:
+        added = zip(*((cell(found.value), cell(found.score)) for found in predictions), strict=True)
+        extended = table.extended(dict(zip(columns, added, strict=True)))
+        return {Path(table.file).name: table_text(extended, ending)}
+
+    return files
+
+
+TABLE = DataFormat(own_records, table_files)
+TABLE_OF_LISTS = DataFormat(functools.partial(own_records, has_lists=True), table_files)

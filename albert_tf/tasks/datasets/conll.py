@@ -1,10 +1,15 @@
-"""Sentences of tagged words in columns, as the CoNLL shared tasks wrote them."""
+"""Sentences of tagged words in columns, as the CoNLL shared tasks wrote them, also with predictions."""
 
 from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
+from albert_tf.tasks.datasets.formats import DataFormat, Files, Form, PathLike, shortest
+from albert_tf.tasks.datasets.tables import FORMATS
 from albert_tf.tasks.datasets.text_files import read_lines
 from albert_tf.tasks.examples.records import TaggedRecord
 from albert_tf.utils.errors import InputError, shown
@@ -15,10 +20,9 @@ _DOCUMENT = "-DOCSTART-"
 def read_conll(file: str | os.PathLike) -> list[TaggedRecord]:
     """The sentences of a file: a word a line, its columns between tabs or spaces, blank lines between.
 
-    Lines that begin with -DOCSTART- are no words: they begin a document.
+    The word is the first column and the tag is the last; with a single column there are no tags. Lines that
+    begin with -DOCSTART- are no words: they begin a document.
 
-    Args:
-      file: the word is the first column and the tag is the last; with a single column there are no tags.
     Raises:
       FileNotFoundError: there is no such file.
       InputError: the file is empty or not UTF-8, holds no words, or lines have different numbers of columns.
@@ -27,25 +31,23 @@ def read_conll(file: str | os.PathLike) -> list[TaggedRecord]:
     records: list[TaggedRecord] = []
     width = 0
     lines = enumerate(read_lines(file), start=1)
-    for is_sentence, group in itertools.groupby(lines, key=lambda line: is_word(line[1])):
-        words = [(number, _cells(line)) for number, line in group] if is_sentence else []
+    for is_sentence, group in itertools.groupby(lines, key=lambda line: _is_word(line[1])):
+        if not is_sentence:
+            continue
+        words = [(number, _cells(line)) for number, line in group]
+        width = width or len(words[0][1])
         for number, cells in words:
-            width = width or len(cells)
             if len(cells) != width or not (cells[0].strip() and cells[-1].strip()):
                 found = f"{shown(' '.join(cells))} has {len(cells)} columns, and the lines before {width}"
-                raise InputError(
-                    f"{file}:{number}: {found}: a line is a word, perhaps other columns, and its tag; blank "
-                    "lines are between sentences"
-                )
-        if words:
-            tags = tuple(cells[-1].strip() for _, cells in words) if width > 1 else None
-            records.append(TaggedRecord(file, words[0][0], tuple(cells[0] for _, cells in words), tags))
+                raise InputError(f"{file}:{number}: {found}: each line is a word, other columns and a tag")
+        tags = tuple(cells[-1].strip() for _, cells in words) if width > 1 else None
+        records.append(TaggedRecord(file, words[0][0], tuple(cells[0] for _, cells in words), tags))
     if not records:
         raise InputError(f"{file} holds no words")
     return records
 
 
-def is_word(line: str) -> bool:
+def _is_word(line: str) -> bool:
     """True if a line is a word; others are blank or begin a document."""
     cells = _cells(line)
     return bool(cells) and cells[0] != _DOCUMENT
@@ -53,3 +55,27 @@ def is_word(line: str) -> bool:
 
 def _cells(line: str) -> list[str]:
     return line.split("\t") if "\t" in line else line.split()
+
+
+def tagged_files(source: PathLike, records: Sequence[TaggedRecord], form: Form) -> Files:
+    """The lines of the file, those of words with two more columns between the same, tabs or spaces."""
+    form.check_no_columns("a file of tagged words")
+    if form.ending in FORMATS:
+        raise InputError(f"{form.file} is a table, and tags are written beside words: name a .conll file")
+    read = read_lines(source)
+
+    def files(predictions: Sequence[Any]) -> dict[str, str]:
+        words = itertools.chain.from_iterable(zip(*prediction, strict=True) for prediction in predictions)
+        lines = []
+        for line in read:
+            if _is_word(line):
+                tag, score = next(words)
+                tab = "\t" if "\t" in line else " "
+                line = tab.join([line.rstrip(tab), tag, str(shortest(score))])
+            lines.append(line + "\n")
+        return {Path(source).name: "".join(lines)}
+
+    return files
+
+
+CONLL = DataFormat(lambda file, *_: read_conll(file), tagged_files)

@@ -1,20 +1,25 @@
-"""The GLUE tasks and the diagnostic set AX in their original files: their quirks as a table."""
+"""The GLUE tasks and the diagnostic set AX: their original files, and the files that the server takes."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 
 from albert_tf.tasks.datasets.columns import Columns, text_records
+from albert_tf.tasks.datasets.formats import DEV, TEST, TRAIN, DataFormat, Files, Form, PathLike, Records
 from albert_tf.tasks.datasets.tables import Table, read_tsv
 from albert_tf.tasks.datasets.text_files import read_lines
 from albert_tf.tasks.examples.records import TextRecord
 from albert_tf.utils.errors import InputError
+from albert_tf.utils.files import whole_file
 
-TRAIN, DEV, TEST = "train", "dev", "test"
 _THREE = {TRAIN: "train.tsv", DEV: "dev.tsv", TEST: "test.tsv"}
 
 
@@ -55,18 +60,31 @@ GLUE: dict[str, GlueTask] = {
     "ax": GlueTask("AX", _PAIR, _THREE_WAY, {TEST: "diagnostic.tsv"}),
 }
 
+HEADER = "index\tprediction"  # of the server's files
+
+# Rows of the server's files. Source: the test sets of gluebenchmark.com.
+ROWS = {
+    "CoLA.tsv": 1063,
+    "SST-2.tsv": 1821,
+    "MRPC.tsv": 1725,
+    "STS-B.tsv": 1379,
+    "QQP.tsv": 390_965,
+    "MNLI-m.tsv": 9796,
+    "MNLI-mm.tsv": 9847,
+    "QNLI.tsv": 5463,
+    "RTE.tsv": 3000,
+    "WNLI.tsv": 146,
+    "AX.tsv": 1104,
+}
+
 # MRPC as Microsoft gives it out: the development set is in the training file, and this lists its pairs.
 _MSR_DEV_IDS = "dev_ids.tsv"
 _MSR_PAIR = ("#1 ID", "#2 ID")
 
 
 def read_glue_split(task: str, folder: str | os.PathLike, split: str) -> list[TextRecord]:
-    """One of the sets of a task.
+    """One of the sets of a task, a key of GLUE. Only test sets have no labels.
 
-    Args:
-      task: a key of GLUE.
-      folder: where its files are.
-      split: a key of the task's `files`. Only test sets have no labels.
     Raises:
       FileNotFoundError: the set's file is not there.
       InputError: there is no such set, or a file is not the task's.
@@ -83,13 +101,7 @@ def read_glue_split(task: str, folder: str | os.PathLike, split: str) -> list[Te
 
 
 def read_glue_file(task: str, file: str | os.PathLike, needs_labels: bool) -> list[TextRecord]:
-    """A file of a task, whatever it is called.
-
-    Args:
-      task: a key of GLUE.
-      file: with labels or without, as a training or as a test set.
-      needs_labels: True to refuse rows without labels.
-    """
+    """A file of a task, whatever it is called, with labels as a training set or without as a test set."""
     glue, file = GLUE[task], os.fspath(file)
     columns = glue.headless
     if columns and not needs_labels and len(read_lines(file)[0].split("\t")) != len(columns):
@@ -114,11 +126,56 @@ def _msr_part(file: str, split: str) -> Table:
         return table
     ids_file = file.rpartition("/")[0] + f"/{_MSR_DEV_IDS}"
     if not tf.io.gfile.exists(ids_file):
-        raise FileNotFoundError(
-            f"{ids_file}: no such file: it names the pairs of {file} that are MRPC's development set; "
-            "without it train.tsv and dev.tsv must be there"
-        )
+        raise FileNotFoundError(f"{ids_file}: no such file: add it (it lists MRPC's dev set), or dev.tsv")
     first, second = (table.number(name) for name in _MSR_PAIR)
     pairs = {tuple(row.cells) for row in read_tsv(ids_file, _MSR_PAIR).rows}
     rows = [row for row in table.rows if ((row.cells[first], row.cells[second]) in pairs) == (split == DEV)]
     return Table(file, table.columns, rows)
+
+
+def glue_format(name: str) -> DataFormat:
+    """The files of a task, a key of GLUE, and the server's files of predictions."""
+    dev, test = (tuple(split for split in GLUE[name].files if split.startswith(x)) for x in (DEV, TEST))
+
+    def files(source: PathLike, records: Records, form: Form) -> Files:
+        form.check_no_columns("GLUE")
+        if form.ending not in (None, ".tsv"):
+            raise InputError(f"{form.file} does not end in .tsv, the format that GLUE's server takes")
+        file = f"{GLUE[name].name}.tsv"
+        if name == "mnli":
+            file = "MNLI-mm.tsv" if "mismatched" in Path(source).name else "MNLI-m.tsv"
+        return lambda predictions: {file: submission_text(records, predictions)}
+
+    def read(file: PathLike, needs_labels: bool, _: Any) -> Records:
+        return read_glue_file(name, file, needs_labels)
+
+    return DataFormat(read, files, functools.partial(read_glue_split, name), dev, test)
+
+
+def submission_text(records: Sequence[TextRecord], predictions: Sequence[Any]) -> str:
+    """The lines of a file, one a record of the test set in their order, with the index that its file has.
+
+    Scores stay between 0 and 5, beyond which the server refuses them.
+    """
+    lines = [HEADER]
+    for record, (value, _) in zip(records, predictions, strict=True):
+        label = value if isinstance(value, str) else f"{min(max(float(value), 0.0), 5.0):.3f}"
+        lines.append(f"{record.id}\t{label}")
+    return "\n".join(lines) + "\n"
+
+
+def write_submission(path: PathLike, files: Mapping[str, str]) -> None:
+    """Writes the zip file that the server takes, whole or not at all; an existing one is replaced.
+
+    An InputError names a file that is missing, is none of the server's, or has another number of rows.
+    """
+    path = Path(path)
+    for name in {**ROWS, **files}:
+        rows = files.get(name, "").count("\n") - 1
+        if rows != ROWS.get(name) or not files[name].startswith(f"{HEADER}\n"):
+            wanted = f"the server wants {ROWS.get(name, 'no such file')}: predict for whole test sets"
+            raise InputError(f"{path}: {name} has {max(rows, 0)} rows below {HEADER!r}, and {wanted}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ROWS:
+            archive.writestr(name, files[name])

@@ -1,13 +1,16 @@
-"""Questions on paragraphs in SQuAD's JSON, versions 1.1 and 2.0."""
+"""Questions on paragraphs in SQuAD's JSON, versions 1.1 and 2.0, and the files of answers to them."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
-from albert_tf.tasks.datasets.text_files import field, json_object, read_json
+from albert_tf.tasks.datasets.formats import DataFormat, Files, Form, PathLike
+from albert_tf.tasks.datasets.text_files import field, read_json
 from albert_tf.tasks.examples.records import Answer, QuestionRecord
 from albert_tf.utils.errors import InputError, shown
+from albert_tf.utils.files import json_text
 
 
 def read_squad(file: str | os.PathLike, has_impossible: bool, needs_answers: bool) -> list[QuestionRecord]:
@@ -27,10 +30,10 @@ def read_squad(file: str | os.PathLike, has_impossible: bool, needs_answers: boo
     has_flags = False
     for number, article in enumerate(field(read_json(file), "data", list, file)):
         where = f"{file}: article {number}"
-        for paragraph in field(json_object(article, where), "paragraphs", list, where):
-            context = field(json_object(paragraph, where), "context", str, where)
+        for paragraph in field(article, "paragraphs", list, where):
+            context = field(paragraph, "context", str, where)
             for question in field(paragraph, "qas", list, where):
-                name = field(json_object(question, where), "id", str, where)
+                name = field(question, "id", str, where)
                 if name in records:
                     raise InputError(f"{file}: two questions have the id {name!r}")
                 has_flags |= "is_impossible" in question
@@ -39,13 +42,9 @@ def read_squad(file: str | os.PathLike, has_impossible: bool, needs_answers: boo
         raise InputError(f"{file} holds no questions")
     impossible = next((record for record in records.values() if record.is_impossible), None)
     if impossible and not has_impossible:
-        raise InputError(
-            f"{impossible.where} is impossible, which is SQuAD 2.0's: --task squad-v2.0 learns that, too"
-        )
+        raise InputError(f"{impossible.where} is impossible: train with --task squad-v2.0")
     if has_impossible and needs_answers and not has_flags:
-        raise InputError(
-            f"{file}: no question says whether it `is_impossible`: --task squad-v1.1 is for such"
-        )
+        raise InputError(f"{file}: no question has `is_impossible`: train with --task squad-v1.1")
     return list(records.values())
 
 
@@ -54,19 +53,43 @@ def _record(where: str, context: str, question: dict[str, Any], needs_answers: b
     listed = [] if "answers" not in question else field(question, "answers", list, where)
     if needs_answers and not listed and not is_impossible:
         raise InputError(f"{where} has no answers")
-    answers = (
-        [] if is_impossible else [_answer(json_object(answer, where), context, where) for answer in listed]
-    )
+    answers = () if is_impossible else tuple(_answer(answer, context, where) for answer in listed)
     text = field(question, "question", str, where)
-    return QuestionRecord(where, question["id"], text, context, tuple(answers), is_impossible)
+    return QuestionRecord(where, question["id"], text, context, answers, is_impossible)
 
 
-def _answer(value: dict[str, Any], context: str, where: str) -> Answer:
+def _answer(value: Any, context: str, where: str) -> Answer:
     text, start = field(value, "text", str, where), field(value, "answer_start", int, where)
     found = context[start : start + len(text)] if start >= 0 else ""
     if not text or found != text:
-        raise InputError(
-            f"{where}: at character {start} of the context stands {shown(found)} and not the answer "
-            f"{shown(text)}"
-        )
+        raise InputError(f"{where}: answer {shown(text)} is not at character {start}, but {shown(found)}")
     return Answer(text, start)
+
+
+def answer_files(source: PathLike, records: Sequence[QuestionRecord], form: Form) -> Files:
+    """`predictions.json`, `nbest.json` and, where there need not be an answer, `null_odds.json`.
+
+    SQuAD's evaluation scripts read them; the higher the odds, the less likely is an answer.
+    """
+    form.check_folder("SQuAD")
+    form.check_no_columns("SQuAD")
+
+    def files(predictions: Sequence[Any]) -> dict[str, str]:
+        by_id = {record.id: found for record, found in zip(records, predictions, strict=True)}
+        contents: dict[str, dict[str, Any]] = {
+            "predictions.json": {key: found.text() for key, found in by_id.items()},
+            "nbest.json": {key: [one._asdict() for one in found.answers] for key, found in by_id.items()},
+        }
+        odds = {key: found.null_odds for key, found in by_id.items() if found.null_odds is not None}
+        if odds:
+            contents["null_odds.json"] = odds
+        return {name: json_text(content) for name, content in contents.items()}
+
+    return files
+
+
+def squad_format(has_impossible: bool) -> DataFormat:
+    """Version 2.0, or 1.1."""
+    return DataFormat(
+        lambda file, needs_answers, _: read_squad(file, has_impossible, needs_answers), answer_files
+    )

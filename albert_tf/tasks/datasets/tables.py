@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import itertools
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from albert_tf.raw_text.checks import GZIP_SUFFIX
@@ -36,10 +37,8 @@ class Table:
         """An InputError where a row has another number of cells, or there are no rows."""
         for row in self.rows:
             if len(row.cells) != len(self.columns):
-                raise InputError(
-                    f"{self.file}:{row.line}: {len(row.cells)} cells where there are {len(self.columns)} "
-                    f"columns ({names_shown(self.columns)})"
-                )
+                columns = f"{len(self.columns)} columns ({_names_shown(self.columns)})"
+                raise InputError(f"{self.file}:{row.line}: {len(row.cells)} cells where there are {columns}")
         if not self.rows:
             raise InputError(f"{self.file} has no rows, only the names of its columns")
 
@@ -47,10 +46,8 @@ class Table:
         """The number of the column with a name; an InputError if none or several have it."""
         if self.columns.count(column) != 1:
             problem = "several columns are called" if column in self.columns else "there is no column"
-            raise InputError(
-                f"{self.file}: {problem} {column!r}; the columns are {names_shown(self.columns)} (in CSV and "
-                "TSV the first line names them)"
-            )
+            names = f"the first line of a table names its columns, here {_names_shown(self.columns)}"
+            raise InputError(f"{self.file}: {problem} {column!r}: {names}")
         return self.columns.index(column)
 
     def extended(self, columns: Mapping[str, Sequence[Any]]) -> Table:
@@ -60,7 +57,7 @@ class Table:
         return Table(self.file, (*self.columns, *columns), rows)
 
 
-def names_shown(columns: Sequence[str]) -> str:
+def _names_shown(columns: Sequence[str]) -> str:
     """Column names in an error's one line; a file without a header has texts among them."""
     more = f" and {len(columns) - _MAX_SHOWN} more" if len(columns) > _MAX_SHOWN else ""
     return ", ".join(map(shown, columns[:_MAX_SHOWN])) + more
@@ -89,39 +86,33 @@ def known_ending(file: str) -> str:
     """The ending of a file's name, a key of FORMATS; an InputError where it is none."""
     ending = table_ending(file)
     if ending not in FORMATS:
-        raise InputError(
-            f"{file} ends in none of {', '.join(FORMATS)}, the formats of tables, perhaps followed by .gz"
-        )
+        raise InputError(f"{file} is no table: its name must end in {', '.join(FORMATS)}, or these with .gz")
     return ending
 
 
 def _read_csv(file: str) -> Table:
     text = read_text(file)
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # long documents are beyond the usual limit
-    # Split at line feeds alone: other line breaks of Unicode are part of a text.
-    lines = text.removesuffix("\n").split("\n")
-    reader = csv.reader((line + "\n" for line in lines), strict=True)
+    # Only line feeds end a line: other line breaks of Unicode are part of a text.
+    reader = csv.reader(io.StringIO(text, newline="\n"), strict=True)
     rows, line = [], 1
     try:
         for cells in reader:
-            if lines[line - 1].strip(" \t\r"):  # blank lines are those that pandas skips
+            if cells and (
+                len(cells) > 1 or not cells[0].isspace()
+            ):  # blank lines are those that pandas skips
                 rows.append(Row(line, cells))
             line = reader.line_num + 1
     except csv.Error as error:
-        raise InputError(
-            f"{file}:{line}: the row is not CSV ({error}): a quote in a quoted cell is written twice, and a "
-            "line break is in a quoted cell"
-        ) from None
+        raise InputError(f"{file}:{line}: not CSV ({error}): write a quote in a quoted cell twice") from None
     return _headed(file, rows)
 
 
 def read_tsv(file: str, columns: Sequence[str] | None = None, broken_lines: bool = False) -> Table:
     """A table of cells between tabs, in which quotes are characters like others; errors as of `read_table`.
 
-    Args:
-      file: its path.
-      columns: their names where no first line has them.
-      broken_lines: True if cells may hold line breaks: rows that are too short go on in the next line.
+    Columns have names where no first line has them. With `broken_lines` cells may hold line breaks: rows that
+    are too short go on in the next line.
     """
     rows = [
         Row(line, text.split("\t"))
@@ -172,30 +163,20 @@ def table_text(table: Table, ending: str) -> str:
         rows = (zip(table.columns, row.cells, strict=True) for row in table.rows)
         objects = ({name: value for name, value in row if value is not None} for row in rows)
         return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in objects)
+    spelled = [table.columns, *([_spelled(cell) for cell in row.cells] for row in table.rows)]
     if ending == ".csv":
         written = io.StringIO(newline="")
-        csv.writer(written, lineterminator="\n").writerows(_spelled_rows(table))
+        csv.writer(written, lineterminator="\n").writerows(spelled)
         return written.getvalue()
-    lines = []
-    for row in _spelled_rows(table):
-        if broken := [cell for cell in row if {"\t", "\n", "\r"} & set(cell)]:
-            raise InputError(
-                f"{table.file}: TSV has no way to write {shown(broken[0])}: name a .csv or .jsonl file"
-            )
-        lines.append("\t".join(row) + "\n")
-    return "".join(lines)
+    for cell in itertools.chain(*spelled):
+        if {"\t", "\n", "\r"} & set(cell):
+            raise InputError(f"{table.file}: TSV cannot hold {shown(cell)}: name a .csv or .jsonl file")
+    return "".join("\t".join(row) + "\n" for row in spelled)
 
 
-def _spelled_rows(table: Table) -> Iterable[list[str]]:
-    """The names of the columns and the cells as CSV and TSV have them."""
-    yield list(table.columns)
-    for row in table.rows:
-        cells = ("" if value is None else value for value in row.cells)
-        yield [cell if isinstance(cell, str) else json.dumps(cell, ensure_ascii=False) for cell in cells]
+def _spelled(cell: Any) -> str:
+    """A cell as CSV and TSV have it."""
+    return cell if isinstance(cell, str) else "" if cell is None else json.dumps(cell, ensure_ascii=False)
 
 
-FORMATS: dict[str, Callable[[str], Table]] = {
-    ".csv": _read_csv,
-    ".tsv": read_tsv,
-    ".jsonl": read_json_table,
-}
+FORMATS: dict[str, Callable[[str], Table]] = {".csv": _read_csv, ".tsv": read_tsv, ".jsonl": read_json_table}

@@ -5,7 +5,6 @@ All functions raise FileNotFoundError where there is no such file, and InputErro
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +13,7 @@ import tensorflow as tf
 
 from albert_tf.raw_text.checks import decode_text, decompressed
 from albert_tf.utils.errors import InputError, shown
+from albert_tf.utils.files import json_object
 
 
 def read_text(file: str | os.PathLike) -> str:
@@ -42,34 +42,19 @@ def read_lines(file: str | os.PathLike) -> list[str]:
 
 def read_json(file: str | os.PathLike) -> dict[str, Any]:
     """The object that a JSON file holds."""
-    return _parsed(read_text(file), os.fspath(file))
+    return json_object(read_text(file).encode(), file)
 
 
 def read_json_lines(file: str | os.PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
     """The objects that a file holds, one a line, with the lines' numbers from 1; blank lines are skipped."""
     for number, line in enumerate(read_lines(file), start=1):
         if line.strip():
-            yield number, _parsed(line, f"{os.fspath(file)}:{number}")
+            yield number, json_object(line.encode(), f"{os.fspath(file)}:{number}")
 
 
-def _parsed(text: str, where: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{where}: not JSON ({error}): {shown(text[:80])}") from None
-    return json_object(value, where)
-
-
-def json_object(value: Any, where: str) -> dict[str, Any]:
-    """The value, a dict; an InputError says where it stands if it is none."""
-    if not isinstance(value, dict):
-        raise InputError(f"{where}: not a JSON object but {shown(value)}")
-    return value
-
-
-def field(value: dict[str, Any], name: str, kind: type, where: str) -> Any:
-    """The value of an object under a name; an InputError if it is missing or of another type."""
-    found = value.get(name)
+def field(value: Any, name: str, kind: type, where: str) -> Any:
+    """The value of a JSON object under a name; an InputError if it is missing or of another type."""
+    found = value.get(name) if isinstance(value, dict) else None
     if not isinstance(found, kind) or (kind is int and isinstance(found, bool)):
         raise InputError(f"{where}: {name!r} is missing or not of type {kind.__name__}: {shown(found)}")
     return found

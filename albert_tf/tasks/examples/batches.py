@@ -7,15 +7,17 @@ example is in exactly one, and all hosts agree on all of it without a word.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from albert_tf.features import LABELS, MASK, ROWS, WORD_IDS
-from albert_tf.tasks.examples.rows import TokenRows
+from albert_tf.tasks.examples.rows import TokenRows, check_length
+from albert_tf.tokenizers.input_format import InputFormat
 from albert_tf.tokenizers.packing import pack
-from albert_tf.utils.errors import InputError
+
+MakeBatch = Callable[[tf.Tensor, tf.Tensor], dict[str, tf.Tensor]]
 
 SHORTEST_BUCKET = 8
 
@@ -52,7 +54,6 @@ def task_batches(
     shuffle: bool = True,
     repeat: bool = True,
     input_context: tf.distribute.InputContext | None = None,
-    padded_to: Sequence[int] | None = None,
 ) -> tf.data.Dataset:
     """Batches of the encoder's inputs and of what is to be learnt.
 
@@ -62,33 +63,23 @@ def task_batches(
       rows: the examples.
       seq_length: longest sequence; what is longer is trimmed.
       batch_size: rows of a batch (of this input pipeline), B.
-      lengths: of sequences in a batch, ascending, the last one seq_length; None for `bucket_lengths`. With a
-        single one all shapes are static.
+      lengths: that batches are padded to the next of, ascending to seq_length; None: `bucket_lengths`. The
+        examples of each batch are the same in any case. With a single length all shapes are static.
       seed: of the order.
       shuffle: False takes the examples of each length in their own order, the shortest first.
       repeat: False ends after one epoch.
-      input_context: which of several input pipelines this is; each reads its rows of common batches.
-      padded_to: lengths, ascending to seq_length, to the next of which a batch is padded beyond its own; the
-        examples of each batch are the same. None: to its own.
+      input_context: one of several input pipelines; each reads its rows of common batches.
     Returns:
       Dicts of the encoder's inputs, int32 [B, S] or [B, C, S]; the features of the examples, [B]; `labels`
       [B, S] where tokens have labels; `rows` int32 [B], the number of each example. What is missing in the
       one batch that is not full are rows of zeros, also in their mask, with -1 for number and labels.
-    Raises:
-      InputError: a setting is impossible.
     """
-    if batch_size < 1:
-        raise InputError(f"batch_size={batch_size} must be at least 1")
-    ends = np.array(bucket_lengths(seq_length) if lengths is None else lengths, np.int32)
-    if not len(ends) or ends[-1] != seq_length or (np.diff(ends, prepend=rows.num_special_tokens) <= 0).any():
-        raise InputError(
-            f"seq_length={seq_length}, lengths={ends.tolist()}: they must ascend to seq_length from above "
-            f"{rows.num_special_tokens}, the number of special tokens"
-        )
-    part = input_context or tf.distribute.InputContext()
+    check_length("seq_length", seq_length, rows.num_special_tokens + 1)
+    ends = np.array(bucket_lengths(seq_length), np.int32)
+    padded = ends if lengths is None else np.array(lengths, np.int32)[np.searchsorted(lengths, ends)]
     longest = np.minimum(rows.sequence_lengths.max(axis=1), seq_length)  # [N]
-    padded = ends if padded_to is None else np.array(padded_to, np.int32)[np.searchsorted(padded_to, ends)]
-    make = _BatchMaker(rows, padded)
+    part = input_context or tf.distribute.InputContext()
+    make = _batch_maker(rows, padded)
     with tf.device("CPU:0"):  # where tf.data reads them
         buckets = tf.constant(np.searchsorted(ends, longest), tf.int32)
         row_seed = tf.constant([seed, 0])
@@ -102,12 +93,8 @@ def task_batches(
             first = part.input_pipeline_id * batch_size
             return make(tf.ensure_shape(examples[first : first + batch_size], [batch_size]), bucket)
 
-        return (
-            tf.data.Dataset.range(tf.int64.max if repeat else 1)
-            .flat_map(epoch_batches)
-            .map(batch, tf.data.AUTOTUNE)
-            .prefetch(tf.data.AUTOTUNE)
-        )
+        epochs = tf.data.Dataset.range(tf.int64.max if repeat else 1).flat_map(epoch_batches)
+        return epochs.map(batch, tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
 
 
 def batches_per_epoch(rows: TokenRows, global_batch_size: int) -> int:
@@ -116,12 +103,8 @@ def batches_per_epoch(rows: TokenRows, global_batch_size: int) -> int:
 
 
 def batch_plan(buckets: tf.Tensor, batch_size: int, seed: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
-    """The batches of an epoch.
+    """The batches of an epoch, of examples in buckets, int32 [N]; without a seed, int [2], in their order.
 
-    Args:
-      buckets: of each example, int32 [N].
-      batch_size: rows of a batch, B.
-      seed: int [2] of the order; None keeps it within buckets.
     Returns:
       The examples of each batch, int32 [ceil(N / B), B], the last ones -1 where too few are left; and the
       bucket of the longest, int32 [ceil(N / B)].
@@ -141,51 +124,50 @@ def batch_plan(buckets: tf.Tensor, batch_size: int, seed: tf.Tensor | None) -> t
     return order, longest
 
 
-class _BatchMaker:
-    """Numbers of examples to batches; called inside a function of tf.data."""
+def _batch_maker(rows: TokenRows, bucket_lengths: np.ndarray) -> MakeBatch:
+    """A function of tf.data from examples [B], -1 for none, and a bucket to the batch at its length."""
+    with tf.device("CPU:0"):
+        tokens, starts, lengths = map(tf.constant, (rows.tokens, rows.starts, rows.lengths))
+        features = {name: tf.constant(values) for name, values in rows.features.items()}
+        token_labels = None if rows.token_labels is None else tf.constant(rows.token_labels)
+    input_format = rows.vocabulary.input_format
+    # A Python number where there is only one, for the shape to be static.
+    static = int(bucket_lengths[0]) if len(set(bucket_lengths)) == 1 else None
 
-    def __init__(self, rows: TokenRows, lengths: np.ndarray):
-        with tf.device("CPU:0"):
-            self._tokens = tf.constant(rows.tokens)
-            self._starts, self._lengths = tf.constant(rows.starts), tf.constant(rows.lengths)
-            self._features = {name: tf.constant(values) for name, values in rows.features.items()}
-            self._labels = None if rows.token_labels is None else tf.constant(rows.token_labels)
-        self._bucket_lengths = lengths
-        self._format = rows.input_format
-
-    def __call__(self, examples: tf.Tensor, bucket: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The batch of examples [B], -1 for none, at the length of a bucket."""
-        is_example = examples >= 0  # [B]
-        found = tf.maximum(examples, 0)
-        starts, lengths = tf.gather(self._starts, found), tf.gather(self._lengths, found)  # [B, (C,) G]
-        # A Python number where there is only one, for the shape to be static.
-        static = int(self._bucket_lengths[0]) if len(self._bucket_lengths) == 1 else None
-        length = static or tf.gather(self._bucket_lengths, bucket)
+    def make(examples: tf.Tensor, bucket: tf.Tensor) -> dict[str, tf.Tensor]:
+        is_example, found = examples >= 0, tf.maximum(examples, 0)  # [B]
+        begins, counts = tf.gather(starts, found), tf.gather(lengths, found)  # [B, (C,) G]
+        length = static or tf.gather(bucket_lengths, bucket)
         segments = []
-        for n in range(starts.shape[-1]):
-            begins, counts = tf.reshape(starts[..., n], [-1]), tf.reshape(lengths[..., n], [-1])
-            places = tf.ragged.range(begins, begins + tf.cast(counts, tf.int64), row_splits_dtype=tf.int64)
-            segments.append(places.with_values(tf.gather(self._tokens, places.values)))
-        shape = [*starts.shape[:-1], static]
+        for n in range(begins.shape[-1]):
+            firsts, numbers = (tf.reshape(values[..., n], [-1]) for values in (begins, counts))
+            places = tf.ragged.range(firsts, firsts + tf.cast(numbers, tf.int64), row_splits_dtype=tf.int64)
+            segments.append(places.with_values(tf.gather(tokens, places.values)))
+        shape = [*begins.shape[:-1], static]
         batch = {}
-        for name, tensor in pack(segments, length, self._format).items():
+        for name, tensor in pack(segments, length, input_format).items():
             tensor = tf.ensure_shape(tf.reshape(tensor, [*shape[:-1], length]), shape)
-            batch[name] = _where(is_example, tensor, self._format.padding if name == WORD_IDS else 0)
-        for name, values in self._features.items():
+            batch[name] = _where(is_example, tensor, input_format.padding if name == WORD_IDS else 0)
+        for name, values in features.items():
             filler = -1 if name == LABELS and values.dtype.is_integer else 0
             batch[name] = _where(is_example, tf.gather(values, found), filler)
-        if self._labels is not None:
-            batch[LABELS] = self._token_labels(starts, batch[MASK])
+        if token_labels is not None:
+            batch[LABELS] = _token_labels(token_labels, begins, batch[MASK], input_format)
         return batch | {ROWS: examples}
 
-    def _token_labels(self, starts: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """The labels of the tokens of packed single segments, int32 [B, S]; mask is [B, S], 0 for fillers."""
-        columns = tf.range(tf.shape(mask)[1])[tf.newaxis] - len(self._format.start)  # [1, S]
-        # Not the special tokens, nor the padding.
-        lengths = tf.reduce_sum(mask, axis=1, keepdims=True) - self._format.num_special_tokens(1)
-        inside = (columns >= 0) & (columns < lengths)
-        tokens = tf.where(inside, starts + tf.cast(columns, tf.int64), 0)  # [B, S]
-        return tf.ensure_shape(tf.where(inside, tf.gather(self._labels, tokens), -1), mask.shape)
+    return make
+
+
+def _token_labels(
+    labels: tf.Tensor, starts: tf.Tensor, mask: tf.Tensor, input_format: InputFormat
+) -> tf.Tensor:
+    """The labels of the tokens of packed single segments, int32 [B, S]; mask is [B, S], 0 for fillers."""
+    columns = tf.range(tf.shape(mask)[1])[tf.newaxis] - len(input_format.start)  # [1, S]
+    # Not the special tokens, nor the padding.
+    lengths = tf.reduce_sum(mask, axis=1, keepdims=True) - input_format.num_special_tokens(1)
+    inside = (columns >= 0) & (columns < lengths)
+    tokens = tf.where(inside, starts + tf.cast(columns, tf.int64), 0)  # [B, S]
+    return tf.ensure_shape(tf.where(inside, tf.gather(labels, tokens), -1), mask.shape)
 
 
 def _where(is_example: tf.Tensor, values: tf.Tensor, filler: int) -> tf.Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from albert_tf.utils.errors import InputError, shown
@@ -97,27 +97,22 @@ def label_names(records: Sequence[TextRecord]) -> tuple[str, ...]:
     if len(numbers) == len(names):
         broken = [name for name in names if not float(name).is_integer()]
         if broken or len(names) > MAX_NUMBERS:
-            raise InputError(
-                f"{file}: {len(names)} labels such as {(broken or names)[0]} are numbers that look "
-                "continuous: train with `task` regression, or, if they name classes, write them with a "
-                "letter, such as c7"
-            )
+            found = f"{len(names)} labels such as {(broken or names)[0]} look continuous"
+            raise InputError(f"{file}: {found}: train with `task` regression, or name classes such as c7")
     if all(name.removeprefix("-").isdecimal() for name in names):
         names.sort(key=int)
     return tuple(names)
 
 
-def label_ids(records: Sequence[TextRecord], labels: Sequence[str]) -> list[int]:
-    """The number of each record's label among labels; an InputError where it is missing or none of these."""
-    numbers = {same_label(label): number for number, label in enumerate(labels)}
-    return [lookup(numbers, label_of(record), record.where) for record in records]
-
-
-def lookup(numbers: dict[str, int], label: str, where: str) -> int:
-    """The number of a label; an InputError names the place of one that there is not."""
-    if label not in numbers:
-        raise InputError(f"{where}: label {shown(label)} is none of {', '.join(map(repr, numbers))}")
-    return numbers[label]
+def label_ids(found: Iterable[tuple[str, str]], labels: Iterable[str]) -> list[int]:
+    """Numbers of labels, each with its place in a file, among all; an InputError names one that is none."""
+    numbers = {label: number for number, label in enumerate(labels)}
+    ids = []
+    for label, where in found:
+        if label not in numbers:
+            raise InputError(f"{where}: label {shown(label)} is none of {', '.join(map(repr, numbers))}")
+        ids.append(numbers[label])
+    return ids
 
 
 def scores(records: Sequence[TextRecord]) -> list[float]:

@@ -10,11 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.tokenizers.input_format import ALBERT_FORMAT, ALBERT_IDS, InputFormat
 from albert_tf.tokenizers.kinds import TokenIds
 from albert_tf.utils.errors import InputError
 
 TEXTS_AT_ONCE = 1024
+
+# Share of unknown pieces above which a vocabulary is likely made for other texts.
+MAX_UNKNOWN = 0.05
 
 
 class Spans(NamedTuple):
@@ -37,25 +39,18 @@ class TokenRows:
     starts: np.ndarray
     lengths: np.ndarray
     features: Mapping[str, np.ndarray]  # further tensors of a batch by name, [N] each
+    vocabulary: TokenIds
     token_labels: np.ndarray | None = None  # int32 [T], -1 for none; None where labels are not of tokens
-    dropped: np.ndarray | None = None  # tokens of each example that were left out already, int64 [N]
-    input_format: InputFormat = ALBERT_FORMAT  # special tokens around the segments
-    unknown_id: int = ALBERT_IDS.unknown  # of pieces that are not in the vocabulary
+    dropped: np.ndarray | int = 0  # tokens of each example that were left out already, int64 [N]
 
     def __len__(self) -> int:
         """The number of examples, N."""
         return len(self.starts)
 
     @property
-    def num_tokens(self) -> int:
-        """Tokens of all segments, with what was left out already; a text counts as often as it is read."""
-        dropped = 0 if self.dropped is None else self.dropped.sum()
-        return int(self.lengths.sum(dtype=np.int64) + dropped)
-
-    @property
     def num_special_tokens(self) -> int:
         """The number of special tokens in a sequence."""
-        return self.input_format.num_special_tokens(self.lengths.shape[-1])
+        return self.vocabulary.input_format.num_special_tokens(self.lengths.shape[-1])
 
     @property
     def sequence_lengths(self) -> np.ndarray:
@@ -69,15 +64,25 @@ def token_rows(
 ) -> TokenRows:
     """Examples of spans; arguments are those of `TokenRows`."""
     tokens, starts, lengths = (tensor.numpy() for tensor in spans)
-    return TokenRows(
-        tokens,
-        starts,
-        lengths,
-        features,
-        **further,
-        input_format=vocabulary.input_format,
-        unknown_id=vocabulary.special_ids.unknown,
-    )
+    return TokenRows(tokens, starts, lengths, features, vocabulary, **further)
+
+
+def unread(rows: TokenRows, seq_length: int) -> list[str]:
+    """Lines about tokens that a model does not read or know; none where there is little to tell."""
+    lines = []
+    dropped = np.maximum(rows.sequence_lengths - seq_length, 0).sum(axis=1) + rows.dropped  # [N]
+    if dropped.any():
+        num_tokens = rows.lengths.sum(dtype=np.int64) + np.sum(rows.dropped)
+        lines.append(
+            f"{(dropped > 0).sum():,} of {len(rows):,} examples are longer than seq_length={seq_length}: "
+            f"{dropped.sum() / num_tokens:.1%} of all tokens are dropped"
+        )
+    unknown = (rows.tokens == rows.vocabulary.special_ids.unknown).sum() / max(len(rows.tokens), 1)
+    if unknown > MAX_UNKNOWN:
+        lines.append(
+            f"{unknown:.1%} of all tokens are unknown to the vocabulary: was it made for this language?"
+        )
+    return lines
 
 
 def tokenised(tokenize: Callable[..., Any], *texts: Sequence[str], at_once: int = TEXTS_AT_ONCE) -> Any:
@@ -91,20 +96,12 @@ def tokenised(tokenize: Callable[..., Any], *texts: Sequence[str], at_once: int 
       The same of all texts, [texts, (tokens)].
     """
     with tf.device("CPU:0"):
-        found = list(tokenised_blocks(tokenize, *texts, at_once=at_once))
+        columns = tuple(tf.constant([utf8(text) for text in column], tf.string) for column in texts)
+        blocks = tf.data.Dataset.from_tensor_slices(columns).batch(at_once)
+        found = list(blocks.map(tokenize, tf.data.AUTOTUNE).prefetch(1))
         if isinstance(found[0], tuple):
             return tuple(tf.concat(part, axis=0) for part in zip(*found, strict=True))
         return tf.concat(found, axis=0)
-
-
-def tokenised_blocks(
-    tokenize: Callable[..., Any], *texts: Sequence[str], at_once: int = TEXTS_AT_ONCE
-) -> tf.data.Dataset:
-    """Results of a function of blocks of texts, in order; arguments as those of `tokenised`."""
-    with tf.device("CPU:0"):
-        columns = tuple(tf.constant([utf8(text) for text in column], tf.string) for column in texts)
-        dataset = tf.data.Dataset.from_tensor_slices(columns).batch(at_once)
-        return dataset.map(tokenize, tf.data.AUTOTUNE).prefetch(1)
 
 
 def row_lengths(texts: tf.RaggedTensor) -> tf.Tensor:
@@ -124,6 +121,16 @@ def joined(texts: Sequence[tf.RaggedTensor]) -> tuple[tf.Tensor, list[tf.Tensor]
 def utf8(text: str) -> bytes:
     """The bytes of a text; what UTF-8 has none for (JSON's lone surrogates) becomes ?."""
     return text.encode("utf-8", "replace")
+
+
+def characters(text: str, *places: int) -> list[int]:
+    """Places in a text, from bytes in UTF-8 to characters.
+
+    >>> characters("für", 1, 3)
+    [1, 2]
+    """
+    encoded = utf8(text)
+    return [len(encoded[:place].decode("utf-8", "ignore")) for place in places]
 
 
 def check_length(name: str, value: int, least: int) -> int:

@@ -6,7 +6,7 @@ The libraries that count are imported at the first use: who does not ask does no
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -46,24 +46,14 @@ def matthews_correlation(right: Labels, predicted: Labels) -> float:
         return float(matthews_corrcoef(right, predicted))
 
 
-def pearson(right: Numbers, predicted: Numbers) -> float:
-    """Pearson's correlation coefficient, from -1 to 1; 0 where all numbers are the same, as Matthews'."""
-    from scipy.stats import pearsonr
+def correlations(right: Numbers, predicted: Numbers) -> dict[str, float]:
+    """`pearson`, and `spearman` of ranks, from -1 to 1; 0 where all numbers are the same, as Matthews'."""
+    from scipy.stats import pearsonr, spearmanr
 
-    return _correlation(pearsonr, right, predicted)
-
-
-def spearman(right: Numbers, predicted: Numbers) -> float:
-    """Spearman's rank correlation, from -1 to 1; 0 where all numbers are the same."""
-    from scipy.stats import spearmanr
-
-    return _correlation(spearmanr, right, predicted)
-
-
-def _correlation(function: Callable[..., Any], right: Numbers, predicted: Numbers) -> float:
     if len(set(right)) == 1 or len(set(predicted)) == 1:
-        return 0.0
-    return float(function(right, predicted).statistic)
+        return {"pearson": 0.0, "spearman": 0.0}
+    pearson, spearman = (float(of(right, predicted).statistic) for of in (pearsonr, spearmanr))
+    return {"pearson": pearson, "spearman": spearman}
 
 
 def multi_label_scores(right: Tags, predicted: Tags) -> dict[str, float]:

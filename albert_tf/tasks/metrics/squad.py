@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import json
 import os
 import re
 import string
@@ -14,8 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from albert_tf.utils.errors import InputError
+from albert_tf.utils.files import read_json
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
+
+Question = tuple[str, list[str]]  # its id and its annotated answers
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b", re.UNICODE)
 _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -49,27 +51,43 @@ def squad_scores(
       InputError: a file is damaged or of another kind, or in 2.0 a question is missing in one.
     Source: evaluate-v1.1.py and evaluate-v2.0.py of rajpurkar.github.io/SQuAD-explorer.
     """
-    questions, is_second = _questions(_read(dataset, "dataset"))
-    found = _read(predictions, "predictions")
+    odds = no_answer_probability
+    return answer_metrics(
+        *_questions(_read(dataset, "dataset")),
+        _read(predictions, "predictions"),
+        None if odds is None else _read(odds, "no_answer_probability"),
+    )
+
+
+def answer_metrics(
+    questions: Sequence[Question], is_second: bool, found: Mapping[str, Any], odds: Mapping[str, Any] | None
+) -> dict[str, float]:
+    """`squad_scores` of questions and predictions in memory; `is_second` of SQuAD 2.0."""
     ids = [key for key, _ in questions]
     _check_values(found, "predictions", ids if is_second else [key for key in ids if key in found], str)
     if not is_second:
-        if no_answer_probability is not None or not all(answers for _, answers in questions):
-            raise InputError(
-                "dataset is of SQuAD 1.1: all questions need answers, and there are no probabilities"
-            )
+        if odds is not None or not all(answers for _, answers in questions):
+            raise InputError("dataset is SQuAD 1.1: every question needs an answer, and takes no probability")
         scores = [_best(answers, found[key]) if key in found else Score(0, 0) for key, answers in questions]
-        metrics = _means(np.array(scores))
-        return {"exact_match": metrics["exact"], "f1": metrics["f1"]}
-    scores = [_second_score(answers, found[key]) for key, answers in questions]
-    if no_answer_probability is None:
-        return _second_metrics(questions, np.array(scores))
-    odds = _read(no_answer_probability, "no_answer_probability")
+        exact, f1, _ = _means(np.array(scores)).values()
+        return {"exact_match": exact, "f1": f1}
+    pairs = np.array([_second_score(answers, found[key]) for key, answers in questions])  # [Q, 2]
+    has_answer = np.array([bool(answers) for _, answers in questions])
+    if odds is None:
+        return _second_metrics(has_answer, pairs)
     _check_values(odds, "no_answer_probability", ids, int | float)
     certain = np.array([[odds[key] > 1] for key in ids])  # the scripts' own threshold
-    right = np.array([[not answers] for _, answers in questions])
-    metrics = _second_metrics(questions, np.where(certain, right, scores))
-    return metrics | _best_thresholds(questions, found, scores, odds)
+    metrics = _second_metrics(has_answer, np.where(certain, ~has_answer[:, np.newaxis], pairs))
+    # As in the script, an answer of which normalisation leaves nothing counts as one here.
+    gains = np.where(has_answer[:, np.newaxis], pairs, [[-float(bool(found[key]))] for key in ids])
+    numbers = {key: number for number, key in enumerate(ids)}
+    order = sorted((key for key in odds if key in numbers), key=odds.__getitem__)
+    right = np.cumsum([[(~has_answer).sum()] * 2, *gains[[numbers[key] for key in order]]], axis=0)
+    for column, name in zip(right.T, Score._fields, strict=True):  # where all above a threshold has no answer
+        best = int(column.argmax())
+        metrics[f"best_{name}"] = float(100 * column[best] / len(ids))
+        metrics[f"best_{name}_thresh"] = float(odds[order[best - 1]]) if best else 0.0
+    return metrics
 
 
 def normalized_answer(text: str) -> str:
@@ -110,9 +128,8 @@ def _second_score(answers: Sequence[str], predicted: str) -> Score:
     return _best(answers, predicted)
 
 
-def _second_metrics(questions: Sequence[tuple[str, list[str]]], scores: np.ndarray) -> dict[str, float]:
+def _second_metrics(has_answer: np.ndarray, scores: np.ndarray) -> dict[str, float]:
     """Means over all questions, over those with an answer and over those without; scores are [Q, 2]."""
-    has_answer = np.array([bool(answers) for _, answers in questions])
     metrics = _means(scores)
     for prefix, part in (("HasAns_", scores[has_answer]), ("NoAns_", scores[~has_answer])):
         if len(part):
@@ -125,55 +142,23 @@ def _means(scores: np.ndarray) -> dict[str, float]:
     return {"exact": exact, "f1": f1, "total": float(len(scores))}
 
 
-def _best_thresholds(
-    questions: Sequence[tuple[str, list[str]]],
-    found: Mapping[str, str],
-    scores: Sequence[Score],
-    odds: Mapping[str, float],
-) -> dict[str, float]:
-    """The best means, in per cent, where all above a threshold has no answer, and the thresholds.
-
-    Note: as in the script, an answer of which normalisation leaves nothing counts as one here.
-    """
-    numbers = {key: number for number, (key, _) in enumerate(questions)}
-    order = sorted((key for key in odds if key in numbers), key=lambda key: odds[key])
-    metrics = {}
-    for place, name in enumerate(Score._fields):
-        gains = [
-            scores[number][place] if questions[number][1] else -float(bool(found[key]))
-            for key, number in ((key, numbers[key]) for key in order)
-        ]
-        right = np.cumsum([sum(not answers for _, answers in questions), *gains])
-        best = int(right.argmax())
-        metrics[f"best_{name}"] = float(100 * right[best] / len(questions))
-        metrics[f"best_{name}_thresh"] = float(odds[order[best - 1]]) if best else 0.0
-    return metrics
-
-
 def _read(source: Source, name: str) -> Mapping[str, Any]:
     """The object in a file or given as it is; `name` is that of the argument."""
-    values: Any = source
     if isinstance(source, str | os.PathLike):
-        name = os.fspath(source)
-        try:
-            values = json.loads(Path(source).read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise InputError(f"{name} is not a JSON file: {error}") from error
-    if not isinstance(values, Mapping):
-        raise InputError(f"{name} must hold a JSON object, not a {type(values).__name__}")
-    return values
+        return read_json(Path(source))
+    if not isinstance(source, Mapping):
+        raise InputError(f"{name} must hold a JSON object, not a {type(source).__name__}")
+    return source
 
 
-def _questions(dataset: Mapping[str, Any]) -> tuple[list[tuple[str, list[str]]], bool]:
+def _questions(dataset: Mapping[str, Any]) -> tuple[list[Question], bool]:
     """Ids and annotated answers, and True if they are of SQuAD 2.0."""
     try:
         paragraphs = [paragraph for article in dataset["data"] for paragraph in article["paragraphs"]]
         entries = [entry for paragraph in paragraphs for entry in paragraph["qas"]]
         questions = [(entry["id"], [answer["text"] for answer in entry["answers"]]) for entry in entries]
     except (KeyError, TypeError) as error:
-        raise InputError(
-            f"dataset is not SQuAD's of data, paragraphs, qas, id, answers and text: {error!r}"
-        ) from error
+        raise InputError(f"dataset is not SQuAD's (data, paragraphs, qas, answers): {error!r}") from error
     if not questions:
         raise InputError("dataset has no questions")
     return questions, any("is_impossible" in entry for entry in entries)

@@ -20,7 +20,8 @@ def saved(tiny_model, tiny_vocabulary, tmp_path):
     def make(task, records=(), seq_length=48, columns=None, questions=None):
         entries = task_entries(task, records, seq_length, columns, questions)
         folder = tmp_path / f"run of {task}"
-        albert_tf.save(tiny_model(entries), folder, tiny_vocabulary, task=entries)
+        recipe = {"made_by": "a test"}  # with which the vocabulary's SHA-256 is written
+        albert_tf.save(tiny_model(entries), folder, tiny_vocabulary, task=entries, recipe=recipe)
         return folder
 
     return make

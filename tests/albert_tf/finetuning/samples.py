@@ -3,10 +3,8 @@
 import csv
 import itertools
 import json
-from collections import defaultdict
 
 from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.tasks.datasets.glue import GLUE
 
 COUNT = 64
 
@@ -22,40 +20,24 @@ def sample(task, data, folder):
     return MAKERS[task](data, folder)
 
 
-def balanced(rows, label_of, count=COUNT):
-    """The first rows, as many of each label."""
-    shares = defaultdict(list)
-    for row in rows:
-        shares[label_of(row)].append(row)
-    turns = itertools.zip_longest(*(shares[label] for label in sorted(shares)))
-    return [row for turn in turns for row in turn if row is not None][:count]
-
-
-def _glue(task, label, data, folder):
-    header, *lines = (
-        (data / "glue" / GLUE[task].name / "train.tsv").read_text("utf-8").rstrip("\n").split("\n")
-    )
-    rows = [line for line in lines[:2000] if header.count("\t") == line.count("\t")]
-    chosen = [header, *balanced(rows, lambda row: "" if label is None else row.split("\t")[label])]
+def _pairs(data, folder):
+    lines = (data / "glue/STS-B/train.tsv").read_text("utf-8").rstrip("\n").split("\n")
     for name in ("train.tsv", "dev.tsv"):
-        (folder / name).write_text("\n".join(chosen) + "\n", encoding="utf-8")
+        (folder / name).write_text("\n".join(lines[: COUNT + 1]) + "\n", encoding="utf-8")
     return {"data": folder}
 
 
-def _squad(name, has_impossible, data, folder):
-    """A question each on sixty-four short paragraphs; of 2.0 half of them have no answer."""
-    articles = json.loads((data / "squad" / name).read_text(encoding="utf-8"))["data"]
+def _squad(data, folder):
+    """A question each on sixty-four short paragraphs; half of them have no answer."""
+    articles = json.loads((data / "squad/dev-v2.0.rebuilt.json").read_text(encoding="utf-8"))["data"]
     paragraphs = [p for article in articles for p in article["paragraphs"] if len(p["context"].split()) < 90]
     chosen = []
     for paragraph in paragraphs:
-        wanted = has_impossible and len(chosen) % 2 == 1
-        found = [qa for qa in paragraph["qas"] if qa.get("is_impossible", False) == wanted]
+        found = [qa for qa in paragraph["qas"] if qa["is_impossible"] == (len(chosen) % 2 == 1)]
         if found and len(chosen) < COUNT:
             chosen.append({"context": paragraph["context"], "qas": found[:1]})
-    file = folder / name
     content = {"version": "a sample", "data": [{"title": "", "paragraphs": chosen}]}
-    file.write_text(json.dumps(content), encoding="utf-8")
-    return {"train": file, "eval": file}
+    return _lines(folder / "squad.json", [json.dumps(content)])
 
 
 def _passages(folder, count):
@@ -121,10 +103,8 @@ def _lines(file, lines):
 
 
 MAKERS = {
-    "mrpc": lambda *places: _glue("mrpc", 0, *places),
-    "sts-b": lambda *places: _glue("sts-b", None, *places),
-    "squad-v1.1": lambda *places: _squad("dev-v1.1.json", False, *places),
-    "squad-v2.0": lambda *places: _squad("dev-v2.0.rebuilt.json", True, *places),
+    "sts-b": _pairs,
+    "squad-v2.0": _squad,
     "race": _race,
     "classification": lambda *places: _table("kind", *places),
     "multi_label": lambda *places: _table("labels", *places),

@@ -83,7 +83,7 @@ def test_what_is_held_out_is_by_label_and_its_labels_are_known(tmp_path):
     rows = [{"text": f"text {n}", "kind": "1" if n % 10 == 0 else "0"} for n in range(200)]
     file = own_file(tmp_path, rows)
     assert sum(label_of(record) == "1" for record in own_sets(file).dev["dev"]) == 2
-    records = TASKS["regression"].read(file, True, COLUMNS)
+    records = TASKS["regression"].format.read(file, True, COLUMNS)
     assert own_sets(file, task="regression").train == split_off(records, 0.1)[0]
     file = own_file(tmp_path, [{"text": f"text {n}", "kind": f"kind {n}"} for n in range(20)])
     sets = own_sets(file)

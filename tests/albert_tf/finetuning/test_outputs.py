@@ -3,9 +3,8 @@
 import tensorflow as tf
 
 from albert_tf.finetuning.outputs import predictor
-from albert_tf.tasks.examples.predictions import AnswerPrediction, FoundAnswer
+from albert_tf.tasks.classification import text_rows
 from albert_tf.tasks.examples.records import TextRecord
-from albert_tf.tasks.examples.texts import text_rows
 from albert_tf.tasks.kind import Examples
 from tests.tiny import DOCUMENTS
 
@@ -83,10 +82,3 @@ def test_few_examples_are_not_filled_up_to_a_batch(piece_tokenizer):
         examples = Examples(SENTENCES[:count], text_rows(records(SENTENCES[:count]), piece_tokenizer, {}))
         assert len(predict(examples).predictions["length"]) == count
         assert rows == ([count] if count <= 32 else [32, 32])
-
-
-def test_no_answer_above_the_threshold():
-    answers = (FoundAnswer("a", 0, 1, -1.0, -1.0, 1.0),)
-    found = [AnswerPrediction(answers, odds).text() for odds in (None, -0.5, 0.0, 0.5)]
-    assert found == ["a", "a", "a", ""]
-    assert AnswerPrediction(answers, 0.5).text(threshold=0.5) == "a"

@@ -46,7 +46,9 @@ def classifier(saved, tmp_path):
     """A table, and a run that predicts its labels."""
     table = tmp_path / "own.csv"
     write_table(table, ROWS)
-    return table, saved("classification", TASKS["classification"].read(table, True, COLUMNS), columns=COLUMNS)
+    return table, saved(
+        "classification", TASKS["classification"].format.read(table, True, COLUMNS), columns=COLUMNS
+    )
 
 
 def test_labels_of_a_table(classifier, tmp_path):
@@ -142,7 +144,7 @@ def test_tags(saved, tmp_path):
     for text in SENTENCES:
         lines += [f"{word} {'B-X' if len(word) > 4 else 'O'}" for word in text.split()] + [""]
     file.write_text("\n".join(lines))
-    run = saved("tagging", TASKS["tagging"].read(file, True, None))
+    run = saved("tagging", TASKS["tagging"].format.read(file, True, None))
     predict(run, file, output)
     found = [line.split() for line in output.read_text().split("\n")]
     assert [" ".join(cells[:2]) for cells in found][: len(lines)] == lines
@@ -173,7 +175,7 @@ def test_folders_of_race(saved, tmp_path):
     for name, count in (("dev", 5), ("test", 3)):
         write_passages(tmp_path / "race" / name / "middle", count)
         write_passages(tmp_path / "race" / name / "high", count - 1)
-    records = TASKS["race"].read_sets(tmp_path / "race", ("dev",))["dev"]
+    records = TASKS["race"].format.read_sets(tmp_path / "race", ("dev",))["dev"]
     run = saved("race", records)
     written = predict(run, tmp_path / "race", tmp_path / "test")
     names = [f"middle/{n}.txt" for n in range(3)] + [f"high/{n}.txt" for n in range(2)]

@@ -7,8 +7,8 @@ from sklearn.metrics import accuracy_score
 
 from albert_tf.finetuning.predict import predict, submit
 from albert_tf.finetuning.trained import evaluate_trained
+from albert_tf.tasks.datasets import glue as glue_module
 from albert_tf.tasks.datasets.glue import GLUE
-from albert_tf.tasks.files import submissions
 from albert_tf.utils.errors import InputError
 from tests.albert_tf.finetuning.runs import SENTENCES
 
@@ -91,8 +91,8 @@ def test_outputs_that_are_there_or_have_no_folder(saved, tmp_path, monkeypatch):
 @pytest.fixture
 def glue(saved, tmp_path, monkeypatch):
     """Runs of all tasks, and their folders with test sets of four rows, or five of AX."""
-    rows = {name: 5 if name == "AX.tsv" else 4 for name in submissions.ROWS}
-    monkeypatch.setattr(submissions, "ROWS", rows)
+    rows = {name: 5 if name == "AX.tsv" else 4 for name in glue_module.ROWS}
+    monkeypatch.setattr(glue_module, "ROWS", rows)
     for name, task in GLUE.items():
         write_glue(tmp_path / "glue" / task.name, name, 5 if name == "ax" else 4)
     return {name: saved(name, seq_length=24) for name in GLUE if name != "ax"}

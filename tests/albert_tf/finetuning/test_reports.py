@@ -6,7 +6,7 @@ import pytest
 
 from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.finetuning.data import Sets
-from albert_tf.finetuning.reports import described, ending, origin_line
+from albert_tf.finetuning.reports import described, ending
 from albert_tf.finetuning.task_table import TASKS
 from albert_tf.tasks.examples.records import ChoiceRecord, TextRecord
 
@@ -51,9 +51,3 @@ def test_labels_and_scores_show_a_wrong_column():
     assert line.endswith(" and 30 more") and len(line) < 800
     assert lines("regression", records(["1", "4.5"])) == ["scores: 1 to 4.5, 2.75 on average"]
     assert lines("race", [ChoiceRecord("a:1", "1", "", "c", "q", ("a", "b"), 0)]) == []
-
-
-def test_what_is_new_is_named_once():
-    assert origin_line("run", []) == "weights from 'run'"
-    fresh = ["pooler/dense/kernel", "pooler/dense/bias", "classifier/output_weights"]
-    assert origin_line("run", fresh) == "weights from 'run'; new: pooler, classifier"

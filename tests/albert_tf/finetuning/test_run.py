@@ -68,7 +68,7 @@ def test_metrics_have_their_names(finetuned):
 @pytest.fixture
 def examples(own_table, piece_tokenizer):
     """The examples, tokenised, with their labels."""
-    records = TASKS["classification"].read(own_table, True, COLUMNS)
+    records = TASKS["classification"].format.read(own_table, True, COLUMNS)
     kind = Classification({"labels": ["speech", "tale"]})
     return kind.encode(records, piece_tokenizer, True).rows
 

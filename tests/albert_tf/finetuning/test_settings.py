@@ -51,6 +51,8 @@ def test_impossible_settings(settings, changes, message):
 
 
 def test_a_text_is_as_long_as_the_task_says_and_the_network_can():
+    recipe = Finetuning(**{**GLUE, "recipe": {"epochs": 3.0}}).hyper_parameters()
+    assert (recipe.learning_rate, recipe.batch_size, recipe.steps) == (3e-5, 32, None)
     settings = Finetuning(**SCRATCH)
     assert settings.hyper_parameters(TINY).seq_length == 64
     assert settings.hyper_parameters(TINY.replace(max_position_embeddings=1024)).seq_length == 512
@@ -67,9 +69,3 @@ def test_an_epoch_is_between_two_evaluations():
     asked = Finetuning(**{**GLUE, "loop": {"eval_every": 7, "early_stop": 3}})
     found = asked.loop_settings(50)
     assert found == LoopSettings(log_every=50, eval_every=7, checkpoint_every=50, early_stop=3)
-
-
-def test_the_paper_s_hyper_parameters_are_the_task_s():
-    recipe = Finetuning(**{**GLUE, "recipe": {"learning_rate": 1e-4}}).hyper_parameters()
-    assert (recipe.learning_rate, recipe.batch_size, recipe.steps) == (1e-4, 32, 800)
-    assert Finetuning(**{**GLUE, "recipe": {"epochs": 3.0}}).hyper_parameters().steps is None

@@ -14,15 +14,8 @@ from albert_tf.finetuning.task_table import TASKS, find_task, set_metrics, task_
 from albert_tf.tasks import kind_of
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.datasets.glue import GLUE
-from albert_tf.tasks.examples.predictions import (
-    AnswerPrediction,
-    ChoicePrediction,
-    FoundAnswer,
-    LabelPrediction,
-    LabelsPrediction,
-    ScorePrediction,
-    TagPrediction,
-)
+from albert_tf.tasks.kind import Prediction
+from albert_tf.tasks.question_answering import AnswerPrediction, FoundAnswer
 from albert_tf.utils.errors import InputError
 
 OWN = {
@@ -48,12 +41,12 @@ def labelled(shared, tmp_path):
         if name in OWN:
             file = tmp_path / OWN[name][0]
             file.write_text(OWN[name][1])
-            return task.read(file, True, COLUMNS)
+            return task.format.read(file, True, COLUMNS)
         if name.startswith("squad"):
             file = "dev-v1.1.json" if name.endswith("1.1") else "dev-v2.0.rebuilt.json"
-            return task.read(shared / "data/squad" / file, True, None)[:40]
+            return task.format.read(shared / "data/squad" / file, True, None)[:40]
         folder = shared / "data/race" if name == "race" else shared / "data/glue" / GLUE[name].name
-        return task.read_sets(folder, task.sets.dev)[task.sets.dev[0]]
+        return task.format.read_sets(folder, task.format.dev)[task.format.dev[0]]
 
     return read
 
@@ -62,9 +55,9 @@ def right(name, records):
     """Predictions that are all right."""
     scores = np.ones(4, np.float32)
     if name == "tagging":
-        return [TagPrediction(record.tags, scores[: len(record.tags)]) for record in records]
+        return [Prediction(record.tags, scores[: len(record.tags)]) for record in records]
     if name in ("race", "multiple_choice"):
-        return [ChoicePrediction(record.label, scores) for record in records]
+        return [Prediction(record.label, scores) for record in records]
     if name.startswith("squad"):
         found = [record.answers[0].text if record.answers else "" for record in records]
         odds = [None if name.endswith("1.1") else 1.0 if not text else -1.0 for text in found]
@@ -73,10 +66,10 @@ def right(name, records):
             for text, odd in zip(found, odds, strict=True)
         ]
     if name in ("sts-b", "regression"):
-        return [ScorePrediction(np.float32(record.label)) for record in records]
+        return [Prediction(np.float32(record.label), scores) for record in records]
     if name == "multi_label":
-        return [LabelsPrediction(tuple(record.label.split("|")), scores) for record in records]
-    return [LabelPrediction(record.label, scores) for record in records]
+        return [Prediction(tuple(record.label.split("|")), scores) for record in records]
+    return [Prediction(record.label, scores) for record in records]
 
 
 FIGURES = {
@@ -100,8 +93,9 @@ def test_every_task_has_what_it_needs(name, labelled):
     assert json.loads(json.dumps(entries)) == entries
     assert set(MODELS[entries["model"]].arguments) <= set(entries)
     assert type(kind_of(entries)) is task.kind
-    assert task.recipe == RECIPES[name]
-    metrics = set_metrics(task, {task.sets.dev[0] if task.sets else "eval": (records, right(name, records))})
+    metrics = set_metrics(
+        task, {task.format.dev[0] if task.format.is_folder else "eval": (records, right(name, records))}
+    )
     assert metrics[task.best_metric] == pytest.approx(100 if name.startswith("squad") else 1)
     assert set(metrics) == FIGURES.get(name, set(metrics))
 
@@ -119,23 +113,12 @@ def test_a_threshold_of_several_labels_is_the_models(labelled):
     assert task_entries("multi_label", records, 32, threshold=0.3)["threshold"] == 0.3
 
 
-def test_mnli_matched_and_mismatched(shared, tmp_path):
-    task = TASKS["mnli"]
-    lines = (shared / "data/glue/MNLI/dev_matched.tsv").read_text("utf-8").splitlines(keepends=True)
-    (tmp_path / "dev_matched.tsv").write_text("".join(lines[:5]))
-    (tmp_path / "dev_mismatched.tsv").write_text("".join([lines[0], *lines[5:7]]))
-    sets = task.read_sets(tmp_path, task.sets.dev)
-    assert {name: len(records) for name, records in sets.items()} == {"dev_matched": 4, "dev_mismatched": 2}
-    wrong = {name: (records, right("mnli", records)) for name, records in sets.items()}
-    label, *_ = wrong["dev_mismatched"][1]
-    other = "neutral" if label.label != "neutral" else "entailment"
-    wrong["dev_mismatched"][1][0] = label._replace(label=other)
-    assert set_metrics(task, wrong) == {"accuracy_matched": 1.0, "accuracy_mismatched": 0.5}
-    (tmp_path / "dev_matched.tsv").unlink()
+def test_sets_that_are_not_there(shared, tmp_path):
+    mnli, ax = TASKS["mnli"].format, TASKS["ax"].format
     with pytest.raises(FileNotFoundError, match=r"dev_matched\.tsv"):
-        task.read_sets(tmp_path, task.sets.dev)
+        mnli.read_sets(tmp_path, mnli.dev)
     with pytest.raises(InputError, match="no set with labels"):
-        TASKS["ax"].read_sets(shared / "data/glue/AX", TASKS["ax"].sets.dev)
+        ax.read_sets(shared / "data/glue/AX", ax.dev)
 
 
 def test_metrics_wait_for_their_libraries():

@@ -1,4 +1,4 @@
-"""Predictions of every kind of task against the model's outputs for each example by itself."""
+"""Predictions of every kind of task, compiled or not, against outputs for each example by itself."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from albert_tf.finetuning.outputs import predictor
 from albert_tf.tasks import kind_of
-from albert_tf.tasks.classification import Classification
+from albert_tf.tasks.classification import Classification, takes_pairs
 from albert_tf.tasks.examples.records import ChoiceRecord, TaggedRecord, TextRecord
 from albert_tf.tasks.kind import Examples
 from albert_tf.tasks.multi_label import MultiLabel
@@ -36,18 +36,8 @@ def ids(piece_tokenizer):
     return lambda text: piece_tokenizer(tf.constant([text])).to_list()[0]
 
 
-def test_the_threshold_of_several_labels():
-    kind = MultiLabel(
-        {"model": "classifier", "num_labels": 3, "labels": ["a", "b", "c"], "threshold": 0.3, "seq_length": 8}
-    )
-    scores = np.array([[0.29, 0.3, 0.9], [0.1, 0.2, 0.25]], np.float32)
-    served = kind.serve(tf.constant(scores), ["a", "b", "c"])
-    assert served["is_label"].numpy().tolist() == [[False, True, True], [False, False, False]]
-    found = kind.decode(Examples([], None), {"scores": scores})
-    assert [prediction.labels for prediction in found] == [("b", "c"), ()]
-
-
-def test_labels(piece_tokenizer, tiny_model, ids):
+@pytest.mark.parametrize("xla", [False, True])
+def test_labels(piece_tokenizer, tiny_model, ids, xla):
     labels = ["yes" if n % 3 else "no" for n in range(len(SENTENCES))]
     records = [
         TextRecord("f.csv", n + 2, str(n), *row, label)
@@ -58,15 +48,15 @@ def test_labels(piece_tokenizer, tiny_model, ids):
     entries = {**Classification.model_config(records, names), "seq_length": LENGTH}
     assert entries == {"model": "classifier", "num_labels": 2, "labels": names, "seq_length": LENGTH}
     kind, model = Classification(entries), tiny_model(entries)
-    found = predictor(kind, model, 3)(kind.encode(records, piece_tokenizer, True)).predictions
+    found = predictor(kind, model, 3, xla=xla)(kind.encode(records, piece_tokenizer, True)).predictions
     for record, prediction in zip(records, found, strict=True):
         first, second = ids(record.text), ids(record.text_pair)
         if len(first) + len(second) + 3 > LENGTH:
             continue  # trimmed
         scores = tf.nn.softmax(model(inputs(first, second))["logits"])[0].numpy()
-        np.testing.assert_allclose(prediction.scores, scores, atol=1e-5)
-        assert prediction.label == names[scores.argmax()]
-    assert {prediction.label for prediction in found} == {"yes", "no"}
+        np.testing.assert_allclose(prediction.scores, scores, atol=1e-4 if xla else 1e-5)
+        assert prediction.value == names[scores.argmax()]
+    assert {prediction.value for prediction in found} == {"yes", "no"}
 
 
 def test_scores_and_sets_of_labels():
@@ -74,16 +64,19 @@ def test_scores_and_sets_of_labels():
     kind = MultiLabel({"labels": ["a", "b", "c"], "threshold": 0.37})
     kept = {name: value.numpy() for name, value in kind.keep({"logits": tf.constant(logits)}, {}).items()}
     first, second = kind.decode(Examples([], None), kept)
-    assert (first.labels, second.labels) == (("a", "c"), ())
+    assert (first.value, second.value) == (("a", "c"), ())
+    served = kind.serve(tf.constant(kept["scores"]), ["a", "b", "c"])
+    assert served["is_label"].numpy().tolist() == [[True, False, True], [False] * 3]
     np.testing.assert_allclose(first.scores, 1 / (1 + np.exp([-2.0, 0.5])), rtol=1e-6)
     kind = Regression({})
     kept = {
         name: value.numpy() for name, value in kind.keep({"logits": tf.constant(logits[:, :1])}, {}).items()
     }
-    assert [found.score for found in kind.decode(Examples([], None), kept)] == [2, -3]
+    assert [found.value for found in kind.decode(Examples([], None), kept)] == [2, -3]
 
 
-def test_choices(piece_tokenizer, tiny_model, ids):
+@pytest.mark.parametrize("xla", [False, True])
+def test_choices(piece_tokenizer, tiny_model, ids, xla):
     records = [
         ChoiceRecord(f"f:{n}", str(n), "", s, "Who?", ("a boat", "the keeper", "a cow"), n % 3)
         for n, s in enumerate(SENTENCES)
@@ -91,19 +84,20 @@ def test_choices(piece_tokenizer, tiny_model, ids):
     entries = {**MultipleChoice.model_config(records), "seq_length": 64}
     assert entries == {"model": "multiple_choice", "num_choices": 3, "seq_length": 64}
     kind, model = MultipleChoice(entries), tiny_model(entries)
-    found = predictor(kind, model, 5)(kind.encode(records, piece_tokenizer, True)).predictions
+    found = predictor(kind, model, 5, xla=xla)(kind.encode(records, piece_tokenizer, True)).predictions
     for record, prediction in zip(records, found, strict=True):
         rows = [inputs(ids(record.context), ids(f"Who? {option}"), length=64) for option in record.options]
         if max(row["input_mask"].shape[1] for row in rows) > 64:
             continue
         logits = model({name: tf.stack([row[name] for row in rows], axis=1) for name in rows[0]})["logits"]
-        np.testing.assert_allclose(prediction.scores, tf.nn.softmax(logits)[0], atol=1e-5)
-        assert prediction.choice == np.argmax(logits)
+        np.testing.assert_allclose(prediction.scores, tf.nn.softmax(logits)[0], atol=1e-4 if xla else 1e-5)
+        assert prediction.value == np.argmax(logits)
     with pytest.raises(InputError, match=r"f:0: 3 .* 4$"):
         MultipleChoice({**entries, "num_choices": 4}).encode(records, piece_tokenizer, False)
 
 
-def test_tags(piece_tokenizer, tiny_model, ids):
+@pytest.mark.parametrize("xla", [False, True])
+def test_tags(piece_tokenizer, tiny_model, ids, xla):
     """A sentence that is too long is cut before a word; each word has its first token's tag."""
     sentences = [tuple(sentence.split()) for sentence in (*SENTENCES, " ".join(SENTENCES[:4]))]
     records = [
@@ -115,20 +109,35 @@ def test_tags(piece_tokenizer, tiny_model, ids):
     kind, model = Tagging(entries), tiny_model(entries)
     examples = kind.encode(records, piece_tokenizer, True)
     assert len(examples.rows) > len(records)
-    found = predictor(kind, model, 4)(examples).predictions
+    found = predictor(kind, model, 4, xla=xla)(examples).predictions
     for words, prediction in zip(sentences, found, strict=True):
-        assert len(prediction.tags) == len(words) and np.all(prediction.scores > 0)
+        assert len(prediction.value) == len(words) and np.all(prediction.scores > 0)
         pieces = [ids(word) for word in words]
         if sum(map(len, pieces)) > 30:
             continue
         logits = model(inputs([token for piece in pieces for token in piece]))["logits"][0].numpy()
         firsts = np.cumsum([1, *map(len, pieces[:-1])])
         probabilities = tf.nn.softmax(logits).numpy()[firsts]
-        np.testing.assert_allclose(prediction.scores, probabilities.max(axis=1), atol=1e-5)
-        assert list(prediction.tags) == [entries["labels"][n] for n in probabilities.argmax(axis=1)]
-    assert {tag for prediction in found for tag in prediction.tags} == {"O", "B-X"}
+        np.testing.assert_allclose(prediction.scores, probabilities.max(axis=1), atol=1e-4 if xla else 1e-5)
+        assert list(prediction.value) == [entries["labels"][n] for n in probabilities.argmax(axis=1)]
+    assert {tag for prediction in found for tag in prediction.value} == {"O", "B-X"}
 
 
 def test_an_encoder_has_no_task():
     with pytest.raises(ValueError, match="encoder"):
         kind_of({"model": "encoder"})
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"task": "cola"}, False),
+        ({"task": "rte"}, True),
+        ({"task": "classification"}, None),
+        ({"columns": {"text": "a"}}, False),
+        ({"columns": {"text": "a", "text_pair": "b"}}, True),
+        ({"takes_pairs": True, "columns": {"text": "a"}}, True),
+    ],
+)
+def test_runs_that_say_what_they_take(config, expected):
+    assert takes_pairs(config) is expected

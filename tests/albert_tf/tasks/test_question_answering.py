@@ -27,13 +27,30 @@ def question_rows(records, tokenizer, seq_length, is_labelled=True, **settings):
     return QuestionAnswering({"seq_length": seq_length, **settings}).encode(records, tokenizer, is_labelled)
 
 
-def text_of(found, window, start, end):
-    """What stands in the context at positions of a window, without spaces around it."""
-    places, question = found.places, found.rows.lengths[window, 0]
-    context = places.context_of[places.windows.rows[window]]
-    first, last = (places.windows.starts[window] + place - question - 2 for place in (start, end))
-    span = slice(places.token_starts[context][first], places.token_ends[context][last])
-    return places.contexts[context][span].decode().strip()
+class Windows:
+    """Windows as NumPy reads them: question, first token, and the bytes of the context's tokens."""
+
+    def __init__(self, found):
+        questions = found.places
+        self.rows, self.first = questions.windows.rows.numpy(), questions.windows.starts.numpy()
+        self.lengths, self.context_of = found.rows.lengths, questions.context_of.numpy()
+        self.texts = questions.contexts.text.numpy()
+        self.starts, self.ends = (
+            np.split(of.values.numpy(), of.row_splits.numpy()[1:-1]) for of in questions.contexts[2:]
+        )
+
+    def offsets(self, window):
+        """Of the window's tokens, the first byte of each and the byte after its last."""
+        context, (_, length) = self.context_of[self.rows[window]], self.lengths[window]
+        inside = slice(self.first[window], self.first[window] + length)
+        return self.starts[context][inside], self.ends[context][inside]
+
+    def text(self, window, start, end):
+        """The context's text at positions of a window, without spaces around it."""
+        starts, ends = self.offsets(window)
+        first, last = (place - self.lengths[window, 0] - 2 for place in (start, end))
+        text = self.texts[self.context_of[self.rows[window]]]
+        return text[starts[first] : ends[last]].decode().strip()
 
 
 def packed(rows, number):
@@ -48,9 +65,9 @@ def test_recorded_windows(shared, tokenizer):
     settings = {name: recorded["settings"][name] for name in ("seq_length", "doc_stride", "max_query_length")}
     records = read_squad(folder / "dataset.json", has_impossible=True, needs_answers=True)
     found = question_rows(records, tokenizer, **settings)
-    numbers = {}
+    windows, numbers = Windows(found), {}
     for number, window in enumerate(recorded["windows"]):
-        assert records[found.places.windows.rows[number]].id == window["question_id"]
+        assert records[windows.rows[number]].id == window["question_id"]
         assert numbers.setdefault(window["question_id"], 0) == window["window"]
         numbers[window["question_id"]] += 1
         assert packed(found.rows, number) == window["input_word_ids"]
@@ -58,12 +75,9 @@ def test_recorded_windows(shared, tokenizer):
         assert window["input_type_ids"] == [0] * (question + 2) + [1] * (found.rows.lengths[number, 1] + 1)
         positions = [int(found.rows.features[name][number]) for name in POSITIONS]
         assert positions == [window["train_start"], window["train_end"], window["train_is_impossible"]]
-        context = records[found.places.windows.rows[number]].context
+        context = records[windows.rows[number]].context
         if context.isascii():  # elsewhere the recorded characters are not exact
-            places, first = found.places, found.places.windows.starts[number]
-            of_context = places.context_of[places.windows.rows[number]]
-            inside = slice(first, first + found.rows.lengths[number, 1])
-            starts, ends = (of[of_context][inside] for of in (places.token_starts, places.token_ends))
+            starts, ends = windows.offsets(number)
             assert np.stack([starts, ends - 1], axis=1).tolist() == window["characters"]
     assert len(found.rows) == len(recorded["windows"])
 
@@ -73,8 +87,8 @@ def test_answers_come_back(shared, tokenizer):
     records = read_squad(shared / "data/squad/dev-v1.1.json", has_impossible=False, needs_answers=True)
     found = question_rows(records, tokenizer, 384)
     starts, ends, impossible = (found.rows.features[field] for field in POSITIONS)
-    with_answer = np.flatnonzero(impossible == 0)
-    texts = {found.places.windows.rows[n]: text_of(found, n, starts[n], ends[n]) for n in with_answer}
+    windows, with_answer = Windows(found), np.flatnonzero(impossible == 0)
+    texts = {windows.rows[n]: windows.text(n, starts[n], ends[n]) for n in with_answer}
     answered = {n: record.answers[0].text for n, record in enumerate(records) if record.answers}
     assert texts.keys() == answered.keys()
     assert len(answered) == 10570
@@ -96,7 +110,7 @@ def test_answers_come_back(shared, tokenizer):
 def test_offsets_in_text_that_is_not_ascii(tokenizer, context, answer):
     found = question_rows([asked(context, answer, context.index(answer))], tokenizer, 384)
     start, end = (int(found.rows.features[name][0]) for name in POSITIONS[:2])
-    assert text_of(found, 0, start, end).strip("\u200b") == answer.strip()
+    assert Windows(found).text(0, start, end).strip("\u200b") == answer.strip()
 
 
 def test_a_window_without_the_whole_answer_has_none(tokenizer):
@@ -106,11 +120,11 @@ def test_a_window_without_the_whole_answer_has_none(tokenizer):
     )
     lengths = found.rows.lengths[:, 1].tolist()
     assert len({tuple(packed(found.rows, n)[1:4]) for n in range(3)}) == 1
-    assert found.places.windows.starts.tolist() == [0, 3, 6]
+    assert found.places.windows.starts.numpy().tolist() == [0, 3, 6]
     assert lengths == [6, 6, 6]
     starts, ends, impossible = (found.rows.features[name].tolist() for name in POSITIONS)
     assert (starts, ends, impossible) == ([0, 7, 0], [0, 8, 0], [1, 0, 1])
-    assert text_of(found, 1, 7, 8) == "six seven"
+    assert Windows(found).text(1, 7, 8) == "six seven"
     # Where the answer ends with the window it is inside, and a token further on it is not.
     ten = question_rows(
         [asked(words, "ten", words.index("ten"))], tokenizer, 12, doc_stride=3, max_query_length=3
@@ -120,7 +134,7 @@ def test_a_window_without_the_whole_answer_has_none(tokenizer):
 
 def test_empty_contexts_and_questions_without_answers(tokenizer):
     found = question_rows([asked(""), asked("The sea.")], tokenizer, 64, max_query_length=16)
-    assert found.places.windows.rows.tolist() == [0, 1]
+    assert found.places.windows.rows.numpy().tolist() == [0, 1]
     assert found.rows.features["is_impossible"].tolist() == [1, 1]
     assert found.rows.lengths[0, 1] == 0
     unlabelled = question_rows([asked("The sea.")], tokenizer, 64, is_labelled=False, max_query_length=16)

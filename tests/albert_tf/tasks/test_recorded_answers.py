@@ -91,8 +91,8 @@ def test_recorded_answers(shared, kind):
     assert compared > 15
 
 
-@pytest.mark.parametrize("answerability", [False, True])
-def test_answers_do_not_depend_on_the_batches(piece_tokenizer, tiny_model, answerability):
+@pytest.mark.parametrize(("answerability", "xla"), [(False, False), (True, False), (True, True)])
+def test_answers_do_not_depend_on_the_batches(piece_tokenizer, tiny_model, answerability, xla):
     """Neither on which windows are in a batch nor on how much padding is."""
     records = [
         QuestionRecord(f"q{n}", f"q{n}", document[0], " ".join(document[: 1 + n]), (), False)
@@ -109,7 +109,7 @@ def test_answers_do_not_depend_on_the_batches(piece_tokenizer, tiny_model, answe
     kind = QuestionAnswering(entries)
     examples = kind.encode(records, piece_tokenizer, False)
     model = tiny_model(entries)
-    predict = predictor(kind, model, 7)
+    predict = predictor(kind, model, 7, xla=xla)
     several = predict(examples).predictions
     assert len(examples.rows) > len(records)
     (alone,) = predict(kind.encode(records[3:4], piece_tokenizer, False)).predictions

@@ -62,21 +62,21 @@ def by_hand(labeler, pairs):
     """The best answer to each question, its score, its bytes, and the least that speaks for none."""
     records = [QuestionRecord("f", str(n), *pair, (), False) for n, pair in enumerate(pairs)]
     found = QuestionAnswering(TASK).encode(records, labeler.tokenizer, False)
-    places = found.places
+    rows, firsts = (values.numpy() for values in (found.places.windows.rows, found.places.windows.starts))
     inputs, outputs = outputs_of(labeler.model, found.rows, TASK["seq_length"])
     answers = []
     for question, record in enumerate(records):
-        numbers = np.flatnonzero(places.windows.rows == question)
+        numbers = np.flatnonzero(rows == question)
         lengths = found.rows.lengths
-        best = best_windows([(n, places.windows.starts[n], lengths[n, 1]) for n in numbers])
+        best = best_windows([(n, firsts[n], lengths[n, 1]) for n in numbers])
+        starts, ends = (offsets[question].numpy() for offsets in found.places.contexts[2:])
         spans = []
         for n in numbers:
             first, told = lengths[n, 0] + 2, lengths[n, 1]
             for start, end, score in pairs_of(outputs, n, int(inputs["input_mask"][n].numpy().sum())):
                 inside = first <= start <= end < first + told and end - start < LONGEST_ANSWER
-                if inside and best[places.windows.starts[n] + start - first] == n:
-                    before = places.windows.starts[n] - first
-                    starts, ends = (of[question] for of in (places.token_starts, places.token_ends))
+                if inside and best[firsts[n] + start - first] == n:
+                    before = firsts[n] - first
                     spans.append((score, starts[before + start], ends[before + end]))
         context, different = record.context.encode(), {}
         for score, start, end in sorted(spans, key=lambda span: -span[0]):

@@ -45,5 +45,5 @@ def test_choices_are_those_of_the_reader_and_the_model(chooser):
 
 def test_requests_that_do_not_fit(chooser):
     inputs = asked(QUESTIONS)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="Shapes of all inputs must match"):
+    with pytest.raises(tf.errors.InvalidArgumentError):
         chooser.ask("choose", **{**inputs, "question": inputs["question"][:1]})

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 import albert_tf
+from albert_tf.tasks.classification import text_rows
 from albert_tf.tasks.examples.records import TextRecord
-from albert_tf.tasks.examples.texts import text_rows
 from albert_tf.utils.errors import InputError
 from hub_export.serving import Served, serving_signatures
 from tests.hub_export.conftest import CONFIG

@@ -13,16 +13,6 @@ Peter NNP B-NP B-PER
 """
 
 
-@pytest.fixture
-def file(tmp_path):
-    def write(content):
-        path = tmp_path / "data.txt"
-        path.write_text(content, encoding="utf-8")
-        return path
-
-    return write
-
-
 def test_columns_between_spaces(file):
     records = read_conll(file(CONLL_2003))
     assert [record[1:] for record in records] == [
@@ -33,10 +23,7 @@ def test_columns_between_spaces(file):
 
 def test_columns_between_tabs(file):
     records = read_conll(file("New York\tB-LOC\r\n.\tO\r\n \r\n\r\n#\tO"))
-    assert [record[1:] for record in records] == [
-        (1, ("New York", "."), ("B-LOC", "O")),
-        (5, ("#",), ("O",)),
-    ]
+    assert [record[1:] for record in records] == [(1, ("New York", "."), ("B-LOC", "O")), (5, ("#",), ("O",))]
 
 
 def test_words_without_tags(file):
@@ -57,5 +44,5 @@ def test_words_without_tags(file):
     ],
 )
 def test_bad_files(file, content, value):
-    with pytest.raises(InputError, match=f"data.txt.*{value}"):
+    with pytest.raises(InputError, match=f"data.csv.*{value}"):
         read_conll(file(content))

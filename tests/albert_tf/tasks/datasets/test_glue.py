@@ -1,11 +1,24 @@
 """The figures are those of ../shared/data's README and of awk over the files."""
 
 import shutil
+import zipfile
 from collections import Counter
 
+import numpy as np
 import pytest
 
-from albert_tf.tasks.datasets.glue import GLUE, read_glue_file, read_glue_split
+from albert_tf.finetuning.task_table import TASKS
+from albert_tf.tasks.datasets.formats import AS_READ
+from albert_tf.tasks.datasets.glue import (
+    GLUE,
+    ROWS,
+    read_glue_file,
+    read_glue_split,
+    submission_text,
+    write_submission,
+)
+from albert_tf.tasks.examples.records import TextRecord
+from albert_tf.tasks.kind import Prediction
 from albert_tf.utils.errors import InputError
 
 LABELS = {
@@ -122,3 +135,69 @@ def test_bad_files(tmp_path, task, content, value):
 def test_a_file_with_any_name(glue):
     assert read_glue_file("cola", glue / "CoLA/dev.tsv", needs_labels=True)[0].line == 1
     assert read_glue_file("ax", glue / "AX/diagnostic.tsv", needs_labels=False)[0].line == 2
+
+
+# Typed from the server's page and the descriptions of the tasks: rows, index of the first and last.
+OFFICIAL = {
+    "CoLA.tsv": (1063, {"0", "1"}),
+    "SST-2.tsv": (1821, {"0", "1"}),
+    "MRPC.tsv": (1725, {"0", "1"}),
+    "STS-B.tsv": (1379, None),
+    "QQP.tsv": (390965, {"0", "1"}),
+    "MNLI-m.tsv": (9796, {"contradiction", "entailment", "neutral"}),
+    "MNLI-mm.tsv": (9847, {"contradiction", "entailment", "neutral"}),
+    "QNLI.tsv": (5463, {"entailment", "not_entailment"}),
+    "RTE.tsv": (3000, {"entailment", "not_entailment"}),
+    "WNLI.tsv": (146, {"0", "1"}),
+    "AX.tsv": (1104, {"contradiction", "entailment", "neutral"}),
+}
+
+
+def test_submissions_of_the_tasks(glue):
+    """Indices, label words and names; of scores for everything."""
+    for name in GLUE.keys() - {"mnli", "qqp"}:  # whose test sets are at hand
+        task, labels = TASKS[name], GLUE[name].labels
+        ((part, records),) = task.format.read_sets(glue / GLUE[name].name, task.format.test).items()
+        values = [labels[n % len(labels)] if labels else np.float32(n % 6) for n in range(len(records))]
+        predictions = [Prediction(value, None) for value in values]
+        ((file, text),) = task.format.files(part, records, AS_READ)(predictions).items()
+        header, *lines = text.splitlines()
+        indices, predicted = zip(*(line.split("\t") for line in lines), strict=True)
+        rows, allowed = OFFICIAL[file]
+        assert header == "index\tprediction"
+        assert indices == tuple(map(str, range(rows)))
+        assert set(predicted) == (allowed or {f"{n}.000" for n in range(6)})
+        assert list(predicted) == values or allowed is None
+
+
+def test_the_zip_file_of_all(tmp_path):
+    assert {name: rows for name, (rows, _) in OFFICIAL.items()} == ROWS
+    files = {name: "index\tprediction\n" + "0\t1\n" * rows for name, rows in ROWS.items()}
+    path = tmp_path / "glue.zip"
+    path.write_text("old")
+    write_submission(path, files)
+    with zipfile.ZipFile(path) as archive:
+        assert {name: archive.read(name).decode() for name in archive.namelist()} == files
+    assert [entry.name for entry in tmp_path.iterdir()] == ["glue.zip"]
+    for changed, value in (
+        ({k: v for k, v in files.items() if k != "AX.tsv"}, r"AX\.tsv"),
+        ({**files, "sst2.tsv": ""}, r"sst2\.tsv"),
+        ({**files, "WNLI.tsv": files["RTE.tsv"]}, r"WNLI\.tsv has 3000 rows.* 146"),
+        ({**files, "WNLI.tsv": "id" + files["WNLI.tsv"].removeprefix("index")}, r"WNLI\.tsv"),
+    ):
+        with pytest.raises(InputError, match=value):
+            write_submission(path, changed)
+    with zipfile.ZipFile(path) as archive:
+        assert len(archive.namelist()) == 11
+
+
+def test_scores_stay_where_people_gave_some():
+    records = [TextRecord("test.tsv", n + 2, str(n), "", None, None) for n in range(3)]
+    predictions = [Prediction(np.float32(score), None) for score in (-0.2, 3.14159, 5.3)]
+    assert submission_text(records, predictions) == "index\tprediction\n0\t0.000\n1\t3.142\n2\t5.000\n"
+
+
+def test_names():
+    files = TASKS["mnli"].format.files
+    for source, name in (("MNLI/test_mismatched", "MNLI-mm.tsv"), ("mismatched/test_matched", "MNLI-m.tsv")):
+        assert set(files(f"{source}.tsv", [], AS_READ)([])) == {name}

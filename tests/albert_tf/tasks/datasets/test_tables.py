@@ -7,16 +7,6 @@ from albert_tf.tasks.datasets.tables import Row, Table, read_table, read_tsv, ta
 from albert_tf.utils.errors import InputError
 
 
-@pytest.fixture
-def file(tmp_path):
-    def write(content, name="data.csv"):
-        path = tmp_path / name
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return path
-
-    return write
-
-
 def cells(table):
     return [(row.line, list(row.cells)) for row in table.rows]
 

@@ -4,16 +4,6 @@ from albert_tf.tasks.datasets.text_files import field, read_json, read_json_line
 from albert_tf.utils.errors import InputError
 
 
-@pytest.fixture
-def file(tmp_path):
-    def write(content):
-        path = tmp_path / "file.txt"
-        path.write_bytes(content)
-        return path
-
-    return write
-
-
 def test_lines_end_at_line_feeds_alone(file):
     text = "\ufeffone\r\n\u2028two\x0b\x85 \n\nthree"
     assert read_lines(file(text.encode())) == ["one", "\u2028two\x0b\x85 ", "", "three"]
@@ -30,7 +20,7 @@ def test_lines_end_at_line_feeds_alone(file):
     ],
 )
 def test_what_is_not_text(file, content, value):
-    with pytest.raises(InputError, match=f"file.txt.*{value}"):
+    with pytest.raises(InputError, match=f"data.csv.*{value}"):
         read_text(file(content))
 
 
@@ -45,12 +35,8 @@ def test_json(file):
     assert read_json(file(b'\xef\xbb\xbf{"a": 1}\n')) == {"a": 1}
     lines = list(read_json_lines(file(b'{"a": 1}\n\n{"b": "\\u2028"}\n')))
     assert lines == [(1, {"a": 1}), (3, {"b": "\u2028"})]
-    for content, line in (
-        (b'{"a": 1}\n\n{"a": 1', 3),
-        (b'{"a": 1}\n"a"', 2),
-        (b"[" * 100_000, 1),
-    ):
-        with pytest.raises(InputError, match=rf"file\.txt:{line}: ") as error:
+    for content, line in ((b'{"a": 1}\n\n{"a": 1', 3), (b'{"a": 1}\n"a"', 2), (b"[" * 100_000, 1)):
+        with pytest.raises(InputError, match=rf"data\.csv:{line} ") as error:
             list(read_json_lines(file(content)))
         assert "\n" not in str(error.value)
         assert len(str(error.value)) < 400

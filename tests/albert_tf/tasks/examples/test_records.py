@@ -16,18 +16,21 @@ def labelled(*labels):
     return [TextRecord("f.csv", n + 2, str(n), "text", None, label) for n, label in enumerate(labels)]
 
 
+def ids(records, labels):
+    return label_ids([(label_of(record), record.where) for record in records], labels)
+
+
 def test_labels_are_sorted_and_numbers_by_value():
     assert label_names(labelled("b", "a", "b")) == ("a", "b")
     assert label_names(labelled("10", "9", "-1", "9")) == ("-1", "9", "10")
     assert label_names(labelled("10", "9", "x")) == ("10", "9", "x")
-    assert label_ids(labelled("b", "a", "b"), ("b", "a")) == [0, 1, 0]
+    assert ids(labelled("b", "a", "b"), ("b", "a")) == [0, 1, 0]
 
 
 def test_a_whole_number_is_one_label_however_it_is_spelled():
     """And what only looks like one, or has leading zeros, is as it was."""
     spelled = ("1", "1.0", "1.00", "-0.0", "0", "10.0", "-3.0")
-    assert label_ids(labelled(*spelled), ("0", "1", "10", "-3")) == [1, 1, 1, 0, 0, 2, 3]
-    assert label_ids(labelled("1", "2"), ("2.0", "1.0")) == [1, 0]  # as older runs call them
+    assert ids(labelled(*spelled), ("0", "1", "10", "-3")) == [1, 1, 1, 0, 0, 2, 3]
     assert label_names(labelled("2.0", "1", "10.0", "1.0")) == ("1", "2", "10")
     assert label_names(labelled("1.0", "yes")) == ("1", "yes")
     strings = ["007", "7.5.0", "1e5", "nan", "inf", "1.", "+1.0", "1_0.0", "01.0", "١.0", "1.50x"]
@@ -47,11 +50,7 @@ def test_numbers_that_look_continuous_are_of_regression(labels):
 
 
 def test_labels_that_are_not_continuous():
-    for labels in (
-        map(str, range(50)),
-        (f"{number:03}" for number in range(99)),
-        ("1.5", "1_0"),
-    ):
+    for labels in (map(str, range(50)), (f"{number:03}" for number in range(99)), ("1.5", "1_0")):
         labels = set(labels)
         assert set(label_names(labelled(*labels))) == labels
 
@@ -63,7 +62,7 @@ def test_bad_labels():
         with pytest.raises(InputError, match=r"f\.csv:3"):
             label_names(labelled("a", label))
     with pytest.raises(InputError, match=r"f\.csv:3: .*'c'.*'a', 'b'"):
-        label_ids(labelled("a", "c"), ("a", "b"))
+        ids(labelled("a", "c"), ("a", "b"))
 
 
 def test_scores():

@@ -5,12 +5,11 @@ import pytest
 
 from albert_tf.tasks.metrics.labels import (
     accuracy,
+    correlations,
     entity_scores,
     entity_spans,
     f1,
     matthews_correlation,
-    pearson,
-    spearman,
 )
 
 # Right and predicted: 3 true positives, 1 false negative, 2 false positives, 4 true negatives.
@@ -32,16 +31,17 @@ def test_correlations_by_their_formulas():
     right, predicted = [0.0, 1.5, 5.0, 2.0, 3.5], [0.25, 2.0, 3.0, 1.0, 4.0]
     centred = [np.array(values) - np.mean(values) for values in (right, predicted)]
     expected = (centred[0] @ centred[1]) / np.sqrt((centred[0] @ centred[0]) * (centred[1] @ centred[1]))
-    assert pearson(right, predicted) == pytest.approx(expected)
+    found = correlations(right, predicted)
+    assert found["pearson"] == pytest.approx(expected)
     # Ranks 1 2 5 3 4 and 1 3 4 2 5: 1 - 6 Σd² / (n (n² - 1)).
-    assert spearman(right, predicted) == pytest.approx(1 - 6 * (0 + 1 + 1 + 1 + 1) / (5 * 24))
-    assert spearman(right, [10**x for x in right]) == pytest.approx(1)
-    assert pearson(right, [-x for x in right]) == pytest.approx(-1)
+    assert found["spearman"] == pytest.approx(1 - 6 * (0 + 1 + 1 + 1 + 1) / (5 * 24))
+    assert correlations(right, [10**x for x in right])["spearman"] == pytest.approx(1)
+    assert correlations(right, [-x for x in right])["pearson"] == pytest.approx(-1)
 
 
 def test_what_does_not_vary_has_no_correlation():
-    assert pearson([1.0, 2.0, 3.0], [2.0, 2.0, 2.0]) == spearman([2.0, 2.0], [1.0, 3.0]) == 0
-    assert pearson([2.0], [2.0]) == 0
+    for pair in (([1.0, 2.0, 3.0], [2.0, 2.0, 2.0]), ([2.0, 2.0], [1.0, 3.0]), ([2.0], [2.0])):
+        assert correlations(*pair) == {"pearson": 0, "spearman": 0}
 
 
 def entities(right, predicted):

@@ -1,21 +1,27 @@
-"""Place and format of predictions, by the name of the output."""
+"""Formats of data: how records are read, and how predictions for them are written."""
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
 
 from albert_tf.tasks.datasets.tables import table_ending
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import check_place, new_directory, whole_file
 
 PathLike = str | os.PathLike[str]
+Records = Sequence[Any]
 
 # From the predictions, one a record, to the texts of files by their names.
 Files = Callable[[Sequence[Any]], dict[str, str]]
+
+TRAIN, DEV, TEST = "train", "dev", "test"  # sets in a folder
 
 
 class Form(NamedTuple):
@@ -36,10 +42,8 @@ class Form(NamedTuple):
         prediction, score = self.prediction or "prediction", self.score or "score"
         for name, others in ((prediction, taken), (score, [*taken, prediction])):
             if name in others:
-                raise InputError(
-                    f"{file}: there is a column {name!r} already: give other names by `prediction_column` "
-                    "and `score_column`"
-                )
+                names = "`prediction_column` and `score_column`"
+                raise InputError(f"{file}: there is a column {name!r} already: name others by {names}")
         return prediction, score
 
     def check_no_columns(self, what: str) -> None:
@@ -53,36 +57,91 @@ class Form(NamedTuple):
             raise InputError(f"the predictions for {what} are several files: name a folder by `output`")
 
 
+@dataclasses.dataclass(frozen=True)
+class DataFormat:
+    """Format of the data of a task.
+
+    Args:
+      read: function from a file (of RACE: a folder), whether labels are needed, and the columns of a user's
+        own table to records. It raises FileNotFoundError, and InputErrors that name file and line.
+      files: function from the file that is predicted for, its records and the form of the output to one from
+        predictions to the texts of files by name. It is called before anything is predicted, and refuses
+        what could not be written afterwards.
+      read_set: function from a folder and the name of a set to records, where the data is a folder.
+      dev: names of the sets to evaluate on, the first of which is always there.
+      test: the same of those to predict for.
+      is_set: True of a folder that is a set by itself.
+    """
+
+    read: Callable[[PathLike, bool, Any], Records]
+    files: Callable[[PathLike, Records, Form], Files]
+    read_set: Callable[[str, str], Records] | None = None
+    dev: tuple[str, ...] = (DEV,)
+    test: tuple[str, ...] = (TEST,)
+    is_set: Callable[[str], bool] = lambda folder: False
+
+    @property
+    def is_folder(self) -> bool:
+        """True if the data is a folder of several sets."""
+        return self.read_set is not None
+
+    def read_sets(self, folder: PathLike, names: Sequence[str]) -> dict[str, Records]:
+        """The records of sets in a folder by name; of the names but the first, of those that are there.
+
+        Raises:
+          FileNotFoundError: the first set is not there.
+          InputError: there are no names, or a file is not one of the task.
+        """
+        assert self.read_set is not None
+        folder, found = os.fspath(folder), {}
+        if not names:
+            raise InputError(f"{folder}: the task has no set with labels, only one to predict for")
+        for name in names:
+            try:
+                found[name] = self.read_set(folder, name)
+            except FileNotFoundError:
+                if not found:
+                    raise
+        return found
+
+
 AS_READ = Form()  # a folder, with the formats of what is predicted for
 
 
-def _is_file(output: Path) -> bool:
-    """True if the name is that of a file: it has an ending other than a number, which v1.0 has."""
-    return bool(output.suffix) and not output.suffix[1:].isdecimal() and not output.is_dir()
+def shortest(value: Any) -> float:
+    """A float32 number as the float with the fewest digits that is written for it.
+
+    >>> shortest(np.float32(0.1))
+    0.1
+    """
+    return float(str(np.float32(value)))
 
 
-def form_of(output: PathLike, prediction: str | None = None, score: str | None = None) -> Form:
+def form_of(output: PathLike | BinaryIO, prediction: str | None = None, score: str | None = None) -> Form:
     """The form of an output; an OSError if nothing can be written there, or the folder is not empty."""
+    if not isinstance(output, str | os.PathLike):  # a stream
+        return Form(None, True, prediction, score)
     output = Path(output)
-    is_file = _is_file(output)
+    # A file's name has an ending other than a number, which v1.0 has.
+    is_file = bool(output.suffix) and not output.suffix[1:].isdecimal() and not output.is_dir()
     if not is_file and (output.is_file() or (output.is_dir() and any(output.iterdir()))):
         raise FileExistsError(f"{output} exists already and is not empty: name another place")
     check_place(output, is_folder=not is_file)
     return Form(str(output) if is_file else None, is_file, prediction, score)
 
 
-def write_predictions(output: PathLike, files: Mapping[str, str]) -> list[Path]:
+def write_predictions(output: PathLike | BinaryIO, files: Mapping[str, str]) -> list[Path]:
     """Writes files of predictions, all of them or none; compressed where the name ends in .gz.
 
     Args:
-      output: where a single file goes if this name has an ending; else the folder of all, which does not
-        exist yet or is empty.
+      output: as `predict` takes it.
       files: the text of each by its place in the folder.
     Returns:
       The paths of the files.
-    Raises:
-      OSError: something cannot be written, or there is something in the folder.
     """
+    if not isinstance(output, str | os.PathLike):
+        output.write("".join(files.values()).encode())
+        return []
     output = Path(output)
     if form_of(output).is_file:
         (text,) = files.values()

@@ -7,19 +7,14 @@ import time
 import numpy as np
 import pytest
 
-from albert_tf.tasks.datasets.choices import read_race
-from albert_tf.tasks.examples.predictions import (
-    AnswerPrediction,
-    ChoicePrediction,
-    FoundAnswer,
-    LabelPrediction,
-    LabelsPrediction,
-    ScorePrediction,
-    TagPrediction,
-)
+from albert_tf.tasks.datasets.choices import choice_files, passage_files, read_race
+from albert_tf.tasks.datasets.columns import table_files
+from albert_tf.tasks.datasets.conll import tagged_files
+from albert_tf.tasks.datasets.formats import AS_READ, Form, write_predictions
+from albert_tf.tasks.datasets.squad import answer_files
 from albert_tf.tasks.examples.records import QuestionRecord
-from albert_tf.tasks.files.destination import AS_READ, Form, write_predictions
-from albert_tf.tasks.files.own import answer_files, choice_files, passage_files, table_files, tagged_files
+from albert_tf.tasks.kind import Prediction
+from albert_tf.tasks.question_answering import AnswerPrediction, FoundAnswer
 from albert_tf.utils.errors import InputError
 
 
@@ -40,15 +35,15 @@ def test_files_of_squad():
     assert json.loads(files["predictions.json"]) == {"q0": "ab", "q1": ""}
 
 
-LABEL = of(LabelPrediction, "y", 0.1, 0.9)
-SETS = [of(LabelsPrediction, ("x", "y"), 0.9, 0.5), of(LabelsPrediction, ())]
+LABEL = of(Prediction, "y", 0.1, 0.9)
+SETS = [of(Prediction, ("x", "y"), 0.9, 0.5), of(Prediction, ())]
 
 
 @pytest.mark.parametrize(
     ("source", "content", "output", "predictions", "expected"),
     [
         ("a.csv", 'n,text\n1,"a, b"\n', None, [LABEL], 'n,text,prediction,score\n1,"a, b",y,0.9\n'),
-        ("a.tsv", 'text\n"a\nc\n', None, [LABEL, ScorePrediction(np.float32(0.1))],
+        ("a.tsv", 'text\n"a\nc\n', None, [LABEL, Prediction(*np.float32([0.1, 0.1]))],
          'text\tprediction\tscore\n"a\ty\t0.9\nc\t0.1\t0.1\n'),
         ("a.jsonl", '{"n": 1}\n{"text": ["é"]}\n', None, SETS,
          '{"n": 1, "prediction": ["x", "y"], "score": [0.9, 0.5]}\n'
@@ -118,7 +113,7 @@ def test_files_that_are_no_tables_have_neither_such_columns_nor_such_names(tmp_p
 )
 def test_words_of_sentences(tmp_path, content, expected):
     (tmp_path / "a.conll").write_text(content)
-    predictions = [of(TagPrediction, ("B-X", "O"), 0.5, 0.25), of(TagPrediction, ("O",), 1)]
+    predictions = [of(Prediction, ("B-X", "O"), 0.5, 0.25), of(Prediction, ("O",), 1)]
     assert tagged_files(tmp_path / "a.conll", [], AS_READ)(predictions) == {"a.conll": expected}
 
 
@@ -126,7 +121,7 @@ def test_words_of_sentences(tmp_path, content, expected):
 def test_own_questions(tmp_path, label, predicted):
     line = f'{{"context": "c", "question": "q", "options": ["a", "b"], "label": {label}}}\n'
     (tmp_path / "a.jsonl").write_text(line)
-    files = choice_files(tmp_path / "a.jsonl", [], AS_READ)([of(ChoicePrediction, 1, 0.25, 0.75)])
+    files = choice_files(tmp_path / "a.jsonl", [], AS_READ)([of(Prediction, 1, 0.25, 0.75)])
     expected = {**json.loads(line), "prediction": predicted, "score": 0.75}
     assert json.loads(files["a.jsonl"]) == {k: v for k, v in expected.items() if v is not None}
 
@@ -134,7 +129,7 @@ def test_own_questions(tmp_path, label, predicted):
 def test_passages_of_race(shared):
     source = shared / "data/race/test"
     records = read_race(source)
-    predictions = [of(ChoicePrediction, record.label, *np.eye(4)[record.label]) for record in records]
+    predictions = [of(Prediction, record.label, *np.eye(4)[record.label]) for record in records]
     files = passage_files(source, records, AS_READ)(predictions)
     assert len(files) == 200
     for name, text in files.items():
@@ -151,7 +146,7 @@ def test_a_passage_that_has_such_a_field(tmp_path):
     records = read_race(tmp_path)
     with pytest.raises(InputError, match="'score'"):
         passage_files(tmp_path, records, AS_READ)
-    files = passage_files(tmp_path, records, Form(score="sure"))([of(ChoicePrediction, 1, 0.25, 0.75)])
+    files = passage_files(tmp_path, records, Form(score="sure"))([of(Prediction, 1, 0.25, 0.75)])
     assert json.loads(files["high/0.txt"]) == {**passage, "prediction": ["B"], "sure": [0.75]}
 
 

@@ -135,10 +135,8 @@ def vocabulary_files(vocabulary: PathLike) -> dict[str, Path]:
     Args:
       vocabulary: its file; of byte-level BPE one of its two, or their folder.
     """
-    path, names = (
-        _main_file(Path(vocabulary)),
-        VOCABULARY_FILES[remembered_kind(vocabulary, VOCABULARY_FILES)],
-    )
+    path, kind = _main_file(Path(vocabulary)), remembered_kind(vocabulary, VOCABULARY_FILES)
+    names = VOCABULARY_FILES[kind]
     return {names[0]: path} if len(names) == 1 else {name: path.with_name(name) for name in names}
 
 

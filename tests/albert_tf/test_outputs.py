@@ -5,23 +5,20 @@ import pytest
 import albert_tf
 from albert_tf import cli
 from hub_export.__main__ import main as hub_export
+from tests.albert_tf.commands import pretraining
 from tests.tiny import TINY
 
 
 @pytest.fixture
 def commands(tiny_corpus, tiny_vocabulary, tmp_path):
     """The command lines, but for the output; the current folder's content beside them."""
-    config, run = tmp_path / "tiny.json", tmp_path / "run"
-    config.write_text(TINY.to_json_string())
+    run = tmp_path / "run"
     albert_tf.save(albert_tf.AlbertPretrainer(TINY), run, vocabulary=tiny_vocabulary)
     (run / "metrics.jsonl").write_text('{"step": 1, "loss": 2.0}\n')
-    text = ["--vocabulary", tiny_vocabulary]
-    pretrain = ["--config", config, "--train", tiny_corpus, "--eval", tiny_corpus, *text]
-    sizes = ["--seq_length", 32, "--steps", 2, "--warmup_steps", 1, "--batch_size", 2]
     return {
         "vocab": ["vocab", "--input", tiny_corpus, "--vocab_size", 200],
-        "prepare": ["prepare", "--input", tiny_corpus, *text],
-        "pretrain": ["pretrain", *pretrain, *sizes],
+        "prepare": ["prepare", "--input", tiny_corpus, "--vocabulary", tiny_vocabulary],
+        "pretrain": pretraining(tiny_corpus, tiny_vocabulary, tmp_path / "new"),
         "convert to google": ["convert", "--from", "run", "--to", "google", "--input", run],
         "convert to huggingface": ["convert", "--from", "run", "--to", "huggingface", "--input", run],
         "convert to run": ["convert", "--from", "google", "--to", "run", "--input", run],

@@ -96,6 +96,45 @@ class Corpus:
         share = evaluated_share(self.held_out.share, self.train)
         return self._dataset(self.train, examples, batch_size=batch_size, share=share, cache=True, **_ONCE)
 
+    def holding_out(self, examples: ExampleSettings, begun: Mapping[str, Any] | None) -> Corpus:
+        """The corpus of a run, with a part held out where nothing else is there to evaluate on.
+
+        Args:
+          examples: which must come of what is held out, and of the rest.
+          begun: recipe.json of a run that is there: what it has held out stays so. None: the run is new.
+        """
+        if begun is not None:
+            return self._holding_out_as(begun)
+        if self.evaluation:
+            return self
+        reason: NothingFound | None = None
+        for share, what in held_out_shares(self.train, **self.tokenizer):
+            try:
+                for part in (share, share.rest):
+                    self._dataset(self.train, examples, share=part, batch_size=1, **_ONCE)
+                return dataclasses.replace(self, held_out=HeldOut(share, what))
+            except NothingFound as error:
+                reason = error
+        raise InputError(
+            f"no text to hold out of {' '.join(self.train)}, which is too short ({reason or 'it is empty'}): "
+            "name other text by --eval"
+        )
+
+    def _holding_out_as(self, recipe: Mapping[str, Any]) -> Corpus:
+        """The same with the part held out that recipe.json names."""
+        before, recorded = recipe.get("eval"), recipe.get("held_out")
+        if "held_out" not in recipe and before is None and not held_out_shards(self.train):  # an older run
+            recorded = {"of": BY_HASH, "begin": 0.0, "end": 0.01, "what": "1% of the documents"}
+        if recorded is not None:
+            share = Share(recorded["of"], recorded["begin"], recorded["end"])
+            return dataclasses.replace(self, held_out=HeldOut(share, recorded["what"]))
+        if not self.evaluation:
+            raise InputError(
+                "the run has been training on all of its text and evaluating on other text: name that again, "
+                f"--eval {shlex.join(before or ['TEXT'])}, or another --output"
+            )
+        return self
+
     @property
     def _trained_share(self) -> Share | None:
         """The part of `train` that is trained on; None: all of it."""
@@ -103,54 +142,3 @@ class Corpus:
 
     def _dataset(self, inputs: Sequence[str], examples: ExampleSettings, **options: Any) -> tf.data.Dataset:
         return pretraining_dataset(inputs, **flat(examples), **self.tokenizer, **options)
-
-
-def open_corpus(
-    train: Sequence[str],
-    eval: Sequence[str] | None,
-    tokenizer: Mapping[str, Any],
-    examples: ExampleSettings,
-    begun: Mapping[str, Any] | None,
-) -> Corpus:
-    """The corpus of a run, with a part of it held out where nothing else is there to evaluate on.
-
-    Args:
-      train: as of Corpus, like the two that follow.
-      eval: likewise.
-      tokenizer: likewise.
-      examples: which must come of what is held out, and of the rest.
-      begun: recipe.json of a run that is there: what it has held out stays so. None: the run is new.
-    """
-    corpus = Corpus(train, eval, tokenizer)
-    if begun is not None:
-        return _as_begun(corpus, begun)
-    if corpus.evaluation:
-        return corpus
-    reason: NothingFound | None = None
-    for share, what in held_out_shares(train, **tokenizer):
-        try:
-            for part in (share, share.rest):
-                corpus._dataset(train, examples, share=part, batch_size=1, **_ONCE)
-            return dataclasses.replace(corpus, held_out=HeldOut(share, what))
-        except NothingFound as error:
-            reason = error
-    raise InputError(
-        f"no text to hold out of {' '.join(train)}, which is too short ({reason or 'it is empty'}): "
-        "name other text by --eval"
-    )
-
-
-def _as_begun(corpus: Corpus, recipe: Mapping[str, Any]) -> Corpus:
-    """A corpus with the part held out that recipe.json names."""
-    before, recorded = recipe.get("eval"), recipe.get("held_out")
-    if "held_out" not in recipe and before is None and not held_out_shards(corpus.train):  # an older run
-        recorded = {"of": BY_HASH, "begin": 0.0, "end": 0.01, "what": "1% of the documents"}
-    if recorded is not None:
-        share = Share(recorded["of"], recorded["begin"], recorded["end"])
-        return dataclasses.replace(corpus, held_out=HeldOut(share, recorded["what"]))
-    if not corpus.evaluation:
-        raise InputError(
-            "the run has been training on all of its text and evaluating on other text: name that again, "
-            f"--eval {shlex.join(before or ['TEXT'])}, or another --output"
-        )
-    return corpus

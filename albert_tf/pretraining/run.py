@@ -21,7 +21,7 @@ from albert_tf.models.sharing import at_depth
 from albert_tf.optimization import recipe_optimizer
 from albert_tf.pretraining.budget import Size, as_begun, measured
 from albert_tf.pretraining.cooccurrence import MAX_COUNTED, counts, first_weights
-from albert_tf.pretraining.corpus import Corpus, open_corpus
+from albert_tf.pretraining.corpus import Corpus
 from albert_tf.pretraining.objective import pretraining_metrics, pretraining_objective
 from albert_tf.pretraining.settings import Pretraining, check_same_run, read_recipe
 from albert_tf.recipes import PretrainingRecipe
@@ -76,20 +76,11 @@ def pretrain(settings: Pretraining, report: Report = logging.info) -> None:
                 growths[size.config] = grown_from(
                     start.run, size.config, task, extend_positions=settings.extend_positions
                 )
-        corpus = open_corpus(
-            settings.train,
-            settings.eval,
-            {"vocabulary": settings.vocabulary, **tokenizer},
-            settings.recipe.examples,
-            run.recipe if run.is_begun else None,
-        )
+        corpus = Corpus(settings.train, settings.eval, {"vocabulary": settings.vocabulary, **tokenizer})
+        corpus = corpus.holding_out(settings.recipe.examples, run.recipe if run.is_begun else None)
+        is_grown = settings.init_from is not None
         training = functools.partial(
-            _training,
-            corpus=corpus,
-            seed=settings.seed,
-            execution=execution,
-            loop=settings.loop,
-            is_grown=settings.init_from is not None,
+            _training, corpus, execution, settings.loop, settings.seed, is_grown=is_grown
         )
 
         size = sizes[0]
@@ -151,13 +142,13 @@ def check_size(size: Size, execution: Execution) -> None:
 
 
 def _training(
+    corpus: Corpus,
+    execution: Execution,
+    loop: LoopSettings,
+    seed: int,
     size: Size,
     read: FirstValues | None = None,
     *,
-    corpus: Corpus,
-    seed: int,
-    execution: Execution,
-    loop: LoopSettings,
     is_grown: bool,
 ) -> Training:
     """The model of a size, its optimizer and its phases."""

@@ -3,7 +3,7 @@
 import json
 
 import albert_tf
-from albert_tf.pretraining.corpus import open_corpus
+from albert_tf.pretraining.corpus import Corpus
 from albert_tf.recipes import PretrainingRecipe
 from tests.tiny import TINY
 
@@ -25,8 +25,8 @@ def metrics(run):
 def corpus_of(settings, recipe=None):
     """The text of a run of these settings, which is new or has this recipe.json."""
     tokenizer = {"lowercase": settings.lowercase, "strip_accents": settings.strip_accents}
-    tokenizer["vocabulary"] = settings.vocabulary
-    return open_corpus(settings.train, settings.eval, tokenizer, settings.recipe.examples, recipe)
+    corpus = Corpus(settings.train, settings.eval, {"vocabulary": settings.vocabulary, **tokenizer})
+    return corpus.holding_out(settings.recipe.examples, recipe)
 
 
 def evaluation_batches(settings):

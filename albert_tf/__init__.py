@@ -50,29 +50,21 @@ __version__ = "0.1.0"
 
 # In reading order. They are imported at their first use: whoever reads a config need not wait for TensorFlow,
 # and a command can hold back what it says when it starts.
-_MODULE_OF = {
-    name: f"albert_tf.{module}"
-    for module, names in {
-        "config": ("PRESETS", "AlbertConfig"),
-        "tokenizers": ("Tokenizer", "pack"),
-        "data": ("pretraining_dataset",),
-        "models.encoder": ("AlbertEncoder",),
-        "models.task_models": (
-            "AlbertPretrainer",
-            "AlbertClassifier",
-            "AlbertTokenClassifier",
-            "AlbertMultipleChoice",
-        ),
-        "models.span_labeler": ("AlbertSpanLabeler",),
-        "inference.text_classifier": ("TextClassifier",),
-        "inference.pipeline": ("pipeline",),
-        "checkpoints": ("load", "save"),
-        "analysis.parameters": ("parameter_count",),
-        "optimization": ("optimization",),
-        "tasks.metrics.squad": ("squad_scores",),
-    }.items()
-    for name in names
+_NAMES_IN = {
+    "config": "PRESETS AlbertConfig",
+    "tokenizers": "Tokenizer pack",
+    "data": "pretraining_dataset",
+    "models.encoder": "AlbertEncoder",
+    "models.task_models": "AlbertPretrainer AlbertClassifier AlbertTokenClassifier AlbertMultipleChoice",
+    "models.span_labeler": "AlbertSpanLabeler",
+    "inference.text_classifier": "TextClassifier",
+    "inference.pipeline": "pipeline",
+    "checkpoints": "load save",
+    "analysis.parameters": "parameter_count",
+    "optimization": "optimization",
+    "tasks.metrics.squad": "squad_scores",
 }
+_MODULE_OF = {name: f"albert_tf.{module}" for module, names in _NAMES_IN.items() for name in names.split()}
 __all__ = ["__version__", *_MODULE_OF]
 __getattr__ = lazy_names(__name__, _MODULE_OF)
 

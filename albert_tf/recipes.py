@@ -190,32 +190,20 @@ class PretrainingRecipe:
 
 _PAPER = PretrainingRecipe()
 
-# Single pieces are masked; half of the second segments are of another document.
-_BERT = _PAPER.replace(
-    optimizer="adamw",
-    learning_rate=1e-4,
-    batch_size=256,
-    steps=1_000_000,
-    warmup_steps=10_000,
-    sentence_objective="nsp",
-    max_ngram=1,
-    whole_word=False,
+_COLUMNS = (
+    *("learning_rate", "batch_size", "steps", "warmup_steps", "beta_2", "clip_norm"),
+    *("sentence_objective", "short_seq_prob"),
 )
 
-# Full-length documents without a sentence objective; no clipping.
-_ROBERTA = _PAPER.replace(
-    optimizer="adamw",
-    learning_rate=6e-4,
-    batch_size=8192,
-    steps=500_000,
-    warmup_steps=24_000,
-    beta_2=0.98,
-    clip_norm=None,
-    sentence_objective="none",
-    short_seq_prob=0.0,
-    max_ngram=1,
-    whole_word=False,
-)
+# By AdamW, on masks of single pieces.
+_BY_ADAMW = {
+    # Devlin et al. 2019, §A.2 (which trains nine tenths of the steps at length 128).
+    "bert_base": (1e-4, 256, 1_000_000, 10_000, 0.999, 1.0, "nsp", 0.1),
+    "bert_large": (1e-4, 256, 1_000_000, 10_000, 0.999, 1.0, "nsp", 0.1),
+    # Liu et al. 2019, Table 9: full-length documents.
+    "roberta_base": (6e-4, 8192, 500_000, 24_000, 0.98, None, "none", 0.0),
+    "roberta_large": (4e-4, 8192, 500_000, 30_000, 0.98, None, "none", 0.0),
+}
 
 # By the name of the preset that it trains, where there is one.
 RECIPES: dict[str, PretrainingRecipe] = {
@@ -224,12 +212,12 @@ RECIPES: dict[str, PretrainingRecipe] = {
     # google-research/albert, README: 10M steps for the base model, 3M for the others.
     "albert_base_v2": _PAPER.replace(steps=10_000_000),
     **{f"albert_{size}_v2": _PAPER.replace(steps=3_000_000) for size in ("large", "xlarge", "xxlarge")},
-    # Devlin et al. 2019, §A.2 (which trains nine tenths of the steps at length 128).
-    "bert_base": _BERT,
-    "bert_large": _BERT,
-    # Liu et al. 2019, Table 9.
-    "roberta_base": _ROBERTA,
-    "roberta_large": _ROBERTA.replace(learning_rate=4e-4, warmup_steps=30_000),
+    **{
+        name: _PAPER.replace(
+            optimizer="adamw", max_ngram=1, whole_word=False, **dict(zip(_COLUMNS, row, strict=True))
+        )
+        for name, row in _BY_ADAMW.items()
+    },
     # benchmarks/README.md, "What pre-training brings", chose it. More masks: the idea of Wettig et al. 2023.
     "one_machine": _PAPER.replace(
         optimizer="adamw",

@@ -63,19 +63,6 @@ def read_stages(path: str | os.PathLike[str]) -> tuple[Stage, ...]:
         raise InputError(f"{os.fspath(path)}: {error}") from error
 
 
-def stage_at(stages: Sequence[Stage], steps: int, step: int) -> Stage:
-    """The stage of the update that leads to a step; behind the last one, the last.
-
-    Args:
-      stages: at least one.
-      steps: updates of the run.
-      step: of a checkpoint.
-    Raises: as `stage_ends`.
-    """
-    ends = stage_ends(stages, steps)
-    return next((stage for stage, end in zip(stages, ends, strict=True) if step <= end), stages[-1])
-
-
 def stage_ends(stages: Sequence[Stage], steps: int) -> list[int]:
     """The updates that are done when each stage of a run ends.
 

@@ -21,8 +21,7 @@ import albert_tf
 from albert_tf.checkpoints.models import build_model
 from albert_tf.checkpoints.run import stored_model
 from albert_tf.pretraining.objective import pretraining_objective
-from albert_tf.training.evaluator import evaluator
-from albert_tf.training.metrics import term_metrics
+from albert_tf.training.metrics import evaluator, term_metrics
 
 # Lan et al. 2020, Table 5: accuracies in per cent of masked tokens, of next sentences, of sentence order.
 PAPER_OBJECTIVES = {"none": (54.9, 52.4, 53.3), "nsp": (54.5, 90.5, 52.0), "sop": (54.0, 78.9, 86.5)}

@@ -47,14 +47,6 @@ def two_replicas() -> tf.distribute.Strategy:
 
 
 @pytest.fixture(scope="session")
-def four_replicas() -> tf.distribute.Strategy:
-    """A MirroredStrategy over four virtual CPUs."""
-    # Not by collective ops: a process that has used them for two devices refuses them for four.
-    one_device = tf.distribute.ReductionToOneDevice()
-    return tf.distribute.MirroredStrategy([f"CPU:{index}" for index in range(4)], one_device)
-
-
-@pytest.fixture(scope="session")
 def golden() -> Path:
     """The recorded outputs of other implementations that travel with the repository."""
     return GOLDEN

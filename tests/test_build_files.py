@@ -84,61 +84,19 @@ def test_every_file_of_the_product_is_in_a_library_and_the_build_files_are_short
     assert sum(len((ROOT / file).read_text("utf-8").splitlines()) for file in build_files(ROOT)) <= 400
 
 
-def test_right_files_are_not_reported(repository):
+def test_one_line_for_each_difference(repository):
     assert differences(repository) == []
-
-
-@pytest.mark.parametrize(
-    ("file", "old", "new", "reported"),
-    [
-        (
-            "pkg/BUILD",
-            '        ":low",\n',
-            "",
-            "pkg/BUILD: //pkg: //pkg:low is missing in deps: pkg/high.py imports pkg.low (line 2)",
-        ),
-        (
-            "pkg/sub/leaf.py",
-            "LEAF = 1\n",
-            "def f():\n    import pkg.low\n",
-            "pkg/sub/BUILD: //pkg/sub: //pkg:low is missing in deps: "
-            "pkg/sub/leaf.py imports pkg.low (line 2)",
-        ),
-        (
-            "pkg/high.py",
-            "    from pkg.sub.leaf import LEAF\n",
-            "    import numpy\n",
-            "pkg/BUILD: //pkg: //pkg/sub is superfluous in deps",
-        ),
-        (
-            "tests/pkg/test_leaf.py",
-            "import pkg.sub.leaf\n",
-            "",
-            "tests/BUILD: //tests:all_tests: //pkg/sub is superfluous in deps",
-        ),
-        (
-            "pkg/sub/BUILD",
-            'glob(["*.py"])',
-            '["leaf.py"]',
-            "pkg/sub/other.py is in 0 targets of its folder's BUILD file, not in one",
-        ),
-        (
-            "pkg/BUILD",
-            'exclude = ["low.py"]',
-            "exclude = []",
-            "pkg/low.py is in 2 targets of its folder's BUILD file, not in one",
-        ),
-    ],
-)
-def test_one_line_for_each_difference(repository, file, old, new, reported):
-    change(repository / file, old, new)
-    assert reported in differences(repository)
+    change(repository / "pkg/BUILD", '        ":low",\n', "")
+    change(repository / "pkg/sub/BUILD", 'glob(["*.py"])', '["leaf.py"]')
+    change(repository / "tests/pkg/test_leaf.py", "import pkg.sub.leaf\n", "")
+    assert {
+        "pkg/BUILD: //pkg: //pkg:low is missing in deps: pkg/high.py imports pkg.low (line 2)",
+        "pkg/sub/other.py is in 0 targets of its folder's BUILD file, not in one",
+        "tests/BUILD: //tests:all_tests: //pkg/sub is superfluous in deps",
+    } <= set(differences(repository))
 
 
 def test_fix_writes_the_deps_and_keeps_what_is_written_by_hand(repository):
-    before = (repository / "pkg/BUILD").read_text("utf-8")
-    fix(repository)
-    assert (repository / "pkg/BUILD").read_text("utf-8") == before
     change(repository / "pkg/BUILD", '        ":low",\n', "")
     change(repository / "pkg/low.py", "import numpy as np\n", "import pkg.sub.leaf\n")
     (repository / "tests/pkg/test_low.py").write_text("from pkg import low\n", "utf-8")
@@ -149,9 +107,6 @@ def test_fix_writes_the_deps_and_keeps_what_is_written_by_hand(repository):
     after = (repository / "pkg/BUILD").read_text("utf-8")
     assert after.startswith("# A comment.\n") and 'visibility = ["//visibility:private"]' in after
     assert ast.parse((repository / "new/BUILD").read_text("utf-8")).body
-
-
-def test_relative_imports_are_refused(repository):
     change(repository / "pkg/high.py", "from pkg import low", "from . import low")
     with pytest.raises(SystemExit, match=r"high\.py:2: a relative import: write the full name"):
         differences(repository)

@@ -1,7 +1,6 @@
 """The house as a whole: who imports whom, how full a folder is, the order in which docs/code.md shows it."""
 
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,28 +16,6 @@ PACKAGES = ("albert_tf", "hub_export")
 def graph():
     """What every module imports, but for public names that are imported at their first use."""
     return grimp.build_graph(*PACKAGES, exclude_type_checking_imports=True, cache_dir=None)
-
-
-def lint_imports(folder) -> subprocess.CompletedProcess:
-    """What `lint-imports` says of the packages in a folder."""
-    code = "from importlinter.cli import lint_imports; raise SystemExit(lint_imports(no_cache=True))"
-    return subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
-
-
-def test_imports_point_up_the_layers():
-    result = lint_imports(ROOT)
-    assert result.returncode == 0, result.stdout
-
-
-def test_a_wrong_import_is_found(tmp_path):
-    for package in PACKAGES:
-        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    with (tmp_path / "albert_tf/models/layer.py").open("a") as file:
-        file.write("\nimport albert_tf.data.masking\n")
-    result = lint_imports(tmp_path)
-    assert result.returncode == 1
-    assert "albert_tf.models.layer -> albert_tf.data.masking" in result.stdout
 
 
 def test_the_page_goes_through_the_folders_in_the_order_of_their_imports(graph):

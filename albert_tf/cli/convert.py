@@ -12,26 +12,21 @@ SUMMARY = "checkpoints of other implementations to run directories, and back"
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
-    parser.add_argument(
-        "--from", dest="source", required=True, choices=[*READ_FORMATS, "run"], help="format of the input"
-    )
-    parser.add_argument(
-        "--to", dest="target", required=True, choices=["run", *WRITTEN_FORMATS], help="format of the output"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("--from", dest="source", required=True, choices=[*READ_FORMATS, "run"], help="format of the input")
+    add("--to", dest="target", required=True, choices=["run", *WRITTEN_FORMATS], help="format of the output")
+    add(
         "--input",
         required=True,
         help="checkpoint: a folder, a .tar.gz, the weights' file, or a name by which it is published: "
         "albert_base_v2 and the like (google), albert/albert-base-v2 (huggingface), https://… (hub)",
     )
-    parser.add_argument("--revision", help="of a repository of Hugging Face: branch, tag or commit (main)")
-    parser.add_argument("--output", required=True, help="directory to write, a new or an empty one")
-    parser.add_argument("--vocabulary", help="SentencePiece model (the one beside the checkpoint)")
-    parser.add_argument("--config", help="JSON file with the config (the one beside the checkpoint)")
-    parser.add_argument("--partial", action="store_true", help="load the encoder only; say what is fresh")
-    parser.add_argument(
-        "--step", type=int, help="of a run's checkpoint (the newest; of a fine-tuned run the best)"
-    )
+    add("--revision", help="of a repository of Hugging Face: branch, tag or commit (main)")
+    add("--output", required=True, help="directory to write, a new or an empty one")
+    add("--vocabulary", help="SentencePiece model (the one beside the checkpoint)")
+    add("--config", help="JSON file with the config (the one beside the checkpoint)")
+    add("--partial", action="store_true", help="load the encoder only; say what is fresh")
+    add("--step", type=int, help="of a run's checkpoint (the newest; of a fine-tuned run the best)")
 
 
 def run(flags: argparse.Namespace) -> None:

@@ -7,6 +7,7 @@ import json
 
 from albert_tf.cli.flags import (
     FIGURES,
+    RUN,
     TEXT,
     check_unused,
     checkpoint_flags,
@@ -26,11 +27,7 @@ _OF_FINETUNED = ("data", "eval", "text", "text_pair", "label")
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
-    parser.add_argument(
-        "--run",
-        required=True,
-        help="run directory, or a folder of several seeds, whose best is taken",
-    )
+    parser.add_argument("--run", required=True, help=RUN)
     checkpoint_flags(parser)
     pretrained = parser.add_argument_group("of a pre-trained run")
     paths_flag(pretrained, "--input", TEXT + ", for what is held out", required=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import shlex
 
 from absl import logging
@@ -30,30 +29,22 @@ SUMMARY = "train a model of labelled data, or resume"
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
-    parser.add_argument("--task", required=True, metavar="TASK", help=f"one of {', '.join(RECIPES)}")
-    parser.add_argument("--data", metavar="DIR", help="folder of the task's original files (GLUE, race)")
-    parser.add_argument("--train", metavar="FILE", help="file to train on (of all other tasks)")
-    parser.add_argument("--eval", metavar="FILE", help="file to evaluate on (a tenth of --train)")
+    add = parser.add_argument
+    add("--task", required=True, metavar="TASK", help=f"one of {', '.join(RECIPES)}")
+    add("--data", metavar="DIR", help="folder of the task's original files (GLUE, race)")
+    add("--train", metavar="FILE", help="file to train on (of all other tasks)")
+    add("--eval", metavar="FILE", help="file to evaluate on (a tenth of --train)")
     column_flags(parser)
-    parser.add_argument(
-        "--init_from",
-        metavar="RUN",
-        help="run to take the weights from, a published name, or hub:DIR, the folder of a TF 2 encoder",
-    )
-    parser.add_argument(
-        "--config", help=f"a network of random weights: a JSON file, or one of {', '.join(PRESETS)}"
-    )
-    parser.add_argument("--vocabulary", help="SentencePiece model, where the weights come without one")
-    own = dataclasses.asdict(RECIPES["classification"])
-    field_flags(
-        parser, FinetuningRecipe, {name: f"{x} for own data, else the task's" for name, x in own.items()}
-    )
+    origin = "run to take the weights from, a published name, or hub:DIR, the folder of a TF 2 encoder"
+    add("--init_from", metavar="RUN", help=origin)
+    add("--config", help=f"a network of random weights: a JSON file, or one of {', '.join(PRESETS)}")
+    add("--vocabulary", help="SentencePiece model, where the weights come without one")
+    own = {name: f"{x} for own data, else the task's" for name, x in vars(RECIPES["classification"]).items()}
+    field_flags(parser, FinetuningRecipe, own)
     field_flags(parser, QuestionSettings)
-    parser.add_argument(
-        "--threshold", type=float, help="multi_label: probability from which on a text has a label (0.5)"
-    )
-    parser.add_argument("--freeze", choices=["encoder"], help="train the head alone")
-    parser.add_argument("--runs", type=int, help="train so many times, with a seed each, and sum up")
+    add("--threshold", type=float, help="multi_label: probability from which on a text has a label (0.5)")
+    add("--freeze", choices=["encoder"], help="train the head alone")
+    add("--runs", type=int, help="train so many times, with a seed each, and sum up")
     every = dict.fromkeys(("eval_every", "checkpoint_every"), "once an epoch, at most 1000")
     run_flags(parser, {**every, "log_every": "once an epoch, at most 100"})
     parser.epilog = FIGURES

@@ -34,6 +34,7 @@ FIGURES = (
     "names begin with eval_ in the log and in metrics.jsonl of a run."
 )
 
+RUN = "run directory, or a folder of several seeds, whose best is taken"
 TEXT = "text files or globs, .gz too, or a folder of prepare"
 
 
@@ -45,13 +46,13 @@ def paths_flag(parser: Flags, name: str, text: str, required: bool = True) -> No
 def tokenizer_flags(parser: argparse.ArgumentParser) -> None:
     """Flags of the normalisation of text."""
     for name, what in (("lowercase", "case"), ("strip_accents", "accents")):
-        parser.add_argument(
-            f"--no{name}",
-            dest=name,
-            action="store_false",
-            default=argparse.SUPPRESS,
-            help=f"keep {what}; a vocabulary remembers how it was trained",
-        )
+        _off_flag(parser, name, f"keep {what}; a vocabulary remembers how it was trained")
+
+
+def _off_flag(parser: Flags, name: str, text: str) -> None:
+    """A flag that turns something off, as absl spells it."""
+    default = argparse.SUPPRESS
+    parser.add_argument(f"--no{name}", dest=name, action="store_false", default=default, help=text)
 
 
 def run_flags(parser: argparse.ArgumentParser, loop: Mapping[str, str] | None = None) -> None:
@@ -90,9 +91,8 @@ def config_named(name: str) -> AlbertConfig:
 
 def checkpoint_flags(parser: Flags) -> None:
     """The checkpoint of a run to compute with, and how much at a time."""
-    parser.add_argument(
-        "--step", type=int, help="of the checkpoint (the newest; of a fine-tuned run the best)"
-    )
+    step = "of the checkpoint (the newest; of a fine-tuned run the best)"
+    parser.add_argument("--step", type=int, help=step)
     parser.add_argument("--batch_size", type=int, default=32, help="examples at a time, for the memory (32)")
 
 
@@ -147,13 +147,7 @@ def field_flags(
         flag: dict[str, Any] = {"help": text, "default": argparse.SUPPRESS}
         if hint in (bool, bool | None):
             flag["action"] = argparse.BooleanOptionalAction
-            parser.add_argument(  # as absl spells it
-                f"--no{field.name}",
-                dest=field.name,
-                action="store_false",
-                default=argparse.SUPPRESS,
-                help=argparse.SUPPRESS,
-            )
+            _off_flag(parser, field.name, argparse.SUPPRESS)
         else:
             flag["type"] = _parser(hint)
             flag["choices"] = field.metadata.get("choices")

@@ -11,7 +11,15 @@ from pathlib import Path
 
 from absl import logging
 
-from albert_tf.cli.flags import check_unused, checkpoint_flags, column_flags, columns_given, run_named
+from albert_tf.cli.flags import (
+    RUN,
+    check_unused,
+    checkpoint_flags,
+    column_flags,
+    columns_given,
+    paths_flag,
+    run_named,
+)
 from albert_tf.startup import quiet_start
 from albert_tf.utils.errors import InputError
 
@@ -23,40 +31,27 @@ FORMATS = ("csv", "tsv", "jsonl")  # of tables
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
-    parser.add_argument(
-        "--run",
-        required=True,
-        nargs="+",
-        action="extend",
-        help="run directory, or a folder of several seeds, whose best is taken; with --submission one a task",
-    )
-    parser.add_argument(
-        "--input",
-        required=True,
-        help="a file, the folder of a task's original files, or - for standard input, a table in CSV",
-    )
-    parser.add_argument("--input_format", choices=FORMATS, help="of a table from standard input (csv)")
-    parser.add_argument(
+    add = parser.add_argument
+    paths_flag(parser, "--run", RUN + "; with --submission one a task")
+    source = "a file, the folder of a task's original files, or - for standard input, a table in CSV"
+    add("--input", required=True, help=source)
+    add("--input_format", choices=FORMATS, help="of a table from standard input (csv)")
+    place = parser.add_mutually_exclusive_group(required=True).add_argument
+    place(
         "--output",
         help="a file of predictions, whose ending is its format (of tables .csv, .tsv, .jsonl, .gz of them); "
         "a new folder; or - for standard output, in the format of the input",
     )
-    parser.add_argument(
-        "--submission", metavar="ZIP", help="what GLUE's server takes, of all tasks in the folder --input"
-    )
-    parser.add_argument("--task", help="another task that the run predicts for: ax, of an MNLI run")
+    place("--submission", metavar="ZIP", help="what GLUE's server takes, of all tasks in the folder --input")
+    add("--task", help="another task that the run predicts for: ax, of an MNLI run")
     column_flags(parser, " (as the run was trained)")
     for name in ("prediction", "score"):
-        parser.add_argument(
-            f"--{name}_column", metavar="COLUMN", help=f"column to write the {name} to ({name})"
-        )
+        add(f"--{name}_column", metavar="COLUMN", help=f"column to write the {name} to ({name})")
     checkpoint_flags(parser)
 
 
 def run(flags: argparse.Namespace) -> None:
     """Writes the files."""
-    if (flags.output is None) == (flags.submission is None):
-        raise InputError("where the predictions go: name it by --output or --submission, one of them")
     if flags.submission is None and len(flags.run) > 1:
         raise InputError(f"--run {' '.join(flags.run)}: one run predicts; several do for --submission")
     if flags.submission is not None:
@@ -75,9 +70,8 @@ def run(flags: argparse.Namespace) -> None:
     with _input_file(flags.input, flags.input_format) as source:
         written = predict(runs[0], source, output, columns=columns_given(flags), **options)
     if written:
-        logging.info(
-            "wrote %s", written[0] if len(written) == 1 else f"{len(written)} files to {flags.output}"
-        )
+        what = written[0] if len(written) == 1 else f"{len(written)} files to {flags.output}"
+        logging.info("wrote %s", what)
 
 
 @contextlib.contextmanager

@@ -19,9 +19,7 @@ def add_flags(parser: OneLineParser) -> None:
     parser.add_argument("--output", required=True, help="folder to write")
     field_flags(parser, PreparationSettings)
     tokenizer_flags(parser)
-    parser.epilog = (
-        "Any option of Apache Beam as well: --runner, --direct_running_mode, --direct_num_workers, …"
-    )
+    parser.epilog = "Any option of Apache Beam as well: --runner, --direct_running_mode, …"
 
 
 def run(flags: argparse.Namespace) -> None:
@@ -30,11 +28,5 @@ def run(flags: argparse.Namespace) -> None:
     logging.getLogger().addFilter(lambda record: "apitools" not in str(record.msg))
     with quiet_start():
         from albert_tf.preprocessing.prepare import prepare
-    prepare(
-        flags.input,
-        flags.output,
-        flags.vocabulary,
-        beam_options=flags.others,
-        **given(flags, PreparationSettings),
-        **tokenizer_given(flags),
-    )
+    options = {**given(flags, PreparationSettings), **tokenizer_given(flags)}
+    prepare(flags.input, flags.output, flags.vocabulary, beam_options=flags.others, **options)

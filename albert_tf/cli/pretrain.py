@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from albert_tf.cli.flags import (
     TEXT,
@@ -33,34 +33,21 @@ SUMMARY = "train a model, or resume"
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
-    parser.add_argument(
-        "--config",
-        help=f"a JSON file, or one of {', '.join(PRESETS)}; --recipe one_machine has networks of its own",
-    )
+    add, presets = parser.add_argument, ", ".join(PRESETS)
+    add("--config", help=f"a JSON file, or one of {presets}; --recipe one_machine has networks of its own")
     paths_flag(parser, "--train", TEXT)
     held_out = "to evaluate on (what prepare has held out, or else about 1 %% of the text)"
     paths_flag(parser, "--eval", held_out, required=False)
-    parser.add_argument("--vocabulary", required=True, help="SentencePiece model; it sets vocab_size")
-    parser.add_argument(
-        "--recipe",
-        choices=RECIPES,
-        metavar="NAME",
-        help=f"hyper-parameters (the preset's, else {DEFAULT_RECIPE}): {', '.join(RECIPES)}",
-    )
-    parser.add_argument(
-        "--budget",
-        metavar="TIME",
-        help="time to train, such as 60m or 24h: it decides --steps, by the measured time of an update",
-    )
+    add("--vocabulary", required=True, help="SentencePiece model; it sets vocab_size")
+    recipes = f"hyper-parameters (the preset's, else {DEFAULT_RECIPE}): {', '.join(RECIPES)}"
+    add("--recipe", choices=RECIPES, metavar="NAME", help=recipes)
+    budget = "time to train, such as 60m or 24h: it decides --steps, by the measured time of an update"
+    add("--budget", metavar="TIME", help=budget)
     field_flags(parser, PretrainingRecipe, default="the recipe's")
-    parser.add_argument(
-        "--init_from",
-        metavar="RUN",
-        help="run of the same widths to take the weights from, or a published name",
-    )
-    parser.add_argument(
-        "--extend_positions", action="store_true", help="start further positions than RUN has as copies"
-    )
+    origin = "run of the same widths to take the weights from, or a published name"
+    add("--init_from", metavar="RUN", help=origin)
+    positions = "start further positions than RUN has as copies"
+    add("--extend_positions", action="store_true", help=positions)
     run_flags(parser)
 
 
@@ -71,20 +58,15 @@ def run(flags: argparse.Namespace) -> None:
         from albert_tf.pretraining.budget import Budget, as_begun, for_its_steps, seconds_from
         from albert_tf.pretraining.run import pretrain
         from albert_tf.pretraining.settings import Pretraining
-    changes = given(flags, PretrainingRecipe)
-    if "stages" in changes:
-        changes["stages"] = read_stages(changes["stages"]) if changes["stages"] else ()
-    if flags.budget is not None and "steps" in changes:
+    if flags.budget is not None and hasattr(flags, "steps"):
         raise InputError("--budget decides the updates: leave --steps out")
     there = RunDirectory(flags.output, "output")
-    sizes = _sizes(flags, changes, is_begun=there.is_begun)
+    sizes = _sizes(flags, is_begun=there.is_begun)
     size = as_begun(sizes, there.config) if there.is_begun else for_its_steps(sizes)
-    alike = ("train", "eval", "vocabulary", "extend_positions")
-    text: dict[str, Any] = resolved_settings(flags.vocabulary, tokenizer_given(flags))
     settings = Pretraining(
         **run_given(flags),
-        **text,
-        **{name: getattr(flags, name) for name in alike},
+        **resolved_settings(flags.vocabulary, tokenizer_given(flags)),  # type: ignore[arg-type]
+        **{name: getattr(flags, name) for name in ("train", "eval", "vocabulary", "extend_positions")},
         config=size.config,
         recipe=size.recipe,
         budget=None if flags.budget is None else Budget(seconds=seconds_from(flags.budget), sizes=sizes),
@@ -93,35 +75,24 @@ def run(flags: argparse.Namespace) -> None:
     pretrain(settings)
 
 
-def _sizes(flags: argparse.Namespace, changes: Mapping[str, Any], *, is_begun: bool) -> tuple[Size, ...]:
-    """The networks that may be trained, from the smallest to the largest."""
-    from albert_tf.pretraining.budget import ONE_MACHINE, WARMUP_SHARE, Size
+def _sizes(flags: argparse.Namespace, *, is_begun: bool) -> Sequence[Size]:
+    """The networks that may be trained, from the smallest to the largest, by their recipes."""
+    from albert_tf.conversion.start import run_at
+    from albert_tf.pretraining.budget import ONE_MACHINE, Size, no_smaller, warmup_of
 
+    changes = given(flags, PretrainingRecipe)
+    if "stages" in changes:
+        changes["stages"] = read_stages(changes["stages"]) if changes["stages"] else ()
     if flags.recipe == "one_machine" and "steps" in changes:
-        warmup = min(RECIPES["one_machine"].warmup_steps, int(WARMUP_SHARE * changes["steps"]))
-        changes = {"warmup_steps": warmup, **changes}
+        changes = {"warmup_steps": warmup_of(RECIPES["one_machine"], changes["steps"]), **changes}
     if flags.config is not None:
         name = flags.recipe or (flags.config if flags.config in RECIPES else DEFAULT_RECIPE)
-        recipe = RECIPES[name].replace(**changes)
-        return (Size(least_updates=1, config=config_named(flags.config), recipe=recipe),)
+        return [Size(config=config_named(flags.config), recipe=RECIPES[name].replace(**changes))]
     if flags.recipe != "one_machine":
         raise InputError(
             "--config is missing: name a preset or a file, or --recipe one_machine, as the run was begun"
         )
-    # A run that is begun has its weights: where they came from may be gone.
-    is_all = is_begun or flags.init_from is None
-    sizes = ONE_MACHINE if is_all else _no_smaller(ONE_MACHINE, flags.init_from)
-    return tuple(dataclasses.replace(size, recipe=size.recipe.replace(**changes)) for size in sizes)
-
-
-def _no_smaller(sizes: tuple[Size, ...], origin: str) -> tuple[Size, ...]:
-    """The networks as wide as the run whose weights they begin with, and as deep.
-
-    Where none is as deep, the deepest; where none is as wide, all, which are then refused.
-    """
-    from albert_tf.conversion.start import run_at
-
-    config = run_at(origin).config
-    wide = tuple(size for size in sizes if size.config.hidden_size == config.hidden_size)
-    deep = tuple(size for size in wide if size.config.num_hidden_layers >= config.num_hidden_layers)
-    return deep or wide[-1:] or sizes
+    sizes = ONE_MACHINE
+    if flags.init_from is not None and not is_begun:  # a run that is begun has its weights
+        sizes = no_smaller(sizes, run_at(flags.init_from).config)
+    return [dataclasses.replace(size, recipe=size.recipe.replace(**changes)) for size in sizes]

@@ -14,19 +14,11 @@ SUMMARY = "train a vocabulary"
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
     paths_flag(parser, "--input", "text files or globs, .gz too")
-    parser.add_argument("--vocab_size", type=int, default=30000, help="pieces (30000)")
-    parser.add_argument(
-        "--output", required=True, help="the .model file to write, or vocab.txt, or byte-level BPE's folder"
-    )
-    parser.add_argument(
-        "--kind",
-        choices=VOCABULARY_FILES,
-        default=SENTENCEPIECE,
-        help="ALBERT's, BERT's or RoBERTa's (sentencepiece)",
-    )
-    parser.add_argument(
-        "--max_sentences", type=int, default=10_000_000, help="lines sampled of a larger corpus"
-    )
+    add, kind = parser.add_argument, "ALBERT's, BERT's or RoBERTa's (sentencepiece)"
+    add("--vocab_size", type=int, default=30000, help="pieces (30000)")
+    add("--output", required=True, help="the .model file to write, or vocab.txt, or byte-level BPE's folder")
+    add("--kind", choices=VOCABULARY_FILES, default=SENTENCEPIECE, help=kind)
+    add("--max_sentences", type=int, default=10_000_000, help="lines sampled of a larger corpus")
     tokenizer_flags(parser)
 
 
@@ -34,12 +26,6 @@ def run(flags: argparse.Namespace) -> None:
     """Writes the vocabulary."""
     with quiet_start():
         from albert_tf.tokenizers import train_vocabulary
-    vocabulary = train_vocabulary(
-        flags.input,
-        flags.output,
-        vocab_size=flags.vocab_size,
-        max_sentences=flags.max_sentences,
-        kind=flags.kind,
-        **tokenizer_given(flags),
-    )
+    options = {name: getattr(flags, name) for name in ("vocab_size", "max_sentences", "kind")}
+    vocabulary = train_vocabulary(flags.input, flags.output, **options, **tokenizer_given(flags))
     print(f"{flags.output}: {len(vocabulary)} pieces")

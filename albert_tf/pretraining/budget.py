@@ -28,13 +28,15 @@ from albert_tf.utils.errors import InputError
 # Of the time; the rest is for tracing, checkpoints and evaluations.
 TRAINING_SHARE = 0.95
 
-# Where a recipe's warm-up is longer than that share of the updates, it is cut to it.
-WARMUP_SHARE = 0.1
-
 # What of a phase is timed: after updates that trace and fill the input pipeline, so many, or for so long.
 FIRST_UPDATES, UPDATES, MAX_SECONDS = 2, 20, 10
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}  # in seconds
+
+
+def warmup_of(recipe: PretrainingRecipe, steps: int) -> int:
+    """Updates of warm-up in so many: the recipe's, but a tenth of them at most."""
+    return min(recipe.warmup_steps, steps // 10)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -51,8 +53,8 @@ class Size:
 
     def with_steps(self, steps: int) -> Size:
         """The same for so many updates."""
-        warmup = min(self.recipe.warmup_steps, int(WARMUP_SHARE * steps))
-        return dataclasses.replace(self, recipe=self.recipe.replace(steps=steps, warmup_steps=warmup))
+        recipe = self.recipe.replace(steps=steps, warmup_steps=warmup_of(self.recipe, steps))
+        return dataclasses.replace(self, recipe=recipe)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -60,7 +62,7 @@ class Budget:
     """The seconds that a run may take, and the sizes that it may have, from the smallest to the largest."""
 
     seconds: float
-    sizes: tuple[Size, ...]
+    sizes: Sequence[Size]
 
     def __post_init__(self) -> None:
         check_range("budget", self.seconds, above=0, at_most=10 * 365 * 86400)
@@ -75,22 +77,16 @@ _SMALL = AlbertConfig(
     initializer_range=0.06,  # with 0.02 it stays where it predicts frequencies
 )
 
+_DEEP = _SMALL.replace(num_hidden_layers=2)
+_WIDE = _DEEP.replace(hidden_size=256, num_attention_heads=8, intermediate_size=1024)
+_STAGED = RECIPES["one_machine"]
+_FLAT = _STAGED.replace(stages=(Stage(until=0.75, seq_length=64, batch_size=32), Stage()))
+
 # What `--recipe one_machine` trains, its updates those of a budget.
-ONE_MACHINE = (
-    Size(
-        config=_SMALL,
-        recipe=RECIPES["one_machine"].replace(
-            stages=(Stage(until=0.75, seq_length=64, batch_size=32), Stage())
-        ),
-    ),
-    Size(least_updates=10_000, config=_SMALL.replace(num_hidden_layers=2), recipe=RECIPES["one_machine"]),
-    Size(
-        least_updates=16_000,
-        config=_SMALL.replace(
-            num_hidden_layers=2, hidden_size=256, num_attention_heads=8, intermediate_size=1024
-        ),
-        recipe=RECIPES["one_machine"],
-    ),
+ONE_MACHINE: Sequence[Size] = (
+    Size(config=_SMALL, recipe=_FLAT),
+    Size(least_updates=10_000, config=_DEEP, recipe=_STAGED),
+    Size(least_updates=16_000, config=_WIDE, recipe=_STAGED),
 )
 
 
@@ -171,3 +167,13 @@ def as_begun(sizes: Sequence[Size], config: AlbertConfig) -> Size:
     """The size of a run's network, the largest where none is: what differs is then seen in comparing."""
     same = (size for size in sizes if size.config.replace(vocab_size=config.vocab_size) == config)
     return next(same, sizes[-1])
+
+
+def no_smaller(sizes: Sequence[Size], origin: AlbertConfig) -> Sequence[Size]:
+    """The sizes as wide as the network whose weights they begin with, and as deep.
+
+    Where none is as deep, the deepest; where none is as wide, all, which are then refused.
+    """
+    wide = [size for size in sizes if size.config.hidden_size == origin.hidden_size]
+    deep = [size for size in wide if size.config.num_hidden_layers >= origin.num_hidden_layers]
+    return deep or wide[-1:] or sizes

@@ -96,8 +96,15 @@ class Corpus:
         share = evaluated_share(self.held_out.share, self.train)
         return self._dataset(self.train, examples, batch_size=batch_size, share=share, cache=True, **_ONCE)
 
-    def holding_out(self, examples: ExampleSettings) -> Corpus:
-        """The corpus of a new run, with a part held out where nothing else is there to evaluate on."""
+    def holding_out(self, examples: ExampleSettings, begun: Mapping[str, Any] | None) -> Corpus:
+        """The corpus of a run, with a part held out where nothing else is there to evaluate on.
+
+        Args:
+          examples: which must come of what is held out, and of the rest.
+          begun: recipe.json of a run that is there: what it has held out stays so. None: the run is new.
+        """
+        if begun is not None:
+            return self._holding_out_as(begun)
         if self.evaluation:
             return self
         reason: NothingFound | None = None
@@ -113,10 +120,9 @@ class Corpus:
             "name other text by --eval"
         )
 
-    def holding_out_as(self, recipe: Mapping[str, Any]) -> Corpus:
-        """The corpus of a begun run, by its recipe.json: what it has held out stays so."""
-        before = recipe.get("eval")
-        recorded = recipe.get("held_out")
+    def _holding_out_as(self, recipe: Mapping[str, Any]) -> Corpus:
+        """The same with the part held out that recipe.json names."""
+        before, recorded = recipe.get("eval"), recipe.get("held_out")
         if "held_out" not in recipe and before is None and not held_out_shards(self.train):  # an older run
             recorded = {"of": BY_HASH, "begin": 0.0, "end": 0.01, "what": "1% of the documents"}
         if recorded is not None:

@@ -18,7 +18,7 @@ from albert_tf.models.task_models import AlbertPretrainer
 from albert_tf.pretraining.objective import pretraining_metrics, pretraining_objective
 from albert_tf.pretraining.settings import read_recipe
 from albert_tf.recipes import ExampleSettings
-from albert_tf.training.evaluator import evaluator
+from albert_tf.training.metrics import evaluator
 from albert_tf.training.updates import Batch
 from albert_tf.utils.checks import check_range
 from albert_tf.utils.errors import InputError, Missing
@@ -33,9 +33,7 @@ def evaluate_run(
     max_examples: int | None = None,
     passes: int = 1,
     step: int | None = None,
-    seq_length: int | None = None,
-    masked_lm_prob: float | None = None,
-    max_ngram: int | None = None,
+    **changes: Any,
 ) -> dict[str, Any]:
     """Losses and accuracies of a run; the same examples each time.
 
@@ -48,10 +46,8 @@ def evaluate_run(
       max_examples: stop after so many; None: all.
       passes: times to go over the text, with other pairs and masks each time: a short text has few masks.
       step: of the checkpoint; None: the newest.
-      seq_length: of ExampleSettings, as the next two; None: as the run was trained or, where it does not say
-        (a converted run), the paper's.
-      masked_lm_prob: see there.
-      max_ngram: see there.
+      **changes: of ExampleSettings, such as `masked_lm_prob`; what is left out is as the run was trained or,
+        where it does not say (a converted run), the paper's.
     Returns:
       `step`, `examples` and `seq_length`: what was evaluated; `eval_loss`, `eval_mlm_loss` (nats),
       `eval_mlm_accuracy`, the same of the sentence objective, `eval_mlm_perplexity`, and
@@ -70,20 +66,16 @@ def evaluate_run(
     if run.vocabulary is None:
         raise Missing(f"{run} has no vocabulary: copy it there")
     check_range("passes", passes, at_least=1)
-    asked = {"seq_length": seq_length, "masked_lm_prob": masked_lm_prob, "max_ngram": max_ngram}
-    changes: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     if "seq_length" in changes or "masked_lm_prob" in changes:
         changes["max_predictions"] = None
-    trained = read_recipe(run).examples
-    settings = changed(trained, **changes, sentence_objective=model.sentence_objective)
+    changes["sentence_objective"] = model.sentence_objective
+    settings = changed(read_recipe(run).examples, **changes)
     longest = model.config.max_position_embeddings
-    if settings.seq_length > longest:
-        raise InputError(f"seq_length={settings.seq_length} is more than the {longest} positions of {run}")
-    made_with: dict[str, Any] = {**flat(settings), **run.tokenizer, "vocabulary": run.vocabulary}
-    made_with |= {"batch_size": batch_size, "shuffle": False, "repeat": False}
-    inputs = to_evaluate_on(inputs)
-    parts = [pretraining_dataset(inputs, **made_with, seed=seed) for seed in range(passes)]
-    dataset = functools.reduce(tf.data.Dataset.concatenate, parts)
+    check_range("seq_length", settings.seq_length, at_most=longest, remedy=f"{run} has no more positions")
+    options: dict[str, Any] = {**flat(settings), **run.tokenizer, "shuffle": False, "repeat": False}
+    made_with = (to_evaluate_on(inputs), run.vocabulary, batch_size)
+    once = functools.partial(pretraining_dataset, *made_with, **options)
+    dataset = functools.reduce(tf.data.Dataset.concatenate, (once(seed=seed) for seed in range(passes)))
     if max_examples is not None:
         check_range("max_examples", max_examples, at_least=1)
         dataset = first_examples(dataset, max_examples, batch_size, settings)

@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+import tensorflow as tf
 import tf_keras as keras
 from absl import logging
 
 from albert_tf.checkpoints.directory import RunContents, RunDirectory
-from albert_tf.checkpoints.growth import grown_from
+from albert_tf.checkpoints.growth import Growth, grown_from
 from albert_tf.checkpoints.models import build_model
 from albert_tf.conversion.start import run_at, start_of_run
 from albert_tf.data import naming_damaged_files
+from albert_tf.models.memory import TRAINING, check_memory
+from albert_tf.models.sharing import at_depth
 from albert_tf.optimization import recipe_optimizer
 from albert_tf.pretraining.budget import Size, as_begun, measured
 from albert_tf.pretraining.cooccurrence import MAX_COUNTED, counts, first_weights
 from albert_tf.pretraining.corpus import Corpus
 from albert_tf.pretraining.objective import pretraining_metrics, pretraining_objective
-from albert_tf.pretraining.phases import check_size, pretraining_phases
 from albert_tf.pretraining.settings import Pretraining, check_same_run, read_recipe
+from albert_tf.recipes import PretrainingRecipe
+from albert_tf.stages import Stage
 from albert_tf.tokenizers.kinds import open_tokenizer
-from albert_tf.training.phases import Training, built_optimizer, is_fused, model_options
+from albert_tf.training.metrics import evaluator
+from albert_tf.training.phases import Phase, Training, built_optimizer, is_fused, model_options
+from albert_tf.training.settings import Execution, LoopSettings
 from albert_tf.training.trainer import Report, train, training_scope
+from albert_tf.utils.checks import check_range
+from albert_tf.utils.errors import InputError
 from albert_tf.utils.records import flat
 
 # The first value of a variable by its name; None where it begins at random.
@@ -44,60 +54,38 @@ def pretrain(settings: Pretraining, report: Report = logging.info) -> None:
       KeyboardInterrupt: Ctrl-C came; once training has begun, the state is saved.
     """
     run, execution = RunDirectory(settings.output, "output"), settings.execution
+    tokenizer = {"lowercase": settings.lowercase, "strip_accents": settings.strip_accents}
+    task = _task(settings.recipe)
+    origin = None if run.steps() else settings.init_from  # which a resumed run needs no more
     with training_scope(run, execution, report):
-        # Opened once: the vocabulary, the text, the run whose weights this one begins with.
+        start = None
+        if origin is not None:
+            start = start_of_run(run_at(origin), settings.vocabulary, tokenizer)
         vocabulary = open_tokenizer(settings.vocabulary).vocabulary
-        tokenizer = {"lowercase": settings.lowercase, "strip_accents": settings.strip_accents}
-        task = {"model": "pretrainer", "sentence_objective": settings.recipe.examples.sentence_objective}
-        corpus = Corpus(settings.train, settings.eval, {"vocabulary": settings.vocabulary, **tokenizer})
-        origin = None
-        if settings.init_from is not None and not run.steps():
-            origin = run_at(settings.init_from)
-            start_of_run(origin, settings.vocabulary, tokenizer)  # which refuses another text
-
-        # Checked before much is read: the network and its recipe, or those that a budget may choose.
-        sizes = [Size(config=settings.config, recipe=settings.recipe)]
+        sizes: Sequence[Size] = [Size(config=settings.config, recipe=settings.recipe)]
         if settings.budget:
-            sizes = list(settings.budget.sizes)
+            sizes = settings.budget.sizes
             if run.is_begun:
                 sizes = [as_begun(sizes, run.config).with_steps(read_recipe(run).steps)]
         sizes = [size.with_vocabulary(len(vocabulary)) for size in sizes]
         growths = {}
-        for size in sizes:
+        for size in sizes:  # before much is read
             check_size(size, execution)
-            if origin is not None:
+            if start is not None:
+                assert start.run is not None
                 growths[size.config] = grown_from(
-                    origin, size.config, task, extend_positions=settings.extend_positions
+                    start.run, size.config, task, extend_positions=settings.extend_positions
                 )
-
-        if run.is_begun:
-            corpus = corpus.holding_out_as(run.recipe)
-        else:
-            corpus = corpus.holding_out(settings.recipe.examples)
-
-        # A model, its optimizer and its phases.
-        def training(size: Size, read: FirstValues | None = None) -> Training:
-            config, recipe = size.config, size.recipe
-            keras.utils.set_random_seed(settings.seed)
-            model = build_model(config, task, read=read, **model_options(execution))
-            optimizer = recipe_optimizer(recipe.optimizer, recipe, recipe.steps, recipe.warmup_steps)
-            trained = 0 if settings.init_from is None else config.max_position_embeddings
-            return Training(
-                model=model,
-                optimizer=built_optimizer(optimizer, model, execution),
-                objective=pretraining_objective(task["sentence_objective"], fused=is_fused(execution)),
-                phases=pretraining_phases(model, recipe, corpus, execution, trained),
-                metrics=pretraining_metrics,
-                seed=settings.seed,
-                execution=execution,
-                loop=settings.loop,
-            )
+        corpus = Corpus(settings.train, settings.eval, {"vocabulary": settings.vocabulary, **tokenizer})
+        corpus = corpus.holding_out(settings.recipe.examples, run.recipe if run.is_begun else None)
+        is_grown = settings.init_from is not None
+        training = functools.partial(
+            _training, corpus, execution, settings.loop, settings.seed, is_grown=is_grown
+        )
 
         size = sizes[0]
         if settings.budget and not run.is_begun:
             size = measured(settings.budget.seconds, sizes, training, report)
-
-        # What recipe.json says of it, and what a run that is there must agree with.
         record = {
             **flat(size.recipe),
             **corpus.record(),
@@ -109,20 +97,112 @@ def pretrain(settings: Pretraining, report: Report = logging.info) -> None:
         if run.is_begun:
             check_same_run(run, {**size.config.to_dict(), **task, **tokenizer, **record}, size.recipe)
 
-        # The first weights of a new run; on every host.
-        first_values = None
-        if growth := growths.get(size.config):
-            first_values = growth.read
-            for line in growth.listing():
-                report(line)
-        elif size.recipe.word_embeddings == "cooccurrence" and not run.steps():
-            counted = counts(corpus.training_tokens(MAX_COUNTED), len(vocabulary))
-            first_values = first_weights(counted, size.config)
-            report(f"word embeddings from the co-occurrence of {counted.pieces.sum():,} pieces")
-        train(
-            run,
-            training(size, first_values),
-            RunContents(size.config, task, settings.vocabulary, tokenizer, record),
-            report,
-            note=f"; held out: {corpus.held_out.what}" if corpus.held_out else "",
+        read = None if run.steps() else _first_values(size, growths.get(size.config), corpus, report)
+        contents = RunContents(size.config, task, settings.vocabulary, tokenizer, record)
+        note = f"; held out: {corpus.held_out.what}" if corpus.held_out else ""
+        train(run, training(size, read), contents, report, note)
+
+
+def _first_values(size: Size, growth: Growth | None, corpus: Corpus, report: Report) -> FirstValues | None:
+    """The weights of another run, or word embeddings from counts; None: all begin at random."""
+    if growth is not None:
+        for line in growth.listing():
+            report(line)
+        return growth.read
+    if size.recipe.word_embeddings != "cooccurrence":
+        return None
+    counted = counts(corpus.training_tokens(MAX_COUNTED), size.config.vocab_size)
+    report(f"word embeddings from the co-occurrence of {counted.pieces.sum():,} pieces")
+    return first_weights(counted, size.config)
+
+
+def check_size(size: Size, execution: Execution) -> None:
+    """ValueError unless a network can be trained by its recipe here, and is whole in the last stage."""
+    config, recipe = size.config, size.recipe
+    check_memory(config, TRAINING)
+    replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    for number, stage in enumerate(recipe.all_stages):
+        part = recipe.at(stage)
+        try:
+            depth = at_depth(config, stage.num_hidden_layers).num_hidden_layers
+            check_range(
+                "seq_length",
+                part.examples.seq_length,
+                at_most=config.max_position_embeddings,
+                remedy="the config has no more positions",
+            )
+            if stage == recipe.all_stages[-1] and depth != config.num_hidden_layers:
+                raise InputError(
+                    f"the last stage has num_hidden_layers={depth}, and the config "
+                    f"{config.num_hidden_layers}: leave it out there, so that the run ends with its network"
+                )
+            execution.check_divides(part.batch_size, replicas)
+        except InputError as error:
+            raise InputError(f"stages[{number}]: {error}" if recipe.stages else str(error)) from error
+
+
+def _training(
+    corpus: Corpus,
+    execution: Execution,
+    loop: LoopSettings,
+    seed: int,
+    size: Size,
+    read: FirstValues | None = None,
+    *,
+    is_grown: bool,
+) -> Training:
+    """The model of a size, its optimizer and its phases."""
+    config, recipe = size.config, size.recipe
+    keras.utils.set_random_seed(seed)
+    model = build_model(config, _task(recipe), read=read, **model_options(execution))
+    optimizer = recipe_optimizer(recipe.optimizer, recipe, recipe.steps, recipe.warmup_steps)
+    trained = config.max_position_embeddings if is_grown else 0
+    return Training(
+        model=model,
+        optimizer=built_optimizer(optimizer, model, execution),
+        objective=pretraining_objective(recipe.examples.sentence_objective, fused=is_fused(execution)),
+        phases=_phases(model, recipe, corpus, execution, trained),
+        metrics=pretraining_metrics,
+        seed=seed,
+        execution=execution,
+        loop=loop,
+    )
+
+
+def _task(recipe: PretrainingRecipe) -> dict[str, Any]:
+    """The entries of task.json."""
+    return {"model": "pretrainer", "sentence_objective": recipe.examples.sentence_objective}
+
+
+def _phases(
+    model: keras.Model, recipe: PretrainingRecipe, corpus: Corpus, execution: Execution, trained: int
+) -> list[Phase]:
+    """A phase for each stage of a recipe, evaluated as it trains: of this depth, at this length.
+
+    So many positions are trained already; further ones begin, in the first stage that has them, as copies.
+    """
+    objective = pretraining_objective(recipe.examples.sentence_objective)
+
+    def phase(stage: Stage, end: int) -> Phase:
+        part = recipe.at(stage)
+        length, depth = part.examples.seq_length, stage.num_hidden_layers or model.config.num_hidden_layers
+        shape = {"num_hidden_layers": depth, "seq_length": length, "batch_size": part.batch_size}
+        evaluate = evaluator(functools.partial(model, num_hidden_layers=depth), objective)
+        evaluation = corpus.evaluation_batches(part.examples, execution.rows_at_once(part.batch_size))
+        repeat = functools.partial(model.encoder.embeddings.repeat_positions, trained, length)
+        return Phase(
+            end=end,
+            batch_size=part.batch_size,
+            seq_length=length,
+            batches=functools.partial(corpus.training_feed, part, data_service=execution.data_service),
+            evaluate=lambda: pretraining_metrics(evaluate(evaluation)),
+            arguments={"num_hidden_layers": depth},
+            description=shape if recipe.stages else {},
+            on_start=repeat if 0 < trained < length else None,
         )
+
+    phases = []
+    for stage, end in zip(recipe.all_stages, recipe.stage_ends, strict=True):
+        phases.append(phase(stage, end))
+        trained = max(trained, recipe.at(stage).examples.seq_length)
+    return phases

@@ -78,15 +78,14 @@ def check_same_run(run: RunDirectory, asked: Mapping[str, Any], recipe: Pretrain
     # The text is compared by its files; older runs know the paths alone.
     but = ["train"] if begun.get("train_files") else []
     Pretraining.check_same(run, asked, {**defaults(Pretraining), **flat(there)}, but)
-    for text in ("train", "eval"):
-        files = f"{text}_files"
+    for text, other in (("train", "--output"), ("eval", "text by --eval")):
+        before, now = begun.get(f"{text}_files") or [], asked[f"{text}_files"] or []
         # Who names other text to evaluate on means it. Under its name it must not have changed.
-        is_compared = begun.get(files) and (text == "train" or begun["eval"] == asked["eval"])
-        if is_compared and (what := difference(begun[files], asked[files] or [])):
-            done = "begun with" if text == "train" else "evaluated on"
+        is_compared = before and (text == "train" or begun["eval"] == asked["eval"])
+        if is_compared and (what := difference(before, now)):
             raise InputError(
-                f"{run} was {done} other text: {what}. Bring back what it was, or name another "
-                f"{'--output' if text == 'train' else 'text by --eval'}"
+                f"{run} was begun with --{text} of other text: {what}. Bring back what it was, or name "
+                f"another {other}"
             )
     # The last end is where the run ends, which says nothing of what is done.
     done_steps = max(run.steps(), default=0)

@@ -1,19 +1,24 @@
-"""Start of commands: flags under absl.app, and TensorFlow without its messages."""
+"""Start of commands: flags and log under absl.app, and TensorFlow without its messages."""
 
 from __future__ import annotations
 
 import contextlib
+import logging as python_logging
 import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
-from absl import app, flags
+from absl import app, flags, logging
 from absl.flags import argparse_flags
 
 from albert_tf.startup.exits import outcome
-from albert_tf.startup.log import start_log
+
+# The code of this project, of which the log shows all.
+_PROJECT = Path(__file__).absolute().parents[2]
+_PACKAGES = tuple(str(_PROJECT / name) + os.sep for name in ("albert_tf", "hub_export"))
 
 # The name of a command, as in the line of an error, and its work.
 Command = tuple[str, Callable[[], None]]
@@ -33,7 +38,7 @@ def run_command(parsed: Callable[[Sequence[str]], Command], arguments: Sequence[
         prog, work = command
 
         def logged_work() -> None:
-            start_log()
+            _start_log()
             work()
 
         return outcome(prog, logged_work)
@@ -95,3 +100,32 @@ def quiet_start() -> Iterator[None]:
         finally:
             os.dup2(stderr, 2)
             os.close(stderr)
+
+
+def _start_log() -> None:
+    """Directs absl.logging to stderr, or where absl's flags say; a file of --log_dir has absl's prefixes."""
+    handler = logging.get_absl_handler()
+    handler.addFilter(_is_shown)
+    if flags.FLAGS.log_dir:
+        handler.use_absl_log_file("albert-tf")
+    else:
+        handler.setFormatter(_Plain())
+        flags.FLAGS["logtostderr"].value = True  # to what is stderr now, not when absl was imported
+
+
+class _Plain(logging.PythonFormatter):
+    """Lines of this project as they are, others with absl's prefix."""
+
+    def format(self, record: python_logging.LogRecord) -> str:
+        """The line."""
+        formatter = python_logging.Formatter if _is_ours(record) else logging.PythonFormatter
+        return formatter.format(self, record)
+
+
+def _is_shown(record: python_logging.LogRecord) -> bool:
+    """True for lines of this project and errors of libraries; with --verbosity 1 for all."""
+    return _is_ours(record) or record.levelno >= python_logging.ERROR or logging.get_verbosity() > 0
+
+
+def _is_ours(record: python_logging.LogRecord) -> bool:
+    return record.pathname.startswith(_PACKAGES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import json
 import math
 import operator
@@ -25,22 +26,20 @@ from albert_tf.models.losses import Term
 from albert_tf.training.metrics import term_metrics
 from albert_tf.training.updates import Totals
 
-_SHARES = (
-    "accuracy accuracy_matched accuracy_mismatched label_accuracy f1 micro_f1 macro_f1 exact exact_match "
-    "matthews_correlation pearson spearman mlm_accuracy sop_accuracy nsp_accuracy"
-)
+_FORMATS = {
+    "{}": "num_hidden_layers seq_length batch_size",
+    "{:.4f}": "loss mlm_loss sop_loss nsp_loss",
+    "{:.3f}": "accuracy accuracy_matched accuracy_mismatched label_accuracy f1 micro_f1 macro_f1 exact "
+    "exact_match matthews_correlation pearson spearman mlm_accuracy sop_accuracy nsp_accuracy",
+    "{:.1f}": "mlm_perplexity examples_per_second",
+    "{:.2e}": "learning_rate",
+    "{:.2f}": "gradient_norm",
+    "{:.0f}": "tokens_per_second",
+    "{:.1%}": "input_wait",
+}
 
 # The format of the metrics that are shown; the others go to the files only.
-FIGURES = {
-    **dict.fromkeys(("num_hidden_layers", "seq_length", "batch_size"), "{}"),
-    **dict.fromkeys(("loss", "mlm_loss", "sop_loss", "nsp_loss"), "{:.4f}"),
-    **dict.fromkeys(_SHARES.split(), "{:.3f}"),
-    **dict.fromkeys(("mlm_perplexity", "examples_per_second"), "{:.1f}"),
-    "learning_rate": "{:.2e}",
-    "gradient_norm": "{:.2f}",
-    "tokens_per_second": "{:.0f}",
-    "input_wait": "{:.1%}",
-}
+FIGURES = {name: form for form, names in _FORMATS.items() for name in names.split()}
 
 
 class Interval:
@@ -111,12 +110,7 @@ class Logbook(contextlib.ExitStack):
         restart = SessionLog(status=SessionLog.START)  # drops what is there from this step on
         self._tensorboard.add_event(Event(wall_time=time.time(), step=first_step + 1, session_log=restart))
         bar = tqdm(
-            total=self._until,
-            initial=first_step,
-            unit="step",
-            file=stream,
-            dynamic_ncols=True,
-            disable=not stream.isatty(),
+            total=self._until, initial=first_step, unit="step", file=stream, dynamic_ncols=True, disable=None
         )
         self._bar = self.enter_context(bar)
 
@@ -132,8 +126,7 @@ class Logbook(contextlib.ExitStack):
         self._jsonl.write(json.dumps(self.lines[-1]) + "\n")
         self._jsonl.flush()
         values = [Summary.Value(tag=name, simple_value=value) for name, value in figures.items()]
-        event = Event(wall_time=time.time(), step=step, summary=Summary(value=values))
-        self._tensorboard.add_event(event)
+        self._tensorboard.add_event(Event(wall_time=time.time(), step=step, summary=Summary(value=values)))
         self._tensorboard.flush()
         shown = [
             f"{name} {FIGURES[name.removeprefix('eval_')].format(value)}"
@@ -153,5 +146,4 @@ class Logbook(contextlib.ExitStack):
         if step == self._first_step:
             return f"?{stage}"
         pace = (time.monotonic() - self._started) / (step - self._first_step)
-        seconds = round(pace * (self._until - step))
-        return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}{stage}"
+        return f"{datetime.timedelta(seconds=round(pace * (self._until - step)))}{stage}"

@@ -1,12 +1,46 @@
-"""Named figures from summed losses."""
+"""The losses of a model over a data set, and named metrics of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
+import tensorflow as tf
+import tf_keras as keras
 
-from albert_tf.models.losses import Term
+from albert_tf.models.losses import Objective, Term
+from albert_tf.training.updates import Batch, replica_rows
+from albert_tf.utils.errors import InputError
+
+
+def evaluator(model: keras.Model, objective: Objective) -> Callable[[Iterable[Batch]], dict[str, Term]]:
+    """A function that sums an objective's terms over a finite data set; it traces the model once.
+
+    The rows of a batch, of static shape, are divided among the replicas of the strategy that is current now.
+    It raises a ValueError if there is no batch.
+    """
+    strategy = tf.distribute.get_strategy()
+
+    def replica_terms(batch: Batch) -> dict[str, Term]:
+        replica = tf.distribute.get_replica_context()
+        rows = {name: tensor[0] for name, tensor in replica_rows(batch, replica).items()}
+        return replica.all_reduce("SUM", objective.terms(model(rows, training=False), rows))
+
+    @tf.function
+    def batch_terms(batch: Batch) -> dict[str, Term]:
+        replicas = strategy.run(replica_terms, (batch,))
+        return tf.nest.map_structure(lambda part: strategy.experimental_local_results(part)[0], replicas)
+
+    def evaluate(dataset: Iterable[Batch]) -> dict[str, Term]:
+        totals = None
+        for batch in dataset:
+            terms = tf.nest.map_structure(float, batch_terms(batch))
+            totals = terms if totals is None else tf.nest.map_structure(lambda a, b: a + b, totals, terms)
+        if totals is None:
+            raise InputError("there is nothing to evaluate on: give more documents")
+        return totals
+
+    return evaluate
 
 
 def term_metrics(terms: Mapping[str, Term]) -> dict[str, float]:

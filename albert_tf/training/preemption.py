@@ -4,24 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Iterator
 from types import FrameType
 
-from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.startup.signals import signal_handlers
 from albert_tf.utils.errors import Preempted
-
-
-@contextlib.contextmanager
-def stop_at_once(run: RunDirectory) -> Iterator[None]:
-    """While entered, SIGTERM raises Preempted: there is nothing to save before training begins."""
-
-    def stop(signum: int, frame: FrameType | None) -> None:
-        saved = f"goes on from what is in {run}" if run.is_begun else "begins anew: nothing is saved yet"
-        raise Preempted(f"stopped by SIGTERM; the same command {saved}")
-
-    with signal_handlers({signal.SIGTERM: stop}):
-        yield
 
 
 class PreemptionNotice(contextlib.ExitStack):

@@ -17,12 +17,11 @@ import tensorflow as tf
 from absl import logging
 
 from albert_tf.checkpoints.directory import RECIPE, RunContents, RunDirectory
-from albert_tf.checkpoints.steps import clean_up, set_aside
+from albert_tf.checkpoints.steps import checkpoint_parts, clean_up, read_checkpoint, set_aside
 from albert_tf.checkpoints.storage import check_free, write_json
+from albert_tf.checkpoints.tensor_bundle import DamagedCheckpoint, OtherPipeline
 from albert_tf.training.loop import train_phase
 from albert_tf.training.phases import Training, TrainingState
-from albert_tf.training.preemption import Preempted, stop_at_once
-from albert_tf.training.resume import restore
 from albert_tf.training.settings import Execution
 from albert_tf.training.strategies import (
     HOST_LOST,
@@ -32,7 +31,7 @@ from albert_tf.training.strategies import (
     make_strategy,
     over_hosts,
 )
-from albert_tf.utils.errors import InputError
+from albert_tf.utils.errors import InputError, Preempted
 
 Report = Callable[[str], None]
 
@@ -46,22 +45,21 @@ def training_scope(
     Raises:
       FileExistsError: the run directory holds something else.
       ValueError: the execution is impossible here.
-      Preempted: SIGTERM came before training has begun, or another host is lost.
+      Preempted: another host is lost.
     """
-    with stop_at_once(run):
-        strategy = make_strategy(execution.strategy, execution.tpu, report)
-        if hosts_of(strategy).is_chief and not run.is_begun:
-            check_free(run.path)
-        try:
-            with strategy.scope():
-                yield strategy
-        except HOST_LOST as error:
-            if hosts_of(strategy).num_hosts == 1:
-                raise
-            raise Preempted(
-                f"another host of TF_CONFIG does not answer any more ({type(error).__name__}): type the same "
-                f"command again on all of them, it goes on from the newest checkpoint in {run}"
-            ) from error
+    strategy = make_strategy(execution.strategy, execution.tpu, report)
+    if hosts_of(strategy).is_chief and not run.is_begun:
+        check_free(run.path)
+    try:
+        with strategy.scope():
+            yield strategy
+    except HOST_LOST as error:
+        if hosts_of(strategy).num_hosts == 1:
+            raise
+        raise Preempted(
+            f"another host of TF_CONFIG does not answer any more ({type(error).__name__}): type the same "
+            f"command again on all of them, it goes on from the newest checkpoint in {run}"
+        ) from error
 
 
 def train(
@@ -95,7 +93,7 @@ def train(
     with run.lock() if is_chief else contextlib.nullcontext():
         if is_chief:
             clean_up(run)
-        damaged = [] if is_new else restore(run, state, training)
+        damaged = [] if is_new else _restored(run, state, training)
         step = state.steps_done
         steps = sorted(set(over_hosts(strategy)(step)))  # which waits until all of them have read
         if len(steps) > 1:
@@ -115,10 +113,58 @@ def train(
                 state.draw(phase, state.steps_done)
                 if phase.on_start:
                     phase.on_start()
-            if is_chief and phase.description and state.steps_done < phase.end:
-                described = ", ".join(f"{name} {value}" for name, value in phase.description.items())
-                report(f"to step {phase.end}: {described}")
             train_phase(run, training, phase, state)
+
+
+def _restored(run: RunDirectory, state: TrainingState, training: Training) -> list[int]:
+    """Sets a state to that of the newest checkpoint that can be read; there is one at least.
+
+    Training goes on with the very next batch only where the checkpoint holds the input's iterator; else
+    batches are drawn anew, with the seed of the step restored.
+
+    Returns:
+      The steps of newer checkpoints, which are damaged; another host may still be reading them.
+    Raises:
+      ValueError: no checkpoint can be read, or training cannot go on from the newest that can.
+    """
+    steps, damaged = run.steps(), list[int]()
+    if steps[-1] > training.steps:
+        raise InputError(f"{run} is at step {steps[-1]} already: --steps {training.steps} is less than that")
+    for step in reversed(steps):
+        try:
+            _restore_step(run, step, state, training)
+            return damaged
+        except DamagedCheckpoint as error:
+            damaged.append(step)
+            logging.warning("%s", error)
+        except InputError as error:
+            raise InputError(
+                f"{error}: training cannot go on from it. Move it away, or name another --output"
+            ) from error
+    raise InputError(f"none of the checkpoints in {run} can be read: name another --output")
+
+
+def _restore_step(run: RunDirectory, step: int, state: TrainingState, training: Training) -> None:
+    """Sets a state to that of one checkpoint, and draws the batches that follow."""
+    there, phase = checkpoint_parts(run, step), training.phase_of(step)
+    state.iterator = None  # of a damaged checkpoint
+    parts = state.parts()
+    if "loss_scale" not in there:  # written in another precision
+        parts.pop("loss_scale", None)
+    read_checkpoint(run, step, **parts)
+    if state.saves_iterator and "iterator" in there:
+        state.drawn_at.assign(0)
+        if "drawn_at" in there:  # older checkpoints do not say
+            read_checkpoint(run, step, drawn_at=state.drawn_at)
+        state.draw(phase, int(tf.convert_to_tensor(state.drawn_at)))
+        try:
+            read_checkpoint(run, step, iterator=state.iterator)
+            return
+        except OtherPipeline:
+            logging.warning(
+                "ckpt-%s is of a version that made other batches: they are drawn anew from there", step
+            )
+    state.draw(phase, step)
 
 
 def _plan(run: RunDirectory, training: Training, step: int, note: str) -> str:

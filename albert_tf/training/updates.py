@@ -14,6 +14,7 @@ from albert_tf.optimization import global_norm
 
 Batch = Mapping[str, tf.Tensor]
 Gradients = dict[int, tf.Tensor]  # by the position of the variable in model.trainable_variables
+Update = tuple[dict[str, Term], tf.Tensor]  # terms of the global batch, gradient norm before clipping
 
 
 class Totals(NamedTuple):
@@ -44,13 +45,15 @@ def training_steps(
         step_seed = tf.random.fold_in(tf.constant([seed, 0]), step)
         replicas = strategy.run(update, (batch, step_seed))
         # Every replica holds the same sums.
-        done = tf.nest.map_structure(lambda part: strategy.experimental_local_results(part)[0], replicas)
-        losses = [term.loss for term in done.terms.values()]
-        good = tf.reduce_all(tf.math.is_finite(tf.stack([*losses, done.gradient_norm])))
+        terms, gradient_norm = tf.nest.map_structure(
+            lambda part: strategy.experimental_local_results(part)[0], replicas
+        )
+        losses = [term.loss for term in terms.values()]
+        good = tf.reduce_all(tf.math.is_finite(tf.stack([*losses, gradient_norm])))
         step.assign_add(1)
         return Totals(
-            tf.nest.map_structure(lambda total, x: total + tf.where(good, x, 0), totals.terms, done.terms),
-            done.gradient_norm,
+            tf.nest.map_structure(lambda total, x: total + tf.where(good, x, 0), totals.terms, terms),
+            gradient_norm,
             tf.where(good, 0, totals.failed + 1),
             totals.input_wait,
         )
@@ -82,13 +85,6 @@ def training_steps(
         return totals._replace(input_wait=tf.constant(waited * (1 if is_first else int(count))))
 
     return train_steps
-
-
-class Update(NamedTuple):
-    """The sums of one update."""
-
-    terms: dict[str, Term]  # of the global batch
-    gradient_norm: tf.Tensor  # before clipping
 
 
 def replica_update(
@@ -138,7 +134,7 @@ def replica_update(
             gradients = dict(zip(gradients, unscaled, strict=True))
         pairs = [(gradient, model.trainable_variables[index]) for index, gradient in gradients.items()]
         optimizer.apply_gradients(pairs, skip_gradients_aggregation=True)
-        return Update(terms, global_norm(gradients.values()))
+        return terms, global_norm(gradients.values())
 
     return update
 

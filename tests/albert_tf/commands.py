@@ -1,6 +1,18 @@
-"""Commands as users type them, in this process."""
+"""Commands as users type them, in this process or in others."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
 
 from albert_tf import cli
+from tests.tiny import TINY
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 240
 
 
 def mistake(capsys, *words) -> str:
@@ -15,3 +27,44 @@ def mistake(capsys, *words) -> str:
     assert output.err.count("\n") == 1, output.err
     assert output.err.startswith("albert-tf")
     return output.err
+
+
+def pretraining(corpus, vocabulary, output, config=TINY, /, **changes) -> list[str]:
+    """The words of a command that trains a little; its config is written beside the output."""
+    file = Path(output).parent / "tiny.json"
+    file.write_text(config.to_json_string())
+    flags = {
+        "config": file, "train": corpus, "eval": corpus, "vocabulary": vocabulary, "output": output,
+        "steps": 2, "warmup_steps": 1, "batch_size": 2, "seq_length": 32, **changes,
+    }  # fmt: skip
+    return ["pretrain", *(str(word) for name, value in flags.items() for word in (f"--{name}", value))]
+
+
+def start(words: list, log: Path, **environment: str) -> subprocess.Popen:
+    """A Python process; what it says is added to a file."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    with log.open("ab") as file:
+        command = [sys.executable, *map(str, words)]
+        return subprocess.Popen(command, env=environment, stdout=file, stderr=file)
+
+
+def ends(processes: list[subprocess.Popen], logs: list[Path]) -> list[int]:
+    """The exit statuses; what does not end in time is killed."""
+    until = time.monotonic() + SECONDS
+    try:
+        return [process.wait(max(until - time.monotonic(), 1)) for process in processes]
+    except subprocess.TimeoutExpired:
+        pytest.fail("\n".join(log.read_text()[-3000:] for log in logs))
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def wait_for(text: str, log: Path, processes: list[subprocess.Popen], begin: int = 0) -> None:
+    """Returns as soon as a process has said something after so many bytes of the log."""
+    until = time.monotonic() + SECONDS
+    while text.encode() not in log.read_bytes()[begin:]:
+        assert all(process.poll() is None for process in processes), log.read_text()[-3000:]
+        assert time.monotonic() < until, log.read_text()[-3000:]
+        time.sleep(0.01)

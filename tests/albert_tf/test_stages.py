@@ -1,13 +1,10 @@
 """Stages: what a file may say, and which updates each has."""
 
-import json
-
 import pytest
 
 from albert_tf.recipes import PretrainingRecipe
-from albert_tf.stages import Stage, read_stages, stage_at, stage_ends, stages_from
+from albert_tf.stages import Stage, read_stages, stage_ends, stages_from
 from albert_tf.utils.errors import InputError
-from albert_tf.utils.records import flat
 
 GROWING = (
     Stage(until=0.25, num_hidden_layers=1, seq_length=64),
@@ -49,8 +46,6 @@ def test_what_no_stages_are_is_named_with_the_file(tmp_path, text, message):
 def test_each_update_is_of_a_stage():
     assert stage_ends(GROWING, 1000) == [250, 900, 1000]
     assert stage_ends(GROWING, 10) == [2, 9, 10]  # the nearest; of two, the even one
-    of_steps = [GROWING.index(stage_at(GROWING, 10, step)) for step in (0, 1, 2, 3, 9, 10, 11)]
-    assert of_steps == [0, 0, 0, 1, 1, 2, 2]
 
 
 @pytest.mark.parametrize(
@@ -93,12 +88,3 @@ def test_a_stage_without_examples_or_with_half_ones_is_refused(stage, message):
     stages = stages_from([{"until": 0.5, **stage}, {}])
     with pytest.raises(InputError, match=message):
         PretrainingRecipe().replace(batch_size=64, seq_length=128, stages=stages)
-
-
-def test_a_recipe_with_stages_is_json():
-    recipe = PretrainingRecipe(stages=GROWING)
-    values = json.loads(json.dumps(flat(recipe)))
-    assert stages_from(values["stages"]) == GROWING
-    assert values["stages"][1] == {
-        "until": 0.9, "num_hidden_layers": None, "seq_length": 128, "batch_size": 100
-    }  # fmt: skip

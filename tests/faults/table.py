@@ -227,7 +227,7 @@ FAULTS = (
     Fault(
         "updates: a non-finite gradient goes unnoticed",
         "albert_tf/training/updates.py",
-        "tf.stack([*losses, done.gradient_norm])",
+        "tf.stack([*losses, gradient_norm])",
         "tf.stack([*losses])",
         UPDATES,
     ),

@@ -17,8 +17,7 @@ from albert_tf.pretraining.budget import (
     seconds_from,
     seconds_per_update,
 )
-from albert_tf.pretraining.phases import check_size
-from albert_tf.pretraining.run import pretrain
+from albert_tf.pretraining.run import check_size, pretrain
 from albert_tf.pretraining.settings import read_recipe
 from albert_tf.recipes import RECIPES
 from albert_tf.stages import Stage
@@ -33,12 +32,12 @@ LARGE = Size(least_updates=500, config=CONFIG, recipe=RECIPE.replace(stages=STAG
 
 def test_a_time_in_words():
     assert [seconds_from(text) for text in ("90s", "60m", "1.5h", "2d")] == [90, 3600, 5400, 172_800]
-
-
-@pytest.mark.parametrize("text", ["60", "m", "٣m", "9" * 400 + "d", "", "-5m", "1h30m", "1e3s", "60 m"])
-def test_what_is_not_a_time_is_named(text):
-    with pytest.raises(InputError, match="is not a time"):
-        seconds_from(text)
+    for text in ("60", "m", "٣m", "9" * 400 + "d", "", "-5m", "1h30m", "1e3s", "60 m"):
+        with pytest.raises(InputError, match="is not a time"):
+            seconds_from(text)
+    for seconds in (0, float("nan"), 1e12):
+        with pytest.raises(InputError, match="budget="):
+            Budget(seconds=seconds, sizes=(SMALL,))
 
 
 def test_updates_fill_the_time_that_training_gets():
@@ -61,12 +60,6 @@ def test_a_larger_network_is_not_timed_where_a_smaller_one_is_too_slow():
     assert timed == [SMALL]
 
 
-@pytest.mark.parametrize("seconds", [0, float("nan"), 1e12])
-def test_a_budget_that_is_not_a_time_is_refused(seconds):
-    with pytest.raises(InputError, match="budget="):
-        Budget(seconds=seconds, sizes=(SMALL,))
-
-
 def test_a_budget_for_less_than_an_update_a_stage_is_refused():
     with pytest.raises(InputError, match="budget of 3 s"):
         fitted(3, [LARGE], lambda size: [1.0, 1.0])
@@ -86,12 +79,6 @@ def test_a_run_goes_on_with_the_network_that_it_has():
 def test_every_network_of_the_recipe_can_be_trained_by_it():
     for size in ONE_MACHINE:
         check_size(size.with_steps(size.least_updates + 10), Execution())
-
-
-@pytest.mark.parametrize(("steps", "layers", "width"), [(10_000, 2, 128), (None, 2, 256)])
-def test_the_recipe_without_a_budget(steps, layers, width, asked):
-    config = asked([] if steps is None else ["--steps", steps]).config
-    assert (config.num_hidden_layers, config.hidden_size) == (layers, width)
 
 
 def write_run(run, config):
@@ -133,45 +120,44 @@ def asked(tiny_corpus, tiny_vocabulary, tmp_path, monkeypatch):
     return resolved
 
 
-def test_a_short_run_of_the_recipe_warms_up_for_a_tenth(asked):
-    config = ["--config", "albert_base_v2"]
-    assert asked([*config, "--steps", 300]).recipe.warmup_steps == 30
-    assert asked([*config, "--steps", 26_000]).recipe.warmup_steps == 300
-    assert asked([*config, "--steps", 300, "--warmup_steps", 9]).recipe.warmup_steps == 9
+def test_the_recipe_without_a_budget(asked):
+    """The network follows from the steps, and a short run warms up for a tenth."""
+    for flags, expected in (
+        (["--steps", 10_000], (2, 128, 300)),
+        ([], (2, 256, 300)),
+        (["--steps", 300], (1, 128, 30)),
+        (["--steps", 300, "--warmup_steps", 9], (1, 128, 9)),
+    ):
+        config, recipe = asked(flags).config, asked(flags).recipe
+        assert (config.num_hidden_layers, config.hidden_size, recipe.warmup_steps) == expected
 
 
-@pytest.fixture
-def budgeted(settings, monkeypatch):
-    """Settings of a run whose updates take a second each, by what it is told: 4 of them in 5 seconds."""
-    monkeypatch.setattr(budget, "seconds_per_update", lambda training: [1.0])
-    return settings(budget=Budget(seconds=5, sizes=(SMALL,)))
+def never(*arguments):
+    raise AssertionError("timed")
 
 
 @pytest.mark.slow
-def test_a_run_with_a_budget_resumes_as_it_was_begun(budgeted, settings, monkeypatch):
-    lines = []
-    pretrain(budgeted, lines.append)
+def test_a_run_with_a_budget_resumes_as_it_was_begun(settings, monkeypatch):
+    """Four updates of a second each in five seconds; a run that is resumed is not timed again."""
+    monkeypatch.setattr(budget, "seconds_per_update", lambda training: [1.0])
+    lines, made = [], settings(budget=Budget(seconds=5, sizes=(SMALL,)))
+    pretrain(made, lines.append)
     assert "time for 4 updates" in lines[1]
-    assert (read_recipe(budgeted.output).steps, checkpoint_steps(budgeted.output)[-1]) == (4, 4)
-
-    def never(training):
-        raise AssertionError("a run that is resumed is not timed again")
-
+    assert (read_recipe(made.output).steps, checkpoint_steps(made.output)[-1]) == (4, 4)
     monkeypatch.setattr(budget, "seconds_per_update", never)
     lines.clear()
-    pretrain(budgeted, lines.append)
+    pretrain(made, lines.append)
     assert "is at its last step, 4" in lines[0]
     with pytest.raises(InputError, match="budget is 5 there"):
-        pretrain(settings(budgeted.output, budget=Budget(seconds=9.0, sizes=(SMALL,))))
+        pretrain(settings(made.output, budget=Budget(seconds=9.0, sizes=(SMALL,))))
 
 
-def test_a_start_that_is_missing_is_told_before_updates_are_timed(settings, monkeypatch):
-    def never(*arguments):
-        raise AssertionError("timed")
-
+def test_a_start_that_does_not_fit_is_told_before_updates_are_timed(settings, run, monkeypatch):
     monkeypatch.setattr(budget, "seconds_per_update", never)
-    with pytest.raises(InputError, match="no-such-run"):
-        pretrain(settings(budget=Budget(seconds=20, sizes=(LARGE,)), init_from="no-such-run"))
+    wide = Size(config=CONFIG.replace(hidden_size=64), recipe=RECIPE)
+    for origin, named in (("no-such-run", "no-such-run"), (run, "hidden_size")):
+        with pytest.raises(InputError, match=named):
+            pretrain(settings(budget=Budget(seconds=20, sizes=(wide,)), init_from=origin))
 
 
 @pytest.mark.slow

@@ -2,9 +2,8 @@
 
 import functools
 import json
-import os
 import shutil
-import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,54 +11,22 @@ import pytest
 import albert_tf
 from albert_tf.checkpoints import checkpoint_steps
 from albert_tf.pretraining.run import pretrain
-from albert_tf.training import loop
-from albert_tf.training.preemption import Preempted
 from albert_tf.utils.errors import InputError
 from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, metrics, weights
-
-
-def pretrain_until(last, made):
-    """Trains and dies once the checkpoint of a step is written."""
-    original = loop.write_checkpoint
-
-    def write_and_die(folder, step, /, **parts):
-        original(folder, step, **parts)
-        if step == last:
-            raise KeyboardInterrupt
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "write_checkpoint", write_and_die)
-        with pytest.raises(KeyboardInterrupt):
-            pretrain(made)
-
-
-def assert_same_weights(found, expected):
-    found, expected = weights(found), weights(expected)
-    for name, value in expected.items():
-        np.testing.assert_array_equal(found[name], value, err_msg=name)
+from tests.albert_tf.training.toy import dying_after
 
 
 def test_a_resumed_run_ends_with_the_same_weights(run, settings):
     stopped = settings(recipe=RECIPE.replace(steps=6), checkpoint_every=2)
-    pretrain_until(4, stopped)
+    with dying_after(4):
+        pretrain(stopped)
     assert checkpoint_steps(stopped.output) == [2, 3, 4]
     pretrain(stopped)
-    assert_same_weights(stopped.output, run)
+    found = weights(stopped.output)
+    for name, value in weights(run).items():
+        np.testing.assert_array_equal(found[name], value, err_msg=name)
     steps = [line["step"] for line in metrics(stopped.output) if "loss" in line]
     assert steps == [2, 4, 6]
-
-
-def test_sigterm_before_training_has_begun(settings, monkeypatch):
-    def terminated(*_):
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    made = settings()
-    monkeypatch.setattr("albert_tf.pretraining.run.Corpus.evaluation_batches", terminated)
-    before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(Preempted, match="nothing is saved yet"):
-        pretrain(made)
-    assert signal.getsignal(signal.SIGTERM) is before
-    assert not made.output.exists()
 
 
 def test_what_lacks_a_part_is_nothing_to_go_on_from(run, settings, tmp_path):
@@ -84,21 +51,17 @@ def test_other_settings_are_refused_by_name(run, settings):
     assert checkpoint_steps(run) == [3, 6]
 
 
-def test_text_that_was_moved_is_the_same(run, settings, tiny_corpus, tmp_path, monkeypatch):
+def test_text_is_the_same_where_its_content_is(run, settings, tiny_corpus, tmp_path, monkeypatch):
+    """Moved text is; other content under the same name, and a further file, are named."""
     shutil.copytree(run, tmp_path / "run")
-    shutil.copy(tiny_corpus, tmp_path / tiny_corpus.name)
+    file, lines = Path(shutil.copy(tiny_corpus, tmp_path)), []
     monkeypatch.chdir(tmp_path)
-    lines = []
-    pretrain(settings(tmp_path / "run", train=[tiny_corpus.name]), lines.append)
+    pretrain(settings(tmp_path / "run", train=[file.name]), lines.append)
     assert "is at its last step, 6" in lines[-1]
-
-
-def test_text_of_other_content_is_refused_and_named(run, settings, tiny_corpus, tmp_path):
-    changed, further = tmp_path / tiny_corpus.name, tmp_path / "further.txt"
-    changed.write_text(tiny_corpus.read_text().replace("a", "e", 1))
-    further.write_text("A further text.\n")
-    for train, named in (([changed], changed), ([tiny_corpus, further], further)):
-        with pytest.raises(InputError, match=f"other text: {named.name}"):
+    file.write_text(tiny_corpus.read_text().replace("a", "e", 1))
+    (tmp_path / "further.txt").write_text("A further text.\n")
+    for train, named in (([file], file.name), ([tiny_corpus, "further.txt"], r"further\.txt")):
+        with pytest.raises(InputError, match=f"other text: {named}"):
             pretrain(settings(run, train=[str(file) for file in train]))
     assert checkpoint_steps(run) == [3, 6]
 
@@ -112,7 +75,7 @@ def test_evaluation_text_may_be_another_but_not_change_under_its_name(
     monkeypatch.chdir(tmp_path)
     pretrain(settings(tmp_path / "run", eval=["held_out.txt"]), lambda line: None)
     (tmp_path / "held_out.txt").write_text("Another text.\nOf two sentences.\n" * 20)
-    with pytest.raises(InputError, match=r"evaluated on other text: held_out\.txt"):
+    with pytest.raises(InputError, match=r"--eval of other text: held_out\.txt"):
         pretrain(settings(tmp_path / "run", eval=["held_out.txt"]))
     pretrain(settings(tmp_path / "run", eval=["./held_out.txt"]), lambda line: None)
 

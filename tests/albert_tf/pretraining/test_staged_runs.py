@@ -16,7 +16,6 @@ from albert_tf.pretraining.run import pretrain
 from albert_tf.pretraining.settings import read_recipe
 from albert_tf.stages import Stage
 from albert_tf.training.phases import seed_of
-from albert_tf.training.strategies import STRATEGIES
 from albert_tf.training.updates import replica_update, training_steps
 from albert_tf.utils.errors import InputError
 from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, corpus_of, metrics, weights
@@ -32,12 +31,8 @@ EVERY = {"log_every": 1, "eval_every": 2, "checkpoint_every": 1, "keep": 10}
 @pytest.fixture(scope="module")
 def staged(settings):
     """A run in two stages without interruption, which has a checkpoint of every update."""
-    made, lines = settings(recipe=STAGED, **EVERY), []
-    pretrain(made, lines.append)
-    assert lines[1:] == [
-        "to step 3: num_hidden_layers 1, seq_length 16, batch_size 8",
-        "to step 6: num_hidden_layers 3, seq_length 32, batch_size 4",
-    ]
+    made = settings(recipe=STAGED, **EVERY)
+    pretrain(made)
     return made.output
 
 
@@ -140,18 +135,3 @@ def test_stages_that_do_not_fit_the_network_are_refused(settings, tmp_path, conf
     with pytest.raises(InputError, match=message):
         pretrain(settings(tmp_path / "run", config=config, recipe=recipe, accumulate=2))
     assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.slow
-def test_two_devices_train_in_stages_as_one_does(settings, two_replicas, monkeypatch):
-    plain = CONFIG.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-    alone = settings(config=plain, recipe=STAGED)
-    pretrain(alone)
-    # A second strategy of these devices would mix its collective ops up with those of the first.
-    monkeypatch.setitem(STRATEGIES, "mirrored", lambda tpu: two_replicas)
-    both = settings(config=plain, recipe=STAGED, strategy="mirrored", accumulate=2, remat=True)
-    pretrain(both)
-    assert json.loads((both.output / "recipe.json").read_text())["replicas"] == 2
-    expected, found = weights(alone.output), weights(both.output)
-    for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, atol=1e-5, err_msg=name)

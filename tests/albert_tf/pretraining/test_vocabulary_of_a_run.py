@@ -32,30 +32,25 @@ def changed_run(run, other_vocabulary, tmp_path):
     return copy
 
 
-def init_from(run, settings, corpus, tmp_path):
-    # Even with the same vocabulary on the command line: the weights were not made with it.
-    pretrain(settings(tmp_path / "out", init_from=run, vocabulary=run / "spiece.model"))
-
-
+# Each with a run, settings like its own, and a place to write.
 READERS = {
-    "evaluate": lambda run, settings, corpus, tmp_path: evaluate_run(run, [str(corpus)]),
-    "export": lambda run, settings, corpus, tmp_path: export(run, tmp_path / "out", seq_length=16),
-    "export of the encoder": lambda run, settings, corpus, tmp_path: export(
-        run, tmp_path / "out", encoder_only=True
+    "evaluate": lambda run, settings, out: evaluate_run(run, settings().train),
+    "export": lambda run, settings, out: export(run, out, seq_length=16),
+    "export of the encoder": lambda run, settings, out: export(run, out, encoder_only=True),
+    "to google": lambda run, settings, out: convert("run", "google", run, out),
+    "to huggingface": lambda run, settings, out: convert("run", "huggingface", run, out),
+    # Even with the same vocabulary on the command line: the weights were not made with it.
+    "init_from": lambda run, settings, out: pretrain(
+        settings(out, init_from=run, vocabulary=run / "spiece.model")
     ),
-    "to google": lambda run, settings, corpus, tmp_path: convert("run", "google", run, tmp_path / "out"),
-    "to huggingface": lambda run, settings, corpus, tmp_path: convert(
-        "run", "huggingface", run, tmp_path / "out"
-    ),
-    "init_from": init_from,
-    "resume": lambda run, settings, corpus, tmp_path: pretrain(settings(run)),
+    "resume": lambda run, settings, out: pretrain(settings(run)),
 }
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_another_vocabulary_of_the_same_size_is_refused(reader, changed_run, settings, tiny_corpus, tmp_path):
+def test_another_vocabulary_of_the_same_size_is_refused(reader, changed_run, settings, tmp_path):
     with pytest.raises(ValueError, match=ANOTHER):
-        READERS[reader](changed_run, settings, tiny_corpus, tmp_path)
+        READERS[reader](changed_run, settings, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

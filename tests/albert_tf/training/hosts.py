@@ -1,17 +1,14 @@
 """Processes on this machine that are the hosts of a strategy, and find each other over the loopback."""
 
 import json
-import os
 import socket
 import subprocess
-import sys
-import time
 from pathlib import Path
 
-import pytest
+from tests.albert_tf import commands
+from tests.albert_tf.commands import SECONDS, ends
 
-ROOT = Path(__file__).parents[3]
-SECONDS = 240
+__all__ = ["SECONDS", "ends", "start"]
 
 
 def ports(count: int) -> list[int]:
@@ -23,34 +20,11 @@ def ports(count: int) -> list[int]:
     return numbers
 
 
-def start(command: list, logs: list[Path]) -> list[subprocess.Popen]:
+def start(words: list, logs: list[Path]) -> list[subprocess.Popen]:
     """The same command on as many hosts as there are logs."""
-    addresses = [f"127.0.0.1:{port}" for port in ports(len(logs))]
-    processes = []
-    for index, log in enumerate(logs):
-        config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-        environment = {
-            **os.environ,
-            "TF_CONFIG": json.dumps(config),
-            "PYTHONPATH": str(ROOT),
-        }
-        with log.open("ab") as file:
-            processes.append(
-                subprocess.Popen(
-                    [sys.executable, *map(str, command)], env=environment, stdout=file, stderr=file
-                )
-            )
-    return processes
-
-
-def ends(processes: list[subprocess.Popen], logs: list[Path]) -> list[int]:
-    """The exit statuses; what does not end in time is killed."""
-    until = time.monotonic() + SECONDS
-    try:
-        return [process.wait(max(until - time.monotonic(), 1)) for process in processes]
-    except subprocess.TimeoutExpired:
-        pytest.fail("\n".join(log.read_text()[-3000:] for log in logs))
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
+    cluster = {"worker": [f"127.0.0.1:{port}" for port in ports(len(logs))]}
+    tasks = [{"type": "worker", "index": index} for index in range(len(logs))]
+    return [
+        commands.start(words, log, TF_CONFIG=json.dumps({"cluster": cluster, "task": task}))
+        for log, task in zip(logs, tasks, strict=True)
+    ]

@@ -16,7 +16,7 @@ from albert_tf.training.phases import seed_of
 from albert_tf.training.preemption import Preempted
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import sole_use
-from tests.albert_tf.training.toy import fit, points
+from tests.albert_tf.training.toy import dying_after, fit, points
 
 
 @pytest.fixture(scope="module")
@@ -27,21 +27,6 @@ def whole(tmp_path_factory):
 
 def lines_of(run, name):
     return [(line["step"], line[name]) for line in run.metrics() if name in line]
-
-
-def stopped_after(step, path, *ends, **changes):
-    """A run whose process dies when the checkpoint of a step is written."""
-    original = loop.write_checkpoint
-
-    def write_and_die(run, number, /, **parts):
-        original(run, number, **parts)
-        if number == step:
-            raise KeyboardInterrupt
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "write_checkpoint", write_and_die)
-        with pytest.raises(KeyboardInterrupt):
-            fit(path, *ends, **changes)
 
 
 def signalled(monkeypatch, number, step, name):
@@ -78,7 +63,8 @@ def test_it_trains(whole):
 @pytest.mark.parametrize("step", [2, 3, 5])
 def test_a_killed_run_goes_on_as_one_that_was_not(whole, step, tmp_path):
     """After step 2 and 3 it makes up for an evaluation; a phase begins as often as its batches."""
-    stopped_after(step, tmp_path / "run", 3, 6)
+    with dying_after(step):
+        fit(tmp_path / "run", 3, 6)
     started = []
     assert_same(fit(tmp_path / "run", 3, 6, started=started), whole)
     assert started == ([6] if step <= 3 else [])
@@ -113,7 +99,8 @@ def test_where_a_checkpoint_has_no_iterator_batches_are_drawn_anew(tmp_path, mon
     for name in ("alone", "stopped"):
         shutil.copytree(tmp_path / "first", tmp_path / name)
     alone = fit(tmp_path / "alone", 6, batches=batches)
-    stopped_after(5, tmp_path / "stopped", 6, batches=batches)
+    with dying_after(5):
+        fit(tmp_path / "stopped", 6, batches=batches)
     assert_same(fit(tmp_path / "stopped", 6, batches=batches), alone)
     assert seeds == [seed_of(0, 3)] * 3
 
@@ -256,7 +243,8 @@ def test_of_two_fresh_starts_the_second_is_told_of_the_first(tmp_path, monkeypat
 
 def test_another_filesystem(whole):
     """It resumes there, too."""
-    stopped_after(3, "ram://loop/run", 3, 6)
+    with dying_after(3):
+        fit("ram://loop/run", 3, 6)
     found = fit("ram://loop/run", 3, 6)
     assert_same(found, whole)
     assert not [name for name in storage.entries("ram://loop/run/checkpoints") if name.startswith(".")]

@@ -3,16 +3,15 @@
 import json
 import re
 import signal
-import subprocess
-import time
 
 import numpy as np
 import pytest
 
 import albert_tf
 from albert_tf.checkpoints import checkpoint_steps
+from tests.albert_tf.commands import pretraining, wait_for
 from tests.albert_tf.training import two_hosts_script
-from tests.albert_tf.training.hosts import SECONDS, ends, start
+from tests.albert_tf.training.hosts import ends, start
 from tests.albert_tf.training.updates import assert_close, trained
 from tests.tiny import TINY
 
@@ -38,22 +37,14 @@ def test_two_hosts_update_as_one_device_does(logs, tmp_path):
 @pytest.fixture
 def command(tiny_corpus, tiny_vocabulary, tmp_path):
     """The command line of forty updates, into `run`."""
-    config = tmp_path / "tiny.json"
-    config.write_text(TINY.to_json_string())
-    flags = {
-        "config": config, "train": tiny_corpus, "eval": tiny_corpus, "vocabulary": tiny_vocabulary,
-        "output": tmp_path / "run", "batch_size": 4, "seq_length": 32, "steps": 40, "warmup_steps": 2,
-        "log_every": 1, "eval_every": 0, "checkpoint_every": 0, "optimizer": "adamw",
-    }  # fmt: skip
-    return ["-m", "albert_tf", "pretrain", *(x for name, v in flags.items() for x in (f"--{name}", v))]
+    changes = {"batch_size": 4, "steps": 40, "log_every": 1, "eval_every": 0, "checkpoint_every": 0}
+    words = pretraining(tiny_corpus, tiny_vocabulary, tmp_path / "run", optimizer="adamw", **changes)
+    return ["-m", "albert_tf", *words]
 
 
-def start_until_step_3(command, logs) -> list[subprocess.Popen]:
+def start_until_step_3(command, logs):
     hosts = start(command, logs)
-    until = time.monotonic() + SECONDS
-    while "step 3/" not in logs[0].read_text() and all(host.poll() is None for host in hosts):
-        assert time.monotonic() < until, logs[0].read_text()[-3000:]
-        time.sleep(0.05)
+    wait_for("step 3/", logs[0], hosts)
     return hosts
 
 

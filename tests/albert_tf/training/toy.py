@@ -1,17 +1,20 @@
 """A run of a toy model: a line through points, trained as any model is."""
 
+import contextlib
 import functools
 
 import numpy as np
+import pytest
 import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.checkpoints import RunContents, RunDirectory
 from albert_tf.models.losses import Objective, Term
 from albert_tf.optimization import create_optimizer
+from albert_tf.training import loop
 from albert_tf.training.phases import Phase, Training, built_optimizer
 from albert_tf.training.settings import Execution, LoopSettings
-from albert_tf.training.strategies import Feed, feed
+from albert_tf.training.strategies import feed
 from albert_tf.training.trainer import train, training_scope
 from tests.tiny import TINY
 
@@ -50,16 +53,7 @@ def points(seed):
     return feed(tf.distribute.get_strategy(), batches, ROWS)
 
 
-def fit(
-    path,
-    *ends,
-    learning_rate=0.1,
-    losses=None,
-    batches=points,
-    started=None,
-    lines=None,
-    **changes,
-):
+def fit(path, *ends, learning_rate=0.1, losses=None, batches=points, started=None, lines=None, **changes):
     """Trains a line to the ends of some phases, and gives the run and the weights.
 
     Args:
@@ -113,6 +107,16 @@ def fit(
     return run, [variable.numpy() for variable in model.variables]
 
 
-def unsaved(seed):
-    """Batches whose iterator a checkpoint does not hold: those of the next start follow from its step."""
-    return Feed(points(seed).dataset, None)
+@contextlib.contextmanager
+def dying_after(step):
+    """A process that trains and dies once the checkpoint of a step is written."""
+    original = loop.write_checkpoint
+
+    def write_and_die(run, number, /, **parts):
+        original(run, number, **parts)
+        if number == step:
+            raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(loop, "write_checkpoint", write_and_die)
+        yield

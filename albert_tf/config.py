@@ -20,7 +20,7 @@ SHARINGS = ("all", "attention", "ffn", "none")
 # Counts that may be 0; all others are at least 1.
 _OPTIONAL_COUNTS = ("type_vocab_size", "position_offset")
 
-# Names of the config files of google-research/albert and google-research/bert: the keys of the second mean BERT.
+# Config files of google-research/albert and google-research/bert; the keys of the second one mean BERT.
 GOOGLE_FILE, GOOGLE_BERT_FILE = "albert_config.json", "bert_config.json"
 
 # Far beyond what trains: such a graph takes about a minute to build, and a gigabyte.

@@ -9,14 +9,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from albert_tf.config_keys import our_fields
+from albert_tf.config_keys import of_google_bert, our_fields
 from albert_tf.utils.checks import check_choice, check_range, check_type
 from albert_tf.utils.errors import InputError
 
 ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
+POOLERS = ("tanh", "relu", "none")
 SHARINGS = ("all", "attention", "ffn", "none")
 
-GOOGLE_FILE = "albert_config.json"  # what google-research/albert calls the file of a config
+# Counts that may be 0; all others are at least 1.
+_OPTIONAL_COUNTS = ("type_vocab_size", "position_offset")
+
+# Config files of google-research/albert and google-research/bert; the keys of the second one mean BERT.
+GOOGLE_FILE, GOOGLE_BERT_FILE = "albert_config.json", "bert_config.json"
 
 # Far beyond what trains: such a graph takes about a minute to build, and a gigabyte.
 MAX_BLOCKS = 10_000
@@ -24,10 +29,11 @@ MAX_BLOCKS = 10_000
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AlbertConfig:
-    """The shape of an ALBERT; the defaults are those of the base model.
+    """The shape of a network of ALBERT's family; the defaults are those of ALBERT's base model.
 
-    The fields are the keys of google-research/albert's `albert_config.json`, and four more: `sharing`,
-    `classifier_dropout_prob`, `layer_norm_eps` and `project_embeddings`.
+    The fields are the keys of google-research/albert's `albert_config.json`, and six more: `sharing`,
+    `classifier_dropout_prob`, `layer_norm_eps`, `project_embeddings`, `position_offset` and `pooler`. BERT,
+    RoBERTa and DistilBERT are other values of them, as in `PRESETS`.
 
     Args:
       vocab_size: number of pieces, V.
@@ -45,10 +51,14 @@ class AlbertConfig:
       attention_probs_dropout_prob: dropout of the attention's probabilities.
       classifier_dropout_prob: dropout before the logits of a fine-tuned head.
       max_position_embeddings: longest sequence, in tokens.
-      type_vocab_size: number of segment types.
+      type_vocab_size: number of segment types; 0: the network has none.
       initializer_range: standard deviation of the truncated normal that kernels start from.
       layer_norm_eps: epsilon of every LayerNorm.
       project_embeddings: True if a dense layer leads from E to H; None: only where E ≠ H.
+      position_offset: rows of the position table before that of a sequence's first token. With RoBERTa's 2,
+        positions count tokens, not places, and padding has the row before the first.
+      pooler: activation of the dense layer that makes the pooled output, "tanh" or "relu"; "none": the
+        network has no pooler.
 
     Raises:
       ValueError: a value is impossible; the message names it.
@@ -72,19 +82,22 @@ class AlbertConfig:
     initializer_range: float = 0.02
     layer_norm_eps: float = 1e-12
     project_embeddings: bool | None = None
+    position_offset: int = 0
+    pooler: str = "tanh"
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             check_type(field.name, str(field.type), value)
             if field.type == "int":
-                check_range(field.name, value, at_least=1)
+                check_range(field.name, value, at_least=0 if field.name in _OPTIONAL_COUNTS else 1)
             if field.name.endswith("_prob"):
                 check_range(field.name, value, at_least=0, below=1)
         for name in ("initializer_range", "layer_norm_eps"):
             check_range(name, getattr(self, name), above=0, below=float("inf"))
         check_choice("hidden_act", self.hidden_act, ACTIVATIONS)
         check_choice("sharing", self.sharing, SHARINGS)
+        check_choice("pooler", self.pooler, POOLERS)
         self._check_agreement()
 
     def _check_agreement(self) -> None:
@@ -122,14 +135,39 @@ class AlbertConfig:
             return self.embedding_size != self.hidden_size
         return self.project_embeddings
 
+    @property
+    def num_embeddings(self) -> int:
+        """Rows of the tables of word, position and type embeddings together."""
+        positions = self.position_offset + self.max_position_embeddings
+        return self.vocab_size + positions + self.type_vocab_size
+
+    @property
+    def family(self) -> str:
+        """The model whose published code can hold this network: "albert", "bert", "roberta" or "distilbert".
+
+        >>> [PRESETS[name].family for name in ("albert_base_v2", "roberta_base")]
+        ['albert', 'roberta']
+        """
+        if self.sharing != "none" or self.inner_group_num > 1 or self.has_projection:
+            return "albert"
+        if self.position_offset:
+            return "roberta"
+        return "bert" if self.type_vocab_size else "distilbert"
+
+    def with_pooler(self) -> AlbertConfig:
+        """The same network with a pooler, as classifiers of its family have it."""
+        if self.pooler != "none":
+            return self
+        return self.replace(pooler="relu" if self.family == "distilbert" else "tanh")
+
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> AlbertConfig:
         """The config that a parsed JSON file describes, Google's, Hugging Face's or ours.
 
         Args:
-          values: Google's keys, its historical ones among them at the values that change nothing; or,
-            with `model_type: albert`, Hugging Face's. A missing key has the base model's value
-            (Hugging Face's own default in its files).
+          values: keys of google-research/albert, its historical ones among them at the values that change
+            nothing; or, with a `model_type` ("albert", "bert", "roberta" or "distilbert"), Hugging Face's. A
+            missing key has the base model's value (Hugging Face's own default in its files).
         Raises:
           ValueError: a key is unknown, or has a value that describes another network.
         """
@@ -137,9 +175,13 @@ class AlbertConfig:
 
     @classmethod
     def from_json_file(cls, path: str | os.PathLike[str]) -> AlbertConfig:
-        """The config in a JSON file, as `from_dict` reads it; a ValueError names the file."""
+        """The config in a JSON file, as `from_dict` reads it; a ValueError names the file.
+
+        A file called `bert_config.json` is google-research/bert's.
+        """
         try:
-            return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
+            values = json.loads(Path(path).read_text(encoding="utf-8"))
+            return cls.from_dict(of_google_bert(values) if Path(path).name == GOOGLE_BERT_FILE else values)
         except ValueError as error:
             raise InputError(f"{os.fspath(path)}: {error}") from error
 
@@ -176,6 +218,22 @@ _SHAPES = {
 }
 _DROPOUT = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
 
+# What BERT has otherwise than ALBERT: no shared layers, embeddings as wide as the hidden states, dropout.
+_BERT_SHAPES = {
+    size: _SHAPES[size].replace(embedding_size=_SHAPES[size].hidden_size, sharing="none", **_DROPOUT)
+    for size in ("base", "large")
+}
+_ROBERTA = {
+    "vocab_size": 50265,
+    "hidden_act": "gelu_erf",
+    "layer_norm_eps": 1e-5,
+    "type_vocab_size": 1,
+    "position_offset": 2,
+    "pooler": "none",
+}
+_DISTILBERT = {"num_hidden_layers": 6, "type_vocab_size": 0, "pooler": "none"}
+_BERT_VOCABULARIES = {"uncased": 30522, "cased": 28996}
+
 PRESETS: dict[str, AlbertConfig] = {
     # Version 1 trained with dropout, except xxlarge; version 2 without (google-research/albert, README).
     **{
@@ -184,10 +242,18 @@ PRESETS: dict[str, AlbertConfig] = {
     },
     **{f"albert_{size}_v2": shape for size, shape in _SHAPES.items()},
     # BERT's shape with ALBERT's vocabulary and activation, the paper's baseline.
+    **{f"bert_{size}": shape for size, shape in _BERT_SHAPES.items()},
+    # Devlin et al. 2019; Liu et al. 2019; Sanh et al. 2019: the shapes of their published weights.
     **{
-        f"bert_{size}": _SHAPES[size].replace(
-            embedding_size=_SHAPES[size].hidden_size, sharing="none", **_DROPOUT
+        f"bert_{size}_{case}": shape.replace(vocab_size=vocab_size, hidden_act="gelu_erf")
+        for size, shape in _BERT_SHAPES.items()
+        for case, vocab_size in _BERT_VOCABULARIES.items()
+    },
+    **{f"roberta_{size}": shape.replace(**_ROBERTA) for size, shape in _BERT_SHAPES.items()},
+    **{
+        f"distilbert_base_{case}": _BERT_SHAPES["base"].replace(
+            vocab_size=vocab_size, hidden_act="gelu_erf", **_DISTILBERT
         )
-        for size in ("base", "large")
+        for case, vocab_size in _BERT_VOCABULARIES.items()
     },
 }

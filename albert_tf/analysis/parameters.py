@@ -24,13 +24,12 @@ def parameter_count(config: AlbertConfig) -> dict[str, int]:
     layer_norm = 2 * width
     attention_block = 4 * _dense(width, width) + layer_norm
     feed_forward_block = _dense(width, inner) + _dense(inner, width) + layer_norm
-    rows = config.vocab_size + config.max_position_embeddings + config.type_vocab_size
     counts = {
-        "embeddings": rows * embedding + 2 * embedding,
+        "embeddings": config.num_embeddings * embedding + 2 * embedding,
         "encoder": len({step.attention for step in plan}) * attention_block
         + len({step.feed_forward for step in plan}) * feed_forward_block
         + (_dense(embedding, width) if config.has_projection else 0),
-        "pooler": _dense(width, width),
+        "pooler": 0 if config.pooler == "none" else _dense(width, width),
     }
     return {**counts, "total": sum(counts.values())}
 

@@ -18,8 +18,14 @@ class Embeddings(Layer):
         super().__init__(**kwargs)
         self.dropout_rate = config.hidden_dropout_prob
         self.word_embeddings = self._table("word_embeddings", config.vocab_size, config)
-        self.token_type_embeddings = self._table("token_type_embeddings", config.type_vocab_size, config)
-        self.position_embeddings = self._table("position_embeddings", config.max_position_embeddings, config)
+        self.token_type_embeddings = (
+            self._table("token_type_embeddings", config.type_vocab_size, config)
+            if config.type_vocab_size
+            else None
+        )
+        self.position_offset = config.position_offset
+        rows = config.position_offset + config.max_position_embeddings
+        self.position_embeddings = self._table("position_embeddings", rows, config)
         self.layer_norm = LayerNorm("embeddings/LayerNorm", config.embedding_size, config)
 
     def _table(self, name: str, rows: int, config: AlbertConfig) -> tf.Variable:
@@ -34,20 +40,30 @@ class Embeddings(Layer):
         Source: Beltagy et al. 2020, Longformer, §5.
         """
         table = self.position_embeddings.numpy()
-        table[:positions] = np.resize(table[:trained], table[:positions].shape)
+        rows = table[self.position_offset :]
+        rows[:positions] = np.resize(rows[:trained], rows[:positions].shape)
         self.position_embeddings.assign(table)
 
-    def call(self, word_ids: tf.Tensor, type_ids: tf.Tensor, seed: tf.Tensor | None = None) -> tf.Tensor:
-        """Embeddings [B, S, E] of word and type ids, integer [B, S], in the layer's compute type.
+    def call(
+        self, word_ids: tf.Tensor, mask: tf.Tensor, type_ids: tf.Tensor, seed: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        """Embeddings [B, S, E] of word ids, mask and type ids, integer [B, S], in the layer's compute type.
 
         Raises:
           tf.errors.InvalidArgumentError: as `AlbertEncoder.call`.
         """
-        length = tf.shape(word_ids)[1]
+        total = tf.gather(self.word_embeddings, word_ids)  # [B, S, E]
+        if self.token_type_embeddings is not None:
+            total += tf.gather(self.token_type_embeddings, type_ids)
+        total += self._positions(mask)
+        return dropout(tf.cast(self.layer_norm(total), self.compute_dtype), self.dropout_rate, seed)
+
+    def _positions(self, mask: tf.Tensor) -> tf.Tensor:
+        """Position embeddings, [S, E], or [B, S, E] where positions count tokens."""
+        if self.position_offset:
+            places = tf.cumsum(mask, axis=1) * mask + self.position_offset - 1  # [B, S]
+            return tf.gather(self.position_embeddings, places)
         # A slice, not [:length]: strided slices are cut silently at the end of the table. What it raises in a
         # graph says its name, and only that can name the maximum: TPUs and TF Serving take no Assert.
         name = f"max_position_embeddings_is_{self.position_embeddings.shape[0]}"
-        positions = tf.slice(self.position_embeddings, [0, 0], [length, -1], name)  # [S, E]
-        words = tf.gather(self.word_embeddings, word_ids)  # [B, S, E]
-        total = words + tf.gather(self.token_type_embeddings, type_ids) + positions  # [B, S, E]
-        return dropout(tf.cast(self.layer_norm(total), self.compute_dtype), self.dropout_rate, seed)
+        return tf.slice(self.position_embeddings, [0, 0], [tf.shape(mask)[1], -1], name)

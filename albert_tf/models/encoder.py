@@ -13,7 +13,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.features import ENCODER_INPUTS, MASK, TOKEN_PLACES, TYPE_IDS, WORD_IDS
 from albert_tf.models.blocks import AttentionBlock, FeedForwardBlock, Parameters
 from albert_tf.models.embeddings import Embeddings
-from albert_tf.models.layer import DenseLayer, attention_bias, drawn_seed, elementwise
+from albert_tf.models.layer import ACTIVATIONS, DenseLayer, attention_bias, drawn_seed, elementwise
 from albert_tf.models.memory import check_memory
 from albert_tf.models.padding import Tokens
 from albert_tf.models.recompute import recomputed
@@ -60,7 +60,7 @@ class NetworkModel(keras.Model):
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertEncoder(NetworkModel):
-    """ALBERT without heads; its arguments are those of `NetworkModel`.
+    """ALBERT, or another of its family, without heads; its arguments are those of `NetworkModel`.
 
     Variables are float32, and named as google-research/albert names them without the leading `bert/`. It
     computes in the compute type of its Keras dtype policy, but LayerNorm and softmax in float32.
@@ -92,7 +92,7 @@ class AlbertEncoder(NetworkModel):
             _key(path): FeedForwardBlock(path.scope(), config)
             for path in dict.fromkeys(pair.feed_forward for pair in plan)
         }
-        self.pooler = DenseLayer("pooler/dense", width, width, config)
+        self.pooler = None if config.pooler == "none" else DenseLayer("pooler/dense", width, width, config)
 
     def call(
         self,
@@ -111,9 +111,9 @@ class AlbertEncoder(NetworkModel):
           seed: int32 [2], which alone decides what dropout drops; None draws one a call.
           num_hidden_layers: L, where it is not the config's: times that the shared layers are applied.
         Returns:
-          `sequence_output` [B, S, H]; `pooled_output` [B, H]; `encoder_outputs`, a list of
-          L · inner_group_num [B, S, H], the last of which is the sequence output; `embedding_output`
-          [B, S, E], before the projection to H.
+          `sequence_output` [B, S, H]; `pooled_output` [B, H], where the network has a pooler;
+          `encoder_outputs`, a list of L · inner_group_num [B, S, H], the last of which is the sequence
+          output; `embedding_output` [B, S, E], before the projection to H.
         Raises:
           InputError: an input is missing, shapes disagree, S is more than max_position_embeddings, or a
             network of L layers has other parameters.
@@ -124,7 +124,7 @@ class AlbertEncoder(NetworkModel):
         word_ids, mask, type_ids = encoder_inputs(inputs, self.config.max_position_embeddings)
         plan = sharing_plan(at_depth(self.config, num_hidden_layers))
         seeds = self._dropout_seeds(seed, len(plan)) if training else None
-        embedding_output = self.embeddings(word_ids, type_ids, seeds and seeds[0])  # [B, S, E]
+        embedding_output = self.embeddings(word_ids, mask, type_ids, seeds and seeds[0])  # [B, S, E]
         known, found = word_ids.shape, tf.shape(word_ids)
         shape = [known[0] or found[0], known[1] or found[1], self.config.hidden_size]
         x = tf.reshape(embedding_output, [-1, self.config.embedding_size])  # [B·S, E]
@@ -138,13 +138,15 @@ class AlbertEncoder(NetworkModel):
         if tokens is not None:
             states = [tokens.padded(x) for x in states]  # [B·S, H] each
         encoder_outputs = [tf.reshape(x, shape) for x in states]  # [B, S, H] each
-        first_tokens = encoder_outputs[-1][:, 0]  # [B, H]
-        return {
+        outputs = {
             "sequence_output": encoder_outputs[-1],
-            "pooled_output": tf.tanh(self.pooler(first_tokens)),
             "encoder_outputs": encoder_outputs,
             "embedding_output": embedding_output,
         }
+        if self.pooler is not None:
+            pooled = self.pooler(encoder_outputs[-1][:, 0])  # [B, H]
+            outputs["pooled_output"] = ACTIVATIONS[self.config.pooler](pooled)
+        return outputs
 
     def _hidden_states(
         self,

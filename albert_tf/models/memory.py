@@ -50,9 +50,9 @@ def matrix_parameters(config: AlbertConfig) -> int:
     """
     attention, feed_forward = (len(set(paths)) for paths in zip(*sharing_plan(config), strict=True))
     width, embedding = config.hidden_size, config.embedding_size
-    rows = config.vocab_size + config.max_position_embeddings + config.type_vocab_size
+    pooler = 0 if config.pooler == "none" else width**2
     blocks = attention * 4 * width**2 + feed_forward * 2 * width * config.intermediate_size
-    return rows * embedding + config.has_projection * embedding * width + blocks + width**2
+    return config.num_embeddings * embedding + config.has_projection * embedding * width + blocks + pooler
 
 
 def physical_memory() -> int:

@@ -12,6 +12,7 @@ from albert_tf.features import (
     ENCODER_INPUTS,
     FIRST,
     MASK,
+    MEAN,
     MLM_POSITIONS,
     TOKEN_PLACES,
     check_pooling,
@@ -63,6 +64,8 @@ class AlbertPretrainer(TaskModel):
     def __init__(self, config: AlbertConfig, sentence_objective: str = "sop", **kwargs: Any):
         super().__init__(config, **kwargs)
         self.sentence_objective = check_sentence_objective(sentence_objective)
+        if sentence_objective != "none":
+            _check_pooler(config, f'sentence_objective="{sentence_objective}"', '"none"')
         self.mlm = MaskedLanguageModel(config, name="mlm")
         self.sentence = (
             None if sentence_objective == "none" else OutputLayer("cls/seq_relationship", 2, config)
@@ -111,8 +114,10 @@ class PooledModel(TaskModel):
     def __init__(self, config: AlbertConfig, units: int, pooling: str, **kwargs: Any):
         super().__init__(config, **kwargs)
         self.pooling = check_pooling(pooling)
-        # Else Keras' `fit` warns of variables without gradients.
-        self.encoder.pooler.trainable = pooling == FIRST
+        if pooling == FIRST:
+            _check_pooler(config, f'pooling="{FIRST}"', f'"{MEAN}"')
+        elif self.encoder.pooler is not None:
+            self.encoder.pooler.trainable = False  # else Keras' `fit` warns of variables without gradients
         self.classifier = OutputLayer("classifier", units, config)
 
     def head(self, inputs: Inputs, outputs: dict[str, Any], seed: tf.Tensor | None) -> dict[str, tf.Tensor]:
@@ -203,6 +208,12 @@ class AlbertMultipleChoice(PooledModel):
         # Where shapes are known only when it runs.
         tensor = tf.ensure_shape(tensor, [None, self.num_choices, None])
         return tf.reshape(tensor, [-1, tensor.shape[2] or tf.shape(tensor)[2]])  # [B·C, S]
+
+
+def _check_pooler(config: AlbertConfig, choice: str, other: str) -> None:
+    """InputError for a network without a pooler, whose output the choice reads."""
+    if config.pooler == "none":
+        raise InputError(f'{choice} reads the pooled output, and pooler="none": choose {other}, or a pooler')
 
 
 def positive(name: str, value: int) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.optimization.adamw import AdamW, adam_moments, adamw, is_excluded
+from albert_tf.optimization.adamw import AdamW, adam_moments, compiled, compiled_adamw, is_excluded
 
 
 def lamb(
@@ -32,6 +32,9 @@ def lamb(
     m, v = adam_moments(g, m, v, beta_1, beta_2)
     u = m / (tf.sqrt(v) + epsilon) + decay * x
     return x - trust_ratio(x, u) * lr * u, m, v
+
+
+compiled_lamb = compiled(lamb)
 
 
 def trust_ratio(x: tf.Tensor, u: tf.Tensor) -> tf.Tensor:
@@ -67,7 +70,7 @@ class Lamb(AdamW):
         self._unadapted_patterns = tuple(exclude_from_layer_adaptation)
 
     def _rule(self, variable: tf.Variable) -> Callable[..., tuple[tf.Tensor, tf.Tensor, tf.Tensor]]:
-        return adamw if is_excluded(variable.name, self._unadapted_patterns) else lamb
+        return compiled_adamw if is_excluded(variable.name, self._unadapted_patterns) else compiled_lamb
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments, the schedule among them, ready for `from_config`."""

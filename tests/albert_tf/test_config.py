@@ -55,6 +55,8 @@ BASE_MODEL = {
     "initializer_range": 0.02,
     "layer_norm_eps": 1e-12,
     "project_embeddings": None,
+    "position_offset": 0,
+    "pooler": "tanh",
 }
 
 
@@ -74,7 +76,20 @@ def test_published_files(shared):
             AlbertConfig.from_json_file(folder / name)
 
 
-BERT = {**DROPOUT, "sharing": "none"}
+BERT = {**DROPOUT, "sharing": "none", "embedding_size": 768}
+BERT_LARGE = {**LARGE, **BERT, "embedding_size": 1024}
+UNCASED = {"vocab_size": 30522, "hidden_act": "gelu_erf"}
+CASED = {"vocab_size": 28996, "hidden_act": "gelu_erf"}
+# transformers' config of roberta-base, whose max_position_embeddings=514 includes the position offset.
+ROBERTA = {
+    "vocab_size": 50265,
+    "hidden_act": "gelu_erf",
+    "type_vocab_size": 1,
+    "layer_norm_eps": 1e-5,
+    "position_offset": 2,
+    "pooler": "none",
+}
+DISTILBERT = {**BERT, "num_hidden_layers": 6, "type_vocab_size": 0, "pooler": "none"}
 
 
 def test_presets():
@@ -89,8 +104,16 @@ def test_presets():
             "albert_large_v2": LARGE,
             "albert_xlarge_v2": XLARGE,
             "albert_xxlarge_v2": XXLARGE,
-            "bert_base": {**BERT, "embedding_size": 768},
-            "bert_large": {**LARGE, **BERT, "embedding_size": 1024},
+            "bert_base": BERT,
+            "bert_large": BERT_LARGE,
+            "bert_base_uncased": {**BERT, **UNCASED},
+            "bert_base_cased": {**BERT, **CASED},
+            "bert_large_uncased": {**BERT_LARGE, **UNCASED},
+            "bert_large_cased": {**BERT_LARGE, **CASED},
+            "roberta_base": {**BERT, **ROBERTA},
+            "roberta_large": {**BERT_LARGE, **ROBERTA},
+            "distilbert_base_uncased": {**DISTILBERT, **UNCASED},
+            "distilbert_base_cased": {**DISTILBERT, **CASED},
         }.items()
     }
 
@@ -128,11 +151,14 @@ def test_has_projection():
         assert config.has_projection is expected
 
 
-SIZES = [name for name, value in BASE_MODEL.items() if type(value) is int]
+OPTIONAL = ("type_vocab_size", "position_offset")  # counts that may be 0
+SIZES = [name for name, value in BASE_MODEL.items() if type(value) is int and name not in OPTIONAL]
 PROBABILITIES = [name for name in BASE_MODEL if name.endswith("_prob")]
 NAN, INFINITY = float("nan"), float("inf")
 WRONG = [
     *({name: 0} for name in SIZES),
+    *({name: -1} for name in OPTIONAL),
+    {"pooler": "gelu"},
     *({"hidden_size": value} for value in (-12, 12.0, True, "12", None, 770)),
     *({name: 1} for name in PROBABILITIES),
     *({"hidden_dropout_prob": value} for value in (-0.1, NAN, False)),
@@ -203,6 +229,55 @@ def test_a_wrong_file_is_named(content, tmp_path):
         AlbertConfig.from_json_file(tmp_path / "no.json")
 
 
+def test_the_family_in_hugging_face_files():
+    for values, expected in (
+        ({"model_type": "bert"}, {**BERT, **UNCASED}),
+        (
+            {"model_type": "bert", "classifier_dropout": 0.3},
+            {**BERT, **UNCASED, "classifier_dropout_prob": 0.3},
+        ),
+        (
+            {
+                "model_type": "roberta",
+                "max_position_embeddings": 514,
+                "type_vocab_size": 1,
+                "layer_norm_eps": 1e-5,
+            },
+            {**BERT, **ROBERTA},
+        ),
+        (
+            {"model_type": "distilbert", "dim": 24, "n_heads": 2, "hidden_dim": 48, "activation": "relu"},
+            {
+                **{**DISTILBERT, "vocab_size": 30522, "embedding_size": 24, "hidden_size": 24},
+                **{"num_attention_heads": 2, "intermediate_size": 48, "hidden_act": "relu"},
+                "classifier_dropout_prob": 0.2,
+            },
+        ),
+    ):
+        assert AlbertConfig.from_dict(values).to_dict() == {**BASE_MODEL, **expected}
+
+
+def test_google_berts_file_is_told_by_its_name(tmp_path):
+    path = tmp_path / "bert_config.json"
+    path.write_text(
+        '{"hidden_size": 24, "num_attention_heads": 2, "vocab_size": 90, "directionality": "bidi"}'
+    )
+    found = AlbertConfig.from_json_file(path)
+    assert (found.embedding_size, found.sharing, found.family) == (24, "none", "bert")
+    path.write_text('{"vocab_size": 90}')
+    with pytest.raises(InputError, match=r"bert_config.json: hidden_size"):
+        AlbertConfig.from_json_file(path)
+
+
+def test_families_and_their_poolers():
+    families = {name: name.partition("_")[0] for name in PRESETS}
+    assert {name: config.family for name, config in PRESETS.items()} == families
+    assert AlbertConfig(sharing="none").family == "albert"  # which projects its embeddings
+    assert PRESETS["roberta_base"].with_pooler().pooler == "tanh"
+    assert PRESETS["distilbert_base_cased"].with_pooler().pooler == "relu"
+    assert AlbertConfig().with_pooler() == AlbertConfig()
+
+
 HUGGING_FACE = {"model_type": "albert", "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64}
 
 
@@ -226,7 +301,8 @@ def test_hugging_face_defaults_and_unrelated_keys():
 @pytest.mark.parametrize(
     "changes",
     [
-        {"model_type": "bert"},
+        {"model_type": "electra"},
+        {"is_decoder": True},
         {"model_type": None},
         {"position_embedding_type": "relative_key"},
         {"tie_word_embeddings": False},

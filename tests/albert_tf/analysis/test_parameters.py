@@ -15,6 +15,15 @@ PRESET_TOTALS = {
     **dict.fromkeys(("albert_xxlarge_v1", "albert_xxlarge_v2"), 222_595_584),
     "bert_base": 109_081_344,
     "bert_large": 334_607_360,
+    # transformers' models; RoBERTa's without the pooler that its language model does not have.
+    "bert_base_uncased": 109_482_240,
+    "bert_base_cased": 108_310_272,
+    "bert_large_uncased": 335_141_888,
+    "bert_large_cased": 333_579_264,
+    "roberta_base": 124_645_632 - 590_592,
+    "roberta_large": 355_359_744 - 1_049_600,
+    "distilbert_base_uncased": 66_362_880,
+    "distilbert_base_cased": 65_190_912,
 }
 SHARING_TOTALS = {  # sharing: totals at E = 64, 128, 256, 768
     "all": (9_681_408, 11_683_584, 15_687_936, 31_114_752),
@@ -72,8 +81,10 @@ def test_published_figures():
         BASE.replace(sharing="ffn", inner_group_num=2),
         BASE.replace(embedding_size=768, project_embeddings=True),
         BASE.replace(vocab_size=11, type_vocab_size=1, max_position_embeddings=7),
+        PRESETS["roberta_base"],
+        PRESETS["distilbert_base_cased"],
     ],
-    ids=["base", "bert", "groups", "attention", "ffn", "projection", "tables"],
+    ids=["base", "bert", "groups", "attention", "ffn", "projection", "tables", "roberta", "distilbert"],
 )
 def test_parts_are_those_of_the_variables(config):
     parts = {"embeddings": 0, "encoder": 0, "pooler": 0}

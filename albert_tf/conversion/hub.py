@@ -15,7 +15,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.conversion.google import bundle_source
 from albert_tf.conversion.locations import find_vocabulary, only
 from albert_tf.conversion.transfer import Source
-from albert_tf.tokenizer_settings import TOKENIZER, read_settings
+from albert_tf.tokenizer_settings import TOKENIZER, resolved_settings
 from albert_tf.utils.errors import InputError
 
 # What a TF 2 checkpoint calls the description of its own objects.
@@ -53,7 +53,7 @@ def hub_source(path: Path, config: Path | None, partial: bool) -> Source:
     else:
         raise InputError(f"{tensors.origin} does not tell its config: name it with --config")
     settings = path / "assets" / TOKENIZER  # which hub_export has written
-    tokenizer = read_settings(settings) if settings.exists() else None
+    tokenizer = resolved_settings(settings) if settings.exists() else None
     return source._replace(vocabulary=find_vocabulary(path), tokenizer=tokenizer)
 
 

@@ -73,35 +73,35 @@ def encoder_module(model: keras.Model, vocabulary: str | os.PathLike[str] | None
         names = ("pooled_output", "sequence_output", "encoder_outputs")
         return {"default": outputs["pooled_output"], **{name: outputs[name] for name in names}}
 
+    def mlm_logits(outputs: Tensors, inputs: Tensors) -> dict[str, tf.Tensor]:
+        sequence = tf.cast(outputs["sequence_output"], encoder.compute_dtype)
+        words = encoder.embeddings.word_embeddings
+        return {"mlm_logits": model.mlm(sequence, inputs[MLM_POSITIONS], words)}
+
+    def sentence_logits(outputs: Tensors, inputs: Tensors) -> dict[str, tf.Tensor]:
+        pooled = tf.cast(outputs["pooled_output"], encoder.compute_dtype)
+        return {f"{model.sentence_objective}_logits": model.sentence(pooled)}
+
     module = Network(encode, ENCODER_INPUTS, encoder.weights)
     if isinstance(model, AlbertPretrainer):
-        module.mlm = _mlm(module, encoder, model.mlm)
+        module.mlm = _with_head(module, model.mlm, mlm_logits, MLM_POSITIONS)
         if model.sentence is not None:
-            objective = model.sentence_objective
-            setattr(module, objective, _sentence(module, encoder, model.sentence, objective))
+            setattr(module, model.sentence_objective, _with_head(module, model.sentence, sentence_logits))
     if vocabulary is not None:
         module.sp_model_file = tf.saved_model.Asset(os.fspath(vocabulary))
     return module
 
 
-def _mlm(module: Network, encoder: AlbertEncoder, head: keras.layers.Layer) -> Network:
-    """The encoder's module with the MLM head; it calls the module's graph, so that it is saved once."""
+def _with_head(
+    module: Network,
+    head: keras.layers.Layer,
+    logits: Callable[[Tensors, Tensors], dict[str, tf.Tensor]],
+    *further_inputs: str,
+) -> Network:
+    """An encoder's module with a head, whose graph calls the encoder's: that is saved once."""
 
     def forward(inputs: Tensors, training: bool) -> dict[str, Any]:
         outputs = module({name: inputs[name] for name in ENCODER_INPUTS}, training=training)
-        sequence = tf.cast(outputs["sequence_output"], encoder.compute_dtype)
-        words = encoder.embeddings.word_embeddings
-        return {**outputs, "mlm_logits": head(sequence, inputs[MLM_POSITIONS], words)}
+        return {**outputs, **logits(outputs, inputs)}
 
-    return Network(forward, (*ENCODER_INPUTS, MLM_POSITIONS), [*encoder.weights, *head.weights])
-
-
-def _sentence(module: Network, encoder: AlbertEncoder, head: keras.layers.Layer, objective: str) -> Network:
-    """The encoder's module with the head of its sentence objective."""
-
-    def forward(inputs: Tensors, training: bool) -> dict[str, Any]:
-        outputs = module(inputs, training=training)
-        pooled = tf.cast(outputs["pooled_output"], encoder.compute_dtype)
-        return {**outputs, f"{objective}_logits": head(pooled)}
-
-    return Network(forward, ENCODER_INPUTS, [*encoder.weights, *head.weights])
+    return Network(forward, (*ENCODER_INPUTS, *further_inputs), [*module.variables, *head.weights])

@@ -23,8 +23,15 @@ from albert_tf.tokenizers.kinds import TextTokenizer, open_tokenizer
 from albert_tf.utils.checks import check_range
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import check_place, replace_folder, restore_folder, scratch, writing
-from hub_export.card import CARD, MARK, Facts, model_card
-from hub_export.check.answers import Answers, call_answers, example_ids, signature_answers, write_requests
+from hub_export.card import CARD, MARK, model_card
+from hub_export.check.answers import (
+    Answers,
+    Requests,
+    call_answers,
+    example_ids,
+    signature_answers,
+    write_requests,
+)
 from hub_export.check.modules import check as check_module
 from hub_export.encoder import encoder_module
 from hub_export.module import Module
@@ -86,13 +93,13 @@ def export(
     check_finite(model, run, step)
     served = None if tokenizer is None else Served(model, tokenizer, seq_length, run.task)
     signatures = {} if served is None else serving_signatures(served)
-    card = model_card(Facts(run, step, model, dtype, served, signatures, version, license))
-    writers: dict[str, Callable[[Path], Answers]] = {}
+    card = model_card(run, step, model, dtype, seq_length, numbered, signatures, license)
+    encoder = functools.partial(save_encoder, run, encoder_module(model, run.vocabulary))
+    writers: dict[str, Callable[[Path], Answers]] = {ENCODER: encoder}
     if served is not None:
-        writers[PREPROCESSOR] = functools.partial(_save_module, Preprocessor(served.tokenizer, seq_length))
-    writers[ENCODER] = functools.partial(_save_encoder, run, encoder_module(model, run.vocabulary))
-    if served is not None:
-        writers[numbered] = functools.partial(_save_serving, served, signatures)
+        preprocessor = functools.partial(save_module, Preprocessor(served.tokenizer, seq_length))
+        serving = functools.partial(save_serving, served, signatures)
+        writers = {PREPROCESSOR: preprocessor, **writers, numbered: serving}
     output.mkdir(parents=True, exist_ok=True)
     with scratch(output / "export") as stage, writing(output, stage):
         stage.mkdir()
@@ -138,22 +145,22 @@ def _check_output(output: Path, version: Path | None) -> None:
         raise FileExistsError(f"{card} is not the card of an export: name another --output")
 
 
-def _save_module(
+def save_module(
     module: Module,
     folder: Path,
-    signatures: Mapping[str, Any] | None = None,
-    requests: Mapping[str, Mapping[str, tf.Tensor]] | None = None,
+    functions: Mapping[str, Any] | None = None,
+    requests: Requests | None = None,
 ) -> Answers:
-    """Writes a module; returns what it and its signatures answer in memory."""
-    tf.saved_model.save(module, str(folder), signatures=signatures)
-    return call_answers(module) | signature_answers(signatures or {}, requests or {})
+    """Writes a module; returns the answers of itself and of its signatures in memory."""
+    tf.saved_model.save(module, str(folder), signatures=functions)
+    return call_answers(module) | signature_answers(functions or {}, requests or {})
 
 
-def _save_encoder(run: RunDirectory, encoder: Module, folder: Path) -> Answers:
-    """Writes the encoder; its assets say what no graph tells: `convert --from hub` makes a run of it."""
+def save_encoder(run: RunDirectory, encoder: Module, folder: Path) -> Answers:
+    """Writes the encoder; by the files among its assets `convert --from hub` makes a run of it."""
     # Concrete: traced while it is saved, it would trace the encoder's call again.
     signature = ids_signature(encoder).get_concrete_function()
-    answers = _save_module(encoder, folder, {DEFAULT: signature}, {DEFAULT: example_ids()})
+    answers = save_module(encoder, folder, {DEFAULT: signature}, {DEFAULT: example_ids()})
     assets = folder / "assets"
     assets.mkdir(exist_ok=True)
     for file, name in DESCRIPTION.items():
@@ -161,8 +168,8 @@ def _save_encoder(run: RunDirectory, encoder: Module, folder: Path) -> Answers:
     return answers
 
 
-def _save_serving(served: Served, signatures: Mapping[str, Signature], folder: Path) -> Answers:
-    """Writes a model for TF Serving with its warm-up requests; returns what it answers in memory."""
+def save_serving(served: Served, signatures: Mapping[str, Signature], folder: Path) -> Answers:
+    """Writes a model for TF Serving with its warm-up requests; returns its answers to them in memory."""
     root = Module(served.model.variables)
     root.tokenizer = served.tokenizer
     requests = {
@@ -170,6 +177,6 @@ def _save_serving(served: Served, signatures: Mapping[str, Signature], folder: P
         for name, signature in signatures.items()
     }
     functions = {name: signature.function.get_concrete_function() for name, signature in signatures.items()}
-    answers = _save_module(root, folder, functions, requests)
+    answers = save_module(root, folder, functions, requests)
     write_requests(folder, requests)
     return answers

@@ -12,6 +12,8 @@ from albert_tf.checkpoints.models import arguments_of
 from albert_tf.features import FIRST
 from albert_tf.utils.errors import InputError
 
+HEAD_VARIABLES = ("classifier/output_weights", "classifier/output_bias")
+
 
 def chosen_head(
     task: Mapping[str, Any],

@@ -20,7 +20,7 @@ from albert_tf.checkpoints.run import check_finite, save, stored_model
 from albert_tf.conversion import start as starts
 from albert_tf.finetuning.recipes import RECIPES
 from albert_tf.inference.fit_data import packed, tokenised_dataset, tokenised_texts
-from albert_tf.inference.head import chosen_head
+from albert_tf.inference.head import HEAD_VARIABLES, chosen_head
 from albert_tf.inference.labels import Labels
 from albert_tf.inference.texts import are_pairs, segments, text_records
 from albert_tf.models.padding import skip_padding
@@ -153,7 +153,7 @@ class TextClassifier(keras.Model):
             head, is_kept = chosen_head(stored.task, origin, num_labels, labels, pooling)
 
             def read(name: str) -> np.ndarray | None:
-                return stored.read(name) if is_kept or not name.startswith("classifier/") else None
+                return stored.read(name) if is_kept or name not in HEAD_VARIABLES else None
 
             recipe = RECIPE.replace(dropout=dropout, classifier_dropout=classifier_dropout)
             config = recipe.network(stored.config)

@@ -20,6 +20,8 @@ SMALL = TINY.replace(num_hidden_layers=1)
 
 def card_of(network, run, tokenizer=None, license=None, **task):
     """The card of a model, which is served if there is a tokenizer."""
+    if not run.exists():
+        albert_tf.save(network, run)
     run = RunDirectory(run)
     run.task = task_of(network) | task
     served = Served(network, tokenizer, 24, run.task)
@@ -66,7 +68,7 @@ def test_the_python_in_it_runs(exported, monkeypatch):
 
 
 def test_a_run_without_records_of_its_training(tmp_path):
-    card = card_of(albert_tf.AlbertEncoder(SMALL), tmp_path)
+    card = card_of(albert_tf.AlbertEncoder(SMALL), tmp_path / "run")
     facts = facts_of(card)
     assert facts["recipe"] == facts["evaluation"] == facts["requests"] == {}
     assert card.count("```python") == 1
@@ -81,8 +83,9 @@ def test_folders_of_a_machine_are_not_told(tmp_path):
         "held_out": {"what": "1 % of /the/ text", "path": "/home/ada/held"},
         "command": "albert-tf pretrain --train /home/ada/corpus",
     }
-    (tmp_path / "recipe.json").write_text(json.dumps(recipe))
-    card = card_of(albert_tf.AlbertEncoder(SMALL), tmp_path)
+    encoder = albert_tf.AlbertEncoder(SMALL)
+    albert_tf.save(encoder, tmp_path / "run", recipe=recipe)
+    card = card_of(encoder, tmp_path / "run")
     assert facts_of(card)["recipe"] == {
         "train": ["*.txt", "more/text.txt"],
         "init_from": "hub:encoder",
@@ -95,6 +98,6 @@ def test_folders_of_a_machine_are_not_told(tmp_path):
 def test_a_fine_tuned_model_tells_its_task_and_labels(tmp_path, piece_tokenizer):
     labels = ["yes", "no", "é"]
     network = albert_tf.AlbertClassifier(SMALL, num_labels=3, pooling="mean")
-    card = card_of(network, tmp_path, piece_tokenizer, task="mnli", labels=labels)
+    card = card_of(network, tmp_path / "run", piece_tokenizer, task="mnli", labels=labels)
     assert "# ALBERT, fine-tuned for mnli" in card and "serving/3" in card
     assert facts_of(card)["task"] == {**task_of(network), "task": "mnli", "labels": labels}

@@ -41,6 +41,8 @@ def _command(arguments: Sequence[str]) -> Command:
     add("--version", type=int, default=1, help="of the serving model; a new one (1)")
     add("--dtype", choices=EXPORTED_DTYPES, default="float32", help="of variables and computation (float32)")
     add("--encoder_only", action="store_true", help="the encoder alone; a run without vocabulary needs it")
+    xla = "encoders that XLA compiles where they run, for GPUs (off: such a module loads anywhere)"
+    add("--xla", action="store_true", help=xla)
     add("--license", metavar="NAME", help="of the weights, for the model card (the card says: none is named)")
     return "hub_export", functools.partial(run, parser.parse_args(arguments))
 

@@ -16,6 +16,8 @@ from albert_tf.checkpoints.directory import CONFIG
 from albert_tf.checkpoints.run import check_finite
 from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import GOOGLE_FILE
+from albert_tf.models.compiled import CompiledEncoder
+from albert_tf.tasks.examples.batches import few_lengths
 from albert_tf.tasks.kind import SEQ_LENGTH
 from albert_tf.tasks.serving import DEFAULT, Signature
 from albert_tf.tokenizer_settings import TOKENIZER
@@ -37,7 +39,7 @@ from hub_export.encoder import encoder_module
 from hub_export.module import Module
 from hub_export.precision import in_dtype
 from hub_export.preprocessor import Preprocessor
-from hub_export.serving import Served, ids_signature, serving_signatures
+from hub_export.serving import TOKENS, Served, ids_signature, serving_signatures
 
 ENCODER, PREPROCESSOR, SERVING = "encoder", "preprocessor", "serving"
 
@@ -55,6 +57,7 @@ def export(
     check: bool = True,
     step: int | None = None,
     license: str | None = None,
+    xla: bool = False,
 ) -> list[Path]:
     """Writes `<output>/preprocessor`, `<output>/encoder`, `<output>/serving/<version>` and a model card.
 
@@ -72,6 +75,7 @@ def export(
       check: False leaves out hub_export.check of what was written.
       step: of the checkpoint to export; None: that which `load` takes.
       license: of the weights, by name, for the card.
+      xla: True for encoders that XLA compiles where they run, for a few shapes, as GPUs want it.
     Returns:
       The folders written; where anything is raised, none is.
     Raises:
@@ -91,10 +95,15 @@ def export(
     step = run.default_step() if step is None else step
     model = in_dtype(load(run, step), dtype)
     check_finite(model, run, step)
-    served = None if tokenizer is None else Served(model, tokenizer, seq_length, run.task)
+    lengths = compiled_lengths(seq_length, run.config.max_position_embeddings) if xla else None
+    served = None
+    if tokenizer is not None:
+        served = Served(model, tokenizer, seq_length, run.task)
+        if lengths is not None:
+            served = served._replace(compiled=CompiledEncoder(served.encoder, lengths))
     signatures = {} if served is None else serving_signatures(served)
     card = model_card(run, step, model, dtype, seq_length, numbered, signatures, license)
-    encoder = functools.partial(save_encoder, run, encoder_module(model, run.vocabulary))
+    encoder = functools.partial(save_encoder, run, encoder_module(model, run.vocabulary, lengths))
     writers: dict[str, Callable[[Path], Answers]] = {ENCODER: encoder}
     if served is not None:
         preprocessor = functools.partial(save_module, Preprocessor(served.tokenizer, seq_length))
@@ -115,6 +124,11 @@ def export(
             replace_folder(stage / name, output / name)
         (stage / CARD).replace(output / CARD)
     return [output / name for name in writers]
+
+
+def compiled_lengths(seq_length: int, longest: int) -> tuple[int, ...]:
+    """Columns that encoders are compiled for: those of texts, and for other ids the longest input."""
+    return tuple(sorted({*few_lengths(seq_length), longest}))
 
 
 def _tokenizer(run: RunDirectory) -> TextTokenizer:
@@ -178,5 +192,7 @@ def save_serving(served: Served, signatures: Mapping[str, Signature], folder: Pa
     }
     functions = {name: signature.function.get_concrete_function() for name, signature in signatures.items()}
     answers = save_module(root, folder, functions, requests)
-    write_requests(folder, requests)
+    # With XLA these compile all that there is to compile.
+    shapes = [] if served.compiled is None else served.compiled.shapes
+    write_requests(folder, [*requests.items(), *((TOKENS, example_ids(*shape)) for shape in shapes)])
     return answers

@@ -40,6 +40,7 @@ def pipeline(
     model: PathLike | TextClassifier | None = None,
     batch_size: int = 32,
     step: int | None = None,
+    xla: bool | None = None,
 ) -> Pipeline:
     """A function from texts to the answers of a model.
 
@@ -53,6 +54,8 @@ def pipeline(
       model: another name of `source`.
       batch_size: texts at a time; it decides about memory and speed, not about the answers.
       step: of a run's checkpoint; None: that which `load` takes.
+      xla: True to compile the network with XLA, for a few lengths of texts; None: on GPUs. An exported model
+        is as it was exported.
     Raises:
       InputError: the source is none of these, it does not answer, or something else than the task.
       FileNotFoundError: a run has no such checkpoint or no vocabulary.
@@ -66,13 +69,13 @@ def pipeline(
     if task is not None:
         check_choice("task", task, TASKS)
     check_range("batch_size", batch_size, at_least=1)
-    answerer = _answerer(source, step)
+    answerer = _answerer(source, step, xla)
     if task is not None and answerer.kind.name not in TASKS[task]:
         raise InputError(f"task={task!r}: the model of {source} answers {answerer.kind.name}")
     return Pipeline(answerer, batch_size)
 
 
-def _answerer(source: Any, step: int | None) -> Answerer:
+def _answerer(source: Any, step: int | None, xla: bool | None) -> Answerer:
     folder = None
     if not isinstance(source, TextClassifier):
         path = checked_path(source, "source")
@@ -80,12 +83,14 @@ def _answerer(source: Any, step: int | None) -> Answerer:
         if path.suffix == ".keras" or (path / "keras_metadata.pb").is_file():
             source = TextClassifier.load(source)
         elif folder is None:
-            return run_answerer(source, step)
+            return run_answerer(source, step, xla)
     if step is not None:
         raise InputError(f"step={step} is of a run's checkpoint: {source} has one model")
     if isinstance(source, TextClassifier):
-        return model_answerer(source.classifier, source.tokenizer, source.task_entries())
+        return model_answerer(source.classifier, source.tokenizer, source.task_entries(), xla)
     assert folder is not None
+    if xla is not None:
+        raise InputError(f"xla={xla}: {folder} is exported; `python -m hub_export --xla` exports it compiled")
     return exported_answerer(folder)
 
 

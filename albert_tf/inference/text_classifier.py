@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,16 +24,19 @@ from albert_tf.inference.fit_data import packed, tokenised_dataset, tokenised_te
 from albert_tf.inference.head import HEAD_VARIABLES, chosen_head
 from albert_tf.inference.labels import Labels
 from albert_tf.inference.texts import are_pairs, segments, text_records
+from albert_tf.models.compiled import CompiledEncoder
 from albert_tf.models.padding import skip_padding
 from albert_tf.models.task_models import AlbertClassifier
+from albert_tf.tasks.examples.batches import few_lengths
 from albert_tf.tasks.examples.coverage import unread
-from albert_tf.tasks.examples.rows import check_length
+from albert_tf.tasks.examples.rows import TokenRows, check_length
 from albert_tf.tasks.examples.texts import PAIRS_KEY, takes_pairs
 from albert_tf.tasks.serving import without_padding
 from albert_tf.tokenizer_settings import SENTENCEPIECE, TOKENIZER_DEFAULTS, VOCABULARY_FILES
 from albert_tf.tokenizers import pack
 from albert_tf.tokenizers.given import checked_texts, listed
 from albert_tf.tokenizers.kinds import KINDS, TextTokenizer, open_tokenizer
+from albert_tf.training.strategies import compiles
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import checked_path
 
@@ -64,6 +68,8 @@ class TextClassifier(keras.Model):
         longest text.
       takes_pairs: True if it learned pairs of texts, and refuses single ones; False if the other way round;
         None until `fit` says.
+      xla: True for `predict` to compile the network with XLA, for a few lengths of texts; None: on GPUs. It
+        is not saved. To train so, there is `compile(jit_compile=True)`.
       **kwargs: of keras.Model, such as `name`.
     Raises:
       InputError: a setting does not fit the network.
@@ -77,6 +83,7 @@ class TextClassifier(keras.Model):
         seq_length: int = RECIPE.seq_length,
         pad_to_length: bool = False,
         takes_pairs: bool | None = None,
+        xla: bool | None = None,
         **kwargs: Any,
     ):
         super().__init__(autocast=False, dtype=classifier.dtype_policy, **kwargs)
@@ -93,6 +100,7 @@ class TextClassifier(keras.Model):
         if seq_length > longest:
             raise InputError(f"seq_length={seq_length} is more than max_position_embeddings={longest}")
         self.pad_to_length = pad_to_length
+        self.xla = xla
         self._begins_at_mean = False
         self.built = True
         self._learn_form(takes_pairs)
@@ -160,7 +168,8 @@ class TextClassifier(keras.Model):
             classifier = build_model(config, head, read, dtype=dtype)
             check_finite(classifier, start.run, step)
             tokenizer = open_tokenizer(start.vocabulary, **start.tokenizer)
-        length = stored.task.get("seq_length", min(RECIPE.seq_length, config.max_position_embeddings))
+        there = stored.task if stored.task["model"] == head["model"] else {}
+        length = there.get("seq_length", min(RECIPE.seq_length, config.max_position_embeddings))
         given = {"seq_length": length, "takes_pairs": takes_pairs(stored.task) if is_kept else None}
         model = cls(classifier, tokenizer, head["labels"], **{**given, **settings})
         model._begins_at_mean = classifier.num_labels == 1 and not is_kept
@@ -197,11 +206,22 @@ class TextClassifier(keras.Model):
     def call(self, inputs: Any, training: bool | None = None) -> tf.Tensor:
         """The logits of texts, of pairs or of token ids; see the class."""
         ids = inputs if isinstance(inputs, Mapping) else self._token_ids(inputs)
-        if not self.pad_to_length:
+        if not self.pad_to_length and not self.jit_compile:  # XLA wants static shapes
             ids = without_padding(ids)
             if not training:
                 ids = skip_padding(ids)
         return self.classifier(ids, training=training)["logits"]
+
+    def predict_step(self, data: Any) -> tf.Tensor:
+        """The logits of a batch of `predict`."""
+        if self.jit_compile or not compiles(self.xla):
+            return super().predict_step(data)
+        ids = without_padding(keras.utils.unpack_x_y_sample_weight(data)[0])
+        return self.classifier.head(ids, self._compiled_encoder(ids), None)["logits"]
+
+    @functools.cached_property
+    def _compiled_encoder(self) -> CompiledEncoder:
+        return CompiledEncoder(self.classifier.encoder, few_lengths(self.seq_length))
 
     def compile(self, optimizer: Any = AUTO, loss: Any = AUTO, metrics: Any = AUTO, **kwargs: Any) -> None:
         """Keras' `compile`, whose loss and metrics are those of labels or regression unless they are given.
@@ -272,6 +292,13 @@ class TextClassifier(keras.Model):
         tokens = [self.tokenizer(text) for text in segments(texts)]
         return pack(tokens, self.seq_length, self.tokenizer.vocabulary.input_format)
 
+    def _columns(self, rows: TokenRows) -> int:
+        """Columns of an array of texts; for XLA, which compiles for each length, one of a few."""
+        if self.pad_to_length or not self.jit_compile:
+            return self.seq_length  # `call` leaves the padding of each batch out
+        longest = min(rows.sequence_lengths.max(), self.seq_length)
+        return next(length for length in few_lengths(self.seq_length) if length >= longest)
+
     def _data(self, x: Any, y: Any, argument: str, learns: bool = False) -> tuple[Any, Any]:
         """Token ids for texts, and targets for labels, if there are any."""
         labels, lines = self._labels(getattr(self, "loss", None)), []  # Keras sets the loss when it compiles
@@ -283,7 +310,7 @@ class TextClassifier(keras.Model):
             rows, pairs = tokenised_texts(x, self.tokenizer, argument)
             if y is not None:
                 y = labels.targets(y, len(rows), "y" if argument == "x" else f"{argument}[1]")
-            x, lines = packed(rows, self.seq_length), unread(rows, self.seq_length)
+            x, lines = packed(rows, self._columns(rows)), unread(rows, self.seq_length)
         if learns and pairs is not None:
             self._learn_form(pairs)
         self._check_form(pairs, argument)

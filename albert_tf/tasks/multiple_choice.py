@@ -162,11 +162,8 @@ class MultipleChoice(FinetunedKind):
             )
             contexts, questions = served.tokenizer(context), served.tokenizer(texts)
             spans, _ = choice_spans(contexts, rows, questions, served.seq_length, served.input_format)
-            inputs = {
-                name: tf.reshape(tensor, [-1, count, tf.shape(tensor)[1]])
-                for name, tensor in served.packed(spans).items()  # [B·C, S] each
-            }
-            logits = served.outputs(inputs)["logits"]
+            logits = served.outputs(served.packed(spans))["logits"]  # [B·C, 1]
+            logits = tf.reshape(logits, [-1, count])
             return {
                 "choice": tf.argmax(logits, axis=1, output_type=tf.int32),
                 "scores": tf.nn.softmax(tf.cast(logits, tf.float32)),

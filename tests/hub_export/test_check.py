@@ -27,7 +27,8 @@ def save(folder, function=lambda x: {"y": 2 * x}, extra=lambda: None, spec=X, na
 
     module.answer = answer
     tf.saved_model.save(module, str(folder), signatures={name: answer})
-    write_requests(folder, {"serving_default": {"x": tf.ones([size or 1 for size in spec.shape or [1]])}})
+    request = {"x": tf.ones([size or 1 for size in spec.shape or [1]])}
+    write_requests(folder, [("serving_default", request)])
     return folder
 
 
@@ -114,7 +115,7 @@ def test_a_signature_without_a_warm_up_request_is_a_fault(exported, serving, tmp
     requests = read_requests(folder)
     shutil.rmtree(folder / "assets.extra")
     del requests["pair"]
-    write_requests(folder, requests)
+    write_requests(folder, requests.items())
     assert "no request for pair" in next(check_module.faults(folder, serving))
 
 

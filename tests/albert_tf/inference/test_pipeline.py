@@ -12,8 +12,10 @@ import tensorflow as tf
 import albert_tf
 from albert_tf.finetuning.predict import predicted_files
 from albert_tf.finetuning.trained import read_trained
+from albert_tf.models.compiled import CompiledEncoder
 from albert_tf.models.padding import Tokens
 from albert_tf.tasks.datasets.columns import Columns
+from albert_tf.training import strategies
 from albert_tf.utils.errors import InputError
 from hub_export.check.modules import faults
 from tests.albert_tf.inference.conftest import KINDS, SENTENCES
@@ -77,6 +79,25 @@ def test_a_run_and_its_export_agree_in_any_batch(kind, made, asked, monkeypatch)
     assert_close(asked(kind)(inputs[::-1]), of_run[::-1])
     assert_close([asked(kind)([value])[0] for value in inputs[:3]], of_run[:3])
     assert list(faults(folder / "1", tf.saved_model.load(str(folder / "1")))) == []
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("multi_label", "regression")])
+def test_compiled_by_xla_it_answers_the_same(kind, made, asked, monkeypatch):
+    monkeypatch.setattr(Tokens, "at", None)  # no program has the shapes of what is padded
+    inputs = [*INPUTS[kind][:3], INPUTS[kind][-1]]
+    assert_close(albert_tf.pipeline(made(kind).run, batch_size=4, xla=True)(inputs), asked(kind)(inputs))
+
+
+def test_gpus_compile_and_an_export_is_as_it_is(made, monkeypatch):
+    run = made("classification").run
+    monkeypatch.setattr(strategies, "_local_kind", lambda: "GPU")
+    monkeypatch.setattr(CompiledEncoder, "__call__", lambda *_: pytest.fail("compiled"))
+    albert_tf.pipeline(run, xla=False)("a boat")
+    for model in (albert_tf.pipeline(run), albert_tf.TextClassifier.from_run(run).predict):
+        with pytest.raises(pytest.fail.Exception, match="compiled"):
+            model(["a boat"])
+    with pytest.raises(InputError, match="xla=True.*--xla"):
+        albert_tf.pipeline(made("classification").served, xla=True)
 
 
 def test_labels_by_hand(made, asked, piece_tokenizer):

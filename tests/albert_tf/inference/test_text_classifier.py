@@ -73,6 +73,25 @@ def test_logits_by_hand(classifier, piece_tokenizer):
     assert np.ptp([row[0] - row[1] for row in expected]) > 0.1
 
 
+def test_compiled_by_xla_it_predicts_the_same(classifier, fresh, monkeypatch):
+    expected = classifier.predict(TEXTS, verbose=0)
+    model = fresh(xla=True)
+    model.set_weights(classifier.get_weights())
+    monkeypatch.setattr(Tokens, "at", None)
+    for data in (TEXTS, tf.data.Dataset.from_tensor_slices(TEXTS).batch(3)):
+        np.testing.assert_allclose(model.predict(data, batch_size=3, verbose=0), expected, atol=1e-5)
+
+
+def test_it_learns_in_steps_that_keras_compiles(fresh):
+    model = fresh()
+    model.compile(keras.optimizers.Adam(3e-3), jit_compile=True)
+    losses = model.fit(TEXTS, LABELS, batch_size=len(TEXTS), epochs=9, verbose=0).history["loss"]
+    assert losses[-1] < 0.8 * losses[0]
+    np.testing.assert_allclose(
+        model.predict(TEXTS, batch_size=len(TEXTS), verbose=0), model(TEXTS), atol=1e-5
+    )
+
+
 def test_pairs_by_hand(classifier, piece_tokenizer):
     pairs = [("the lamp", "a hat"), ("salt", "the dough is ready"), ("a", "b")]
     expected = [by_hand(classifier.classifier, piece_tokenizer, *pair) for pair in pairs]

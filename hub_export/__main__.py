@@ -36,13 +36,13 @@ def _command(arguments: Sequence[str]) -> Command:
     add("--run", required=True, help="run directory")
     add("--step", type=int, help="of the checkpoint to export (the newest; of a fine-tuned run the best)")
     add("--output", required=True, help="folder of the modules, each replaced as a whole")
-    length = "the preprocessor's default length and the serving model's longest input, in tokens"
+    length = "of the preprocessor unless told otherwise, and of the serving model's longest input, in tokens"
     add("--seq_length", type=int, help=f"{length} (a fine-tuned run's own, else 128)")
     add("--version", type=int, default=1, help="of the serving model; a new one (1)")
-    dtype = "of variables and computation (float32)"
-    add("--dtype", choices=EXPORTED_DTYPES, default="float32", help=dtype)
-    encoder_only = "the encoder alone; a run without vocabulary needs it"
-    add("--encoder_only", action="store_true", help=encoder_only)
+    add("--dtype", choices=EXPORTED_DTYPES, default="float32", help="of variables and computation (float32)")
+    add("--encoder_only", action="store_true", help="the encoder alone; a run without vocabulary needs it")
+    xla = "encoders that XLA compiles where they run, for GPUs (off: such a module loads anywhere)"
+    add("--xla", action="store_true", help=xla)
     add("--license", metavar="NAME", help="of the weights, for the model card (the card says: none is named)")
     return "hub_export", functools.partial(run, parser.parse_args(arguments))
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.features import ENCODER_INPUTS, MLM_POSITIONS
+from albert_tf.features import ENCODER_INPUTS, MASK, MLM_POSITIONS
+from albert_tf.models.compiled import ROWS_AT_ONCE, filled_up, next_length
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.layer import drawn_seed
 from albert_tf.models.task_models import AlbertPretrainer
 from hub_export.module import Module
 
 Tensors = Mapping[str, tf.Tensor]
+OUTPUTS = ("pooled_output", "sequence_output", "encoder_outputs")
 Forward = Callable[[Tensors, bool], dict[str, Any]]
 
 
@@ -53,12 +57,17 @@ class Network(Module):
         return self(inputs, training=True)
 
 
-def encoder_module(model: keras.Model, vocabulary: str | os.PathLike[str] | None = None) -> Network:
+def encoder_module(
+    model: keras.Model,
+    vocabulary: str | os.PathLike[str] | None = None,
+    lengths: Sequence[int] | None = None,
+) -> Network:
     """The encoder of a model as a module, and the heads of pre-training that the model has as its parts.
 
     Args:
       model: an AlbertEncoder or a model that has one as `encoder`. The module shares its variables.
       vocabulary: SentencePiece file that travels with the module as the asset `sp_model_file`.
+      lengths: columns that XLA compiles the encoder for, ascending to the longest input; None: it does not.
     Returns:
       A module from `input_word_ids`, `input_mask`, `input_type_ids`, int32 [B, S], to float32
       `pooled_output` [B, H], also under the name `default`, `sequence_output` [B, S, H] and
@@ -67,41 +76,64 @@ def encoder_module(model: keras.Model, vocabulary: str | os.PathLike[str] | None
       its sentence objective, `sop` with `sop_logits` or `nsp` with `nsp_logits` [B, 2].
     """
     encoder = model if isinstance(model, AlbertEncoder) else model.encoder
+    compiled = None if lengths is None else _compiled(encoder, lengths)
 
     def encode(inputs: Tensors, training: bool) -> dict[str, Any]:
-        outputs = encoder(inputs, training=training)
-        names = ("pooled_output", "sequence_output", "encoder_outputs")
-        return {"default": outputs["pooled_output"], **{name: outputs[name] for name in names}}
+        outputs = encoder(inputs, training=training) if compiled is None else compiled(inputs, training)
+        return {"default": outputs["pooled_output"], **{name: outputs[name] for name in OUTPUTS}}
+
+    def mlm_logits(outputs: Tensors, inputs: Tensors) -> dict[str, tf.Tensor]:
+        sequence = tf.cast(outputs["sequence_output"], encoder.compute_dtype)
+        words = encoder.embeddings.word_embeddings
+        return {"mlm_logits": model.mlm(sequence, inputs[MLM_POSITIONS], words)}
+
+    def sentence_logits(outputs: Tensors, inputs: Tensors) -> dict[str, tf.Tensor]:
+        pooled = tf.cast(outputs["pooled_output"], encoder.compute_dtype)
+        return {f"{model.sentence_objective}_logits": model.sentence(pooled)}
 
     module = Network(encode, ENCODER_INPUTS, encoder.weights)
     if isinstance(model, AlbertPretrainer):
-        module.mlm = _mlm(module, encoder, model.mlm)
+        module.mlm = _with_head(module, model.mlm, mlm_logits, MLM_POSITIONS)
         if model.sentence is not None:
-            objective = model.sentence_objective
-            setattr(module, objective, _sentence(module, encoder, model.sentence, objective))
+            setattr(module, model.sentence_objective, _with_head(module, model.sentence, sentence_logits))
     if vocabulary is not None:
         module.sp_model_file = tf.saved_model.Asset(os.fspath(vocabulary))
     return module
 
 
-def _mlm(module: Network, encoder: AlbertEncoder, head: keras.layers.Layer) -> Network:
-    """The encoder's module with the MLM head; it calls the module's graph, so that it is saved once."""
+def _compiled(encoder: AlbertEncoder, lengths: Sequence[int]) -> Forward:
+    """An encoder that XLA compiles, of inputs that are filled up in the graph.
+
+    Columns are filled up to one of the lengths; several rows, but in training, to a multiple of ROWS_AT_ONCE.
+    """
+
+    @functools.partial(tf.function, autograph=False, jit_compile=True)
+    def compute(inputs: Tensors, seed: tf.Tensor | None) -> dict[str, Any]:
+        outputs = encoder(inputs, training=seed is not None, seed=seed)
+        return {name: outputs[name] for name in OUTPUTS}
+
+    def forward(inputs: Tensors, training: bool) -> dict[str, Any]:
+        rows, columns = tf.unstack(tf.shape(inputs[MASK]))
+        several = -(-rows // ROWS_AT_ONCE) * ROWS_AT_ONCE
+        wanted = rows if training else tf.where(rows > 1, several, rows)
+        # The seed is drawn outside, where it is another one at each call.
+        seed = drawn_seed(None) if training else None
+        outputs = compute(filled_up(inputs, wanted, next_length(columns, lengths)), seed)
+        return tf.nest.map_structure(lambda x: x[:rows] if x.shape.rank == 2 else x[:rows, :columns], outputs)
+
+    return forward
+
+
+def _with_head(
+    module: Network,
+    head: keras.layers.Layer,
+    logits: Callable[[Tensors, Tensors], dict[str, tf.Tensor]],
+    *further_inputs: str,
+) -> Network:
+    """An encoder's module with a head, whose graph calls the encoder's: that is saved once."""
 
     def forward(inputs: Tensors, training: bool) -> dict[str, Any]:
         outputs = module({name: inputs[name] for name in ENCODER_INPUTS}, training=training)
-        sequence = tf.cast(outputs["sequence_output"], encoder.compute_dtype)
-        words = encoder.embeddings.word_embeddings
-        return {**outputs, "mlm_logits": head(sequence, inputs[MLM_POSITIONS], words)}
+        return {**outputs, **logits(outputs, inputs)}
 
-    return Network(forward, (*ENCODER_INPUTS, MLM_POSITIONS), [*encoder.weights, *head.weights])
-
-
-def _sentence(module: Network, encoder: AlbertEncoder, head: keras.layers.Layer, objective: str) -> Network:
-    """The encoder's module with the head of its sentence objective."""
-
-    def forward(inputs: Tensors, training: bool) -> dict[str, Any]:
-        outputs = module(inputs, training=training)
-        pooled = tf.cast(outputs["pooled_output"], encoder.compute_dtype)
-        return {**outputs, f"{objective}_logits": head(pooled)}
-
-    return Network(forward, ENCODER_INPUTS, [*encoder.weights, *head.weights])
+    return Network(forward, (*ENCODER_INPUTS, *further_inputs), [*module.variables, *head.weights])

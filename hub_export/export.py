@@ -16,6 +16,8 @@ from albert_tf.checkpoints.directory import CONFIG
 from albert_tf.checkpoints.run import check_finite
 from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import GOOGLE_FILE
+from albert_tf.models.compiled import CompiledEncoder
+from albert_tf.tasks.examples.batches import few_lengths
 from albert_tf.tasks.kind import SEQ_LENGTH
 from albert_tf.tasks.serving import DEFAULT, Signature
 from albert_tf.tokenizer_settings import TOKENIZER
@@ -23,14 +25,21 @@ from albert_tf.tokenizers.kinds import TextTokenizer, open_tokenizer
 from albert_tf.utils.checks import check_range
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import check_place, replace_folder, restore_folder, scratch, writing
-from hub_export.card import CARD, MARK, Facts, model_card
-from hub_export.check.answers import Answers, call_answers, example_ids, signature_answers, write_requests
+from hub_export.card import CARD, MARK, model_card
+from hub_export.check.answers import (
+    Answers,
+    Requests,
+    call_answers,
+    example_ids,
+    signature_answers,
+    write_requests,
+)
 from hub_export.check.modules import check as check_module
 from hub_export.encoder import encoder_module
 from hub_export.module import Module
 from hub_export.precision import in_dtype
 from hub_export.preprocessor import Preprocessor
-from hub_export.serving import Served, ids_signature, serving_signatures
+from hub_export.serving import TOKENS, Served, ids_signature, serving_signatures
 
 ENCODER, PREPROCESSOR, SERVING = "encoder", "preprocessor", "serving"
 
@@ -48,6 +57,7 @@ def export(
     check: bool = True,
     step: int | None = None,
     license: str | None = None,
+    xla: bool = False,
 ) -> list[Path]:
     """Writes `<output>/preprocessor`, `<output>/encoder`, `<output>/serving/<version>` and a model card.
 
@@ -65,6 +75,7 @@ def export(
       check: False leaves out hub_export.check of what was written.
       step: of the checkpoint to export; None: that which `load` takes.
       license: of the weights, by name, for the card.
+      xla: True for encoders that XLA compiles where they run, for a few shapes, as GPUs want it.
     Returns:
       The folders written; where anything is raised, none is.
     Raises:
@@ -84,15 +95,20 @@ def export(
     step = run.default_step() if step is None else step
     model = in_dtype(load(run, step), dtype)
     check_finite(model, run, step)
-    served = None if tokenizer is None else Served(model, tokenizer, seq_length, run.task)
+    lengths = compiled_lengths(seq_length, run.config.max_position_embeddings) if xla else None
+    served = None
+    if tokenizer is not None:
+        served = Served(model, tokenizer, seq_length, run.task)
+        if lengths is not None:
+            served = served._replace(compiled=CompiledEncoder(served.encoder, lengths))
     signatures = {} if served is None else serving_signatures(served)
-    card = model_card(Facts(run, step, model, dtype, served, signatures, version, license))
-    writers: dict[str, Callable[[Path], Answers]] = {}
+    card = model_card(run, step, model, dtype, seq_length, numbered, signatures, license)
+    encoder = functools.partial(save_encoder, run, encoder_module(model, run.vocabulary, lengths))
+    writers: dict[str, Callable[[Path], Answers]] = {ENCODER: encoder}
     if served is not None:
-        writers[PREPROCESSOR] = functools.partial(_save_module, Preprocessor(served.tokenizer, seq_length))
-    writers[ENCODER] = functools.partial(_save_encoder, run, encoder_module(model, run.vocabulary))
-    if served is not None:
-        writers[numbered] = functools.partial(_save_serving, served, signatures)
+        preprocessor = functools.partial(save_module, Preprocessor(served.tokenizer, seq_length))
+        serving = functools.partial(save_serving, served, signatures)
+        writers = {PREPROCESSOR: preprocessor, **writers, numbered: serving}
     output.mkdir(parents=True, exist_ok=True)
     with scratch(output / "export") as stage, writing(output, stage):
         stage.mkdir()
@@ -108,6 +124,11 @@ def export(
             replace_folder(stage / name, output / name)
         (stage / CARD).replace(output / CARD)
     return [output / name for name in writers]
+
+
+def compiled_lengths(seq_length: int, longest: int) -> tuple[int, ...]:
+    """Columns that encoders are compiled for: those of texts, and for other ids the longest input."""
+    return tuple(sorted({*few_lengths(seq_length), longest}))
 
 
 def _tokenizer(run: RunDirectory) -> TextTokenizer:
@@ -138,22 +159,22 @@ def _check_output(output: Path, version: Path | None) -> None:
         raise FileExistsError(f"{card} is not the card of an export: name another --output")
 
 
-def _save_module(
+def save_module(
     module: Module,
     folder: Path,
-    signatures: Mapping[str, Any] | None = None,
-    requests: Mapping[str, Mapping[str, tf.Tensor]] | None = None,
+    functions: Mapping[str, Any] | None = None,
+    requests: Requests | None = None,
 ) -> Answers:
-    """Writes a module; returns what it and its signatures answer in memory."""
-    tf.saved_model.save(module, str(folder), signatures=signatures)
-    return call_answers(module) | signature_answers(signatures or {}, requests or {})
+    """Writes a module; returns the answers of itself and of its signatures in memory."""
+    tf.saved_model.save(module, str(folder), signatures=functions)
+    return call_answers(module) | signature_answers(functions or {}, requests or {})
 
 
-def _save_encoder(run: RunDirectory, encoder: Module, folder: Path) -> Answers:
-    """Writes the encoder; its assets say what no graph tells: `convert --from hub` makes a run of it."""
+def save_encoder(run: RunDirectory, encoder: Module, folder: Path) -> Answers:
+    """Writes the encoder; by the files among its assets `convert --from hub` makes a run of it."""
     # Concrete: traced while it is saved, it would trace the encoder's call again.
     signature = ids_signature(encoder).get_concrete_function()
-    answers = _save_module(encoder, folder, {DEFAULT: signature}, {DEFAULT: example_ids()})
+    answers = save_module(encoder, folder, {DEFAULT: signature}, {DEFAULT: example_ids()})
     assets = folder / "assets"
     assets.mkdir(exist_ok=True)
     for file, name in DESCRIPTION.items():
@@ -161,8 +182,8 @@ def _save_encoder(run: RunDirectory, encoder: Module, folder: Path) -> Answers:
     return answers
 
 
-def _save_serving(served: Served, signatures: Mapping[str, Signature], folder: Path) -> Answers:
-    """Writes a model for TF Serving with its warm-up requests; returns what it answers in memory."""
+def save_serving(served: Served, signatures: Mapping[str, Signature], folder: Path) -> Answers:
+    """Writes a model for TF Serving with its warm-up requests; returns its answers to them in memory."""
     root = Module(served.model.variables)
     root.tokenizer = served.tokenizer
     requests = {
@@ -170,6 +191,8 @@ def _save_serving(served: Served, signatures: Mapping[str, Signature], folder: P
         for name, signature in signatures.items()
     }
     functions = {name: signature.function.get_concrete_function() for name, signature in signatures.items()}
-    answers = _save_module(root, folder, functions, requests)
-    write_requests(folder, requests)
+    answers = save_module(root, folder, functions, requests)
+    # With XLA these compile all that there is to compile.
+    shapes = [] if served.compiled is None else served.compiled.shapes
+    write_requests(folder, [*requests.items(), *((TOKENS, example_ids(*shape)) for shape in shapes)])
     return answers

@@ -23,3 +23,8 @@ class Module(tf.train.Checkpoint):
         self.variables = list(variables)
         self.trainable_variables = list(self.variables)
         self.regularization_losses: list[tf.types.experimental.GenericFunction] = []
+
+
+def callable_module(call: tf.types.experimental.GenericFunction) -> Module:
+    """A module without variables that is called as a tf.function is."""
+    return type("CallableModule", (Module,), {"__call__": staticmethod(call)})()

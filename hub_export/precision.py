@@ -22,16 +22,12 @@ def in_dtype(model: keras.Model, dtype: str) -> keras.Model:
     check_choice("dtype", dtype, EXPORTED_DTYPES)
     if dtype == "float32":
         return model
-    narrow = tf.as_dtype(dtype)
 
-    def narrow_variable(create: Any, **kwargs: Any) -> tf.Variable:
-        if kwargs["dtype"] != tf.float32:  # Keras counts steps
-            return create(**kwargs)
-        value = kwargs["initial_value"]
-        return create(**{**kwargs, "dtype": narrow, "initial_value": lambda: tf.cast(value(), narrow)})
+    def narrow(create: Any, **kwargs: Any) -> tf.Variable:
+        if kwargs["dtype"] == tf.float32:  # Keras counts steps
+            kwargs |= {"dtype": dtype, "initial_value": tf.cast(kwargs["initial_value"], dtype)}
+        return create(**kwargs)
 
-    with tf.variable_creator_scope(narrow_variable):
-        copy = build_model(model.config, task_of(model), dtype=dtype)
-    for target, source in zip(copy.variables, model.variables, strict=True):
-        target.assign(tf.cast(source, narrow))
-    return copy
+    values = {variable.name.removesuffix(":0"): variable for variable in model.variables}
+    with tf.variable_creator_scope(narrow):
+        return build_model(model.config, task_of(model), values.get, dtype=dtype)

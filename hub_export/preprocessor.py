@@ -9,14 +9,18 @@ import tensorflow as tf
 
 from albert_tf.tokenizers import pack
 from albert_tf.tokenizers.input_format import InputFormat
-from albert_tf.tokenizers.kinds import TextTokenizer
-from hub_export.module import Module
+from albert_tf.tokenizers.kinds import TextTokenizer, TokenIds
+from hub_export.module import Module, callable_module
 
 TEXT = tf.TensorSpec([None], tf.string, "text")
 
 
 class Preprocessor(Module):
     """Text to the encoder's inputs, and its steps as parts; `training` changes nothing.
+
+    Its parts: `tokenize` is from string [B] to int32 [B, (tokens)] without special tokens, whose ids and
+    number are in `tokenize.get_special_tokens_dict`; `tokenize_with_offsets` also gives the first byte of
+    each token and the byte after its last, int64; `bert_pack_inputs` packs tokens.
 
     Args:
       tokenizer: text to token ids.
@@ -25,10 +29,14 @@ class Preprocessor(Module):
 
     def __init__(self, tokenizer: TextTokenizer, seq_length: int = 128):
         super().__init__()
+        self._tokenizer = tokenizer  # whose resources are saved with what is tracked
         self._seq_length = seq_length
         self._input_format = tokenizer.vocabulary.input_format
-        self.tokenize = Tokenize(tokenizer)
-        self.tokenize_with_offsets = TokenizeWithOffsets(tokenizer)
+        self.tokenize = callable_module(tf.function(tokenizer.__call__, input_signature=[TEXT]))
+        self.tokenize.get_special_tokens_dict = _special_tokens(tokenizer.vocabulary)
+        self.tokenize_with_offsets = callable_module(
+            tf.function(lambda text: list(tokenizer.tokenize_with_offsets(text)), input_signature=[TEXT])
+        )
         self.bert_pack_inputs = bert_pack_inputs(seq_length, self._input_format)
         for training in (False, True):
             self.__call__.get_concrete_function(TEXT, training=training)
@@ -39,43 +47,19 @@ class Preprocessor(Module):
         return pack([self.tokenize(text)], self._seq_length, self._input_format)
 
 
-class Tokenize(Module):
-    """Text to token ids, no special tokens added: string [B] to int32 [B, (tokens)]."""
-
-    def __init__(self, tokenizer: TextTokenizer):
-        super().__init__()
-        self._tokenizer = tokenizer
-
-    @tf.function(input_signature=[TEXT])
-    def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """The token ids of each text."""
-        return self._tokenizer(text)
-
-    @tf.function(input_signature=[])
-    def get_special_tokens_dict(self) -> dict[str, tf.Tensor]:
-        """The size of the vocabulary and the ids of its special tokens, int32 scalars."""
-        special = self._tokenizer.vocabulary.special_ids
-        ids = {
-            "vocab_size": len(self._tokenizer.vocabulary),
-            "padding_id": special.padding,
-            "start_of_sequence_id": special.start,
-            "end_of_segment_id": special.separator,
-            "mask_id": special.mask,
-        }
-        return {name: tf.constant(value, tf.int32) for name, value in ids.items()}
-
-
-class TokenizeWithOffsets(Module):
-    """Text to token ids and their bytes in it: string [B] to int32, int64, int64 [B, (tokens)]."""
-
-    def __init__(self, tokenizer: TextTokenizer):
-        super().__init__()
-        self._tokenizer = tokenizer
-
-    @tf.function(input_signature=[TEXT])
-    def __call__(self, text: tf.Tensor) -> list[tf.RaggedTensor]:
-        """Of each text the token ids, the first byte of each token, and the byte after its last."""
-        return list(self._tokenizer.tokenize_with_offsets(text))
+def _special_tokens(vocabulary: TokenIds) -> tf.types.experimental.GenericFunction:
+    """The size of a vocabulary and the ids of its special tokens, int32 scalars."""
+    special = vocabulary.special_ids
+    ids = {
+        "vocab_size": len(vocabulary),
+        "padding_id": special.padding,
+        "start_of_sequence_id": special.start,
+        "end_of_segment_id": special.separator,
+        "mask_id": special.mask,
+    }
+    return tf.function(
+        lambda: {name: tf.constant(value, tf.int32) for name, value in ids.items()}, input_signature=[]
+    )
 
 
 def bert_pack_inputs(default_length: int, input_format: InputFormat) -> Module:
@@ -85,18 +69,13 @@ def bert_pack_inputs(default_length: int, input_format: InputFormat) -> Module:
     `seq_length`, an int32 scalar, to int32 [B, seq_length] by name.
     """
 
-    # The default of an argument is part of what is saved: only a class made for it can have its own.
-    class BertPackInputs(Module):
-        @tf.function
-        def __call__(
-            self, segments: Sequence[tf.RaggedTensor], seq_length: int | tf.Tensor = default_length
-        ) -> dict[str, tf.Tensor]:
-            """The segments, trimmed to fit, framed and padded."""
-            return pack(segments, seq_length, input_format)
+    @tf.function
+    def call(
+        segments: Sequence[tf.RaggedTensor], seq_length: int | tf.Tensor = default_length
+    ) -> dict[str, tf.Tensor]:
+        return pack(segments, seq_length, input_format)
 
-    module = BertPackInputs()
     ranks = [tf.RaggedTensorSpec([None] * rank, tf.int32) for rank in (2, 3)]
     for segments in itertools.chain(itertools.product(ranks), itertools.product(ranks, ranks)):
-        spec = list(segments)
-        module.__call__.get_concrete_function(spec, seq_length=tf.TensorSpec([], tf.int32, "seq_length"))
-    return module
+        call.get_concrete_function(list(segments), seq_length=tf.TensorSpec([], tf.int32, "seq_length"))
+    return callable_module(call)

@@ -8,9 +8,11 @@ import tensorflow as tf
 
 from albert_tf.checkpoints.models import task_of
 from albert_tf.features import ENCODER_INPUTS
-from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.tasks import kind_of
 from albert_tf.tasks.serving import DEFAULT, Served, Signature, Tensors, encoder_signatures
+
+# The signature from token ids.
+TOKENS = "tokens"
 
 
 def serving_signatures(served: Served) -> dict[str, Signature]:
@@ -24,15 +26,15 @@ def serving_signatures(served: Served) -> dict[str, Signature]:
     Raises:
       ValueError: task.json does not fit the model, or the longest input is too short for the task.
     """
-    model, ids = served.model, served.tokenizer.vocabulary.special_ids
-    if isinstance(model, AlbertEncoder):
-        encoder, signatures = model, encoder_signatures(served)
+    model, encoder, ids = served.model, served.encoder, served.tokenizer.vocabulary.special_ids
+    if model is encoder:
+        signatures = encoder_signatures(served)
     else:
-        encoder, signatures = model.encoder, kind_of({**served.task, **task_of(model)}).signatures(served)
-    function = ids_signature(lambda inputs: encoder(inputs, training=False))
+        signatures = kind_of({**served.task, **task_of(model)}).signatures(served)
+    function = ids_signature(served.compiled or (lambda inputs: encoder(inputs, training=False)))
     example = dict(zip(ENCODER_INPUTS, ([[ids.start, ids.separator]], [[1, 1]], [[0, 0]]), strict=True))
     first = next(iter(signatures.values()))
-    return {DEFAULT: first, **signatures, "tokens": Signature(function, example)}
+    return {DEFAULT: first, **signatures, TOKENS: Signature(function, example)}
 
 
 def ids_signature(call: Callable[[Tensors], Tensors]) -> tf.types.experimental.GenericFunction:

@@ -16,10 +16,13 @@ from albert_tf.checkpoints.directory import best_run
 from albert_tf.checkpoints.models import task_of
 from albert_tf.checkpoints.run import check_finite, load
 from albert_tf.conversion import start as starts
+from albert_tf.models.compiled import CompiledEncoder
 from albert_tf.tasks import Kind, TaskConfig, kind_of
+from albert_tf.tasks.examples.batches import few_lengths
 from albert_tf.tasks.kind import SEQ_LENGTH
 from albert_tf.tasks.serving import DEFAULT, PAIR, TOP_K, Served
 from albert_tf.tokenizers.kinds import TextTokenizer, open_tokenizer
+from albert_tf.training.strategies import compiles
 from albert_tf.utils.errors import InputError
 
 
@@ -37,12 +40,13 @@ class Answerer(NamedTuple):
     max_top_k: int | None = None
 
 
-def run_answerer(source: str | os.PathLike[str], step: int | None) -> Answerer:
+def run_answerer(source: str | os.PathLike[str], step: int | None, xla: bool | None = None) -> Answerer:
     """The model of a run.
 
     Args:
       source: its directory, or a published name.
       step: of the checkpoint; None: that which `load` takes.
+      xla: as `pipeline` takes it.
     Raises:
       InputError: the model has no head that answers, weights are non-finite, or a file is damaged.
       FileNotFoundError: there is no run, no checkpoint or no vocabulary.
@@ -52,21 +56,26 @@ def run_answerer(source: str | os.PathLike[str], step: int | None) -> Answerer:
     model = load(run, step)
     check_finite(model, run, step)
     tokenizer = open_tokenizer(start.vocabulary, **start.tokenizer)
-    return model_answerer(model, tokenizer, run.task)
+    return model_answerer(model, tokenizer, run.task, xla)
 
 
-def model_answerer(model: Any, tokenizer: TextTokenizer, config: TaskConfig) -> Answerer:
+def model_answerer(
+    model: Any, tokenizer: TextTokenizer, config: TaskConfig, xla: bool | None = None
+) -> Answerer:
     """A model in memory.
 
     Args:
       model: a pretrainer or another one with a head.
       tokenizer: text to token ids.
       config: content of its task.json.
+      xla: as `pipeline` takes it.
     """
     config = {**config, **task_of(model)}
     kind = kind_of(config)
     seq_length = config.get("seq_length", min(SEQ_LENGTH, model.config.max_position_embeddings))
     served = Served(model, tokenizer, seq_length, config)
+    if compiles(xla):
+        served = served._replace(compiled=CompiledEncoder(served.encoder, few_lengths(seq_length)))
 
     @functools.lru_cache(maxsize=2)
     def signatures(top_k: int) -> Mapping[str, Any]:

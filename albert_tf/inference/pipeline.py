@@ -7,10 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from tqdm import tqdm
-
-from albert_tf.finetuning.trained import PATIENCE
 from albert_tf.inference.answerers import Answerer, exported_answerer, model_answerer, run_answerer
 from albert_tf.inference.text_classifier import TextClassifier
 from albert_tf.inference.texts import text_records
@@ -18,7 +14,7 @@ from albert_tf.tasks import KINDS
 from albert_tf.tasks.classification import TextKind
 from albert_tf.tasks.serving import TOP_K
 from albert_tf.tokenizers.given import listed
-from albert_tf.utils.checks import check_choice
+from albert_tf.utils.checks import check_choice, check_range, check_type
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import checked_path
 
@@ -44,6 +40,7 @@ def pipeline(
     model: PathLike | TextClassifier | None = None,
     batch_size: int = 32,
     step: int | None = None,
+    xla: bool | None = None,
 ) -> Pipeline:
     """A function from texts to the answers of a model.
 
@@ -57,6 +54,8 @@ def pipeline(
       model: another name of `source`.
       batch_size: texts at a time; it decides about memory and speed, not about the answers.
       step: of a run's checkpoint; None: that which `load` takes.
+      xla: True to compile the network with XLA, for a few lengths of texts; None: on GPUs. An exported model
+        is as it was exported.
     Raises:
       InputError: the source is none of these, it does not answer, or something else than the task.
       FileNotFoundError: a run has no such checkpoint or no vocabulary.
@@ -69,14 +68,14 @@ def pipeline(
     source, task = named
     if task is not None:
         check_choice("task", task, TASKS)
-    _check_count("batch_size", batch_size)
-    answerer = _answerer(source, step)
+    check_range("batch_size", batch_size, at_least=1)
+    answerer = _answerer(source, step, xla)
     if task is not None and answerer.kind.name not in TASKS[task]:
         raise InputError(f"task={task!r}: the model of {source} answers {answerer.kind.name}")
     return Pipeline(answerer, batch_size)
 
 
-def _answerer(source: Any, step: int | None) -> Answerer:
+def _answerer(source: Any, step: int | None, xla: bool | None) -> Answerer:
     folder = None
     if not isinstance(source, TextClassifier):
         path = checked_path(source, "source")
@@ -84,12 +83,14 @@ def _answerer(source: Any, step: int | None) -> Answerer:
         if path.suffix == ".keras" or (path / "keras_metadata.pb").is_file():
             source = TextClassifier.load(source)
         elif folder is None:
-            return run_answerer(source, step)
+            return run_answerer(source, step, xla)
     if step is not None:
         raise InputError(f"step={step} is of a run's checkpoint: {source} has one model")
     if isinstance(source, TextClassifier):
-        return model_answerer(source.classifier, source.tokenizer, source.task_entries())
+        return model_answerer(source.classifier, source.tokenizer, source.task_entries(), xla)
     assert folder is not None
+    if xla is not None:
+        raise InputError(f"xla={xla}: {folder} is exported; `python -m hub_export --xla` exports it compiled")
     return exported_answerer(folder)
 
 
@@ -100,11 +101,6 @@ def _serving_folder(folder: Path) -> Path | None:
     found = [*folder.glob("*/saved_model.pb"), *folder.glob("serving/*/saved_model.pb")]
     versions = [path.parent for path in found if path.parent.name.isdecimal()]
     return max(versions, key=lambda path: int(path.name), default=None)
-
-
-def _check_count(name: str, value: Any) -> None:
-    if not isinstance(value, int | np.integer) or value < 1:
-        raise InputError(f"{name}={value!r} must be a whole number of at least 1")
 
 
 class Pipeline:
@@ -126,8 +122,6 @@ class Pipeline:
 
     def __call__(self, inputs: Any, top_k: int | None = None) -> Any:
         """The answers to texts, in their order; to a single text (a str or dict) a single one.
-
-        A progress bar is shown on a terminal where it takes long.
 
         Args:
           inputs: a list, or another iterable, of
@@ -165,21 +159,20 @@ class Pipeline:
         answers: dict[int, Any] = {}
         # The longest first: if memory does not suffice, it is soon known.
         order = sorted(range(len(records)), key=lambda number: len(str(records[number])), reverse=True)
-        with tqdm(total=len(records), disable=None, delay=PATIENCE, unit=" texts") as bar:
-            for first in range(0, len(records), self._batch_size):
-                numbers = order[first : first + self._batch_size]
-                request = kind.request([records[number] for number in numbers])
-                outputs = self._answerer.ask(*request, top_k or TOP_K)
-                for row, number in enumerate(numbers):
-                    of_row = {name: values[row] for name, values in outputs.items()}
-                    answers[number] = kind.answer(records[number], of_row, top_k)
-                bar.update(len(numbers))
+        for first in range(0, len(records), self._batch_size):
+            numbers = order[first : first + self._batch_size]
+            request = kind.request([records[number] for number in numbers])
+            outputs = self._answerer.ask(*request, top_k or TOP_K)
+            for row, number in enumerate(numbers):
+                of_row = {name: values[row] for name, values in outputs.items()}
+                answers[number] = kind.answer(records[number], of_row, top_k)
         return answers[0] if is_one else [answers[number] for number in range(len(records))]
 
     def _check_top_k(self, top_k: int) -> None:
         if self.task not in ("classification", "multi_label", "fill_mask"):
             raise InputError(f"top_k={top_k}: {self.task} has one answer")
-        _check_count("top_k", top_k)
+        check_type("top_k", "int", top_k)
+        check_range("top_k", top_k, at_least=1)
         most = self._answerer.max_top_k
         if most is not None and top_k > most:
             raise InputError(f"top_k={top_k}: the exported model gives {most} at most")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,27 +16,26 @@ import tf_keras as keras
 from absl import logging
 
 from albert_tf.checkpoints.directory import best_run
-from albert_tf.checkpoints.models import arguments_of, build_model
+from albert_tf.checkpoints.models import build_model
 from albert_tf.checkpoints.run import check_finite, save, stored_model
 from albert_tf.conversion import start as starts
-from albert_tf.features import MASK
 from albert_tf.finetuning.recipes import RECIPES
-from albert_tf.inference.labels import (
-    check_metrics,
-    check_one_hot,
-    takes_one_hot,
-    target_tensor,
-    targets,
-)
+from albert_tf.inference.fit_data import packed, tokenised_dataset, tokenised_texts
+from albert_tf.inference.head import HEAD_VARIABLES, chosen_head
+from albert_tf.inference.labels import Labels
 from albert_tf.inference.texts import are_pairs, segments, text_records
+from albert_tf.models.compiled import CompiledEncoder
 from albert_tf.models.padding import skip_padding
 from albert_tf.models.task_models import AlbertClassifier
-from albert_tf.tasks.classification import PAIRS_KEY, takes_pairs, text_rows
+from albert_tf.tasks.classification import PAIRS_KEY, takes_pairs
+from albert_tf.tasks.examples.batches import few_lengths
 from albert_tf.tasks.examples.rows import TokenRows, check_length, unread
+from albert_tf.tasks.serving import without_padding
 from albert_tf.tokenizer_settings import SENTENCEPIECE, TOKENIZER_DEFAULTS, VOCABULARY_FILES
 from albert_tf.tokenizers import pack
 from albert_tf.tokenizers.given import checked_texts, listed
 from albert_tf.tokenizers.kinds import KINDS, TextTokenizer, open_tokenizer
+from albert_tf.training.strategies import compiles
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import checked_path
 
@@ -43,6 +43,7 @@ PathLike = str | os.PathLike[str]
 
 RECIPE = RECIPES["classification"]
 AUTO = "auto"
+
 
 # Token ids, and batches that Keras takes as they are.
 _NOT_TEXTS = (Mapping, keras.utils.Sequence, Iterator, tf.distribute.DistributedDataset)
@@ -66,6 +67,8 @@ class TextClassifier(keras.Model):
         longest text.
       takes_pairs: True if it learned pairs of texts, and refuses single ones; False if the other way round;
         None until `fit` says.
+      xla: True for `predict` to compile the network with XLA, for a few lengths of texts; None: on GPUs. It
+        is not saved. To train so, there is `compile(jit_compile=True)`.
       **kwargs: of keras.Model, such as `name`.
     Raises:
       InputError: a setting does not fit the network.
@@ -79,6 +82,7 @@ class TextClassifier(keras.Model):
         seq_length: int = RECIPE.seq_length,
         pad_to_length: bool = False,
         takes_pairs: bool | None = None,
+        xla: bool | None = None,
         **kwargs: Any,
     ):
         super().__init__(autocast=False, dtype=classifier.dtype_policy, **kwargs)
@@ -90,11 +94,12 @@ class TextClassifier(keras.Model):
             raise InputError(
                 f"labels={list(self.labels)} must be num_labels={count} different names, two at least"
             )
-        self._format = tokenizer.vocabulary.input_format
-        self.seq_length = check_length("seq_length", seq_length, 1 + self._format.num_special_tokens(2))
+        least = 1 + tokenizer.vocabulary.input_format.num_special_tokens(2)
+        self.seq_length = check_length("seq_length", seq_length, least)
         if seq_length > longest:
             raise InputError(f"seq_length={seq_length} is more than max_position_embeddings={longest}")
         self.pad_to_length = pad_to_length
+        self.xla = xla
         self._begins_at_mean = False
         self.built = True
         self._learn_form(takes_pairs)
@@ -105,8 +110,8 @@ class TextClassifier(keras.Model):
         self._saved_model_inputs_spec = None  # else Keras keeps the first
         self._set_save_spec(tf.TensorSpec([None, 2] if pairs else [None], tf.string, "text"))
 
-    def _check_form(self, pairs: bool, argument: str) -> None:
-        if self.takes_pairs not in (None, pairs):
+    def _check_form(self, pairs: bool | None, argument: str) -> None:
+        if None not in (pairs, self.takes_pairs) and pairs != self.takes_pairs:
             given, learned = ("pairs of texts", "single texts")[:: 1 if pairs else -1]
             raise InputError(f"{argument} holds {given}: the model learned {learned}")
 
@@ -152,55 +157,24 @@ class TextClassifier(keras.Model):
         with starts.opened(origin, vocabulary) as start:
             assert start.run is not None
             stored = stored_model(start.run, step)
-            there = stored.task if stored.task["model"] == "classifier" else {}
-            if labels is None and num_labels in (None, there.get("num_labels")):
-                labels = there.get("labels")
-            if num_labels is None:
-                num_labels = there.get("num_labels") if labels is None else len(labels)
-            if num_labels is None:
-                raise InputError(
-                    f"num_labels is missing: {origin} is not of a classifier: say it, or name the labels"
-                )
-            head = {"num_labels": num_labels, "pooling": pooling or RECIPE.pooling}
-            if there:
-                head["pooling"] = pooling or arguments_of(there)["pooling"]
-            names = there.get("labels", labels)
-            is_kept = bool(there) and head == arguments_of(there) and names in (None, labels)
-            if there and not is_kept:
-                logging.warning(
-                    "%s has a head of %s, labels %s, which is left: that of %s, labels %s, begins at random",
-                    origin, arguments_of(there), names, head, labels,
-                )  # fmt: skip
-
-            fresh = () if is_kept else ("classifier/output_weights", "classifier/output_bias")
+            head, is_kept = chosen_head(stored.task, origin, num_labels, labels, pooling)
 
             def read(name: str) -> np.ndarray | None:
-                return None if name in fresh else stored.read(name)
+                return stored.read(name) if is_kept or name not in HEAD_VARIABLES else None
 
             recipe = RECIPE.replace(dropout=dropout, classifier_dropout=classifier_dropout)
             config = recipe.network(stored.config)
-            classifier = build_model(config, {"model": "classifier", **head}, read, dtype=dtype)
+            classifier = build_model(config, head, read, dtype=dtype)
             check_finite(classifier, start.run, step)
             tokenizer = open_tokenizer(start.vocabulary, **start.tokenizer)
+        there = stored.task if stored.task["model"] == head["model"] else {}
         length = there.get("seq_length", min(RECIPE.seq_length, config.max_position_embeddings))
-        learned = takes_pairs(there) if is_kept else None
-        model = cls(
-            classifier, tokenizer, labels, **{"seq_length": length, "takes_pairs": learned, **settings}
-        )
-        model._begins_at_mean = num_labels == 1 and not is_kept
+        given = {"seq_length": length, "takes_pairs": takes_pairs(stored.task) if is_kept else None}
+        model = cls(classifier, tokenizer, head["labels"], **{**given, **settings})
+        model._begins_at_mean = classifier.num_labels == 1 and not is_kept
         return model
 
-    @classmethod
-    def from_pretrained(
-        cls, name: PathLike, num_labels: int | None = None, **settings: Any
-    ) -> TextClassifier:
-        """`from_run` under the name that it has elsewhere."""
-        return cls.from_run(name, num_labels, **settings)
-
-    @classmethod
-    def from_hub(cls, folder: PathLike, num_labels: int | None = None, **settings: Any) -> TextClassifier:
-        """An exported or published TF 2 encoder with a fresh head; settings are those of `from_run`."""
-        return cls.from_run(f"{starts.HUB}{checked_path(folder, 'folder')}", num_labels, **settings)
+    from_pretrained = from_run  # the name that it has elsewhere
 
     @classmethod
     def load(cls, path: PathLike) -> TextClassifier:
@@ -231,16 +205,22 @@ class TextClassifier(keras.Model):
     def call(self, inputs: Any, training: bool | None = None) -> tf.Tensor:
         """The logits of texts, of pairs or of token ids; see the class."""
         ids = inputs if isinstance(inputs, Mapping) else self._token_ids(inputs)
-        if not self.pad_to_length:
-            longest = tf.maximum(tf.reduce_max(tf.reduce_sum(ids[MASK], axis=1)), 1)  # of no rows, too
-            ids = {name: tensor[:, :longest] for name, tensor in ids.items()}
+        if not self.pad_to_length and not self.jit_compile:  # XLA wants static shapes
+            ids = without_padding(ids)
             if not training:
                 ids = skip_padding(ids)
         return self.classifier(ids, training=training)["logits"]
 
-    def _token_ids(self, texts: Any) -> dict[str, tf.Tensor]:
-        """The encoder's inputs, int32 [B, S] each, of tensors of texts."""
-        return pack([self.tokenizer(text) for text in segments(texts)], self.seq_length, self._format)
+    def predict_step(self, data: Any) -> tf.Tensor:
+        """The logits of a batch of `predict`."""
+        if self.jit_compile or not compiles(self.xla):
+            return super().predict_step(data)
+        ids = without_padding(keras.utils.unpack_x_y_sample_weight(data)[0])
+        return self.classifier.head(ids, self._compiled_encoder(ids), None)["logits"]
+
+    @functools.cached_property
+    def _compiled_encoder(self) -> CompiledEncoder:
+        return CompiledEncoder(self.classifier.encoder, few_lengths(self.seq_length))
 
     def compile(self, optimizer: Any = AUTO, loss: Any = AUTO, metrics: Any = AUTO, **kwargs: Any) -> None:
         """Keras' `compile`, whose loss and metrics are those of labels or regression unless they are given.
@@ -259,8 +239,7 @@ class TextClassifier(keras.Model):
             loss = keras.losses.MeanSquaredError() if is_regression else cross_entropy(from_logits=True)
         if metrics == AUTO:
             metrics = [] if is_regression else ["accuracy"]
-        weighted = kwargs.get("weighted_metrics")
-        check_metrics([metrics, weighted], takes_one_hot(loss), self.classifier.num_labels)
+        self._labels(loss).check_metrics([metrics, kwargs.get("weighted_metrics")])
         super().compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
@@ -285,70 +264,58 @@ class TextClassifier(keras.Model):
         Raises:
           InputError: what should be a text or a label is not.
         """
-        x, y = self._prepared(x, y, "x", learns=True)
+        x, y = self._data(x, y, "x", learns=True)
         if self._begins_at_mean and isinstance(y, np.ndarray):
             self.classifier.classifier.output_bias.assign([y.mean()])
         self._begins_at_mean = False
         if isinstance(validation_data, tuple | list):
             texts, labels, *weights = validation_data
-            validation_data = (*self._prepared(texts, labels, "validation_data"), *weights)
+            validation_data = (*self._data(texts, labels, "validation_data"), *weights)
         elif validation_data is not None:
-            validation_data, _ = self._prepared(validation_data, None, "validation_data")
+            validation_data, _ = self._data(validation_data, None, "validation_data")
         return super().fit(x, y, *args, validation_data=validation_data, **kwargs)
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Keras' `evaluate`; texts and labels as in `fit`."""
-        return super().evaluate(*self._prepared(x, y, "x"), *args, **kwargs)
+        return super().evaluate(*self._data(x, y, "x"), *args, **kwargs)
 
     def predict(self, x: Any, *args: Any, **kwargs: Any) -> np.ndarray:
         """The logits of all texts, float32 [N, K]; texts as in `fit`."""
-        return super().predict(self._prepared(x, None, "x")[0], *args, **kwargs)
+        return super().predict(self._data(x, None, "x")[0], *args, **kwargs)
 
-    def _prepared(self, x: Any, y: Any, argument: str, learns: bool = False) -> tuple[Any, Any]:
-        """Token ids for texts, and what the loss takes for labels, if there are any."""
-        loss = getattr(self, "loss", None)  # which Keras sets when it compiles
-        is_one_hot = takes_one_hot(loss)
-        names, num_labels = self.labels, self.classifier.num_labels
+    def _labels(self, loss: Any) -> Labels:
+        return Labels(self.labels, self.classifier.num_labels, loss)
+
+    def _token_ids(self, texts: Any) -> dict[str, tf.Tensor]:
+        """The encoder's inputs, int32 [B, S] each, of tensors of texts."""
+        tokens = [self.tokenizer(text) for text in segments(texts)]
+        return pack(tokens, self.seq_length, self.tokenizer.vocabulary.input_format)
+
+    def _columns(self, rows: TokenRows) -> int:
+        """Columns of an array of texts; for XLA, which compiles for each length, one of a few."""
+        if self.pad_to_length or not self.jit_compile:
+            return self.seq_length  # `call` leaves the padding of each batch out
+        longest = min(rows.sequence_lengths.max(), self.seq_length)
+        return next(length for length in few_lengths(self.seq_length) if length >= longest)
+
+    def _data(self, x: Any, y: Any, argument: str, learns: bool = False) -> tuple[Any, Any]:
+        """Token ids for texts, and targets for labels, if there are any."""
+        labels, lines = self._labels(getattr(self, "loss", None)), []  # Keras sets the loss when it compiles
         if isinstance(x, tf.data.Dataset):
-            texts = x.element_spec[0] if isinstance(x.element_spec, tuple) else x.element_spec
-            if any(
-                part.shape.rank == (1 if isinstance(texts, Mapping) else 0) for part in tf.nest.flatten(texts)
-            ):
-                raise InputError(f"{argument} is an unbatched tf.data.Dataset: give {argument}.batch(32)")
-            if not isinstance(texts, Mapping):
-                self._check_or_learn(are_pairs(texts), argument, learns)
-
-            def prepare(texts: Any, *rest: Any) -> Any:
-                ids = texts if isinstance(texts, Mapping) else self._token_ids(texts)
-                if not rest:
-                    return ids
-                check_one_hot(rest[0], loss, num_labels, argument)
-                return ids, target_tensor(rest[0], names, num_labels, is_one_hot, argument), *rest[1:]
-
-            # Not converted by autograph, which would wrap an InputError in an error of its own.
-            return x.map(tf.autograph.experimental.do_not_convert(prepare), tf.data.AUTOTUNE), y
-        if isinstance(x, _NOT_TEXTS):
+            x, pairs = tokenised_dataset(x, self._token_ids, labels, argument)
+        elif isinstance(x, _NOT_TEXTS):
             return x, y
-        records = text_records(x, argument)
-        pairs = {record.text_pair is not None for record in records}
-        if len(pairs) != 1:
-            raise InputError(f"{argument} holds no texts, or both single ones and pairs")
-        if y is not None:
-            called = "y" if argument == "x" else f"{argument}[1]"
-            y = targets(y, names, num_labels, len(records), called)
-            check_one_hot(y, loss, num_labels, called)
-            y = np.eye(num_labels, dtype=np.float32)[y] if is_one_hot and y.ndim == 1 else y
-        self._check_or_learn(pairs.pop(), argument, learns)
-        rows = text_rows(records, self.tokenizer, {})  # each text once, however many epochs there are
-        for line in unread(rows, self.seq_length) if learns else ():
-            logging.warning(line)
-        return _packed(rows, self.seq_length), y
-
-    def _check_or_learn(self, pairs: bool, argument: str, learns: bool) -> None:
-        if learns:
-            self._learn_form(pairs)
         else:
-            self._check_form(pairs, argument)
+            rows, pairs = tokenised_texts(x, self.tokenizer, argument)
+            if y is not None:
+                y = labels.targets(y, len(rows), "y" if argument == "x" else f"{argument}[1]")
+            x, lines = packed(rows, self._columns(rows)), unread(rows, self.seq_length)
+        if learns and pairs is not None:
+            self._learn_form(pairs)
+        self._check_form(pairs, argument)
+        for line in lines if learns else ():
+            logging.warning(line)
+        return x, y
 
     def save_run(self, run: PathLike, step: int = 0) -> None:
         """Writes a run directory, which `hub_export`, `predict` and `pipeline` read.
@@ -360,10 +327,10 @@ class TextClassifier(keras.Model):
           FileExistsError, InputError: as `albert_tf.save`.
         """
         with tempfile.TemporaryDirectory() as folder:
-            files = {Path(folder, name): content for name, content in self.tokenizer.files().items()}
-            for file, content in files.items():
-                file.write_bytes(content)
-            vocabulary, settings = next(iter(files)), self.tokenizer.settings
+            files = self.tokenizer.files()
+            for name, content in files.items():
+                Path(folder, name).write_bytes(content)
+            vocabulary, settings = Path(folder, next(iter(files))), self.tokenizer.settings
             save(self.classifier, run, vocabulary, step, settings, task=self.task_entries())
 
     def task_entries(self) -> dict[str, Any]:
@@ -371,20 +338,17 @@ class TextClassifier(keras.Model):
         count = self.classifier.num_labels
         entries: dict[str, Any] = {"task": "regression", "seq_length": self.seq_length}
         if count > 1:
-            labels = list(self.labels or map(str, range(count)))
-            entries |= {"task": "classification", "labels": labels}
+            entries |= {"task": "classification", "labels": list(self.labels or map(str, range(count)))}
         return entries if self.takes_pairs is None else {**entries, PAIRS_KEY: self.takes_pairs}
 
     def get_config(self) -> dict[str, Any]:
         """The arguments of `from_config` for the same, untrained model, with its vocabulary."""
+        files = self.tokenizer.files()
         return {
             "name": self.name,
             "classifier": self.classifier.get_config(),
             "kind": self.tokenizer.kind,
-            "vocabulary": {
-                name: base64.b64encode(content).decode("ascii")
-                for name, content in self.tokenizer.files().items()
-            },
+            "vocabulary": {name: base64.b64encode(content).decode() for name, content in files.items()},
             **self.tokenizer.settings,
             "labels": None if self.labels is None else list(self.labels),
             "seq_length": self.seq_length,
@@ -403,14 +367,3 @@ class TextClassifier(keras.Model):
         files = {name: base64.b64decode(content) for name, content in vocabulary.items()}
         settings = {name: config.pop(name) for name in TOKENIZER_DEFAULTS}
         return cls(classifier, KINDS[kind].from_files(files, **settings), **config)
-
-
-def _packed(rows: TokenRows, seq_length: int) -> dict[str, np.ndarray]:
-    """The encoder's inputs, int32 [N, S] each, of texts that stand one after the other, column by column."""
-    with tf.device("CPU:0"):
-        tokens = [
-            tf.RaggedTensor.from_row_lengths(rows.tokens[starts[0] : starts[-1] + lengths[-1]], lengths)
-            for starts, lengths in zip(rows.starts.T, rows.lengths.T, strict=True)
-        ]
-        ids = pack(tokens, seq_length, rows.vocabulary.input_format)
-    return {name: tensor.numpy() for name, tensor in ids.items()}

@@ -24,29 +24,14 @@ def text_records(texts: Any, argument: str) -> list[TextRecord]:
       InputError: one is not a text or a pair, or it is not clear which of both they are.
     """
     values = listed(texts)
-    if isinstance(texts, tuple) and len(values) == 2 and all(isinstance(value, str) for value in values):
-        raise InputError(f"{argument}: a tuple of two texts may be a pair or two texts: give a list")
-    if _are_columns(texts):
-        columns = [listed(column) for column in values]
-        if isinstance(texts, list) and [len(column) for column in columns] == [2, 2]:
-            raise InputError(
-                f"{argument}: a list of two lists of two may be two pairs or two columns: give a list of "
-                "tuples, or a tuple of lists"
-            )
-        if len(columns[0]) != len(columns[1]):
-            raise InputError(
-                f"{argument} holds {len(columns[0])} first texts and {len(columns[1])} second ones"
-            )
-        values = list(zip(*columns, strict=True))
+    if isinstance(texts, tuple) and len(values) == 2 and not any(isinstance(x, Mapping) for x in values):
+        if all(isinstance(value, str) for value in values):
+            raise InputError(f"{argument}: a tuple of two texts may be a pair or two texts: give a list")
+        first, second = map(listed, values)
+        if len(first) != len(second):
+            raise InputError(f"{argument} holds {len(first)} first texts and {len(second)} second ones")
+        values = list(zip(first, second, strict=True))
     return [read_text(value, f"{argument}[{number}]") for number, value in enumerate(values)]
-
-
-def _are_columns(texts: Any) -> bool:
-    """True for a tuple of two columns, or, as Keras takes two inputs, a list of two that are no pairs."""
-    if not isinstance(texts, tuple | list) or len(texts) != 2:
-        return False
-    rows = str | Mapping | tuple if isinstance(texts, list) else str | Mapping
-    return not any(isinstance(value, rows) for value in texts)
 
 
 def are_pairs(texts: Any) -> bool:

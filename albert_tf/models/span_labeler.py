@@ -163,14 +163,16 @@ class AlbertSpanLabeler(TaskModel):
         if self.answerability:
             return super().call(inputs, training, seed)
         # The simple head has no dropout, as in google-research/albert.
-        sequence = self.encoder(inputs, training=training, seed=seed)["sequence_output"]
-        logits = self.span(tf.reshape(sequence, [-1, self.config.hidden_size]))  # [B·S, 2]
-        shape = [-1, sequence.shape[1] or tf.shape(sequence)[1]]
-        start_logits, end_logits = (tf.reshape(column, shape) for column in tf.unstack(logits, axis=1))
-        return {"start_logits": start_logits, "end_logits": end_logits}  # [B, S]
+        return self.head(inputs, self.encoder(inputs, training=training, seed=seed), None)
 
     def head(self, inputs: Inputs, outputs: dict[str, Any], seed: tf.Tensor | None) -> dict[str, tf.Tensor]:
-        """What `AnswerableSpan.call` returns."""
+        """Logits of starts and ends [B, S], or what `AnswerableSpan.call` returns."""
+        if not self.answerability:
+            sequence = outputs["sequence_output"]
+            logits = self.span(tf.reshape(sequence, [-1, self.config.hidden_size]))  # [B·S, 2]
+            shape = [-1, sequence.shape[1] or tf.shape(sequence)[1]]
+            start_logits, end_logits = (tf.reshape(column, shape) for column in tf.unstack(logits, axis=1))
+            return {"start_logits": start_logits, "end_logits": end_logits}
         if TYPE_IDS not in inputs:
             raise InputError(f"{TYPE_IDS} is missing from the inputs: it says where the context is")
         _, mask, type_ids = encoder_inputs(inputs, self.config.max_position_embeddings)

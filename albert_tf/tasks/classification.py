@@ -117,10 +117,10 @@ class TextKind(FinetunedKind):
 
         A model of pairs has `pair` alone, which is its `serving_default`, too.
         """
-        model, names = served.model, served.label_names()
+        names = served.label_names()
 
         def answer(*texts: tf.Tensor) -> Tensors:
-            logits = model(served.inputs(*texts), training=False)["logits"]
+            logits = served.outputs(served.inputs(*texts))["logits"]
             return self.serve(self.scores(tf.cast(logits, tf.float32)), names)
 
         signatures = text_signatures(answer)

@@ -8,7 +8,6 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.features import WORD_IDS
-from albert_tf.models.padding import skip_padding
 from albert_tf.tasks.examples.records import TextRecord
 from albert_tf.tasks.kind import Arrays, Kind, Tensors
 from albert_tf.tasks.serving import Served, Signature, encoder_signatures, text_spec, without_padding
@@ -43,7 +42,7 @@ class MaskedWords(Kind):
             tokens = tokens_with_masks(tf.ensure_shape(text, [None]), tokenizer)
             inputs = without_padding(pack([tokens], served.seq_length, served.input_format))
             positions, is_mask = mask_positions(inputs[WORD_IDS], mask_id)
-            sequence = model.encoder(skip_padding(inputs), training=False)["sequence_output"]
+            sequence = served.encoded(inputs)["sequence_output"]
             logits = model.mlm(sequence, positions, model.encoder.embeddings.word_embeddings)  # [B, M, V]
             probabilities = tf.where(is_answer, tf.nn.softmax(logits), 0)
             best = tf.math.top_k(probabilities, min(served.top_k, model.config.vocab_size))  # [B, M, K]

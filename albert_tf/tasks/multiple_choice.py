@@ -137,11 +137,8 @@ class MultipleChoice(FinetunedKind):
             filled = question_with_option(tf.gather(texts[:, 1], rows), tf.reshape(texts[:, 2:], [-1]))
             contexts, questions = served.tokenizer(texts[:, 0]), served.tokenizer(filled)
             spans, _ = choice_spans(contexts, rows, questions, served.seq_length, served.input_format)
-            inputs = {
-                name: tf.reshape(tensor, [-1, count, tf.shape(tensor)[1]])
-                for name, tensor in served.packed(spans).items()  # [B·C, S] each
-            }
-            logits = served.outputs(inputs)["logits"]
+            logits = served.outputs(served.packed(spans))["logits"]  # [B·C, 1]
+            logits = tf.reshape(logits, [-1, count])
             return {
                 "choice": tf.argmax(logits, axis=1, output_type=tf.int32),
                 "scores": tf.nn.softmax(tf.cast(logits, tf.float32)),

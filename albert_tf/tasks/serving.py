@@ -9,6 +9,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.features import MASK, TYPE_IDS, WORD_IDS
+from albert_tf.models.compiled import ROWS_AT_ONCE, CompiledEncoder
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.padding import skip_padding
 from albert_tf.tasks.examples.rows import Spans
@@ -27,9 +28,6 @@ PAIR = "pair"
 # Fillings of a mask where nobody says how many.
 TOP_K = 5
 
-# Rows that are computed at once where a request of few texts may need many.
-ROWS_AT_ONCE = 32
-
 
 class Signature(NamedTuple):
     """A function that a server answers by."""
@@ -46,6 +44,12 @@ class Served(NamedTuple):
     seq_length: int  # longest input of the model in tokens
     task: Mapping[str, Any]  # content of task.json
     top_k: int = TOP_K  # fillings of a mask
+    compiled: CompiledEncoder | None = None  # of the model, where XLA compiles it
+
+    @property
+    def encoder(self) -> AlbertEncoder:
+        """The model's encoder."""
+        return self.model if isinstance(self.model, AlbertEncoder) else self.model.encoder
 
     @property
     def input_format(self) -> InputFormat:
@@ -55,7 +59,7 @@ class Served(NamedTuple):
     def inputs(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         """The model's inputs of one or two texts a row, string [B] each; what is too long is trimmed."""
         segments = [self.tokenizer(tf.ensure_shape(text, [None])) for text in texts]
-        return skip_padding(without_padding(pack(segments, self.seq_length, self.input_format)))
+        return without_padding(pack(segments, self.seq_length, self.input_format))
 
     def packed(self, spans: Spans, least: int = 1) -> dict[str, tf.Tensor]:
         """The encoder's inputs of spans that fit, int32 [R, S] each, with so many columns at least."""
@@ -66,9 +70,15 @@ class Served(NamedTuple):
         word_ids = pack_spans(spans.tokens, starts, lengths, self.seq_length, self.input_format)
         return without_padding({WORD_IDS: word_ids, MASK: mask, TYPE_IDS: type_ids}, least)
 
+    def encoded(self, inputs: Tensors) -> Tensors:
+        """`pooled_output` and `sequence_output` of the encoder's inputs [B, S]; padding's mean nothing."""
+        if self.compiled is not None:
+            return self.compiled(inputs)
+        return self.encoder(skip_padding(inputs), training=False)
+
     def outputs(self, inputs: Tensors) -> Tensors:
-        """The model's outputs, of what `packed` gives."""
-        return self.model(skip_padding(inputs), training=False)
+        """The outputs of the model's head, of the encoder's inputs [B, S]."""
+        return self.model.head(inputs, self.encoded(inputs), None)
 
     def label_names(self) -> list[str]:
         """The labels in the order of the logits: task.json's, and without them the numbers from 0."""
@@ -103,11 +113,9 @@ def text_signatures(answer: Callable[..., Tensors]) -> dict[str, Signature]:
 
 def encoder_signatures(served: Served) -> dict[str, Signature]:
     """`serving_default` and `pair`: texts to `pooled_output`, float32 [B, H]."""
-    model = served.model
-    encoder = model if isinstance(model, AlbertEncoder) else model.encoder
 
     def pooled_output(*texts: tf.Tensor) -> Tensors:
-        outputs = encoder(served.inputs(*texts), training=False)
+        outputs = served.encoded(served.inputs(*texts))
         return {"pooled_output": tf.cast(outputs["pooled_output"], tf.float32)}
 
     return text_signatures(pooled_output)

@@ -45,9 +45,7 @@ def run(flags: argparse.Namespace) -> None:
     for folder in folders:
         ops = check(folder)
         name = folder.resolve().name if folder == flags.folder else folder.relative_to(flags.folder)
-        print(f"{name}: TF Text: {', '.join(sorted(ops & TEXT_OPS)) or 'none'}")
-        print(f"{name}: TensorFlow: {', '.join(sorted(ops - TEXT_OPS))}")
-        print(f"{name}: passed")
+        print(f"{name}: passed; ops of TF Text: {', '.join(sorted(ops & TEXT_OPS)) or 'none'}")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,12 @@ TEXT = ["Warm words before the first visitor.", ""]
 REQUESTS = Path("assets.extra/tf_serving_warmup_requests")
 
 
-def write_requests(folder: Path, requests: Requests) -> None:
-    """Writes the warm-up file of a SavedModel: the inputs by name, of one request for each signature."""
+def write_requests(folder: Path, requests: Iterable[tuple[str, Mapping[str, tf.Tensor]]]) -> None:
+    """Writes the warm-up file of a SavedModel: names of signatures, and the inputs of a request by name."""
     path = folder / REQUESTS
     path.parent.mkdir()
     with tf.io.TFRecordWriter(str(path)) as file:
-        for signature, inputs in requests.items():
+        for signature, inputs in requests:
             request = predict_pb2.PredictRequest()
             request.model_spec.signature_name = signature
             for name, tensor in inputs.items():
@@ -36,13 +36,13 @@ def write_requests(folder: Path, requests: Requests) -> None:
 
 
 def read_requests(folder: Path) -> dict[str, Mapping[str, tf.Tensor]]:
-    """The inputs of the warm-up requests of a SavedModel by signature; none where it has no such file."""
+    """The inputs of the first warm-up request of each signature; none where a SavedModel has no such file."""
     path = folder / REQUESTS
     found: dict[str, Mapping[str, tf.Tensor]] = {}
     for record in tf.data.TFRecordDataset(str(path)) if path.exists() else ():
         request = prediction_log_pb2.PredictionLog.FromString(record.numpy()).predict_log.request
         inputs = {name: tf.constant(tf.make_ndarray(proto)) for name, proto in request.inputs.items()}
-        found[request.model_spec.signature_name] = inputs
+        found.setdefault(request.model_spec.signature_name, inputs)
     return found
 
 
@@ -51,9 +51,9 @@ def is_encoder(module: Any) -> bool:
     return callable(module) and not hasattr(module, "bert_pack_inputs")
 
 
-def example_ids() -> dict[str, tf.Tensor]:
-    """Inputs of encoders, in a call and by a signature: int32 [2, 3] by name."""
-    return {name: tf.ones([2, 3], tf.int32) for name in ENCODER_INPUTS}
+def example_ids(rows: int = 2, columns: int = 3) -> dict[str, tf.Tensor]:
+    """Inputs of encoders, in a call and by a signature: int32 [B, S] by name."""
+    return {name: tf.ones([rows, columns], tf.int32) for name in ENCODER_INPUTS}
 
 
 def requests_of(folder: Path, module: Any) -> Requests:

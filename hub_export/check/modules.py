@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from google.protobuf.message import Message
 from tensorflow.core.protobuf import saved_model_pb2
 
 import albert_tf.tokenizers  # noqa: F401, registers the ops of TF Text
@@ -37,10 +35,6 @@ TEXT_OPS = {
 
 # A TPU's host does not run Assert, and a server cannot run the others, which call Python.
 FORBIDDEN_OPS = {"Assert", "PyFunc", "EagerPyFunc", "PyFuncStateless"}
-
-# Of two components at least: a piece of a vocabulary may begin with a slash.
-ABSOLUTE_PATH = re.compile(r"""(^|[\s"'=])((/[^/\s][^/]*){2}|[A-Za-z]:[\\/]\w)|file:///""")
-TABLE = 100  # strings in one constant: they are a vocabulary's pieces, any of which may look like a path
 
 # How far apart numbers may be that two loaders answer, or a module and the model it was made of.
 TOLERANCE, BFLOAT16_TOLERANCE = 1e-5, 0.05
@@ -98,8 +92,7 @@ def faults(folder: Path, module: Any) -> Iterator[str]:
     """What is wrong with a module that is loaded from a folder, from the verb on.
 
     An asset or a warm-up request is missing; a tensor of a signature is not dense, or fixes the size of a
-    batch; an encoder has no signature; there is an op that TF Serving lacks, an Assert, Python or an absolute
-    path.
+    batch; an encoder has no signature; there is an op that TF Serving lacks, an Assert or Python.
     """
     saved = _saved_model(folder)
     if lacking := sorted(set(module.signatures) - set(requests_of(folder, module))):
@@ -123,8 +116,6 @@ def faults(folder: Path, module: Any) -> Iterator[str]:
     ops = saved_ops(folder)
     if unserved := ops & FORBIDDEN_OPS | {op for op in ops - TEXT_OPS if not hasattr(tf.raw_ops, op)}:
         yield f"has ops that TF Serving cannot run: {', '.join(sorted(unserved))}"
-    for text in filter(ABSOLUTE_PATH.search, _strings(saved)):
-        yield f"has an absolute path in it, {text}"
 
 
 def _saved_model(folder: Path) -> saved_model_pb2.SavedModel:
@@ -139,19 +130,3 @@ def saved_ops(folder: Path) -> set[str]:
         for nodes in (meta.graph_def.node, *(f.node_def for f in meta.graph_def.library.function))
         for node in nodes
     }
-
-
-def _strings(message: Message) -> Iterator[str]:
-    """All readable strings in a protocol buffer, without those of tables."""
-    for field, value in message.ListFields():
-        if field.name == "string_val" and len(value) >= TABLE:
-            continue
-        if not field.is_repeated:
-            value = [value]
-        for item in value.values() if hasattr(value, "values") else value:  # a map has values
-            if isinstance(item, Message):
-                yield from _strings(item)
-            elif isinstance(item, str | bytes):
-                text = item if isinstance(item, str) else item.decode(errors="surrogateescape")
-                if text.isprintable():
-                    yield text

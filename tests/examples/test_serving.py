@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 import yaml
 from google.protobuf import text_format
-from packaging.requirements import Requirement
-from packaging.version import Version
 from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
 
 from hub_export.export import SERVING
@@ -42,25 +40,6 @@ def test_the_server_finds_what_its_flags_name(service):
     (model,) = text_format.Parse(text, ModelServerConfig()).model_config_list.config
     assert there[model.base_path].startswith("${MODELS:?")
     assert flags["enable_batching"] == "true"  # the server refuses parameters without it
-
-
-def test_the_image_is_a_release_that_fits_the_protocol(service):
-    name, tag = re.fullmatch(r"(.*):\$\{TF_SERVING_TAG:-(.*)\}", service["image"]).groups()
-    assert f"`{name}:{tag}`" in README
-    lines = (ROOT / "pyproject.toml").read_text("utf-8")
-    needed = Requirement(re.search(r'"(tensorflow-serving-api.*?)"', lines)[1])
-    assert re.fullmatch(r"\d+\.\d+\.\d+", tag) and Version(tag) in needed.specifier
-
-
-def test_the_clients_ask_at_the_published_ports(service):
-    ports = dict(port.split(":") for port in service["ports"])
-    asked = {
-        re.search(r'parser\(__doc__, "(?:http://)?localhost:(\d+)"\)', (FOLDER / f"{client}.py").read_text())[
-            1
-        ]
-        for client in ("grpc_client", "rest_client")
-    }
-    assert asked == set(ports) == set(ports.values()) == {"8500", "8501"}
 
 
 def test_the_readme_serves_what_the_demo_makes():

@@ -8,10 +8,7 @@ import tensorflow_text
 import albert_tf
 from hub_export.check import modules as check_module
 from hub_export.check.__main__ import main
-from hub_export.check.answers import (
-    read_requests,
-    write_requests,
-)
+from hub_export.check.answers import read_requests, write_requests
 from hub_export.check.modules import CheckFailed, check
 from hub_export.encoder import encoder_module
 from tests.tiny import TINY
@@ -30,18 +27,20 @@ def save(folder, function=lambda x: {"y": 2 * x}, extra=lambda: None, spec=X, na
 
     module.answer = answer
     tf.saved_model.save(module, str(folder), signatures={name: answer})
-    write_requests(folder, {"serving_default": {"x": tf.ones([size or 1 for size in spec.shape or [1]])}})
+    request = {"x": tf.ones([size or 1 for size in spec.shape or [1]])}
+    write_requests(folder, [("serving_default", request)])
     return folder
 
 
 def test_modules_of_an_export_pass(exported, capsys):
-    """With the card among them, and one alone."""
+    """With the card among them."""
     main([str(exported.encoder.parent)])
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[2::3] == ["encoder: passed", "preprocessor: passed", "serving/1: passed"]
-    assert lines[0] == "encoder: TF Text: none"
-    assert lines[1].startswith("encoder: TensorFlow: AddV2, ")
-    assert lines[3].startswith("preprocessor: TF Text: CaseFoldUTF8, NormalizeUTF8, SentencepieceOp")
+    encoder, preprocessor, serving = capsys.readouterr().out.splitlines()
+    assert encoder == "encoder: passed; ops of TF Text: none"
+    assert preprocessor.startswith(
+        "preprocessor: passed; ops of TF Text: CaseFoldUTF8, NormalizeUTF8, SentencepieceOp"
+    )
+    assert serving.startswith("serving/1: passed")
 
 
 def test_a_module_is_named_wherever_it_is_checked_from(tmp_path, monkeypatch, capsys):
@@ -49,7 +48,7 @@ def test_a_module_is_named_wherever_it_is_checked_from(tmp_path, monkeypatch, ca
     monkeypatch.chdir(tmp_path / "doubler")
     for folder in (".", str(tmp_path)):
         main([folder])
-        assert capsys.readouterr().out.splitlines()[-1] == "doubler: passed"
+        assert capsys.readouterr().out.startswith("doubler: passed")
 
 
 def test_another_answer_than_in_memory_fails(tmp_path):
@@ -74,32 +73,17 @@ def test_two_loaders_that_answer_differently_fail(tmp_path, monkeypatch):
         check(save(tmp_path))
 
 
-PIECES = [f"/usr/bin{i}" for i in range(120)]
-
-
 @pytest.mark.parametrize(
-    ("extra", "message"),
+    ("extra", "op"),
     [
-        (lambda: tf.debugging.Assert(tf.random.uniform([]) > -1, [1]), "cannot run: Assert"),
-        (lambda: tf.py_function(lambda: 1, [], tf.int32), "cannot run: EagerPyFunc"),
-        (lambda: tokenize_with_offsets("a b"), "cannot run: .*TFText>WhitespaceTokenizeWithOffsets"),
-        (lambda: tf.constant("/home/someone/spiece.model"), "path in it, /home/someone/spiece.model"),
-        (lambda: tf.constant("read from /hömé/~ålice/my vocabulary"), "path in it"),
-        (lambda: tf.constant("file:///spiece.model"), "path in it"),
-        (lambda: tf.constant("C:/Users"), "path in it"),
-        (lambda: tf.constant("and/or/neither https://tfhub.dev/google/albert_base/1"), None),
-        (lambda: tf.constant("\n/home/someone\x00"), None),  # numbers
-        # Pieces of a vocabulary.
-        (lambda: tf.gather(tf.constant(PIECES), tf.random.uniform([], 0, 9, tf.int32)), None),
+        (lambda: tf.debugging.Assert(tf.random.uniform([]) > -1, [1]), "Assert"),
+        (lambda: tf.py_function(lambda: 1, [], tf.int32), "EagerPyFunc"),
+        (lambda: tokenize_with_offsets("a b"), "TFText>WhitespaceTokenizeWithOffsets"),
     ],
 )
-def test_what_a_server_cannot_run_fails(extra, message, tmp_path):
-    save(tmp_path, extra=extra)
-    if message is None:
-        check(tmp_path)
-    else:
-        with pytest.raises(CheckFailed, match=message):
-            check(tmp_path)
+def test_what_a_server_cannot_run_fails(extra, op, tmp_path):
+    with pytest.raises(CheckFailed, match=f"cannot run: .*{op}"):
+        check(save(tmp_path, extra=extra))
 
 
 def tokenize_with_offsets(text):
@@ -130,11 +114,8 @@ def test_a_signature_without_a_warm_up_request_is_a_fault(exported, serving, tmp
     folder = shutil.copytree(exported.serving, tmp_path / "1")
     requests = read_requests(folder)
     shutil.rmtree(folder / "assets.extra")
-    assert "no request for fill_mask, pair, serving_default, tokens" in next(
-        check_module.faults(folder, serving)
-    )
     del requests["pair"]
-    write_requests(folder, requests)
+    write_requests(folder, requests.items())
     assert "no request for pair" in next(check_module.faults(folder, serving))
 
 

@@ -120,7 +120,6 @@ def test_a_failed_export_leaves_the_last_one_alone(small_run, tmp_path, monkeypa
     [
         (["--seq_length", "65"], "seq_length=65"),
         (["--seq_length", "2"], "seq_length=2"),
-        (["--version", "0", "--seq_length", "16"], "version=0"),
         (["--run", "nowhere"], "nowhere"),
         (["--output", "/dev/null/modules", "--seq_length", "16"], "/dev/null"),
     ],

@@ -1,11 +1,8 @@
-"""The table "When it does not work" of README.md: each mistake in it is made, and said to be what it says."""
+"""The table "When it does not work" of README.md: mistakes with modules are said to be what it says."""
 
-import importlib.abc
 import re
-import runpy
 import subprocess
 import sys
-from pathlib import Path
 
 import keras as keras3
 import numpy as np
@@ -18,55 +15,7 @@ from albert_tf import AlbertEncoder
 from tests.pages import ROOT
 from tests.tiny import TINY
 
-TEXTS, LABELS = tf.constant(["A stone wall", "the old clock"]), np.array([0, 1])
-
-# What no test says, each with the reason.
-NOT_HERE = {
-    "Should have a `model_type` key": "transformers says it, which is not installed",
-    "KeyError: 'added_tokens'": "transformers says it, which is not installed",
-    "legacy-install-failure": "pip says it, before anything is installed",
-}
-
-
-def messages() -> list[str]:
-    """What is said, of all rows."""
-    table = (ROOT / "README.md").read_text("utf-8").partition("| message |")[2].partition("\n\n")[0]
-    cells = [line.split(" | ")[0] for line in table.splitlines()[2:]]
-    return [code.strip() for cell in cells for _, code in re.findall(r"(``?)(.+?)\1(?!`)", cell)]
-
-
-def keras2_model(exported):
-    text = keras.Input([], dtype=tf.string)
-    inputs = hub.KerasLayer(str(exported.preprocessor))(text)
-    pooled = hub.KerasLayer(str(exported.encoder))(inputs)["pooled_output"]
-    model = keras.Model(text, keras.layers.Dense(2)(pooled))
-    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-    return model
-
-
-def keras3_model(exported):
-    text = keras3.Input([], dtype="string")
-    preprocessor = keras3.layers.TFSMLayer(str(exported.preprocessor), call_endpoint="__call__")
-    encoder = keras3.layers.TFSMLayer(
-        str(exported.encoder), call_endpoint="__call__", call_training_endpoint="call_training"
-    )
-    model = keras3.Model(text, keras3.layers.Dense(2)(encoder(preprocessor(text))["pooled_output"]))
-    model.compile("adam", keras3.losses.SparseCategoricalCrossentropy(from_logits=True))
-    return model
-
-
-def optimizer_of_keras_3(exported, _):
-    keras2_model(exported).compile(keras3.optimizers.Adam())
-
-
-def callback_of_keras_3(exported, _):
-    keras2_model(exported).fit(TEXTS, LABELS, callbacks=[keras3.callbacks.EarlyStopping("loss")], verbose=0)
-
-
-def metric_of_keras_3(exported, _):
-    model = keras2_model(exported)
-    model.compile("adam", model.loss, metrics=[keras3.metrics.SparseCategoricalAccuracy()])
-    model.fit(TEXTS, LABELS, verbose=0)
+TEXTS = tf.constant(["A stone wall", "the old clock"])
 
 
 def without_text_ops(exported, _):
@@ -75,16 +24,16 @@ def without_text_ops(exported, _):
     raise RuntimeError(done.stderr)
 
 
-def loaded_without_its_class(ending):
-    def load(exported, folder):
-        keras2_model(exported).save(folder / f"model.{ending}")
-        keras.models.load_model(folder / f"model.{ending}")
-
-    return load
+def loaded_without_its_class(exported, folder):
+    text = keras.Input([], dtype=tf.string)
+    keras.Model(text, hub.KerasLayer(str(exported.preprocessor))(text)).save(folder / "model.h5")
+    keras.models.load_model(folder / "model.h5")
 
 
 def loaded_in_safe_mode(exported, folder):
-    keras3_model(exported).save(folder / "model.keras")
+    text = keras3.Input([], dtype="string")
+    layer = keras3.layers.TFSMLayer(str(exported.preprocessor), call_endpoint="__call__")
+    keras3.Model(text, layer(text)).save(folder / "model.keras")
     keras3.models.load_model(folder / "model.keras")
 
 
@@ -100,12 +49,8 @@ MISTAKES = {
     "Only instances of `keras.Layer` can be added": lambda exported, _: keras3.Sequential(
         [hub.KerasLayer(str(exported.encoder))]
     ),
-    "Could not interpret optimizer identifier": optimizer_of_keras_3,
-    "no attribute '_implements_train_batch_hooks'": callback_of_keras_3,
-    "no attribute '_distribute_strategy'": metric_of_keras_3,
     "Op type not registered": without_text_ops,
-    "Unknown layer: 'KerasLayer'": loaded_without_its_class("h5"),
-    "'str' object is not callable": loaded_without_its_class("keras"),
+    "Unknown layer: 'KerasLayer'": loaded_without_its_class,
     "Requested the deserialization of a `TFSMLayer`": loaded_in_safe_mode,
     "contains neither 'saved_model.pb' nor 'saved_model.pbtxt'": lambda _, folder: hub.KerasLayer(
         str(folder)
@@ -117,42 +62,20 @@ MISTAKES = {
     "The endpoint 'serve' is neither an attribute": lambda exported, _: keras3.layers.TFSMLayer(
         str(exported.preprocessor)
     ),
-    "is not a valid scope name": lambda exported, _: keras3_model(exported).fit(TEXTS, LABELS, verbose=0),
-    "Unrecognized data type: x=": lambda exported, _: keras3_model(exported).fit(["a", "b"], [0, 1]),
     "indices[0,1] = 29000 is not in [0, 200)": lambda exported, _: hub.load(str(exported.encoder))(
         ids(input_word_ids=tf.constant([[2, 29000, 1, 1, 1, 1, 1, 3]]))
     ),
     "Expected size[0] in [0, 128], but got 600": lambda exported, _: hub.load(str(exported.encoder))(
         {name: tf.ones([1, 600], tf.int32) for name in ids()}
     ),
-    "No module named 'pkg_resources'": lambda *_: without_pkg_resources(),
 }
-
-
-class NoPkgResources(importlib.abc.MetaPathFinder):
-    """As in an environment of setuptools 82."""
-
-    def find_spec(self, name, path, target=None):
-        if name.partition(".")[0] == "pkg_resources":
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-
-def without_pkg_resources():
-    """The import that fails is tensorflow_hub's own."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.delitem(sys.modules, "pkg_resources", raising=False)
-        patched.setattr(sys, "meta_path", [NoPkgResources(), *sys.meta_path])
-        runpy.run_path(hub.__file__)
-
-
-def test_every_message_is_made_here():
-    assert {*messages()} == {*MISTAKES, *NOT_HERE}
 
 
 @pytest.mark.parametrize("message", MISTAKES)
 def test_the_mistake_is_said_to_be_that(message, exported, tmp_path):
+    assert message in (ROOT / "README.md").read_text("utf-8")
     with pytest.raises(Exception) as error:
-        MISTAKES[message](exported, Path(tmp_path))
+        MISTAKES[message](exported, tmp_path)
     said = str(error.value)
     # The sizes are those of one network.
     expected = re.escape(message).replace("200", r"\d+").replace("128", r"\d+")

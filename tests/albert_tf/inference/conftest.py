@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import albert_tf
 from albert_tf.tasks.serving import Served
-from hub_export.export import _save_serving
+from hub_export.export import save_serving
 from hub_export.serving import serving_signatures
 from tests.tiny import DOCUMENTS, TINY
 
@@ -65,7 +65,7 @@ def made(piece_tokenizer, tiny_vocabulary, tmp_path_factory):
                 variable.assign_add(tf.random.stateless_normal(variable.shape, seed=[number, 2], stddev=0.2))
             albert_tf.save(model, folder / "run", vocabulary=tiny_vocabulary, task=task)
             served = Served(model, piece_tokenizer, task["seq_length"], task)
-            _save_serving(served, serving_signatures(served), folder / "serving/1")
+            save_serving(served, serving_signatures(served), folder / "serving/1")
             there[kind] = Made(model, folder / "run", folder / "serving")
         return there[kind]
 

@@ -54,11 +54,3 @@ def test_who_ended_is_told_with_its_last_words(program):
     program.first()
     with pytest.raises(NoAnswer, match=r"^them: ended with status 1 at die a; it last said: no such kernel$"):
         program.ask({"do": "die", "case": "a"})
-
-
-def test_who_does_not_start_is_told(tmp_path):
-    program = Asked("them", [sys.executable, "-c", "import no_such_thing"], {}, tmp_path / "log")
-    with pytest.raises(NoAnswer, match=r"^them: ended with status 1 at its start; .*no_such_thing"):
-        program.first()
-    program.close()
-    program.close()  # twice does no harm

@@ -1,7 +1,6 @@
 """Programs take turns, and who fails is left out with a line that says so."""
 
 import json
-from contextlib import contextmanager
 
 import pytest
 
@@ -9,7 +8,7 @@ from benchmarks.peers import rounds
 from benchmarks.peers.asking import NoAnswer
 from benchmarks.peers.compared import CASES
 from benchmarks.peers.results import Turn
-from benchmarks.peers.rounds import measure, started, take_turns
+from benchmarks.peers.rounds import started, take_turns
 
 SHORT, LONG = CASES["forward-1x16-float32"], CASES["forward-8x512-float32"]
 
@@ -72,33 +71,3 @@ def test_a_network_of_another_size_is_left_out(parameters, told, tmp_path, monke
         processes = [program.process for program in programs.values()]
     assert all(process.poll() is not None for process in processes)
     assert capsys.readouterr().err == told
-
-
-def fake_programs(monkeypatch):
-    """Every program starts as a Program; who is there with whom, and who was asked what."""
-    there, present, diary = [], [], []
-
-    @contextmanager
-    def start(names, folder, precision, threads):
-        present.extend(names)
-        there.append(list(present))
-        yield {name: Program(name, diary) for name in names}
-        del present[len(present) - len(names) :]
-
-    monkeypatch.setattr(rounds, "started", start)
-    return there, diary
-
-
-def test_for_updates_each_is_alone_with_ours(monkeypatch, tmp_path):
-    there, diary = fake_programs(monkeypatch)
-    update = CASES["update-8x128-float32"]
-    turns = measure(["ours", "keras_hub", "huggingface"], [update], tmp_path, 1, 2)
-    assert there == [["ours"], ["ours", "keras_hub"], ["ours", "huggingface"]]
-    asked = [name for name, do, *_ in diary if do == "run"]
-    assert asked == ["ours", "keras_hub"] * 2 + ["ours", "huggingface"] * 2
-    had = {name: [found is not None for found in turns[update][name]] for name in turns[update]}
-    assert had == {
-        "ours": [True] * 4,
-        "keras_hub": [True, True, False, False],
-        "huggingface": [False, False, True, True],
-    }

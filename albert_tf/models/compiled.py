@@ -1,0 +1,84 @@
+"""An encoder that XLA compiles for a few shapes, whatever the shapes of its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.features import ENCODER_INPUTS, MASK
+from albert_tf.models.encoder import AlbertEncoder
+
+Tensors = Mapping[str, tf.Tensor]
+
+# Rows of a compiled call: inputs of one row, and blocks of this many.
+ROWS_AT_ONCE = 32
+
+
+class CompiledEncoder:
+    """The `pooled_output` and `sequence_output` of an encoder, compiled by XLA where it runs.
+
+    A program is compiled when a shape is first computed. There are few, since inputs are filled up in the
+    graph: several rows to blocks of ROWS_AT_ONCE, which are computed one after the other, and columns to the
+    next of some lengths. An id that is outside the vocabulary is no error: see `AlbertEncoder.call`.
+
+    Args:
+      encoder: without dropout.
+      lengths: columns that programs are compiled for, ascending to the longest sequence.
+    """
+
+    def __init__(self, encoder: AlbertEncoder, lengths: Sequence[int]):
+        self.lengths = tuple(lengths)
+
+        @tf.function(
+            input_signature=[{name: tf.TensorSpec([None, None], tf.int32) for name in ENCODER_INPUTS}],
+            autograph=False,
+            jit_compile=True,
+        )
+        def encode(inputs: Tensors) -> dict[str, tf.Tensor]:
+            outputs = encoder(inputs, training=False)
+            return {name: outputs[name] for name in ("pooled_output", "sequence_output")}
+
+        self._encode = encode
+
+    @property
+    def shapes(self) -> list[tuple[int, int]]:
+        """Rows and columns of all programs."""
+        return [(rows, length) for length in self.lengths for rows in (1, ROWS_AT_ONCE)]
+
+    def __call__(self, inputs: Tensors) -> dict[str, tf.Tensor]:
+        """The two outputs, [B, H] and [B, S, H], of the encoder's inputs, int32 [B, S] each."""
+        rows, columns = tf.unstack(tf.shape(inputs[MASK]))
+        size = tf.where(rows > 1, ROWS_AT_ONCE, 1)
+        blocks = tf.maximum(-(-rows // size), 1)
+        length = next_length(columns, self.lengths)
+        blocked = {
+            name: tf.reshape(tensor, [blocks, size, length])
+            for name, tensor in filled_up(inputs, blocks * size, length).items()
+        }
+        dtypes = self._encode.get_concrete_function().output_dtypes
+        found = tf.map_fn(self._encode, blocked, fn_output_signature=dtypes, parallel_iterations=1)
+        pooled, sequence = found["pooled_output"], found["sequence_output"]
+        width = pooled.shape[-1]
+        return {
+            "pooled_output": tf.reshape(pooled, [-1, width])[:rows],
+            "sequence_output": tf.reshape(sequence, [-1, length, width])[:rows, :columns],
+        }
+
+
+def filled_up(inputs: Tensors, rows: tf.Tensor, columns: tf.Tensor) -> dict[str, tf.Tensor]:
+    """The encoder's inputs [B, S] with rows and columns of padding up to numbers that are no smaller."""
+    missing = tf.stack([rows, columns]) - tf.shape(inputs[MASK])
+    return {name: tf.pad(inputs[name], [[0, missing[0]], [0, missing[1]]]) for name in ENCODER_INPUTS}
+
+
+def next_length(columns: tf.Tensor, lengths: Sequence[int]) -> tf.Tensor:
+    """The least of the lengths, ascending, that is at least `columns`, int32 scalars.
+
+    Raises:
+      tf.errors.InvalidArgumentError: there is none. A slice checks it, since an exported graph has no Assert.
+    """
+    table = np.array(lengths, np.int32)[np.searchsorted(lengths, np.arange(lengths[-1] + 1))]
+    with tf.name_scope(f"longest_input_is_{lengths[-1]}"):
+        return tf.slice(tf.constant(table), columns[tf.newaxis], [1])[0]

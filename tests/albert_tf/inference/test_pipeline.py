@@ -96,7 +96,7 @@ def test_gpus_compile_and_an_export_is_as_it_is(made, monkeypatch):
     for model in (albert_tf.pipeline(run), albert_tf.TextClassifier.from_run(run).predict):
         with pytest.raises(pytest.fail.Exception, match="compiled"):
             model(["a boat"])
-    with pytest.raises(InputError, match="xla=True.*--xla"):
+    with pytest.raises(InputError, match=r"xla=True.*--xla"):
         albert_tf.pipeline(made("classification").served, xla=True)
 
 

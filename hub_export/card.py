@@ -29,6 +29,7 @@ def model_card(
     serving: str,
     signatures: Mapping[str, Signature],
     license: str | None,
+    xla: bool,
 ) -> str:
     """The card, as Markdown with the fields that model hubs read in front.
 
@@ -41,6 +42,7 @@ def model_card(
       serving: folder of the serving model beside the card.
       signatures: of the serving model; none where the encoder is exported alone.
       license: name of the weights' license, if somebody has named it.
+      xla: True if XLA compiles the encoders.
     """
     encoder = model if isinstance(model, AlbertEncoder) else model.encoder
     task = run.task.get("task")
@@ -48,6 +50,7 @@ def model_card(
         "step": step,
         "parameters": {"all": model.count_params(), "encoder": encoder.count_params()},
         "variables": dtype,
+        "compiled": xla,
         "seq_length": seq_length,
         "task": run.task,
         "tokenizer": run.tokenizer,

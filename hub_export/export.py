@@ -102,7 +102,7 @@ def export(
         if lengths is not None:
             served = served._replace(compiled=CompiledEncoder(served.encoder, lengths))
     signatures = {} if served is None else serving_signatures(served)
-    card = model_card(run, step, model, dtype, seq_length, numbered, signatures, license)
+    card = model_card(run, step, model, dtype, seq_length, numbered, signatures, license, xla)
     encoder = functools.partial(save_encoder, run, encoder_module(model, run.vocabulary, lengths))
     writers: dict[str, Callable[[Path], Answers]] = {ENCODER: encoder}
     if served is not None:

@@ -27,7 +27,7 @@ def card_of(network, run, tokenizer=None, license=None, **task):
     served = Served(network, tokenizer, 24, run.task)
     signatures = {} if tokenizer is None else serving_signatures(served)
     step = run.default_step() or 0
-    return model_card(run, step, network, "float32", 24, "serving/3", signatures, license)
+    return model_card(run, step, network, "float32", 24, "serving/3", signatures, license, xla=False)
 
 
 def facts_of(card):

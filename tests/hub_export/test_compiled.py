@@ -15,6 +15,7 @@ from tensorflow_serving.apis import prediction_log_pb2
 
 import albert_tf
 from hub_export.__main__ import main
+from hub_export.card import CARD
 from hub_export.check.answers import REQUESTS
 from tests.tiny import TINY
 
@@ -103,7 +104,8 @@ def test_a_server_answers_as_the_plain_model_and_compiles_nothing_after_its_warm
         np.testing.assert_allclose(json.loads(line), signature(text=tf.constant(texts))["scores"], atol=1e-5)
 
 
-def test_warm_up_requests_are_of_all_shapes(exports):
+def test_warm_up_requests_are_of_all_shapes_and_the_card_says_what_it_is(exports):
+    assert ['"compiled": true' in (folder / CARD).read_text() for folder in exports] == [False, True]
     found = set()
     for record in tf.data.TFRecordDataset(str(exports[1] / "serving/1" / REQUESTS)):
         request = prediction_log_pb2.PredictionLog.FromString(record.numpy()).predict_log.request

@@ -195,11 +195,16 @@ _COLUMNS = (
     *("sentence_objective", "short_seq_prob"),
 )
 
+# Devlin et al. 2019, §A.2 (which trains nine tenths of the steps at length 128).
+_BERT = (1e-4, 256, 1_000_000, 10_000, 0.999, 1.0, "nsp", 0.1)
+# Sanh et al. 2019, §3: batches of 4,000 and no sentence objective. Rate, warm-up and clipping are those of the
+# authors' code; the number of steps is not published.
+_DISTILBERT = (5e-4, 4000, 500_000, 25_000, 0.999, 5.0, "none", 0.0)
+
 # By AdamW, on masks of single pieces.
 _BY_ADAMW = {
-    # Devlin et al. 2019, §A.2 (which trains nine tenths of the steps at length 128).
-    "bert_base": (1e-4, 256, 1_000_000, 10_000, 0.999, 1.0, "nsp", 0.1),
-    "bert_large": (1e-4, 256, 1_000_000, 10_000, 0.999, 1.0, "nsp", 0.1),
+    **{f"bert_{size}{case}": _BERT for size in ("base", "large") for case in ("", "_uncased", "_cased")},
+    **{f"distilbert_base_{case}": _DISTILBERT for case in ("uncased", "cased")},
     # Liu et al. 2019, Table 9: full-length documents.
     "roberta_base": (6e-4, 8192, 500_000, 24_000, 0.98, None, "none", 0.0),
     "roberta_large": (4e-4, 8192, 500_000, 30_000, 0.98, None, "none", 0.0),

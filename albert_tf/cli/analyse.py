@@ -29,9 +29,12 @@ def run(flags: argparse.Namespace) -> None:
 def _parameters(flags: argparse.Namespace) -> None:
     from albert_tf.analysis.parameters import parameter_count
 
+    width = max(map(len, PRESETS)) + 2
     for name, config in PRESETS.items():
         counts = parameter_count(config)
-        print(f"{name:20}" + "".join(f"{part} {count:>13,}  " for part, count in counts.items()).rstrip())
+        print(
+            f"{name:{width}}" + "".join(f"{part} {count:>13,}  " for part, count in counts.items()).rstrip()
+        )
 
 
 def _curve(flags: argparse.Namespace) -> None:

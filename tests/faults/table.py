@@ -157,8 +157,8 @@ FAULTS = (
     Fault(
         "embeddings: ids of positions start at 1",
         "albert_tf/models/embeddings.py",
-        "tf.slice(self.position_embeddings, [0, 0], [length, -1], name)",
-        "tf.slice(self.position_embeddings, [1, 0], [length, -1], name)",
+        "tf.slice(self.position_embeddings, [0, 0], [tf.shape(mask)[1], -1], name)",
+        "tf.slice(self.position_embeddings, [1, 0], [tf.shape(mask)[1], -1], name)",
         ("tests/albert_tf/models/test_embeddings.py",),
     ),
     Fault(

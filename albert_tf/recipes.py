@@ -197,8 +197,8 @@ _COLUMNS = (
 
 # Devlin et al. 2019, §A.2 (which trains nine tenths of the steps at length 128).
 _BERT = (1e-4, 256, 1_000_000, 10_000, 0.999, 1.0, "nsp", 0.1)
-# Sanh et al. 2019, §3: batches of 4,000 and no sentence objective. Rate, warm-up and clipping are those of the
-# authors' code; the number of steps is not published.
+# Sanh et al. 2019, §3: batches of 4,000, no sentence objective. Rate, warm-up and clipping are those of the
+# code of its authors; the number of steps is not published.
 _DISTILBERT = (5e-4, 4000, 500_000, 25_000, 0.999, 5.0, "none", 0.0)
 
 # By AdamW, on masks of single pieces.

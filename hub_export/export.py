@@ -95,12 +95,10 @@ def export(
     step = run.default_step() if step is None else step
     model = in_dtype(load(run, step), dtype)
     check_finite(model, run, step)
-    lengths = compiled_lengths(seq_length, run.config.max_position_embeddings) if xla else None
-    served = None
-    if tokenizer is not None:
-        served = Served(model, tokenizer, seq_length, run.task)
-        if lengths is not None:
-            served = served._replace(compiled=CompiledEncoder(served.encoder, lengths))
+    lengths = _compiled_lengths(seq_length, run.config.max_position_embeddings) if xla else None
+    served = None if tokenizer is None else Served(model, tokenizer, seq_length, run.task)
+    if served is not None and lengths is not None:
+        served = served._replace(compiled=CompiledEncoder(served.encoder, lengths))
     signatures = {} if served is None else serving_signatures(served)
     card = model_card(run, step, model, dtype, seq_length, numbered, signatures, license, xla)
     encoder = functools.partial(save_encoder, run, encoder_module(model, run.vocabulary, lengths))
@@ -126,9 +124,9 @@ def export(
     return [output / name for name in writers]
 
 
-def compiled_lengths(seq_length: int, longest: int) -> tuple[int, ...]:
+def _compiled_lengths(seq_length: int, longest: int) -> list[int]:
     """Columns that encoders are compiled for: those of texts, and for other ids the longest input."""
-    return tuple(sorted({*few_lengths(seq_length), longest}))
+    return sorted({*few_lengths(min(seq_length, longest)), longest})
 
 
 def _tokenizer(run: RunDirectory) -> TextTokenizer:

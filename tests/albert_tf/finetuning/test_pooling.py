@@ -75,7 +75,7 @@ def test_predictions_and_exported_answers_are_those_by_hand(mean, own_table, pie
     means = np.stack([rows[:count].mean(axis=0) for rows, count in zip(states, counts, strict=True)])
     weight, bias = (variable.numpy() for variable in albert_tf.load(mean).variables[-2:])
     np.testing.assert_allclose(tf.nn.softmax(means @ weight.T + bias), expected, atol=1e-5)
-    assert "the mean of all tokens' states" in (tmp_path / "hub/README.md").read_text()
+    assert '"pooling": "mean"' in (tmp_path / "hub/README.md").read_text()
 
 
 def test_its_encoder_alone_is_converted(mean, tmp_path):

@@ -17,15 +17,27 @@ SEED = 1
 
 
 def pytest_configure() -> None:
-    """Four virtual CPUs for the tests of tf.distribute, while TensorFlow has not started yet.
+    """Four virtual CPUs for the tests of tf.distribute, and products of float32 that are exact on GPUs.
 
-    Who runs the tests in the background may have them ignore Ctrl-C, which some of them send.
+    That is while TensorFlow has not started yet. The environment is for the processes that tests start. Who
+    runs the tests in the background may have them ignore Ctrl-C, which some of them send.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # As absl.app sets it for commands, unless somebody has: saving a SavedModel sets it, and sets it back.
     flags.FLAGS.set_default("verbosity", 0)
+    os.environ.update(NVIDIA_TF32_OVERRIDE="0", TF_FORCE_GPU_ALLOW_GROWTH="true")
+    tf.config.experimental.enable_tensor_float_32_execution(False)
+    for gpu in tf.config.list_physical_devices("GPU"):
+        tf.config.experimental.set_memory_growth(gpu, True)
     four = [tf.config.LogicalDeviceConfiguration()] * 4
     tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], four)
+
+
+def pytest_report_header() -> str:
+    """The devices that the tests run on."""
+    gpus = [tf.config.experimental.get_device_details(gpu) for gpu in tf.config.list_physical_devices("GPU")]
+    names = ", ".join(details.get("device_name", "a GPU") for details in gpus)
+    return f"TensorFlow {tf.__version__} on {names or 'the CPU'}"
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -45,8 +45,10 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(flags: argparse.Namespace) -> None:
     """Prints the figures as JSON."""
     with quiet_start():
-        import albert_tf.checkpoints  # noqa: F401
+        from albert_tf.training.determinism import make_deterministic
 
+    if flags.deterministic:
+        make_deterministic()
     flags.run = run_named(flags.run)
     _ = flags.run.config  # which says so if there is no such run
     if "task" in flags.run.task:

@@ -90,10 +90,12 @@ def config_named(name: str) -> AlbertConfig:
 
 
 def checkpoint_flags(parser: Flags) -> None:
-    """The checkpoint of a run to compute with, and how much at a time."""
+    """The checkpoint of a run to compute with, and how."""
     step = "of the checkpoint (the newest; of a fine-tuned run the best)"
     parser.add_argument("--step", type=int, help=step)
     parser.add_argument("--batch_size", type=int, default=32, help="examples at a time, for the memory (32)")
+    deterministic = "the same numbers each time on GPUs, too, where it costs speed; CPUs give them anyway"
+    parser.add_argument("--deterministic", action="store_true", help=deterministic)
 
 
 def run_named(name: str) -> RunDirectory:

@@ -59,6 +59,9 @@ def run(flags: argparse.Namespace) -> None:
         check_unused(flags, (*heeded, "input_format"), "--submission")
     with quiet_start():
         from albert_tf.finetuning.predict import predict, submit
+        from albert_tf.training.determinism import make_deterministic
+    if flags.deterministic:
+        make_deterministic()
     runs = [run_named(name) for name in flags.run]
     if flags.submission is not None:
         submit(runs, flags.input, flags.submission, flags.batch_size)

@@ -34,7 +34,8 @@ SUMMARY = "train a model, or resume"
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
     add, presets = parser.add_argument, ", ".join(PRESETS)
-    add("--config", help=f"a JSON file, or one of {presets}; --recipe one_machine has networks of its own")
+    own = "--recipe one_machine has networks of its own, on a GPU larger ones, which are untried"
+    add("--config", help=f"a JSON file, or one of {presets}; {own}")
     paths_flag(parser, "--train", TEXT)
     held_out = "to evaluate on (what prepare has held out, or else about 1 %% of the text)"
     paths_flag(parser, "--eval", held_out, required=False)
@@ -78,21 +79,26 @@ def run(flags: argparse.Namespace) -> None:
 def _sizes(flags: argparse.Namespace, *, is_begun: bool) -> Sequence[Size]:
     """The networks that may be trained, from the smallest to the largest, by their recipes."""
     from albert_tf.conversion.start import run_at
-    from albert_tf.pretraining.budget import ONE_MACHINE, Size, no_smaller, warmup_of
+    from albert_tf.pretraining.budget import Size, no_smaller, sizes_here, warmup_of
 
     changes = given(flags, PretrainingRecipe)
     if "stages" in changes:
         changes["stages"] = read_stages(changes["stages"]) if changes["stages"] else ()
-    if flags.recipe == "one_machine" and "steps" in changes:
-        changes = {"warmup_steps": warmup_of(RECIPES["one_machine"], changes["steps"]), **changes}
+
+    def changed(size: Size) -> Size:
+        own = changes
+        if flags.recipe == "one_machine" and "steps" in changes:
+            own = {"warmup_steps": warmup_of(size.recipe, changes["steps"]), **changes}
+        return dataclasses.replace(size, recipe=size.recipe.replace(**own))
+
     if flags.config is not None:
         name = flags.recipe or (flags.config if flags.config in RECIPES else DEFAULT_RECIPE)
-        return [Size(config=config_named(flags.config), recipe=RECIPES[name].replace(**changes))]
+        return [changed(Size(config=config_named(flags.config), recipe=RECIPES[name]))]
     if flags.recipe != "one_machine":
         raise InputError(
             "--config is missing: name a preset or a file, or --recipe one_machine, as the run was begun"
         )
-    sizes = ONE_MACHINE
+    sizes = sizes_here(is_begun=is_begun, has_origin=flags.init_from is not None)
     if flags.init_from is not None and not is_begun:  # a run that is begun has its weights
         sizes = no_smaller(sizes, run_at(flags.init_from).config)
-    return [dataclasses.replace(size, recipe=size.recipe.replace(**changes)) for size in sizes]
+    return [changed(size) for size in sizes]

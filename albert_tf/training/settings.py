@@ -26,6 +26,7 @@ class Execution:
       precision: of the computation.
       accumulate: microbatches an update.
       xla: compile with XLA what a device computes; by default on GPUs, where it is several times as fast.
+      deterministic: the same numbers each time on GPUs, too, where it costs speed; CPUs give them anyway.
       remat: gradient checkpointing: compute layers again in the backward pass, for less memory.
       data_service: address of a tf.data service, grpc://host:port, that makes the batches.
     Raises:
@@ -37,6 +38,7 @@ class Execution:
     precision: str = dataclasses.field(default="float32", metadata={"choices": tuple(POLICIES)})
     accumulate: int = 1
     xla: bool | None = None
+    deterministic: bool = False
     remat: bool = False
     data_service: str | None = None
 

@@ -85,7 +85,11 @@ def make_strategy(
 
 def device_kind(strategy: tf.distribute.Strategy) -> str:
     """The kind of device of a strategy's replicas: "CPU", "GPU" or "TPU"."""
-    return "TPU" if isinstance(strategy, tf.distribute.TPUStrategy) else _local_kind()
+    if isinstance(strategy, tf.distribute.TPUStrategy):
+        return "TPU"
+    if strategy.num_replicas_in_sync > 1:  # of devices that it names: a test's are CPUs beside a GPU
+        return tf.DeviceSpec.from_string(strategy.extended.worker_devices[0]).device_type
+    return _local_kind()
 
 
 def compiles(xla: bool | None) -> bool:

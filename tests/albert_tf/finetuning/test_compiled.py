@@ -7,7 +7,8 @@ from albert_tf.finetuning.run import finetune
 from albert_tf.tasks.classification import text_rows
 from albert_tf.tasks.examples.batches import few_lengths, task_batches
 from albert_tf.tasks.examples.records import TextRecord
-from albert_tf.training import strategies
+from albert_tf.training import phases, strategies
+from albert_tf.training.settings import Execution
 from albert_tf.training.strategies import compiles
 from tests.albert_tf.finetuning.runs import RECIPE
 from tests.albert_tf.pretraining.runs import metrics
@@ -32,9 +33,17 @@ def test_batches_have_the_same_examples_and_four_lengths_at_most(piece_tokenizer
 
 
 def test_gpus_compile_unless_told_otherwise(monkeypatch):
-    assert [compiles(xla) for xla in (None, True, False)] == [False, True, False]
-    monkeypatch.setattr(strategies, "device_kind", lambda strategy: "GPU")
-    assert [compiles(xla) for xla in (None, True, False)] == [True, True, False]
+    for kind, by_default in (("CPU", False), ("GPU", True)):
+        monkeypatch.setattr(strategies, "device_kind", lambda strategy, kind=kind: kind)
+        assert [compiles(xla) for xla in (None, True, False)] == [by_default, True, False]
+
+
+def test_elementwise_functions_are_compiled_where_nothing_else_is(monkeypatch):
+    """A TPU's programs are compiled in any case."""
+    for kind, expected in (("CPU", [True, False, True]), ("GPU", [False, False, True]), ("TPU", [False] * 3)):
+        for module in (strategies, phases):
+            monkeypatch.setattr(module, "device_kind", lambda strategy, kind=kind: kind)
+        assert [phases.is_fused(Execution(xla=xla)) for xla in (None, True, False)] == expected
 
 
 def test_a_compiled_run_learns_the_same(asked):

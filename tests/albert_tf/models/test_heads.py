@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from albert_tf.models.heads import MaskedLanguageModel, OutputLayer, mean_state
 from albert_tf.utils.errors import InputError
+from tests.devices import refused_ids
 from tests.tiny import TINY
 
 B, S, P, H, E, V = 2, 5, 3, 32, 16, 200
@@ -58,7 +59,7 @@ def test_masked_language_model_eagerly_and_of_unknown_shapes(head, arrays):
         logits(arrays[0], POSITIONS[:1], arrays[1])
     with pytest.raises(InputError, match=r"masked_lm_positions has shape \(2, 3, 1\)"):
         head(arrays[0], tf.zeros([2, 3, 1], tf.int32), arrays[1])
-    with tf.device("CPU"), pytest.raises(tf.errors.InvalidArgumentError, match="5 is not in"):
+    with refused_ids("5 is not in"):
         head(arrays[0], tf.fill([B, P], S), arrays[1])
 
 

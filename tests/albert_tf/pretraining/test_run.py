@@ -155,7 +155,7 @@ def test_batches_of_a_data_service(settings, data_service):
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"precision": "bfloat16", "remat": True}, ("mixed_bfloat16", True, True, 1, False)),
+        ({"precision": "bfloat16", "remat": True, "xla": False}, ("mixed_bfloat16", True, True, 1, False)),
         ({"precision": "float16", "accumulate": 2, "xla": True}, ("mixed_float16", False, False, 2, True)),
     ],
 )

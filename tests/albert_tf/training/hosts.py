@@ -21,10 +21,12 @@ def ports(count: int) -> list[int]:
 
 
 def start(words: list, logs: list[Path]) -> list[subprocess.Popen]:
-    """The same command on as many hosts as there are logs."""
+    """The same command on as many hosts as there are logs, which do not share a GPU: they take the CPU."""
     cluster = {"worker": [f"127.0.0.1:{port}" for port in ports(len(logs))]}
     tasks = [{"type": "worker", "index": index} for index in range(len(logs))]
     return [
-        commands.start(words, log, TF_CONFIG=json.dumps({"cluster": cluster, "task": task}))
+        commands.start(
+            words, log, TF_CONFIG=json.dumps({"cluster": cluster, "task": task}), CUDA_VISIBLE_DEVICES=""
+        )
         for log, task in zip(logs, tasks, strict=True)
     ]

@@ -9,6 +9,7 @@ from albert_tf.training import strategies
 from albert_tf.training.phases import seed_of
 from albert_tf.training.strategies import Hosts, feed, hosts_of, keeps_iterator, make_strategy, over_hosts
 from albert_tf.utils.errors import InputError
+from tests import devices
 
 
 def batches(rows, part):
@@ -31,7 +32,16 @@ def test_one_device_is_the_default():
 
 
 def test_mirrored_takes_all_devices():
-    assert make_strategy("mirrored").num_replicas_in_sync == len(tf.config.list_logical_devices("CPU")) == 4
+    assert make_strategy("mirrored").num_replicas_in_sync == len(
+        tf.config.list_logical_devices(devices.kind())
+    )
+
+
+def test_the_kind_of_device_is_that_of_the_replicas(two_replicas, monkeypatch):
+    """Two CPUs are CPUs beside a GPU, too."""
+    monkeypatch.setattr(strategies, "_local_kind", lambda: "GPU")
+    assert strategies.device_kind(two_replicas) == "CPU"
+    assert strategies.device_kind(tf.distribute.get_strategy()) == "GPU"
 
 
 def test_the_replicas_of_a_host_share_its_batches(two_replicas):

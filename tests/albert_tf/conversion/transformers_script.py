@@ -32,7 +32,7 @@ THEIRS = {
     "roberta classification": ("RobertaForSequenceClassification", {"num_labels": 3}),
     "roberta question_answering": ("RobertaForQuestionAnswering", {}),
     "distilbert mlm": ("DistilBertForMaskedLM", {"hidden_dim": 64}),
-    "distilbert classification": ("DistilBertForSequenceClassification", {"num_labels": 3}),
+    "distilbert classification": ("DistilBertForSequenceClassification", {"hidden_dim": 64, "num_labels": 3}),
 }
 CONFIG = {
     "vocab_size": 200,

@@ -94,7 +94,10 @@ def grown_from(
         value = source.read(origins[name]) if name in origins else None
         if value is None or name != "embeddings/position_embeddings":
             return value
-        return np.resize(value, [wants, *value.shape[1:]])  # which repeats the rows
+        offset = config.position_offset  # rows that are of no position
+        return np.concatenate(
+            [value[:offset], np.resize(value[offset:], [wants, *value.shape[1:]])]
+        )  # repeated
 
     return Growth(
         read=read,

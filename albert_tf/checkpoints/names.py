@@ -1,7 +1,8 @@
 """Names and shapes of a model's variables, here and in the formats of others: the table of all conversions.
 
 Google's names are ours in the scope `bert/`, except for the heads. TF Hub's TF 1 modules have Google's names,
-its TF 2 encoders those of TensorFlow Model Garden, and no heads.
+its TF 2 encoders those of TensorFlow Model Garden, and no heads. The names of BERT, RoBERTa and DistilBERT
+are in `family_names`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from albert_tf.checkpoints.family_names import google_bert_name, hugging_face_name
 from albert_tf.checkpoints.models import MODELS
 from albert_tf.config import AlbertConfig
 from albert_tf.models.sharing import BlockPath, sharing_plan
@@ -138,32 +140,49 @@ class Names(NamedTuple):
     hub: Stored
 
 
-def variable_names(config: AlbertConfig, task: Mapping[str, Any]) -> list[Names]:
+def variable_names(config: AlbertConfig, task: Mapping[str, Any], family: str | None = None) -> list[Names]:
     """The names and shapes of every variable of a model, one entry a variable.
 
     Args:
       config: the network's shape.
       task: what `task_of` says of the model.
+      family: whose names Google's and Hugging Face's are; None: of the network's own family.
 
     >>> names = variable_names(AlbertConfig(), {"model": "encoder"})
     >>> names[-2].google.name, names[-2].hugging_face.name, names[-2].shape
     ('bert/pooler/dense/kernel', 'albert.pooler.weight', (768, 768))
     """
     plan = sharing_plan(config)
-    encoder = [*_EMBEDDINGS, *(_PROJECTION if config.has_projection else [])]
+    encoder = [row for row in _EMBEDDINGS if config.type_vocab_size or "T" not in row.shape]
+    encoder += _PROJECTION if config.has_projection else []
     for path in dict.fromkeys(pair.attention for pair in plan):
         encoder += _in_group(path, _ATTENTION)
     for path in dict.fromkeys(pair.feed_forward for pair in plan):
         encoder += _in_group(path, _FEED_FORWARD)
+    encoder += _POOLER if config.pooler != "none" else []
     sizes = _sizes(config, task)
-    return [_names(row, sizes, GOOGLE_SCOPE, HUGGING_FACE_SCOPE) for row in [*encoder, *_POOLER]] + [
-        _names(row, sizes) for row in _head_rows(task)
-    ]
+    names = [_names(row, sizes, GOOGLE_SCOPE, HUGGING_FACE_SCOPE) for row in encoder]
+    names += [_names(row, sizes) for row in _head_rows(task)]
+    return _in_family(names, family or config.family, task)
 
 
-def head_names(task: Mapping[str, Any]) -> list[Names]:
+def head_names(task: Mapping[str, Any], family: str = "albert") -> list[Names]:
     """The names of the variables on top of the encoder, for a network of any shape."""
-    return [_names(row, _sizes(AlbertConfig(), task)) for row in _head_rows(task)]
+    names = [_names(row, _sizes(AlbertConfig(), task)) for row in _head_rows(task)]
+    return _in_family(names, family, task)
+
+
+def _in_family(names: list[Names], family: str, task: Mapping[str, Any]) -> list[Names]:
+    """ALBERT's names made those of a family."""
+    if family == "albert":
+        return names
+    return [
+        name._replace(
+            google=name.google._replace(name=google_bert_name(name.google.name)),
+            hugging_face=name.hugging_face._replace(name=hugging_face_name(name.ours, family, task["model"])),
+        )
+        for name in names
+    ]
 
 
 def _head_rows(task: Mapping[str, Any]) -> list[_Row]:
@@ -175,7 +194,7 @@ def _sizes(config: AlbertConfig, task: Mapping[str, Any]) -> dict[str, int]:
     return {
         "V": config.vocab_size,
         "E": config.embedding_size,
-        "S": config.max_position_embeddings,
+        "S": config.position_offset + config.max_position_embeddings,
         "T": config.type_vocab_size,
         "H": config.hidden_size,
         "I": config.intermediate_size,

@@ -60,7 +60,7 @@ def convert(
       input: the folder or the .tar.gz that the checkpoint was published in, or the file with its weights; or
         its published name, as `local_checkpoint` has it.
       output: the folder to make.
-      vocabulary: SentencePiece model; None takes the one beside the checkpoint, if there is one.
+      vocabulary: its file; None takes the one beside the checkpoint, if there is one.
       config: JSON file with the config; None takes the one beside the checkpoint.
       partial: True to read the encoder alone, and initialise what is missing.
       command: the command line, for recipe.json.
@@ -154,7 +154,8 @@ def _write(
         if target == "google":
             google.write_google(model, folder, step or 0)
         else:
-            huggingface.write_hugging_face(model, folder, run.task, run.tokenizer)
+            kind = SENTENCEPIECE if pieces is None else remembered_kind(pieces)
+            huggingface.write_hugging_face(model, folder, run.task, run.tokenizer, kind)
         if pieces is not None:
             files = vocabulary_files(pieces)
             if remembered_kind(pieces) == SENTENCEPIECE:  # which the formats call by names of their own

@@ -1,4 +1,4 @@
-"""Checkpoints of google-research/albert (TensorFlow 1), in and out."""
+"""Checkpoints of google-research/albert and google-research/bert (TensorFlow 1), in and out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import tensorflow as tf
 from albert_tf.checkpoints.models import task_of
 from albert_tf.checkpoints.names import GOOGLE_SCOPE, head_names, variable_names
 from albert_tf.checkpoints.tensor_bundle import Tensors, open_bundle
-from albert_tf.config import GOOGLE_FILE, AlbertConfig
+from albert_tf.config import GOOGLE_BERT_FILE, GOOGLE_FILE, AlbertConfig
 from albert_tf.conversion.locations import find_vocabulary, only
 from albert_tf.conversion.transfer import (
     Source,
@@ -27,17 +27,19 @@ from albert_tf.utils.files import write_json
 
 # What a published checkpoint consists of, beside its vocabulary.
 CHECKPOINT, VOCABULARY = "model.ckpt-best", "30k-clean.model"
+BERT_CHECKPOINT = "bert_model.ckpt"
 
 # What training leaves beside the weights and their slots.
 _TRAINING = re.compile(
     r"(.*/)?(global_step|save_counter|beta[12]_power|(current_)?loss_scale|good_steps)(_\d+)?"
 )
 
-# Scopes that tell networks of other kinds, and whose they are.
-_OTHERS = {"/layer_shared/": "brightmart/albert_zh", "/encoder/layer_0/": "BERT"}
+# What its code has fixed.
+_CODE_HAS = {"layer_norm_eps": 1e-12, "pooler": "tanh", "position_offset": 0}
 
-# Fields that its configs do not have.
-_UNKNOWN = ("sharing", "layer_norm_eps", "project_embeddings")
+# Fields that ALBERT's configs do not have, and that BERT's do not have besides.
+_UNKNOWN = ("sharing", "layer_norm_eps", "project_embeddings", "position_offset", "pooler")
+_UNKNOWN_TO_BERT = ("embedding_size", "num_hidden_groups", "inner_group_num", "classifier_dropout_prob")
 
 _PRETRAINER = {"model": "pretrainer", "sentence_objective": "sop"}
 
@@ -50,23 +52,28 @@ def google_source(path: Path, config: Path | None, partial: bool) -> Source:
     else:
         prefix = path.with_name(re.sub(r"\.(index|data-\d+-of-\d+)$", "", path.name))
     tensors = open_bundle(prefix)
-    config = config or only(folder, "albert_config*.json", "assets/albert_config*.json")
+    config = config or only(folder, "albert_config*.json", "assets/albert_config*.json", GOOGLE_BERT_FILE)
     return bundle_source(tensors, AlbertConfig.from_json_file(config), partial, find_vocabulary(folder))
 
 
 def bundle_source(tensors: Tensors, config: AlbertConfig, partial: bool, vocabulary: Path | None) -> Source:
-    """A TF1 checkpoint of ALBERT, or the variables of a TF1 module of TF Hub.
+    """A TF1 checkpoint of ALBERT or BERT, or the variables of a TF1 module of TF Hub.
 
     Without heads it is an encoder; with the output layer of run_classifier, run_race (one logit: as a
     regression), run_squad_v1 or run_squad_v2 a fine-tuned model, whose pre-training heads are left unread.
     """
-    for scope, whose in _OTHERS.items():
-        if any(scope in name for name in tensors.shapes):
-            raise InputError(f"{tensors.origin}: the layout is that of {whose}, another network")
+    if any("/layer_shared/" in name for name in tensors.shapes):
+        raise InputError(f"{tensors.origin}: the layout is that of brightmart/albert_zh, another network")
+    # Modules that are made here have ALBERT's names, whatever their family.
+    family = "albert" if any("/transformer/group_" in name for name in tensors.shapes) else config.family
+    if family != "bert" and any("/encoder/layer_0/" in name for name in tensors.shapes):
+        raise InputError(
+            f"{tensors.origin}: the layout is that of BERT, another network: its config is {GOOGLE_BERT_FILE}"
+        )
     tensors = with_usual_names(tensors, GOOGLE_SCOPE, "embeddings/word_embeddings")
     tensors = tensors.renamed(_with_layer_norms(tensors.shapes))
-    task = {"model": "encoder"} if partial else find_task(tensors, "google")
-    if config.embedding_size == config.hidden_size:
+    task = {"model": "encoder"} if partial else find_task(tensors, "google", family)
+    if family != "bert" and config.embedding_size == config.hidden_size:
         projects = f"{GOOGLE_SCOPE}encoder/embedding_hidden_mapping_in/kernel" in tensors.shapes
         config = config.replace(project_embeddings=projects or None)
     check_groups(config, _group)
@@ -77,7 +84,7 @@ def bundle_source(tensors: Tensors, config: AlbertConfig, partial: bool, vocabul
         is_slot = name.rpartition("/")[0] in tensors.shapes
         return is_slot or _TRAINING.fullmatch(name) is not None or name in ignored
 
-    stored = {names.ours: names.google for names in variable_names(config, task)}
+    stored = {names.ours: names.google for names in variable_names(config, task, family)}
     return Source(tensors, config, task, stored, vocabulary, is_ignored=is_ignored)
 
 
@@ -102,20 +109,31 @@ def _group(layer: int, layers: int, groups: int) -> int:
 
 
 def google_config(config: AlbertConfig) -> dict[str, Any]:
-    """The content of albert_config.json; InputError if google-research/albert cannot express this network."""
+    """The content of albert_config.json, or of BERT's bert_config.json.
+
+    Raises:
+      InputError: google-research/albert, or google-research/bert, cannot express this network.
+    """
+    if config.family in ("roberta", "distilbert"):
+        raise InputError(f"{config.family} has no such format: Google published ALBERT and BERT in it")
     projects = config.has_projection and config.embedding_size == config.hidden_size
-    if config.hidden_act == "gelu_erf" or config.layer_norm_eps != 1e-12 or projects:
+    differing = [key for key, value in _CODE_HAS.items() if getattr(config, key) != value]
+    if config.hidden_act == "gelu_erf" or differing or projects or not config.type_vocab_size:
         raise InputError(
-            f'google-research/albert cannot express hidden_act="{config.hidden_act}", layer_norm_eps='
-            f"{config.layer_norm_eps}, project_embeddings={config.project_embeddings}: its GELU is the tanh "
-            "form, the epsilon 1e-12, and it projects only where embedding_size and hidden_size differ"
+            f'google-research/{config.family} cannot express hidden_act="{config.hidden_act}", '
+            + "".join(f"{key}={getattr(config, key)!r}, " for key in _CODE_HAS)
+            + f"type_vocab_size={config.type_vocab_size}, project_embeddings={config.project_embeddings}: "
+            "its GELU is the tanh form, the epsilon 1e-12, the pooler's activation tanh; it has segment "
+            "types, no offset, and projects only where embedding_size and hidden_size differ"
         )
-    values = whole_layers(config, _group).to_dict()
-    return {key: value for key, value in values.items() if key not in _UNKNOWN}
+    is_bert = config.family == "bert"
+    values = (config if is_bert else whole_layers(config, _group)).to_dict()
+    unknown = {*_UNKNOWN, *(_UNKNOWN_TO_BERT if is_bert else ())}
+    return {key: value for key, value in values.items() if key not in unknown}
 
 
 def write_google(model: Any, folder: Path, step: int) -> None:
-    """Writes a model as google-research/albert's code restores it, beside its albert_config.json.
+    """Writes a model as google-research/albert's or bert's code restores it, beside its config.
 
     Args:
       model: one of ours.
@@ -123,12 +141,13 @@ def write_google(model: Any, folder: Path, step: int) -> None:
       step: training step, which Estimators look for.
     Raises: as `google_config`; OSError or tf.errors.OpError if a file cannot be written.
     """
-    write_json(folder / GOOGLE_FILE, google_config(model.config))
+    is_bert = model.config.family == "bert"
+    write_json(folder / (GOOGLE_BERT_FILE if is_bert else GOOGLE_FILE), google_config(model.config))
     names = {names.ours: names.google.name for names in variable_names(model.config, task_of(model))}
     tensors = {names[variable.name.partition(":")[0]]: variable.read_value() for variable in model.variables}
     tensors["global_step"] = tf.constant(step, tf.int64)
     tf.raw_ops.SaveV2(
-        prefix=str(folder / CHECKPOINT),
+        prefix=str(folder / (BERT_CHECKPOINT if is_bert else CHECKPOINT)),
         tensor_names=list(tensors),
         shape_and_slices=[""] * len(tensors),
         tensors=list(tensors.values()),

@@ -10,46 +10,45 @@ import numpy as np
 
 from albert_tf.checkpoints.models import task_of
 from albert_tf.checkpoints.names import HUGGING_FACE_SCOPE, variable_names
+from albert_tf.checkpoints.tensor_bundle import Tensors
 from albert_tf.config import AlbertConfig
-from albert_tf.config_keys import HUGGING_FACE_ACTIVATIONS
+from albert_tf.conversion.huggingface_config import (
+    hugging_face_config,
+    hugging_face_group,
+    kind_of,
+    tokenizer_config,
+)
 from albert_tf.conversion.locations import files_in, find_vocabulary, only
 from albert_tf.conversion.safetensors import open_safetensors, write_safetensors
 from albert_tf.conversion.transfer import (
     Source,
     check_groups,
     find_task,
-    whole_layers,
     with_usual_names,
 )
+from albert_tf.tokenizer_settings import SENTENCEPIECE, VOCABULARY_FILES, WORDPIECE
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import read_json, write_json
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 VOCABULARY, TOKENIZER = "spiece.model", "tokenizer_config.json"
+WORDPIECE_VOCABULARY = VOCABULARY_FILES[WORDPIECE][0]
 
-# Of two names for the same the first one.
-ACTIVATIONS = {ours: theirs for theirs, ours in reversed(HUGGING_FACE_ACTIVATIONS.items())}
-ARCHITECTURES = {
-    "encoder": "AlbertModel",
-    "pretrainer": "AlbertForPreTraining",
-    "classifier": "AlbertForSequenceClassification",
-    "token_classifier": "AlbertForTokenClassification",
-    "span_labeler": "AlbertForQuestionAnswering",
-    "multiple_choice": "AlbertForMultipleChoice",
-}
-_MLM_ALONE = "AlbertForMaskedLM"
-_WITHOUT_POOLER = (_MLM_ALONE, ARCHITECTURES["token_classifier"], ARCHITECTURES["span_labeler"])
+_WITHOUT_POOLER = ("ForMaskedLM", "ForTokenClassification", "ForQuestionAnswering")
 _POOLER = ("pooler/dense/kernel", "pooler/dense/bias")
 
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt")
 
 _PROJECTION = f"{HUGGING_FACE_SCOPE}encoder.embedding_hidden_mapping_in"
-# Older files repeat what is tied, and hold a table of the positions 0, 1, 2, …
-_TIED = {
-    "predictions.decoder.weight": f"{HUGGING_FACE_SCOPE}embeddings.word_embeddings.weight",
-    "predictions.decoder.bias": "predictions.bias",
+# Files may repeat what is tied: what they call the MLM head's output layer, and its bias.
+_OUTPUT_LAYERS = {
+    "albert": ("predictions.decoder", "predictions.bias"),
+    "bert": ("cls.predictions.decoder", "cls.predictions.bias"),
+    "roberta": ("lm_head.decoder", "lm_head.bias"),
+    "distilbert": ("vocab_projector", "vocab_projector.bias"),
 }
-_BUFFER = f"{HUGGING_FACE_SCOPE}embeddings.position_ids"
+# LayerNorms of files that were written from TensorFlow's.
+_OLDER_ENDINGS = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
 
 def hugging_face_source(path: Path, config: Path | None, partial: bool) -> Source:
@@ -62,22 +61,28 @@ def hugging_face_source(path: Path, config: Path | None, partial: bool) -> Sourc
     tensors = open_safetensors(_weights(path))
     config = config or only(folder, CONFIG)
     values, shape = read_json(config), AlbertConfig.from_json_file(config)
-    tensors = with_usual_names(tensors, HUGGING_FACE_SCOPE, "embeddings.word_embeddings.weight")
-    for name, other in _TIED.items():
-        if name in tensors.shapes and other not in tensors.shapes:
-            tensors = tensors.renamed({other if old == name else old: old for old in tensors.shapes})
-        elif name in tensors.shapes and not np.array_equal(tensors.read(name), tensors.read(other)):
-            raise InputError(f"{tensors.origin}: {name} differs from {other}: ALBERT's MLM head is tied")
-    ignored = {*_TIED, _BUFFER}
-    identity = _identity(shape.hidden_size) if shape.embedding_size == shape.hidden_size else {}
-    if identity and all(
-        name in tensors.shapes and np.array_equal(tensors.read(name), value)
-        for name, value in identity.items()
-    ):
-        shape = shape.replace(project_embeddings=None)
-        ignored |= identity.keys()
-    check_groups(shape, _group)
-    task = {"model": "encoder"} if partial else _task(find_task(tensors, "hugging_face"), values)
+    family = shape.family
+    tensors = tensors.renamed({_newer(name): name for name in tensors.shapes})
+    tensors = with_usual_names(tensors, f"{family}.", "embeddings.word_embeddings.weight")
+    tensors, ignored = _without_tied(tensors, family)
+    # Positions 0, 1, 2, …
+    ignored.add(f"{family}.embeddings.position_ids")
+    if family == "albert":
+        identity = _identity(shape.hidden_size) if shape.embedding_size == shape.hidden_size else {}
+        if identity and all(
+            name in tensors.shapes and np.array_equal(tensors.read(name), value)
+            for name, value in identity.items()
+        ):
+            shape = shape.replace(project_embeddings=None)
+            ignored |= identity.keys()
+        check_groups(shape, hugging_face_group)
+    task = {"model": "encoder"} if partial else _task(find_task(tensors, "hugging_face", family), values)
+    with_pooler = {names.ours: names.hugging_face for names in variable_names(shape.with_pooler(), task)}
+    is_pooled = task["model"] in ("classifier", "multiple_choice")
+    if is_pooled or with_pooler[_POOLER[0]].name in tensors.shapes:
+        shape = shape.with_pooler()
+    if family == "roberta" and is_pooled:  # whose code has made the encoder with a pooler, too
+        ignored |= {f"roberta.pooler.dense.{name}" for name in ("weight", "bias")}
     stored = {names.ours: names.hugging_face for names in variable_names(shape, task)}
     return Source(
         tensors,
@@ -87,8 +92,32 @@ def hugging_face_source(path: Path, config: Path | None, partial: bool) -> Sourc
         find_vocabulary(folder),
         _tokenizer(folder),
         is_ignored=ignored.__contains__,
-        optional=_POOLER if _class_of(task) in _WITHOUT_POOLER else (),
+        optional=_POOLER if kind_of(task) in _WITHOUT_POOLER else (),
     )
+
+
+def _newer(name: str) -> str:
+    """The name of a tensor as newer files have it."""
+    ending = ".".join(name.rsplit(".", 2)[-2:])
+    return name.removesuffix(ending) + _OLDER_ENDINGS.get(ending, ending)
+
+
+def _without_tied(tensors: Tensors, family: str) -> tuple[Tensors, set[str]]:
+    """A checkpoint whose MLM head has the names that are read, and the tensors that repeat others.
+
+    Raises:
+      InputError: what should be tied differs.
+    """
+    layer, bias = _OUTPUT_LAYERS[family]
+    tied = {f"{layer}.weight": f"{family}.embeddings.word_embeddings.weight", f"{layer}.bias": bias}
+    repeated = {name for name, other in tied.items() if name != other}
+    for name in repeated & tensors.shapes.keys():
+        other = tied[name]
+        if other not in tensors.shapes:
+            tensors = tensors.renamed({other if old == name else old: old for old in tensors.shapes})
+        elif not np.array_equal(tensors.read(name), tensors.read(other)):
+            raise InputError(f"{tensors.origin}: {name} differs from {other}: the MLM head is tied")
+    return tensors, repeated
 
 
 def _weights(path: Path) -> Path:
@@ -106,30 +135,22 @@ def _weights(path: Path) -> Path:
     return path
 
 
-def _group(layer: int, layers: int, groups: int) -> int:
-    return int(layer / (layers / groups))
-
-
-def _class_of(task: Mapping[str, Any]) -> str:
-    """The class of transformers for the model of a task.json."""
-    return _MLM_ALONE if task.get("sentence_objective") == "none" else ARCHITECTURES[task["model"]]
-
-
 def _task(task: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """The task that the heads show, refined by config.json."""
-    architectures = values.get("architectures") or []
-    if task["model"] == "classifier":
-        if ARCHITECTURES["multiple_choice"] in architectures:
+    architectures = tuple(values.get("architectures") or [])
+    if "num_labels" in task:
+        if any(name.endswith("ForMultipleChoice") for name in architectures):
             return {"model": "multiple_choice", "num_choices": values.get("num_choices", 4)}  # as RACE has
-        if ARCHITECTURES["token_classifier"] in architectures:
+        if any(name.endswith("ForTokenClassification") for name in architectures):
             task = {**task, "model": "token_classifier"}
         numbers = range(task["num_labels"])
         names = values.get("id2label") or {}
         labels = [names.get(str(number), f"LABEL_{number}") for number in numbers]
         if labels != [f"LABEL_{number}" for number in numbers]:
             return {**task, "labels": labels}
-    if task.get("sentence_objective") == "sop" and values.get("sentence_objective") == "nsp":
-        return {**task, "sentence_objective": "nsp"}
+    objective = values.get("sentence_objective")
+    if task.get("sentence_objective", "none") != "none" and objective in ("sop", "nsp"):
+        return {**task, "sentence_objective": objective}
     return task
 
 
@@ -144,39 +165,19 @@ def _tokenizer(folder: Path) -> dict[str, bool] | None:
     if not path.exists():
         return None
     values = read_json(path)
-    return {
-        "lowercase": bool(values.get("do_lower_case", True)),
-        "strip_accents": not values.get("keep_accents", False),
-    }
-
-
-def hugging_face_config(config: AlbertConfig, task: Mapping[str, Any]) -> dict[str, Any]:
-    """The content of config.json, by a task.json; InputError if transformers cannot express this network."""
-    if task.get("answerability"):
-        raise InputError("answerability=True: transformers' AlbertForQuestionAnswering has no answer class")
-    values = whole_layers(config, _group).to_dict()
-    for key in ("sharing", "project_embeddings"):
-        del values[key]
-    values |= {
-        "model_type": "albert",
-        "architectures": [_class_of(task)],
-        "hidden_act": ACTIVATIONS[config.hidden_act],
-        "dtype": "float32",
-        "tie_word_embeddings": True,
-        "pad_token_id": 0,
-        "bos_token_id": 2,
-        "eos_token_id": 3,
-    }
-    if task["model"] in ("classifier", "token_classifier"):
-        names = task.get("labels") or [f"LABEL_{i}" for i in range(task["num_labels"])]
-        values["id2label"] = {str(i): name for i, name in enumerate(names)}
-        values["label2id"] = {name: i for i, name in enumerate(names)}
-    values |= {key: task[key] for key in ("num_choices", "sentence_objective") if key in task}
-    return values
+    lowercase = bool(values.get("do_lower_case", True))
+    strips = not values.get("keep_accents", False)
+    if (folder / WORDPIECE_VOCABULARY).exists():
+        strips = lowercase if values.get("strip_accents") is None else bool(values["strip_accents"])
+    return {"lowercase": lowercase, "strip_accents": strips}
 
 
 def write_hugging_face(
-    model: Any, folder: Path, task: Mapping[str, Any], tokenizer: Mapping[str, bool]
+    model: Any,
+    folder: Path,
+    task: Mapping[str, Any],
+    tokenizer: Mapping[str, bool],
+    kind: str = SENTENCEPIECE,
 ) -> None:
     """Writes a model as `from_pretrained` of transformers opens it.
 
@@ -185,25 +186,23 @@ def write_hugging_face(
       folder: where to; it exists.
       task: what task.json says.
       tokenizer: how text is normalised.
+      kind: of the tokenizer.
     Raises: as `hugging_face_config`; OSError if a file cannot be written.
     """
-    write_json(folder / CONFIG, hugging_face_config(model.config, task))
-    names = variable_names(model.config.replace(project_embeddings=True), task_of(model))
+    config = model.config
+    write_json(folder / CONFIG, hugging_face_config(config, task))
+    names = variable_names(
+        config.replace(project_embeddings=True) if config.family == "albert" else config, task_of(model)
+    )
     ours = {there.hugging_face.name: there.ours for there in names}
     stored = {there.hugging_face.name: there.hugging_face for there in names}
     variables = {variable.name.partition(":")[0]: variable for variable in model.variables}
 
     def value(name: str) -> np.ndarray:
         if ours[name] not in variables:
-            return _identity(model.config.hidden_size)[name]
+            return _identity(config.hidden_size)[name]
         return stored[name].converted(np.asarray(variables[ours[name]].read_value()))
 
     write_safetensors(folder / WEIGHTS, {name: there.shape for name, there in stored.items()}, value)
-    values = {
-        "tokenizer_class": "AlbertTokenizer",
-        "do_lower_case": tokenizer["lowercase"],
-        "keep_accents": not tokenizer["strip_accents"],
-        "remove_space": True,
-        "model_max_length": model.config.max_position_embeddings,
-    }
-    write_json(folder / TOKENIZER, values)
+    values = tokenizer_config(kind, tokenizer)
+    write_json(folder / TOKENIZER, {**values, "model_max_length": config.max_position_embeddings})

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from albert_tf.utils.errors import InputError
 
-# What the vocabulary is called beside published checkpoints.
-VOCABULARIES = ("30k-clean.model", "spiece.model")
+# What the vocabulary is called beside published checkpoints; of byte-level BPE, the first of its files.
+VOCABULARIES = ("30k-clean.model", "spiece.model", "vocab.txt", "vocab.json")
 
 
 @contextlib.contextmanager
@@ -66,6 +66,6 @@ def files_in(folder: Path, *patterns: str) -> list[Path]:
 
 
 def find_vocabulary(folder: Path) -> Path | None:
-    """The SentencePiece model of a checkpoint, beside it or among its assets; None where there is none."""
+    """The vocabulary of a checkpoint, beside it or among its assets; None where there is none."""
     places = [place / name for place in (folder, folder / "assets") for name in VOCABULARIES]
     return next((path for path in [*places, *files_in(folder / "assets", "*.model")] if path.is_file()), None)

@@ -20,6 +20,7 @@ from tqdm import tqdm
 from albert_tf.config import PRESETS
 from albert_tf.conversion.huggingface import CONFIG, INDEX, TOKENIZER, VOCABULARY, WEIGHTS
 from albert_tf.conversion.rebuilt_vocabulary import FAST_TOKENIZER
+from albert_tf.tokenizer_settings import VOCABULARY_FILES
 from albert_tf.utils.errors import InputError, WorkFailed
 from albert_tf.utils.files import whole_file
 
@@ -27,9 +28,23 @@ from albert_tf.utils.files import whole_file
 ARCHIVES = tuple(name for name in PRESETS if name.startswith("albert_"))
 _ARCHIVES_AT = "https://storage.googleapis.com/albert_models/"
 
+# The other presets, and where the weights are that have their shapes.
+REPOSITORIES = {
+    **{
+        f"bert_{size}_{case}": f"google-bert/bert-{size}-{case}"
+        for size in ("base", "large")
+        for case in ("uncased", "cased")
+    },
+    **{f"roberta_{size}": f"FacebookAI/roberta-{size}" for size in ("base", "large")},
+    **{f"distilbert_base_{case}": f"distilbert/distilbert-base-{case}" for case in ("uncased", "cased")},
+}
+
 # Names of repositories, OWNER/NAME, and the files of them that are read.
 _REPOSITORY = re.compile(r"\w[\w.-]*/[\w.-]*\w", re.ASCII)
-_FILES = [CONFIG, WEIGHTS, INDEX, "model-*-of-*.safetensors", VOCABULARY, FAST_TOKENIZER, TOKENIZER]
+_FILES = [
+    *(CONFIG, WEIGHTS, INDEX, "model-*-of-*.safetensors", FAST_TOKENIZER, TOKENIZER),
+    *(name for names in VOCABULARY_FILES.values() for name in names),
+]
 
 TIMEOUT = 10.0  # seconds in which a server must take a connection, and in which something must arrive
 
@@ -51,12 +66,12 @@ def publisher_of(name: str) -> str | None:
         return "google"
     if name.startswith(("http://", "https://")):
         return "hub"
-    if _REPOSITORY.fullmatch(name):
+    if name in REPOSITORIES or _REPOSITORY.fullmatch(name):
         return "huggingface"
     if not {"/", "."} & set(name):
         raise InputError(
-            f"{name} is neither a path here nor a published name: {', '.join(ARCHIVES)}; OWNER/NAME of "
-            "Hugging Face, such as albert/albert-base-v2; an address of TF Hub, https://…"
+            f"{name} is neither a path here nor a published name: {', '.join([*ARCHIVES, *REPOSITORIES])}; "
+            "OWNER/NAME of Hugging Face, such as albert/albert-base-v2; an address of TF Hub, https://…"
         )
     return None
 
@@ -70,7 +85,8 @@ def local_checkpoint(
 
     Args:
       name: a path; or one of Google's archives ("albert_base_v2"), a repository of Hugging Face
-        ("albert/albert-base-v2"), a handle of TF Hub ("https://…").
+        ("albert/albert-base-v2"; "bert_base_uncased" and the like for the best known), a handle of TF Hub
+        ("https://…").
       source: the format: "google", "huggingface", "hub" or "run".
       revision: of a repository of Hugging Face: branch, tag or commit.
     Returns:
@@ -83,7 +99,7 @@ def local_checkpoint(
     text = os.fspath(name)
     is_name = publisher_of(text) == source
     if is_name and source == "huggingface":
-        folder = repository(text, revision)
+        folder = repository(REPOSITORIES.get(text, text), revision)
         return folder, folder.name
     if revision is not None:
         raise InputError(f"revision={revision} is of a repository of Hugging Face, which {text} is not")

@@ -87,7 +87,7 @@ def with_usual_names(tensors: Tensors, scope: str, anchor: str) -> Tensors:
 
     Args:
       tensors: the checkpoint; without an anchor it stays as it is.
-      scope: what usually stands before the encoder's names, not the heads': "bert/" or "albert.".
+      scope: what usually stands before the encoder's names, not the heads': "bert/", "albert.", ….
       anchor: name of the word embeddings behind it.
     Raises:
       InputError: there are several models in the checkpoint.
@@ -96,7 +96,9 @@ def with_usual_names(tensors: Tensors, scope: str, anchor: str) -> Tensors:
     found = [name for name in tensors.shapes if f"{separator}{name}".endswith(f"{separator}{anchor}")]
     encoder = found[0].removesuffix(anchor) if found else scope
     outside = "".join(encoder[:-1].rpartition(separator)[:2])
-    parts = tuple(f"{encoder}{part}{separator}" for part in ("embeddings", "encoder", "pooler"))
+    parts = tuple(
+        f"{encoder}{part}{separator}" for part in ("embeddings", "encoder", "transformer", "pooler")
+    )
     names = {
         scope + name.removeprefix(encoder) if name.startswith(parts) else name.removeprefix(outside): name
         for name in tensors.shapes
@@ -107,7 +109,7 @@ def with_usual_names(tensors: Tensors, scope: str, anchor: str) -> Tensors:
 
 
 # The tasks whose heads a checkpoint may have. Sentence-order and next-sentence heads have one name; ALBERT is
-# trained with the former.
+# trained with the former, BERT with the latter.
 _TASKS: tuple[dict[str, Any], ...] = (
     {"model": "classifier", "num_labels": 1},
     {"model": "token_classifier", "num_labels": 1},
@@ -118,16 +120,19 @@ _TASKS: tuple[dict[str, Any], ...] = (
 )
 
 
-def find_task(tensors: Tensors, form: Form) -> dict[str, Any]:
+def find_task(tensors: Tensors, form: Form, family: str = "albert") -> dict[str, Any]:
     """The entries of task.json that the heads in a checkpoint show; an encoder if it has no known head.
 
     Args:
       tensors: the checkpoint, with the usual names.
       form: its format.
+      family: whose names it has.
     """
     for task in _TASKS:
-        names = [getattr(head, form).name for head in head_names(task)]
+        names = [getattr(head, form).name for head in head_names(task, family)]
         if tensors.shapes.keys() >= {names[0], names[-1]}:
+            if family == "bert" and task.get("sentence_objective") == "sop":
+                return {**task, "sentence_objective": "nsp"}
             shape = tensors.shapes[names[0]]
             return {**task, "num_labels": shape[0] if shape else 1} if "num_labels" in task else dict(task)
     return {"model": "encoder"}

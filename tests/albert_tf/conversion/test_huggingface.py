@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 import albert_tf
 from albert_tf.checkpoints import RunDirectory, task_of
 from albert_tf.conversion import convert
-from albert_tf.conversion.huggingface import ACTIVATIONS, hugging_face_config
+from albert_tf.conversion.huggingface_config import ACTIVATIONS, hugging_face_config
 from albert_tf.conversion.safetensors import open_safetensors
 from albert_tf.utils.errors import InputError
 from tests.tiny import TINY

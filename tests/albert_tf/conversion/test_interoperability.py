@@ -11,7 +11,8 @@ import albert_tf
 from albert_tf.checkpoints import task_of
 from albert_tf.conversion import convert
 from albert_tf.conversion.rebuilt_vocabulary import rebuilt_vocabulary
-from albert_tf.tokenizers import PieceTokenizer, Vocabulary
+from albert_tf.tokenizers import PieceTokenizer, Vocabulary, train_vocabulary
+from albert_tf.tokenizers.kinds import open_tokenizer
 from tests.albert_tf.conversion import transformers_script as script
 from tests.tiny import CORPUS, TINY
 
@@ -21,6 +22,9 @@ ROOT = Path(__file__).parents[3]
 PYTHON = ROOT / ".venv-interop" / "bin" / "python"
 B, S = 3, 20
 
+BERT = TINY.replace(vocab_size=300, embedding_size=32, sharing="none", hidden_act="gelu_erf")
+ROBERTA = BERT.replace(position_offset=2, layer_norm_eps=1e-5, pooler="none")
+DISTILBERT = BERT.replace(type_vocab_size=0, pooler="none")
 OURS = {
     "pretraining": lambda: albert_tf.AlbertPretrainer(TINY),
     "groups": lambda: albert_tf.AlbertPretrainer(TINY.replace(num_hidden_groups=3, inner_group_num=2)),
@@ -33,11 +37,23 @@ OURS = {
     "token_classification": lambda: albert_tf.AlbertTokenClassifier(TINY, num_labels=3),
     "question_answering": lambda: albert_tf.AlbertSpanLabeler(TINY),
     "multiple_choice": lambda: albert_tf.AlbertMultipleChoice(TINY, num_choices=1),
+    "bert pretraining": lambda: albert_tf.AlbertPretrainer(BERT, "nsp"),
+    "bert mlm": lambda: albert_tf.AlbertPretrainer(BERT.replace(hidden_act="gelu"), "none"),
+    "bert classification": lambda: albert_tf.AlbertClassifier(BERT, num_labels=3),
+    "roberta mlm": lambda: albert_tf.AlbertPretrainer(ROBERTA, "none"),
+    "roberta encoder": lambda: albert_tf.AlbertEncoder(ROBERTA.with_pooler()),
+    "roberta classification": lambda: albert_tf.AlbertClassifier(ROBERTA.with_pooler(), num_labels=3),
+    "roberta question_answering": lambda: albert_tf.AlbertSpanLabeler(ROBERTA),
+    "distilbert mlm": lambda: albert_tf.AlbertPretrainer(DISTILBERT, "none"),
+    "distilbert classification": lambda: albert_tf.AlbertClassifier(DISTILBERT.with_pooler(), num_labels=3),
+    "distilbert token_classification": lambda: albert_tf.AlbertTokenClassifier(DISTILBERT, num_labels=3),
 }
 
 
 def outputs(model, inputs):
     """Our outputs under the names that transformers has for them."""
+    if not model.config.type_vocab_size:
+        inputs = {name: value for name, value in inputs.items() if name != "input_type_ids"}
     if isinstance(model, albert_tf.AlbertMultipleChoice):
         model.num_choices = 1
         result = model({name: value[:, None] for name, value in inputs.items()})
@@ -46,14 +62,26 @@ def outputs(model, inputs):
         result = model({**inputs, "masked_lm_positions": positions})
     if isinstance(model, albert_tf.AlbertPretrainer):
         mlm = "logits" if model.sentence_objective == "none" else "prediction_logits"
-        result = {mlm: result["mlm_logits"], "sop_logits": result.get("sop_logits")}
+        names = {"mlm_logits": mlm, "sop_logits": "sop_logits", "nsp_logits": "seq_relationship_logits"}
+        result = {there: result[here] for here, there in names.items() if here in result}
     if isinstance(model, albert_tf.AlbertEncoder):
         result = {"pooler_output": result["pooled_output"]}
     return {name: result[name] for name in result if name.endswith(("logits", "pooler_output"))}
 
 
+def family_vocabularies(folder, corpus):
+    """The file of a vocabulary of each family, with as many pieces as its networks have embeddings."""
+    train_vocabulary(corpus, folder / "vocab.txt", BERT.vocab_size, kind="wordpiece")
+    train_vocabulary(corpus, folder / "bpe", ROBERTA.vocab_size, kind="byte_level_bpe")
+    return {
+        "bert": folder / "vocab.txt",
+        "roberta": folder / "bpe" / "vocab.json",
+        "distilbert": folder / "vocab.txt",
+    }
+
+
 @pytest.fixture(scope="module")
-def exchange(tmp_path_factory, tiny_vocabulary):
+def exchange(tmp_path_factory, tiny_vocabulary, tiny_corpus):
     """A folder with ours, theirs, and what transformers computed of both; our models; the inputs."""
     if not PYTHON.exists():
         reason = f"{PYTHON} is missing: `make test-slow` makes it from requirements-interop.txt"
@@ -65,16 +93,18 @@ def exchange(tmp_path_factory, tiny_vocabulary):
     mask = np.ones([B, S], np.int32)
     mask[1, 13:] = 0
     inputs = {
-        "input_word_ids": rng.integers(5, 200, [B, S], dtype=np.int32),
+        "input_word_ids": np.where(mask, rng.integers(5, 200, [B, S], dtype=np.int32), 1),  # as RoBERTa pads
         "input_mask": mask,
         "input_type_ids": rng.integers(0, 2, [B, S], dtype=np.int32),
     }
     np.savez(folder / "inputs.npz", **inputs)
     models = {name: make() for name, make in OURS.items()}
+    vocabularies = family_vocabularies(folder, tiny_corpus)
     for name, model in models.items():
         for variable in model.variables:
             variable.assign_add(rng.normal(0, 0.05, variable.shape))
-        albert_tf.save(model, folder / "runs" / name, tiny_vocabulary)
+        vocabulary = vocabularies.get(name.partition(" ")[0], tiny_vocabulary)
+        albert_tf.save(model, folder / "runs" / name, vocabulary)
         convert("run", "huggingface", folder / "runs" / name, folder / "ours" / name)
     command = [PYTHON, script.__file__, folder]
     subprocess.run(command, check=True, env={**os.environ, "HF_HUB_OFFLINE": "1"}, timeout=600)
@@ -82,15 +112,16 @@ def exchange(tmp_path_factory, tiny_vocabulary):
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_transformers_opens_what_is_written_here(exchange, name, tiny_tokenizer):
+def test_transformers_opens_what_is_written_here(exchange, name):
     folder, models, inputs = exchange
     theirs = dict(np.load(folder / "ours" / f"{name}.npz"))
     assert theirs.pop("missing_keys").tolist() == []
     # None of these has a pooler there.
     without = ("mlm", "token_classification", "question_answering")
-    pooler = ["albert.pooler.bias", "albert.pooler.weight"] if name in without else []
-    assert theirs.pop("unexpected_keys").tolist() == pooler
-    assert theirs.pop("tokens").tolist() == tiny_tokenizer([script.SENTENCE]).to_list()[0]
+    layer = {**dict.fromkeys(without, "albert.pooler"), "bert mlm": "bert.pooler.dense"}.get(name)
+    assert theirs.pop("unexpected_keys").tolist() == ([f"{layer}.bias", f"{layer}.weight"] if layer else [])
+    tokenizer = open_tokenizer(albert_tf.checkpoints.RunDirectory(folder / "runs" / name).vocabulary)
+    assert theirs.pop("tokens").tolist() == tokenizer([script.SENTENCE]).to_list()[0]
     ours = outputs(models[name], inputs)
     assert theirs and theirs.keys() <= ours.keys()
     for key, value in theirs.items():

@@ -24,6 +24,15 @@ THEIRS = {
     "token_classification": ("AlbertForTokenClassification", {"num_labels": 3}),
     "question_answering": ("AlbertForQuestionAnswering", {}),
     "multiple_choice": ("AlbertForMultipleChoice", {}),
+    "bert pretraining": ("BertForPreTraining", {}),
+    "bert token_classification": ("BertForTokenClassification", {"num_labels": 3}),
+    "bert multiple_choice": ("BertForMultipleChoice", {"hidden_act": "gelu_new"}),
+    "roberta mlm": ("RobertaForMaskedLM", {}),
+    "roberta encoder": ("RobertaModel", {}),
+    "roberta classification": ("RobertaForSequenceClassification", {"num_labels": 3}),
+    "roberta question_answering": ("RobertaForQuestionAnswering", {}),
+    "distilbert mlm": ("DistilBertForMaskedLM", {"hidden_dim": 64}),
+    "distilbert classification": ("DistilBertForSequenceClassification", {"hidden_dim": 64, "num_labels": 3}),
 }
 CONFIG = {
     "vocab_size": 200,
@@ -55,7 +64,8 @@ def main(folder: Path) -> None:
         tokens = np.array(tokenizer(SENTENCE, add_special_tokens=False)["input_ids"])
         np.savez(f"{path}.npz", tokens=tokens, **keys, **outputs(model, inputs))
     for name, (kind, changes) in THEIRS.items():
-        model = getattr(transformers, kind)(transformers.AlbertConfig(**{**CONFIG, **changes}))
+        kind = getattr(transformers, kind)
+        model = kind(kind.config_class(**{**CONFIG, **changes}))
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.add_(0.05 * torch.randn_like(parameter))
@@ -71,11 +81,14 @@ def outputs(model, inputs):
 
     ids = {"input_ids": inputs["input_word_ids"], "token_type_ids": inputs["input_type_ids"]}
     ids["attention_mask"] = inputs["input_mask"]
-    if type(model).__name__ == "AlbertForMultipleChoice":
+    if type(model).__name__.startswith("DistilBert"):
+        del ids["token_type_ids"]
+    if type(model).__name__.endswith("ForMultipleChoice"):
         ids = {name: value[:, None] for name, value in ids.items()}
     with torch.no_grad():
         result = model.eval()(**ids)
-    names = ("prediction_logits", "sop_logits", "logits", "start_logits", "end_logits", "pooler_output")
+    names = ("prediction_logits", "sop_logits", "seq_relationship_logits", "logits")
+    names += ("start_logits", "end_logits", "pooler_output")
     return {name: result[name].numpy() for name in names if name in result and result[name] is not None}
 
 

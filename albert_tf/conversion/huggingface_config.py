@@ -1,0 +1,135 @@
+"""What Hugging Face's transformers say of a network and its tokenizer: config.json, tokenizer_config.json."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from albert_tf.config import AlbertConfig
+from albert_tf.config_keys import DISTILBERT_KEYS, HUGGING_FACE_ACTIVATIONS
+from albert_tf.conversion.transfer import whole_layers
+from albert_tf.tokenizer_settings import BYTE_LEVEL_BPE, SENTENCEPIECE, WORDPIECE
+from albert_tf.utils.errors import InputError
+
+# Of two names for the same the first one.
+ACTIVATIONS = {ours: theirs for theirs, ours in reversed(HUGGING_FACE_ACTIVATIONS.items())}
+
+# The beginnings of the names of classes, and their ends.
+_FAMILIES = {"albert": "Albert", "bert": "Bert", "roberta": "Roberta", "distilbert": "DistilBert"}
+_KINDS = {
+    "encoder": "Model",
+    "pretrainer": "ForPreTraining",
+    "classifier": "ForSequenceClassification",
+    "token_classifier": "ForTokenClassification",
+    "span_labeler": "ForQuestionAnswering",
+    "multiple_choice": "ForMultipleChoice",
+}
+
+_MLM_ALONE = "ForMaskedLM"
+
+# The ids of the published vocabularies; padding's is that of RoBERTa's positions.
+_SPECIAL_IDS = {
+    "albert": {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3},
+    "bert": {"pad_token_id": 0},
+    "roberta": {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2},
+    "distilbert": {"pad_token_id": 0},
+}
+
+# What the code of each family has fixed.
+_FIXED: dict[str, dict[str, tuple[Any, ...]]] = {
+    "albert": {"pooler": ("tanh",), "position_offset": (0,)},
+    "bert": {"pooler": ("tanh",)},
+    "roberta": {"pooler": ("tanh", "none"), "position_offset": (2,)},
+    "distilbert": {"pooler": ("relu", "none"), "layer_norm_eps": (1e-12,)},
+}
+# Fields that no file has; those that BERT's, RoBERTa's and DistilBERT's do not have; and DistilBERT's.
+_NOT_THERE = ("sharing", "project_embeddings", "position_offset", "pooler")
+_OF_ALBERT = ("embedding_size", "num_hidden_groups", "inner_group_num")
+_NOT_OF_DISTILBERT = ("type_vocab_size", "layer_norm_eps")
+
+_TOKENIZER_CLASSES = {
+    SENTENCEPIECE: "AlbertTokenizer",
+    WORDPIECE: "BertTokenizer",
+    BYTE_LEVEL_BPE: "RobertaTokenizer",
+}
+
+
+def kind_of(task: Mapping[str, Any]) -> str:
+    """The end of the name of the class for the model of a task.json, such as "ForPreTraining"."""
+    return _MLM_ALONE if task.get("sentence_objective") == "none" else _KINDS[task["model"]]
+
+
+def hugging_face_config(config: AlbertConfig, task: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of config.json, by a task.json; InputError if transformers cannot express this network."""
+    family = config.family
+    architecture = f"{_FAMILIES[family]}{kind_of(task)}"
+    _check_expressible(config, task, architecture)
+    values = {
+        **{key: value for key, value in _shape(config).items() if key not in _NOT_THERE},
+        "model_type": family,
+        "architectures": [architecture],
+        "dtype": "float32",
+        "tie_word_embeddings": True,
+        **_SPECIAL_IDS[family],
+    }
+    if task["model"] in ("classifier", "token_classifier"):
+        names = task.get("labels") or [f"LABEL_{i}" for i in range(task["num_labels"])]
+        values["id2label"] = {str(i): name for i, name in enumerate(names)}
+        values["label2id"] = {name: i for i, name in enumerate(names)}
+    values |= {key: task[key] for key in ("num_choices", "sentence_objective") if key in task}
+    return values
+
+
+def _shape(config: AlbertConfig) -> dict[str, Any]:
+    """The fields of a config by the keys of its family's files."""
+    values = {**config.to_dict(), "hidden_act": ACTIVATIONS[config.hidden_act]}
+    if config.family == "albert":
+        whole = whole_layers(config, hugging_face_group)
+        return {**values, "num_hidden_groups": whole.num_hidden_groups}
+    values = {key: value for key, value in values.items() if key not in _OF_ALBERT}
+    if config.family == "distilbert":
+        keys = {ours: theirs for theirs, ours in DISTILBERT_KEYS.items()}
+        return {keys.get(key, key): v for key, v in values.items() if key not in _NOT_OF_DISTILBERT}
+    values["classifier_dropout"] = values.pop("classifier_dropout_prob")
+    values["max_position_embeddings"] += config.position_offset
+    return values
+
+
+def _check_expressible(config: AlbertConfig, task: Mapping[str, Any], architecture: str) -> None:
+    """InputError if transformers has no such class, or its class is another network."""
+    if task.get("answerability"):
+        raise InputError(f"answerability=True: transformers' {architecture} has no answer class")
+    if config.family in ("roberta", "distilbert") and kind_of(task) == _KINDS["pretrainer"]:
+        raise InputError(
+            f"sentence_objective={task['sentence_objective']!r}: transformers has no {architecture}, "
+            f"only {_FAMILIES[config.family]}{_MLM_ALONE}"
+        )
+    if config.family == "albert" and not config.type_vocab_size:
+        raise InputError("type_vocab_size=0: transformers' ALBERT has segment types")
+    for key, known in _FIXED[config.family].items():
+        if (value := getattr(config, key)) not in known:
+            choices = " or ".join(map(repr, known))
+            raise InputError(f"{key}={value!r}: transformers' {architecture} has {choices} alone")
+    if config.pooler == "relu" and task["model"] not in ("classifier", "multiple_choice"):
+        raise InputError(f'pooler="relu": transformers\' {architecture} has no pooler, only classifiers have')
+
+
+def hugging_face_group(layer: int, layers: int, groups: int) -> int:
+    """The group of a layer in transformers' ALBERT."""
+    return int(layer / (layers / groups))
+
+
+def tokenizer_config(kind: str, settings: Mapping[str, bool]) -> dict[str, Any]:
+    """The content of tokenizer_config.json, but the longest input.
+
+    Args:
+      kind: of the tokenizer, as a run's tokenizer.json has it.
+      settings: how text is normalised.
+    """
+    values: dict[str, Any] = {"tokenizer_class": _TOKENIZER_CLASSES[kind]}
+    if kind == BYTE_LEVEL_BPE:
+        return values
+    values["do_lower_case"] = settings["lowercase"]
+    if kind == WORDPIECE:
+        return {**values, "strip_accents": settings["strip_accents"], "tokenize_chinese_chars": True}
+    return {**values, "keep_accents": not settings["strip_accents"], "remove_space": True}

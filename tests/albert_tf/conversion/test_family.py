@@ -1,0 +1,235 @@
+"""BERT, RoBERTa and DistilBERT of transformers against what it computed from them, and back."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from safetensors.numpy import load_file, save_file
+
+import albert_tf
+from albert_tf.checkpoints import RunDirectory, task_of
+from albert_tf.conversion import convert
+from albert_tf.utils.errors import InputError
+
+FAMILIES = ("bert", "roberta", "distilbert")
+SMALL = albert_tf.AlbertConfig(
+    vocab_size=30,
+    embedding_size=16,
+    hidden_size=16,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=24,
+    max_position_embeddings=20,
+    sharing="none",
+    hidden_act="gelu_erf",
+)
+CONFIGS = {
+    "bert": SMALL,
+    "roberta": SMALL.replace(position_offset=2, type_vocab_size=1, pooler="none", layer_norm_eps=1e-5),
+    "distilbert": SMALL.replace(type_vocab_size=0, pooler="none"),
+}
+
+
+@pytest.fixture
+def family_folder(shared, tmp_path):
+    """Makes a copy of a recorded folder of transformers, to be changed."""
+    return lambda family: shutil.copytree(shared / "golden" / "family" / "hf" / family, tmp_path / family)
+
+
+def change_weights(folder, change):
+    save_file(change(load_file(folder / "model.safetensors")), folder / "model.safetensors")
+
+
+def change_config(folder, **changes):
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_hugging_face(shared, tmp_path, family):
+    folder = shared / "golden" / "family" / "hf" / family
+    done = convert("huggingface", "run", folder, tmp_path / "run")
+    assert done[:2] == ([], [])
+    model = albert_tf.load(tmp_path / "run")
+    objective = "nsp" if family == "bert" else "none"
+    assert task_of(model) == {"model": "pretrainer", "sentence_objective": objective}
+    expected = dict(np.load(folder / "expected.npz"))
+    inputs = {name: expected.pop(name) for name in list(expected) if name.startswith("input_")}
+    batch, length = inputs["input_word_ids"].shape
+    outputs = model({**inputs, "masked_lm_positions": np.tile(np.arange(length), [batch, 1])})
+    outputs["hidden_states"] = tf.stack([outputs["embedding_output"], *outputs["encoder_outputs"]])
+    if family == "bert":
+        outputs["sentence_logits"] = outputs["nsp_logits"]
+    for name, value in expected.items():
+        np.testing.assert_allclose(outputs[name], value, rtol=0, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_hugging_face_and_back(shared, tmp_path, family):
+    theirs, ours = shared / "golden" / "family" / "hf" / family, tmp_path / "hf"
+    convert("huggingface", "run", theirs, tmp_path / "run")
+    convert("run", "huggingface", tmp_path / "run", ours)
+    before, after = (load_file(folder / "model.safetensors") for folder in (theirs, ours))
+    assert before.keys() == after.keys()
+    for name, value in before.items():
+        np.testing.assert_array_equal(after[name], value)
+    found = albert_tf.AlbertConfig.from_json_file(ours / "config.json")
+    assert found == RunDirectory(tmp_path / "run").config
+    before, after = (json.loads((folder / "config.json").read_text()) for folder in (theirs, ours))
+    differing = {key for key in before.keys() & after.keys() if before[key] != after[key]}
+    assert differing <= {"classifier_dropout"}  # None there, which means that of the hidden states
+    assert after.keys() - before.keys() <= {"sentence_objective"}
+
+
+def perturbed(model):
+    generator = np.random.default_rng(0)
+    for variable in model.variables:
+        variable.assign_add(generator.normal(0, 0.05, variable.shape))
+    return model
+
+
+HEADS = {
+    "encoder": albert_tf.AlbertEncoder,
+    "classifier": lambda config: albert_tf.AlbertClassifier(config.with_pooler(), num_labels=3),
+    "token_classifier": lambda config: albert_tf.AlbertTokenClassifier(config, num_labels=3),
+    "span_labeler": albert_tf.AlbertSpanLabeler,
+    "multiple_choice": lambda config: albert_tf.AlbertMultipleChoice(config.with_pooler(), num_choices=5),
+    "mlm": lambda config: albert_tf.AlbertPretrainer(config, sentence_objective="none"),
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_heads_there_and_back(tmp_path, family):
+    for kind, make in HEADS.items():
+        model = perturbed(make(CONFIGS[family]))
+        albert_tf.save(model, tmp_path / kind)
+        convert("run", "huggingface", tmp_path / kind, tmp_path / f"{kind} hf")
+        done = convert("huggingface", "run", tmp_path / f"{kind} hf", tmp_path / f"{kind} back")
+        assert done[:2] == ([], [])
+        back = albert_tf.load(tmp_path / f"{kind} back")
+        assert task_of(back) == task_of(model) and back.config.pooler == model.config.pooler
+        for one, other in zip(model.variables, back.variables, strict=True):
+            np.testing.assert_array_equal(one.numpy(), other.numpy(), err_msg=one.name)
+
+
+def test_names_of_roberta_classifiers(tmp_path):
+    """The pooler is a part of the head; other code leaves that of the encoder in the file, too."""
+    model = HEADS["classifier"](CONFIGS["roberta"])
+    albert_tf.save(model, tmp_path / "run")
+    convert("run", "huggingface", tmp_path / "run", tmp_path / "hf")
+    weights = load_file(tmp_path / "hf" / "model.safetensors")
+    heads = {f"classifier.{part}.{name}" for part in ("dense", "out_proj") for name in ("weight", "bias")}
+    assert {name for name in weights if not name.startswith("roberta.e")} == heads
+    np.testing.assert_array_equal(weights["classifier.dense.weight"], model.encoder.pooler.kernel.numpy().T)
+    change_weights(
+        tmp_path / "hf", lambda w: {**w, "roberta.pooler.dense.weight": w["classifier.dense.weight"].copy()}
+    )
+    assert convert("huggingface", "run", tmp_path / "hf", tmp_path / "back").unread == [
+        "roberta.pooler.dense.weight"
+    ]
+
+
+TIED = {
+    "bert": ("cls.predictions.decoder.weight", {"cls.predictions.decoder.bias": "cls.predictions.bias"}),
+    "roberta": ("lm_head.decoder.weight", {"lm_head.decoder.bias": "lm_head.bias"}),
+    "distilbert": ("vocab_projector.weight", {}),
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_older_files_repeat(family_folder, tmp_path, family):
+    """And what they call LayerNorm's variables."""
+    folder, (decoder, biases) = family_folder(family), TIED[family]
+    words = f"{family}.embeddings.word_embeddings.weight"
+
+    def repeat(weights):
+        weights |= {name: weights[other].copy() for name, other in {decoder: words, **biases}.items()}
+        weights[f"{family}.embeddings.position_ids"] = np.arange(32)[None]
+        for new, old in (("weight", "gamma"), ("bias", "beta")):
+            weights[f"{family}.embeddings.LayerNorm.{old}"] = weights.pop(
+                f"{family}.embeddings.LayerNorm.{new}"
+            )
+        return weights
+
+    change_weights(folder, repeat)
+    done = convert("huggingface", "run", folder, tmp_path / "run")
+    assert done.unread == sorted({decoder, *biases, f"{family}.embeddings.position_ids"})
+    change_weights(folder, lambda weights: {**weights, decoder: weights[decoder] + 1})
+    with pytest.raises(InputError, match=f"{decoder} differs from {words}"):
+        convert("huggingface", "run", folder, tmp_path / "run2")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_encoder_alone(family_folder, tmp_path, family):
+    """As the class without a head is saved: no scope, and RoBERTa's with a pooler."""
+    folder = family_folder(family)
+
+    def change(weights):
+        kept = {name: value for name, value in weights.items() if name.startswith(f"{family}.")}
+        if family == "roberta":
+            kept |= {"roberta.pooler.dense.weight": np.eye(32), "roberta.pooler.dense.bias": np.ones(32)}
+        return {name.removeprefix(f"{family}."): np.float32(value) for name, value in kept.items()}
+
+    change_weights(folder, change)
+    assert convert("huggingface", "run", folder, tmp_path / "run")[:2] == ([], [])
+    model = albert_tf.load(tmp_path / "run")
+    assert task_of(model) == {"model": "encoder"}
+    assert model.config.pooler == ("none" if family == "distilbert" else "tanh")
+
+
+def test_bert_without_a_pooler(family_folder, tmp_path):
+    """As BertForMaskedLM is saved."""
+    folder = family_folder("bert")
+    left_out = ("bert.pooler", "cls.seq_relationship")
+    change_weights(folder, lambda weights: {k: v for k, v in weights.items() if not k.startswith(left_out)})
+    done = convert("huggingface", "run", folder, tmp_path / "run")
+    assert done.fresh == ["pooler/dense/kernel", "pooler/dense/bias"]
+    assert RunDirectory(tmp_path / "run").task == {"model": "pretrainer", "sentence_objective": "none"}
+
+
+@pytest.mark.parametrize(
+    ("family", "layer"),
+    [("bert", "encoder.layer"), ("roberta", "encoder.layer"), ("distilbert", "transformer.layer")],
+)
+def test_what_is_missing_or_unknown(family_folder, tmp_path, family, layer):
+    folder = family_folder(family)
+    change_weights(
+        folder, lambda weights: {k.replace(f"{layer}.1.", f"{layer}.9."): v for k, v in weights.items()}
+    )
+    with pytest.raises(InputError) as error:
+        convert("huggingface", "run", folder, tmp_path / "run")
+    assert str(error.value).count("is missing") == 16 and str(error.value).count("is unknown") == 16
+    assert f"{family}.{layer}.1." in str(error.value) and not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("family", "changes", "target", "message"),
+    [
+        ("bert", {}, "google", 'google-research/bert cannot express hidden_act="gelu_erf"'),
+        ("roberta", {"hidden_act": "gelu"}, "google", "roberta has no such format"),
+        ("distilbert", {"hidden_act": "gelu"}, "google", "distilbert has no such format"),
+        (
+            "bert",
+            {"pooler": "relu"},
+            "huggingface",
+            "pooler='relu': transformers' BertModel has 'tanh' alone",
+        ),
+        ("roberta", {"position_offset": 3}, "huggingface", "position_offset=3: transformers' RobertaModel"),
+        ("distilbert", {"pooler": "relu"}, "huggingface", "DistilBertModel has no pooler"),
+        ("distilbert", {"layer_norm_eps": 1e-5}, "huggingface", "layer_norm_eps=1e-05"),
+    ],
+)
+def test_what_others_cannot_express(tmp_path, family, changes, target, message):
+    albert_tf.save(albert_tf.AlbertEncoder(CONFIGS[family].replace(**changes)), tmp_path / "run")
+    with pytest.raises(InputError, match=message):
+        convert("run", target, tmp_path / "run", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_sentence_objectives_that_transformers_does_not_have(tmp_path):
+    model = albert_tf.AlbertPretrainer(CONFIGS["roberta"].with_pooler(), sentence_objective="nsp")
+    albert_tf.save(model, tmp_path / "run")
+    with pytest.raises(InputError, match="transformers has no RobertaForPreTraining"):
+        convert("run", "huggingface", tmp_path / "run", tmp_path / "hf")

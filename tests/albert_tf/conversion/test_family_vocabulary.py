@@ -1,0 +1,88 @@
+"""Vocabularies beside checkpoints of BERT, RoBERTa and DistilBERT."""
+
+import json
+import shutil
+
+import pytest
+
+import albert_tf
+from albert_tf.checkpoints import RunDirectory
+from albert_tf.conversion import convert
+from albert_tf.conversion.published import REPOSITORIES, publisher_of
+from albert_tf.tokenizer_settings import remembered_kind
+from tests.albert_tf.conversion.loopback import put_repository
+
+WORDS = "".join(
+    f"{piece}\n" for piece in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *map(str, range(85)))
+)
+
+
+@pytest.mark.parametrize("family", ["bert", "distilbert"])
+@pytest.mark.parametrize(
+    ("values", "lowercase", "strip_accents"),
+    [
+        ({"do_lower_case": False}, False, False),
+        ({"do_lower_case": True, "strip_accents": None}, True, True),
+        ({"do_lower_case": True, "strip_accents": False}, True, False),
+    ],
+)
+def test_wordpiece(shared, tmp_path, family, values, lowercase, strip_accents):
+    folder = shutil.copytree(shared / "golden" / "family" / "hf" / family, tmp_path / "hf")
+    (folder / "vocab.txt").write_text(WORDS)
+    (folder / "tokenizer_config.json").write_text(json.dumps(values))
+    done = convert("huggingface", "run", folder, tmp_path / "run")
+    assert done.vocabulary == "vocab.txt"
+    run = RunDirectory(tmp_path / "run")
+    assert remembered_kind(run.vocabulary) == "wordpiece"
+    assert run.tokenizer == {"lowercase": lowercase, "strip_accents": strip_accents}
+    convert("run", "huggingface", tmp_path / "run", tmp_path / "back")
+    assert (tmp_path / "back" / "vocab.txt").read_text() == WORDS
+    written = json.loads((tmp_path / "back" / "tokenizer_config.json").read_text())
+    assert written["tokenizer_class"] == "BertTokenizer" and written["do_lower_case"] is lowercase
+    convert("huggingface", "run", tmp_path / "back", tmp_path / "again")
+    assert RunDirectory(tmp_path / "again").tokenizer == run.tokenizer
+
+
+def test_byte_level_bpe(tiny_corpus, tmp_path):
+    """With RoBERTa's ids, and settings that mean nothing to it."""
+    vocabulary = albert_tf.tokenizers.train_vocabulary(
+        tiny_corpus, tmp_path / "bpe", 270, kind="byte_level_bpe"
+    )
+    config = albert_tf.PRESETS["roberta_base"].replace(
+        vocab_size=len(vocabulary.pieces),
+        **{"embedding_size": 8, "hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1},
+    )
+    albert_tf.save(albert_tf.AlbertEncoder(config), tmp_path / "run", tmp_path / "bpe")
+    convert("run", "huggingface", tmp_path / "run", tmp_path / "hf")
+    written = json.loads((tmp_path / "hf" / "tokenizer_config.json").read_text())
+    assert written == {"tokenizer_class": "RobertaTokenizer", "model_max_length": 512}
+    assert json.loads((tmp_path / "hf" / "config.json").read_text())["pad_token_id"] == 1
+    done = convert("huggingface", "run", tmp_path / "hf", tmp_path / "back")
+    assert done.vocabulary == "vocab.json"
+    back = RunDirectory(tmp_path / "back")
+    assert back.tokenizer == {"lowercase": False, "strip_accents": False} and back.config == config
+    for name in ("vocab.json", "merges.txt"):
+        assert (tmp_path / "back" / name).read_bytes() == (tmp_path / "bpe" / name).read_bytes()
+
+
+def test_google_bert(shared, tmp_path):
+    folder = shutil.copytree(shared / "golden" / "family" / "bert_tf1", tmp_path / "google")
+    (folder / "vocab.txt").write_text(WORDS)
+    settings = {"lowercase": False, "strip_accents": False}
+    convert("google", "run", folder, tmp_path / "run", tokenizer=settings)
+    assert RunDirectory(tmp_path / "run").tokenizer == settings
+    convert("run", "google", tmp_path / "run", tmp_path / "back")
+    names = {"bert_config.json", "bert_model.ckpt.index", "bert_model.ckpt.data-00000-of-00001", "vocab.txt"}
+    assert {path.name for path in (tmp_path / "back").iterdir()} == names
+
+
+def test_published_names(server, shared, tmp_path):
+    assert REPOSITORIES.keys() < albert_tf.PRESETS.keys()
+    assert all(
+        publisher_of(name) == publisher_of(REPOSITORIES[name]) == "huggingface" for name in REPOSITORIES
+    )
+    folder = shutil.copytree(shared / "golden" / "family" / "hf" / "bert", tmp_path / "hf")
+    (folder / "vocab.txt").write_text(WORDS)
+    put_repository(server, "google-bert/bert-base-uncased", folder)
+    convert("huggingface", "run", "bert_base_uncased", tmp_path / "run")
+    assert RunDirectory(tmp_path / "run").vocabulary.name == "vocab.txt"

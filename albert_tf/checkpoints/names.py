@@ -150,15 +150,16 @@ def variable_names(config: AlbertConfig, task: Mapping[str, Any]) -> list[Names]
     ('bert/pooler/dense/kernel', 'albert.pooler.weight', (768, 768))
     """
     plan = sharing_plan(config)
-    encoder = [*_EMBEDDINGS, *(_PROJECTION if config.has_projection else [])]
+    encoder = [row for row in _EMBEDDINGS if config.type_vocab_size or "T" not in row.shape]
+    encoder += _PROJECTION if config.has_projection else []
     for path in dict.fromkeys(pair.attention for pair in plan):
         encoder += _in_group(path, _ATTENTION)
     for path in dict.fromkeys(pair.feed_forward for pair in plan):
         encoder += _in_group(path, _FEED_FORWARD)
+    encoder += _POOLER if config.pooler != "none" else []
     sizes = _sizes(config, task)
-    return [_names(row, sizes, GOOGLE_SCOPE, HUGGING_FACE_SCOPE) for row in [*encoder, *_POOLER]] + [
-        _names(row, sizes) for row in _head_rows(task)
-    ]
+    names = [_names(row, sizes, GOOGLE_SCOPE, HUGGING_FACE_SCOPE) for row in encoder]
+    return names + [_names(row, sizes) for row in _head_rows(task)]
 
 
 def head_names(task: Mapping[str, Any]) -> list[Names]:
@@ -175,7 +176,7 @@ def _sizes(config: AlbertConfig, task: Mapping[str, Any]) -> dict[str, int]:
     return {
         "V": config.vocab_size,
         "E": config.embedding_size,
-        "S": config.max_position_embeddings,
+        "S": config.position_offset + config.max_position_embeddings,
         "T": config.type_vocab_size,
         "H": config.hidden_size,
         "I": config.intermediate_size,

@@ -87,7 +87,10 @@ def _sizes(flags: argparse.Namespace, *, is_begun: bool) -> Sequence[Size]:
         changes = {"warmup_steps": warmup_of(RECIPES["one_machine"], changes["steps"]), **changes}
     if flags.config is not None:
         name = flags.recipe or (flags.config if flags.config in RECIPES else DEFAULT_RECIPE)
-        return [Size(config=config_named(flags.config), recipe=RECIPES[name].replace(**changes))]
+        config = config_named(flags.config)
+        if config.pooler == "none":  # which a sentence objective reads
+            changes = {"sentence_objective": "none", **changes}
+        return [Size(config=config, recipe=RECIPES[name].replace(**changes))]
     if flags.recipe != "one_machine":
         raise InputError(
             "--config is missing: name a preset or a file, or --recipe one_machine, as the run was begun"

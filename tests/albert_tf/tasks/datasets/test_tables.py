@@ -119,7 +119,7 @@ def test_written_rows_are_those_that_were_read(file):
     for name, content in (
         ("data.csv", 'text,n\n"a ""b"", c",1\n"two\nlines",\n'),
         ("data.tsv", 'text\tn\n"a \t1\n\u2028é\t\n'),
-        ("data.jsonl", '{"text": "é\\n", "n": 1}\n{"text": "b", "x": [1, {"y": null}], "n": null}\n'),
+        ("data.jsonl", '{"text": "é\\n", "n": 1}\n{"text": "b", "n": null, "x": [1, {"y": null}]}\n'),
     ):
         assert table_text(read_table(file(content, name)), name[4:]) == content
     rows = [Row(n + 2, cells) for n, cells in enumerate([["", '"'], ["\r\n", ","], [" ", "é\u2028"]])]

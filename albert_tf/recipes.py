@@ -152,7 +152,7 @@ class PretrainingRecipe:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        remedy = f"steps={self.steps}; set both, what is not set is the recipe's"
+        remedy = f"it cannot exceed steps={self.steps}; set warmup_steps, too, if you set steps"
         check_range("warmup_steps", self.warmup_steps, at_least=0, at_most=self.steps, remedy=remedy)
         check_choice("word_embeddings", self.word_embeddings, WORD_EMBEDDINGS)
         _ = self.stage_ends

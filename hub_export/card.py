@@ -16,6 +16,16 @@ from albert_tf.tasks.serving import DEFAULT, Signature
 
 CARD = "README.md"
 
+# What `pooled_output` is, of networks with and without a pooler.
+POOLED = (
+    "was trained by the sentence objective, which says little of likeness, or by a classifier with `pooling` "
+    '"first"; if the run has neither, take `sequence_output`, or fine-tune it.'
+)
+FIRST_STATE = (
+    "is the last state of the first token: the network has no pooler. No objective has trained it for "
+    "whole texts: take `sequence_output`, or fine-tune it."
+)
+
 # Tells cards of an export, which may be replaced, from other files.
 MARK = "library_name: albert_tf"
 
@@ -73,6 +83,7 @@ def model_card(
         text=_filled("card_text.md", serving=serving, request=signatures[DEFAULT].example)
         if signatures
         else "",
+        pooled=FIRST_STATE if model.config.pooler == "none" else POOLED,
         license=license or "None is named: ask whoever made the model and its text.",
     )
 

@@ -12,7 +12,7 @@ import tf_keras as keras
 
 from albert_tf.features import ENCODER_INPUTS, MASK, MLM_POSITIONS
 from albert_tf.models.compiled import ROWS_AT_ONCE, filled_up, next_length
-from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.encoder import AlbertEncoder, with_pooled_output
 from albert_tf.models.layer import drawn_seed
 from albert_tf.models.task_models import AlbertPretrainer
 from hub_export.module import Module
@@ -71,7 +71,8 @@ def encoder_module(
     Returns:
       A module from `input_word_ids`, `input_mask`, `input_type_ids`, int32 [B, S], to float32
       `pooled_output` [B, H], also under the name `default`, `sequence_output` [B, S, H] and
-      `encoder_outputs`, a list of L · inner_group_num [B, S, H]. Of an AlbertPretrainer it also has `mlm`,
+      `encoder_outputs`, a list of L · inner_group_num [B, S, H]. Without a pooler `pooled_output` is the
+      first token's last state. Of an AlbertPretrainer it also has `mlm`,
       whose input `masked_lm_positions` int32 [B, P] adds the output `mlm_logits` [B, P, V], and, named by
       its sentence objective, `sop` with `sop_logits` or `nsp` with `nsp_logits` [B, 2].
     """
@@ -79,7 +80,10 @@ def encoder_module(
     compiled = None if lengths is None else _compiled(encoder, lengths)
 
     def encode(inputs: Tensors, training: bool) -> dict[str, Any]:
-        outputs = encoder(inputs, training=training) if compiled is None else compiled(inputs, training)
+        if compiled is None:
+            outputs = with_pooled_output(encoder(inputs, training=training))
+        else:
+            outputs = compiled(inputs, training)
         return {"default": outputs["pooled_output"], **{name: outputs[name] for name in OUTPUTS}}
 
     def mlm_logits(outputs: Tensors, inputs: Tensors) -> dict[str, tf.Tensor]:
@@ -109,7 +113,7 @@ def _compiled(encoder: AlbertEncoder, lengths: Sequence[int]) -> Forward:
 
     @functools.partial(tf.function, autograph=False, jit_compile=True)
     def compute(inputs: Tensors, seed: tf.Tensor | None) -> dict[str, Any]:
-        outputs = encoder(inputs, training=seed is not None, seed=seed)
+        outputs = with_pooled_output(encoder(inputs, training=seed is not None, seed=seed))
         return {name: outputs[name] for name in OUTPUTS}
 
     def forward(inputs: Tensors, training: bool) -> dict[str, Any]:

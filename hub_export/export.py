@@ -84,6 +84,8 @@ def export(
       CheckFailed: the check found a fault.
     """
     run, output = opened_run(run), Path(output)
+    if output.resolve() == Path(run.path).resolve():
+        raise InputError(f"output={str(output)!r} is the run itself: name another folder")
     tokenizer = None if encoder_only else _tokenizer(run)
     seq_length = run.task.get("seq_length", SEQ_LENGTH) if seq_length is None else seq_length
     if tokenizer is not None:

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from albert_tf.checkpoints.models import task_of
 from albert_tf.features import ENCODER_INPUTS
+from albert_tf.models.encoder import with_pooled_output
 from albert_tf.tasks import kind_of
 from albert_tf.tasks.serving import DEFAULT, Served, Signature, Tensors, encoder_signatures
 
@@ -31,7 +32,9 @@ def serving_signatures(served: Served) -> dict[str, Signature]:
         signatures = encoder_signatures(served)
     else:
         signatures = kind_of({**served.task, **task_of(model)}).signatures(served)
-    function = ids_signature(served.compiled or (lambda inputs: encoder(inputs, training=False)))
+    function = ids_signature(
+        served.compiled or (lambda inputs: with_pooled_output(encoder(inputs, training=False)))
+    )
     example = dict(zip(ENCODER_INPUTS, ([[ids.start, ids.separator]], [[1, 1]], [[0, 0]]), strict=True))
     first = next(iter(signatures.values()))
     return {DEFAULT: first, **signatures, TOKENS: Signature(function, example)}

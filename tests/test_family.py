@@ -1,4 +1,4 @@
-"""From text to the answers of an exported classifier, with each kind of tokenizer."""
+"""From text to the answers of an exported classifier: kinds of tokenizers, networks without a pooler."""
 
 import json
 
@@ -16,22 +16,48 @@ from albert_tf.pretraining.settings import Pretraining
 from albert_tf.recipes import PretrainingRecipe
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tokenizers import train_vocabulary
+from albert_tf.tokenizers.kinds import open_tokenizer
+from albert_tf.utils.errors import InputError
+from hub_export.check.answers import example_ids
 from hub_export.export import export
 from tests.tiny import DOCUMENTS, TINY
 
 LOOP = {"log_every": 0, "eval_every": 0, "checkpoint_every": 0}
 
 
-@pytest.mark.parametrize("kind", ["wordpiece", "byte_level_bpe"])
-def test_from_text_to_an_answer(kind, tiny_corpus, tmp_path):
+# Neither has a pooler, and layers share nothing.
+UNSHARED = TINY.replace(embedding_size=TINY.hidden_size, num_hidden_layers=2, sharing="none", pooler="none")
+CONFIGS = {
+    "albert": TINY,
+    "roberta": UNSHARED.replace(type_vocab_size=1, position_offset=2, layer_norm_eps=1e-5),
+    "distilbert": UNSHARED.replace(type_vocab_size=0),
+}
+
+
+@pytest.mark.parametrize(
+    ("family", "kind"),
+    [
+        ("albert", "wordpiece"),
+        ("albert", "byte_level_bpe"),
+        ("roberta", "byte_level_bpe"),
+        ("distilbert", "wordpiece"),
+    ],
+)
+def test_from_text_to_an_answer(family, kind, tiny_corpus, tmp_path):
     vocabulary = tmp_path / ("bpe" if kind == "byte_level_bpe" else "vocab.txt")
     train_vocabulary(tiny_corpus, vocabulary, 300, kind=kind)
+    config = CONFIGS[family]
+    assert config.family == family
     recipe = PretrainingRecipe().replace(
         optimizer="adamw", learning_rate=1e-3, batch_size=4, steps=2, warmup_steps=1, seq_length=32
     )
+    if config.pooler == "none":
+        with pytest.raises(InputError, match=r"sentence_objective='sop'.* no pooler"):
+            Pretraining(output=tmp_path, config=config, recipe=recipe, train=[], vocabulary=vocabulary)
+        recipe = recipe.replace(sentence_objective="none")
     run, tuned = tmp_path / "run", tmp_path / "tuned"
     places = {"train": [str(tiny_corpus)], "eval": [str(tiny_corpus)], "vocabulary": vocabulary}
-    pretrain(Pretraining(output=run, config=TINY, recipe=recipe, **places))
+    pretrain(Pretraining(output=run, config=config, recipe=recipe, **places))
     assert json.loads((run / "tokenizer.json").read_text())["kind"] == kind
     assert albert_tf.load(run).config.vocab_size == len(
         albert_tf.Tokenizer(run / vocabulary_of(kind)).vocabulary
@@ -43,6 +69,7 @@ def test_from_text_to_an_answer(kind, tiny_corpus, tmp_path):
     texts = [text for document in DOCUMENTS[:4] for text in document]
     rows = [{"text": text, "label": "yes" if "the" in text.lower() else "no"} for text in texts]
     table.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    told: list[str] = []
     finetune(
         Finetuning(
             output=tuned,
@@ -53,8 +80,12 @@ def test_from_text_to_an_answer(kind, tiny_corpus, tmp_path):
             init_from=run,
             recipe={"batch_size": 8, "steps": 3, "warmup_steps": 1, "seq_length": 32},
             loop=LOOP,
-        )
+        ),
+        told.append,
     )
+    new = "new: classifier" if family == "albert" else "new: pooler, classifier"
+    assert told[0] == f"weights from {str(run)!r}; {new}"
+    assert albert_tf.load(tuned).config.pooler == ("relu" if family == "distilbert" else "tanh")
     files = predicted_files(read_trained(tuned), table)
     predicted = [json.loads(line) for line in files["table.jsonl"].splitlines()]
     export(tuned, tmp_path / "hub")
@@ -66,6 +97,77 @@ def test_from_text_to_an_answer(kind, tiny_corpus, tmp_path):
     model.save(str(tmp_path / "own.keras"))
     again = albert_tf.TextClassifier.load(tmp_path / "own.keras")
     np.testing.assert_allclose(again.predict(texts), model.predict(texts), atol=1e-6)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[("roberta", "byte_level_bpe", "bpe"), ("distilbert", "wordpiece", "vocab.txt")],
+    ids=["roberta", "distilbert"],
+)
+def without_pooler(request, tiny_corpus, tmp_path_factory):
+    """A pre-trained run of a network that has no pooler."""
+    family, kind, name = request.param
+    folder = tmp_path_factory.mktemp(family)
+    train_vocabulary(tiny_corpus, folder / name, 300, kind=kind)
+    vocabulary = folder / name / vocabulary_of(kind) if name == "bpe" else folder / name
+    config = CONFIGS[family].replace(vocab_size=len(open_tokenizer(vocabulary).vocabulary))
+    albert_tf.save(albert_tf.AlbertPretrainer(config, sentence_objective="none"), folder / "run", vocabulary)
+    return folder / "run"
+
+
+@pytest.mark.parametrize("xla", [False, True])
+def test_an_export_without_a_pooler_gives_the_first_state(without_pooler, xla, tmp_path):
+    export(without_pooler, tmp_path, seq_length=16, xla=xla)
+    module = tf.saved_model.load(str(tmp_path / "encoder"))
+    ids = example_ids(2, 5)
+    outputs = module(ids)
+    expected = albert_tf.load(without_pooler).encoder(ids)
+    assert "pooled_output" not in expected
+    for name in ("default", "pooled_output"):
+        np.testing.assert_allclose(outputs[name], expected["sequence_output"][:, 0], atol=1e-5)
+    served = tf.saved_model.load(str(tmp_path / "serving/1")).signatures
+    np.testing.assert_allclose(served["tokens"](**ids)["pooled_output"], outputs["default"], atol=1e-5)
+    assert "the network has no pooler" in (tmp_path / "README.md").read_text()
+
+
+def test_a_head_on_the_mean_needs_no_pooler(without_pooler, tmp_path):
+    first = albert_tf.TextClassifier.from_run(without_pooler, labels=["a", "b"])
+    assert first.classifier.config == albert_tf.load(without_pooler).config.with_pooler()
+    assert first.predict(["A text."]).shape == (1, 2)
+    mean = albert_tf.TextClassifier.from_run(without_pooler, labels=["a", "b"], pooling="mean")
+    assert mean.classifier.config.pooler == "none"
+    mean.save_run(tmp_path / "run")
+    # From a fine-tuned run without a pooler to a head that reads one.
+    again = albert_tf.TextClassifier.from_run(tmp_path / "run", labels=["a", "b"], pooling="first")
+    assert again.classifier.config.pooler != "none"
+
+
+@pytest.mark.parametrize(
+    ("task", "label", "pooling"),
+    [
+        ("regression", "length", "first"),
+        ("multi_label", "label", "first"),
+        ("classification", "label", "mean"),
+    ],
+)
+def test_other_heads_of_texts(task, label, pooling, without_pooler, tmp_path):
+    table = tmp_path / "table.jsonl"
+    rows = [{"text": text, "label": "ab"[n % 2], "length": len(text)} for n, text in enumerate(DOCUMENTS[0])]
+    table.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    recipe = {"batch_size": 4, "steps": 1, "warmup_steps": 0, "seq_length": 32, "pooling": pooling}
+    settings = Finetuning(
+        output=tmp_path / "run",
+        task=task,
+        train=table,
+        eval=table,
+        columns=Columns("text", None, label),
+        init_from=without_pooler,
+        recipe=recipe,
+        loop=LOOP,
+    )
+    finetune(settings)
+    finetune(settings)  # which compares the settings with those of the run
+    assert (albert_tf.load(tmp_path / "run").config.pooler == "none") == (pooling == "mean")
 
 
 def vocabulary_of(kind):

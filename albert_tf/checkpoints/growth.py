@@ -94,10 +94,8 @@ def grown_from(
         value = source.read(origins[name]) if name in origins else None
         if value is None or name != "embeddings/position_embeddings":
             return value
-        offset = config.position_offset  # rows that are of no position
-        return np.concatenate(
-            [value[:offset], np.resize(value[offset:], [wants, *value.shape[1:]])]
-        )  # repeated
+        before, rows = np.split(value, [config.position_offset])  # positions begin after the offset
+        return np.concatenate([before, np.resize(rows, [wants, *rows.shape[1:]])])  # which repeats the rows
 
     return Growth(
         read=read,
@@ -113,12 +111,15 @@ def _check_same(run: PathLike, source: AlbertConfig, config: AlbertConfig) -> No
     differing = [
         f"{name} is {there[name]!r} there and {value!r} here"
         for name, value in here.items()
-        if name not in _FREE and there[name] != value
+        if name not in _FREE
+        and there[name] != value
+        # One of the two may be without a pooler; two poolers must be of one activation.
+        and not (name == "pooler" and "none" in (there[name], value))
     ]
     if differing:
         raise InputError(
             f"{run} is of another network: {'; '.join(differing)}. Only depth, groups, sharing, "
-            "positions and dropout may differ"
+            "positions and dropout may differ, and one may have no pooler"
         )
 
 

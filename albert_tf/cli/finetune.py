@@ -39,7 +39,12 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--init_from", metavar="RUN", help=origin)
     add("--config", help=f"a network of random weights: a JSON file, or one of {', '.join(PRESETS)}")
     add("--vocabulary", help="SentencePiece model, where the weights come without one")
-    own = {name: f"{x} for own data, else the task's" for name, x in vars(RECIPES["classification"]).items()}
+    own = {
+        name: "default: the paper's, for its tasks"
+        if x is None
+        else f"default: {x}; for tasks of the paper, its value"
+        for name, x in vars(RECIPES["classification"]).items()
+    }
     field_flags(parser, FinetuningRecipe, own)
     field_flags(parser, QuestionSettings)
     add("--threshold", type=float, help="multi_label: probability from which on a text has a label (0.5)")

@@ -87,8 +87,11 @@ def _input_file(name: str, table_format: str | None) -> Iterator[str]:
         return
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / f"stdin.{table_format or FORMATS[0]}"
-        file.write_bytes(sys.stdin.buffer.read())
+        content = sys.stdin.buffer.read()
+        file.write_bytes(content)
         try:
             yield str(file)
         except InputError as error:
-            raise InputError(str(error).replace(str(file), "standard input")) from None
+            is_json = table_format is None and content.lstrip().startswith(b"{")
+            remedy = ". These look like JSON lines: add --input_format jsonl" if is_json else ""
+            raise InputError(str(error).replace(str(file), "standard input") + remedy) from None

@@ -93,7 +93,10 @@ def _sizes(flags: argparse.Namespace, *, is_begun: bool) -> Sequence[Size]:
 
     if flags.config is not None:
         name = flags.recipe or (flags.config if flags.config in RECIPES else DEFAULT_RECIPE)
-        return [changed(Size(config=config_named(flags.config), recipe=RECIPES[name]))]
+        config = config_named(flags.config)
+        if config.pooler == "none":  # which a sentence objective reads
+            changes = {"sentence_objective": "none", **changes}
+        return [changed(Size(config=config, recipe=RECIPES[name]))]
     if flags.recipe != "one_machine":
         raise InputError(
             "--config is missing: name a preset or a file, or --recipe one_machine, as the run was begun"

@@ -19,9 +19,9 @@ class FinetuningRecipe:
     Args:
       learning_rate: rate that the warm-up climbs to, and that then falls to 0 along a line.
       batch_size: examples an update, over all devices.
-      steps: updates; None: as many as `epochs` makes.
-      epochs: times to go over the examples; None where steps are given.
-      warmup_steps: updates of linear warm-up; None: a tenth of the steps.
+      steps: updates; if not given, the number that the epochs need.
+      epochs: times to go over the examples; not needed where steps are given.
+      warmup_steps: updates of linear warm-up; if not given, a tenth of the steps.
       seq_length: longest sequence in tokens, S.
       dropout: of hidden states and attention.
       classifier_dropout: before the classifier.
@@ -56,7 +56,7 @@ class FinetuningRecipe:
         if (self.steps is None) == (self.epochs is None):
             raise InputError(f"steps={self.steps} and epochs={self.epochs}: give one of them, not both")
         if self.warmup_steps is not None:
-            remedy = f"steps={self.steps}; set both, what is not set is the recipe's"
+            remedy = f"it cannot exceed steps={self.steps}; set warmup_steps, too, if you set steps"
             check_range("warmup_steps", self.warmup_steps, at_least=0, at_most=self.steps, remedy=remedy)
 
     def replace(self, **changes: Any) -> FinetuningRecipe:

@@ -20,6 +20,9 @@ from albert_tf.utils.errors import shown
 
 MAX_LABELS = 10  # that are told, of many
 
+# So many labels, and for more than half of the examples another one, are rarely meant.
+MIN_SUSPECT = 50
+
 
 def described(task: Task, sets: Sets) -> list[str]:
     """Lines that show a wrong column at a glance: labels or scores of texts; none for other tasks."""
@@ -32,6 +35,11 @@ def described(task: Task, sets: Sets) -> list[str]:
         return [f"scores: {min(wanted):g} to {max(wanted):g}, {mean:g} on average"]
     counts = collections.Counter(label for record in rows for label in task.kind.labels_of(record))
     lines = [f"labels: {_first([f'{shown(label)} ({count})' for label, count in counts.most_common()])}"]
+    if task.kind is Classification and len(counts) >= MIN_SUSPECT and 2 * len(counts) > len(rows):
+        lines.append(
+            f"warning: {len(counts)} different labels in {len(rows)} examples: "
+            "is that the column of the labels?"
+        )
     there = {label for dev in sets.dev.values() for record in dev for label in task.kind.labels_of(record)}
     if missing := [shown(label) for label in counts if label not in there]:
         lines.append(f"evaluated on no example of {_first(missing)}")

@@ -124,6 +124,8 @@ def planned(
     """All that a run needs: read, tokenised, and compared with the run that is there; nothing is written."""
     task, recipe = settings.entry, settings.hyper_parameters(start.config)
     config, questions = recipe.network(start.config), QuestionSettings(**settings.questions)
+    if task.kind.is_pooled and recipe.pooling == FIRST:  # whose head reads the pooled output
+        config = config.with_pooler()
     check_memory(config, TRAINING)
     settings.execution.check_divides(recipe.batch_size, tf.distribute.get_strategy().num_replicas_in_sync)
     sets = read_sets(task, settings.data, settings.train, settings.eval, settings.columns)
@@ -132,12 +134,23 @@ def planned(
     data = encoded(task, entries, sets, start)
     recipe = recipe.in_steps(len(data.rows))
     if run.is_begun and "warmup_steps" not in settings.recipe:  # which more steps leave as it was
-        recipe = recipe.replace(warmup_steps=run.recipe.get("warmup_steps"))
+        recipe = recipe.replace(warmup_steps=_warmup_there(run, recipe))
     record = {**flat(recipe), **settings.record(run), **data.record()}
     if run.is_begun:
         settings.check_same(run, {**config.to_dict(), **entries, **start.tokenizer, **record}, _UNSAID)
         check_same_data(run, record)
     return recipe, data, RunContents(config, entries, start.vocabulary, start.tokenizer, record)
+
+
+def _warmup_there(run: RunDirectory, recipe: FinetuningRecipe) -> int | None:
+    """The warm-up that a run was begun with; InputError if the steps are fewer than that."""
+    warmup_steps, steps = run.recipe.get("warmup_steps"), recipe.steps
+    if warmup_steps is not None and steps is not None and steps < warmup_steps:
+        raise InputError(
+            f"{run} was begun with steps={run.recipe.get('steps')} and warmup_steps={warmup_steps}, and "
+            f"steps={steps} is less than that: give at least --steps {warmup_steps}, or another --output"
+        )
+    return warmup_steps
 
 
 def _first_values(

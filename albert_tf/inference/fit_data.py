@@ -24,9 +24,11 @@ def tokenised_texts(x: Any, tokenizer: TextTokenizer, argument: str) -> tuple[To
       InputError: there are none, one is not a text, or some are pairs and some are not.
     """
     records = text_records(x, argument)
+    if not records:
+        raise InputError(f"{argument} holds no texts")
     pairs = {record.text_pair is not None for record in records}
     if len(pairs) != 1:
-        raise InputError(f"{argument} holds no texts, or both single ones and pairs")
+        raise InputError(f"{argument} holds both single texts and pairs")
     return text_rows(records, tokenizer, {}), pairs.pop()
 
 

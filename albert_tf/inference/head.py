@@ -10,9 +10,18 @@ from absl import logging
 
 from albert_tf.checkpoints.models import arguments_of
 from albert_tf.features import FIRST
-from albert_tf.utils.errors import InputError
+from albert_tf.tokenizers.given import checked_texts, listed
+from albert_tf.utils.errors import InputError, shown
 
 HEAD_VARIABLES = ("classifier/output_weights", "classifier/output_bias")
+
+
+def label_names(labels: Any) -> list[str]:
+    """Names of labels as a list; InputError unless they are at least two different ones."""
+    names = [] if isinstance(labels, str) else checked_texts(listed(labels), "labels")
+    if not 2 <= len(names) == len(set(names)):
+        raise InputError(f"labels={shown(labels)}: labels must be a list of at least two different names")
+    return names
 
 
 def chosen_head(
@@ -31,6 +40,8 @@ def chosen_head(
       labels: their names, in the order of the logits; None: those of the run if it has as many.
       pooling: None: as the run's head.
     """
+    if labels is not None:
+        labels = label_names(labels)
     there = task if task["model"] == "classifier" else {}
     if labels is None and num_labels in (None, there.get("num_labels")):
         labels = there.get("labels")

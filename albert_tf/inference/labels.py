@@ -105,14 +105,23 @@ class Labels(NamedTuple):
         self._check_shape(labels, argument)
         if labels.dtype != tf.string:
             are_numbers = self.are_one_hot and labels.shape.rank == 1
+            if are_numbers or self._are_checked(labels):
+                is_known = (labels >= 0) & (labels < tf.cast(self.num_labels, labels.dtype))
+                labels = _known(labels, is_known, f"{argument}: labels outside 0 to {self.num_labels - 1}:")
             return tf.one_hot(labels, self.num_labels) if are_numbers else labels
         if self.names is None:
             raise InputError(f"{argument} has labels by name, and the model has no names: give it labels")
-        matches = tf.reshape(labels, [-1, 1]) == tf.constant(list(self.names))  # [B, K]
-        is_known = tf.reduce_all(tf.reduce_any(matches, axis=1))
+        labels = tf.reshape(labels, [-1])  # [B]
         message = f"{argument} has labels that are none of {', '.join(self.names)}:"
-        with tf.control_dependencies([tf.debugging.Assert(is_known, [message, labels])]):
-            return tf.cast(matches, tf.float32) if self.are_one_hot else tf.argmax(matches, axis=1)
+        is_known = tf.reduce_any(labels[:, tf.newaxis] == tf.constant(list(self.names)), axis=1)
+        matches = _known(labels, is_known, message)[:, tf.newaxis] == tf.constant(list(self.names))  # [B, K]
+        return tf.cast(matches, tf.float32) if self.are_one_hot else tf.argmax(matches, axis=1)
+
+    def _are_checked(self, labels: tf.Tensor) -> bool:
+        """True if the loss takes these as numbers of labels, and none that it is to ignore."""
+        is_sparse = self._loss_name.startswith("sparsecategorical")
+        ignores = getattr(self.loss, "ignore_class", None) is not None
+        return is_sparse and not ignores and labels.dtype.is_integer and self.num_labels > 1
 
     def _check_shape(self, labels: Any, argument: str) -> None:
         """InputError for one-hot labels [B, K] where the loss compares numbers."""
@@ -120,3 +129,10 @@ class Labels(NamedTuple):
         if is_sparse and labels.shape[1:] == (self.num_labels,) and self.num_labels > 1:
             shape = tuple(labels.shape)
             raise InputError(f"{argument} has the shape {shape}, which is one-hot: {_CATEGORICAL}")
+
+
+def _known(labels: tf.Tensor, is_known: tf.Tensor, message: str) -> tf.Tensor:
+    """The labels; where it runs, an InvalidArgumentError of the message and those that are not known."""
+    unknown, _ = tf.unique(tf.reshape(labels[~is_known], [-1]))
+    with tf.control_dependencies([tf.debugging.Assert(tf.size(unknown) == 0, [message, unknown])]):
+        return tf.identity(labels)

@@ -15,13 +15,14 @@ import tensorflow as tf
 import tf_keras as keras
 from absl import logging
 
-from albert_tf.checkpoints.directory import best_run
+from albert_tf.checkpoints.directory import TASK, best_run
 from albert_tf.checkpoints.models import build_model
 from albert_tf.checkpoints.run import check_finite, save, stored_model
 from albert_tf.conversion import start as starts
+from albert_tf.features import FIRST
 from albert_tf.finetuning.recipes import RECIPES
 from albert_tf.inference.fit_data import packed, tokenised_dataset, tokenised_texts
-from albert_tf.inference.head import HEAD_VARIABLES, chosen_head
+from albert_tf.inference.head import HEAD_VARIABLES, chosen_head, label_names
 from albert_tf.inference.labels import Labels
 from albert_tf.inference.texts import are_pairs, segments, text_records
 from albert_tf.models.compiled import CompiledEncoder
@@ -33,10 +34,9 @@ from albert_tf.tasks.examples.rows import TokenRows, check_length, unread
 from albert_tf.tasks.serving import without_padding
 from albert_tf.tokenizer_settings import SENTENCEPIECE, TOKENIZER_DEFAULTS, VOCABULARY_FILES
 from albert_tf.tokenizers import pack
-from albert_tf.tokenizers.given import checked_texts, listed
 from albert_tf.tokenizers.kinds import KINDS, TextTokenizer, open_tokenizer
 from albert_tf.training.strategies import compiles
-from albert_tf.utils.errors import InputError
+from albert_tf.utils.errors import InputError, Missing
 from albert_tf.utils.files import checked_path
 
 PathLike = str | os.PathLike[str]
@@ -88,11 +88,11 @@ class TextClassifier(keras.Model):
         super().__init__(autocast=False, dtype=classifier.dtype_policy, **kwargs)
         self.classifier = classifier
         self.tokenizer = tokenizer
-        self.labels = None if labels is None else tuple(checked_texts(listed(labels), "labels"))
+        self.labels = None if labels is None else tuple(label_names(labels))
         count, longest = classifier.num_labels, classifier.config.max_position_embeddings
-        if self.labels is not None and (count == 1 or not len(self.labels) == len(set(self.labels)) == count):
+        if self.labels is not None and len(self.labels) != count:
             raise InputError(
-                f"labels={list(self.labels)} must be num_labels={count} different names, two at least"
+                f"labels={list(self.labels)} are {len(self.labels)} names for num_labels={count}"
             )
         least = 1 + tokenizer.vocabulary.input_format.num_special_tokens(2)
         self.seq_length = check_length("seq_length", seq_length, least)
@@ -133,7 +133,8 @@ class TextClassifier(keras.Model):
         """The network of a run, pre-trained, fine-tuned or converted, or of a published name.
 
         A run that is fine-tuned for classification or regression has labels, which are taken with its head
-        unless others are asked for; all other networks get a fresh head.
+        unless others are asked for; all other networks get a fresh head, and a fresh pooler if they have
+        none and the head reads it.
 
         Args:
           run: the directory, a published name such as "albert_base_v2", or "hub:" and the folder of a TF 2
@@ -164,6 +165,9 @@ class TextClassifier(keras.Model):
 
             recipe = RECIPE.replace(dropout=dropout, classifier_dropout=classifier_dropout)
             config = recipe.network(stored.config)
+            if head["pooling"] == FIRST and config.pooler == "none":
+                config = config.with_pooler()
+                logging.info("%s has no pooler: a new one begins at random", origin)
             classifier = build_model(config, head, read, dtype=dtype)
             check_finite(classifier, start.run, step)
             tokenizer = open_tokenizer(start.vocabulary, **start.tokenizer)
@@ -184,8 +188,12 @@ class TextClassifier(keras.Model):
           InputError: it is another model.
           OSError: there is no model.
         """
+        if not checked_path(path, "path").exists():
+            raise Missing(f"path={os.fspath(path)!r} does not exist: correct the path")
+        if Path(path, TASK).is_file():
+            raise InputError(f"path={os.fspath(path)!r} is a run: use {cls.__name__}.from_run")
         try:
-            model = keras.models.load_model(os.fspath(checked_path(path, "path")))
+            model = keras.models.load_model(os.fspath(path))
         except (TypeError, ValueError) as error:  # of layers that Keras does not know
             raise InputError(f"path={os.fspath(path)!r} holds no {cls.__name__}: {error}") from error
         if not isinstance(model, cls):

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.features import ENCODER_INPUTS, MASK
-from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.encoder import AlbertEncoder, with_pooled_output
 
 Tensors = Mapping[str, tf.Tensor]
 
@@ -37,7 +37,7 @@ class CompiledEncoder:
             jit_compile=True,
         )
         def encode(inputs: Tensors) -> dict[str, tf.Tensor]:
-            outputs = encoder(inputs, training=False)
+            outputs = with_pooled_output(encoder(inputs, training=False))
             return {name: outputs[name] for name in ("pooled_output", "sequence_output")}
 
         self._encode = encode

@@ -193,6 +193,13 @@ class AlbertEncoder(NetworkModel):
         return tf.unstack(tf.random.split(drawn_seed(seed), 1 + 3 * pairs, alg="philox"))
 
 
+def with_pooled_output(outputs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An encoder's outputs; of a network without a pooler the first token's last state is `pooled_output`."""
+    if "pooled_output" in outputs:
+        return outputs
+    return {**outputs, "pooled_output": outputs["sequence_output"][:, 0]}  # [B, H]
+
+
 def _key(path: BlockPath) -> str:
     # Keras tracks what a dict holds only where the keys are strings.
     return f"{path.group}_{path.inner}"

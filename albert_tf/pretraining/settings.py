@@ -67,6 +67,12 @@ class Pretraining(RunSettings):
                 f"word_embeddings='cooccurrence' and init_from={os.fspath(self.init_from)!r} both say where "
                 "word embeddings come from: leave one of them out, such as by word_embeddings=random"
             )
+        objective = self.recipe.examples.sentence_objective
+        if objective != "none" and self.config.pooler == "none":
+            raise InputError(
+                f"sentence_objective={objective!r} reads the pooled output, and the config has no pooler: "
+                "choose sentence_objective=none"
+            )
 
 
 def check_same_run(run: RunDirectory, asked: Mapping[str, Any], recipe: PretrainingRecipe) -> None:

@@ -10,7 +10,7 @@ import tf_keras as keras
 
 from albert_tf.features import MASK, TYPE_IDS, WORD_IDS
 from albert_tf.models.compiled import ROWS_AT_ONCE, CompiledEncoder
-from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.encoder import AlbertEncoder, with_pooled_output
 from albert_tf.models.padding import skip_padding
 from albert_tf.tasks.examples.rows import Spans
 from albert_tf.tokenizers.input_format import InputFormat
@@ -74,7 +74,7 @@ class Served(NamedTuple):
         """`pooled_output` and `sequence_output` of the encoder's inputs [B, S]; padding's mean nothing."""
         if self.compiled is not None:
             return self.compiled(inputs)
-        return self.encoder(skip_padding(inputs), training=False)
+        return with_pooled_output(self.encoder(skip_padding(inputs), training=False))
 
     def outputs(self, inputs: Tensors) -> Tensors:
         """The outputs of the model's head, of the encoder's inputs [B, S]."""

@@ -11,9 +11,11 @@ from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.checkpoints.origin import origin_record
 from albert_tf.training.settings import Execution
 from albert_tf.utils.checks import check_range
-from albert_tf.utils.errors import InputError
+from albert_tf.utils.errors import InputError, shown
 
 PathLike = str | os.PathLike[str]
+
+_MAX_SHOWN = 5  # items of a list in an error
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,7 +64,7 @@ class RunSettings:
         if origin is not None and origin == asked.get("init_from_sha256"):
             may_differ.add("init_from")
         differing = [
-            f"{name} is {there.get(name, 'missing')!r} there and {value!r} here"
+            f"{name} is {_shown(there.get(name, 'missing'))} there and {_shown(value)} here"
             for name, value in asked.items()
             if name not in may_differ and there.get(name) != value
         ]
@@ -73,3 +75,10 @@ class RunSettings:
             )
         if run.vocabulary is None:
             raise InputError(f"{run} has no vocabulary: copy it there")
+
+
+def _shown(value: Any) -> str:
+    """A setting in an error's one line; of a long list the first items."""
+    if not isinstance(value, list) or len(value) <= _MAX_SHOWN:
+        return repr(value)
+    return f"[{', '.join(map(shown, value[:_MAX_SHOWN]))} and {len(value) - _MAX_SHOWN} more]"

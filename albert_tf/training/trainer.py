@@ -173,7 +173,7 @@ def _restore_step(run: RunDirectory, step: int, state: TrainingState, training: 
 def _plan(run: RunDirectory, training: Training, step: int, note: str) -> str:
     """The line that a run begins with."""
     if step == training.steps:
-        return f"{run} is at its last step, {step}: no update is left, unless with more --steps"
+        return f"{run} is at its last step, {step}: no update is left: give a larger --steps to go on"
     strategy = tf.distribute.get_strategy()
     parameters = sum(variable.shape.num_elements() for variable in training.model.trainable_variables)
     if compiles(training.execution.xla):

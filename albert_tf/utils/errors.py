@@ -32,9 +32,11 @@ class Terminated(SystemExit):
 
 
 def shown(value: object) -> str:
-    """A value in an error's one line, cut where it is long."""
+    """A value in an error's one line, cut where it is long; a text keeps its closing quote."""
     text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}…"
+    if len(text) <= 60:
+        return text
+    return f"{text[:57]}…{text[-1]}" if isinstance(value, str) else f"{text[:57]}…"
 
 
 def is_tensorflows(error: BaseException) -> bool:

@@ -53,7 +53,10 @@ def is_encoder(module: Any) -> bool:
 
 def example_ids(rows: int = 2, columns: int = 3) -> dict[str, tf.Tensor]:
     """Inputs of encoders, in a call and by a signature: int32 [B, S] by name."""
-    return {name: tf.ones([rows, columns], tf.int32) for name in ENCODER_INPUTS}
+    ones = tf.ones([rows, columns], tf.int32)
+    return dict(
+        zip(ENCODER_INPUTS, (ones, ones, tf.zeros_like(ones)), strict=True)
+    )  # every network has type 0
 
 
 def requests_of(folder: Path, module: Any) -> Requests:

@@ -30,6 +30,14 @@ def small_run(tiny_vocabulary, tmp_path_factory):
     return folder
 
 
+def test_a_run_is_not_exported_into_itself(small_run, capsys):
+    before = names(small_run)
+    with pytest.raises(SystemExit, match="2"):
+        main(["--run", str(small_run), "--output", f"{small_run}/"])
+    assert "is the run itself: name another folder" in capsys.readouterr().err
+    assert names(small_run) == before
+
+
 def test_export_replaces_whole_folders_and_becomes_a_run_again(small_run, tmp_path, capsys):
     for folder in ("encoder", "preprocessor"):
         (tmp_path / folder).mkdir()

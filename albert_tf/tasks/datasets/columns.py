@@ -39,6 +39,8 @@ def own_records(
         name = "text" if columns is None else "label"
         raise InputError(f"{os.fspath(file)}: --{name} names the column of the {name}s: it is missing")
     columns = columns if needs_labels else columns._replace(label=None)
+    if columns.label in (columns.text, columns.text_pair) and columns.label is not None:
+        raise InputError(f"--label {columns.label} is the column of the texts, too: name that of the labels")
     return text_records(read_table(file), columns, has_lists)
 
 

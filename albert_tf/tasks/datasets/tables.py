@@ -17,12 +17,15 @@ from albert_tf.utils.errors import InputError, shown
 
 _MAX_SHOWN = 12  # columns in an error
 
+# The cell of a JSON object that has no field of this name; None is null.
+ABSENT = object()
+
 
 class Row(NamedTuple):
     """A row of a table."""
 
     line: int  # where it begins, from 1
-    cells: Sequence[Any]  # in the order of the columns; None where JSON has no such field
+    cells: Sequence[Any]  # in the order of the columns; ABSENT where JSON has no such field
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,8 +40,9 @@ class Table:
         """An InputError where a row has another number of cells, or there are no rows."""
         for row in self.rows:
             if len(row.cells) != len(self.columns):
-                columns = f"{len(self.columns)} columns ({_names_shown(self.columns)})"
-                raise InputError(f"{self.file}:{row.line}: {len(row.cells)} cells where there are {columns}")
+                cells, columns = _counted(len(row.cells), "cell"), _counted(len(self.columns), "column")
+                where, names = f"{self.file}:{row.line}", _names_shown(self.columns)
+                raise InputError(f"{where}: {cells} in a table of {columns} ({names}){self._separator}")
         if not self.rows:
             raise InputError(f"{self.file} has no rows, only the names of its columns")
 
@@ -47,14 +51,24 @@ class Table:
         if self.columns.count(column) != 1:
             problem = "several columns are called" if column in self.columns else "there is no column"
             names = f"the first line of a table names its columns, here {_names_shown(self.columns)}"
-            raise InputError(f"{self.file}: {problem} {column!r}: {names}")
+            raise InputError(f"{self.file}: {problem} {column!r}: {names}{self._separator}")
         return self.columns.index(column)
+
+    @property
+    def _separator(self) -> str:
+        """The end of an error about a CSV whose separator is another one; else empty."""
+        is_other = table_ending(self.file) == ".csv" and len(self.columns) == 1 and ";" in self.columns[0]
+        return ". It is separated by ;: write it with commas, or as .tsv" if is_other else ""
 
     def extended(self, columns: Mapping[str, Sequence[Any]]) -> Table:
         """The table with further columns, whose names are new."""
         added = zip(*columns.values(), strict=True)
         rows = [Row(row.line, [*row.cells, *cells]) for row, cells in zip(self.rows, added, strict=True)]
         return Table(self.file, (*self.columns, *columns), rows)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _names_shown(columns: Sequence[str]) -> str:
@@ -148,20 +162,22 @@ def read_json_table(file: str) -> Table:
     """A table of JSON lines, whatever the file's name ends in; errors are those of `read_table`."""
     objects = list(read_json_lines(file))
     columns = tuple(dict.fromkeys(name for _, value in objects for name in value))
-    return Table(file, columns, [Row(line, [value.get(name) for name in columns]) for line, value in objects])
+    return Table(
+        file, columns, [Row(line, [value.get(name, ABSENT) for name in columns]) for line, value in objects]
+    )
 
 
 def table_text(table: Table, ending: str) -> str:
     """The text of a file that `read_table` reads as this table.
 
-    CSV and TSV have what is no text, such as a list, as JSON, and nothing for null. An InputError names what
-    they cannot write: a tab or line break in TSV, columns of one name in JSON lines.
+    CSV and TSV have what is no text, such as a list, as JSON, and nothing for null or an absent field. An
+    InputError names what they cannot write: a tab or line break in TSV, columns of one name in JSON lines.
     """
     if ending == ".jsonl":
         for name in table.columns:
             table.number(name)
         rows = (zip(table.columns, row.cells, strict=True) for row in table.rows)
-        objects = ({name: value for name, value in row if value is not None} for row in rows)
+        objects = ({name: value for name, value in row if value is not ABSENT} for row in rows)
         return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in objects)
     spelled = [table.columns, *([_spelled(cell) for cell in row.cells] for row in table.rows)]
     if ending == ".csv":
@@ -176,7 +192,9 @@ def table_text(table: Table, ending: str) -> str:
 
 def _spelled(cell: Any) -> str:
     """A cell as CSV and TSV have it."""
-    return cell if isinstance(cell, str) else "" if cell is None else json.dumps(cell, ensure_ascii=False)
+    if isinstance(cell, str):
+        return cell
+    return "" if cell is None or cell is ABSENT else json.dumps(cell, ensure_ascii=False)
 
 
 FORMATS: dict[str, Callable[[str], Table]] = {".csv": _read_csv, ".tsv": read_tsv, ".jsonl": read_json_table}

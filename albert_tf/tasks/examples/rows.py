@@ -68,13 +68,20 @@ def token_rows(
 
 
 def unread(rows: TokenRows, seq_length: int) -> list[str]:
-    """Lines about tokens that a model does not read or know; none where there is little to tell."""
+    """Lines about empty texts, and tokens that a model does not read or know; none where there are few."""
     lines = []
+    empty = (rows.lengths == 0).sum()
+    if empty and rows.lengths.ndim == 2:  # choices share their texts
+        lines.append(f"{empty:,} of {rows.lengths.size:,} texts {'is' if empty == 1 else 'are'} empty")
     dropped = np.maximum(rows.sequence_lengths - seq_length, 0).sum(axis=1) + rows.dropped  # [N]
     if dropped.any():
         num_tokens = rows.lengths.sum(dtype=np.int64) + np.sum(rows.dropped)
+        count = (dropped > 0).sum()
+        are_longer = (
+            "example is longer" if len(rows) == 1 else f"examples {'is' if count == 1 else 'are'} longer"
+        )
         lines.append(
-            f"{(dropped > 0).sum():,} of {len(rows):,} examples are longer than seq_length={seq_length}: "
+            f"{count:,} of {len(rows):,} {are_longer} than seq_length={seq_length}: "
             f"{dropped.sum() / num_tokens:.1%} of all tokens are dropped"
         )
     unknown = (rows.tokens == rows.vocabulary.special_ids.unknown).sum() / max(len(rows.tokens), 1)

@@ -161,3 +161,19 @@ def test_a_sentence_head_of_another_objective_starts_fresh(shared_run):
 def test_other_widths_are_refused(shared_run, changes):
     with pytest.raises(InputError, match=next(iter(changes))):
         grown_from(shared_run, TINY.replace(**changes), {"model": "encoder"})
+
+
+def test_one_of_the_two_may_have_no_pooler(run_of):
+    without = TINY.replace(pooler="none", position_offset=2)
+    run = run_of(albert_tf.AlbertPretrainer(without, sentence_objective="none"))
+    longer = without.with_pooler().replace(max_position_embeddings=70)
+    growth, _, after = grown(run, longer, "none", extend_positions=True)
+    assert growth.fresh == ("pooler/dense/kernel", "pooler/dense/bias")
+    table = values(albert_tf.load(run))["embeddings/position_embeddings"]
+    expected = np.concatenate([table, table[2:8]])  # the rows before the first position are not repeated
+    np.testing.assert_array_equal(after["embeddings/position_embeddings"], expected)
+    pooled = run_of(albert_tf.AlbertPretrainer(longer))
+    assert grown(pooled, longer.replace(pooler="none"), "none")[0].fresh == ()
+    for changes, what in (({"pooler": "relu"}, "pooler"), ({"position_offset": 0}, "position_offset")):
+        with pytest.raises(InputError, match=f"another network: {what} is"):
+            grown(pooled, longer.replace(**changes))

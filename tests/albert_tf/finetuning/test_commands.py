@@ -152,6 +152,8 @@ def test_a_pipe(finetuned, own_table, monkeypatch, capsys, tmp_path):
     assert [row["prediction"] for row in found] == labels
     monkeypatch.setattr(sys, "stdin", Pipe(b"text,kind\na\n"))
     assert "standard input:2" in mistake(capsys, *predict, "-", "--output", "-")
+    monkeypatch.setattr(sys, "stdin", Pipe(own_table.read_bytes()))
+    assert "add --input_format jsonl" in mistake(capsys, *predict, "-", "--output", "-")
 
 
 def test_a_pre_trained_run_is_to_be_fine_tuned_first(own_table, files, capsys, tmp_path):

@@ -49,5 +49,9 @@ def test_labels_and_scores_show_a_wrong_column():
     assert lines("classification", adverts, adverts[:3])[1:] == ["evaluated on no example of 'article'"]
     (line,) = lines("classification", records(f"{n % 40:02} {'x' * 80}" for n in range(80)))
     assert line.endswith(" and 30 more") and len(line) < 800
+    each = records(f"{'x' * 80}{n % 60}" for n in range(100))
+    line, warning, *_ = lines("classification", each)
+    assert line.startswith(f"labels: '{'x' * 56}…' (2)")
+    assert warning == "warning: 60 different labels in 100 examples: is that the column of the labels?"
     assert lines("regression", records(["1", "4.5"])) == ["scores: 1 to 4.5, 2.75 on average"]
     assert lines("race", [ChoiceRecord("a:1", "1", "", "c", "q", ("a", "b"), 0)]) == []

@@ -123,7 +123,7 @@ def test_own_questions(tmp_path, label, predicted):
     (tmp_path / "a.jsonl").write_text(line)
     files = choice_files(tmp_path / "a.jsonl", [], AS_READ)([of(Prediction, 1, 0.25, 0.75)])
     expected = {**json.loads(line), "prediction": predicted, "score": 0.75}
-    assert json.loads(files["a.jsonl"]) == {k: v for k, v in expected.items() if v is not None}
+    assert json.loads(files["a.jsonl"]) == expected
 
 
 def test_passages_of_race(shared):

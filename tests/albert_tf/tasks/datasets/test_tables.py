@@ -3,7 +3,7 @@ import gzip
 import pytest
 
 from albert_tf.tasks.datasets.columns import Columns, own_records, text_records
-from albert_tf.tasks.datasets.tables import Row, Table, read_table, read_tsv, table_text
+from albert_tf.tasks.datasets.tables import ABSENT, Row, Table, read_table, read_tsv, table_text
 from albert_tf.utils.errors import InputError
 
 
@@ -27,7 +27,7 @@ LONG = "word " * 100_000  # beyond the csv module's own limit
         ("a.csv", "\ntext,label\n\na,1\r\n \t\r\nb,2\n\n\n", [(4, ["a", "1"]), (6, ["b", "2"])]),
         ("a.tsv", "\ntext\tlabel\n\na\t1\n  \n\t\nb\t2\n\n",
          [(4, ["a", "1"]), (6, [""] * 2), (7, ["b", "2"])]),
-        ("a.jsonl", '\n{"text": "a", "label": 1}\n \n{"text": "b"}\n\n', [(2, ["a", 1]), (4, ["b", None])]),
+        ("a.jsonl", '\n{"text": "a", "label": 1}\n \n{"text": "b"}\n\n', [(2, ["a", 1]), (4, ["b", ABSENT])]),
     ],
 )  # fmt: skip
 def test_rows(file, name, content, expected):
@@ -60,7 +60,7 @@ def test_rows_broken_by_line_feeds(file):
         (5, ["2", "d", "e  ", "1"]),
     ]
     for ending in ("1\ta\n", "1\ta\nb\tc\td\te\n"):
-        with pytest.raises(InputError, match=r"data.csv:2: \d cells where there are 4 columns"):
+        with pytest.raises(InputError, match=r"data.csv:2: \d cells? in a table of 4 columns"):
             read_tsv(str(file("id\tq1\tq2\tsame\n" + ending)), broken_lines=True)
 
 
@@ -72,6 +72,8 @@ def test_rows_broken_by_line_feeds(file):
         ("data.csv", 'text,label\na,1\n"b"c,1\n', "data.csv:3"),
         ("data.csv", 'text,label\na,1\n"b,1\nc,0\n', "data.csv:3"),
         ("data.tsv", "text\tlabel\na\tb\t1\n", "data.tsv:2"),
+        ("data.csv", "text\na,b\n", r"data.csv:2: 2 cells in a table of 1 column \('text'\)$"),
+        ("data.csv", "text;label\na;b,c\n", r"1 column .*separated by ;: write it with commas, or as \.tsv"),
         ("data.txt", "text,label\na,1\n", "data.txt.*.csv, .tsv, .jsonl"),
     ],
 )
@@ -104,11 +106,20 @@ def test_bad_columns(file, content, columns, value):
         own_records(file(content, "data.jsonl"), False, columns)
 
 
+def test_columns_that_are_mistaken(file):
+    with pytest.raises(InputError, match=r"no column 'text'.*separated by ;"):
+        text_records(read_table(file("text;label\na;b\n")), Columns("text"))
+    table = file("text,label\na,b\n")
+    assert own_records(table, False, Columns("text", label="text"))[0].label is None
+    with pytest.raises(InputError, match="--label text is the column of the texts, too"):
+        own_records(table, True, Columns("text", label="text"))
+
+
 def test_written_rows_are_those_that_were_read(file):
     for name, content in (
         ("data.csv", 'text,n\n"a ""b"", c",1\n"two\nlines",\n'),
         ("data.tsv", 'text\tn\n"a \t1\n\u2028é\t\n'),
-        ("data.jsonl", '{"text": "é\\n", "n": 1}\n{"text": "b", "x": [1, {"y": null}]}\n'),
+        ("data.jsonl", '{"text": "é\\n", "n": 1}\n{"text": "b", "n": null, "x": [1, {"y": null}]}\n'),
     ):
         assert table_text(read_table(file(content, name)), name[4:]) == content
     rows = [Row(n + 2, cells) for n, cells in enumerate([["", '"'], ["\r\n", ","], [" ", "é\u2028"]])]

@@ -37,8 +37,8 @@ CONFIGS = {
 @pytest.mark.parametrize(
     ("family", "kind"),
     [
-        ("albert", "wordpiece"),
-        ("albert", "byte_level_bpe"),
+        pytest.param("albert", "wordpiece", marks=pytest.mark.slow),
+        pytest.param("albert", "byte_level_bpe", marks=pytest.mark.slow),
         ("roberta", "byte_level_bpe"),
         ("distilbert", "wordpiece"),
     ],
@@ -101,8 +101,10 @@ def test_from_text_to_an_answer(family, kind, tiny_corpus, tmp_path):
 
 @pytest.fixture(
     scope="module",
-    params=[("roberta", "byte_level_bpe", "bpe"), ("distilbert", "wordpiece", "vocab.txt")],
-    ids=["roberta", "distilbert"],
+    params=[
+        pytest.param(("roberta", "byte_level_bpe", "bpe"), id="roberta"),
+        pytest.param(("distilbert", "wordpiece", "vocab.txt"), id="distilbert", marks=pytest.mark.slow),
+    ],
 )
 def without_pooler(request, tiny_corpus, tmp_path_factory):
     """A pre-trained run of a network that has no pooler."""
@@ -115,7 +117,7 @@ def without_pooler(request, tiny_corpus, tmp_path_factory):
     return folder / "run"
 
 
-@pytest.mark.parametrize("xla", [False, True])
+@pytest.mark.parametrize("xla", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_an_export_without_a_pooler_gives_the_first_state(without_pooler, xla, tmp_path):
     export(without_pooler, tmp_path, seq_length=16, xla=xla)
     module = tf.saved_model.load(str(tmp_path / "encoder"))

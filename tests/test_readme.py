@@ -45,6 +45,7 @@ NOT_HERE = {
 
 # By how a command begins; the first that fits.
 SMALL = {
+    "vocab --kind": "--vocab_size 400",
     "vocab": "--vocab_size 90",
     "pretrain --recipe one_machine --budget": "--batch_size 4 --budget 3s",
     "pretrain": "--config tiny.json --batch_size 4 --seq_length 32 --steps 4 --warmup_steps 1",

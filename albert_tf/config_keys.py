@@ -88,7 +88,7 @@ _FIXED: dict[str, dict[str, Any]] = {
 
 
 def our_fields(values: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
-    """What a parsed JSON file says of these fields of AlbertConfig, as `AlbertConfig.from_dict` has it."""
+    """The fields of AlbertConfig in a parsed JSON file, as `AlbertConfig.from_dict` has it."""
     if not isinstance(values, Mapping):
         raise InputError(f"a config must be a JSON object, not {type(values).__name__}")
     if "model_type" in values:

@@ -1,4 +1,4 @@
-"""What Hugging Face's transformers say of a network and its tokenizer: config.json, tokenizer_config.json."""
+"""A network and its tokenizer in the words of transformers: config.json and tokenizer_config.json."""
 
 from __future__ import annotations
 

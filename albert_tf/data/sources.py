@@ -66,7 +66,7 @@ class DocumentSource:
 
 
 def find_inputs(inputs: Paths, tokenizer: TextTokenizer) -> tuple[str, list[str]]:
-    """What the inputs hold, "text", "documents" or "examples", and their files.
+    """The content of the inputs, "text", "documents" or "examples", and their files.
 
     A folder of `prepare` stands for its training shards.
 

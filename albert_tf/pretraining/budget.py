@@ -111,7 +111,7 @@ ONE_GPU: Sequence[Size] = (
 
 
 def sizes_here(*, is_begun: bool, has_origin: bool) -> Sequence[Size]:
-    """What `--recipe one_machine` may train on this machine.
+    """The sizes that the recipe `one_machine` may train on this machine.
 
     Args:
       is_begun: the run is there, of a network that may be from another machine.

@@ -89,7 +89,7 @@ def _compare(what: str, actual: Answers, expected: Answers, tolerance: float) ->
 
 
 def faults(folder: Path, module: Any) -> Iterator[str]:
-    """What is wrong with a module that is loaded from a folder, from the verb on.
+    """The fault of a module that is loaded from a folder, in words from the verb on.
 
     An asset or a warm-up request is missing; a tensor of a signature is not dense, or fixes the size of a
     batch; an encoder has no signature; there is an op that TF Serving lacks, an Assert or Python.

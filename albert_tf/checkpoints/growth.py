@@ -6,6 +6,7 @@ networks from the shallower ones.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -81,13 +82,14 @@ def grown_from(
             f"max_position_embeddings={wants} is more than the {has} of {run}: --extend_positions starts the "
             "others as copies of those"
         )
+    has_same = functools.partial(_is_same, source.task, task)
     wanted = [names.ours for names in variable_names(config, task)]
     scopes = _scopes(source.config, config)
     origins = {}
     for name in wanted:
         scope = "/".join(name.split("/")[:5])  # encoder/transformer/group_0/inner_group_0/ffn_1
         origin = scopes.get(scope, scope) + name.removeprefix(scope)
-        if origin in source.shapes and _is_same(name, source.task, task):
+        if origin in source.shapes and has_same(name):
             origins[name] = origin
 
     def read(name: str) -> np.ndarray | None:
@@ -123,7 +125,7 @@ def _check_same(run: PathLike, source: AlbertConfig, config: AlbertConfig) -> No
         )
 
 
-def _is_same(name: str, source: Mapping[str, Any], task: Mapping[str, Any]) -> bool:
+def _is_same(source: Mapping[str, Any], task: Mapping[str, Any], name: str) -> bool:
     """True unless a variable is of a head that has learned something else than it is to learn."""
     if name.startswith(("embeddings/", "encoder/", "pooler/", "cls/predictions/")):
         return True

@@ -102,7 +102,12 @@ def check_free(folder: str) -> None:
     """FileExistsError if there is something else than an empty folder; OSError if none can be made."""
     if is_local(folder):
         check_new(Path(folder))
-    elif entries(folder):
+    else:
+        _check_empty(folder)
+
+
+def _check_empty(folder: str) -> None:
+    if entries(folder):
         raise FileExistsError(f"{folder} exists already: name another place")
 
 
@@ -113,10 +118,12 @@ def new_folder(folder: str, files: Mapping[str, bytes]) -> Iterator[str]:
     Elsewhere it is written in its place, and a process that is killed leaves it unfinished. It does not exist
     yet, or is empty. Files, by name, are written first; what is yielded is the folder to write others into.
     """
-    check_free(folder)
     with contextlib.ExitStack() as stack:
-        place = str(stack.enter_context(new_directory(Path(folder)))) if is_local(folder) else folder
-        tf.io.gfile.makedirs(place)
+        if not is_local(folder):
+            _check_empty(folder)
+            tf.io.gfile.makedirs(place := folder)
+        else:
+            place = str(stack.enter_context(new_directory(Path(folder))))
         for name, content in files.items():
             with tf.io.gfile.GFile(join(place, name), "wb") as file:
                 file.write(content)

@@ -49,7 +49,9 @@ def opened(
     """
     origin = os.fspath(origin)
     if not origin.startswith(HUB):
-        yield start_of_run(run_at(origin), vocabulary, tokenizer, origin)
+        start = start_of_run(run_at(origin), vocabulary, tokenizer, origin)
+        check_vocabulary(start.vocabulary, start.config.vocab_size)
+        yield start
         return
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
@@ -74,7 +76,6 @@ def start_of_run(
         if not Path(vocabulary).exists():
             raise Missing(f"{vocabulary} is not there: the vocabulary is missing")
         run.check_vocabulary(vocabulary)
-        check_vocabulary(vocabulary, run.config.vocab_size)
     if found is None:
         raise InputError(f"{origin} has no vocabulary: name it by --vocabulary")
     there = run.tokenizer

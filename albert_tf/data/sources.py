@@ -166,7 +166,8 @@ def document_source(
 def open_documents(inputs: Paths, vocabulary: str | os.PathLike, **normalisation: bool) -> DocumentSource:
     """The source of the documents of inputs; arguments and errors are those of `pretraining_dataset`."""
     tokenizer = open_tokenizer(vocabulary, **normalisation)
-    return document_source(*find_inputs(inputs, tokenizer), tokenizer)
+    kind, files = find_inputs(inputs, tokenizer)
+    return document_source(kind, files, tokenizer)
 
 
 def document_tokens(

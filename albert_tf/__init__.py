@@ -66,7 +66,8 @@ _NAMES_IN = {
 }
 _MODULE_OF = {name: f"albert_tf.{module}" for module, names in _NAMES_IN.items() for name in names.split()}
 __all__ = ["__version__", *_MODULE_OF]
-__getattr__ = lazy_names(__name__, _MODULE_OF)
+# `import *` must not put it in the place of scikit-learn.
+__getattr__ = lazy_names(__name__, {**_MODULE_OF, "sklearn": "albert_tf.sklearn"})
 
 
 def __dir__() -> list[str]:

@@ -1,0 +1,5 @@
+"""Fine-tuning as an estimator of scikit-learn."""
+
+from albert_tf.sklearn.text_estimator import TextEstimator
+
+__all__ = ["TextEstimator"]

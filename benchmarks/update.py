@@ -5,8 +5,8 @@
 Trains a network for a few updates on random tokens, forward, backward and LAMB, in fresh
 processes that take turns, one for each way. Prints a row each as Markdown, with the ratios to the plain
 update: of the peaks of resident memory above what is resident once model and optimizer are built, and of the
-medians of the seconds an update takes. The first update, which traces and compiles, is not timed. The losses
-of the last update are to agree.
+medians of the seconds an update takes. The first update, which traces and compiles, has a column of its own.
+The losses of the last update are to agree.
 """
 
 from __future__ import annotations
@@ -67,14 +67,15 @@ def compare(options: argparse.Namespace) -> None:
             command = [sys.executable, __file__, *sys.argv[1:], "--way", way]
             output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
             done.append(json.loads(output))
-    columns = ["way", "peak above start-up, GB", "ratio", "seconds an update", "ratio", "loss"]
+    columns = ["way", "peak above start-up, GB", "ratio", "seconds an update", "ratio", "first", "loss"]
     print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
     for way, done in runs.items():
         peaks = ", ".join(f"{run['peak'] / 1e9:.2f}" for run in done)
         seconds = f"{pace(done):.2f} ({min(seconds_of(done)):.2f} to {max(seconds_of(done)):.2f})"
         losses = ", ".join(sorted({f"{run['loss']:.5f}" for run in done}))
+        first = ", ".join(f"{run['first']:.1f}" for run in done)
         memory, time = peak(done) / peak(runs[PLAIN]), pace(done) / pace(runs[PLAIN])
-        print(f"| {way} | {peaks} | {memory:.3f} | {seconds} | {time:.3f} | {losses} |")
+        print(f"| {way} | {peaks} | {memory:.3f} | {seconds} | {time:.3f} | {first} | {losses} |")
 
 
 def seconds_of(runs: list[dict]) -> list[float]:
@@ -95,7 +96,7 @@ def peak(runs: list[dict]) -> float:
 def train(
     options: argparse.Namespace, fused: int = 0, remat: int = 0, accumulate: int = 1, devices: int = 1
 ) -> dict[str, float | list[float]]:
-    """Updates of a new model: the `peak` above start-up in bytes, `seconds` of each, the last `loss`."""
+    """Updates of a new model: `peak` above start-up in bytes, seconds of the `first` and the others, last `loss`."""
     import tensorflow as tf
     import tf_keras as keras
 
@@ -136,7 +137,7 @@ def train(
             loss = float(function(batches, one).terms["mlm"].loss)
         seconds.append(time.perf_counter() - started)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return {"peak": peak - before, "seconds": seconds[1:], "loss": loss}
+    return {"peak": peak - before, "seconds": seconds[1:], "first": seconds[0], "loss": loss}
 
 
 def random_batch(rows: int, length: int, vocab_size: int) -> dict:

@@ -96,7 +96,7 @@ def peak(runs: list[dict]) -> float:
 def train(
     options: argparse.Namespace, fused: int = 0, remat: int = 0, accumulate: int = 1, devices: int = 1
 ) -> dict[str, float | list[float]]:
-    """Updates of a new model: `peak` above start-up in bytes, seconds of the `first` and the others, last `loss`."""
+    """Of a new model: `peak` above start-up in bytes, `seconds` of updates but the `first`, last `loss`."""
     import tensorflow as tf
     import tf_keras as keras
 

@@ -1,6 +1,6 @@
 """How far ways to compute the same updates are apart: XLA, replicas, microbatches, recomputation.
 
-    python benchmarks/exactness.py
+    python -m benchmarks.exactness
 
 Trains a small network for some updates of AdamW on random tokens, in each way from the same weights, on
 virtual devices of the CPU, without dropout and with it. Prints a row each as Markdown: the largest difference
@@ -12,11 +12,8 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np

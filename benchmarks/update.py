@@ -33,6 +33,7 @@ WAYS: dict[str, dict[str, int]] = {
     "remat": {"remat": 1},
     "accumulate": {"accumulate": 4},
     "devices": {"devices": 2},
+    "unclipped": {"clipped": 0},
 }
 
 
@@ -94,7 +95,12 @@ def peak(runs: list[dict]) -> float:
 
 
 def train(
-    options: argparse.Namespace, fused: int = 0, remat: int = 0, accumulate: int = 1, devices: int = 1
+    options: argparse.Namespace,
+    fused: int = 0,
+    remat: int = 0,
+    accumulate: int = 1,
+    devices: int = 1,
+    clipped: int = 1,
 ) -> dict[str, float | list[float]]:
     """Of a new model: `peak` above start-up in bytes, `seconds` of updates but the `first`, last `loss`."""
     import tensorflow as tf
@@ -123,7 +129,9 @@ def train(
     with strategy.scope():
         policy = POLICIES[options.precision]
         model = albert_tf.AlbertPretrainer(config, remat=bool(remat), fused=bool(fused), dtype=policy)
-        optimizer = create_optimizer("lamb", init_lr=1e-4, num_train_steps=100, num_warmup_steps=10)
+        optimizer = create_optimizer(
+            "lamb", init_lr=1e-4, num_train_steps=100, num_warmup_steps=10, clip_norm=1.0 if clipped else None
+        )
         optimizer.build(model.trainable_variables)
         update = replica_update(model, optimizer, objective, accumulate=accumulate, xla=options.xla)
         function = training_steps(update, objective.names, step, seed=3)

@@ -55,7 +55,7 @@ def run(flags: argparse.Namespace) -> None:
         from albert_tf.finetuning.trained import evaluate_trained
 
         check_unused(flags, ("input", *_OF_PRETRAINED), f"{flags.run}, which is fine-tuned")
-        options = {"step": flags.step, "batch_size": flags.batch_size}
+        options = {name: getattr(flags, name) for name in ("step", "batch_size", "xla")}
         figures = evaluate_trained(flags.run, flags.data, flags.eval, columns=columns_given(flags), **options)
     else:
         from albert_tf.pretraining.evaluation import evaluate_run
@@ -64,5 +64,7 @@ def run(flags: argparse.Namespace) -> None:
         if flags.input is None:
             raise InputError("what is to be evaluated on is missing: name it by --input")
         asked = {name: value for name in _OF_PRETRAINED if (value := getattr(flags, name)) is not None}
-        figures = evaluate_run(flags.run, flags.input, flags.batch_size, step=flags.step, **asked)
+        figures = evaluate_run(
+            flags.run, flags.input, flags.batch_size, step=flags.step, xla=flags.xla, **asked
+        )
     print(json.dumps(figures, indent=2))

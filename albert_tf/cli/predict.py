@@ -64,10 +64,10 @@ def run(flags: argparse.Namespace) -> None:
         make_deterministic()
     runs = [run_named(name) for name in flags.run]
     if flags.submission is not None:
-        submit(runs, flags.input, flags.submission, flags.batch_size)
+        submit(runs, flags.input, flags.submission, flags.batch_size, flags.xla)
         logging.info("wrote %s", flags.submission)
         return
-    alike = ("task", "prediction_column", "score_column", "step", "batch_size")
+    alike = ("task", "prediction_column", "score_column", "step", "batch_size", "xla")
     options = {name: getattr(flags, name) for name in alike}
     output = sys.stdout.buffer if flags.output in OUTPUT else flags.output
     with _input_file(flags.input, flags.input_format) as source:

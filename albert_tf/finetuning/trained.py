@@ -31,6 +31,7 @@ class Trained(NamedTuple):
       tokenizer: of the texts that it learnt from.
       entries: content of task.json.
       step: of the weights.
+      xla: as `Execution` takes it.
     """
 
     task: Task
@@ -38,6 +39,7 @@ class Trained(NamedTuple):
     tokenizer: TextTokenizer
     entries: dict[str, Any]
     step: int
+    xla: bool | None = None
 
     def predictions(self, records: Records, batch_size: int = 32, is_labelled: bool = False) -> list[Any]:
         """A prediction for each record, in their order; on a terminal a bar shows the progress of long work.
@@ -49,7 +51,7 @@ class Trained(NamedTuple):
         examples = kind.encode(records, self.tokenizer, is_labelled)
         for line in unread(examples.rows, kind.seq_length):
             logging.info(line)
-        predict = predictor(kind, self.model, batch_size)
+        predict = predictor(kind, self.model, batch_size, xla=self.xla)
         with tqdm(total=len(examples.rows), unit=" examples", disable=None, delay=PATIENCE) as bar:
             return predict(examples, bar.update).predictions
 
@@ -74,13 +76,16 @@ def columns_of(entries: Mapping[str, Any]) -> Columns | None:
     return Columns(**entries["columns"]) if "columns" in entries else None
 
 
-def read_trained(run: PathLike, step: int | None = None, asked: str | None = None) -> Trained:
+def read_trained(
+    run: PathLike, step: int | None = None, asked: str | None = None, xla: bool | None = None
+) -> Trained:
     """Model, tokenizer and task of a fine-tuned run.
 
     Args:
       run: its directory.
       step: of the checkpoint; None: that which `load` takes.
       asked: the task to predict for, where it is not the run's own: "ax" of an MNLI run.
+      xla: as `Execution` takes it.
     Raises:
       FileNotFoundError: there is no run, no vocabulary in it, or no such checkpoint.
       InputError: the run is not fine-tuned, or for another task; the vocabulary is not what it was made with;
@@ -94,7 +99,7 @@ def read_trained(run: PathLike, step: int | None = None, asked: str | None = Non
     step = run.default_step() if step is None else step
     model = load(run, step)
     check_finite(model, run, step)
-    return Trained(task, model, tokenizer, run.task, step or 0)
+    return Trained(task, model, tokenizer, run.task, step or 0, xla)
 
 
 def evaluate_trained(
@@ -105,6 +110,7 @@ def evaluate_trained(
     columns: Columns | None = None,
     step: int | None = None,
     batch_size: int = 32,
+    xla: bool | None = None,
 ) -> dict[str, float]:
     """Metrics of a fine-tuned run on labelled data of its task, and errors as `predict` and `dev_sets` have.
 
@@ -115,10 +121,11 @@ def evaluate_trained(
       columns: of one's own table; None: those that the run was trained with.
       step: as `read_trained` takes it.
       batch_size: examples at a time; it decides about memory and speed.
+      xla: as `Execution` takes it.
     Returns:
       `step` and `examples`, what was evaluated, and the task's metrics.
     """
-    trained = read_trained(run, step)
+    trained = read_trained(run, step, xla=xla)
     sets = dev_sets(trained.task, folder, file, columns or columns_of(trained.entries))
     found = {name: (x, trained.predictions(x, batch_size, is_labelled=True)) for name, x in sets.items()}
     examples = sum(map(len, sets.values()))

@@ -187,7 +187,7 @@ def _phases(
         part = recipe.at(stage)
         length, depth = part.examples.seq_length, stage.num_hidden_layers or model.config.num_hidden_layers
         shape = {"num_hidden_layers": depth, "seq_length": length, "batch_size": part.batch_size}
-        evaluate = evaluator(functools.partial(model, num_hidden_layers=depth), objective)
+        evaluate = evaluator(functools.partial(model, num_hidden_layers=depth), objective, execution.xla)
         evaluation = corpus.evaluation_batches(part.examples, execution.rows_at_once(part.batch_size))
         repeat = functools.partial(model.encoder.embeddings.repeat_positions, trained, length)
         return Phase(

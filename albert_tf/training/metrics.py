@@ -9,22 +9,32 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.models.losses import Objective, Term
+from albert_tf.training.compilation import compilation_log
+from albert_tf.training.strategies import compiles
 from albert_tf.training.updates import Batch, replica_rows
 from albert_tf.utils.errors import InputError
 
 
-def evaluator(model: keras.Model, objective: Objective) -> Callable[[Iterable[Batch]], dict[str, Term]]:
+def evaluator(
+    model: keras.Model, objective: Objective, xla: bool | None = None
+) -> Callable[[Iterable[Batch]], dict[str, Term]]:
     """A function that sums an objective's terms over a finite data set; it traces the model once.
 
     The rows of a batch, of static shape, are divided among the replicas of the strategy that is current now.
-    It raises a ValueError if there is no batch.
+    `xla` is that of `Execution`. It raises a ValueError if there is no batch.
     """
     strategy = tf.distribute.get_strategy()
+    is_compiled = compiles(xla)
+    before_batch = compilation_log("evaluation") if is_compiled else None
+
+    @tf.function(autograph=False, jit_compile=is_compiled or None)
+    def rows_terms(rows: Batch) -> dict[str, Term]:
+        return objective.terms(model(rows, training=False), rows)
 
     def replica_terms(batch: Batch) -> dict[str, Term]:
         replica = tf.distribute.get_replica_context()
         rows = {name: tensor[0] for name, tensor in replica_rows(batch, replica).items()}
-        return replica.all_reduce("SUM", objective.terms(model(rows, training=False), rows))
+        return replica.all_reduce("SUM", rows_terms(rows))
 
     @tf.function
     def batch_terms(batch: Batch) -> dict[str, Term]:
@@ -34,6 +44,8 @@ def evaluator(model: keras.Model, objective: Objective) -> Callable[[Iterable[Ba
     def evaluate(dataset: Iterable[Batch]) -> dict[str, Term]:
         totals = None
         for batch in dataset:
+            if before_batch is not None:
+                before_batch(batch)
             terms = tf.nest.map_structure(float, batch_terms(batch))
             totals = terms if totals is None else tf.nest.map_structure(lambda a, b: a + b, totals, terms)
         if totals is None:

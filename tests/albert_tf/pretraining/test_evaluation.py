@@ -41,6 +41,14 @@ def test_evaluate_run(run, settings, evaluated):
     assert (figures["step"], figures["examples"], figures["seq_length"]) == (6, sum(rows), 32)
 
 
+def test_compiled_by_xla_the_figures_are_the_same(run, tiny_corpus, evaluated, caplog):
+    caplog.set_level("INFO", "absl")
+    figures = evaluate_run(run, [str(tiny_corpus)], batch_size=4, xla=True)
+    assert figures == pytest.approx(evaluated, rel=1e-5)
+    (line,) = [line for line in caplog.messages if line.startswith("compiling ")]
+    assert "evaluation for 4 × 32 tokens" in line
+
+
 @pytest.fixture
 def stored(settings, tiny_vocabulary, tmp_path):
     """Examples that keep their masks in any batch."""

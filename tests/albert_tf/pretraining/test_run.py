@@ -199,7 +199,7 @@ def begun(monkeypatch):
             pretrain(settings)
         return seen.value.args
 
-    def training_steps(update, names, step, *, seed):
+    def training_steps(update, names, step, *, seed, before_update):
         raise Seen(*update, seed)
 
     monkeypatch.setattr(phases, "replica_update", lambda model, optimizer, *_, **__: (model, optimizer))

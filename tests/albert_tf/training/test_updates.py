@@ -69,8 +69,10 @@ def test_a_feed_of_the_strategy_changes_nothing(reference, two_replicas):
     """A TPU's way: every replica is given its own batches."""
     feed = distributed_feed(two_replicas, lambda rows, part: batches(rows=rows), BATCH)
     assert feed.replicas_per_batch == 1
-    variables, _ = trained(two_replicas, feed=feed)
+    seen = []
+    variables, _ = trained(two_replicas, feed=feed, before_update=seen.append)
     assert_close(variables, reference[0])
+    assert seen
 
 
 def test_an_update_compiles_as_a_tpu_needs_it():

@@ -46,6 +46,7 @@ def trained(
     loss_scale=2.0**10,
     feed=None,
     remat=False,
+    before_update=None,
     **options,
 ):
     """The variables after some updates, and the totals of the last call."""
@@ -60,7 +61,8 @@ def trained(
         feed = feed or Feed(batches(), None)
         terms = pretraining_objective(objective)
         update = replica_update(model, tools, terms, replicas_per_batch=feed.replicas_per_batch, **options)
-        totals = training_steps(update, terms.names, step, seed=3)(iter(feed.dataset), tf.constant(updates))
+        steps = training_steps(update, terms.names, step, seed=3, before_update=before_update)
+        totals = steps(iter(feed.dataset), tf.constant(updates))
     assert int(tf.convert_to_tensor(step)) == updates
     return [variable.numpy() for variable in model.trainable_variables], totals
 

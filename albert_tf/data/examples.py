@@ -64,8 +64,10 @@ class ExampleMaker:
             return documents
         over_ends = self.settings.input_format == FULL_SENTENCES
 
+        tables = self.vocabulary.ends_sentence, self.vocabulary.starts_word
+
         def separate(block: Documents) -> Documents:
-            found = separated(block, self._separator, self._max_tokens)
+            found = separated(block, self._separator, self._max_tokens, *tables)
             return joined(found) if over_ends else found
 
         blocks = documents.map(separate, tf.data.AUTOTUNE)

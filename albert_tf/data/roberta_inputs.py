@@ -10,6 +10,8 @@ import tensorflow as tf
 from albert_tf.data.documents import Documents
 from albert_tf.data.segments import Segments, chunk_starts, random_elsewhere, trimmed
 
+SENTENCE_TOKENS = 32  # at most, of a line that is one sentence
+
 
 def sentence_pairs(
     documents: Documents,
@@ -48,30 +50,47 @@ def sentence_pairs(
     return trimmed(Segments(starts, lengths, tf.cast(changed, tf.int32)), max_tokens, trim_seed)
 
 
-def separated(documents: Documents, separator: int, max_tokens: int) -> Documents:
+def separated(
+    documents: Documents,
+    separator: int,
+    max_tokens: int,
+    ends_sentence: tf.Tensor,
+    starts_word: tf.Tensor,
+) -> Documents:
     """Documents that each begin with a separator token, which belongs to the first sentence.
 
-    A sentence of more than max_tokens becomes several, so that none is lost.
+    A line of more than SENTENCE_TOKENS is a paragraph, and its sentences end after `ends_sentence` before
+    `starts_word`, bool [V]. A sentence of more than max_tokens becomes several, so that none is lost.
     """
-    lengths = documents.sentence_lengths
-    pieces = -(-lengths // max_tokens)  # [N]
-    place = tf.range(tf.reduce_sum(pieces)) - tf.repeat(tf.cumsum(pieces, exclusive=True), pieces)
-    lengths = tf.minimum(tf.repeat(lengths, pieces) - place * max_tokens, max_tokens)
-    splits = tf.concat([[0], tf.cumsum(documents.sentences)], axis=0)  # [D + 1]
-    sentences = tf.gather(tf.concat([[0], tf.cumsum(pieces)], axis=0), splits)  # [D + 1], of shorter ones
-    sentences = tf.boolean_mask(sentences[1:] - sentences[:-1], documents.sentences > 0)  # [M]
+    lengths, tokens = documents.sentence_lengths, documents.tokens  # [N], [T]
+    ends = tf.gather(ends_sentence, tokens) & tf.gather(starts_word, tf.roll(tokens, -1, 0))
+    documents = _divided(documents, ends & tf.repeat(lengths > SENTENCE_TOKENS, lengths))
+    places = tf.range(1, tf.size(tokens) + 1) - tf.repeat(documents.borders[:-1], documents.sentence_lengths)
+    documents = _divided(documents, places % max_tokens == 0)
+    sentences = tf.boolean_mask(documents.sentences, documents.sentences > 0)  # [M]
     first = tf.cumsum(sentences, exclusive=True)  # [M]
-    begins = tf.gather(tf.concat([[0], tf.cumsum(lengths)], axis=0), first)  # [M], in tokens
-    size = tf.size(documents.tokens)
-    before = tf.cumsum(tf.scatter_nd(begins[:, tf.newaxis], tf.ones_like(begins), [size]))  # [T], separators
-    tokens = tf.tensor_scatter_nd_update(
-        tf.fill([size + tf.size(begins)], separator),
-        (tf.range(size) + before)[:, tf.newaxis],
-        documents.tokens,
-    )
+    begins = tf.gather(documents.borders, first)  # [M], in tokens
+    before = tf.cumsum(tf.scatter_nd(begins[:, tf.newaxis], tf.ones_like(begins), tf.shape(tokens)))  # [T]
+    places = (tf.range(tf.size(tokens)) + before)[:, tf.newaxis]
+    separators = tf.fill([tf.size(tokens) + tf.size(begins)], separator)
     return Documents(
-        tokens, tf.tensor_scatter_nd_add(lengths, first[:, tf.newaxis], tf.ones_like(first)), sentences
+        tf.tensor_scatter_nd_update(separators, places, tokens),
+        tf.tensor_scatter_nd_add(documents.sentence_lengths, first[:, tf.newaxis], tf.ones_like(first)),
+        sentences,
     )
+
+
+def _divided(documents: Documents, after: tf.Tensor) -> Documents:
+    """Documents whose sentences also end after some tokens, bool [T]."""
+    borders = documents.borders  # [N + 1], in tokens
+    ends = tf.tensor_scatter_nd_update(
+        after, borders[1:, tf.newaxis] - 1, tf.ones_like(documents.sentence_lengths, tf.bool)
+    )
+    ends = tf.cast(tf.where(ends)[:, 0], tf.int32) + 1
+    document_borders = tf.gather(borders, tf.concat([[0], tf.cumsum(documents.sentences)], axis=0))  # [D + 1]
+    counts = tf.searchsorted(ends, document_borders, side="right")
+    lengths = ends - tf.concat([[0], ends], axis=0)[:-1]
+    return Documents(documents.tokens, lengths, counts[1:] - counts[:-1])
 
 
 def _packed(documents: Documents, separator: int, max_tokens: int) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:

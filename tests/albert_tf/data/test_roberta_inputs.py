@@ -18,7 +18,12 @@ from albert_tf.data.roberta_inputs import (
 from tests.albert_tf.data.test_segments import block, documents_of_any_kind, spans
 
 SEED = tf.constant([3, 4], tf.int64)
-SEPARATOR = -1
+SEPARATOR = 9999
+
+
+def separated_block(documents, max_tokens):
+    """The documents, in which no token ends a sentence."""
+    return separated(documents, SEPARATOR, max_tokens, np.zeros(SEPARATOR, bool), np.ones(SEPARATOR, bool))
 
 
 def packed_by_hand(documents, max_tokens, *, over_ends):
@@ -53,31 +58,40 @@ def inputs_of(documents, max_tokens):
 
 
 def test_doc_sentences_end_with_their_document():
-    documents = separated(block([[3, 3, 3], [2], [4, 5]]), SEPARATOR, 7)
+    documents = separated_block(block([[3, 3, 3], [2], [4, 5]]), 7)
     a, b, c, d = [*range(6)], [6, 7, 8], [9, 10], [*range(11, 15)]
     assert inputs_of(documents, 7) == [a, b, c, d, [*range(15, 20)]]
 
 
 def test_full_sentences_go_on_with_the_next_document():
-    documents = joined(separated(block([[3, 3], [2], [], [4, 5]]), SEPARATOR, 9))
+    documents = joined(separated_block(block([[3, 3], [2], [], [4, 5]]), 9))
     x = SEPARATOR
     assert inputs_of(documents, 9) == [[*range(6), x, 6, 7], [*range(8, 12), *range(12, 17)]]
-    documents = joined(separated(block([[3, 3], [1], [1, 4]]), SEPARATOR, 10))
+    documents = joined(separated_block(block([[3, 3], [1], [1, 4]]), 10))
     assert inputs_of(documents, 10) == [[*range(6), x, 6, x, 7], [8, 9, 10, 11]]
 
 
 def test_a_sentence_that_is_too_long_is_cut_and_not_lost():
-    documents = separated(block([[3, 9], [2]]), SEPARATOR, 4)
+    documents = separated_block(block([[3, 9], [2]]), 4)
     assert inputs_of(documents, 4) == [[0, 1, 2], [3, 4, 5, 6], [7, 8, 9, 10], [11], [12, 13]]
+
+
+def test_sentences_of_a_paragraph():
+    """Of a line of 70 tokens those end with 19 before the word 20, and with 49, and not with 29 within one."""
+    ends, words = np.zeros(200, bool), np.ones(200, bool)
+    ends[[3, 19, 29, 49, 79]], words[30] = True, False
+    found = separated(block([[10, 70], [32]]), SEPARATOR, 1000, ends, words)
+    assert found.sentence_lengths.numpy().tolist() == [11, 10, 30, 30, 33]
+    assert found.sentences.numpy().tolist() == [4, 1]
 
 
 @settings(max_examples=60, deadline=None)
 @given(documents_of_any_kind, st.sampled_from([3, 8, 20, 64]), st.booleans())
 def test_packed_sentences_of_any_documents(lengths, max_tokens, over_ends):
-    documents = separated(block(lengths), SEPARATOR, max_tokens)
+    documents = separated_block(block(lengths), max_tokens)
     found = inputs_of(joined(documents) if over_ends else documents, max_tokens)
     assert found == packed_by_hand(texts(lengths), max_tokens, over_ends=over_ends)
-    assert [token for row in found for token in row if token >= 0] == [*range(sum(map(sum, lengths)))]
+    assert [token for row in found for token in row if token != SEPARATOR] == [*range(sum(map(sum, lengths)))]
 
 
 @settings(max_examples=8, deadline=None)
@@ -87,7 +101,7 @@ def test_a_block_begins_with_what_the_last_one_left(many, max_tokens):
     blocks, first = [], 0
     for lengths in many:
         tokens = block(lengths)
-        blocks.append(joined(separated(tokens._replace(tokens=tokens.tokens + first), SEPARATOR, max_tokens)))
+        blocks.append(joined(separated_block(tokens._replace(tokens=tokens.tokens + first), max_tokens)))
         first += sum(map(sum, lengths))
 
     def generate():
@@ -203,10 +217,11 @@ def test_packed_sentences_have_no_sentence_objective(input_format, tiny_corpus, 
         pretraining_dataset(tiny_corpus, tiny_vocabulary, input_format=input_format)
 
 
-def test_full_sentences_fill_their_inputs(shared):
-    files = [shared / f"data/corpus/{name}.txt" for name in ("gutenberg", "wiki_ugolbck")]
+@pytest.mark.parametrize("name", ["gutenberg", "imdb_unlabelled"])
+def test_full_sentences_fill_their_inputs(name, shared):
+    """Of sentences a line, and of paragraphs a line."""
     batches = pretraining_dataset(
-        files,
+        shared / f"data/corpus/{name}.txt",
         shared / "data/vocabulary/30k-clean.model",
         sentence_objective="none",
         input_format="full_sentences",

@@ -43,7 +43,7 @@ def _with_word_pieces(source: Source, values: Mapping[str, Any], folder: Path) -
     _check("model", values["model"], **fixed)
     lowercase, strips = normalizer["lowercase"], normalizer["strip_accents"]
     path = folder / VOCABULARY_FILES[WORDPIECE][0]
-    path.write_text("".join(f"{piece}\n" for piece in _ids(values)), encoding="utf-8")
+    path.write_text("".join(f"{piece}\n" for piece in _ids(source, values)), encoding="utf-8")
     tokenizer = {"lowercase": lowercase, "strip_accents": lowercase if strips is None else strips}
     return source._replace(vocabulary=path, tokenizer=tokenizer)
 
@@ -54,18 +54,20 @@ def _with_byte_pairs(source: Source, values: Mapping[str, Any], folder: Path) ->
     _check("pre_tokenizer", values["pre_tokenizer"], type="ByteLevel", add_prefix_space=False)
     pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in values["model"]["merges"]]
     vocabulary, merges = (folder / name for name in VOCABULARY_FILES[BYTE_LEVEL_BPE])
-    vocabulary.write_text(json.dumps(_ids(values), ensure_ascii=False), encoding="utf-8")
+    vocabulary.write_text(json.dumps(_ids(source, values), ensure_ascii=False), encoding="utf-8")
     lines = ["#version: 0.2", *(" ".join(pair) for pair in pairs)]
     merges.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return source._replace(vocabulary=vocabulary, tokenizer=dict(UNCHANGED))
 
 
-def _ids(values: Mapping[str, Any]) -> dict[str, int]:
+def _ids(source: Source, values: Mapping[str, Any]) -> dict[str, int]:
     """The ids of the tokens, ascending from 0, those that were added among them."""
     ids = {**values["model"]["vocab"], **{token["content"]: token["id"] for token in values["added_tokens"]}}
     ordered = dict(sorted(ids.items(), key=lambda item: item[1]))
     if list(ordered.values()) != list(range(len(ids))):
         raise InputError(f"its ids are not 0 to {len(ids) - 1}, each once")
+    if len(ids) != source.config.vocab_size:
+        raise InputError(f"it has {len(ids)} pieces, the config says vocab_size={source.config.vocab_size}")
     return ordered
 
 

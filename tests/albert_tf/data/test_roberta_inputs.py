@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -145,7 +147,7 @@ def test_sentence_pairs_without_an_objective_are_consecutive_sentences():
 @given(documents_of_any_kind, st.integers(0, 2**31 - 1), st.sampled_from(["sop", "nsp"]))
 def test_sentence_pairs_of_any_documents(lengths, seed, objective):
     borders = np.append(0, np.cumsum([length for document in lengths for length in document])).tolist()
-    sentences = {range(*ends) for ends in zip(borders, borders[1:], strict=False)}
+    sentences = {range(*ends) for ends in itertools.pairwise(borders)}
     document_ends = np.cumsum([sum(document) for document in lengths])
     found = pairs_of(lengths, objective, seed=tf.constant([seed, 0]))
     for a, b, label in found:
@@ -176,7 +178,7 @@ FORMATS = ["full_sentences", "doc_sentences", "sentence_pair"]
 
 @pytest.mark.parametrize("input_format", FORMATS)
 def test_batches(input_format, tiny_corpus, tiny_vocabulary, tiny_tokenizer, tmp_path):
-    """One epoch has every token once (but of pairs), another one other masks, and a resume goes on exactly."""
+    """One epoch has every token once (but of pairs), and a resume over its end goes on exactly."""
     options = {"sentence_objective": "none", "input_format": input_format, "batch_size": 4, "seq_length": 32}
     once = pretraining_dataset(tiny_corpus, tiny_vocabulary, **options, repeat=False, shuffle=False)
     shown = []

@@ -43,7 +43,7 @@ class RebuiltVocabulary(NamedTuple):
 
 
 def with_sentencepiece_model(source: Source, file: Path, path: Path) -> Source:
-    """A source with the vocabulary in a tokenizer.json of an ALBERT, which is written as a SentencePiece model.
+    """A source with the vocabulary in an ALBERT's tokenizer.json, written as a SentencePiece model.
 
     Raises:
       InputError: it cannot be rebuilt exactly, or contradicts the source.

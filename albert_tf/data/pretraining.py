@@ -107,7 +107,8 @@ def pretraining_dataset(
             where = f" from {share.begin:.4g} to {share.end:.4g} of {share.of}" if share else ""
             raise NothingFound(
                 f"{', '.join(files[:3])}, part {part.input_pipeline_id} of {part.num_input_pipelines}:"
-                f"{where} no text to make examples of; documents need at least two words (sentence_pair: sentences)"
+                f"{where} no text to make examples of; documents need at least two words "
+                "(sentence_pair: sentences)"
             )
         batches = example_batches(source, maker, part, epochs, seed, shuffle, cache)
     return served(batches, data_service)

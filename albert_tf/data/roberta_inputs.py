@@ -1,4 +1,4 @@
-"""The further input formats that RoBERTa was compared with: pairs of sentences, and sentences packed to the full.
+"""The further input formats that RoBERTa was compared with: pairs of sentences, sentences packed.
 
 Source: Liu et al. 2019, §4.2.
 """

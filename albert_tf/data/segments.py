@@ -175,7 +175,8 @@ def single_segments(
 
 def trimmed(pairs: Segments, max_tokens: int, seed: tf.Tensor) -> Segments:
     """Pairs that fit together, trimmed in turn, each token at the front or at the back of its segment."""
-    kept = trimmed_lengths(*pairs.lengths, max_tokens)
+    first, second = pairs.lengths
+    kept = trimmed_lengths(first, second, max_tokens)
     return pairs._replace(starts=trimmed_starts(pairs.starts, pairs.lengths, kept, seed), lengths=kept)
 
 

@@ -79,7 +79,7 @@ def test_a_sentence_that_is_too_long_is_cut_and_not_lost():
 
 
 def test_sentences_of_a_paragraph():
-    """Of a line of 70 tokens those end with 19 before the word 20, and with 49, and not with 29 within one."""
+    """Of a line of 70 tokens those end with 19 before the word 20, and with 49, but not within a word."""
     ends, words = np.zeros(200, bool), np.ones(200, bool)
     ends[[3, 19, 29, 49, 79]], words[30] = True, False
     found = separated(block([[10, 70], [32]]), SEPARATOR, 1000, ends, words)

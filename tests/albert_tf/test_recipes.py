@@ -46,7 +46,7 @@ def test_input_formats_and_stages():
         short, whole = (bert.at(stage) for stage in bert.stages)
         assert (short.examples.seq_length, short.batch_size * 128) == (128, 256 * 512)
         assert (whole.examples.seq_length, whole.batch_size) == (512, 256)
-        assert bert.replace(steps=2).stage_ends == [1, 2]
+        assert bert.replace(steps=2, warmup_steps=1).stage_ends == [1, 2]
         with pytest.raises(InputError, match="sentence_objective=none"):
             roberta.replace(sentence_objective="nsp")
 

@@ -11,6 +11,7 @@ from albert_tf.finetuning.predict import predicted_files
 from albert_tf.finetuning.run import finetune
 from albert_tf.finetuning.settings import Finetuning
 from albert_tf.finetuning.trained import read_trained
+from albert_tf.pretraining.evaluation import evaluate_run
 from albert_tf.pretraining.run import pretrain
 from albert_tf.pretraining.settings import Pretraining
 from albert_tf.recipes import PretrainingRecipe
@@ -54,7 +55,7 @@ def test_from_text_to_an_answer(family, kind, tiny_corpus, tmp_path):
     if config.pooler == "none":
         with pytest.raises(InputError, match=r"sentence_objective='sop'.* no pooler"):
             Pretraining(output=tmp_path, config=config, recipe=recipe, train=[], vocabulary=vocabulary)
-        recipe = recipe.replace(sentence_objective="none")
+        recipe = recipe.replace(sentence_objective="none", input_format="full_sentences")
     run, tuned = tmp_path / "run", tmp_path / "tuned"
     places = {"train": [str(tiny_corpus)], "eval": [str(tiny_corpus)], "vocabulary": vocabulary}
     pretrain(Pretraining(output=run, config=config, recipe=recipe, **places))
@@ -62,6 +63,7 @@ def test_from_text_to_an_answer(family, kind, tiny_corpus, tmp_path):
     assert albert_tf.load(run).config.vocab_size == len(
         albert_tf.Tokenizer(run / vocabulary_of(kind)).vocabulary
     )
+    assert np.isfinite(evaluate_run(run, [str(tiny_corpus)], 4)["eval_mlm_loss"])
     (filled,) = albert_tf.pipeline(run, batch_size=1)(["The bees are [MASK] there."])
     assert len(filled) == 5 and all(answer["token"] for answer in filled)
 
@@ -115,6 +117,21 @@ def without_pooler(request, tiny_corpus, tmp_path_factory):
     config = CONFIGS[family].replace(vocab_size=len(open_tokenizer(vocabulary).vocabulary))
     albert_tf.save(albert_tf.AlbertPretrainer(config, sentence_objective="none"), folder / "run", vocabulary)
     return folder / "run"
+
+
+@pytest.mark.parametrize("types", [1, 0])
+def test_a_roberta_with_another_vocabulary(types, tiny_corpus, tiny_vocabulary, tmp_path):
+    """Whose inputs have type 1, which the network does not know: its only type is that of all tokens."""
+    config = CONFIGS["roberta"].replace(type_vocab_size=types)
+    model = albert_tf.AlbertPretrainer(config, sentence_objective="none")
+    albert_tf.save(model, tmp_path / "run", tiny_vocabulary)
+    export(tmp_path / "run", tmp_path / "hub", seq_length=16)
+    ids = example_ids(2, 5)
+    ones = {**ids, "input_type_ids": tf.ones_like(ids["input_type_ids"])}
+    outputs = [model(inputs)["sequence_output"] for inputs in (ids, ones)]
+    np.testing.assert_array_equal(*outputs)
+    metrics = evaluate_run(tmp_path / "run", [str(tiny_corpus)], 4, seq_length=32)
+    assert metrics["examples"] > 0 and np.isfinite(metrics["eval_mlm_loss"])
 
 
 @pytest.mark.parametrize("xla", [False, pytest.param(True, marks=pytest.mark.slow)])

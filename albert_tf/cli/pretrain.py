@@ -87,6 +87,8 @@ def _sizes(flags: argparse.Namespace, *, is_begun: bool) -> Sequence[Size]:
 
     def changed(size: Size) -> Size:
         own = changes
+        if flags.recipe != "one_machine" and "seq_length" in changes:  # that of all updates, not of the last
+            own = {"stages": (), **changes}
         if flags.recipe == "one_machine" and "steps" in changes:
             own = {"warmup_steps": warmup_of(size.recipe, changes["steps"]), **changes}
         return dataclasses.replace(size, recipe=size.recipe.replace(**own))

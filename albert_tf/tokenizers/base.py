@@ -19,6 +19,8 @@ Tokenize = Callable[[tf.Tensor], tf.RaggedTensor]  # string [B] → int32 [B, (t
 # Ids, int32 [B, (tokens)], and of each the first byte in its text and the one after its last, int64.
 TokensWithOffsets = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]
 
+_ENDS = (".", "!", "?", "…", "。", "！", "？")
+
 
 class TokenIds:
     """Meaning of token ids.
@@ -81,6 +83,11 @@ class TokenIds:
     def fingerprint(self) -> str:
         """SHA-256 of the files, in hexadecimal: tells whether data was made with this vocabulary."""
         return hashlib.sha256(b"".join(self.files.values())).hexdigest()
+
+    @functools.cached_property
+    def ends_sentence(self) -> np.ndarray:
+        """True for ids that end with a mark that ends sentences, bool [V]."""
+        return np.array([piece.endswith(_ENDS) for piece in self.pieces])
 
     @property
     def texts(self) -> np.ndarray:

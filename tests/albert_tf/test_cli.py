@@ -62,6 +62,24 @@ def test_stages_come_from_a_file(tiny_corpus, tiny_vocabulary, tmp_path, monkeyp
     assert cli.run(words(stages=path)) == cli.run(words(stages="none")) == 0
     growing = (Stage(until=0.5, num_hidden_layers=1, seq_length=16), Stage())
     assert [settings.recipe.stages for settings in asked] == [growing, ()]
+    # A preset's own stages are of other lengths than the one that is named.
+    for more in ({}, {"seq_length": 32}):
+        command = [
+            "pretrain",
+            "--config",
+            "bert_base",
+            "--train",
+            tiny_corpus,
+            "--vocabulary",
+            tiny_vocabulary,
+        ]
+        command += [
+            "--output",
+            tmp_path / "bert",
+            *(word for name in more for word in (f"--{name}", more[name])),
+        ]
+        assert cli.run([str(word) for word in command]) == 0
+    assert [len(settings.recipe.stages) for settings in asked[2:]] == [2, 0]
     assert "nowhere.json: No such file" in mistake(capsys, *words(stages="nowhere.json"))
 
 

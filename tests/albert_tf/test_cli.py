@@ -11,7 +11,6 @@ import pytest
 
 import albert_tf
 from albert_tf import PRESETS, cli
-from albert_tf.finetuning.recipes import RECIPES
 from albert_tf.stages import Stage
 from albert_tf.tokenizers import Vocabulary
 from tests.albert_tf.commands import ROOT, mistake, pretraining
@@ -72,18 +71,6 @@ def test_convert_says_what_it_did_not_read(golden, tmp_path, capsys):
     assert cli.run([str(word) for word in words]) == 0
     assert "not read: global_step" in capsys.readouterr().out
     assert "exists" in mistake(capsys, *words)
-
-
-def test_help_has_the_numbers_of_own_data_and_explains_the_figures(capsys):
-    assert cli.run(["finetune", "--help"]) == 0
-    text = " ".join(capsys.readouterr().out.split())
-    own = RECIPES["classification"]
-    for name in ("learning_rate", "batch_size", "epochs", "seq_length", "classifier_dropout", "clip_norm"):
-        _, _, entry = text.partition(f" --{name} {name.upper()} ")
-        assert f"{getattr(own, name):g}" in entry.partition(" --")[0], name
-    assert "macro" in text
-    assert cli.run(["evaluate", "--help"]) == 0
-    assert "macro" in capsys.readouterr().out
 
 
 def test_parameters_of_the_presets(capsys):

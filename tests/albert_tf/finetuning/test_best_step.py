@@ -88,8 +88,3 @@ def test_all_who_read_a_run_take_it_unless_they_are_told(steps, tmp_path):
         (index,) = (tmp_path / f"google-{step}").glob("*.index")
         found = tf.train.load_checkpoint(str(index.with_suffix(""))).get_tensor("bert/pooler/dense/bias")
         np.testing.assert_allclose(found, expected / 100, rtol=1e-6)
-
-
-def test_a_step_that_is_not_there_is_named(finetuned):
-    with pytest.raises(FileNotFoundError, match=r"ckpt-4.* 3, 6"):
-        read_trained(finetuned, 4)

@@ -1,7 +1,5 @@
 """The models as Keras models: compile, fit, evaluate, predict, summary, save and load."""
 
-import io
-import re
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -131,15 +129,3 @@ def test_fit_on_two_replicas(two_replicas):
     with two_replicas.scope():
         _, losses, results = fitted(CASES["answerability"]._replace(form="by name"))
     assert losses[-1] < losses[0] and np.isfinite([*losses, results["loss"]]).all()
-
-
-def test_summary_of_a_model_that_was_never_called():
-    model = CASES["classifier"].make()
-    text = io.StringIO()
-    model.summary(print_fn=lambda line: text.write(line + "\n"))
-    found = {
-        name: int(number.replace(",", ""))
-        for name, number in re.findall(r"^(.*) params: ([\d,]+)", text.getvalue(), re.MULTILINE)
-    }
-    parameters = sum(np.prod(variable.shape) for variable in model.variables)
-    assert found == {"Total": parameters, "Trainable": parameters, "Non-trainable": 0}

@@ -5,7 +5,6 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.finetuning.outputs import predictor
-from albert_tf.tasks import kind_of
 from albert_tf.tasks.classification import Classification, takes_pairs
 from albert_tf.tasks.examples.records import ChoiceRecord, TaggedRecord, TextRecord
 from albert_tf.tasks.kind import Examples
@@ -121,11 +120,6 @@ def test_tags(piece_tokenizer, tiny_model, ids, xla):
         np.testing.assert_allclose(prediction.scores, probabilities.max(axis=1), atol=1e-4 if xla else 1e-5)
         assert list(prediction.value) == [entries["labels"][n] for n in probabilities.argmax(axis=1)]
     assert {tag for prediction in found for tag in prediction.value} == {"O", "B-X"}
-
-
-def test_an_encoder_has_no_task():
-    with pytest.raises(ValueError, match="encoder"):
-        kind_of({"model": "encoder"})
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def test_vocab_pretrain_prepare_evaluate_and_curve(tiny_corpus, tmp_path, capsys
     assert capsys.readouterr().out == f"{vocabulary}: {TINY.vocab_size} pieces\n"
     assert any("ж" in piece for piece in Vocabulary.from_file(vocabulary).pieces)
     changes = {"optimizer": "adamw", "log_every": 1}
-    pretrain = pretraining(tiny_corpus, vocabulary, run, **changes)
+    pretrain = pretraining(tiny_corpus, vocabulary, run, TINY.replace(num_hidden_layers=1), **changes)
     prepare = ["prepare", "--input", str(tiny_corpus), "--vocabulary", str(vocabulary)]
     prepare += ["--output", str(prepared)]
     for words in (pretrain, prepare):

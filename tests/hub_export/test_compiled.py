@@ -17,6 +17,7 @@ import albert_tf
 from hub_export.__main__ import main
 from hub_export.card import CARD
 from hub_export.check.answers import REQUESTS
+from hub_export.export import export
 from tests.tiny import TINY
 
 CONFIG = TINY.replace(
@@ -53,9 +54,9 @@ def exports(tiny_vocabulary, tmp_path_factory):
         variable.assign_add(tf.random.stateless_normal(variable.shape, seed=[number, 1], stddev=0.1))
     task = {"task": "classification", "labels": ["a", "b", "c"], "columns": {"text": "t"}}
     albert_tf.save(model, folder / "run", vocabulary=tiny_vocabulary, task=task)
-    for name, flags in (("plain", []), ("compiled", ["--xla"])):
-        flags = ["--run", str(folder / "run"), "--output", str(folder / name), *flags]
-        main([*flags, "--seq_length", str(LENGTH)])  # which checks it as TensorFlow 1 and 2 load it
+    export(folder / "run", folder / "plain", seq_length=LENGTH, check=False)
+    flags = ["--run", str(folder / "run"), "--output", str(folder / "compiled"), "--xla"]
+    main([*flags, "--seq_length", str(LENGTH)])  # which checks it as TensorFlow 1 and 2 load it
     return folder / "plain", folder / "compiled"
 
 

@@ -128,6 +128,7 @@ def test_the_figures_are_those_of_the_model(plain, examples):
     assert line["eval_f1"] == pytest.approx(f1_score(labels, predicted, average="macro"))
 
 
+@pytest.mark.slow
 def test_two_devices_train_as_one_does(plain, asked, two_replicas, monkeypatch):
     # A second strategy of these devices would mix its collective ops up with those of the first.
     monkeypatch.setitem(STRATEGIES, "mirrored", lambda tpu: two_replicas)

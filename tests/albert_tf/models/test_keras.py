@@ -39,6 +39,7 @@ class Case(NamedTuple):
     form: str = "by name"
     file: str = "model.keras"
     dtype: str = "float32"
+    is_compiled: bool = False  # by XLA
 
 
 STARTS = {name: RNG.integers(3, S - 1, [B], dtype=np.int32) for name in ("start_logits", "end_logits")}
@@ -52,6 +53,7 @@ CASES = {
         LOGITS,
         form="plain",
         file="saved_model",
+        is_compiled=True,
     ),
     "token_classifier": Case(
         lambda **kwargs: albert_tf.AlbertTokenClassifier(SMALL, num_labels=C, **kwargs),
@@ -79,6 +81,7 @@ CASES = {
         {**STARTS, "no_answer_logits": np.array([0, 1, 0, 1], np.float32)},
         {**SPAN, "no_answer_logits": keras.losses.BinaryCrossentropy(from_logits=True)},
         form="dataset",
+        is_compiled=True,
     ),
 }
 
@@ -92,7 +95,8 @@ def fitted(case, **kwargs):
     loss = case.loss if case.form in ("by name", "dataset") else single(case.loss)
     labels = single(case.labels) if case.form == "plain" else case.labels
     model = case.make(**kwargs)
-    model.compile(keras.optimizers.Adam(3e-3), loss, ["accuracy"] if case.form == "plain" else None)
+    metrics = ["accuracy"] if case.form == "plain" else None
+    model.compile(keras.optimizers.Adam(3e-3), loss, metrics, jit_compile=case.is_compiled)
     data = (case.inputs, labels)
     if case.form == "dataset":
         data = (tf.data.Dataset.from_tensor_slices(data).batch(2),)
@@ -127,5 +131,5 @@ def test_fit_evaluate_predict_save_and_load(name, tmp_path):
 @pytest.mark.slow
 def test_fit_on_two_replicas(two_replicas):
     with two_replicas.scope():
-        _, losses, results = fitted(CASES["answerability"]._replace(form="by name"))
+        _, losses, results = fitted(CASES["answerability"]._replace(form="by name", is_compiled=False))
     assert losses[-1] < losses[0] and np.isfinite([*losses, results["loss"]]).all()

@@ -47,6 +47,7 @@ def test_vocab_pretrain_prepare_evaluate_and_curve(tiny_corpus, tmp_path, capsys
     assert cli.run([*evaluate, "--batch_size", "4"]) == 0
     figures = json.loads(capsys.readouterr().out)
     assert {"eval_mlm_loss", "eval_sop_accuracy", "eval_mlm_unigram_entropy"} <= set(figures)
+    assert figures["examples"] == 4
     assert cli.run(["analyse", "curve", "--run", str(run)]) == 0
     assert capsys.readouterr().out == f"{run / 'curve.png'}\n"
     assert (run / "curve.png").read_bytes().startswith(b"\x89PNG")

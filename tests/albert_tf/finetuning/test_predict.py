@@ -78,8 +78,6 @@ def test_labels_of_a_table(classifier, tmp_path):
         evaluate_trained(run, file=table)
     columns = Columns("body", None, "class")
     assert evaluate_trained(run, file=table, columns=columns) == figures
-    predict(run, table, tmp_path / "other.csv", columns=columns)
-    assert [row["prediction"] for row in read_rows(tmp_path / "other.csv")] == predicted
 
 
 def test_what_is_predicted_for_is_not_replaced(classifier, tmp_path):
@@ -206,5 +204,3 @@ def test_answers(saved, tmp_path, name):
     for found in values["nbest.json"].values():
         assert 1 <= len(found) <= 3
         assert found == sorted(found, key=lambda answer: -answer["probability"])
-    predict(run, file, tmp_path / "again", batch_size=1)
-    assert json.loads((tmp_path / "again/predictions.json").read_text()) == values["predictions.json"]

@@ -94,7 +94,9 @@ def test_other_settings_are_refused(finetuned, asked, changes, message):
         ({"kind": "verse"}, r"labels is \['speech', 'tale'\] there and"),
     ],
 )
-def test_other_data_is_refused_wherever_it_lies(finetuned, asked, change, message, own_table, tmp_path):
+def test_other_data_is_refused_wherever_it_lies(
+    finetuned, asked, change, message, own_table, tmp_path, monkeypatch
+):
     file = tmp_path / "changed.jsonl"
     file.write_text("".join(json.dumps(row | change if n == 3 else row) + "\n" for n, row in enumerate(ROWS)))
     with pytest.raises(InputError, match=message):
@@ -102,10 +104,9 @@ def test_other_data_is_refused_wherever_it_lies(finetuned, asked, change, messag
     if "text" in change:
         with pytest.raises(InputError, match=message):
             finetune(asked(finetuned, eval=file))
-    lines = []
+    monkeypatch.setattr("albert_tf.finetuning.run.train", lambda *_, **__: None)
     shutil.copy(own_table, tmp_path / "moved.jsonl")
-    finetune(asked(finetuned, train=tmp_path / "moved.jsonl"), lines.append)
-    assert any("is at its last step, 6" in line for line in lines)
+    finetune(asked(finetuned, train=tmp_path / "moved.jsonl"))
 
 
 def test_a_run_that_never_got_to_a_checkpoint_starts_again(finetuned, asked, tmp_path):

@@ -55,7 +55,7 @@ def test_a_run_loads_evaluates_and_exports(earlier):
     assert evaluate_run("run", ["prepared"], batch_size=4)["eval_mlm_loss"] == pytest.approx(
         recorded, rel=0.05
     )
-    assert export("run", "hub", seq_length=16)
+    assert export("run", "hub", seq_length=16, check=False)
 
 
 def test_a_run_goes_on_where_it_stopped(earlier, caplog):

@@ -82,7 +82,7 @@ def test_words_of_the_expression(text, words):
 
 
 def test_offsets_cut_the_bytes_of_each_token(gpt2):
-    texts = fuzzed_texts(80, longest=500)
+    texts = fuzzed_texts(80, longest=150)
     tokenizer = BytePairTokenizer(gpt2)
     tokens, starts, limits = tf.function(tokenizer.tokenize_with_offsets)(tf.constant(texts))
     byte_of = {character: byte for byte, character in enumerate(byte_characters())}

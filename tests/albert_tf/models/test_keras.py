@@ -81,7 +81,6 @@ CASES = {
         {**STARTS, "no_answer_logits": np.array([0, 1, 0, 1], np.float32)},
         {**SPAN, "no_answer_logits": keras.losses.BinaryCrossentropy(from_logits=True)},
         form="dataset",
-        is_compiled=True,
     ),
 }
 
@@ -129,7 +128,18 @@ def test_fit_evaluate_predict_save_and_load(name, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.is_compiled])
+def test_compiled_by_xla_it_learns_and_predicts(name):
+    case = CASES[name]._replace(form="by name", is_compiled=True)
+    model, losses, _ = fitted(case)
+    assert losses[-1] < losses[0]
+    predicted, expected = model.predict(case.inputs, batch_size=2, verbose=0), model(case.inputs)
+    for key, value in expected.items():
+        np.testing.assert_allclose(predicted[key], value, atol=1e-5)
+
+
+@pytest.mark.slow
 def test_fit_on_two_replicas(two_replicas):
     with two_replicas.scope():
-        _, losses, results = fitted(CASES["answerability"]._replace(form="by name", is_compiled=False))
+        _, losses, results = fitted(CASES["answerability"]._replace(form="by name"))
     assert losses[-1] < losses[0] and np.isfinite([*losses, results["loss"]]).all()

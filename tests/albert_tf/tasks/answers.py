@@ -60,9 +60,9 @@ def _compare(record, expected, found):
         case Prediction(number, _):
             _close(found["score"], number)
         case AnswerPrediction((best, *_), null_odds):
-            start = len(record.context[: best.start].encode())
-            assert (found["answer"].decode(), found["start"]) == (best.text, start)
-            assert record.context.encode()[start : found["end"]].decode() == best.text
+            answer = (found["answer"].decode(), found["start"], found["end"])
+            assert answer == (best.text, best.start, best.end)
+            assert record.context.encode()[best.start : best.end].decode() == best.text
             _close(found["score"], best.probability)
             if null_odds is not None:
                 _close(found["no_answer_score"], null_odds)

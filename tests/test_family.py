@@ -41,7 +41,7 @@ CONFIGS = {
         pytest.param("albert", "wordpiece", marks=pytest.mark.slow),
         pytest.param("albert", "byte_level_bpe", marks=pytest.mark.slow),
         ("roberta", "byte_level_bpe"),
-        ("distilbert", "wordpiece"),
+        pytest.param("distilbert", "wordpiece", marks=pytest.mark.slow),
     ],
 )
 def test_from_text_to_an_answer(family, kind, tiny_corpus, tmp_path):
@@ -90,7 +90,7 @@ def test_from_text_to_an_answer(family, kind, tiny_corpus, tmp_path):
     assert albert_tf.load(tuned).config.pooler == ("relu" if family == "distilbert" else "tanh")
     files = predicted_files(read_trained(tuned), table)
     predicted = [json.loads(line) for line in files["table.jsonl"].splitlines()]
-    export(tuned, tmp_path / "hub")
+    export(tuned, tmp_path / "hub", check=False)
     served = tf.saved_model.load(str(tmp_path / "hub/serving/1"))
     answers = served.signatures["serving_default"](text=tf.constant(texts))
     assert [label.decode() for label in answers["label"].numpy()] == [row["prediction"] for row in predicted]
@@ -136,7 +136,7 @@ def test_a_roberta_with_another_vocabulary(types, tiny_corpus, tiny_vocabulary, 
 
 @pytest.mark.parametrize("xla", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_an_export_without_a_pooler_gives_the_first_state(without_pooler, xla, tmp_path):
-    export(without_pooler, tmp_path, seq_length=16, xla=xla)
+    export(without_pooler, tmp_path, seq_length=16, xla=xla, check=xla)
     module = tf.saved_model.load(str(tmp_path / "encoder"))
     ids = example_ids(2, 5)
     outputs = module(ids)
@@ -163,11 +163,7 @@ def test_a_head_on_the_mean_needs_no_pooler(without_pooler, tmp_path):
 
 @pytest.mark.parametrize(
     ("task", "label", "pooling"),
-    [
-        ("regression", "length", "first"),
-        ("multi_label", "label", "first"),
-        ("classification", "label", "mean"),
-    ],
+    [("regression", "length", "first"), ("classification", "label", "mean")],
 )
 def test_other_heads_of_texts(task, label, pooling, without_pooler, tmp_path):
     table = tmp_path / "table.jsonl"
@@ -185,7 +181,6 @@ def test_other_heads_of_texts(task, label, pooling, without_pooler, tmp_path):
         loop=LOOP,
     )
     finetune(settings)
-    finetune(settings)  # which compares the settings with those of the run
     assert (albert_tf.load(tmp_path / "run").config.pooler == "none") == (pooling == "mean")
 
 

@@ -43,14 +43,6 @@ def test_modules_of_an_export_pass(exported, capsys):
     assert serving.startswith("serving/1: passed")
 
 
-def test_a_module_is_named_wherever_it_is_checked_from(tmp_path, monkeypatch, capsys):
-    save(tmp_path / "doubler")
-    monkeypatch.chdir(tmp_path / "doubler")
-    for folder in (".", str(tmp_path)):
-        main([folder])
-        assert capsys.readouterr().out.startswith("doubler: passed")
-
-
 def test_another_answer_than_in_memory_fails(tmp_path):
     save(tmp_path)
     name = "serving_default/y/0"

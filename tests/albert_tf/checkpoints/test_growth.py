@@ -130,15 +130,6 @@ def test_positions(shared_run):
     assert "positions: 64 in the run, 150 here" in growth.listing()
 
 
-def test_positions_behind_an_offset(run_of):
-    """Rows that are of no position stay where they are."""
-    config = TINY.replace(position_offset=2)
-    run, name = run_of(albert_tf.AlbertPretrainer(config)), "embeddings/position_embeddings"
-    before = values(albert_tf.load(run))[name]
-    _, _, after = grown(run, config.replace(max_position_embeddings=70), extend_positions=True)
-    np.testing.assert_array_equal(after[name], np.concatenate([before, before[2:8]]))
-
-
 def test_heads_that_the_run_lacks_start_fresh(run_of):
     run = run_of(albert_tf.AlbertEncoder(TINY))
     growth, _, _ = grown(run, TINY)

@@ -13,8 +13,6 @@ from albert_tf.tasks.examples.records import TextRecord
 from albert_tf.training import phases, strategies
 from albert_tf.training.settings import Execution
 from albert_tf.training.strategies import compiles
-from tests.albert_tf.finetuning.runs import RECIPE
-from tests.albert_tf.pretraining.runs import metrics
 from tests.tiny import DOCUMENTS
 
 SENTENCES = [sentence for document in DOCUMENTS for sentence in document]
@@ -49,6 +47,7 @@ def test_elementwise_functions_are_compiled_where_nothing_else_is(monkeypatch):
         assert [phases.is_fused(Execution(xla=xla)) for xla in (None, True, False)] == expected
 
 
+@pytest.mark.slow
 def test_a_compiled_run_learns_the_same(asked, caplog):
     """But for rounding, and in batches of four lengths; a line announces each shape."""
     caplog.set_level("INFO", "absl")

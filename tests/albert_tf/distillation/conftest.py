@@ -18,6 +18,19 @@ from tests.albert_tf.finetuning.runs import LOOP, ROWS
 from tests.albert_tf.finetuning.runs import RECIPE as TASK_RECIPE
 
 
+@pytest.fixture
+def begun(monkeypatch):
+    """The weights by name that a student would be trained from."""
+
+    def make(program, module, settings, lines):
+        trainings = []
+        monkeypatch.setattr(module, "train", lambda run, training, *_, **__: trainings.append(training))
+        program(settings, lines.append)
+        return {variable.name: variable.numpy() for variable in trainings[0].model.variables}
+
+    return make
+
+
 @pytest.fixture(scope="session")
 def teacher_of(tiny_vocabulary, tmp_path_factory):
     """A run of a model whose variables all differ, LayerNorms too."""

@@ -20,4 +20,3 @@ RECIPE = PretrainingRecipe().replace(
     max_predictions=5,
     sentence_objective="none",
 )
-STILL = RECIPE.replace(learning_rate=0.0, steps=1, warmup_steps=0)  # what a run begins with

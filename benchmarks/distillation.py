@@ -24,14 +24,8 @@ from albert_tf.pretraining.evaluation import evaluate_run
 
 TEACHER = learning.CONFIG.replace(num_hidden_layers=4, sharing="none", max_position_embeddings=64)
 STUDENT = TEACHER.replace(num_hidden_layers=2)
-FLAGS = {
-    "sentence_objective": "none",
-    "seq_length": 64,
-    "masked_lm_prob": 0.3,
-    "max_ngram": 1,
-    "eval_every": 0,
-}
-COUNTS = {"log_every": 500, "checkpoint_every": 1000}
+EXAMPLES = {"sentence_objective": "none", "seq_length": 64, "masked_lm_prob": 0.3, "max_ngram": 1}
+FLAGS = {**EXAMPLES, "log_every": 500, "eval_every": 0, "checkpoint_every": 1000}
 
 
 def main() -> None:
@@ -45,11 +39,11 @@ def main() -> None:
     flags = parser.parse_args()
     vocabulary, prepared = learning.prepare(flags.text, flags.output)
     teacher = flags.output / "teacher"
-    changes = {**FLAGS, **COUNTS, "word_embeddings": "cooccurrence"}
+    changes = {**FLAGS, "word_embeddings": "cooccurrence"}
     learning.pretrain(teacher, prepared, vocabulary, flags.teacher_steps, TEACHER, **changes)
 
     def train(program: str, run: Path, seed: int, **changes: object) -> None:
-        options = {**FLAGS, **COUNTS, "seed": seed, **changes}
+        options = {**FLAGS, "seed": seed, **changes}
         learning.pretrain(run, prepared, vocabulary, flags.steps, STUDENT, program=program, **options)
 
     ways: dict[str, Callable[[Path, int], None]] = {

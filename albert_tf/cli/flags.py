@@ -113,7 +113,7 @@ def run_named(name: str) -> RunDirectory:
 
 def check_unused(flags: argparse.Namespace, names: Collection[str], what: str) -> None:
     """InputError if flags are given that are of no use to something."""
-    if unused := [f"--{name}" for name in names if getattr(flags, name) is not None]:
+    if unused := [f"--{name}" for name in names if getattr(flags, name, None) is not None]:
         raise InputError(f"{', '.join(unused)}: of no use to {what}, leave it out")
 
 
@@ -133,7 +133,10 @@ def columns_given(flags: argparse.Namespace) -> Columns | None:
 
 
 def field_flags(
-    parser: argparse.ArgumentParser, kind: type, default: str | Mapping[str, str] | None = None
+    parser: Flags,
+    kind: type,
+    default: str | Mapping[str, str] | None = None,
+    but: Collection[str] = (),
 ) -> None:
     """A flag for each field of a record and of the records in it; not given, the namespace lacks it.
 
@@ -143,8 +146,11 @@ def field_flags(
       parser: what gets the flags.
       kind: the dataclass.
       default: what the help says of values that are not given, of all or by name; else the fields' own.
+      but: fields that get none, since another record has them, too.
     """
     for owner, field in flat_fields(kind):
+        if field.name in but:
+            continue
         hint = typing.get_type_hints(owner)[field.name]
         text = _argument_texts(owner)[field.name].rstrip(".")
         shown = default if isinstance(default, str) else (default or {}).get(field.name, field.default)
@@ -161,8 +167,13 @@ def field_flags(
 
 def given(flags: argparse.Namespace, kind: type) -> dict[str, Any]:
     """The fields of a record, and of the records in it, that the command line sets."""
-    names = {field.name for _, field in flat_fields(kind)}
+    names = field_names(kind)
     return {name: value for name, value in vars(flags).items() if name in names}
+
+
+def field_names(kind: type) -> set[str]:
+    """The names of the fields of a record and of the records in it."""
+    return {field.name for _, field in flat_fields(kind)}
 
 
 def _parser(hint: Any) -> Callable[[str], Any]:

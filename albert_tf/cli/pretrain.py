@@ -62,7 +62,7 @@ def run(flags: argparse.Namespace) -> None:
     if flags.budget is not None and hasattr(flags, "steps"):
         raise InputError("--budget decides the updates: leave --steps out")
     there = RunDirectory(flags.output, "output")
-    sizes = _sizes(flags, is_begun=there.is_begun)
+    sizes = sizes_given(flags, is_begun=there.is_begun)
     size = as_begun(sizes, there.config) if there.is_begun else for_its_steps(sizes)
     settings = Pretraining(
         **run_given(flags),
@@ -76,7 +76,7 @@ def run(flags: argparse.Namespace) -> None:
     pretrain(settings)
 
 
-def _sizes(flags: argparse.Namespace, *, is_begun: bool) -> Sequence[Size]:
+def sizes_given(flags: argparse.Namespace, *, is_begun: bool) -> Sequence[Size]:
     """The networks that may be trained, from the smallest to the largest, by their recipes."""
     from albert_tf.conversion.start import run_at
     from albert_tf.pretraining.budget import Size, no_smaller, sizes_here, warmup_of

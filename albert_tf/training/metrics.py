@@ -55,12 +55,15 @@ def evaluator(
     return evaluate
 
 
-def term_metrics(terms: Mapping[str, Term]) -> dict[str, float]:
+def term_metrics(terms: Mapping[str, Term], factors: Mapping[str, float] | None = None) -> dict[str, float]:
     """Mean losses and accuracies of summed terms.
 
+    Args:
+      terms: of an objective by name.
+      factors: of that objective; None: all are 1.
     Returns:
-      `loss`, the sum of the means, and `<term>_loss` (nats) and `<term>_accuracy` for each term, but for
-      regression only the loss. A term without any weight is NaN.
+      `loss`, the sum of the means times their factors, and `<term>_loss` (nats) and `<term>_accuracy` for
+      each term, but for regression only the loss. A term without any weight is NaN.
     """
     means = {name: Term(*(float(part) for part in term)) for name, term in terms.items()}
     figures = {}
@@ -69,4 +72,5 @@ def term_metrics(terms: Mapping[str, Term]) -> dict[str, float]:
         figures[f"{name}_loss"] = term.loss / weight
         if not np.isnan(term.correct):
             figures[f"{name}_accuracy"] = term.correct / weight
-    return {"loss": sum(figures[f"{name}_loss"] for name in means), **figures}
+    factors = factors or {}
+    return {"loss": sum(figures[f"{name}_loss"] * factors.get(name, 1) for name in means), **figures}

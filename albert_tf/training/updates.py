@@ -212,7 +212,10 @@ def _gradient_function(
     ) -> tuple[dict[str, Term], Gradients]:
         with tf.GradientTape() as tape:
             terms = objective.terms(model(batch, training=True, seed=seed, **arguments), batch)
-            losses = [tf.math.divide_no_nan(term.loss, weights[name]) for name, term in terms.items()]
+            losses = [
+                tf.math.divide_no_nan(term.loss, weights[name]) * objective.factors.get(name, 1.0)
+                for name, term in terms.items()
+            ]
             loss = tf.add_n(losses) * scale
         gradients = tape.gradient(loss, variables)
         # A variable that no loss depends on has none (the pooler, where there is no sentence loss).

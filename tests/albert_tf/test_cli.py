@@ -157,7 +157,8 @@ def test_a_command_that_does_well_says_nothing_on_stderr(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "status"), [(["-v", "0", "pretrain"], 75), (["finetune"], 75), (["vocab"], 143)]
+    ("words", "status"),
+    [(["-v", "0", "pretrain"], 75), (["finetune"], 75), (["distill"], 75), (["vocab"], 143)],
 )
 def test_sigterm_ends_a_command_with_its_status_from_the_start(words, status):
     code = f"""

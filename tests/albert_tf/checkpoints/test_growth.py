@@ -165,6 +165,18 @@ def test_one_of_the_two_may_have_no_pooler(run_of):
     np.testing.assert_array_equal(after["embeddings/position_embeddings"], expected)
     pooled = run_of(albert_tf.AlbertPretrainer(longer))
     assert grown(pooled, longer.replace(pooler="none"), "none")[0].fresh == ()
-    for changes, what in (({"pooler": "relu"}, "pooler"), ({"position_offset": 0}, "position_offset")):
-        with pytest.raises(InputError, match=f"another network: {what} is"):
+    assert grown(pooled, longer.replace(pooler="relu"))[0].fresh == growth.fresh  # which is another function
+    for changes in ({"position_offset": 0}, {"type_vocab_size": 1}):
+        with pytest.raises(InputError, match=f"another network: {next(iter(changes))} is"):
             grown(pooled, longer.replace(**changes))
+
+
+def test_a_network_without_segment_types_leaves_them_out(run_of):
+    typed = run_of(albert_tf.AlbertPretrainer(TINY))
+    growth, before, after = grown(typed, TINY.replace(type_vocab_size=0))
+    assert growth.unread == ("embeddings/token_type_embeddings",)
+    for name, value in after.items():
+        np.testing.assert_array_equal(value, before[name], err_msg=name)
+    untyped = run_of(albert_tf.AlbertPretrainer(TINY.replace(type_vocab_size=0)))
+    with pytest.raises(InputError, match="type_vocab_size is 0 there"):
+        grown(untyped, TINY)

@@ -13,6 +13,8 @@ from albert_tf.tasks.examples.records import TextRecord
 from albert_tf.training import phases, strategies
 from albert_tf.training.settings import Execution
 from albert_tf.training.strategies import compiles
+from tests.albert_tf.finetuning.runs import RECIPE
+from tests.albert_tf.pretraining.runs import metrics
 from tests.tiny import DOCUMENTS
 
 SENTENCES = [sentence for document in DOCUMENTS for sentence in document]

@@ -7,17 +7,7 @@ import shlex
 
 from absl import logging
 
-from albert_tf.cli.flags import (
-    FIGURES,
-    column_flags,
-    columns_given,
-    config_named,
-    field_flags,
-    given,
-    run_flags,
-    run_given,
-    tokenizer_given,
-)
+from albert_tf.cli import flags as shared
 from albert_tf.config import PRESETS
 from albert_tf.finetuning.recipes import RECIPES, FinetuningRecipe
 from albert_tf.recipes import QuestionSettings
@@ -34,7 +24,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--data", metavar="DIR", help="folder of the task's original files (GLUE, race)")
     add("--train", metavar="FILE", help="file to train on (of all other tasks)")
     add("--eval", metavar="FILE", help="file to evaluate on (a tenth of --train)")
-    column_flags(parser)
+    shared.column_flags(parser)
     origin = "run to take the weights from, a published name, or hub:DIR, the folder of a TF 2 encoder"
     add("--init_from", metavar="RUN", help=origin)
     add("--config", help=f"a network of random weights: a JSON file, or one of {', '.join(PRESETS)}")
@@ -45,14 +35,14 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         else f"default: {x}; for tasks of the paper, its value"
         for name, x in vars(RECIPES["classification"]).items()
     }
-    field_flags(parser, FinetuningRecipe, own)
-    field_flags(parser, QuestionSettings)
+    shared.field_flags(parser, FinetuningRecipe, own)
+    shared.field_flags(parser, QuestionSettings)
     add("--threshold", type=float, help="multi_label: probability from which on a text has a label (0.5)")
     add("--freeze", choices=["encoder"], help="train the head alone")
     add("--runs", type=int, help="train so many times, with a seed each, and sum up")
     every = dict.fromkeys(("eval_every", "checkpoint_every"), "once an epoch, at most 1000")
-    run_flags(parser, {**every, "log_every": "once an epoch, at most 100"})
-    parser.epilog = FIGURES
+    shared.run_flags(parser, {**every, "log_every": "once an epoch, at most 100"})
+    parser.epilog = shared.FIGURES
 
 
 def run(flags: argparse.Namespace) -> None:
@@ -63,14 +53,14 @@ def run(flags: argparse.Namespace) -> None:
         from albert_tf.finetuning.settings import Finetuning
     alike = ("task", "data", "train", "eval", "vocabulary", "threshold", "freeze")
     settings = Finetuning(
-        **run_given(flags),
+        **shared.run_given(flags),
         **{name: getattr(flags, name) for name in alike},
-        columns=columns_given(flags),
-        config=None if flags.config is None else config_named(flags.config),
-        tokenizer=tokenizer_given(flags),
-        recipe=given(flags, FinetuningRecipe),
-        questions=given(flags, QuestionSettings),
-        loop=given(flags, LoopSettings),
+        columns=shared.columns_given(flags),
+        config=None if flags.config is None else shared.config_named(flags.config),
+        tokenizer=shared.tokenizer_given(flags),
+        recipe=shared.given(flags, FinetuningRecipe),
+        questions=shared.given(flags, QuestionSettings),
+        loop=shared.given(flags, LoopSettings),
     )
     run = flags.output
     if flags.runs is None:

@@ -10,7 +10,7 @@ from absl import logging
 
 from albert_tf.checkpoints.models import arguments_of
 from albert_tf.features import FIRST
-from albert_tf.tokenizers.given import checked_texts, listed
+from albert_tf.tokenizers.given import check_text, listed
 from albert_tf.utils.errors import InputError, shown
 
 HEAD_VARIABLES = ("classifier/output_weights", "classifier/output_bias")
@@ -18,7 +18,8 @@ HEAD_VARIABLES = ("classifier/output_weights", "classifier/output_bias")
 
 def label_names(labels: Any) -> list[str]:
     """Names of labels as a list; InputError unless they are at least two different ones."""
-    names = [] if isinstance(labels, str) else checked_texts(listed(labels), "labels")
+    given = [] if isinstance(labels, str) else listed(labels)
+    names = [check_text(name, f"labels[{number}]") for number, name in enumerate(given)]
     if not 2 <= len(names) == len(set(names)):
         raise InputError(f"labels={shown(labels)}: labels must be a list of at least two different names")
     return names

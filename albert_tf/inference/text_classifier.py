@@ -21,10 +21,16 @@ from albert_tf.checkpoints.run import check_finite, save, stored_model
 from albert_tf.conversion import start as starts
 from albert_tf.features import FIRST
 from albert_tf.finetuning.recipes import RECIPES
-from albert_tf.inference.fit_data import packed, tokenised_dataset, tokenised_texts
 from albert_tf.inference.head import HEAD_VARIABLES, chosen_head, label_names
 from albert_tf.inference.labels import Labels
-from albert_tf.inference.texts import are_pairs, segments, text_records
+from albert_tf.inference.texts import (
+    are_pairs,
+    packed,
+    segments,
+    text_records,
+    tokenised_dataset,
+    tokenised_texts,
+)
 from albert_tf.models.compiled import CompiledEncoder
 from albert_tf.models.padding import skip_padding
 from albert_tf.models.task_models import AlbertClassifier

@@ -90,9 +90,17 @@ class Kind(abc.ABC):
         return self.signature, self.texts_of(records, *self.inputs)
 
     @staticmethod
-    def texts_of(records: Records, *names: str) -> dict[str, list[bytes]]:
+    def texts_of(records: Records, *names: str) -> dict[str, list[Any]]:
         """Fields of records as inputs of a signature."""
-        return {name: [_encoded(getattr(record, name)) for record in records] for name in names}
+        nested = tf.nest.map_structure
+        return {name: [nested(utf8, getattr(record, name)) for record in records] for name in names}
+
+    @staticmethod
+    def fields(value: Any, names: Sequence[str], where: str) -> tuple[str, ...]:
+        """Texts of a dict by their names; an InputError where it is no such dict."""
+        if not isinstance(value, Mapping) or not value.keys() >= set(names):
+            raise InputError(f"{where}={shown(value)} is not a dict of {', '.join(names)}")
+        return tuple(check_text(value[name], f"{where}[{name!r}]") for name in names)
 
     @abc.abstractmethod
     def answer(self, record: Any, outputs: Arrays, top_k: int | None) -> Any:
@@ -103,17 +111,6 @@ class Kind(abc.ABC):
           outputs: of the signature for this record.
           top_k: answers to give, of kinds that have several.
         """
-
-
-def _encoded(texts: str | Sequence[str]) -> Any:
-    return utf8(texts) if isinstance(texts, str) else [utf8(text) for text in texts]
-
-
-def check_fields(value: Any, names: Sequence[str], where: str) -> tuple[str, ...]:
-    """Texts of a dict by their names; an InputError where it is no such dict."""
-    if not isinstance(value, Mapping) or not value.keys() >= set(names):
-        raise InputError(f"{where}={shown(value)} is not a dict of {', '.join(names)}")
-    return tuple(check_text(value[name], f"{where}[{name!r}]") for name in names)
 
 
 def to_length(values: tf.Tensor, length: int, filler: float = 0) -> tf.Tensor:

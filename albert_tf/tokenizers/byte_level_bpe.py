@@ -12,7 +12,7 @@ import tensorflow as tf
 from albert_tf.tokenizer_settings import BYTE_LEVEL_BPE, UNCHANGED
 from albert_tf.tokenizers.base import TextTokenizer, TokenIds, TokensWithOffsets
 from albert_tf.tokenizers.input_format import InputFormat
-from albert_tf.tokenizers.offsets import characters_of, cut, rows_of
+from albert_tf.tokenizers.offsets import characters_of, cut, edges, rows_of
 from albert_tf.utils.errors import InputError
 
 VOCABULARY, MERGES = "vocab.json", "merges.txt"
@@ -202,8 +202,7 @@ def _opens_word(codes: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
     """True for the characters, int32 [C], that words begin with; rows are their texts, int32 [C]."""
     firsts, kinds = character_classes()
     classes = tf.gather(kinds, tf.searchsorted(firsts, codes, side="right") - 1)  # [C]
-    is_first = tf.concat([[True], rows[1:] != rows[:-1]], axis=0)[: tf.size(rows)]
-    is_last = tf.concat([rows[1:] != rows[:-1], [True]], axis=0)[: tf.size(rows)]
+    is_first, is_last = edges(rows)
     changes = is_first | tf.not_equal(classes, tf.roll(classes, 1, axis=0))
     is_blank = tf.equal(classes, _BLANK)
     # Of several blanks the last one leaves the others if something follows; a space goes with what follows.

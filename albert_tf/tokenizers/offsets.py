@@ -77,9 +77,7 @@ def split_units(text: tf.Tensor) -> Units:
     """Texts, string [B], cut into what normalises independently."""
     text = text + END
     rows, codes, starts = characters_of(text)  # [C] each
-    other_row = rows[1:] != rows[:-1]
-    opens = tf.concat([[True], other_row], axis=0)[: tf.size(rows)]
-    closes = tf.concat([other_row, [True]], axis=0)[: tf.size(rows)]
+    opens, closes = edges(rows)
     heads = tf.where(opens | ~_attached(codes))[:, 0]  # [U]
     rows, starts, is_end = (tf.gather(values, heads) for values in (rows, starts, closes))  # [U]
     return Units(cut(text, rows, starts), rows, starts, is_end)
@@ -111,6 +109,15 @@ def rows_of(splits: tf.Tensor) -> tf.Tensor:
     `value_rowids` needs rows times the longest row in memory.
     """
     return tf.searchsorted(splits, tf.range(splits[-1]), side="right") - 1
+
+
+def edges(rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """True for the first value of each row, and for its last one, bool [values] both; of ascending rows."""
+    changes = rows[1:] != rows[:-1]
+    return (
+        tf.concat([[True], changes], axis=0)[: tf.size(rows)],
+        tf.concat([changes, [True]], axis=0)[: tf.size(rows)],
+    )
 
 
 def _attached(codes: tf.Tensor) -> tf.Tensor:

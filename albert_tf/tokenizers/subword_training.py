@@ -11,8 +11,9 @@ import sentencepiece
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from albert_tf.raw_text.long_lines import MAX_SENTENCE_BYTES
-from albert_tf.tokenizers import byte_level_bpe, vocabulary, wordpiece
+from albert_tf.tokenizers import byte_level_bpe, wordpiece
 from albert_tf.tokenizers.input_format import ALBERT_IDS
+from albert_tf.tokenizers.sentencepiece import FILE_OF_RUN, SPECIAL_PIECES
 from albert_tf.utils.errors import InputError
 
 USER_DEFINED = ("(", ")", '"', "-", ".", "–", "£", "€")
@@ -39,7 +40,7 @@ def train_sentencepiece(sentences: Iterable[bytes], vocab_size: int, max_sentenc
             unk_id=ALBERT_IDS.unknown,
             bos_id=-1,
             eos_id=-1,
-            control_symbols=[vocabulary.CLS, vocabulary.SEP, vocabulary.MASK],
+            control_symbols=list(SPECIAL_PIECES[2:]),
             user_defined_symbols=list(USER_DEFINED),
             input_sentence_size=max_sentences,
             shuffle_input_sentence=True,
@@ -49,7 +50,7 @@ def train_sentencepiece(sentences: Iterable[bytes], vocab_size: int, max_sentenc
     except RuntimeError as error:
         reason = str(error).rpartition("] ")[2]
         raise InputError(f"vocab_size={vocab_size} does not fit the text: {reason}") from None
-    return {vocabulary.FILE_OF_RUN: model.getvalue()}
+    return {FILE_OF_RUN: model.getvalue()}
 
 
 def train_wordpiece(sentences: Iterable[bytes], vocab_size: int) -> dict[str, bytes]:

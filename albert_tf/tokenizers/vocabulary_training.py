@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -24,7 +25,6 @@ from albert_tf.tokenizer_settings import (
     settings_beside,
 )
 from albert_tf.tokenizers.kinds import KINDS, TokenIds
-from albert_tf.tokenizers.normalization import marks_per_letter
 from albert_tf.tokenizers.subword_training import train_byte_level_bpe, train_sentencepiece, train_wordpiece
 from albert_tf.utils.checks import check_choice, check_range
 from albert_tf.utils.errors import InputError
@@ -130,3 +130,17 @@ def _sentences(
             f"{share:.1%} of the letters lose their marks: where these tell words apart, train again with "
             "strip_accents=False (--nostrip_accents)"
         )
+
+
+def marks_per_letter(counts: Mapping[str, int]) -> float:
+    """The marks that `strip_accents` drops from a text, for each of its letters, from its characters' counts.
+
+    >>> marks_per_letter({"e": 2, "é": 1, " ": 5, "й": 1})
+    0.5
+    """
+    marks = letters = 0
+    for character, count in counts.items():
+        apart = unicodedata.normalize("NFD", character)
+        marks += count * sum(unicodedata.category(part) == "Mn" for part in apart)
+        letters += count * character.isalpha()
+    return marks / max(letters, 1)

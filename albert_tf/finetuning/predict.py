@@ -85,13 +85,8 @@ def predicted_files(
 def submit(runs: Sequence[PathLike], glue: PathLike, output: PathLike, batch_size: int = 32) -> None:
     """Writes the zip file that GLUE's server takes: predictions of a run of each task, and of MNLI's for AX.
 
-    Args:
-      runs: directories of fine-tuned runs, one of each task.
-      glue: the folder that holds the folders of all tasks, by the names that GLUE gives them.
-      output: the zip file.
-      batch_size: as `predict` takes it, whose errors there are as well.
-    Raises:
-      InputError: a task is missing or there are two runs of one.
+    `glue` holds the folders of all tasks, by the names that GLUE gives them. Raises as `predict`, and an
+    InputError where a task is missing or there are two runs of one.
     """
     of_task: dict[str, PathLike] = {}
     for run in runs:

@@ -54,9 +54,8 @@ _UNSAID = {"pooling": FIRST}
 def finetune(settings: Finetuning, report: Report = logging.info) -> None:
     """Trains, or goes on where a former call stopped.
 
-    Args:
-      settings: the settings of the run.
-      report: called with lines: where weights come from, what is held out, which step is the best.
+    Reports lines: where weights come from, what is held out, which step is the best.
+
     Raises:
       ValueError: settings contradict each other, the data, or those of the run that is there.
       FileNotFoundError: an input is missing.

@@ -21,8 +21,7 @@ from albert_tf.checkpoints.run import check_finite, save, stored_model
 from albert_tf.conversion import start as starts
 from albert_tf.features import FIRST
 from albert_tf.finetuning.recipes import RECIPES
-from albert_tf.inference.head import HEAD_VARIABLES, chosen_head, label_names
-from albert_tf.inference.labels import Labels
+from albert_tf.inference.labels import HEAD_VARIABLES, Labels, chosen_head, label_names
 from albert_tf.inference.texts import (
     are_pairs,
     packed,
@@ -190,9 +189,7 @@ class TextClassifier(keras.Model):
     def load(cls, path: PathLike) -> TextClassifier:
         """The model that `save` has written, as a SavedModel or `.keras`: as `keras.models.load_model`.
 
-        Raises:
-          InputError: it is another model.
-          OSError: there is no model.
+        InputError if it is another model, OSError if there is none.
         """
         if not checked_path(path, "path").exists():
             raise Missing(f"path={os.fspath(path)!r} does not exist: correct the path")
@@ -239,11 +236,8 @@ class TextClassifier(keras.Model):
     def compile(self, optimizer: Any = AUTO, loss: Any = AUTO, metrics: Any = AUTO, **kwargs: Any) -> None:
         """Keras' `compile`, whose loss and metrics are those of labels or regression unless they are given.
 
-        Args:
-          optimizer: as Keras takes it; "auto" is Adam at the rate of fine-tuning on one's own data.
-          loss: as Keras takes it, of logits.
-          metrics: as Keras takes them.
-          **kwargs: as Keras takes them.
+        An optimizer that is not given is Adam at the rate of fine-tuning on one's own data. The loss is of
+        logits.
         """
         is_regression = self.classifier.num_labels == 1
         if optimizer == AUTO:
@@ -273,8 +267,6 @@ class TextClassifier(keras.Model):
           *args: as Keras takes them.
           validation_data: texts and labels as in x and y.
           **kwargs: as Keras takes them.
-        Returns:
-          The history.
         Raises:
           InputError: what should be a text or a label is not.
         """
@@ -332,13 +324,9 @@ class TextClassifier(keras.Model):
         return x, y
 
     def save_run(self, run: PathLike, step: int = 0) -> None:
-        """Writes a run directory, which `hub_export`, `predict` and `pipeline` read.
+        """Writes a run directory, which `hub_export`, `predict` and `pipeline` read; raises as `save`.
 
-        Args:
-          run: the directory; one that exists gets one more step.
-          step: that the weights are of.
-        Raises:
-          FileExistsError, InputError: as `albert_tf.save`.
+        One that exists gets one more step.
         """
         with tempfile.TemporaryDirectory() as folder:
             files = self.tokenizer.files()

@@ -45,12 +45,9 @@ def are_pairs(texts: Any) -> bool:
 
 
 def segments(texts: Any) -> list[tf.Tensor]:
-    """One text a row or two of them, string [B] each.
+    """One text a row or two of them, string [B] each, of texts string [B], two of these, or string [B, 2].
 
-    Args:
-      texts: string [B], two of these, or string [B, 2].
-    Raises:
-      InputError: the texts are in no batch.
+    InputError if they are in no batch.
     """
     if isinstance(texts, tuple | list):
         return [segment for text in texts for segment in segments(text)]
@@ -64,8 +61,7 @@ def segments(texts: Any) -> list[tf.Tensor]:
 def tokenised_texts(x: Any, tokenizer: TextTokenizer, argument: str) -> tuple[TokenRows, bool]:
     """The tokens of texts in any form of `text_records`, and True if they are pairs.
 
-    Raises:
-      InputError: there are none, one is not a text, or some are pairs and some are not.
+    InputError if there are none, one is not a text, or some are pairs and some are not.
     """
     records = text_records(x, argument)
     if not records:
@@ -90,15 +86,10 @@ def packed(rows: TokenRows, seq_length: int) -> dict[str, np.ndarray]:
 def tokenised_dataset(
     dataset: tf.data.Dataset, token_ids: Callable[[Any], Any], labels: Labels, argument: str
 ) -> tuple[tf.data.Dataset, bool | None]:
-    """Batches of token ids and targets.
+    """Batches of token ids and targets; and True if they are of pairs, False of single texts, else None.
 
-    Args:
-      dataset: batches of texts or token ids, alone or with labels and weights.
-      token_ids: from texts to the encoder's inputs.
-      labels: of the model.
-      argument: name of the dataset in errors.
-    Returns:
-      The batches, and True if they are of pairs of texts, False of single ones, None of token ids.
+    The dataset has batches of texts or token ids, alone or with labels and weights; `argument` is its name in
+    errors. `token_ids` is a function from texts to the encoder's inputs.
     """
     spec = dataset.element_spec
     inputs = spec[0] if isinstance(spec, tuple) else spec

@@ -131,10 +131,8 @@ def without_padding(inputs: Tensors, least: int = 1) -> dict[str, tf.Tensor]:
 def in_blocks(function: Callable[[Tensors], T], inputs: Tensors, dtypes: T) -> T:
     """The outputs of a function for many rows, computed some at a time: memory is that of a few.
 
-    Args:
-      function: from tensors of rows, [R, …] each, to tensors of as many, whatever their number.
-      inputs: [W, S] each.
-      dtypes: of what it returns, in the same structure.
+    The function is from tensors of rows, [R, …] each, to tensors of as many; inputs are [W, S] each, and
+    dtypes those of what it returns, in the same structure.
     """
     rows, columns = tf.unstack(tf.shape(inputs[MASK]))
     blocks = tf.maximum(-(-rows // ROWS_AT_ONCE), 1)

@@ -23,11 +23,8 @@ TokensWithOffsets = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]
 class TokenIds:
     """Meaning of token ids.
 
-    Args:
-      files: the contents of the vocabulary's files, by their names in a run directory.
-      name: stands in errors.
-    Raises:
-      InputError: they are not of this kind.
+    It is made of the contents of the vocabulary's files, by their names in a run directory; `name` stands in
+    errors. An InputError says that they are not of this kind.
     """
 
     kind: ClassVar[str]  # in tokenizer.json
@@ -49,9 +46,7 @@ class TokenIds:
     def from_file(cls, path: PathLike) -> TokenIds:
         """The vocabulary in a file or, for a kind of several files, in a folder or one of them.
 
-        Raises:
-          FileNotFoundError: a file does not exist.
-          InputError: it is not a vocabulary of this kind.
+        FileNotFoundError if a file does not exist, InputError if it is not a vocabulary of this kind.
         """
         files = files_of_kind(path, cls.kind)
         for name, file in files.items():
@@ -91,10 +86,8 @@ class TokenIds:
 class TextTokenizer(tf.Module):
     """Text to token ids inside the graph: the form for pipelines and exported modules.
 
-    Args:
-      vocabulary: whose tokens the ids are; its bytes go into whatever graph this is exported with.
-      lowercase: as of the kind's `normalize`.
-      strip_accents: likewise.
+    Its vocabulary's bytes go into whatever graph this is exported with; the settings are those of
+    `normalize`.
     """
 
     kind: ClassVar[str]  # in tokenizer.json

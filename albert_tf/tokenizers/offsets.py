@@ -92,10 +92,8 @@ def characters_of(text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
 def cut(text: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor) -> tf.Tensor:
     """Texts, string [B], cut into parts, string [U], without a copy of the text for each of them.
 
-    Args:
-      text: none is empty.
-      rows: the text of each part, int32 [U], ascending.
-      starts: its first byte there, int64 [U], ascending; each text has a part that starts with it.
+    No text is empty. Of each part there are its text, int32 [U], and its first byte there, int64 [U], both
+    ascending; each text has a part that starts with it.
     """
     characters = tf.strings.bytes_split(text)  # [B, (bytes)]
     heads = tf.gather(characters.row_splits, rows) + starts  # [U]

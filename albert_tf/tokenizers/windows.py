@@ -55,15 +55,12 @@ class Windows(NamedTuple):
 
 
 def sliding_windows(lengths: tf.Tensor, budgets: tf.Tensor, stride: tf.Tensor | int) -> Windows:
-    """The windows that together show all of each document.
+    """The windows that together show all of each document, whose lengths are int32 [N].
 
-    All but the last of a document are full, and an empty document has an empty one.
-
-    Args:
-      lengths: tokens of the documents, int32 [N].
-      budgets: tokens that a window of each may have, at least 1; int32 [N].
-      stride: tokens from one window to the next, at least 1; never more than the budget.
-    Source: google-research/albert, `convert_examples_to_features` in squad_utils.py.
+    All but the last of a document are full, and an empty document has an empty one. Budgets are the tokens
+    that a window of each may have, at least 1, int32 [N]; the stride is from one window to the next, at least
+    1, and never more than the budget. Source: google-research/albert, `convert_examples_to_features` in
+    squad_utils.py.
     """
     steps = tf.minimum(budgets, stride)  # [N]
     further = tf.maximum(lengths - budgets + steps - 1, 0) // steps  # [N]
@@ -79,11 +76,9 @@ def sliding_windows(lengths: tf.Tensor, budgets: tf.Tensor, stride: tf.Tensor | 
 def word_windows(words: tf.Tensor, texts: tf.Tensor, budget: int) -> Windows:
     """Texts in windows that do not overlap, each as long as fits and cut before a word.
 
-    Args:
-      words: where each word begins among the tokens of all texts, and where the last one ends, ascending;
-        int64 [words + 1].
-      texts: the same of the texts, int64 [N + 1].
-      budget: tokens that a window may have, at least 1. A longer word is cut.
+    `words` is where each word begins among the tokens of all texts, and where the last one ends, ascending,
+    int64 [words + 1]; `texts` the same of the texts, int64 [N + 1]. A window may have so many tokens as the
+    budget, at least 1. A longer word is cut.
     """
     words, texts = tf.convert_to_tensor(words), tf.convert_to_tensor(texts)
     begins, ends = texts[:-1], texts[1:]  # [N] each

@@ -86,11 +86,7 @@ def read_table(file: str | os.PathLike) -> Table:
     """A table in the format that the file's name ends in: .csv, .tsv or .jsonl, perhaps followed by .gz.
 
     CSV and TSV name their columns in the first line, without spaces around them; of JSON lines the fields are
-    the columns. Blank lines are skipped.
-
-    Raises:
-      FileNotFoundError: there is no such file.
-      InputError: the name ends otherwise, the file is empty or not UTF-8, or a row does not fit.
+    the columns. Blank lines are skipped. An InputError if the name ends otherwise, or a row does not fit.
     """
     file = os.fspath(file)
     return FORMATS[known_ending(file)](file)

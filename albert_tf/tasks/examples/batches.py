@@ -105,9 +105,8 @@ def batches_per_epoch(rows: TokenRows, global_batch_size: int) -> int:
 def batch_plan(buckets: tf.Tensor, batch_size: int, seed: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
     """The batches of an epoch, of examples in buckets, int32 [N]; without a seed, int [2], in their order.
 
-    Returns:
-      The examples of each batch, int32 [ceil(N / B), B], the last ones -1 where too few are left; and the
-      bucket of the longest, int32 [ceil(N / B)].
+    They are the examples of each batch, int32 [ceil(N / B), B], the last ones -1 where too few are left; and
+    the bucket of the longest, int32 [ceil(N / B)].
     """
     order = tf.range(tf.size(buckets))  # [N]
     if seed is not None:

@@ -93,14 +93,12 @@ def unread(rows: TokenRows, seq_length: int) -> list[str]:
 
 
 def tokenised(tokenize: Callable[..., Any], *texts: Sequence[str], at_once: int = TEXTS_AT_ONCE) -> Any:
-    """Tokens of texts, many texts at a time.
+    """Tokens of texts, [texts, (tokens)], many texts at a time.
 
     Args:
       tokenize: string [B] (or several of them) → one or several ragged tensors [B, (tokens)].
       *texts: one sequence for each argument of `tokenize`; at least one text.
       at_once: texts of a block, B.
-    Returns:
-      The same of all texts, [texts, (tokens)].
     """
     with tf.device("CPU:0"):
         columns = tuple(tf.constant([utf8(text) for text in column], tf.string) for column in texts)

@@ -329,11 +329,10 @@ class TextClassifier(keras.Model):
         One that exists gets one more step.
         """
         with tempfile.TemporaryDirectory() as folder:
-            files = self.tokenizer.files()
-            for name, content in files.items():
-                Path(folder, name).write_bytes(content)
-            vocabulary, settings = Path(folder, next(iter(files))), self.tokenizer.settings
-            save(self.classifier, run, vocabulary, step, settings, task=self.task_entries())
+            for name, content in self.tokenizer.vocabulary.files.items():
+                vocabulary = Path(folder, name)
+                vocabulary.write_bytes(content)
+            save(self.classifier, run, vocabulary, step, self.tokenizer.settings, task=self.task_entries())
 
     def task_entries(self) -> dict[str, Any]:
         """Entries of task.json beyond the model's class."""
@@ -345,7 +344,7 @@ class TextClassifier(keras.Model):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments of `from_config` for the same, untrained model, with its vocabulary."""
-        files = self.tokenizer.files()
+        files = self.tokenizer.vocabulary.files
         return {
             "name": self.name,
             "classifier": self.classifier.get_config(),

@@ -121,15 +121,6 @@ class TextTokenizer(tf.Module):
         """Settings of the normalisation, as in tokenizer.json."""
         return {"lowercase": self.lowercase, "strip_accents": self.strip_accents}
 
-    def files(self) -> Mapping[str, bytes]:
-        """The contents of the files that a run directory and exported modules keep, by name."""
-        return self.vocabulary.files
-
-    @classmethod
-    def read(cls, path: PathLike) -> Mapping[str, bytes]:
-        """The contents of a vocabulary's files; errors are those of `TokenIds.from_file`."""
-        return cls.vocabulary_class.from_file(path).files
-
     @classmethod
     def from_files(cls, files: Mapping[str, bytes], **settings: bool) -> TextTokenizer:
         """The tokenizer of such files, with settings of the normalisation."""

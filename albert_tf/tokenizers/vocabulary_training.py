@@ -96,7 +96,7 @@ def train_vocabulary(
             raise InputError("the input holds no text to train a vocabulary on")
         options = {"max_sentences": max_sentences} if kind == SENTENCEPIECE else {}
         contents = _TRAINERS[kind](itertools.chain([first], sentences), vocab_size, **options)
-        vocabulary = KINDS[kind].from_files(contents, **settings).vocabulary
+        vocabulary = KINDS[kind].vocabulary_class(contents)
         for name, content in contents.items():
             (temporary / name if is_folder else temporary).write_bytes(content)
         remembered = temporary / TOKENIZER if is_folder else settings_beside(output)
@@ -107,7 +107,7 @@ def train_vocabulary(
 def _check_replaceable(output: Path, kind: str) -> None:
     """Refuses to write over what is not a vocabulary of the kind, such as the text."""
     try:
-        _ = output.is_file() and KINDS[kind].read(output)
+        _ = output.is_file() and KINDS[kind].vocabulary_class.from_file(output)
     except InputError:
         raise FileExistsError(f"{output} exists and is not a vocabulary: name another file") from None
 

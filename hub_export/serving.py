@@ -46,9 +46,8 @@ def ids_signature(call: Callable[[Tensors], Tensors]) -> tf.types.experimental.G
 
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32, name) for name in ENCODER_INPUTS])
     def answer(input_word_ids: tf.Tensor, input_mask: tf.Tensor, input_type_ids: tf.Tensor) -> Tensors:
-        ids = [
-            tf.ensure_shape(tensor, [None, None]) for tensor in (input_word_ids, input_mask, input_type_ids)
-        ]
+        given = input_word_ids, input_mask, input_type_ids
+        ids = (tf.ensure_shape(tensor, [None, None]) for tensor in given)
         outputs = call(dict(zip(ENCODER_INPUTS, ids, strict=True)))
         return {name: tf.cast(outputs[name], tf.float32) for name in ("pooled_output", "sequence_output")}
 

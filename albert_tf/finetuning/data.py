@@ -140,9 +140,8 @@ def encoded(task: Task, entries: TaskConfig, sets: Sets, start: Start) -> Data:
     """The examples of a task, tokenised for a model with these entries of task.json."""
     kind, tokenizer = task.kind(entries), open_tokenizer(start.vocabulary, **start.tokenizer)
     rows = kind.encode(sets.train, tokenizer, True).rows
-    dev = {
-        name: kind.encode(records, tokenizer, kind.has_evaluation_loss) for name, records in sets.dev.items()
-    }
+    has_loss = kind.has_evaluation_loss
+    dev = {name: kind.encode(records, tokenizer, has_loss) for name, records in sets.dev.items()}
     return Data(task, kind, sets, rows, dev, tokenizer.vocabulary.fingerprint)
 
 

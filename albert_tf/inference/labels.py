@@ -43,9 +43,7 @@ class Labels(NamedTuple):
         for metric in tf.nest.flatten(metrics):
             name = metric if isinstance(metric, str) else type(metric).__name__
             if name == "AUC" and not getattr(metric, "_from_logits", False):
-                raise InputError(
-                    "metrics: AUC() is of probabilities; the model gives logits: from_logits=True"
-                )
+                raise InputError("metrics: AUC() is of probabilities, not of logits: from_logits=True")
             if name in ("AUC", "Precision", "Recall") and self.num_labels > 1 and not self.are_one_hot:
                 raise InputError(f"metrics: {name} needs one-hot labels: {_CATEGORICAL}")
 
@@ -77,10 +75,8 @@ class Labels(NamedTuple):
                 raise InputError(f"{argument}[{number}]={shown(value)} is not one of {expected}")
             # A file's labels are read as numbers by some libraries and as texts by others.
             if isinstance(value, int) and known.get(str(value), value) != value:
-                raise InputError(
-                    f"{argument} holds {value}, the number of one label and the name of another: "
-                    "give the names, as texts"
-                )
+                problem = f"{argument} holds {value}, the number of one label and the name of another"
+                raise InputError(f"{problem}: give the names, as texts")
         found = np.array([known[value] for value in values], np.int32)
         return np.eye(self.num_labels, dtype=np.float32)[found] if self.are_one_hot else found
 
@@ -159,9 +155,7 @@ def chosen_head(
     if num_labels is None:
         num_labels = there.get("num_labels") if labels is None else len(labels)
     if num_labels is None:
-        raise InputError(
-            f"num_labels is missing: {origin} is not of a classifier: say it, or name the labels"
-        )
+        raise InputError(f"num_labels is missing: {origin} is no classifier: say it, or name the labels")
     pooling = pooling or there.get("pooling", FIRST)
     head = {"model": "classifier", "num_labels": num_labels, "pooling": pooling, "labels": labels}
     is_same = bool(there) and arguments_of(head) == arguments_of(there)

@@ -96,9 +96,7 @@ class TextClassifier(keras.Model):
         self.labels = None if labels is None else tuple(label_names(labels))
         count, longest = classifier.num_labels, classifier.config.max_position_embeddings
         if self.labels is not None and len(self.labels) != count:
-            raise InputError(
-                f"labels={list(self.labels)} are {len(self.labels)} names for num_labels={count}"
-            )
+            raise InputError(f"labels={list(self.labels)}: {len(self.labels)} names for num_labels={count}")
         least = 1 + tokenizer.vocabulary.input_format.num_special_tokens(2)
         self.seq_length = check_length("seq_length", seq_length, least)
         if seq_length > longest:

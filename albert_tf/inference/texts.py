@@ -52,9 +52,7 @@ def segments(texts: Any) -> list[tf.Tensor]:
     if isinstance(texts, tuple | list):
         return [segment for text in texts for segment in segments(text)]
     if texts.dtype != tf.string or texts.shape.rank not in (1, 2):
-        raise InputError(
-            f"inputs {shown(texts)} are not texts, string [B] or [B, 2]: of a tf.data.Dataset give batches"
-        )
+        raise InputError(f"inputs {shown(texts)} are not texts, string [B] or [B, 2]: give batches")
     return [texts] if texts.shape.rank == 1 else tf.unstack(texts, axis=1)
 
 

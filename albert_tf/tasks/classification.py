@@ -114,9 +114,8 @@ class TextKind(FinetunedKind):
     def read(value: Any, where: str) -> TextRecord:
         """A text, or a pair: a tuple or list of two, or a dict of `text` and `text_pair`."""
         if isinstance(value, Mapping):
-            value = FinetunedKind.fields(
-                value, ("text", "text_pair") if "text_pair" in value else ("text",), where
-            )
+            names = ("text", "text_pair") if "text_pair" in value else ("text",)
+            value = FinetunedKind.fields(value, names, where)
         texts = value if isinstance(value, tuple | list) else [value]
         if len(texts) not in (1, 2):
             raise InputError(f"{where}={shown(value)} is not a pair of texts")

@@ -55,9 +55,8 @@ class QuestionWindows(NamedTuple):
         starts, ends = (tf.concat([values, [0]], axis=0) for values in bounds)  # [T + 1]
         tokens = tf.clip_by_value(first_tokens[:, tf.newaxis] + places, 0, tf.size(starts) - 1)  # [W, S]
         starts, ends = tf.gather(starts, tokens), tf.gather(ends, tokens)  # [W, S]
-        return best_answers(
-            candidates, counts, starts, ends, self.contexts.text[context], self.settings.n_best
-        )
+        text, n_best = self.contexts.text[context], self.settings.n_best
+        return best_answers(candidates, counts, starts, ends, text, n_best)
 
     def labels(self, records: Sequence[QuestionRecord]) -> dict[str, np.ndarray]:
         """Labels of windows, [W] each: positions of the first and last token of answers.
@@ -72,9 +71,7 @@ class QuestionWindows(NamedTuple):
         )
         pairs = zip(records, self.context_of.numpy(), strict=True)
         spans = np.array([_answer_span(record, starts[n], ends[n]) for record, n in pairs])  # [Q, 2]
-        rows, firsts, lengths = (
-            values.numpy() for values in (self.windows.rows, self.windows.starts, self.windows.lengths)
-        )
+        rows, _, firsts, lengths = (values.numpy() for values in self.windows)
         spans = spans[rows] - firsts[:, np.newaxis]  # [W, 2], tokens of windows
         is_inside = (spans[:, 0] >= 0) & (spans[:, 1] < lengths)
         positions = np.where(is_inside[:, np.newaxis], spans + self.columns.numpy(), 0).astype(np.int32)

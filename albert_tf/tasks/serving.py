@@ -63,9 +63,7 @@ class Served(NamedTuple):
 
     def packed(self, spans: Spans, least: int = 1) -> dict[str, tf.Tensor]:
         """The encoder's inputs of spans that fit, int32 [R, S] each, with so many columns at least."""
-        starts, lengths = (
-            tf.unstack(tf.cast(values, tf.int32), axis=1) for values in (spans.starts, spans.lengths)
-        )
+        starts, lengths = (tf.unstack(tf.cast(values, tf.int32), axis=1) for values in spans[1:])
         mask, type_ids = mask_and_type_ids(lengths, self.seq_length, self.input_format)
         word_ids = pack_spans(spans.tokens, starts, lengths, self.seq_length, self.input_format)
         return without_padding({WORD_IDS: word_ids, MASK: mask, TYPE_IDS: type_ids}, least)

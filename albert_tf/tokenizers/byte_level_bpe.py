@@ -51,15 +51,12 @@ class BytePairVocabulary(TokenIds):
             self.byte_ids = np.array([ids[character] for character in byte_characters()], np.int32)  # [256]
         except (ValueError, AttributeError, TypeError, KeyError) as error:
             reason = f"{type(error).__name__}: {error}"
-            raise InputError(
-                f"{self.name}: {VOCABULARY} and {MERGES} are not those of one byte-level BPE ({reason})"
-            ) from error
+            found = f"{self.name}: {VOCABULARY} and {MERGES} are not those of one byte-level BPE"
+            raise InputError(f"{found} ({reason})") from error
         self.merges = np.array(joined, np.int64).reshape(-1, 3)  # [M, 3], left, right and joined ids
         tokens = sorted(ids, key=ids.__getitem__)
         if [ids[token] for token in tokens] != list(range(len(tokens))):
-            raise InputError(
-                f"{self.name}: the ids in {VOCABULARY} are not 0 to {len(tokens) - 1}, each once"
-            )
+            raise InputError(f"{self.name}: ids in {VOCABULARY} are not 0 to {len(tokens) - 1}, each once")
         # Of bytes, and of what merges make of them.
         self.ordinary_ids = np.unique(np.concatenate([self.byte_ids, self.merges[:, 2].astype(np.int32)]))
         space = byte_characters()[ord(" ")]

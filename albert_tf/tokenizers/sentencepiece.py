@@ -59,10 +59,8 @@ class Vocabulary(TokenIds):
         pieces = tuple(processor.id_to_piece(i) for i in ids)
         for expected, piece in zip(ALBERT_IDS, SPECIAL_PIECES, strict=True):
             if pieces[expected : expected + 1] != (piece,):
-                raise InputError(
-                    f"{self.name}: {piece} must be at id {expected}; `albert-tf vocab` trains a vocabulary "
-                    "with ALBERT's ids"
-                )
+                remedy = "`albert-tf vocab` trains a vocabulary with ALBERT's ids"
+                raise InputError(f"{self.name}: {piece} must be at id {expected}; {remedy}")
         special = [processor.is_control(i) or processor.is_unknown(i) or processor.is_unused(i) for i in ids]
         self.ordinary_ids = np.flatnonzero(~np.array(special)).astype(np.int32)
         self.starts_word = np.array([starts_word(piece) for piece in pieces])

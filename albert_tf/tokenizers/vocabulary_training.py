@@ -223,10 +223,8 @@ def _trained(tokenizer: Tokenizer, trainer: Any, sentences: Iterable[bytes]) -> 
     """The model that is trained, as it stands in the tokenizer's JSON."""
     tokenizer.train_from_iterator(map(bytes.decode, sentences), trainer)
     trained = json.loads(tokenizer.to_str())["model"]
-    if len(trained["vocab"]) > trainer.vocab_size:
-        raise InputError(
-            f"vocab_size={trainer.vocab_size} is too small: the characters alone need {len(trained['vocab'])}"
-        )
+    if (count := len(trained["vocab"])) > trainer.vocab_size:
+        raise InputError(f"vocab_size={trainer.vocab_size} is too small: the characters alone need {count}")
     return trained
 
 

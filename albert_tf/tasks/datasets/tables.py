@@ -108,9 +108,8 @@ def _read_csv(file: str) -> Table:
     rows, line = [], 1
     try:
         for cells in reader:
-            if cells and (
-                len(cells) > 1 or not cells[0].isspace()
-            ):  # blank lines are those that pandas skips
+            is_blank = not cells or (len(cells) == 1 and cells[0].isspace())  # which pandas skips
+            if not is_blank:
                 rows.append(Row(line, cells))
             line = reader.line_num + 1
     except csv.Error as error:

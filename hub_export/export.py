@@ -81,16 +81,18 @@ def export(
         raise InputError(f"output={str(output)!r} is the run itself: name another folder")
     tokenizer = None if encoder_only else _tokenizer(run)
     seq_length = run.task.get("seq_length", SEQ_LENGTH) if seq_length is None else seq_length
+    longest = run.config.max_position_embeddings
     if tokenizer is not None:
         least = 1 + tokenizer.vocabulary.input_format.num_special_tokens(1)
-        check_range("seq_length", seq_length, at_least=least, at_most=run.config.max_position_embeddings)
+        check_range("seq_length", seq_length, at_least=least, at_most=longest)
         check_range("version", version, at_least=1)
     numbered = f"{SERVING}/{version}"
     _check_output(output, None if encoder_only else output / numbered)
     step = run.default_step() if step is None else step
     model = in_dtype(load(run, step), dtype)
     check_finite(model, run, step)
-    lengths = _compiled_lengths(seq_length, run.config.max_position_embeddings) if xla else None
+    # Columns that encoders are compiled for: those of texts, and for other ids the longest input.
+    lengths = sorted({*few_lengths(min(seq_length, longest)), longest}) if xla else None
     served = None if tokenizer is None else Served(model, tokenizer, seq_length, run.task)
     if served is not None and lengths is not None:
         served = served._replace(compiled=CompiledEncoder(served.encoder, lengths))
@@ -117,11 +119,6 @@ def export(
             replace_folder(stage / name, output / name)
         (stage / CARD).replace(output / CARD)
     return [output / name for name in writers]
-
-
-def _compiled_lengths(seq_length: int, longest: int) -> list[int]:
-    """Columns that encoders are compiled for: those of texts, and for other ids the longest input."""
-    return sorted({*few_lengths(min(seq_length, longest)), longest})
 
 
 def _tokenizer(run: RunDirectory) -> TextTokenizer:

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.features import MASK
+from albert_tf.models.compiled import in_blocks
 from albert_tf.models.spans import IMPOSSIBLE, Answers, Candidates, labeler_candidates
 from albert_tf.recipes import QuestionSettings
 from albert_tf.tasks.examples.records import QuestionRecord
@@ -17,7 +18,7 @@ from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, TaskConfig, Te
 from albert_tf.tasks.losses import ANSWER, SPAN
 from albert_tf.tasks.metrics.squad import answer_metrics
 from albert_tf.tasks.question_windows import Contexts, QuestionWindows, question_windows
-from albert_tf.tasks.serving import Served, Signature, in_blocks, text_spec
+from albert_tf.tasks.serving import Served, Signature, text_spec
 from albert_tf.tokenizers.input_format import InputFormat
 from albert_tf.tokenizers.kinds import TextTokenizer
 from albert_tf.utils.records import from_flat

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.features import MASK, TYPE_IDS, WORD_IDS
-from albert_tf.models.compiled import ROWS_AT_ONCE, CompiledEncoder
+from albert_tf.models.compiled import CompiledEncoder
 from albert_tf.models.encoder import AlbertEncoder, with_pooled_output
 from albert_tf.models.padding import skip_padding
 from albert_tf.tasks.examples.rows import Spans
@@ -19,7 +19,6 @@ from albert_tf.tokenizers.packing import mask_and_type_ids, pack, pack_spans
 from albert_tf.utils.errors import InputError
 
 Tensors = Mapping[str, tf.Tensor]
-T = TypeVar("T")
 
 # What a request that names no signature gets, and what converters to other runtimes look for.
 DEFAULT = "serving_default"
@@ -124,24 +123,3 @@ def without_padding(inputs: Tensors, least: int = 1) -> dict[str, tf.Tensor]:
     lengths = tf.reduce_sum(inputs[MASK], axis=1)  # [B]
     longest = tf.maximum(tf.reduce_max(lengths), least)  # of no rows: the lowest int
     return {name: tensor[:, :longest] for name, tensor in inputs.items()}
-
-
-def in_blocks(function: Callable[[Tensors], T], inputs: Tensors, dtypes: T) -> T:
-    """The outputs of a function for many rows, computed some at a time: memory is that of a few.
-
-    The function is from tensors of rows, [R, …] each, to tensors of as many; inputs are [W, S] each, and
-    dtypes those of what it returns, in the same structure.
-    """
-    rows, columns = tf.unstack(tf.shape(inputs[MASK]))
-    blocks = tf.maximum(-(-rows // ROWS_AT_ONCE), 1)
-    size = -(-rows // blocks)
-    missing = [[0, blocks * size - rows], [0, 0]]
-    blocked = {
-        name: tf.reshape(tf.pad(tensor, missing), [blocks, size, columns]) for name, tensor in inputs.items()
-    }
-    # One after the other: several at a time would need the memory of all.
-    found = tf.map_fn(function, blocked, fn_output_signature=dtypes, parallel_iterations=1)
-    return tf.nest.map_structure(
-        lambda tensor: tf.reshape(tensor, tf.concat([[blocks * size], tf.shape(tensor)[2:]], axis=0))[:rows],
-        found,
-    )

@@ -85,8 +85,7 @@ class Kind(abc.ABC):
     @staticmethod
     def texts_of(records: Records, *names: str) -> dict[str, list[Any]]:
         """Fields of records as inputs of a signature."""
-        nested = tf.nest.map_structure
-        return {name: [nested(utf8, getattr(record, name)) for record in records] for name in names}
+        return {name: [_encoded(getattr(record, name)) for record in records] for name in names}
 
     @staticmethod
     def fields(value: Any, names: Sequence[str], where: str) -> tuple[str, ...]:
@@ -102,6 +101,10 @@ class Kind(abc.ABC):
         Outputs are those of the signature for this record; `top_k` is how many answers to give, where there
         may be several.
         """
+
+
+def _encoded(texts: str | Sequence[str]) -> Any:
+    return utf8(texts) if isinstance(texts, str) else [utf8(text) for text in texts]
 
 
 def to_length(values: tf.Tensor, length: int, filler: float = 0) -> tf.Tensor:

@@ -12,7 +12,7 @@ import tensorflow as tf
 from albert_tf.tokenizer_settings import BYTE_LEVEL_BPE, UNCHANGED
 from albert_tf.tokenizers.base import TextTokenizer, TokenIds, TokensWithOffsets
 from albert_tf.tokenizers.input_format import InputFormat
-from albert_tf.tokenizers.offsets import characters_of, cut, edges, rows_of
+from albert_tf.tokenizers.offsets import cut_where, edges, rows_of
 from albert_tf.utils.errors import InputError
 
 VOCABULARY, MERGES = "vocab.json", "merges.txt"
@@ -189,10 +189,8 @@ def split_words(text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     Returns:
       The words of all texts, string [W], which joined are the texts; the text of each, int32 [W], ascending.
     """
-    rows, codes, starts = characters_of(text)  # [C] each
-    heads = tf.where(_opens_word(codes, rows))[:, 0]  # [W]
-    rows, starts = tf.gather(rows, heads), tf.gather(starts, heads)
-    return cut(text, rows, starts), rows
+    parts = cut_where(text, _opens_word)
+    return parts.text, parts.rows
 
 
 def _opens_word(codes: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:

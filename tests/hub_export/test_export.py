@@ -152,7 +152,7 @@ def test_a_fault_that_the_check_finds_leaves_nothing(small_run, tmp_path, monkey
         main(["--run", str(small_run), "--output", str(tmp_path / "out"), "--encoder_only"])
     assert stopped.value.code == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert "encoder, against the model in memory: serving_default/pooled_output/0 differs by 1" in line
+    assert "encoder, against the model in memory: call/default/0 differs by 1" in line
     assert names(tmp_path / "out") == []
 
 

@@ -5,17 +5,7 @@ from __future__ import annotations
 import argparse
 
 from albert_tf.cli import finetune, pretrain
-from albert_tf.cli.flags import (
-    TEXT,
-    check_unused,
-    field_flags,
-    field_names,
-    given,
-    paths_flag,
-    run_flags,
-    run_given,
-    tokenizer_given,
-)
+from albert_tf.cli import flags as shared
 from albert_tf.config import PRESETS
 from albert_tf.distillation.targets import SoftLabels, SoftTargets
 from albert_tf.finetuning.recipes import FinetuningRecipe
@@ -29,8 +19,8 @@ SUMMARY = "train a smaller model with a trained one as its teacher, or resume"
 # The hyper-parameters of a network that is not a preset.
 DEFAULT_RECIPE = "distilbert_base_uncased"
 
-_TEXT_FIELDS = field_names(PretrainingRecipe) | field_names(SoftTargets)
-_TASK_FIELDS = field_names(FinetuningRecipe) | field_names(SoftLabels)
+_TEXT_FIELDS = shared.field_names(PretrainingRecipe) | shared.field_names(SoftTargets)
+_TASK_FIELDS = shared.field_names(FinetuningRecipe) | shared.field_names(SoftLabels)
 _TASK_FLAGS = ("data", "text", "text_pair", "label", "threshold", "freeze")
 
 
@@ -39,32 +29,32 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--teacher", required=True, metavar="RUN", help="trained run, or a published name")
     add("--config", help=f"the student: a JSON file, or one of {', '.join(PRESETS)}")
-    paths_flag(parser, "--train", f"{TEXT}; with --task a file of its examples", required=False)
-    paths_flag(parser, "--eval", "the same, to evaluate on (a part of --train)", required=False)
+    shared.paths_flag(parser, "--train", f"{shared.TEXT}; with --task a file of its examples", required=False)
+    shared.paths_flag(parser, "--eval", "the same, to evaluate on (a part of --train)", required=False)
     add("--vocabulary", help="the teacher's, which has none itself")
     add("--init_from", metavar="RUN", help="run to take the student's weights from (the teacher)")
     recipes = f"hyper-parameters (the preset's, else {DEFAULT_RECIPE}): {', '.join(RECIPES)}"
     add("--recipe", choices=RECIPES, metavar="NAME", help=recipes)
-    field_flags(parser, SoftTargets, {"soft_weight": "5; with --task 0.5"})
-    field_flags(parser, PretrainingRecipe, "the recipe's")
+    shared.field_flags(parser, SoftTargets, {"soft_weight": "5; with --task 0.5"})
+    shared.field_flags(parser, PretrainingRecipe, "the recipe's")
     of_task = parser.add_argument_group("of a teacher that is fine-tuned")
     of_task.add_argument(
         "--task", metavar="TASK", help="task of the teacher; --config or --init_from is the student"
     )
     finetune.data_flags(of_task)
-    field_flags(of_task, SoftLabels, but=field_names(SoftTargets))
-    field_flags(of_task, FinetuningRecipe, finetune.OWN, but=field_names(PretrainingRecipe))
+    shared.field_flags(of_task, SoftLabels, but=shared.field_names(SoftTargets))
+    shared.field_flags(of_task, FinetuningRecipe, finetune.OWN, but=shared.field_names(PretrainingRecipe))
     every = dict.fromkeys(("log_every", "eval_every", "checkpoint_every"), "with --task once an epoch")
-    run_flags(parser, {name: f"{getattr(LoopSettings, name)}; {text}" for name, text in every.items()})
+    shared.run_flags(parser, {name: f"{getattr(LoopSettings, name)}; {text}" for name, text in every.items()})
 
 
 def run(flags: argparse.Namespace) -> None:
     """Trains."""
     if flags.task is None:
-        check_unused(flags, [*_TASK_FLAGS, *_TASK_FIELDS - _TEXT_FIELDS], "a teacher without --task")
+        shared.check_unused(flags, [*_TASK_FLAGS, *_TASK_FIELDS - _TEXT_FIELDS], "a teacher without --task")
         _pretrain(flags)
     else:
-        check_unused(flags, ["recipe", *_TEXT_FIELDS - _TASK_FIELDS], f"--task {flags.task}")
+        shared.check_unused(flags, ["recipe", *_TEXT_FIELDS - _TASK_FIELDS], f"--task {flags.task}")
         _finetune(flags)
 
 
@@ -83,14 +73,14 @@ def _pretrain(flags: argparse.Namespace) -> None:
     is_begun = RunDirectory(flags.output, "output").is_begun
     (size,) = pretrain.sizes_given(flags, is_begun=is_begun)
     settings = Distillation(
-        **run_given(flags),
-        **{**teacher.tokenizer, **tokenizer_given(flags)},
+        **shared.run_given(flags),
+        **{**teacher.tokenizer, **shared.tokenizer_given(flags)},
         **{name: getattr(flags, name) for name in ("teacher", "train", "eval")},
         vocabulary=flags.vocabulary or teacher.vocabulary or "",
         config=size.config,
         recipe=size.recipe,
-        targets=SoftTargets(**given(flags, SoftTargets)),
-        loop=LoopSettings(**given(flags, LoopSettings)),
+        targets=SoftTargets(**shared.given(flags, SoftTargets)),
+        loop=LoopSettings(**shared.given(flags, LoopSettings)),
     )
     distill(settings)
 
@@ -105,5 +95,5 @@ def _finetune(flags: argparse.Namespace) -> None:
         if len(files) > 1:
             raise InputError(f"--{name}: --task {flags.task} reads one file, not {len(files)}")
         setattr(flags, name, files[0])
-    targets = SoftLabels(**given(flags, SoftLabels))
+    targets = SoftLabels(**shared.given(flags, SoftLabels))
     distill_task(TaskDistillation(**finetune.settings_given(flags), teacher=flags.teacher, targets=targets))

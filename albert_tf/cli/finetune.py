@@ -8,18 +8,7 @@ from typing import Any
 
 from absl import logging
 
-from albert_tf.cli.flags import (
-    FIGURES,
-    Flags,
-    column_flags,
-    columns_given,
-    config_named,
-    field_flags,
-    given,
-    run_flags,
-    run_given,
-    tokenizer_given,
-)
+from albert_tf.cli import flags as shared
 from albert_tf.config import PRESETS
 from albert_tf.finetuning.recipes import RECIPES, FinetuningRecipe
 from albert_tf.recipes import QuestionSettings
@@ -48,19 +37,19 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--init_from", metavar="RUN", help=origin)
     add("--config", help=f"a network of random weights: a JSON file, or one of {', '.join(PRESETS)}")
     add("--vocabulary", help="SentencePiece model, where the weights come without one")
-    field_flags(parser, FinetuningRecipe, OWN)
-    field_flags(parser, QuestionSettings)
+    shared.field_flags(parser, FinetuningRecipe, OWN)
+    shared.field_flags(parser, QuestionSettings)
     add("--runs", type=int, help="train so many times, with a seed each, and sum up")
     every = dict.fromkeys(("eval_every", "checkpoint_every"), "once an epoch, at most 1000")
-    run_flags(parser, {**every, "log_every": "once an epoch, at most 100"})
-    parser.epilog = FIGURES
+    shared.run_flags(parser, {**every, "log_every": "once an epoch, at most 100"})
+    parser.epilog = shared.FIGURES
 
 
-def data_flags(parser: Flags) -> None:
+def data_flags(parser: shared.Flags) -> None:
     """Flags of labelled data, and of what is learnt from them, besides the files."""
     add = parser.add_argument
     add("--data", metavar="DIR", help="folder of the task's original files (GLUE, race)")
-    column_flags(parser)
+    shared.column_flags(parser)
     add("--threshold", type=float, help="multi_label: probability from which on a text has a label (0.5)")
     add("--freeze", choices=["encoder"], help="train the head alone")
 
@@ -87,12 +76,12 @@ def settings_given(flags: argparse.Namespace) -> dict[str, Any]:
     """Settings that the command line names, by the fields of Finetuning."""
     alike = ("task", "data", "train", "eval", "vocabulary", "threshold", "freeze")
     return {
-        **run_given(flags),
+        **shared.run_given(flags),
         **{name: getattr(flags, name) for name in alike},
-        "columns": columns_given(flags),
-        "config": None if flags.config is None else config_named(flags.config),
-        "tokenizer": tokenizer_given(flags),
-        "recipe": given(flags, FinetuningRecipe),
-        "questions": given(flags, QuestionSettings),
-        "loop": given(flags, LoopSettings),
+        "columns": shared.columns_given(flags),
+        "config": None if flags.config is None else shared.config_named(flags.config),
+        "tokenizer": shared.tokenizer_given(flags),
+        "recipe": shared.given(flags, FinetuningRecipe),
+        "questions": shared.given(flags, QuestionSettings),
+        "loop": shared.given(flags, LoopSettings),
     }

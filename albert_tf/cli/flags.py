@@ -58,9 +58,7 @@ def _off_flag(parser: Flags, name: str, text: str) -> None:
 def run_flags(parser: argparse.ArgumentParser, loop: Mapping[str, str] | None = None) -> None:
     """Flags of every training: where it is, how it is computed, and when it saves.
 
-    Args:
-      parser: what gets the flags.
-      loop: what the help says of defaults of LoopSettings that are others.
+    `loop` is what the help says of defaults of LoopSettings that are others.
     """
     parser.add_argument("--output", required=True, help="run directory; resumed where it holds checkpoints")
     parser.add_argument("--seed", type=int, default=0, help="of everything random (0)")
@@ -140,13 +138,8 @@ def field_flags(
 ) -> None:
     """A flag for each field of a record and of the records in it; not given, the namespace lacks it.
 
-    The help is what the docstring says of the field.
-
-    Args:
-      parser: what gets the flags.
-      kind: the dataclass.
-      default: what the help says of values that are not given, of all or by name; else the fields' own.
-      but: fields that get none, since another record has them, too.
+    The help is what the docstring says of the field, and what is said of values that are not given, of all or
+    by name; else the fields' own defaults. Fields in `but` get none: another record has them, too.
     """
     for owner, field in flat_fields(kind):
         if field.name in but:

@@ -109,9 +109,7 @@ def submit(
             raise InputError(f"{run} is of task={name!r}: name one run of each of {', '.join(GLUE)} but ax")
         of_task[name] = run
     if missing := [name for name in GLUE if name not in of_task and name != "ax"]:
-        raise InputError(
-            f"{output}: the server takes all tasks at once: name runs of {', '.join(missing)}, too"
-        )
+        raise InputError(f"{output}: the server takes all tasks: name runs of {', '.join(missing)}, too")
     check_place(Path(output), is_folder=False)
     files: dict[str, str] = {}
     for name, run in {**of_task, "ax": of_task["mnli"]}.items():

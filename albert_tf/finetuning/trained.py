@@ -23,23 +23,14 @@ PATIENCE = 2.0  # seconds until a progress bar is shown
 
 
 class Trained(NamedTuple):
-    """Model, tokenizer and task of a fine-tuned run.
+    """Model, tokenizer and task of a fine-tuned run."""
 
-    Attributes:
-      task: to predict for.
-      model: with its weights.
-      tokenizer: of the texts that it learnt from.
-      entries: content of task.json.
-      step: of the weights.
-      xla: as `Execution` takes it.
-    """
-
-    task: Task
+    task: Task  # to predict for
     model: Any
     tokenizer: TextTokenizer
-    entries: dict[str, Any]
-    step: int
-    xla: bool | None = None
+    entries: dict[str, Any]  # of task.json
+    step: int  # of the weights
+    xla: bool | None = None  # as `Execution` takes it
 
     def predictions(self, records: Records, batch_size: int = 32, is_labelled: bool = False) -> list[Any]:
         """A prediction for each record, in their order; on a terminal a bar shows the progress of long work.
@@ -79,17 +70,13 @@ def columns_of(entries: Mapping[str, Any]) -> Columns | None:
 def read_trained(
     run: PathLike, step: int | None = None, asked: str | None = None, xla: bool | None = None
 ) -> Trained:
-    """Model, tokenizer and task of a fine-tuned run.
+    """A fine-tuned run, at a step; None: that which `load` takes.
 
-    Args:
-      run: its directory.
-      step: of the checkpoint; None: that which `load` takes.
-      asked: the task to predict for, where it is not the run's own: "ax" of an MNLI run.
-      xla: as `Execution` takes it.
+    `asked` is the task to predict for, where it is not the run's own: "ax" of an MNLI run.
+
     Raises:
       FileNotFoundError: there is no run, no vocabulary in it, or no such checkpoint.
-      InputError: the run is not fine-tuned, or for another task; the vocabulary is not what it was made with;
-        a file is damaged; weights are non-finite.
+      InputError: it is not fine-tuned, or for another task; a file is damaged; weights are non-finite.
     """
     run = opened_run(run)
     task, vocabulary = find_task(run_task(run.task, asked)), run.vocabulary
@@ -112,18 +99,10 @@ def evaluate_trained(
     batch_size: int = 32,
     xla: bool | None = None,
 ) -> dict[str, float]:
-    """Metrics of a fine-tuned run on labelled data of its task, and errors as `predict` and `dev_sets` have.
+    """Metrics of a fine-tuned run on labelled data of its task, its `step` and number of `examples`.
 
-    Args:
-      run: its directory.
-      folder: of a task whose original files are in one.
-      file: any other; one of the two is given.
-      columns: of one's own table; None: those that the run was trained with.
-      step: as `read_trained` takes it.
-      batch_size: examples at a time; it decides about memory and speed.
-      xla: as `Execution` takes it.
-    Returns:
-      `step` and `examples`, what was evaluated, and the task's metrics.
+    Args and Raises: as `predict`; the data is the folder of a task whose original files are in one, or a
+    file.
     """
     trained = read_trained(run, step, xla=xla)
     sets = dev_sets(trained.task, folder, file, columns or columns_of(trained.entries))

@@ -45,7 +45,7 @@ def test_kinds_are_told_by_the_settings(vocabulary, tiny_vocabulary):
     found = open_tokenizer(tiny_vocabulary, lowercase=False)
     assert isinstance(found, PieceTokenizer) and found.kind == "sentencepiece"
     assert found.settings == {"lowercase": False, "strip_accents": True}
-    assert found.files() == {"spiece.model": tiny_vocabulary.read_bytes()}
+    assert found.vocabulary.files == {"spiece.model": tiny_vocabulary.read_bytes()}
     (vocabulary.parent / "words.txt.tokenizer.json").write_text(json.dumps({"kind": "letters"}))
     with pytest.raises(InputError, match="'letters'"):
         open_tokenizer(vocabulary)

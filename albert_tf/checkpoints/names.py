@@ -1,8 +1,8 @@
 """Names and shapes of a model's variables, here and in the formats of others: the table of all conversions.
 
 Google's names are ours in the scope `bert/`, except for the heads. TF Hub's TF 1 modules have Google's names,
-its TF 2 encoders those of TensorFlow Model Garden, and no heads. The names of BERT, RoBERTa and DistilBERT
-are in `family_names`.
+its TF 2 encoders, of ALBERT and BERT, those of TensorFlow Model Garden, and no heads. The other names of
+BERT, RoBERTa and DistilBERT are in `family_names`.
 """
 
 from __future__ import annotations
@@ -156,9 +156,9 @@ def variable_names(config: AlbertConfig, task: Mapping[str, Any], family: str | 
     encoder = [row for row in _EMBEDDINGS if config.type_vocab_size or "T" not in row.shape]
     encoder += _PROJECTION if config.has_projection else []
     for path in dict.fromkeys(pair.attention for pair in plan):
-        encoder += _in_group(path, _ATTENTION)
+        encoder += _in_group(path, _ATTENTION, config.sharing)
     for path in dict.fromkeys(pair.feed_forward for pair in plan):
-        encoder += _in_group(path, _FEED_FORWARD)
+        encoder += _in_group(path, _FEED_FORWARD, config.sharing)
     encoder += _POOLER if config.pooler != "none" else []
     sizes = _sizes(config, task)
     names = [_names(row, sizes, GOOGLE_SCOPE, HUGGING_FACE_SCOPE) for row in encoder]
@@ -207,14 +207,15 @@ def _sizes(config: AlbertConfig, task: Mapping[str, Any]) -> dict[str, int]:
     }
 
 
-def _in_group(path: BlockPath, rows: Iterable[_Row]) -> list[_Row]:
+def _in_group(path: BlockPath, rows: Iterable[_Row], sharing: str) -> list[_Row]:
     """The variables of a block of a certain group."""
+    hub = f"transformer/layer_{path.group}" if sharing == "none" else "transformer"
     hugging_face = f"encoder.albert_layer_groups.{path.group}.albert_layers.{path.inner}"
     return [
         row._replace(
             ours=f"{path.scope()}/{row.ours}",
             hugging_face=f"{hugging_face}.{row.hugging_face}",
-            hub=f"transformer/{row.hub}",
+            hub=f"{hub}/{row.hub}",
         )
         for row in rows
     ]

@@ -21,6 +21,8 @@ from albert_tf.utils.errors import InputError
 # What a TF 2 checkpoint calls the description of its own objects.
 _OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _ANCHOR = "word_embeddings/embeddings"
+_LAYER = "transformer/layer_0/"  # where the names of BERT's first layer begin
+_LOWERCASE = "Variable"  # beside BERT's weights: True if its text is in lower case, without accents
 
 # The sizes of a config that shapes tell: a variable, and its axis.
 _SIZES = {
@@ -54,16 +56,29 @@ def hub_source(path: Path, config: Path | None, partial: bool) -> Source:
         raise InputError(f"{tensors.origin} does not tell its config: name it with --config")
     settings = path / "assets" / TOKENIZER  # which hub_export has written
     tokenizer = resolved_settings(settings) if settings.exists() else None
+    if tokenizer is None and _LOWERCASE in tensors.shapes:
+        lowercase = bool(tensors.read(_LOWERCASE))
+        tokenizer = {"lowercase": lowercase, "strip_accents": lowercase}
     return source._replace(vocabulary=find_vocabulary(path), tokenizer=tokenizer)
 
 
 def _encoder(tensors: Tensors, config: AlbertConfig) -> Source:
     """A TF 2 encoder of TensorFlow Model Garden."""
-    if config.sharing != "all" or config.num_hidden_groups * config.inner_group_num != 1:
-        raise InputError(f"{tensors.origin} shares one block: the config must, too (num_hidden_groups=1)")
+    sharing = _sharing(tensors)
+    if config.sharing != sharing or config.num_hidden_groups * config.inner_group_num != 1:
+        layers = {"all": "share one block", "none": "share nothing"}[sharing]
+        raise InputError(
+            f"layers of {tensors.origin} {layers}: so must the config's (sharing={sharing!r}, "
+            "num_hidden_groups=1)"
+        )
     task = {"model": "encoder"}
     stored = {names.ours: names.hub for names in variable_names(config, task)}
-    return Source(tensors, config, task, stored, vocabulary=None)
+    return Source(tensors, config, task, stored, None, is_ignored=lambda name: name == _LOWERCASE)
+
+
+def _sharing(tensors: Tensors) -> str:
+    """The config's `sharing`: "none" of BERT's encoders, whose layers have numbers; "all" of ALBERT's."""
+    return "none" if any(name.startswith(_LAYER) for name in tensors.shapes) else "all"
 
 
 def _by_variable_name(tensors: Tensors) -> Tensors:
@@ -88,11 +103,12 @@ def deduce_config(tensors: Tensors, saved_model: Path) -> AlbertConfig:
     Raises:
       InputError: it cannot be told; the message names what is lacking.
     """
-    values: dict[str, Any] = {
-        field: tensors.shapes[name][axis]
-        for field, (name, axis) in _SIZES.items()
-        if len(tensors.shapes.get(name, ())) > axis
-    }
+    sharing = _sharing(tensors)
+    values: dict[str, Any] = {"sharing": sharing}
+    for field, (name, axis) in _SIZES.items():
+        name = name if sharing == "all" else name.replace("transformer/", _LAYER)
+        if len(tensors.shapes.get(name, ())) > axis:
+            values[field] = tensors.shapes[name][axis]
     depths, activations = _read_graph(saved_model)
     if len(depths) == 1:
         values["num_hidden_layers"] = depths.pop()

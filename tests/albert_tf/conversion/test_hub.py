@@ -110,3 +110,45 @@ def test_module_of_hub_export(tmp_path):
     convert("hub", "run", tmp_path / "hub", tmp_path / "run", config=tmp_path / "config.json")
     assert RunDirectory(tmp_path / "run").task["model"] == "pretrainer"
     np.testing.assert_equal(weights(tmp_path / "run"), {v.name: v.numpy() for v in model.variables})
+
+
+def test_a_published_encoder_of_bert(tmp_path):
+    """By the names of TensorFlow Model Garden, as bert_en_uncased_L-12_H-768_A-12 has them."""
+    config = TINY.replace(sharing="none", embedding_size=TINY.hidden_size)
+    encoder = albert_tf.AlbertEncoder(config)
+    heads = [config.num_attention_heads, config.hidden_size // config.num_attention_heads]
+    theirs = {
+        "embeddings/word_embeddings": "word_embeddings/embeddings",
+        "embeddings/token_type_embeddings": "type_embeddings/embeddings",
+        "embeddings/position_embeddings": "position_embedding/embeddings",
+        "embeddings/LayerNorm": "embeddings/layer_norm",
+        "pooler/dense": "pooler_transform",
+        "attention_1/self": "self_attention",
+        "attention_1/output/dense": "self_attention/attention_output",
+        "LayerNorm": "self_attention_layer_norm",
+        "ffn_1/intermediate/output/dense": "output",
+        "ffn_1/intermediate/dense": "intermediate",
+        "LayerNorm_1": "output_layer_norm",
+    }
+    variables = [tf.Variable(False, name="Variable")]  # do_lower_case
+    for variable in encoder.variables:
+        name, value = variable.name.removesuffix(":0"), variable.numpy()
+        scope, inner, part = name.rpartition("/inner_group_0/")
+        layer = f"transformer/layer_{scope.rpartition('_')[2]}/" if inner else ""
+        known = max((prefix for prefix in theirs if part.startswith(prefix)), key=len)
+        if "/self/" in part:
+            value = value.reshape([*value.shape[:-1], *heads])
+        elif "attention_1/output/dense/kernel" in part:
+            value = value.reshape([*heads, value.shape[-1]])
+        variables.append(tf.Variable(value, name=layer + theirs[known] + part.removeprefix(known)))
+    folder = tmp_path / "hub"
+    (folder / "variables").mkdir(parents=True)
+    (folder / "saved_model.pb").write_bytes(b"")
+    tf.train.Checkpoint(variables=variables).write(str(folder / "variables" / "variables"))
+    (tmp_path / "config.json").write_text(config.to_json_string())
+    convert("hub", "run", folder, tmp_path / "run", config=tmp_path / "config.json")
+    np.testing.assert_equal(weights(tmp_path / "run"), {v.name: v.numpy() for v in encoder.variables})
+    assert RunDirectory(tmp_path / "run").tokenizer == {"lowercase": False, "strip_accents": False}
+    (tmp_path / "config.json").write_text(TINY.to_json_string())
+    with pytest.raises(ValueError, match="sharing='none'"):
+        convert("hub", "run", folder, tmp_path / "other", config=tmp_path / "config.json")

@@ -12,7 +12,7 @@ from albert_tf.startup.signals import end_in_order
 def main() -> None:
     """Runs the command that the command line names, and exits with its status."""
     command = next((word for word in sys.argv[1:] if word in COMMANDS), None)  # after flags of absl's
-    end_in_order(RESUME if command in ("pretrain", "finetune") else TERMINATED)
+    end_in_order(RESUME if command in ("pretrain", "finetune", "distill") else TERMINATED)
     sys.exit(run(sys.argv[1:]))
 
 

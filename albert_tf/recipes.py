@@ -11,7 +11,14 @@ import numpy as np
 from albert_tf.features import check_sentence_objective
 from albert_tf.stages import Stage, stage_ends
 from albert_tf.utils.checks import check_choice, check_range, check_type
-from albert_tf.utils.choices import WORD_EMBEDDINGS
+from albert_tf.utils.choices import (
+    EXAMPLE_FORMATS,
+    FULL_SENTENCES,
+    PACKED_FORMATS,
+    SEGMENT_PAIR,
+    SENTENCE_PAIR,
+    WORD_EMBEDDINGS,
+)
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.records import changed
 
@@ -74,17 +81,21 @@ class ExampleSettings:
     Args:
       seq_length: tokens an example, S.
       max_predictions: masked tokens an example at most, P; None: ceil(masked_lm_prob · seq_length).
-      sentence_objective: "sop", "nsp" or "none".
-      short_seq_prob: share of the examples that are shorter at random.
+      input_format: segment_pair: two segments of a text, or without a sentence objective one;
+        sentence_pair: two single sentences; full_sentences: as many whole sentences as fit, over the ends of
+        documents; doc_sentences: the same of one document.
+      sentence_objective: "sop", "nsp" or "none", which full_sentences and doc_sentences need.
+      short_seq_prob: share of the segment pairs that are shorter at random.
       masked_lm_prob: share of the tokens that are masked.
       max_ngram: longest masked span, in words.
       whole_word: mask words whole.
 
-    Source: Lan et al. 2020, §4.1.
+    Source: Lan et al. 2020, §4.1; the input formats: Liu et al. 2019, §4.2.
     """
 
     seq_length: int = 512
     max_predictions: int | None = None
+    input_format: str = dataclasses.field(default=SEGMENT_PAIR, metadata={"choices": EXAMPLE_FORMATS})
     sentence_objective: str = "sop"
     short_seq_prob: float = 0.1
     masked_lm_prob: float = 0.15
@@ -94,6 +105,12 @@ class ExampleSettings:
     def __post_init__(self) -> None:
         check_fields(self)
         check_sentence_objective(self.sentence_objective)
+        check_choice("input_format", self.input_format, EXAMPLE_FORMATS)
+        if self.is_packed and self.sentence_objective != "none":
+            raise InputError(
+                f"input_format={self.input_format} has no two segments for "
+                f"sentence_objective={self.sentence_objective}: choose sentence_objective=none"
+            )
         specials = self.segments + 1
         if self.seq_length < specials + 2:
             raise InputError(
@@ -104,7 +121,12 @@ class ExampleSettings:
     @property
     def segments(self) -> int:
         """Segments of an example."""
-        return 1 if self.sentence_objective == "none" else 2
+        return 1 if self.sentence_objective == "none" and self.input_format != SENTENCE_PAIR else 2
+
+    @property
+    def is_packed(self) -> bool:
+        """True if an example is as many whole sentences as fit."""
+        return self.input_format in PACKED_FORMATS
 
     @property
     def predictions(self) -> int:
@@ -192,22 +214,24 @@ _PAPER = PretrainingRecipe()
 
 _COLUMNS = (
     *("learning_rate", "batch_size", "steps", "warmup_steps", "beta_2", "clip_norm"),
-    *("sentence_objective", "short_seq_prob"),
+    *("input_format", "sentence_objective", "short_seq_prob", "stages"),
 )
 
-# Devlin et al. 2019, §A.2 (which trains nine tenths of the steps at length 128).
-_BERT = (1e-4, 256, 1_000_000, 10_000, 0.999, 1.0, "nsp", 0.1)
+# Devlin et al. 2019, §A.2: nine tenths of the updates are of 128 tokens. All are of 128,000 tokens, so that
+# a million of them are the 40 epochs that it counts.
+_BERT_STAGES = (Stage(until=0.9, seq_length=128), Stage())
+_BERT = (1e-4, 256, 1_000_000, 10_000, 0.999, 1.0, SEGMENT_PAIR, "nsp", 0.1, _BERT_STAGES)
 # Sanh et al. 2019, §3: batches of 4,000, no sentence objective. Rate, warm-up and clipping are those of the
 # code of its authors; the number of steps is not published.
-_DISTILBERT = (5e-4, 4000, 500_000, 25_000, 0.999, 5.0, "none", 0.0)
+_DISTILBERT = (5e-4, 4000, 500_000, 25_000, 0.999, 5.0, SEGMENT_PAIR, "none", 0.0, ())
+_ROBERTA = (0.98, None, FULL_SENTENCES, "none", 0.0, ())  # Liu et al. 2019, Table 9 and §4.2
 
 # By AdamW, on masks of single pieces.
 _BY_ADAMW = {
     **{f"bert_{size}{case}": _BERT for size in ("base", "large") for case in ("", "_uncased", "_cased")},
     **{f"distilbert_base_{case}": _DISTILBERT for case in ("uncased", "cased")},
-    # Liu et al. 2019, Table 9: full-length documents.
-    "roberta_base": (6e-4, 8192, 500_000, 24_000, 0.98, None, "none", 0.0),
-    "roberta_large": (4e-4, 8192, 500_000, 30_000, 0.98, None, "none", 0.0),
+    "roberta_base": (6e-4, 8192, 500_000, 24_000, *_ROBERTA),
+    "roberta_large": (4e-4, 8192, 500_000, 30_000, *_ROBERTA),
 }
 
 # By the name of the preset that it trains, where there is one.

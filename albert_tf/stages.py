@@ -72,7 +72,8 @@ def stage_ends(stages: Sequence[Stage], steps: int) -> list[int]:
     shares = [stage.until for stage in stages]
     if any(a >= b for a, b in itertools.pairwise(shares)) or shares[-1] != 1:
         raise InputError(f"stages end at the shares {shares} of the run: let them ascend, and the last be 1")
-    ends = [round(share * steps) for share in shares]
+    # Of few updates, each stage that follows has one.
+    ends = [min(round(share * steps), steps - left) for left, share in enumerate(reversed(shares))][::-1]
     if any(a >= b for a, b in itertools.pairwise([0, *ends])):
         raise InputError(f"of steps={steps}, stages end after {ends}: with more --steps each has an update")
     return ends

@@ -47,8 +47,7 @@ def settings_beside(vocabulary: PathLike) -> Path:
 def checked_settings(values: Mapping[str, Any], where: str = "") -> dict[str, bool]:
     """Settings of the normalisation with the defaults of what is left out.
 
-    Raises:
-      InputError: a name is unknown, or a value is neither true nor false; it begins with `where`.
+    An InputError, which begins with `where`, if a name is unknown, or a value is neither true nor false.
     """
     if unknown := sorted(values.keys() - TOKENIZER_DEFAULTS.keys()):
         names = ", ".join(TOKENIZER_DEFAULTS)
@@ -66,14 +65,7 @@ def remember_settings(vocabulary: PathLike, values: Mapping[str, bool]) -> None:
 def resolved_settings(vocabulary: PathLike | None, asked: Mapping[str, Any] | None = None) -> dict[str, bool]:
     """Settings of the normalisation: as asked for, else as the vocabulary remembers, else the defaults.
 
-    Args:
-      vocabulary: SentencePiece model; None where there is none.
-      asked: `lowercase` and `strip_accents`, as far as somebody says.
-    Returns:
-      Both.
-    Raises:
-      ValueError: what was asked for contradicts what the vocabulary remembers, or a file of settings is
-        damaged.
+    A ValueError if what was asked for contradicts what the vocabulary remembers.
     """
     asked = asked or {}
     if vocabulary is not None and remembered_kind(vocabulary) == BYTE_LEVEL_BPE:
@@ -95,11 +87,7 @@ def resolved_settings(vocabulary: PathLike | None, asked: Mapping[str, Any] | No
 def remembered_kind(vocabulary: PathLike, kinds: Collection[str] | None = None) -> str:
     """The kind of a vocabulary's tokenizer: as its tokenizer.json says, or else by its file's name.
 
-    Args:
-      vocabulary: its file.
-      kinds: those that are known; None: any.
-    Raises:
-      InputError: it is none of `kinds`.
+    An InputError if it is none of `kinds`, unless these are None.
     """
     if (found := _remembered(vocabulary)) is None:
         main = _main_file(vocabulary).name
@@ -114,8 +102,7 @@ def remembered_kind(vocabulary: PathLike, kinds: Collection[str] | None = None) 
 def vocabulary_files(vocabulary: PathLike) -> dict[str, Path]:
     """The files of a vocabulary by their names in a run directory.
 
-    Args:
-      vocabulary: its file; of byte-level BPE one of its two, or their folder.
+    It is named by its file; byte-level BPE's by one of its two, or their folder.
     """
     return files_of_kind(vocabulary, remembered_kind(vocabulary, VOCABULARY_FILES))
 

@@ -87,15 +87,16 @@ def pretrain(
     vocabulary: Path,
     steps: int,
     config: albert_tf.AlbertConfig = CONFIG,
+    program: str = "pretrain",
     **changes: object,
 ) -> None:
-    """Trains the network, or goes on."""
+    """Trains the network, or goes on; `distill` is another program that does."""
     file = run.with_name(f"{run.name}.json")
     file.write_text(config.to_json_string(), encoding="utf-8")
     places = {"train": f"{prepared}/train-*", "eval": f"{prepared}/eval-*", "vocabulary": vocabulary}
     length = {"steps": steps, "warmup_steps": min(500, steps // 3)}
     flags = {"config": file, "output": run, **places, **length, **FLAGS, **changes}
-    command("pretrain", *(word for name, value in flags.items() for word in (f"--{name}", value)))
+    command(program, *(word for name, value in flags.items() for word in (f"--{name}", value)))
 
 
 def command(*words: object) -> None:

@@ -3,35 +3,32 @@
 from __future__ import annotations
 
 import argparse
-import functools
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from albert_tf.startup import Command, OneLineParser, quiet_start, run_command
+from albert_tf.startup import OneLineParser, quiet_start, run_program
 from albert_tf.startup.exits import TERMINATED
 from albert_tf.startup.signals import end_in_order
 from albert_tf.utils.choices import EXPORTED_DTYPES
 from albert_tf.utils.files import check_place
 
+DESCRIPTION = (
+    "Writes OUTPUT/preprocessor and OUTPUT/encoder, modules for hub.KerasLayer, OUTPUT/serving/VERSION, "
+    "a model for TF Serving, and OUTPUT/README.md, a model card."
+)
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Exports what the command line says; None reads the process's own.
 
-    Raises:
-      SystemExit: with one line on stderr and status 2 where the export is impossible, 1 where what was
-        exported fails its check; with 143 on SIGTERM. Nothing is left half-written.
+    SystemExit, with one line on stderr: status 2 where the export is impossible, 1 where what was exported
+    fails its check, 143 on SIGTERM. Nothing is left half-written.
     """
-    if status := run_command(_command, sys.argv[1:] if arguments is None else arguments):
-        sys.exit(status)
+    run_program("hub_export", DESCRIPTION, add_flags, run, arguments)
 
 
-def _command(arguments: Sequence[str]) -> Command:
-    parser = OneLineParser(
-        prog="python -m hub_export",
-        description="Writes OUTPUT/preprocessor and OUTPUT/encoder, modules for hub.KerasLayer, "
-        "OUTPUT/serving/VERSION, a model for TF Serving, and OUTPUT/README.md, a model card.",
-    )
+def add_flags(parser: OneLineParser) -> None:
+    """The flags of the program."""
     add = parser.add_argument
     add("--run", required=True, help="run directory")
     add("--step", type=int, help="of the checkpoint to export (the newest; of a fine-tuned run the best)")
@@ -44,7 +41,6 @@ def _command(arguments: Sequence[str]) -> Command:
     xla = "encoders that XLA compiles where they run, for GPUs (off: such a module loads anywhere)"
     add("--xla", action="store_true", help=xla)
     add("--license", metavar="NAME", help="of the weights, for the model card (the card says: none is named)")
-    return "hub_export", functools.partial(run, parser.parse_args(arguments))
 
 
 def run(flags: argparse.Namespace) -> None:

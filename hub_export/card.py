@@ -43,16 +43,8 @@ def model_card(
 ) -> str:
     """The card, as Markdown with the fields that model hubs read in front.
 
-    Args:
-      run: that is exported.
-      step: of the exported checkpoint.
-      model: of the run.
-      dtype: of the exported variables.
-      seq_length: of the preprocessor and the serving model.
-      serving: folder of the serving model beside the card.
-      signatures: of the serving model; none where the encoder is exported alone.
-      license: name of the weights' license, if somebody has named it.
-      xla: True if XLA compiles the encoders.
+    `serving` is the folder of the serving model beside the card, with these signatures, none where the
+    encoder is exported alone; `license` the name of the weights' license, if somebody has named it.
     """
     encoder = model if isinstance(model, AlbertEncoder) else model.encoder
     task = run.task.get("task")

@@ -25,10 +25,7 @@ Forward = Callable[[Tensors, bool], dict[str, Any]]
 class Network(Module):
     """A forward pass that dropout makes different in training.
 
-    Args:
-      forward: from the inputs, int32 [B, any length] each, and `training` to the outputs.
-      inputs: their names.
-      variables: as of `Module`.
+    `forward` is from the inputs, int32 [B, any length] each, and `training` to the outputs.
     """
 
     def __init__(self, forward: Forward, inputs: tuple[str, ...], variables: list[tf.Variable]):

@@ -26,14 +26,7 @@ from albert_tf.utils.checks import check_range
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import check_place, replace_folder, restore_folder, scratch, writing
 from hub_export.card import CARD, MARK, model_card
-from hub_export.check.answers import (
-    Answers,
-    Requests,
-    call_answers,
-    example_ids,
-    signature_answers,
-    write_requests,
-)
+from hub_export.check import answers
 from hub_export.check.modules import check as check_module
 from hub_export.encoder import encoder_module
 from hub_export.module import Module
@@ -88,23 +81,25 @@ def export(
         raise InputError(f"output={str(output)!r} is the run itself: name another folder")
     tokenizer = None if encoder_only else _tokenizer(run)
     seq_length = run.task.get("seq_length", SEQ_LENGTH) if seq_length is None else seq_length
+    longest = run.config.max_position_embeddings
     if tokenizer is not None:
         least = 1 + tokenizer.vocabulary.input_format.num_special_tokens(1)
-        check_range("seq_length", seq_length, at_least=least, at_most=run.config.max_position_embeddings)
+        check_range("seq_length", seq_length, at_least=least, at_most=longest)
         check_range("version", version, at_least=1)
     numbered = f"{SERVING}/{version}"
     _check_output(output, None if encoder_only else output / numbered)
     step = run.default_step() if step is None else step
     model = in_dtype(load(run, step), dtype)
     check_finite(model, run, step)
-    lengths = _compiled_lengths(seq_length, run.config.max_position_embeddings) if xla else None
+    # Columns that encoders are compiled for: those of texts, and for other ids the longest input.
+    lengths = sorted({*few_lengths(min(seq_length, longest)), longest}) if xla else None
     served = None if tokenizer is None else Served(model, tokenizer, seq_length, run.task)
     if served is not None and lengths is not None:
         served = served._replace(compiled=CompiledEncoder(served.encoder, lengths))
     signatures = {} if served is None else serving_signatures(served)
     card = model_card(run, step, model, dtype, seq_length, numbered, signatures, license, xla)
     encoder = functools.partial(save_encoder, run, encoder_module(model, run.vocabulary, lengths))
-    writers: dict[str, Callable[[Path], Answers]] = {ENCODER: encoder}
+    writers: dict[str, Callable[[Path], answers.Answers]] = {ENCODER: encoder}
     if served is not None:
         preprocessor = functools.partial(save_module, Preprocessor(served.tokenizer, seq_length))
         serving = functools.partial(save_serving, served, signatures)
@@ -124,11 +119,6 @@ def export(
             replace_folder(stage / name, output / name)
         (stage / CARD).replace(output / CARD)
     return [output / name for name in writers]
-
-
-def _compiled_lengths(seq_length: int, longest: int) -> list[int]:
-    """Columns that encoders are compiled for: those of texts, and for other ids the longest input."""
-    return sorted({*few_lengths(min(seq_length, longest)), longest})
 
 
 def _tokenizer(run: RunDirectory) -> TextTokenizer:
@@ -163,26 +153,26 @@ def save_module(
     module: Module,
     folder: Path,
     functions: Mapping[str, Any] | None = None,
-    requests: Requests | None = None,
-) -> Answers:
+    requests: answers.Requests | None = None,
+) -> answers.Answers:
     """Writes a module; returns the answers of itself and of its signatures in memory."""
     tf.saved_model.save(module, str(folder), signatures=functions)
-    return call_answers(module) | signature_answers(functions or {}, requests or {})
+    return answers.of_call(module) | answers.of_signatures(functions or {}, requests or {})
 
 
-def save_encoder(run: RunDirectory, encoder: Module, folder: Path) -> Answers:
+def save_encoder(run: RunDirectory, encoder: Module, folder: Path) -> answers.Answers:
     """Writes the encoder; by the files among its assets `convert --from hub` makes a run of it."""
     # Concrete: traced while it is saved, it would trace the encoder's call again.
     signature = ids_signature(encoder).get_concrete_function()
-    answers = save_module(encoder, folder, {DEFAULT: signature}, {DEFAULT: example_ids()})
+    expected = save_module(encoder, folder, {DEFAULT: signature}, {DEFAULT: answers.example_ids()})
     assets = folder / "assets"
     assets.mkdir(exist_ok=True)
     for file, name in DESCRIPTION.items():
         shutil.copyfile(run.file(file), assets / name)
-    return answers
+    return expected
 
 
-def save_serving(served: Served, signatures: Mapping[str, Signature], folder: Path) -> Answers:
+def save_serving(served: Served, signatures: Mapping[str, Signature], folder: Path) -> answers.Answers:
     """Writes a model for TF Serving with its warm-up requests; returns its answers to them in memory."""
     root = Module(served.model.variables)
     root.tokenizer = served.tokenizer
@@ -191,8 +181,10 @@ def save_serving(served: Served, signatures: Mapping[str, Signature], folder: Pa
         for name, signature in signatures.items()
     }
     functions = {name: signature.function.get_concrete_function() for name, signature in signatures.items()}
-    answers = save_module(root, folder, functions, requests)
+    expected = save_module(root, folder, functions, requests)
     # With XLA these compile all that there is to compile.
     shapes = [] if served.compiled is None else served.compiled.shapes
-    write_requests(folder, [*requests.items(), *((TOKENS, example_ids(*shape)) for shape in shapes)])
-    return answers
+    answers.write_requests(
+        folder, [*requests.items(), *((TOKENS, answers.example_ids(*shape)) for shape in shapes)]
+    )
+    return expected

@@ -12,10 +12,7 @@ class Module(tf.train.Checkpoint):
 
     A subclass adds a class-level `__call__`, a tf.function traced for every permitted argument: KerasLayer
     finds no trainable weights in a plain tf.Module. Keras objects stay in the closures of those functions, so
-    that what is saved depends on no Keras.
-
-    Args:
-      variables: all that any call uses, in the source model's order.
+    that what is saved depends on no Keras. Variables are all that any call uses, in the source model's order.
     """
 
     def __init__(self, variables: Iterable[tf.Variable] = ()):

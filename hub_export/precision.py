@@ -13,11 +13,9 @@ from albert_tf.utils.choices import EXPORTED_DTYPES
 
 
 def in_dtype(model: keras.Model, dtype: str) -> keras.Model:
-    """A copy that holds its variables and computes in a float type, but for LayerNorm and softmax.
+    """A copy of a float32 model that holds its variables and computes in a float type of EXPORTED_DTYPES.
 
-    Args:
-      model: float32, any that a run can hold; itself is returned for float32.
-      dtype: one of EXPORTED_DTYPES, else there is an InputError.
+    LayerNorm and softmax stay as they are; for float32 the model itself is returned.
     """
     check_choice("dtype", dtype, EXPORTED_DTYPES)
     if dtype == "float32":

@@ -19,13 +19,9 @@ TOKENS = "tokens"
 def serving_signatures(served: Served) -> dict[str, Signature]:
     """Signatures of a model by name.
 
-    Args:
-      served: the model, and what its texts go through.
-    Returns:
-      Those of the kind of task; `serving_default`, the first of these, which a request that names none gets;
-      and `tokens`, the encoder's `ids_signature`.
-    Raises:
-      ValueError: task.json does not fit the model, or the longest input is too short for the task.
+    Those of the kind of task; `serving_default`, the first of these, which a request that names none gets;
+    and `tokens`, the encoder's `ids_signature`. A ValueError says that task.json does not fit the model, or
+    that the longest input is too short for the task.
     """
     model, encoder, ids = served.model, served.encoder, served.tokenizer.vocabulary.special_ids
     if model is encoder:
@@ -43,18 +39,15 @@ def serving_signatures(served: Served) -> dict[str, Signature]:
 def ids_signature(call: Callable[[Tensors], Tensors]) -> tf.types.experimental.GenericFunction:
     """The encoder for those who know signatures only, such as servers and other runtimes.
 
-    Args:
-      call: the encoder, from its inputs by name to its outputs.
-    Returns:
-      From `input_word_ids`, `input_mask`, `input_type_ids` int32 [B, S] to float32 `pooled_output` [B, H] and
-      `sequence_output` [B, S, H]. Ranks are checked in the graph: a server does not compare them.
+    It is from `input_word_ids`, `input_mask`, `input_type_ids` int32 [B, S] to float32 `pooled_output` [B, H]
+    and `sequence_output` [B, S, H], of a call from inputs by name to outputs. Ranks are checked in the graph:
+    a server does not compare them.
     """
 
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32, name) for name in ENCODER_INPUTS])
     def answer(input_word_ids: tf.Tensor, input_mask: tf.Tensor, input_type_ids: tf.Tensor) -> Tensors:
-        ids = [
-            tf.ensure_shape(tensor, [None, None]) for tensor in (input_word_ids, input_mask, input_type_ids)
-        ]
+        given = input_word_ids, input_mask, input_type_ids
+        ids = (tf.ensure_shape(tensor, [None, None]) for tensor in given)
         outputs = call(dict(zip(ENCODER_INPUTS, ids, strict=True)))
         return {name: tf.cast(outputs[name], tf.float32) for name in ("pooled_output", "sequence_output")}
 

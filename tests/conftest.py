@@ -1,7 +1,9 @@
 """Fixtures of the whole session: TensorFlow is slow to import and vocabularies are slow to train."""
 
+import fcntl
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ import tf_keras as keras
 from absl import flags
 
 import albert_tf
-from tests.tiny import TINY
+from tests.tiny import TINY, write_corpus
 
 GOLDEN = Path(__file__).parent / "golden"
 SEED = 1
@@ -78,27 +80,47 @@ def shared() -> Path:
 
 
 @pytest.fixture(scope="session")
-def tiny_corpus(tmp_path_factory) -> Path:
-    """A text file with the eight documents of tests.tiny."""
-    from tests.tiny import write_corpus
+def made_once(tmp_path_factory) -> Callable[[str, Callable[[Path], object]], Path]:
+    """Writes a folder by a function, once for all processes of pytest-xdist; they only read it."""
+    place = tmp_path_factory.getbasetemp()
+    place = place.parent if "PYTEST_XDIST_WORKER" in os.environ else place
 
-    return write_corpus(tmp_path_factory.mktemp("corpus"))
+    def made(name: str, write: Callable[[Path], object]) -> Path:
+        with (place / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (place / name).exists():
+                write(place / f"{name}-begun")
+                (place / f"{name}-begun").rename(place / name)
+        return place / name
+
+    return made
 
 
 @pytest.fixture(scope="session")
-def tiny_vocabulary(tiny_corpus, tmp_path_factory) -> Path:
+def tiny_corpus(made_once) -> Path:
+    """A text file with the eight documents of tests.tiny."""
+
+    def write(folder):
+        folder.mkdir()
+        write_corpus(folder)
+
+    return made_once("corpus", write) / "corpus.txt"
+
+
+@pytest.fixture(scope="session")
+def tiny_vocabulary(tiny_corpus, made_once) -> Path:
     """A vocabulary of the tiny corpus with as many pieces as TINY has rows of embeddings.
 
     Of how its text was normalised it remembers nothing, so that tests may say what they like.
     """
     from albert_tf.tokenizer_settings import settings_beside
     from albert_tf.tokenizers import train_vocabulary
-    from tests.tiny import TINY
 
-    path = tmp_path_factory.mktemp("vocabulary") / "spiece.model"
-    train_vocabulary(tiny_corpus, path, vocab_size=TINY.vocab_size)
-    settings_beside(path).unlink()
-    return path
+    def write(folder):
+        train_vocabulary(tiny_corpus, folder / "spiece.model", vocab_size=TINY.vocab_size)
+        settings_beside(folder / "spiece.model").unlink()
+
+    return made_once("vocabulary", write) / "spiece.model"
 
 
 @pytest.fixture(scope="session")

@@ -1,12 +1,11 @@
 """The BUILD files say what the code says: each file is in one target, and the deps are the imports."""
 
-import ast
 import graphlib
 from pathlib import Path
 
 import pytest
 
-from tools.bazel.build_files import ROOT, build_files, differences, fix, read_targets
+from tools.bazel.build_files import ROOT, build_files, differences, read_targets
 
 FILES = {
     ".bazelignore": ".venv\nbuild\n",
@@ -94,19 +93,3 @@ def test_one_line_for_each_difference(repository):
         "pkg/sub/other.py is in 0 targets of its folder's BUILD file, not in one",
         "tests/BUILD: //tests:all_tests: //pkg/sub is superfluous in deps",
     } <= set(differences(repository))
-
-
-def test_fix_writes_the_deps_and_keeps_what_is_written_by_hand(repository):
-    change(repository / "pkg/BUILD", '        ":low",\n', "")
-    change(repository / "pkg/low.py", "import numpy as np\n", "import pkg.sub.leaf\n")
-    (repository / "tests/pkg/test_low.py").write_text("from pkg import low\n", "utf-8")
-    (repository / "new").mkdir()
-    (repository / "new/program.py").write_text("import pkg.low\n", "utf-8")
-    fix(repository)
-    assert differences(repository) == []
-    after = (repository / "pkg/BUILD").read_text("utf-8")
-    assert after.startswith("# A comment.\n") and 'visibility = ["//visibility:private"]' in after
-    assert ast.parse((repository / "new/BUILD").read_text("utf-8")).body
-    change(repository / "pkg/high.py", "from pkg import low", "from . import low")
-    with pytest.raises(SystemExit, match=r"high\.py:2: a relative import: write the full name"):
-        differences(repository)

@@ -49,6 +49,8 @@ SMALL = {
     "vocab": "--vocab_size 90",
     "pretrain --recipe one_machine --budget": "--batch_size 4 --budget 3s",
     "pretrain": "--config tiny.json --batch_size 4 --seq_length 32 --steps 4 --warmup_steps 1",
+    "distill --teacher teacher": "--epochs 2 --batch_size 8 --seq_length 32",
+    "distill": "--config tiny.json --batch_size 4 --seq_length 32 --steps 4 --warmup_steps 1",
     "finetune": "--epochs 2 --batch_size 8 --seq_length 32",
     "prepare": "--shards 1",
 }

@@ -27,10 +27,7 @@ PANELS = {
 
 
 def metric_series(run: str | os.PathLike[str]) -> dict[str, list[tuple[int, float]]]:
-    """The figures of a run by name, each a list of (step, value).
-
-    Raises: as `read_metrics` does.
-    """
+    """The figures of a run by name, each a list of (step, value); raises as `read_metrics`."""
     series: dict[str, list[tuple[int, float]]] = {}
     for line in read_metrics(run):
         for name, value in line.items():
@@ -42,9 +39,8 @@ def metric_series(run: str | os.PathLike[str]) -> dict[str, list[tuple[int, floa
 def draw_curve(run: str | os.PathLike[str], output: str | os.PathLike[str]) -> None:
     """Draws the losses and metrics of a run over its steps, of training and of held-out data.
 
-    Args:
-      run: the run directory.
-      output: the picture to write, whole or not at all; its ending says in which of FORMATS.
+    The picture is written whole or not at all; its ending says in which of FORMATS.
+
     Raises:
       FileNotFoundError: the run has no figures.
       IsADirectoryError: output is a folder.

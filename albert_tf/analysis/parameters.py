@@ -9,11 +9,7 @@ from albert_tf.models.sharing import sharing_plan
 def parameter_count(config: AlbertConfig) -> dict[str, int]:
     """Parameters of the encoder, heads left out.
 
-    Args:
-      config: the network's shape.
-    Returns:
-      Numbers of parameters: `embeddings`, `encoder` (with the projection from E to H), `pooler`, and
-      their `total`.
+    They are `embeddings`, `encoder` (with the projection from E to H), `pooler`, and their `total`.
     Source: Lan et al. 2020, Tables 1 and 4.
 
     >>> parameter_count(AlbertConfig())["total"]

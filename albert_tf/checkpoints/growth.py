@@ -22,7 +22,7 @@ from albert_tf.utils.errors import InputError
 # Keys in which two networks may differ. All others decide a variable's shape, or what is done with it.
 _FREE = (
     *("num_hidden_layers", "num_hidden_groups", "sharing", "max_position_embeddings", "initializer_range"),
-    *("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob"),
+    *("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob", "pooler"),
 )
 
 
@@ -64,7 +64,8 @@ def grown_from(
     Layer l of L takes its blocks from layer l · M // L of the run's M layers: the blocks that its own plan of
     sharing gives it, from those that the run's plan gives that layer. A block that several layers share is
     copied for the first of them. Positions that the run lacks begin as copies of those that it has, from the
-    first on (Beltagy et al. 2020, Longformer, §5). A head, but that for masked tokens, is copied only if it
+    first on (Beltagy et al. 2020, Longformer, §5). A pooler of another activation begins at random; segment
+    types are left out where the network has none. A head, but that for masked tokens, is copied only if it
     has learned the same: the same sentence objective, or task, labels and pooling. Nothing large is read yet.
 
     Args:
@@ -89,7 +90,8 @@ def grown_from(
     for name in wanted:
         scope = "/".join(name.split("/")[:5])  # encoder/transformer/group_0/inner_group_0/ffn_1
         origin = scopes.get(scope, scope) + name.removeprefix(scope)
-        if origin in source.shapes and has_same(name):
+        is_other = name.startswith("pooler/") and source.config.pooler != config.pooler
+        if origin in source.shapes and not is_other and has_same(name):
             origins[name] = origin
 
     def read(name: str) -> np.ndarray | None:
@@ -108,20 +110,21 @@ def grown_from(
     )
 
 
-def _check_same(run: PathLike, source: AlbertConfig, config: AlbertConfig) -> None:
+def differences(source: AlbertConfig, config: AlbertConfig) -> list[str]:
+    """The keys in which a network differs so from another that it cannot begin with its weights."""
     here, there = ({**c.to_dict(), "project_embeddings": c.has_projection} for c in (config, source))
-    differing = [
+    return [
         f"{name} is {there[name]!r} there and {value!r} here"
         for name, value in here.items()
-        if name not in _FREE
-        and there[name] != value
-        # One of the two may be without a pooler; two poolers must be of one activation.
-        and not (name == "pooler" and "none" in (there[name], value))
+        if name not in _FREE and there[name] != value and (name, value) != ("type_vocab_size", 0)
     ]
-    if differing:
+
+
+def _check_same(run: PathLike, source: AlbertConfig, config: AlbertConfig) -> None:
+    if differing := differences(source, config):
         raise InputError(
-            f"{run} is of another network: {'; '.join(differing)}. Only depth, groups, sharing, "
-            "positions and dropout may differ, and one may have no pooler"
+            f"{run} is of another network: {'; '.join(differing)}. Only depth, groups, sharing, positions, "
+            "dropout and the pooler may differ, and the network may have no segment types"
         )
 
 

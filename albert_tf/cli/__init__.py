@@ -9,23 +9,20 @@ import shlex
 from collections.abc import Collection, Sequence
 
 from albert_tf import __version__
-from albert_tf.cli import analyse, convert, evaluate, finetune, predict, prepare, pretrain, vocab
+from albert_tf.cli import analyse, convert, distill, evaluate, finetune, predict, prepare, pretrain, vocab
 from albert_tf.startup import Command, OneLineParser, run_command
 from albert_tf.utils.errors import InputError
 
-_MODULES = (vocab, prepare, pretrain, finetune, evaluate, predict, convert, analyse)
+_MODULES = (vocab, prepare, pretrain, finetune, distill, evaluate, predict, convert, analyse)
 COMMANDS = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs a command line.
+    """Runs a command line, without the program's name; returns the exit status.
 
-    Args:
-      arguments: the command line without the program's name.
-    Returns:
-      The exit status: 0 when the work is done, 1 when it failed, 2 for a user's mistake, 75 when SIGTERM
-      stopped a run that the same command resumes. All but 0 come with one line on stderr; with
-      ALBERT_TF_TRACEBACK=1 in the environment, with a traceback.
+    That is 0 when the work is done, 1 when it failed, 2 for a user's mistake, 75 when SIGTERM stopped a run
+    that the same command resumes. All but 0 come with one line on stderr; with ALBERT_TF_TRACEBACK=1 in the
+    environment, with a traceback.
     """
     return run_command(_command, arguments)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from albert_tf.cli.flags import run_named
+from albert_tf.cli import flags as shared
 from albert_tf.config import PRESETS
 from albert_tf.startup import quiet_start
 
@@ -40,7 +40,7 @@ def _parameters(flags: argparse.Namespace) -> None:
 def _curve(flags: argparse.Namespace) -> None:
     with quiet_start():
         from albert_tf.analysis.curve import draw_curve
-    run = run_named(flags.run)
+    run = shared.run_named(flags.run)
     output = flags.output or Path(run.path) / "curve.png"
     draw_curve(run.path, output)
     print(output)

@@ -5,17 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from albert_tf.cli.flags import (
-    FIGURES,
-    RUN,
-    TEXT,
-    check_unused,
-    checkpoint_flags,
-    column_flags,
-    columns_given,
-    paths_flag,
-    run_named,
-)
+from albert_tf.cli import flags as shared
 from albert_tf.startup import quiet_start
 from albert_tf.utils.errors import InputError
 
@@ -27,19 +17,19 @@ _OF_FINETUNED = ("data", "eval", "text", "text_pair", "label")
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
-    parser.add_argument("--run", required=True, help=RUN)
-    checkpoint_flags(parser)
+    parser.add_argument("--run", required=True, help=shared.RUN)
+    shared.checkpoint_flags(parser)
     pretrained = parser.add_argument_group("of a pre-trained run")
-    paths_flag(pretrained, "--input", TEXT + ", for what is held out", required=False)
+    shared.paths_flag(pretrained, "--input", shared.TEXT + ", for what is held out", required=False)
     pretrained.add_argument("--seq_length", type=int, help="tokens of an example (as the run was trained)")
     pretrained.add_argument("--masked_lm_prob", type=float, help="share that is masked (as it was trained)")
     pretrained.add_argument("--max_ngram", type=int, help="longest masked span, in words (as it was trained)")
     pretrained.add_argument("--max_examples", type=int, help="stop after so many, in whole batches")
     pretrained.add_argument("--passes", type=int, help="times over the text, with other masks (1)")
-    finetuned = parser.add_argument_group("of a fine-tuned run", FIGURES)
+    finetuned = parser.add_argument_group("of a fine-tuned run", shared.FIGURES)
     finetuned.add_argument("--data", metavar="DIR", help="folder of the task's original files (GLUE, race)")
     finetuned.add_argument("--eval", metavar="FILE", help="a file with labels (of all tasks)")
-    column_flags(finetuned, " (as the run was trained)")
+    shared.column_flags(finetuned, " (as the run was trained)")
 
 
 def run(flags: argparse.Namespace) -> None:
@@ -49,20 +39,23 @@ def run(flags: argparse.Namespace) -> None:
 
     if flags.deterministic:
         make_deterministic()
-    flags.run = run_named(flags.run)
+    flags.run = shared.run_named(flags.run)
     _ = flags.run.config  # which says so if there is no such run
     if "task" in flags.run.task:
         from albert_tf.finetuning.trained import evaluate_trained
 
-        check_unused(flags, ("input", *_OF_PRETRAINED), f"{flags.run}, which is fine-tuned")
-        options = {"step": flags.step, "batch_size": flags.batch_size}
-        figures = evaluate_trained(flags.run, flags.data, flags.eval, columns=columns_given(flags), **options)
+        shared.check_unused(flags, ("input", *_OF_PRETRAINED), f"{flags.run}, which is fine-tuned")
+        options = {name: getattr(flags, name) for name in ("step", "batch_size", "xla")}
+        options["columns"] = shared.columns_given(flags)
+        figures = evaluate_trained(flags.run, flags.data, flags.eval, **options)
     else:
         from albert_tf.pretraining.evaluation import evaluate_run
 
-        check_unused(flags, _OF_FINETUNED, f"{flags.run}, which is pre-trained: fine-tune it first")
+        shared.check_unused(flags, _OF_FINETUNED, f"{flags.run}, which is pre-trained: fine-tune it first")
         if flags.input is None:
             raise InputError("what is to be evaluated on is missing: name it by --input")
         asked = {name: value for name in _OF_PRETRAINED if (value := getattr(flags, name)) is not None}
-        figures = evaluate_run(flags.run, flags.input, flags.batch_size, step=flags.step, **asked)
+        figures = evaluate_run(
+            flags.run, flags.input, flags.batch_size, step=flags.step, xla=flags.xla, **asked
+        )
     print(json.dumps(figures, indent=2))

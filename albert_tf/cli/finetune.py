@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from typing import Any
 
 from absl import logging
 
-from albert_tf.cli.flags import (
-    FIGURES,
-    column_flags,
-    columns_given,
-    config_named,
-    field_flags,
-    given,
-    run_flags,
-    run_given,
-    tokenizer_given,
-)
+from albert_tf.cli import flags as shared
 from albert_tf.config import PRESETS
 from albert_tf.finetuning.recipes import RECIPES, FinetuningRecipe
 from albert_tf.recipes import QuestionSettings
 from albert_tf.startup import quiet_start
 from albert_tf.training.settings import LoopSettings
+
+# What the help says of hyper-parameters that are not given.
+OWN = {
+    name: "default: the paper's, for its tasks"
+    if x is None
+    else f"default: {x}; for tasks of the paper, its value"
+    for name, x in vars(RECIPES["classification"]).items()
+}
 
 SUMMARY = "train a model of labelled data, or resume"
 
@@ -31,28 +30,28 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
     add = parser.add_argument
     add("--task", required=True, metavar="TASK", help=f"one of {', '.join(RECIPES)}")
-    add("--data", metavar="DIR", help="folder of the task's original files (GLUE, race)")
     add("--train", metavar="FILE", help="file to train on (of all other tasks)")
     add("--eval", metavar="FILE", help="file to evaluate on (a tenth of --train)")
-    column_flags(parser)
+    data_flags(parser)
     origin = "run to take the weights from, a published name, or hub:DIR, the folder of a TF 2 encoder"
     add("--init_from", metavar="RUN", help=origin)
     add("--config", help=f"a network of random weights: a JSON file, or one of {', '.join(PRESETS)}")
     add("--vocabulary", help="SentencePiece model, where the weights come without one")
-    own = {
-        name: "default: the paper's, for its tasks"
-        if x is None
-        else f"default: {x}; for tasks of the paper, its value"
-        for name, x in vars(RECIPES["classification"]).items()
-    }
-    field_flags(parser, FinetuningRecipe, own)
-    field_flags(parser, QuestionSettings)
-    add("--threshold", type=float, help="multi_label: probability from which on a text has a label (0.5)")
-    add("--freeze", choices=["encoder"], help="train the head alone")
+    shared.field_flags(parser, FinetuningRecipe, OWN)
+    shared.field_flags(parser, QuestionSettings)
     add("--runs", type=int, help="train so many times, with a seed each, and sum up")
     every = dict.fromkeys(("eval_every", "checkpoint_every"), "once an epoch, at most 1000")
-    run_flags(parser, {**every, "log_every": "once an epoch, at most 100"})
-    parser.epilog = FIGURES
+    shared.run_flags(parser, {**every, "log_every": "once an epoch, at most 100"})
+    parser.epilog = shared.FIGURES
+
+
+def data_flags(parser: shared.Flags) -> None:
+    """Flags of labelled data, and of what is learnt from them, besides the files."""
+    add = parser.add_argument
+    add("--data", metavar="DIR", help="folder of the task's original files (GLUE, race)")
+    shared.column_flags(parser)
+    add("--threshold", type=float, help="multi_label: probability from which on a text has a label (0.5)")
+    add("--freeze", choices=["encoder"], help="train the head alone")
 
 
 def run(flags: argparse.Namespace) -> None:
@@ -61,17 +60,7 @@ def run(flags: argparse.Namespace) -> None:
         from albert_tf.finetuning.run import finetune
         from albert_tf.finetuning.runs import finetune_runs
         from albert_tf.finetuning.settings import Finetuning
-    alike = ("task", "data", "train", "eval", "vocabulary", "threshold", "freeze")
-    settings = Finetuning(
-        **run_given(flags),
-        **{name: getattr(flags, name) for name in alike},
-        columns=columns_given(flags),
-        config=None if flags.config is None else config_named(flags.config),
-        tokenizer=tokenizer_given(flags),
-        recipe=given(flags, FinetuningRecipe),
-        questions=given(flags, QuestionSettings),
-        loop=given(flags, LoopSettings),
-    )
+    settings = Finetuning(**settings_given(flags))
     run = flags.output
     if flags.runs is None:
         finetune(settings)
@@ -81,3 +70,18 @@ def run(flags: argparse.Namespace) -> None:
     export = ["python", "-m", "hub_export", "--run", run, "--output", f"{run}-hub"]
     for words in (predict, export):
         logging.info("next: %s", shlex.join(words))
+
+
+def settings_given(flags: argparse.Namespace) -> dict[str, Any]:
+    """Settings that the command line names, by the fields of Finetuning."""
+    alike = ("task", "data", "train", "eval", "vocabulary", "threshold", "freeze")
+    return {
+        **shared.run_given(flags),
+        **{name: getattr(flags, name) for name in alike},
+        "columns": shared.columns_given(flags),
+        "config": None if flags.config is None else shared.config_named(flags.config),
+        "tokenizer": shared.tokenizer_given(flags),
+        "recipe": shared.given(flags, FinetuningRecipe),
+        "questions": shared.given(flags, QuestionSettings),
+        "loop": shared.given(flags, LoopSettings),
+    }

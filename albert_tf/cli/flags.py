@@ -58,9 +58,7 @@ def _off_flag(parser: Flags, name: str, text: str) -> None:
 def run_flags(parser: argparse.ArgumentParser, loop: Mapping[str, str] | None = None) -> None:
     """Flags of every training: where it is, how it is computed, and when it saves.
 
-    Args:
-      parser: what gets the flags.
-      loop: what the help says of defaults of LoopSettings that are others.
+    `loop` is what the help says of defaults of LoopSettings that are others.
     """
     parser.add_argument("--output", required=True, help="run directory; resumed where it holds checkpoints")
     parser.add_argument("--seed", type=int, default=0, help="of everything random (0)")
@@ -96,6 +94,9 @@ def checkpoint_flags(parser: Flags) -> None:
     parser.add_argument("--batch_size", type=int, default=32, help="examples at a time, for the memory (32)")
     deterministic = "the same numbers each time on GPUs, too, where it costs speed; CPUs give them anyway"
     parser.add_argument("--deterministic", action="store_true", help=deterministic)
+    xla = "compile with XLA what a device computes; by default on GPUs, where it is several times as fast"
+    parser.add_argument("--xla", action=argparse.BooleanOptionalAction, help=xla)
+    _off_flag(parser, "xla", argparse.SUPPRESS)
 
 
 def run_named(name: str) -> RunDirectory:
@@ -110,7 +111,7 @@ def run_named(name: str) -> RunDirectory:
 
 def check_unused(flags: argparse.Namespace, names: Collection[str], what: str) -> None:
     """InputError if flags are given that are of no use to something."""
-    if unused := [f"--{name}" for name in names if getattr(flags, name) is not None]:
+    if unused := [f"--{name}" for name in names if getattr(flags, name, None) is not None]:
         raise InputError(f"{', '.join(unused)}: of no use to {what}, leave it out")
 
 
@@ -130,18 +131,19 @@ def columns_given(flags: argparse.Namespace) -> Columns | None:
 
 
 def field_flags(
-    parser: argparse.ArgumentParser, kind: type, default: str | Mapping[str, str] | None = None
+    parser: Flags,
+    kind: type,
+    default: str | Mapping[str, str] | None = None,
+    but: Collection[str] = (),
 ) -> None:
     """A flag for each field of a record and of the records in it; not given, the namespace lacks it.
 
-    The help is what the docstring says of the field.
-
-    Args:
-      parser: what gets the flags.
-      kind: the dataclass.
-      default: what the help says of values that are not given, of all or by name; else the fields' own.
+    The help is what the docstring says of the field, and what is said of values that are not given, of all or
+    by name; else the fields' own defaults. Fields in `but` get none: another record has them, too.
     """
     for owner, field in flat_fields(kind):
+        if field.name in but:
+            continue
         hint = typing.get_type_hints(owner)[field.name]
         text = _argument_texts(owner)[field.name].rstrip(".")
         shown = default if isinstance(default, str) else (default or {}).get(field.name, field.default)
@@ -158,8 +160,13 @@ def field_flags(
 
 def given(flags: argparse.Namespace, kind: type) -> dict[str, Any]:
     """The fields of a record, and of the records in it, that the command line sets."""
-    names = {field.name for _, field in flat_fields(kind)}
+    names = field_names(kind)
     return {name: value for name, value in vars(flags).items() if name in names}
+
+
+def field_names(kind: type) -> set[str]:
+    """The names of the fields of a record and of the records in it."""
+    return {field.name for _, field in flat_fields(kind)}
 
 
 def _parser(hint: Any) -> Callable[[str], Any]:

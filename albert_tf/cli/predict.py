@@ -11,15 +11,7 @@ from pathlib import Path
 
 from absl import logging
 
-from albert_tf.cli.flags import (
-    RUN,
-    check_unused,
-    checkpoint_flags,
-    column_flags,
-    columns_given,
-    paths_flag,
-    run_named,
-)
+from albert_tf.cli import flags as shared
 from albert_tf.startup import quiet_start
 from albert_tf.utils.errors import InputError
 
@@ -32,7 +24,7 @@ FORMATS = ("csv", "tsv", "jsonl")  # of tables
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
     add = parser.add_argument
-    paths_flag(parser, "--run", RUN + "; with --submission one a task")
+    shared.paths_flag(parser, "--run", shared.RUN + "; with --submission one a task")
     source = "a file, the folder of a task's original files, or - for standard input, a table in CSV"
     add("--input", required=True, help=source)
     add("--input_format", choices=FORMATS, help="of a table from standard input (csv)")
@@ -44,10 +36,10 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     )
     place("--submission", metavar="ZIP", help="what GLUE's server takes, of all tasks in the folder --input")
     add("--task", help="another task that the run predicts for: ax, of an MNLI run")
-    column_flags(parser, " (as the run was trained)")
+    shared.column_flags(parser, " (as the run was trained)")
     for name in ("prediction", "score"):
         add(f"--{name}_column", metavar="COLUMN", help=f"column to write the {name} to ({name})")
-    checkpoint_flags(parser)
+    shared.checkpoint_flags(parser)
 
 
 def run(flags: argparse.Namespace) -> None:
@@ -56,22 +48,22 @@ def run(flags: argparse.Namespace) -> None:
         raise InputError(f"--run {' '.join(flags.run)}: one run predicts; several do for --submission")
     if flags.submission is not None:
         heeded = ("task", "step", "text", "text_pair", "label", "prediction_column", "score_column")
-        check_unused(flags, (*heeded, "input_format"), "--submission")
+        shared.check_unused(flags, (*heeded, "input_format"), "--submission")
     with quiet_start():
         from albert_tf.finetuning.predict import predict, submit
         from albert_tf.training.determinism import make_deterministic
     if flags.deterministic:
         make_deterministic()
-    runs = [run_named(name) for name in flags.run]
+    runs = [shared.run_named(name) for name in flags.run]
     if flags.submission is not None:
-        submit(runs, flags.input, flags.submission, flags.batch_size)
+        submit(runs, flags.input, flags.submission, flags.batch_size, flags.xla)
         logging.info("wrote %s", flags.submission)
         return
-    alike = ("task", "prediction_column", "score_column", "step", "batch_size")
+    alike = ("task", "prediction_column", "score_column", "step", "batch_size", "xla")
     options = {name: getattr(flags, name) for name in alike}
     output = sys.stdout.buffer if flags.output in OUTPUT else flags.output
     with _input_file(flags.input, flags.input_format) as source:
-        written = predict(runs[0], source, output, columns=columns_given(flags), **options)
+        written = predict(runs[0], source, output, columns=shared.columns_given(flags), **options)
     if written:
         what = written[0] if len(written) == 1 else f"{len(written)} files to {flags.output}"
         logging.info("wrote %s", what)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 
-from albert_tf.cli.flags import field_flags, given, paths_flag, tokenizer_flags, tokenizer_given
+from albert_tf.cli import flags as shared
 from albert_tf.preprocessing.settings import PreparationSettings
 from albert_tf.startup import OneLineParser, quiet_start
 
@@ -14,11 +14,11 @@ SUMMARY = "text to tokenised documents, on Apache Beam"
 
 def add_flags(parser: OneLineParser) -> None:
     """The flags of the command; all others are Beam's."""
-    paths_flag(parser, "--input", "text files or globs, .gz too")
+    shared.paths_flag(parser, "--input", "text files or globs, .gz too")
     parser.add_argument("--vocabulary", required=True, help="SentencePiece model")
     parser.add_argument("--output", required=True, help="folder to write")
-    field_flags(parser, PreparationSettings)
-    tokenizer_flags(parser)
+    shared.field_flags(parser, PreparationSettings)
+    shared.tokenizer_flags(parser)
     parser.epilog = "Any option of Apache Beam as well: --runner, --direct_running_mode, …"
 
 
@@ -28,5 +28,5 @@ def run(flags: argparse.Namespace) -> None:
     logging.getLogger().addFilter(lambda record: "apitools" not in str(record.msg))
     with quiet_start():
         from albert_tf.preprocessing.prepare import prepare
-    options = {**given(flags, PreparationSettings), **tokenizer_given(flags)}
+    options = {**shared.given(flags, PreparationSettings), **shared.tokenizer_given(flags)}
     prepare(flags.input, flags.output, flags.vocabulary, beam_options=flags.others, **options)

@@ -7,16 +7,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from albert_tf.cli.flags import (
-    TEXT,
-    config_named,
-    field_flags,
-    given,
-    paths_flag,
-    run_flags,
-    run_given,
-    tokenizer_given,
-)
+from albert_tf.cli import flags as shared
 from albert_tf.config import PRESETS
 from albert_tf.recipes import DEFAULT_RECIPE, RECIPES, PretrainingRecipe
 from albert_tf.stages import read_stages
@@ -36,20 +27,20 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add, presets = parser.add_argument, ", ".join(PRESETS)
     own = "--recipe one_machine has networks of its own, on a GPU larger ones, which are untried"
     add("--config", help=f"a JSON file, or one of {presets}; {own}")
-    paths_flag(parser, "--train", TEXT)
+    shared.paths_flag(parser, "--train", shared.TEXT)
     held_out = "to evaluate on (what prepare has held out, or else about 1 %% of the text)"
-    paths_flag(parser, "--eval", held_out, required=False)
+    shared.paths_flag(parser, "--eval", held_out, required=False)
     add("--vocabulary", required=True, help="SentencePiece model; it sets vocab_size")
     recipes = f"hyper-parameters (the preset's, else {DEFAULT_RECIPE}): {', '.join(RECIPES)}"
     add("--recipe", choices=RECIPES, metavar="NAME", help=recipes)
     budget = "time to train, such as 60m or 24h: it decides --steps, by the measured time of an update"
     add("--budget", metavar="TIME", help=budget)
-    field_flags(parser, PretrainingRecipe, default="the recipe's")
+    shared.field_flags(parser, PretrainingRecipe, default="the recipe's")
     origin = "run of the same widths to take the weights from, or a published name"
     add("--init_from", metavar="RUN", help=origin)
     positions = "start further positions than RUN has as copies"
     add("--extend_positions", action="store_true", help=positions)
-    run_flags(parser)
+    shared.run_flags(parser)
 
 
 def run(flags: argparse.Namespace) -> None:
@@ -62,38 +53,40 @@ def run(flags: argparse.Namespace) -> None:
     if flags.budget is not None and hasattr(flags, "steps"):
         raise InputError("--budget decides the updates: leave --steps out")
     there = RunDirectory(flags.output, "output")
-    sizes = _sizes(flags, is_begun=there.is_begun)
+    sizes = sizes_given(flags, is_begun=there.is_begun)
     size = as_begun(sizes, there.config) if there.is_begun else for_its_steps(sizes)
     settings = Pretraining(
-        **run_given(flags),
-        **resolved_settings(flags.vocabulary, tokenizer_given(flags)),  # type: ignore[arg-type]
+        **shared.run_given(flags),
+        **resolved_settings(flags.vocabulary, shared.tokenizer_given(flags)),  # type: ignore[arg-type]
         **{name: getattr(flags, name) for name in ("train", "eval", "vocabulary", "extend_positions")},
         config=size.config,
         recipe=size.recipe,
         budget=None if flags.budget is None else Budget(seconds=seconds_from(flags.budget), sizes=sizes),
-        loop=LoopSettings(**given(flags, LoopSettings)),
+        loop=LoopSettings(**shared.given(flags, LoopSettings)),
     )
     pretrain(settings)
 
 
-def _sizes(flags: argparse.Namespace, *, is_begun: bool) -> Sequence[Size]:
+def sizes_given(flags: argparse.Namespace, *, is_begun: bool) -> Sequence[Size]:
     """The networks that may be trained, from the smallest to the largest, by their recipes."""
     from albert_tf.conversion.start import run_at
     from albert_tf.pretraining.budget import Size, no_smaller, sizes_here, warmup_of
 
-    changes = given(flags, PretrainingRecipe)
+    changes = shared.given(flags, PretrainingRecipe)
     if "stages" in changes:
         changes["stages"] = read_stages(changes["stages"]) if changes["stages"] else ()
 
     def changed(size: Size) -> Size:
         own = changes
+        if flags.recipe != "one_machine" and "seq_length" in changes:  # that of all updates, not of the last
+            own = {"stages": (), **changes}
         if flags.recipe == "one_machine" and "steps" in changes:
             own = {"warmup_steps": warmup_of(size.recipe, changes["steps"]), **changes}
         return dataclasses.replace(size, recipe=size.recipe.replace(**own))
 
     if flags.config is not None:
         name = flags.recipe or (flags.config if flags.config in RECIPES else DEFAULT_RECIPE)
-        config = config_named(flags.config)
+        config = shared.config_named(flags.config)
         if config.pooler == "none":  # which a sentence objective reads
             changes = {"sentence_objective": "none", **changes}
         return [changed(Size(config=config, recipe=RECIPES[name]))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from albert_tf.cli.flags import paths_flag, tokenizer_flags, tokenizer_given
+from albert_tf.cli import flags as shared
 from albert_tf.startup import quiet_start
 from albert_tf.tokenizer_settings import SENTENCEPIECE, VOCABULARY_FILES
 
@@ -13,13 +13,13 @@ SUMMARY = "train a vocabulary"
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
-    paths_flag(parser, "--input", "text files or globs, .gz too")
+    shared.paths_flag(parser, "--input", "text files or globs, .gz too")
     add, kind = parser.add_argument, "ALBERT's, BERT's or RoBERTa's (sentencepiece)"
     add("--vocab_size", type=int, default=30000, help="pieces (30000)")
     add("--output", required=True, help="the .model file to write, or vocab.txt, or byte-level BPE's folder")
     add("--kind", choices=VOCABULARY_FILES, default=SENTENCEPIECE, help=kind)
     add("--max_sentences", type=int, default=10_000_000, help="lines sampled of a larger corpus")
-    tokenizer_flags(parser)
+    shared.tokenizer_flags(parser)
 
 
 def run(flags: argparse.Namespace) -> None:
@@ -27,5 +27,5 @@ def run(flags: argparse.Namespace) -> None:
     with quiet_start():
         from albert_tf.tokenizers import train_vocabulary
     options = {name: getattr(flags, name) for name in ("vocab_size", "max_sentences", "kind")}
-    vocabulary = train_vocabulary(flags.input, flags.output, **options, **tokenizer_given(flags))
+    vocabulary = train_vocabulary(flags.input, flags.output, **options, **shared.tokenizer_given(flags))
     print(f"{flags.output}: {len(vocabulary)} pieces")

@@ -14,10 +14,10 @@ from albert_tf.checkpoints.run import check_finite, load, save
 from albert_tf.checkpoints.storage import PathLike
 from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.conversion import google, huggingface
+from albert_tf.conversion.fast_tokenizer import FAST_TOKENIZER, with_rebuilt_vocabulary
 from albert_tf.conversion.hub import hub_source
 from albert_tf.conversion.locations import unpacked
 from albert_tf.conversion.published import local_checkpoint
-from albert_tf.conversion.rebuilt_vocabulary import FAST_TOKENIZER, with_rebuilt_vocabulary
 from albert_tf.conversion.transfer import Source, read_model
 from albert_tf.features import FIRST
 from albert_tf.tokenizer_settings import (
@@ -116,10 +116,10 @@ def _with_vocabulary(source: Source, given: PathLike | None, path: Path, scratch
     why = "there is none beside the checkpoint"
     if file.exists():
         try:
-            rebuilt = with_rebuilt_vocabulary(source, file, scratch / huggingface.VOCABULARY)
+            rebuilt = with_rebuilt_vocabulary(source, file, scratch)
             return rebuilt, f"rebuilt from {FAST_TOKENIZER}"
         except InputError as error:
-            why = f"no SentencePiece model can be rebuilt of {error}"
+            why = f"none can be rebuilt of {error}"
     return source, f"none: {why}; --vocabulary names one"
 
 

@@ -81,6 +81,8 @@ def hugging_face_source(path: Path, config: Path | None, partial: bool) -> Sourc
     is_pooled = task["model"] in ("classifier", "multiple_choice")
     if is_pooled or with_pooler[_POOLER[0]].name in tensors.shapes:
         shape = shape.with_pooler()
+    elif family == "bert" and kind_of(task) in (*_WITHOUT_POOLER, kind_of({"model": "encoder"})):
+        shape = shape.replace(pooler="none")  # as `add_pooling_layer=False` makes it
     if family == "roberta" and is_pooled:  # whose code has made the encoder with a pooler, too
         ignored |= {f"roberta.pooler.dense.{name}" for name in ("weight", "bias")}
     stored = {names.ours: names.hugging_face for names in variable_names(shape, task)}

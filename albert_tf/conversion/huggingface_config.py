@@ -38,7 +38,7 @@ _SPECIAL_IDS = {
 # What the code of each family has fixed.
 _FIXED: dict[str, dict[str, tuple[Any, ...]]] = {
     "albert": {"pooler": ("tanh",), "position_offset": (0,)},
-    "bert": {"pooler": ("tanh",)},
+    "bert": {"pooler": ("tanh", "none")},
     "roberta": {"pooler": ("tanh", "none"), "position_offset": (2,)},
     "distilbert": {"pooler": ("relu", "none"), "layer_norm_eps": (1e-12,)},
 }

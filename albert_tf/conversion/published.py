@@ -18,8 +18,8 @@ from huggingface_hub import constants, errors, utils
 from tqdm import tqdm
 
 from albert_tf.config import PRESETS
+from albert_tf.conversion.fast_tokenizer import FAST_TOKENIZER
 from albert_tf.conversion.huggingface import CONFIG, INDEX, TOKENIZER, VOCABULARY, WEIGHTS
-from albert_tf.conversion.rebuilt_vocabulary import FAST_TOKENIZER
 from albert_tf.tokenizer_settings import VOCABULARY_FILES
 from albert_tf.utils.errors import InputError, WorkFailed
 from albert_tf.utils.files import whole_file

@@ -1,7 +1,8 @@
 """The SentencePiece model that a tokenizer.json of transformers was made from.
 
 transformers 5 writes no `spiece.model` beside its own form of a tokenizer. That form holds the pieces, scores
-and table of normalisation; what it does not hold is known of an ALBERT's.
+and table of normalisation; what it does not hold is known of an ALBERT's. The vocabularies of other kinds are
+in `fast_tokenizer`.
 """
 
 from __future__ import annotations
@@ -17,8 +18,6 @@ import numpy as np
 from albert_tf.conversion.transfer import Source
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import read_json
-
-FAST_TOKENIZER = "tokenizer.json"
 
 _SPECIAL_PIECES = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 _PAD_ID, _UNKNOWN_ID = 0, 1  # as all of ALBERT's vocabularies have them
@@ -43,8 +42,8 @@ class RebuiltVocabulary(NamedTuple):
     tokenizer: dict[str, bool]  # of tokenizer.json as a run has it
 
 
-def with_rebuilt_vocabulary(source: Source, file: Path, path: Path) -> Source:
-    """A source with the vocabulary in a tokenizer.json, which is written as a SentencePiece model.
+def with_sentencepiece_model(source: Source, file: Path, path: Path) -> Source:
+    """A source with the vocabulary in an ALBERT's tokenizer.json, written as a SentencePiece model.
 
     Raises:
       InputError: it cannot be rebuilt exactly, or contradicts the source.

@@ -32,6 +32,16 @@ class Documents(NamedTuple):
         """Where each sentence begins and the last one ends, in tokens, int32 [N + 1]."""
         return tf.concat([[0], tf.cumsum(self.sentence_lengths)], axis=0)
 
+    @property
+    def document_ends(self) -> tf.Tensor:
+        """The sentence after the document of each sentence, int32 [N]."""
+        return tf.repeat(tf.cumsum(self.sentences), self.sentences)
+
+    @property
+    def are_several(self) -> tf.Tensor:
+        """True if more than one document has sentences."""
+        return tf.reduce_sum(tf.cast(self.sentences > 0, tf.int32)) > 1
+
 
 def text_documents(file: tf.Tensor | str) -> tf.data.Dataset:
     """The documents of a text file, a sentence a line, and the hash bucket of each: string, int64 scalars.

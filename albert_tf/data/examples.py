@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+from collections.abc import Callable
 
 import tensorflow as tf
 
 from albert_tf.data.documents import Documents
 from albert_tf.data.masking import mask_tokens
-from albert_tf.data.segments import SEGMENTS
+from albert_tf.data.roberta_inputs import (
+    carried_on,
+    document_numbers,
+    joined,
+    packed_sentences,
+    sentence_pairs,
+    separated,
+)
+from albert_tf.data.segments import Segments, random_next_pairs, segment_pairs, single_segments
 from albert_tf.features import (
     MASK,
     MLM_IDS,
@@ -23,6 +33,18 @@ from albert_tf.recipes import ExampleSettings
 from albert_tf.tokenizers.kinds import TokenIds
 from albert_tf.tokenizers.packing import mask_and_type_ids, pack_spans, segment_numbers
 from albert_tf.utils.checks import check_range
+from albert_tf.utils.choices import FULL_SENTENCES, SEGMENT_PAIR, SENTENCE_PAIR
+
+# Pairs and single segments, by input format and sentence objective. All take the same arguments.
+SEGMENTS: dict[tuple[str, str], Callable[..., Segments]] = {
+    (SEGMENT_PAIR, "sop"): segment_pairs,
+    (SEGMENT_PAIR, "nsp"): random_next_pairs,
+    (SEGMENT_PAIR, "none"): single_segments,
+    **{
+        (SENTENCE_PAIR, objective): functools.partial(sentence_pairs, objective=objective)
+        for objective in ("sop", "nsp", "none")
+    },
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,8 +58,23 @@ class ExampleMaker:
     def __post_init__(self) -> None:
         check_range("batch_size", self.batch_size, at_least=1, below=2**31)
 
+    def blocks(self, documents: tf.data.Dataset) -> tf.data.Dataset:
+        """Blocks of documents as `rows` takes them, from such as the corpus has them."""
+        if not self.settings.is_packed:
+            return documents
+        over_ends = self.settings.input_format == FULL_SENTENCES
+
+        tables = self.vocabulary.ends_sentence, self.vocabulary.starts_word
+
+        def separate(block: Documents) -> Documents:
+            found = separated(block, self._separator, self._max_tokens, *tables)
+            return joined(found) if over_ends else found
+
+        blocks = documents.map(separate, tf.data.AUTOTUNE)
+        return carried_on(blocks, self._separator, self._max_tokens) if over_ends else blocks
+
     def rows(self, documents: Documents, seed: tf.Tensor) -> tf.Tensor:
-        """All examples of a block of documents, packed and masked.
+        """All examples of one of the `blocks`, packed and masked.
 
         They get their masks here and not in their batches, so that these do not depend on the batch size.
 
@@ -47,20 +84,21 @@ class ExampleMaker:
         """
         settings, frame = self.settings, self.vocabulary.input_format
         pair_seed, mask_seed = tf.unstack(tf.random.split(seed))
-        segments = SEGMENTS[settings.sentence_objective](
-            documents,
-            tf.constant(self.vocabulary.starts_word),
-            settings.seq_length - frame.num_special_tokens(settings.segments),
-            settings.short_seq_prob,
-            pair_seed,
-        )
-        masked = mask_tokens(
-            pack_spans(documents.tokens, segments.starts, segments.lengths, settings.seq_length, frame),
-            segment_numbers(segments.lengths, settings.seq_length, frame),
-            mask_seed,
-            self.vocabulary,
-            settings,
-        )
+        if settings.is_packed:
+            segments = packed_sentences(documents, self._separator, self._max_tokens)
+        else:
+            segments = SEGMENTS[settings.input_format, settings.sentence_objective](
+                documents,
+                tf.constant(self.vocabulary.starts_word),
+                self._max_tokens,
+                settings.short_seq_prob,
+                pair_seed,
+            )
+        word_ids = pack_spans(documents.tokens, segments.starts, segments.lengths, settings.seq_length, frame)
+        numbers = segment_numbers(segments.lengths, settings.seq_length, frame)
+        if settings.is_packed:
+            numbers = document_numbers(word_ids, numbers, self._separator)
+        masked = mask_tokens(word_ids, numbers, mask_seed, self.vocabulary, settings)
         columns = tf.stack([*segments.lengths, segments.labels], axis=1)
         rows = [masked[WORD_IDS], masked[MLM_POSITIONS], masked[MLM_IDS], columns]
         return tf.ensure_shape(tf.concat(rows, axis=1), [None, sum(self._column_counts)])
@@ -81,6 +119,16 @@ class ExampleMaker:
         if name := SENTENCE_LABELS.get(self.settings.sentence_objective):
             features[name] = labels
         return filled_batch(features, self.batch_size, self.settings)
+
+    @property
+    def _max_tokens(self) -> int:
+        """Tokens of an example without the special ones around its segments."""
+        frame = self.vocabulary.input_format
+        return self.settings.seq_length - frame.num_special_tokens(self.settings.segments)
+
+    @property
+    def _separator(self) -> int:
+        return self.vocabulary.special_ids.separator
 
     @property
     def _column_counts(self) -> tuple[int, ...]:

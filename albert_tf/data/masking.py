@@ -53,7 +53,8 @@ def word_numbers(
 
     Args:
       word_ids: int32 [B, S].
-      segments: int32 [B, S], 1 and 2 in the two segments, 0 where nothing may be masked.
+      segments: int32 [B, S], 1 and 2 in the two segments, 0 where nothing may be masked; 3, 4, … in further
+        documents of a first one.
       starts_word: `TokenIds.starts_word`.
       whole_word: False makes each token a word of its own.
     Returns:
@@ -73,7 +74,7 @@ def tiles(
     """The tile of its row that each token belongs to: spans of 1 … max_ngram words within segments.
 
     Returns:
-      int32 [B, S] between 0 and S, meaningless outside the segments.
+      int32 [B, S], at least 0, meaningless outside the segments.
     """
     rows, columns = tf.unstack(tf.shape(words))
     cumulative = np.cumsum(ngram_length_probabilities(max_ngram))[:-1]
@@ -86,7 +87,8 @@ def tiles(
     words_before = words_before[:, tf.newaxis]  # [B, 1]
     last = tf.gather(ends, tf.searchsorted(ends, words_before), batch_dims=1)  # [B, 1]
     words = tf.where(segments == 2, words + last - words_before, words)
-    return tf.searchsorted(ends, words, side="right")
+    # Of what spans two documents each has its part.
+    return tf.searchsorted(ends, words, side="right") + tf.maximum(segments - 2, 0)
 
 
 def chosen_tiles(sizes: tf.Tensor, budget: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:

@@ -82,7 +82,7 @@ def pretraining_dataset(
         batches, each those of other epochs; their order depends on who is faster. Such iterators cannot be
         saved.
       **settings: of `ExampleSettings`: max_predictions (for stored examples None is what they have),
-        sentence_objective, short_seq_prob, masked_lm_prob, max_ngram, whole_word.
+        input_format, sentence_objective, short_seq_prob, masked_lm_prob, max_ngram, whole_word.
     Raises:
       FileNotFoundError: an input or the vocabulary does not exist.
       ConnectionError: the tf.data service does not answer.
@@ -107,7 +107,8 @@ def pretraining_dataset(
             where = f" from {share.begin:.4g} to {share.end:.4g} of {share.of}" if share else ""
             raise NothingFound(
                 f"{', '.join(files[:3])}, part {part.input_pipeline_id} of {part.num_input_pipelines}:"
-                f"{where} no text to make examples of; documents need at least two words"
+                f"{where} no text to make examples of; documents need at least two words "
+                "(sentence_pair: sentences)"
             )
         batches = example_batches(source, maker, part, epochs, seed, shuffle, cache)
     return served(batches, data_service)
@@ -131,7 +132,7 @@ def example_batches(
 
     def blocks(order_seed: int | None, epoch: tf.Tensor | int = 0) -> tf.data.Dataset:
         documents = corpus_documents(source.files, source.read, part, order_seed, epoch)
-        return documents.batch(DOCUMENTS_AT_ONCE).map(source.decode, tf.data.AUTOTUNE)
+        return maker.blocks(documents.batch(DOCUMENTS_AT_ONCE).map(source.decode, tf.data.AUTOTUNE))
 
     # Made here and not in each epoch, so that all epochs and iterators have it in common.
     cached = blocks(None).cache() if cache else None
@@ -186,5 +187,6 @@ def _batches(
 def _has_examples(source: DocumentSource, part: tf.distribute.InputContext, maker: ExampleMaker) -> bool:
     """True if any example comes of the documents that a pipeline reads."""
     documents = corpus_documents(source.files, source.read, part).batch(DOCUMENTS_AT_ONCE)
-    rows = (maker.rows(source.decode(block), tf.constant([0, 0])) for block in documents)
+    blocks = maker.blocks(documents.map(source.decode))
+    rows = (maker.rows(block, tf.constant([0, 0])) for block in blocks)
     return any(tf.size(found) > 0 for found in rows)

@@ -8,7 +8,6 @@ first sentences, in steps that double, finds the chunks that are used.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -45,8 +44,7 @@ def chunk_ends(documents: Documents, targets: tf.Tensor) -> tf.Tensor:
     ends = tf.cumsum(documents.sentence_lengths)  # [N], in tokens
     begins = ends - documents.sentence_lengths
     reached = tf.searchsorted(ends, begins + targets) + 1
-    document_ends = tf.repeat(tf.cumsum(documents.sentences), documents.sentences)  # [N]
-    return tf.minimum(reached, document_ends)
+    return tf.minimum(reached, documents.document_ends)
 
 
 def chunk_starts(documents: Documents, ends: tf.Tensor) -> tf.Tensor:
@@ -105,9 +103,8 @@ def segment_pairs(
         tf.where(swapped, end - middle, middle - begin),
         tf.where(swapped, middle - begin, end - middle),
     )
-    kept = trimmed_lengths(*lengths, max_tokens)
-    starts = trimmed_starts(starts, lengths, kept, trim_seed)
-    return _select(Segments(starts, kept, tf.cast(swapped, tf.int32)), middle > begin)
+    pairs = Segments(starts, lengths, tf.cast(swapped, tf.int32))
+    return _select(trimmed(pairs, max_tokens, trim_seed), middle > begin)
 
 
 def random_next_pairs(
@@ -128,8 +125,7 @@ def random_next_pairs(
     ends = chunk_ends(documents, targets)  # [N]
     sentences = tf.range(count)
     begin, middle, end = _divide(documents, sentences, ends, starts_word, divide_seed)  # [N] each
-    several = tf.reduce_sum(tf.cast(documents.sentences > 0, tf.int32)) > 1
-    random = (tf.random.stateless_uniform([count], coin_seed) < 0.5) & several
+    random = (tf.random.stateless_uniform([count], coin_seed) < 0.5) & documents.are_several
     one_sentence = ends - sentences == 1
     middle = tf.where(random & one_sentence, end, middle)  # whole sentences before a random segment
     borders = documents.borders  # [N + 1], in tokens
@@ -137,15 +133,14 @@ def random_next_pairs(
 
     first = chunk_starts(documents, following)  # [C]
     begin, middle, end, targets, random = (tf.gather(x, first) for x in (begin, middle, end, targets, random))
-    other_begin, other_end = _elsewhere(documents, first, targets - (middle - begin), other_seed)
+    other_begin, other_end = random_elsewhere(documents, first, targets - (middle - begin), other_seed)
     starts = (begin, tf.where(random, other_begin, middle))
     lengths = (middle - begin, tf.where(random, other_end - other_begin, end - middle))
-    kept = trimmed_lengths(*lengths, max_tokens)
-    starts = trimmed_starts(starts, lengths, kept, trim_seed)
-    return _select(Segments(starts, kept, tf.cast(random, tf.int32)), middle > begin)
+    pairs = Segments(starts, lengths, tf.cast(random, tf.int32))
+    return _select(trimmed(pairs, max_tokens, trim_seed), middle > begin)
 
 
-def _elsewhere(
+def random_elsewhere(
     documents: Documents, first: tf.Tensor, wanted: tf.Tensor, seed: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Whole sentences from a random place of a random other document, as tokens' begin and end, int32 [C].
@@ -176,6 +171,13 @@ def single_segments(
     kept = tf.minimum(end - begin, max_tokens)
     starts = trimmed_starts((begin,), (end - begin,), (kept,), trim_seed)
     return Segments(starts, (kept,), tf.zeros_like(first))
+
+
+def trimmed(pairs: Segments, max_tokens: int, seed: tf.Tensor) -> Segments:
+    """Pairs that fit together, trimmed in turn, each token at the front or at the back of its segment."""
+    first, second = pairs.lengths
+    kept = trimmed_lengths(first, second, max_tokens)
+    return pairs._replace(starts=trimmed_starts(pairs.starts, pairs.lengths, kept, seed), lengths=kept)
 
 
 def trimmed_starts(
@@ -223,11 +225,3 @@ def _uniform_below(bounds: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
 def _select(segments: Segments, keep: tf.Tensor) -> Segments:
     """The examples where keep, bool [C], is true."""
     return tf.nest.map_structure(lambda x: tf.boolean_mask(x, keep), segments)
-
-
-# By the sentence objective. All take the same arguments.
-SEGMENTS: dict[str, Callable[..., Segments]] = {
-    "sop": segment_pairs,
-    "nsp": random_next_pairs,
-    "none": single_segments,
-}

@@ -24,17 +24,11 @@ HELD_OUT = 0.1
 
 
 class Sets(NamedTuple):
-    """Records of a task's data.
-
-    Attributes:
-      train: records to train on.
-      dev: those to evaluate on, by the name of their set.
-      held_out: what was held out, in words; empty where a set of its own is there.
-    """
+    """Records of a task's data."""
 
     train: Records
-    dev: dict[str, Records]
-    held_out: str = ""
+    dev: dict[str, Records]  # to evaluate on, by the name of their set
+    held_out: str = ""  # what was held out, in words; empty where a set of its own is there
 
     @property
     def labelled(self) -> Records:
@@ -47,9 +41,7 @@ def read_sets(
 ) -> Sets:
     """The records to train and to evaluate on, of a folder or of files as `Finetuning` names them.
 
-    Raises:
-      FileNotFoundError: a file is missing.
-      InputError: a file is not of the task; the message names file and line.
+    FileNotFoundError where a file is missing; an InputError names file and line of what is not of the task.
     """
     if task.format.is_folder:
         assert folder is not None
@@ -148,9 +140,8 @@ def encoded(task: Task, entries: TaskConfig, sets: Sets, start: Start) -> Data:
     """The examples of a task, tokenised for a model with these entries of task.json."""
     kind, tokenizer = task.kind(entries), open_tokenizer(start.vocabulary, **start.tokenizer)
     rows = kind.encode(sets.train, tokenizer, True).rows
-    dev = {
-        name: kind.encode(records, tokenizer, kind.has_evaluation_loss) for name, records in sets.dev.items()
-    }
+    has_loss = kind.has_evaluation_loss
+    dev = {name: kind.encode(records, tokenizer, has_loss) for name, records in sets.dev.items()}
     return Data(task, kind, sets, rows, dev, tokenizer.vocabulary.fingerprint)
 
 

@@ -14,6 +14,7 @@ from albert_tf.models.losses import Term
 from albert_tf.models.padding import skip_padding
 from albert_tf.tasks.examples.batches import few_lengths, task_batches
 from albert_tf.tasks.kind import Examples, FinetunedKind, Tensors
+from albert_tf.training.compilation import compilation_log
 from albert_tf.training.strategies import compiles
 from albert_tf.training.updates import Batch, replica_rows
 
@@ -42,6 +43,7 @@ def predictor(
     is_compiled = compiles(xla)
     is_padded = is_compiled or isinstance(strategy, tf.distribute.TPUStrategy)
     lengths = few_lengths(kind.seq_length) if is_compiled else None
+    before_batch = compilation_log("prediction") if is_compiled else None
 
     @tf.function(autograph=False, jit_compile=is_compiled or None)
     def compute(rows: Batch) -> tuple[Tensors, dict[str, Term]]:
@@ -71,6 +73,8 @@ def predictor(
         for batch in task_batches(rows, kind.seq_length, size, lengths, shuffle=False, repeat=False):
             numbers = batch[ROWS].numpy()
             is_example = numbers >= 0
+            if before_batch is not None:
+                before_batch(batch)
             kept, terms = forward(batch)
             terms = tf.nest.map_structure(float, terms)
             sums = tf.nest.map_structure(operator.add, sums, terms) if sums else terms

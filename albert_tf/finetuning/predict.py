@@ -29,6 +29,7 @@ def predict(
     score_column: str | None = None,
     step: int | None = None,
     batch_size: int = 32,
+    xla: bool | None = None,
 ) -> list[Path]:
     """Writes what a fine-tuned run predicts for a file or a folder of its task.
 
@@ -44,6 +45,7 @@ def predict(
       score_column: name of the other; None: "score".
       step: of the checkpoint; None: that which `load` takes.
       batch_size: examples at a time; it decides about memory and speed.
+      xla: as `Execution` takes it.
     Returns:
       The files.
     Raises:
@@ -54,7 +56,7 @@ def predict(
     form = form_of(output, prediction_column, score_column)
     if form.file is not None and Path(form.file).resolve() == Path(source).resolve():
         raise InputError(f"{form.file} is what is predicted for: name another `output`")
-    files = predicted_files(read_trained(run, step, task), source, columns, batch_size, form)
+    files = predicted_files(read_trained(run, step, task, xla), source, columns, batch_size, form)
     return write_predictions(output, files)
 
 
@@ -82,7 +84,13 @@ def predicted_files(
     return found
 
 
-def submit(runs: Sequence[PathLike], glue: PathLike, output: PathLike, batch_size: int = 32) -> None:
+def submit(
+    runs: Sequence[PathLike],
+    glue: PathLike,
+    output: PathLike,
+    batch_size: int = 32,
+    xla: bool | None = None,
+) -> None:
     """Writes the zip file that GLUE's server takes: predictions of a run of each task, and of MNLI's for AX.
 
     Args:
@@ -90,6 +98,7 @@ def submit(runs: Sequence[PathLike], glue: PathLike, output: PathLike, batch_siz
       glue: the folder that holds the folders of all tasks, by the names that GLUE gives them.
       output: the zip file.
       batch_size: as `predict` takes it, whose errors there are as well.
+      xla: likewise.
     Raises:
       InputError: a task is missing or there are two runs of one.
     """
@@ -100,13 +109,11 @@ def submit(runs: Sequence[PathLike], glue: PathLike, output: PathLike, batch_siz
             raise InputError(f"{run} is of task={name!r}: name one run of each of {', '.join(GLUE)} but ax")
         of_task[name] = run
     if missing := [name for name in GLUE if name not in of_task and name != "ax"]:
-        raise InputError(
-            f"{output}: the server takes all tasks at once: name runs of {', '.join(missing)}, too"
-        )
+        raise InputError(f"{output}: the server takes all tasks: name runs of {', '.join(missing)}, too")
     check_place(Path(output), is_folder=False)
     files: dict[str, str] = {}
     for name, run in {**of_task, "ax": of_task["mnli"]}.items():
         files |= predicted_files(
-            read_trained(run, asked=name), Path(glue) / GLUE[name].name, None, batch_size
+            read_trained(run, asked=name, xla=xla), Path(glue) / GLUE[name].name, None, batch_size
         )
     write_submission(output, files)

@@ -28,12 +28,13 @@ from albert_tf.finetuning.recipes import FinetuningRecipe
 from albert_tf.finetuning.reports import described, ending
 from albert_tf.finetuning.settings import ENCODER, Finetuning
 from albert_tf.finetuning.task_table import Task, set_metrics, task_entries
+from albert_tf.models.losses import Objective
 from albert_tf.models.memory import TRAINING, check_memory
 from albert_tf.optimization import recipe_optimizer
 from albert_tf.recipes import QuestionSettings
 from albert_tf.tasks.examples.batches import batches_per_epoch, few_lengths, task_batches
 from albert_tf.tasks.examples.rows import unread
-from albert_tf.tasks.kind import Examples
+from albert_tf.tasks.kind import Examples, FinetunedKind
 from albert_tf.tasks.regression import Regression
 from albert_tf.tokenizer_settings import resolved_settings
 from albert_tf.tokenizers.kinds import open_tokenizer
@@ -51,12 +52,17 @@ OUTPUT_BIAS = "classifier/output_bias"
 _UNSAID = {"pooling": FIRST}
 
 
-def finetune(settings: Finetuning, report: Report = logging.info) -> None:
+def finetune(
+    settings: Finetuning,
+    report: Report = logging.info,
+    objective_of: Callable[[FinetunedKind], Objective] = FinetunedKind.objective,
+) -> None:
     """Trains, or goes on where a former call stopped.
 
     Args:
       settings: the settings of the run.
       report: called with lines: where weights come from, what is held out, which step is the best.
+      objective_of: the losses of a kind of task; it is called in the scope of the run's strategy.
     Raises:
       ValueError: settings contradict each other, the data, or those of the run that is there.
       FileNotFoundError: an input is missing.
@@ -77,10 +83,12 @@ def finetune(settings: Finetuning, report: Report = logging.info) -> None:
         # the optimizer's variables.
         model.encoder.trainable = settings.freeze != ENCODER
         optimizer = recipe_optimizer("adamw", recipe, recipe.steps, recipe.warmup_steps)
+        objective = objective_of(data.kind)
         training = Training(
             model=model,
             optimizer=built_optimizer(optimizer, model, execution),
-            objective=data.kind.objective(),
+            objective=objective,
+            metrics=functools.partial(term_metrics, factors=objective.factors),
             phases=[_phase(recipe, data, model, execution)],
             seed=settings.seed,
             execution=execution,

@@ -23,15 +23,10 @@ from albert_tf.utils.errors import InputError
 
 
 def finetune_runs(settings: Finetuning, runs: int, report: Report = logging.info) -> RunDirectory:
-    """Trains once for each of several seeds, or goes on where a former call stopped, as `finetune` does.
+    """Trains once for each of several seeds, or goes on where a former call stopped; returns the best run.
 
-    Args:
-      settings: settings of all; `seed` is the first. Of each seed `output` gets a run directory `seed-<n>`,
-        and after the last one summary.json.
-      runs: how many.
-      report: called with lines about each, and about the best.
-    Returns:
-      The best run.
+    The settings are those of all, and their `seed` is the first. Of each seed `output` gets a run directory
+    `seed-<n>`, and after the last one summary.json.
     """
     folder = RunDirectory(settings.output, "output")
     if runs < 1:

@@ -75,13 +75,17 @@ class Finetuning(RunSettings):
         self._check_task(self.entry)
         if self.freeze not in (None, ENCODER):
             raise InputError(f"freeze={self.freeze!r} must be {ENCODER!r}, or nothing")
+        self._check_start()
+        if self.threshold is not None:
+            check_range("threshold", self.threshold, above=0, below=1)
+        _ = self.hyper_parameters(self.config), self.loop_settings(1), QuestionSettings(**self.questions)
+
+    def _check_start(self) -> None:
+        """InputError unless it is clear where the weights begin."""
         if (self.init_from is None) == (self.config is None):
             raise InputError("give one of `init_from`, to start from weights, and `config`, for random ones")
         if self.config is not None and self.vocabulary is None:
             raise InputError("config: random weights need a vocabulary: name it by --vocabulary")
-        if self.threshold is not None:
-            check_range("threshold", self.threshold, above=0, below=1)
-        _ = self.hyper_parameters(self.config), self.loop_settings(1), QuestionSettings(**self.questions)
 
     def _check_task(self, task: Task) -> None:
         """InputError if a setting is missing for the task, or of no use to it."""

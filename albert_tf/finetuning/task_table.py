@@ -31,23 +31,14 @@ Metrics = Callable[[Records, Sequence[Any]], dict[str, float]]
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """A task to fine-tune for.
-
-    Args:
-      kind: of task.
-      format: of its data.
-      metrics: function from records and their predictions to fractions or per cent by name.
-      best_metric: the metric that the best step has the highest value of.
-      options: of `FinetunedKind.model_config`.
-      trained_as: the task of the runs that predict for this one; None: the same.
-    """
+    """A task to fine-tune for."""
 
     kind: type[FinetunedKind]
     format: DataFormat
-    metrics: Metrics
-    best_metric: str
-    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    trained_as: str | None = None
+    metrics: Metrics  # of records and their predictions, fractions or per cent by name
+    best_metric: str  # that the best step has the highest value of
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # of `FinetunedKind.model_config`
+    trained_as: str | None = None  # the task of the runs that predict for this one; None: the same
 
 
 def find_task(name: str) -> Task:

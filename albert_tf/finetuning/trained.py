@@ -23,21 +23,14 @@ PATIENCE = 2.0  # seconds until a progress bar is shown
 
 
 class Trained(NamedTuple):
-    """Model, tokenizer and task of a fine-tuned run.
+    """Model, tokenizer and task of a fine-tuned run."""
 
-    Attributes:
-      task: to predict for.
-      model: with its weights.
-      tokenizer: of the texts that it learnt from.
-      entries: content of task.json.
-      step: of the weights.
-    """
-
-    task: Task
+    task: Task  # to predict for
     model: Any
     tokenizer: TextTokenizer
-    entries: dict[str, Any]
-    step: int
+    entries: dict[str, Any]  # of task.json
+    step: int  # of the weights
+    xla: bool | None = None  # as `Execution` takes it
 
     def predictions(self, records: Records, batch_size: int = 32, is_labelled: bool = False) -> list[Any]:
         """A prediction for each record, in their order; on a terminal a bar shows the progress of long work.
@@ -49,7 +42,7 @@ class Trained(NamedTuple):
         examples = kind.encode(records, self.tokenizer, is_labelled)
         for line in unread(examples.rows, kind.seq_length):
             logging.info(line)
-        predict = predictor(kind, self.model, batch_size)
+        predict = predictor(kind, self.model, batch_size, xla=self.xla)
         with tqdm(total=len(examples.rows), unit=" examples", disable=None, delay=PATIENCE) as bar:
             return predict(examples, bar.update).predictions
 
@@ -74,17 +67,16 @@ def columns_of(entries: Mapping[str, Any]) -> Columns | None:
     return Columns(**entries["columns"]) if "columns" in entries else None
 
 
-def read_trained(run: PathLike, step: int | None = None, asked: str | None = None) -> Trained:
-    """Model, tokenizer and task of a fine-tuned run.
+def read_trained(
+    run: PathLike, step: int | None = None, asked: str | None = None, xla: bool | None = None
+) -> Trained:
+    """A fine-tuned run, at a step; None: that which `load` takes.
 
-    Args:
-      run: its directory.
-      step: of the checkpoint; None: that which `load` takes.
-      asked: the task to predict for, where it is not the run's own: "ax" of an MNLI run.
+    `asked` is the task to predict for, where it is not the run's own: "ax" of an MNLI run.
+
     Raises:
       FileNotFoundError: there is no run, no vocabulary in it, or no such checkpoint.
-      InputError: the run is not fine-tuned, or for another task; the vocabulary is not what it was made with;
-        a file is damaged; weights are non-finite.
+      InputError: it is not fine-tuned, or for another task; a file is damaged; weights are non-finite.
     """
     run = opened_run(run)
     task, vocabulary = find_task(run_task(run.task, asked)), run.vocabulary
@@ -94,7 +86,7 @@ def read_trained(run: PathLike, step: int | None = None, asked: str | None = Non
     step = run.default_step() if step is None else step
     model = load(run, step)
     check_finite(model, run, step)
-    return Trained(task, model, tokenizer, run.task, step or 0)
+    return Trained(task, model, tokenizer, run.task, step or 0, xla)
 
 
 def evaluate_trained(
@@ -105,20 +97,14 @@ def evaluate_trained(
     columns: Columns | None = None,
     step: int | None = None,
     batch_size: int = 32,
+    xla: bool | None = None,
 ) -> dict[str, float]:
-    """Metrics of a fine-tuned run on labelled data of its task, and errors as `predict` and `dev_sets` have.
+    """Metrics of a fine-tuned run on labelled data of its task, its `step` and number of `examples`.
 
-    Args:
-      run: its directory.
-      folder: of a task whose original files are in one.
-      file: any other; one of the two is given.
-      columns: of one's own table; None: those that the run was trained with.
-      step: as `read_trained` takes it.
-      batch_size: examples at a time; it decides about memory and speed.
-    Returns:
-      `step` and `examples`, what was evaluated, and the task's metrics.
+    Args and Raises: as `predict`; the data is the folder of a task whose original files are in one, or a
+    file.
     """
-    trained = read_trained(run, step)
+    trained = read_trained(run, step, xla=xla)
     sets = dev_sets(trained.task, folder, file, columns or columns_of(trained.entries))
     found = {name: (x, trained.predictions(x, batch_size, is_labelled=True)) for name, x in sets.items()}
     examples = sum(map(len, sets.values()))

@@ -27,26 +27,17 @@ from albert_tf.utils.errors import InputError
 
 
 class Answerer(NamedTuple):
-    """A model that answers by the signatures of its kind.
-
-    Attributes:
-      kind: of task.
-      ask: function from the name of a signature, its inputs, and the fillings of a mask to its outputs.
-      max_top_k: fillings of a mask at most; None: any number.
-    """
+    """A model that answers by the signatures of its kind."""
 
     kind: Kind
+    # From the name of a signature, its inputs, and the fillings of a mask to its outputs.
     ask: Callable[[str, Mapping[str, Any], int], dict[str, np.ndarray]]
-    max_top_k: int | None = None
+    max_top_k: int | None = None  # fillings of a mask at most; None: any number
 
 
 def run_answerer(source: str | os.PathLike[str], step: int | None, xla: bool | None = None) -> Answerer:
-    """The model of a run.
+    """The model of a run directory, or of a published name; arguments are those of `pipeline`.
 
-    Args:
-      source: its directory, or a published name.
-      step: of the checkpoint; None: that which `load` takes.
-      xla: as `pipeline` takes it.
     Raises:
       InputError: the model has no head that answers, weights are non-finite, or a file is damaged.
       FileNotFoundError: there is no run, no checkpoint or no vocabulary.
@@ -62,14 +53,7 @@ def run_answerer(source: str | os.PathLike[str], step: int | None, xla: bool | N
 def model_answerer(
     model: Any, tokenizer: TextTokenizer, config: TaskConfig, xla: bool | None = None
 ) -> Answerer:
-    """A model in memory.
-
-    Args:
-      model: a pretrainer or another one with a head.
-      tokenizer: text to token ids.
-      config: content of its task.json.
-      xla: as `pipeline` takes it.
-    """
+    """A model in memory with the content of its task.json; `xla` is that of `pipeline`."""
     config = {**config, **task_of(model)}
     kind = kind_of(config)
     seq_length = config.get("seq_length", min(SEQ_LENGTH, model.config.max_position_embeddings))

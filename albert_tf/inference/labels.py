@@ -1,65 +1,57 @@
-"""Labels in the forms in which people have them, as losses take them."""
+"""Labels in the forms in which people have them, as losses take them, and the head that they need."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
-from albert_tf.tokenizers.given import listed
+from albert_tf.checkpoints.models import arguments_of
+from albert_tf.features import FIRST
+from albert_tf.tokenizers.given import check_text, listed
 from albert_tf.utils.errors import InputError, shown
+
+HEAD_VARIABLES = ("classifier/output_weights", "classifier/output_bias")
 
 _CATEGORICAL = "compile with loss=tf_keras.losses.CategoricalCrossentropy(from_logits=True)"
 
 
 class Labels(NamedTuple):
-    """The labels of a classifier, and the loss that takes them.
+    """The labels of a classifier, and the loss that takes them."""
 
-    Attributes:
-      names: in the order of the logits; None if they have none.
-      num_labels: K; 1 is regression.
-      loss: as Keras' `compile` takes it.
-    """
-
-    names: Sequence[str] | None
-    num_labels: int
-    loss: Any
+    names: Sequence[str] | None  # in the order of the logits; None if they have none
+    num_labels: int  # K; 1 is regression
+    loss: Any  # as Keras' `compile` takes it
 
     @property
     def are_one_hot(self) -> bool:
         """True if the loss compares one-hot labels."""
-        return self._loss_name.startswith("categorical")
+        return self._is_loss("categorical")
 
-    @property
-    def _loss_name(self) -> str:
+    def _is_loss(self, beginning: str) -> bool:
+        """True if the name of the loss begins so, in Keras' spelling of functions or of classes."""
         loss = self.loss
         name = loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__)
-        return name.replace("_", "").lower()
+        return name.replace("_", "").lower().startswith(beginning)
 
     def check_metrics(self, metrics: Any) -> None:
         """InputError where a metric of Keras cannot compare logits with the labels that the loss takes."""
         for metric in tf.nest.flatten(metrics):
             name = metric if isinstance(metric, str) else type(metric).__name__
             if name == "AUC" and not getattr(metric, "_from_logits", False):
-                raise InputError(
-                    "metrics: AUC() is of probabilities; the model gives logits: from_logits=True"
-                )
+                raise InputError("metrics: AUC() is of probabilities, not of logits: from_logits=True")
             if name in ("AUC", "Precision", "Recall") and self.num_labels > 1 and not self.are_one_hot:
                 raise InputError(f"metrics: {name} needs one-hot labels: {_CATEGORICAL}")
 
     def targets(self, labels: Any, count: int, argument: str) -> np.ndarray:
-        """The targets of texts.
+        """The targets of `count` texts, int32 [N]; float32 [N] of regression, [N, K] of one-hot labels.
 
-        Args:
-          labels: of each text a number from 0, a name, or a number for each label; of regression a number.
-          count: number of texts, N.
-          argument: name of the labels in errors.
-        Returns:
-          int32 [N]; float32 [N] of regression, [N, K] of one-hot labels.
-        Raises:
-          InputError: a label is missing or does not fit.
+        Labels are a number from 0, a name, or a number for each label; of regression a number. An
+        InputError, with the argument's name, says if one is missing or does not fit.
         """
         values = listed(labels)
         if len(values) != count:
@@ -83,21 +75,17 @@ class Labels(NamedTuple):
                 raise InputError(f"{argument}[{number}]={shown(value)} is not one of {expected}")
             # A file's labels are read as numbers by some libraries and as texts by others.
             if isinstance(value, int) and known.get(str(value), value) != value:
-                raise InputError(
-                    f"{argument} holds {value}, the number of one label and the name of another: "
-                    "give the names, as texts"
-                )
+                problem = f"{argument} holds {value}, the number of one label and the name of another"
+                raise InputError(f"{problem}: give the names, as texts")
         found = np.array([known[value] for value in values], np.int32)
         return np.eye(self.num_labels, dtype=np.float32)[found] if self.are_one_hot else found
 
     def target_tensor(self, labels: tf.Tensor, argument: str) -> tf.Tensor:
-        """The targets of a batch of a tf.data.Dataset.
+        """The targets of a batch of a tf.data.Dataset, integer [B] or float32 [B, K].
 
         Args:
           labels: string or integer [B], or [B, K].
           argument: name of the dataset in errors.
-        Returns:
-          Integer [B], or float32 [B, K].
         Raises:
           InputError: labels by name, of a model without names, or one-hot where the loss takes numbers.
           tf.errors.InvalidArgumentError: where it runs, for a name that is none of these.
@@ -119,14 +107,14 @@ class Labels(NamedTuple):
 
     def _are_checked(self, labels: tf.Tensor) -> bool:
         """True if the loss takes these as numbers of labels, and none that it is to ignore."""
-        is_sparse = self._loss_name.startswith("sparsecategorical")
         ignores = getattr(self.loss, "ignore_class", None) is not None
-        return is_sparse and not ignores and labels.dtype.is_integer and self.num_labels > 1
+        are_numbers = labels.dtype.is_integer and self.num_labels > 1
+        return self._is_loss("sparsecategorical") and not ignores and are_numbers
 
     def _check_shape(self, labels: Any, argument: str) -> None:
         """InputError for one-hot labels [B, K] where the loss compares numbers."""
-        is_sparse = self._loss_name.startswith("sparsecategorical")
-        if is_sparse and labels.shape[1:] == (self.num_labels,) and self.num_labels > 1:
+        are_rows = labels.shape[1:] == (self.num_labels,) and self.num_labels > 1
+        if are_rows and self._is_loss("sparsecategorical"):
             shape = tuple(labels.shape)
             raise InputError(f"{argument} has the shape {shape}, which is one-hot: {_CATEGORICAL}")
 
@@ -136,3 +124,44 @@ def _known(labels: tf.Tensor, is_known: tf.Tensor, message: str) -> tf.Tensor:
     unknown, _ = tf.unique(tf.reshape(labels[~is_known], [-1]))
     with tf.control_dependencies([tf.debugging.Assert(tf.size(unknown) == 0, [message, unknown])]):
         return tf.identity(labels)
+
+
+def label_names(labels: Any) -> list[str]:
+    """Names of labels as a list; InputError unless they are at least two different ones."""
+    given = [] if isinstance(labels, str) else listed(labels)
+    names = [check_text(name, f"labels[{number}]") for number, name in enumerate(given)]
+    if not 2 <= len(names) == len(set(names)):
+        raise InputError(f"labels={shown(labels)}: labels must be a list of at least two different names")
+    return names
+
+
+def chosen_head(
+    task: Mapping[str, Any],
+    origin: str | os.PathLike[str],
+    num_labels: int | None,
+    labels: Sequence[str] | None,
+    pooling: str | None,
+) -> tuple[dict[str, Any], bool]:
+    """The entries of task.json for the head that is asked for, and True if it is the run's own.
+
+    `task` and `origin` are the content of the run's task.json, and its name in messages. What is not asked
+    for is as the run has it, but its labels if their number is another.
+    """
+    if labels is not None:
+        labels = label_names(labels)
+    there = task if task["model"] == "classifier" else {}
+    if labels is None and num_labels in (None, there.get("num_labels")):
+        labels = there.get("labels")
+    if num_labels is None:
+        num_labels = there.get("num_labels") if labels is None else len(labels)
+    if num_labels is None:
+        raise InputError(f"num_labels is missing: {origin} is no classifier: say it, or name the labels")
+    pooling = pooling or there.get("pooling", FIRST)
+    head = {"model": "classifier", "num_labels": num_labels, "pooling": pooling, "labels": labels}
+    is_same = bool(there) and arguments_of(head) == arguments_of(there)
+    is_kept = is_same and there.get("labels") in (None, labels)
+    if there and not is_kept:
+        message = "%s has a head of %s, labels %s, which is left: that of %s, labels %s, begins at random"
+        found = arguments_of(there), there.get("labels"), arguments_of(head), labels
+        logging.warning(message, origin, *found)
+    return head, is_kept

@@ -104,12 +104,7 @@ def _serving_folder(folder: Path) -> Path | None:
 
 
 class Pipeline:
-    """A function from texts to answers, made by `pipeline`.
-
-    Args:
-      answerer: the model.
-      batch_size: texts at a time.
-    """
+    """A function from texts to answers, made by `pipeline`; `batch_size` texts at a time."""
 
     def __init__(self, answerer: Answerer, batch_size: int):
         self._answerer = answerer

@@ -21,10 +21,15 @@ from albert_tf.checkpoints.run import check_finite, save, stored_model
 from albert_tf.conversion import start as starts
 from albert_tf.features import FIRST
 from albert_tf.finetuning.recipes import RECIPES
-from albert_tf.inference.fit_data import packed, tokenised_dataset, tokenised_texts
-from albert_tf.inference.head import HEAD_VARIABLES, chosen_head, label_names
-from albert_tf.inference.labels import Labels
-from albert_tf.inference.texts import are_pairs, segments, text_records
+from albert_tf.inference.labels import HEAD_VARIABLES, Labels, chosen_head, label_names
+from albert_tf.inference.texts import (
+    are_pairs,
+    packed,
+    segments,
+    text_records,
+    tokenised_dataset,
+    tokenised_texts,
+)
 from albert_tf.models.compiled import CompiledEncoder
 from albert_tf.models.padding import skip_padding
 from albert_tf.models.task_models import AlbertClassifier
@@ -91,9 +96,7 @@ class TextClassifier(keras.Model):
         self.labels = None if labels is None else tuple(label_names(labels))
         count, longest = classifier.num_labels, classifier.config.max_position_embeddings
         if self.labels is not None and len(self.labels) != count:
-            raise InputError(
-                f"labels={list(self.labels)} are {len(self.labels)} names for num_labels={count}"
-            )
+            raise InputError(f"labels={list(self.labels)}: {len(self.labels)} names for num_labels={count}")
         least = 1 + tokenizer.vocabulary.input_format.num_special_tokens(2)
         self.seq_length = check_length("seq_length", seq_length, least)
         if seq_length > longest:
@@ -184,9 +187,7 @@ class TextClassifier(keras.Model):
     def load(cls, path: PathLike) -> TextClassifier:
         """The model that `save` has written, as a SavedModel or `.keras`: as `keras.models.load_model`.
 
-        Raises:
-          InputError: it is another model.
-          OSError: there is no model.
+        InputError if it is another model, OSError if there is none.
         """
         if not checked_path(path, "path").exists():
             raise Missing(f"path={os.fspath(path)!r} does not exist: correct the path")
@@ -233,11 +234,8 @@ class TextClassifier(keras.Model):
     def compile(self, optimizer: Any = AUTO, loss: Any = AUTO, metrics: Any = AUTO, **kwargs: Any) -> None:
         """Keras' `compile`, whose loss and metrics are those of labels or regression unless they are given.
 
-        Args:
-          optimizer: as Keras takes it; "auto" is Adam at the rate of fine-tuning on one's own data.
-          loss: as Keras takes it, of logits.
-          metrics: as Keras takes them.
-          **kwargs: as Keras takes them.
+        An optimizer that is not given is Adam at the rate of fine-tuning on one's own data. The loss is of
+        logits.
         """
         is_regression = self.classifier.num_labels == 1
         if optimizer == AUTO:
@@ -267,8 +265,6 @@ class TextClassifier(keras.Model):
           *args: as Keras takes them.
           validation_data: texts and labels as in x and y.
           **kwargs: as Keras takes them.
-        Returns:
-          The history.
         Raises:
           InputError: what should be a text or a label is not.
         """
@@ -326,20 +322,15 @@ class TextClassifier(keras.Model):
         return x, y
 
     def save_run(self, run: PathLike, step: int = 0) -> None:
-        """Writes a run directory, which `hub_export`, `predict` and `pipeline` read.
+        """Writes a run directory, which `hub_export`, `predict` and `pipeline` read; raises as `save`.
 
-        Args:
-          run: the directory; one that exists gets one more step.
-          step: that the weights are of.
-        Raises:
-          FileExistsError, InputError: as `albert_tf.save`.
+        One that exists gets one more step.
         """
         with tempfile.TemporaryDirectory() as folder:
-            files = self.tokenizer.files()
-            for name, content in files.items():
-                Path(folder, name).write_bytes(content)
-            vocabulary, settings = Path(folder, next(iter(files))), self.tokenizer.settings
-            save(self.classifier, run, vocabulary, step, settings, task=self.task_entries())
+            for name, content in self.tokenizer.vocabulary.files.items():
+                vocabulary = Path(folder, name)
+                vocabulary.write_bytes(content)
+            save(self.classifier, run, vocabulary, step, self.tokenizer.settings, task=self.task_entries())
 
     def task_entries(self) -> dict[str, Any]:
         """Entries of task.json beyond the model's class."""
@@ -351,7 +342,7 @@ class TextClassifier(keras.Model):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments of `from_config` for the same, untrained model, with its vocabulary."""
-        files = self.tokenizer.files()
+        files = self.tokenizer.vocabulary.files
         return {
             "name": self.name,
             "classifier": self.classifier.get_config(),

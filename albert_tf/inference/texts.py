@@ -1,15 +1,20 @@
-"""Texts and pairs of texts in the forms in which people have them."""
+"""Texts, pairs and labels in the forms in which people have them, as Keras takes them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
-from albert_tf.tasks.classification import read_text
+from albert_tf.inference.labels import Labels
+from albert_tf.tasks.classification import TextKind, text_rows
 from albert_tf.tasks.examples.records import TextRecord
+from albert_tf.tasks.examples.rows import TokenRows
+from albert_tf.tokenizers import pack
 from albert_tf.tokenizers.given import listed
+from albert_tf.tokenizers.kinds import TextTokenizer
 from albert_tf.utils.errors import InputError, shown
 
 
@@ -31,7 +36,7 @@ def text_records(texts: Any, argument: str) -> list[TextRecord]:
         if len(first) != len(second):
             raise InputError(f"{argument} holds {len(first)} first texts and {len(second)} second ones")
         values = list(zip(first, second, strict=True))
-    return [read_text(value, f"{argument}[{number}]") for number, value in enumerate(values)]
+    return [TextKind.read(value, f"{argument}[{number}]") for number, value in enumerate(values)]
 
 
 def are_pairs(texts: Any) -> bool:
@@ -40,17 +45,60 @@ def are_pairs(texts: Any) -> bool:
 
 
 def segments(texts: Any) -> list[tf.Tensor]:
-    """One text a row or two of them, string [B] each.
+    """One text a row or two of them, string [B] each, of texts string [B], two of these, or string [B, 2].
 
-    Args:
-      texts: string [B], two of these, or string [B, 2].
-    Raises:
-      InputError: the texts are in no batch.
+    InputError if they are in no batch.
     """
     if isinstance(texts, tuple | list):
         return [segment for text in texts for segment in segments(text)]
     if texts.dtype != tf.string or texts.shape.rank not in (1, 2):
-        raise InputError(
-            f"inputs {shown(texts)} are not texts, string [B] or [B, 2]: of a tf.data.Dataset give batches"
-        )
+        raise InputError(f"inputs {shown(texts)} are not texts, string [B] or [B, 2]: give batches")
     return [texts] if texts.shape.rank == 1 else tf.unstack(texts, axis=1)
+
+
+def tokenised_texts(x: Any, tokenizer: TextTokenizer, argument: str) -> tuple[TokenRows, bool]:
+    """The tokens of texts in any form of `text_records`, and True if they are pairs.
+
+    InputError if there are none, one is not a text, or some are pairs and some are not.
+    """
+    records = text_records(x, argument)
+    if not records:
+        raise InputError(f"{argument} holds no texts")
+    pairs = {record.text_pair is not None for record in records}
+    if len(pairs) != 1:
+        raise InputError(f"{argument} holds both single texts and pairs")
+    return text_rows(records, tokenizer, {}), pairs.pop()
+
+
+def packed(rows: TokenRows, seq_length: int) -> dict[str, np.ndarray]:
+    """The encoder's inputs, int32 [N, S] each, of texts that stand one after the other, column by column."""
+    with tf.device("CPU:0"):
+        tokens = [
+            tf.RaggedTensor.from_row_lengths(rows.tokens[starts[0] : starts[-1] + lengths[-1]], lengths)
+            for starts, lengths in zip(rows.starts.T, rows.lengths.T, strict=True)
+        ]
+        ids = pack(tokens, seq_length, rows.vocabulary.input_format)
+    return {name: tensor.numpy() for name, tensor in ids.items()}
+
+
+def tokenised_dataset(
+    dataset: tf.data.Dataset, token_ids: Callable[[Any], Any], labels: Labels, argument: str
+) -> tuple[tf.data.Dataset, bool | None]:
+    """Batches of token ids and targets; and True if they are of pairs, False of single texts, else None.
+
+    The dataset has batches of texts or token ids, alone or with labels and weights; `argument` is its name in
+    errors. `token_ids` is a function from texts to the encoder's inputs.
+    """
+    spec = dataset.element_spec
+    inputs = spec[0] if isinstance(spec, tuple) else spec
+    are_ids = isinstance(inputs, Mapping)
+    if any(part.shape.rank == int(are_ids) for part in tf.nest.flatten(inputs)):
+        raise InputError(f"{argument} is an unbatched tf.data.Dataset: give {argument}.batch(32)")
+
+    def prepare(inputs: Any, *rest: Any) -> Any:
+        ids = inputs if are_ids else token_ids(inputs)
+        return (ids, labels.target_tensor(rest[0], argument), *rest[1:]) if rest else ids
+
+    # Not converted by autograph, which would wrap an InputError in an error of its own.
+    prepared = dataset.map(tf.autograph.experimental.do_not_convert(prepare), tf.data.AUTOTUNE)
+    return prepared, None if are_ids else are_pairs(inputs)

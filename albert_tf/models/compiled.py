@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -11,6 +12,7 @@ from albert_tf.features import ENCODER_INPUTS, MASK
 from albert_tf.models.encoder import AlbertEncoder, with_pooled_output
 
 Tensors = Mapping[str, tf.Tensor]
+T = TypeVar("T")
 
 # Rows of a compiled call: inputs of one row, and blocks of this many.
 ROWS_AT_ONCE = 32
@@ -50,21 +52,35 @@ class CompiledEncoder:
     def __call__(self, inputs: Tensors) -> dict[str, tf.Tensor]:
         """The two outputs, [B, H] and [B, S, H], of the encoder's inputs, int32 [B, S] each."""
         rows, columns = tf.unstack(tf.shape(inputs[MASK]))
-        size = tf.where(rows > 1, ROWS_AT_ONCE, 1)
-        blocks = tf.maximum(-(-rows // size), 1)
-        length = next_length(columns, self.lengths)
-        blocked = {
-            name: tf.reshape(tensor, [blocks, size, length])
-            for name, tensor in filled_up(inputs, blocks * size, length).items()
-        }
+        filled = filled_up(inputs, rows, next_length(columns, self.lengths))
         dtypes = self._encode.get_concrete_function().output_dtypes
-        found = tf.map_fn(self._encode, blocked, fn_output_signature=dtypes, parallel_iterations=1)
-        pooled, sequence = found["pooled_output"], found["sequence_output"]
-        width = pooled.shape[-1]
-        return {
-            "pooled_output": tf.reshape(pooled, [-1, width])[:rows],
-            "sequence_output": tf.reshape(sequence, [-1, length, width])[:rows, :columns],
-        }
+        found = in_blocks(self._encode, filled, dtypes, size=tf.where(rows > 1, ROWS_AT_ONCE, 1))
+        return {**found, "sequence_output": found["sequence_output"][:, :columns]}
+
+
+def in_blocks(
+    function: Callable[[Tensors], T], inputs: Tensors, dtypes: T, size: tf.Tensor | None = None
+) -> T:
+    """The outputs of a function for many rows, computed some at a time: memory is that of a few.
+
+    The function is from tensors of rows, [R, …] each, to tensors of as many; inputs are [W, S] each, and
+    dtypes those of what it returns, in the same structure. The last block is filled up with zeros to the size
+    of all; None: blocks of about the same size, of ROWS_AT_ONCE at most.
+    """
+    rows, columns = tf.unstack(tf.shape(inputs[MASK]))
+    if size is None:
+        size = -(-rows // tf.maximum(-(-rows // ROWS_AT_ONCE), 1))
+    blocks = tf.maximum(-(-rows // tf.maximum(size, 1)), 1)
+    missing = [[0, blocks * size - rows], [0, 0]]
+    blocked = {
+        name: tf.reshape(tf.pad(tensor, missing), [blocks, size, columns]) for name, tensor in inputs.items()
+    }
+    # One after the other: several at a time would need the memory of all.
+    found = tf.map_fn(function, blocked, fn_output_signature=dtypes, parallel_iterations=1)
+    return tf.nest.map_structure(
+        lambda tensor: tf.reshape(tensor, tf.concat([[blocks * size], tf.shape(tensor)[2:]], axis=0))[:rows],
+        found,
+    )
 
 
 def filled_up(inputs: Tensors, rows: tf.Tensor, columns: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -53,8 +53,9 @@ class Embeddings(Layer):
           tf.errors.InvalidArgumentError: as `AlbertEncoder.call`.
         """
         total = tf.gather(self.word_embeddings, word_ids)  # [B, S, E]
-        if self.token_type_embeddings is not None:
-            total += tf.gather(self.token_type_embeddings, type_ids)
+        if (types := self.token_type_embeddings) is not None:
+            # The only type is that of all tokens, whatever their vocabulary says.
+            total += types[0] if types.shape[0] == 1 else tf.gather(types, type_ids)
         total += self._positions(mask)
         return dropout(tf.cast(self.layer_norm(total), self.compute_dtype), self.dropout_rate, seed)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -21,12 +22,14 @@ class Term(NamedTuple):
 class Objective(NamedTuple):
     """The losses of a model: the terms of a batch, and their weights without running the model.
 
-    The weights may be those of several microbatches at once, [A, B, …].
+    The weights may be those of several microbatches at once, [A, B, …]. The loss is the sum of the terms'
+    means, each times its factor, which is 1 where none is named.
     """
 
     names: tuple[str, ...]
     terms: Callable[[Mapping[str, Any], Mapping[str, tf.Tensor]], dict[str, Term]]
     weights: Callable[[Mapping[str, tf.Tensor]], dict[str, tf.Tensor]]
+    factors: Mapping[str, float] = types.MappingProxyType({})
 
 
 def cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:

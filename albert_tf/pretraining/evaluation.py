@@ -33,6 +33,7 @@ def evaluate_run(
     max_examples: int | None = None,
     passes: int = 1,
     step: int | None = None,
+    xla: bool | None = None,
     **changes: Any,
 ) -> dict[str, Any]:
     """Losses and accuracies of a run; the same examples each time.
@@ -46,6 +47,7 @@ def evaluate_run(
       max_examples: stop after so many; None: all.
       passes: times to go over the text, with other pairs and masks each time: a short text has few masks.
       step: of the checkpoint; None: the newest.
+      xla: as `Execution` takes it.
       **changes: of ExampleSettings, such as `masked_lm_prob`; what is left out is as the run was trained or,
         where it does not say (a converted run), the paper's.
     Returns:
@@ -80,7 +82,8 @@ def evaluate_run(
         check_range("max_examples", max_examples, at_least=1)
         dataset = first_examples(dataset, max_examples, batch_size, settings)
     examples = Examples(model.config.vocab_size)
-    terms = evaluator(model, pretraining_objective(model.sentence_objective))(examples.of(dataset))
+    evaluate = evaluator(model, pretraining_objective(model.sentence_objective), xla)
+    terms = evaluate(examples.of(dataset))
     return {
         "step": step,
         "examples": examples.number,

@@ -47,8 +47,10 @@ def _is_labelled(labels: tf.Tensor) -> tf.Tensor:
     return tf.cast(labels >= 0, tf.float32)
 
 
-def pretraining_metrics(terms: Mapping[str, Term]) -> dict[str, float]:
-    """Mean losses and accuracies of summed terms, and the masked tokens' perplexity."""
-    metrics = term_metrics(terms)
+def pretraining_metrics(
+    terms: Mapping[str, Term], factors: Mapping[str, float] | None = None
+) -> dict[str, float]:
+    """`term_metrics`, and the masked tokens' perplexity."""
+    metrics = term_metrics(terms, factors)
     # TensorBoard takes float32, which ends at about e^88.
     return {**metrics, "mlm_perplexity": float(np.exp(np.minimum(metrics["mlm_loss"], 88)))}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from albert_tf.checkpoints.growth import Growth, grown_from
 from albert_tf.checkpoints.models import build_model
 from albert_tf.conversion.start import run_at, start_of_run
 from albert_tf.data import naming_damaged_files
+from albert_tf.models.losses import Objective, Term
 from albert_tf.models.memory import TRAINING, check_memory
 from albert_tf.models.sharing import at_depth
 from albert_tf.optimization import recipe_optimizer
@@ -38,14 +39,20 @@ from albert_tf.utils.records import flat
 # The first value of a variable by its name; None where it begins at random.
 FirstValues = Callable[[str], np.ndarray | None]
 
+# A function from the objective of pre-training to that of a run; it is called in the scope of its strategy.
+Extend = Callable[[Objective], Objective]
+
 
 @naming_damaged_files()
-def pretrain(settings: Pretraining, report: Report = logging.info) -> None:
+def pretrain(
+    settings: Pretraining, report: Report = logging.info, extend: Extend = lambda objective: objective
+) -> None:
     """Trains, or goes on where a former call stopped.
 
     Args:
       settings: the settings of the run.
       report: called with lines about the start: where weights come from, or that a checkpoint is damaged.
+      extend: adds further terms to the objective, such as those of a teacher.
     Raises:
       ValueError: settings contradict each other, or those of the run that is there; a file is damaged.
       FileNotFoundError: an input is missing.
@@ -80,7 +87,7 @@ def pretrain(settings: Pretraining, report: Report = logging.info) -> None:
         corpus = corpus.holding_out(settings.recipe.examples, run.recipe if run.is_begun else None)
         is_grown = settings.init_from is not None
         training = functools.partial(
-            _training, corpus, execution, settings.loop, settings.seed, is_grown=is_grown
+            _training, corpus, execution, settings.loop, settings.seed, extend, is_grown=is_grown
         )
 
         size = sizes[0]
@@ -146,6 +153,7 @@ def _training(
     execution: Execution,
     loop: LoopSettings,
     seed: int,
+    extend: Extend,
     size: Size,
     read: FirstValues | None = None,
     *,
@@ -156,13 +164,16 @@ def _training(
     keras.utils.set_random_seed(seed)
     model = build_model(config, _task(recipe), read=read, **model_options(execution))
     optimizer = recipe_optimizer(recipe.optimizer, recipe, recipe.steps, recipe.warmup_steps)
+    objective_of = functools.partial(pretraining_objective, recipe.examples.sentence_objective)
+    objective = extend(objective_of(fused=is_fused(execution)))
+    metrics = functools.partial(pretraining_metrics, factors=objective.factors)
     trained = config.max_position_embeddings if is_grown else 0
     return Training(
         model=model,
         optimizer=built_optimizer(optimizer, model, execution),
-        objective=pretraining_objective(recipe.examples.sentence_objective, fused=is_fused(execution)),
-        phases=_phases(model, recipe, corpus, execution, trained),
-        metrics=pretraining_metrics,
+        objective=objective,
+        phases=_phases(model, recipe, corpus, execution, trained, extend(objective_of()), metrics),
+        metrics=metrics,
         seed=seed,
         execution=execution,
         loop=loop,
@@ -175,19 +186,24 @@ def _task(recipe: PretrainingRecipe) -> dict[str, Any]:
 
 
 def _phases(
-    model: keras.Model, recipe: PretrainingRecipe, corpus: Corpus, execution: Execution, trained: int
+    model: keras.Model,
+    recipe: PretrainingRecipe,
+    corpus: Corpus,
+    execution: Execution,
+    trained: int,
+    objective: Objective,
+    metrics: Callable[[Mapping[str, Term]], dict[str, float]],
 ) -> list[Phase]:
     """A phase for each stage of a recipe, evaluated as it trains: of this depth, at this length.
 
     So many positions are trained already; further ones begin, in the first stage that has them, as copies.
     """
-    objective = pretraining_objective(recipe.examples.sentence_objective)
 
     def phase(stage: Stage, end: int) -> Phase:
         part = recipe.at(stage)
         length, depth = part.examples.seq_length, stage.num_hidden_layers or model.config.num_hidden_layers
         shape = {"num_hidden_layers": depth, "seq_length": length, "batch_size": part.batch_size}
-        evaluate = evaluator(functools.partial(model, num_hidden_layers=depth), objective)
+        evaluate = evaluator(functools.partial(model, num_hidden_layers=depth), objective, execution.xla)
         evaluation = corpus.evaluation_batches(part.examples, execution.rows_at_once(part.batch_size))
         repeat = functools.partial(model.encoder.embeddings.repeat_positions, trained, length)
         return Phase(
@@ -195,7 +211,7 @@ def _phases(
             batch_size=part.batch_size,
             seq_length=length,
             batches=functools.partial(corpus.training_feed, part, data_service=execution.data_service),
-            evaluate=lambda: pretraining_metrics(evaluate(evaluation)),
+            evaluate=lambda: metrics(evaluate(evaluation)),
             arguments={"num_hidden_layers": depth},
             description=shape if recipe.stages else {},
             on_start=repeat if 0 < trained < length else None,

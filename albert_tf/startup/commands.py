@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging as python_logging
 import os
 import sys
@@ -47,6 +48,27 @@ def run_command(parsed: Callable[[Sequence[str]], Command], arguments: Sequence[
         app.run(main, argv=sys.argv[:1] + list(arguments), flags_parser=lambda argv: parsed(argv[1:]))
     except SystemExit as end:
         return int(end.code or 0)
+
+
+def run_program(
+    name: str,
+    description: str,
+    add_flags: Callable[[OneLineParser], None],
+    run: Callable[[Any], None],
+    arguments: Sequence[str] | None = None,
+) -> None:
+    """Runs a module that is a program, `python -m NAME`; SystemExit with its status, unless that is 0.
+
+    The arguments are the command line without the program's name; None: that of the process.
+    """
+
+    def parsed(arguments: Sequence[str]) -> Command:
+        parser = OneLineParser(prog=f"python -m {name}", description=description)
+        add_flags(parser)
+        return name, functools.partial(run, parser.parse_args(arguments))
+
+    if status := run_command(parsed, sys.argv[1:] if arguments is None else arguments):
+        sys.exit(status)
 
 
 class OneLineParser(argparse_flags.ArgumentParser):

@@ -20,13 +20,7 @@ KINDS: dict[str, type[Kind]] = {kind.name: kind for kind in _KINDS}
 
 
 def kind_of(config: TaskConfig) -> Kind:
-    """The kind of task that a model is for.
-
-    Args:
-      config: content of task.json.
-    Raises:
-      InputError: the model has no head for a task.
-    """
+    """The kind of task of a model, by the content of task.json; an InputError if it has no head for one."""
     if config.get("model") == Classification.model:  # which are of several kinds
         single = Regression if config["num_labels"] == 1 else Classification
         return MultiLabel(config) if config.get("multi_label") else single(config)

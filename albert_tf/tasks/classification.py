@@ -13,15 +13,7 @@ from albert_tf.features import LABELS
 from albert_tf.tasks.datasets.glue import GLUE
 from albert_tf.tasks.examples.records import TextRecord, label_ids, label_names, label_of, same_label
 from albert_tf.tasks.examples.rows import Spans, TokenRows, joined, row_lengths, token_rows, tokenised
-from albert_tf.tasks.kind import (
-    Arrays,
-    Examples,
-    FinetunedKind,
-    Prediction,
-    TaskConfig,
-    Tensors,
-    check_fields,
-)
+from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, Prediction, TaskConfig, Tensors
 from albert_tf.tasks.losses import LABEL
 from albert_tf.tasks.metrics.labels import accuracy, f1
 from albert_tf.tasks.serving import DEFAULT, PAIR, Served, Signature, text_signatures
@@ -57,17 +49,6 @@ def text_rows(
     lengths = [row_lengths(segment) for segment in segments]
     spans = Spans(tokens, tf.stack(starts, axis=-1), tf.stack(lengths, axis=-1))
     return token_rows(spans, tokenizer.vocabulary, features)
-
-
-def read_text(value: Any, where: str) -> TextRecord:
-    """A text, or a pair: a tuple or list of two, or a dict of `text` and `text_pair`."""
-    if isinstance(value, Mapping):
-        value = check_fields(value, ("text", "text_pair") if "text_pair" in value else ("text",), where)
-    texts = value if isinstance(value, tuple | list) else [value]
-    if len(texts) not in (1, 2):
-        raise InputError(f"{where}={shown(value)} is not a pair of texts")
-    text, *pair = (check_text(text, where if n == 0 else f"{where}[{n}]") for n, text in enumerate(texts))
-    return TextRecord(where, 1, where, text, pair[0] if pair else None, None)
 
 
 class TextKind(FinetunedKind):
@@ -129,9 +110,17 @@ class TextKind(FinetunedKind):
         name = PAIR if self.takes_pairs else DEFAULT
         return {name: signatures[name]}
 
-    def read(self, value: Any, where: str) -> TextRecord:
+    @staticmethod
+    def read(value: Any, where: str) -> TextRecord:
         """A text, or a pair: a tuple or list of two, or a dict of `text` and `text_pair`."""
-        return read_text(value, where)
+        if isinstance(value, Mapping):
+            names = ("text", "text_pair") if "text_pair" in value else ("text",)
+            value = FinetunedKind.fields(value, names, where)
+        texts = value if isinstance(value, tuple | list) else [value]
+        if len(texts) not in (1, 2):
+            raise InputError(f"{where}={shown(value)} is not a pair of texts")
+        text, *pair = (check_text(text, where if n == 0 else f"{where}[{n}]") for n, text in enumerate(texts))
+        return TextRecord(where, 1, where, text, pair[0] if pair else None, None)
 
     def request(self, records: TextRecords) -> tuple[str, dict[str, Any]]:
         """Texts, and second texts where there are any."""

@@ -56,19 +56,12 @@ class Prediction(NamedTuple):
 
 
 class Kind(abc.ABC):
-    """A kind of task, with the settings of one model.
+    """A kind of task, with the settings of one model."""
 
-    Attributes:
-      name: as `pipeline` takes it.
-      model: in task.json.
-      signature: name of that which a pipeline asks.
-      inputs: its inputs, which are fields of a record.
-    """
-
-    name: ClassVar[str]
-    model: ClassVar[str]
-    signature: ClassVar[str]
-    inputs: ClassVar[tuple[str, ...]]
+    name: ClassVar[str]  # as `pipeline` takes it
+    model: ClassVar[str]  # in task.json
+    signature: ClassVar[str]  # that a pipeline asks
+    inputs: ClassVar[tuple[str, ...]]  # of that, which are fields of a record
 
     def __init__(self, config: TaskConfig):
         self.seq_length: int = config.get("seq_length", SEQ_LENGTH)
@@ -90,30 +83,28 @@ class Kind(abc.ABC):
         return self.signature, self.texts_of(records, *self.inputs)
 
     @staticmethod
-    def texts_of(records: Records, *names: str) -> dict[str, list[bytes]]:
+    def texts_of(records: Records, *names: str) -> dict[str, list[Any]]:
         """Fields of records as inputs of a signature."""
         return {name: [_encoded(getattr(record, name)) for record in records] for name in names}
 
+    @staticmethod
+    def fields(value: Any, names: Sequence[str], where: str) -> tuple[str, ...]:
+        """Texts of a dict by their names; an InputError where it is no such dict."""
+        if not isinstance(value, Mapping) or not value.keys() >= set(names):
+            raise InputError(f"{where}={shown(value)} is not a dict of {', '.join(names)}")
+        return tuple(check_text(value[name], f"{where}[{name!r}]") for name in names)
+
     @abc.abstractmethod
     def answer(self, record: Any, outputs: Arrays, top_k: int | None) -> Any:
-        """Answer of a pipeline: plain values, places in characters.
+        """Answer of a pipeline to a result of `read`: plain values, places in characters.
 
-        Args:
-          record: result of `read`.
-          outputs: of the signature for this record.
-          top_k: answers to give, of kinds that have several.
+        Outputs are those of the signature for this record; `top_k` is how many answers to give, where there
+        may be several.
         """
 
 
 def _encoded(texts: str | Sequence[str]) -> Any:
     return utf8(texts) if isinstance(texts, str) else [utf8(text) for text in texts]
-
-
-def check_fields(value: Any, names: Sequence[str], where: str) -> tuple[str, ...]:
-    """Texts of a dict by their names; an InputError where it is no such dict."""
-    if not isinstance(value, Mapping) or not value.keys() >= set(names):
-        raise InputError(f"{where}={shown(value)} is not a dict of {', '.join(names)}")
-    return tuple(check_text(value[name], f"{where}[{name!r}]") for name in names)
 
 
 def to_length(values: tf.Tensor, length: int, filler: float = 0) -> tf.Tensor:
@@ -123,21 +114,13 @@ def to_length(values: tf.Tensor, length: int, filler: float = 0) -> tf.Tensor:
 
 
 class FinetunedKind(Kind):
-    """A kind of task that models are fine-tuned for.
+    """A kind of task that models are fine-tuned for."""
 
-    Attributes:
-      is_pooled: True if the head reads one state of a whole sequence, which `pooling` may choose.
-      has_windows: True if long texts are read in windows, as `QuestionSettings` say.
-      best_metric: metric that the best step has the highest value of.
-      losses: terms of the loss by name, which add up.
-      has_evaluation_loss: True if the outputs that predictions are made of tell the training loss.
-    """
-
-    is_pooled: ClassVar[bool] = False
-    has_windows: ClassVar[bool] = False
-    best_metric: ClassVar[str] = "accuracy"
-    losses: Mapping[str, LossPart]
-    has_evaluation_loss: bool = True
+    is_pooled: ClassVar[bool] = False  # True if the head reads a state of a sequence that `pooling` chooses
+    has_windows: ClassVar[bool] = False  # True if long texts are read in windows, as `QuestionSettings` say
+    best_metric: ClassVar[str] = "accuracy"  # that the best step has the highest value of
+    losses: Mapping[str, LossPart]  # terms of the loss by name, which add up
+    has_evaluation_loss: bool = True  # True if the outputs that predictions are made of tell the loss
 
     @classmethod
     @abc.abstractmethod

@@ -11,25 +11,48 @@ import tensorflow as tf
 from albert_tf.features import LABELS
 from albert_tf.tasks.examples.records import ChoiceRecord
 from albert_tf.tasks.examples.rows import Spans, check_length, joined, row_lengths, token_rows, tokenised
-from albert_tf.tasks.kind import (
-    Arrays,
-    Examples,
-    FinetunedKind,
-    Prediction,
-    TaskConfig,
-    Tensors,
-    check_fields,
-)
+from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, Prediction, TaskConfig, Tensors
 from albert_tf.tasks.losses import LABEL
 from albert_tf.tasks.metrics.labels import accuracy
 from albert_tf.tasks.serving import Served, Signature, text_spec
 from albert_tf.tokenizers.given import check_text
 from albert_tf.tokenizers.input_format import InputFormat
 from albert_tf.tokenizers.kinds import TextTokenizer
-from albert_tf.tokenizers.options import SHORTEST_CHOICE, choice_lengths, question_with_option
+from albert_tf.tokenizers.offsets import rows_of
 from albert_tf.utils.errors import InputError, shown
 
 ChoiceRecords = Sequence[ChoiceRecord]
+
+BLANK = "_"
+
+# Tokens of a question with an option, of which the last ones stay.
+# Source: google-research/albert, run_race.py.
+LONGEST_QUESTION = 128
+
+
+def question_with_option(question: tf.Tensor, option: tf.Tensor) -> tf.Tensor:
+    """The question with the option in its blanks, or after it if it has none: string [B].
+
+    A blank is one `_` or several without anything between.
+    Note: google-research/albert puts the option into each `_` of a row of them.
+    Source: google-research/albert, race_utils.py.
+    """
+    parts = tf.strings.split(tf.strings.regex_replace(question, f"{BLANK}+", BLANK), BLANK)  # [B, (parts)]
+    rows = rows_of(parts.row_splits)  # [parts]
+    is_first = tf.range(tf.size(rows, tf.int64), dtype=tf.int64) == tf.gather(parts.row_splits, rows)
+    filled = tf.where(is_first, parts.flat_values, tf.gather(option, rows) + parts.flat_values)
+    texts = tf.strings.unsorted_segment_join(filled, rows, tf.size(question))
+    return tf.where(parts.row_lengths() > 1, texts, question + " " + option)
+
+
+def choice_lengths(context: tf.Tensor, question: tf.Tensor, budget: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """The number of tokens to keep: the first of a context, the last of a question with an option.
+
+    Both are int32 of shapes that go together; the budget is that of both together.
+    Source: google-research/albert, race_utils.py.
+    """
+    kept = tf.minimum(question, min(LONGEST_QUESTION, budget))
+    return tf.minimum(context, budget - kept), kept
 
 
 def choice_spans(
@@ -49,7 +72,8 @@ def choice_spans(
     """
     context_lengths = tf.gather(row_lengths(contexts), context_of)
     lengths = tf.stack([context_lengths, row_lengths(questions)], axis=1)  # [R, 2]
-    kept = tf.stack(choice_lengths(lengths[:, 0], lengths[:, 1], seq_length, input_format), axis=1)
+    budget = seq_length - input_format.num_special_tokens(2)
+    kept = tf.stack(choice_lengths(lengths[:, 0], lengths[:, 1], budget), axis=1)
     tokens, (context_starts, question_starts) = joined([contexts, questions])
     question_starts += tf.cast(lengths[:, 1] - kept[:, 1], tf.int64)
     starts = tf.stack([tf.gather(context_starts, context_of), question_starts], axis=1)
@@ -77,7 +101,8 @@ class MultipleChoice(FinetunedKind):
 
     def encode(self, records: ChoiceRecords, tokenizer: TextTokenizer, is_labelled: bool) -> Examples:
         """A row of C sequences for each question."""
-        check_length("seq_length", self.seq_length, SHORTEST_CHOICE)
+        input_format = tokenizer.vocabulary.input_format
+        check_length("seq_length", self.seq_length, input_format.num_special_tokens(2) + 2)
         self.check(records)
         numbers = {text: n for n, text in enumerate(dict.fromkeys(record.context for record in records))}
         pairs = [(record.question, option) for record in records for option in record.options]
@@ -86,7 +111,7 @@ class MultipleChoice(FinetunedKind):
             np.repeat([numbers[record.context] for record in records], self.num_choices),
             tokenised(lambda *texts: tokenizer(question_with_option(*texts)), *zip(*pairs, strict=True)),
             self.seq_length,
-            tokenizer.vocabulary.input_format,
+            input_format,
         )
         shape = [len(records), self.num_choices, 2]
         spans = Spans(tokens, tf.reshape(starts, shape), tf.reshape(lengths, shape))
@@ -125,7 +150,7 @@ class MultipleChoice(FinetunedKind):
 
         It answers `choice` int32 [B], from 0, and the probabilities of all, `scores` float32 [B, C].
         """
-        check_length("seq_length", served.seq_length, SHORTEST_CHOICE)
+        check_length("seq_length", served.seq_length, served.input_format.num_special_tokens(2) + 2)
         count = served.model.num_choices
         options_spec = tf.TensorSpec([None, count], tf.string, "options")
 
@@ -153,7 +178,7 @@ class MultipleChoice(FinetunedKind):
 
     def read(self, value: Any, where: str) -> ChoiceRecord:
         """A dict of `context`, `question` and `options`."""
-        context, question = check_fields(value, ("context", "question"), where)
+        context, question = self.fields(value, ("context", "question"), where)
         options = value.get("options")
         if isinstance(options, str) or not isinstance(options, Sequence):
             raise InputError(f"{where}['options']={shown(options)} is not a list of texts")

@@ -9,21 +9,16 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.features import MASK
+from albert_tf.models.compiled import in_blocks
 from albert_tf.models.spans import IMPOSSIBLE, Answers, Candidates, labeler_candidates
 from albert_tf.recipes import QuestionSettings
 from albert_tf.tasks.examples.records import QuestionRecord
 from albert_tf.tasks.examples.rows import characters, check_length, token_rows, tokenised, utf8
-from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, TaskConfig, Tensors, check_fields, to_length
+from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, TaskConfig, Tensors, to_length
 from albert_tf.tasks.losses import ANSWER, SPAN
 from albert_tf.tasks.metrics.squad import answer_metrics
-from albert_tf.tasks.question_windows import (
-    Contexts,
-    QuestionWindows,
-    answer_labels,
-    answers_to,
-    question_windows,
-)
-from albert_tf.tasks.serving import Served, Signature, in_blocks, text_spec
+from albert_tf.tasks.question_windows import Contexts, QuestionWindows, question_windows
+from albert_tf.tasks.serving import Served, Signature, text_spec
 from albert_tf.tokenizers.input_format import InputFormat
 from albert_tf.tokenizers.kinds import TextTokenizer
 from albert_tf.utils.records import from_flat
@@ -92,7 +87,7 @@ class QuestionAnswering(FinetunedKind):
             windows = question_windows(
                 questions, contexts, context_of, self.seq_length, self.settings, input_format
             )
-        features = answer_labels(records, windows, input_format) if is_labelled else {}
+        features = windows.labels(records) if is_labelled else {}
         return Examples(records, token_rows(windows.spans, tokenizer.vocabulary, features), windows)
 
     def keep(self, outputs: Tensors, batch: Tensors) -> Tensors:
@@ -116,14 +111,13 @@ class QuestionAnswering(FinetunedKind):
     def decode(self, examples: Examples, outputs: Arrays) -> list[AnswerPrediction]:
         """The best answers to each question over all windows of its context."""
         questions: QuestionWindows = examples.places
-        input_format = examples.rows.vocabulary.input_format
         splits, answers = questions.splits.numpy(), []
         with tf.device("CPU:0"):
             candidates = Candidates(*(tf.constant(outputs[name]) for name in Candidates._fields))
 
             @tf.function(input_signature=[tf.TensorSpec([], tf.int32)])
             def best(number: tf.Tensor) -> Answers:
-                return answers_to(number, questions, candidates, self.seq_length, self.settings, input_format)
+                return questions.answers(number, candidates, self.seq_length)
 
             for number in range(len(splits) - 1):
                 columns = zip(*(column.numpy().tolist() for column in best(tf.constant(number))), strict=True)
@@ -178,7 +172,7 @@ class QuestionAnswering(FinetunedKind):
             length = tf.shape(inputs[MASK])[1]
 
             def best(number: tf.Tensor) -> dict[str, tf.Tensor]:
-                answers = answers_to(number, windows, found, length, self.settings, input_format)
+                answers = windows.answers(number, found, length)
                 return {
                     "answer": answers.text[0],
                     "score": tf.cast(answers.probability[0], tf.float32),
@@ -198,7 +192,7 @@ class QuestionAnswering(FinetunedKind):
 
     def read(self, value: Any, where: str) -> QuestionRecord:
         """A dict of `question` and `context`."""
-        question, context = check_fields(value, ("question", "context"), where)
+        question, context = self.fields(value, ("question", "context"), where)
         return QuestionRecord(where, where, question, context, (), False)
 
     def answer(self, record: QuestionRecord, outputs: Arrays, top_k: int | None) -> dict[str, Any]:

@@ -32,9 +32,54 @@ class QuestionWindows(NamedTuple):
 
     spans: Spans  # of W windows
     windows: Windows  # whose rows are questions
+    columns: tf.Tensor  # of the first token of each window in its input, int32 [W, 1]
     splits: tf.Tensor  # first window of each question, and the number of windows, int32 [Q + 1]
     contexts: Contexts
     context_of: tf.Tensor  # number of each question's context, int32 [Q]
+    settings: QuestionSettings
+
+    def answers(self, number: tf.Tensor, candidates: Candidates, seq_length: tf.Tensor | int) -> Answers:
+        """The best answers to the question of a number, int32 [], of the candidates of all windows, [W, C].
+
+        seq_length is that of a window, S.
+        """
+        of_question = slice(self.splits[number], self.splits[number + 1])
+        candidates = Candidates(*(values[of_question] for values in candidates))
+        first_tokens = self.windows.starts[of_question]
+        places = tf.range(seq_length) - self.columns[of_question]  # [W, S], in the window
+        in_context = (places >= 0) & (places < self.windows.lengths[of_question][:, tf.newaxis])
+        is_best = best_context(in_context, first_tokens, tf.zeros_like(first_tokens))
+        counts = possible(candidates, in_context, is_best, self.settings.max_answer_length)
+        context = self.context_of[number]
+        bounds = (of[context] for of in (self.contexts.starts, self.contexts.ends))
+        starts, ends = (tf.concat([values, [0]], axis=0) for values in bounds)  # [T + 1]
+        tokens = tf.clip_by_value(first_tokens[:, tf.newaxis] + places, 0, tf.size(starts) - 1)  # [W, S]
+        starts, ends = tf.gather(starts, tokens), tf.gather(ends, tokens)  # [W, S]
+        text, n_best = self.contexts.text[context], self.settings.n_best
+        return best_answers(candidates, counts, starts, ends, text, n_best)
+
+    def labels(self, records: Sequence[QuestionRecord]) -> dict[str, np.ndarray]:
+        """Labels of windows, [W] each: positions of the first and last token of answers.
+
+        A window without the whole of the first annotated answer has none, and positions of 0.
+
+        Note: answers are found by byte offsets and not by an alignment of characters, which loses some.
+        """
+        starts, ends = (
+            np.split(of.values.numpy(), of.row_splits.numpy()[1:-1])
+            for of in (self.contexts.starts, self.contexts.ends)
+        )
+        pairs = zip(records, self.context_of.numpy(), strict=True)
+        spans = np.array([_answer_span(record, starts[n], ends[n]) for record, n in pairs])  # [Q, 2]
+        rows, _, firsts, lengths = (values.numpy() for values in self.windows)
+        spans = spans[rows] - firsts[:, np.newaxis]  # [W, 2], tokens of windows
+        is_inside = (spans[:, 0] >= 0) & (spans[:, 1] < lengths)
+        positions = np.where(is_inside[:, np.newaxis], spans + self.columns.numpy(), 0).astype(np.int32)
+        return {
+            START_POSITIONS: positions[:, 0],
+            END_POSITIONS: positions[:, 1],
+            IS_IMPOSSIBLE: (~is_inside).astype(np.int32),
+        }
 
 
 def question_windows(
@@ -59,65 +104,10 @@ def question_windows(
         tf.gather(context_starts, tf.gather(context_of, windows.rows)) + tf.cast(windows.starts, tf.int64),
     ]
     lengths = [tf.gather(question_lengths, windows.rows), windows.lengths]
+    (_, columns), _ = input_format.bounds(lengths)
     splits = tf.searchsorted(windows.rows, tf.range(tf.size(context_of) + 1))
     spans = Spans(tokens, tf.stack(starts, axis=1), tf.stack(lengths, axis=1))
-    return QuestionWindows(spans, windows, splits, contexts, context_of)
-
-
-def answers_to(
-    number: tf.Tensor,
-    questions: QuestionWindows,
-    candidates: Candidates,
-    seq_length: tf.Tensor | int,
-    settings: QuestionSettings,
-    input_format: InputFormat,
-) -> Answers:
-    """The best answers to the question of a number, int32 [], of the candidates of all windows, [W, C].
-
-    The settings say which spans count, and how many are wanted; seq_length is that of a window, S.
-    """
-    of_question = slice(questions.splits[number], questions.splits[number + 1])
-    candidates = Candidates(*(values[of_question] for values in candidates))
-    lengths, first_tokens = questions.spans.lengths[of_question], questions.windows.starts[of_question]
-    (_, first), _ = input_format.bounds([lengths[:, :1], lengths[:, 1:]])  # column of the context, [W, 1]
-    places = tf.range(seq_length) - first  # [W, S], in the window
-    in_context = (places >= 0) & (places < lengths[:, 1:])
-    is_best = best_context(in_context, first_tokens, tf.zeros_like(first_tokens))
-    counts = possible(candidates, in_context, is_best, settings.max_answer_length)
-    context = questions.context_of[number]
-    bounds = (of[context] for of in (questions.contexts.starts, questions.contexts.ends))
-    starts, ends = (tf.concat([values, [0]], axis=0) for values in bounds)  # [T + 1]
-    tokens = tf.clip_by_value(first_tokens[:, tf.newaxis] + places, 0, tf.size(starts) - 1)  # [W, S]
-    starts, ends = tf.gather(starts, tokens), tf.gather(ends, tokens)  # [W, S]
-    text = questions.contexts.text[context]
-    return best_answers(candidates, counts, starts, ends, text, settings.n_best)
-
-
-def answer_labels(
-    records: Sequence[QuestionRecord], questions: QuestionWindows, input_format: InputFormat
-) -> dict[str, np.ndarray]:
-    """Labels of windows, [W] each: positions of the first and last token of answers.
-
-    A window without the whole of the first annotated answer has none, and positions of 0.
-
-    Note: answers are found by byte offsets and not by an alignment of characters, which loses some.
-    """
-    contexts, windows = questions.contexts, questions.windows
-    starts, ends = (
-        np.split(of.values.numpy(), of.row_splits.numpy()[1:-1]) for of in (contexts.starts, contexts.ends)
-    )
-    pairs = zip(records, questions.context_of.numpy(), strict=True)
-    spans = np.array([_answer_span(record, starts[n], ends[n]) for record, n in pairs])  # [Q, 2]
-    spans = spans[windows.rows.numpy()] - windows.starts.numpy()[:, np.newaxis]  # [W, 2], tokens of windows
-    is_inside = (spans[:, 0] >= 0) & (spans[:, 1] < windows.lengths.numpy())
-    lengths = questions.spans.lengths.numpy()
-    (_, columns), _ = input_format.bounds([lengths[:, :1], lengths[:, 1:]])
-    positions = np.where(is_inside[:, np.newaxis], spans + columns, 0).astype(np.int32)
-    return {
-        START_POSITIONS: positions[:, 0],
-        END_POSITIONS: positions[:, 1],
-        IS_IMPOSSIBLE: (~is_inside).astype(np.int32),
-    }
+    return QuestionWindows(spans, windows, columns[:, tf.newaxis], splits, contexts, context_of, settings)
 
 
 def _answer_span(record: QuestionRecord, starts: np.ndarray, ends: np.ndarray) -> tuple[int, int]:

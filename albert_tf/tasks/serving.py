@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.features import MASK, TYPE_IDS, WORD_IDS
-from albert_tf.models.compiled import ROWS_AT_ONCE, CompiledEncoder
+from albert_tf.models.compiled import CompiledEncoder
 from albert_tf.models.encoder import AlbertEncoder, with_pooled_output
 from albert_tf.models.padding import skip_padding
 from albert_tf.tasks.examples.rows import Spans
@@ -19,7 +19,6 @@ from albert_tf.tokenizers.packing import mask_and_type_ids, pack, pack_spans
 from albert_tf.utils.errors import InputError
 
 Tensors = Mapping[str, tf.Tensor]
-T = TypeVar("T")
 
 # What a request that names no signature gets, and what converters to other runtimes look for.
 DEFAULT = "serving_default"
@@ -63,9 +62,7 @@ class Served(NamedTuple):
 
     def packed(self, spans: Spans, least: int = 1) -> dict[str, tf.Tensor]:
         """The encoder's inputs of spans that fit, int32 [R, S] each, with so many columns at least."""
-        starts, lengths = (
-            tf.unstack(tf.cast(values, tf.int32), axis=1) for values in (spans.starts, spans.lengths)
-        )
+        starts, lengths = (tf.unstack(tf.cast(values, tf.int32), axis=1) for values in spans[1:])
         mask, type_ids = mask_and_type_ids(lengths, self.seq_length, self.input_format)
         word_ids = pack_spans(spans.tokens, starts, lengths, self.seq_length, self.input_format)
         return without_padding({WORD_IDS: word_ids, MASK: mask, TYPE_IDS: type_ids}, least)
@@ -126,26 +123,3 @@ def without_padding(inputs: Tensors, least: int = 1) -> dict[str, tf.Tensor]:
     lengths = tf.reduce_sum(inputs[MASK], axis=1)  # [B]
     longest = tf.maximum(tf.reduce_max(lengths), least)  # of no rows: the lowest int
     return {name: tensor[:, :longest] for name, tensor in inputs.items()}
-
-
-def in_blocks(function: Callable[[Tensors], T], inputs: Tensors, dtypes: T) -> T:
-    """The outputs of a function for many rows, computed some at a time: memory is that of a few.
-
-    Args:
-      function: from tensors of rows, [R, …] each, to tensors of as many, whatever their number.
-      inputs: [W, S] each.
-      dtypes: of what it returns, in the same structure.
-    """
-    rows, columns = tf.unstack(tf.shape(inputs[MASK]))
-    blocks = tf.maximum(-(-rows // ROWS_AT_ONCE), 1)
-    size = -(-rows // blocks)
-    missing = [[0, blocks * size - rows], [0, 0]]
-    blocked = {
-        name: tf.reshape(tf.pad(tensor, missing), [blocks, size, columns]) for name, tensor in inputs.items()
-    }
-    # One after the other: several at a time would need the memory of all.
-    found = tf.map_fn(function, blocked, fn_output_signature=dtypes, parallel_iterations=1)
-    return tf.nest.map_structure(
-        lambda tensor: tf.reshape(tensor, tf.concat([[blocks * size], tf.shape(tensor)[2:]], axis=0))[:rows],
-        found,
-    )

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.models.compiled import in_blocks
 from albert_tf.tasks.examples.records import TaggedRecord, TextRecord, label_ids, tag_names, tags_of
 from albert_tf.tasks.examples.rows import Spans, characters, check_length, token_rows, tokenised
 from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, Prediction, Tensors, to_length
 from albert_tf.tasks.losses import LABEL
 from albert_tf.tasks.metrics.labels import accuracy, entity_scores, entity_spans
-from albert_tf.tasks.serving import Served, Signature, in_blocks, text_spec
+from albert_tf.tasks.serving import Served, Signature, text_spec
 from albert_tf.tokenizers.given import check_text
 from albert_tf.tokenizers.kinds import TextTokenizer, TokenIds
 from albert_tf.tokenizers.offsets import rows_of

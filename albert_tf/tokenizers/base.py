@@ -19,15 +19,14 @@ Tokenize = Callable[[tf.Tensor], tf.RaggedTensor]  # string [B] → int32 [B, (t
 # Ids, int32 [B, (tokens)], and of each the first byte in its text and the one after its last, int64.
 TokensWithOffsets = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]
 
+_ENDS = (".", "!", "?", "…", "。", "！", "？")
+
 
 class TokenIds:
     """Meaning of token ids.
 
-    Args:
-      files: the contents of the vocabulary's files, by their names in a run directory.
-      name: stands in errors.
-    Raises:
-      InputError: they are not of this kind.
+    It is made of the contents of the vocabulary's files, by their names in a run directory; `name` stands in
+    errors. An InputError says that they are not of this kind.
     """
 
     kind: ClassVar[str]  # in tokenizer.json
@@ -49,9 +48,7 @@ class TokenIds:
     def from_file(cls, path: PathLike) -> TokenIds:
         """The vocabulary in a file or, for a kind of several files, in a folder or one of them.
 
-        Raises:
-          FileNotFoundError: a file does not exist.
-          InputError: it is not a vocabulary of this kind.
+        FileNotFoundError if a file does not exist, InputError if it is not a vocabulary of this kind.
         """
         files = files_of_kind(path, cls.kind)
         for name, file in files.items():
@@ -82,6 +79,11 @@ class TokenIds:
         """SHA-256 of the files, in hexadecimal: tells whether data was made with this vocabulary."""
         return hashlib.sha256(b"".join(self.files.values())).hexdigest()
 
+    @functools.cached_property
+    def ends_sentence(self) -> np.ndarray:
+        """True for ids that end with a mark that ends sentences, bool [V]."""
+        return np.array([piece.endswith(_ENDS) for piece in self.pieces])
+
     @property
     def texts(self) -> np.ndarray:
         """The text of each id without the space before a word, string [V]; none is empty."""
@@ -91,10 +93,8 @@ class TokenIds:
 class TextTokenizer(tf.Module):
     """Text to token ids inside the graph: the form for pipelines and exported modules.
 
-    Args:
-      vocabulary: whose tokens the ids are; its bytes go into whatever graph this is exported with.
-      lowercase: as of the kind's `normalize`.
-      strip_accents: likewise.
+    Its vocabulary's bytes go into whatever graph this is exported with; the settings are those of
+    `normalize`.
     """
 
     kind: ClassVar[str]  # in tokenizer.json
@@ -127,15 +127,6 @@ class TextTokenizer(tf.Module):
     def settings(self) -> Mapping[str, bool]:
         """Settings of the normalisation, as in tokenizer.json."""
         return {"lowercase": self.lowercase, "strip_accents": self.strip_accents}
-
-    def files(self) -> Mapping[str, bytes]:
-        """The contents of the files that a run directory and exported modules keep, by name."""
-        return self.vocabulary.files
-
-    @classmethod
-    def read(cls, path: PathLike) -> Mapping[str, bytes]:
-        """The contents of a vocabulary's files; errors are those of `TokenIds.from_file`."""
-        return cls.vocabulary_class.from_file(path).files
 
     @classmethod
     def from_files(cls, files: Mapping[str, bytes], **settings: bool) -> TextTokenizer:

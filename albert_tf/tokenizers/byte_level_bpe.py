@@ -12,7 +12,7 @@ import tensorflow as tf
 from albert_tf.tokenizer_settings import BYTE_LEVEL_BPE, UNCHANGED
 from albert_tf.tokenizers.base import TextTokenizer, TokenIds, TokensWithOffsets
 from albert_tf.tokenizers.input_format import InputFormat
-from albert_tf.tokenizers.offsets import characters_of, cut, rows_of
+from albert_tf.tokenizers.offsets import cut_where, edges, rows_of
 from albert_tf.utils.errors import InputError
 
 VOCABULARY, MERGES = "vocab.json", "merges.txt"
@@ -51,15 +51,12 @@ class BytePairVocabulary(TokenIds):
             self.byte_ids = np.array([ids[character] for character in byte_characters()], np.int32)  # [256]
         except (ValueError, AttributeError, TypeError, KeyError) as error:
             reason = f"{type(error).__name__}: {error}"
-            raise InputError(
-                f"{self.name}: {VOCABULARY} and {MERGES} are not those of one byte-level BPE ({reason})"
-            ) from error
+            found = f"{self.name}: {VOCABULARY} and {MERGES} are not those of one byte-level BPE"
+            raise InputError(f"{found} ({reason})") from error
         self.merges = np.array(joined, np.int64).reshape(-1, 3)  # [M, 3], left, right and joined ids
         tokens = sorted(ids, key=ids.__getitem__)
         if [ids[token] for token in tokens] != list(range(len(tokens))):
-            raise InputError(
-                f"{self.name}: the ids in {VOCABULARY} are not 0 to {len(tokens) - 1}, each once"
-            )
+            raise InputError(f"{self.name}: ids in {VOCABULARY} are not 0 to {len(tokens) - 1}, each once")
         # Of bytes, and of what merges make of them.
         self.ordinary_ids = np.unique(np.concatenate([self.byte_ids, self.merges[:, 2].astype(np.int32)]))
         space = byte_characters()[ord(" ")]
@@ -192,18 +189,15 @@ def split_words(text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     Returns:
       The words of all texts, string [W], which joined are the texts; the text of each, int32 [W], ascending.
     """
-    rows, codes, starts = characters_of(text)  # [C] each
-    heads = tf.where(_opens_word(codes, rows))[:, 0]  # [W]
-    rows, starts = tf.gather(rows, heads), tf.gather(starts, heads)
-    return cut(text, rows, starts), rows
+    parts = cut_where(text, _opens_word)
+    return parts.text, parts.rows
 
 
 def _opens_word(codes: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
     """True for the characters, int32 [C], that words begin with; rows are their texts, int32 [C]."""
     firsts, kinds = character_classes()
     classes = tf.gather(kinds, tf.searchsorted(firsts, codes, side="right") - 1)  # [C]
-    is_first = tf.concat([[True], rows[1:] != rows[:-1]], axis=0)[: tf.size(rows)]
-    is_last = tf.concat([rows[1:] != rows[:-1], [True]], axis=0)[: tf.size(rows)]
+    is_first, is_last = edges(rows)
     changes = is_first | tf.not_equal(classes, tf.roll(classes, 1, axis=0))
     is_blank = tf.equal(classes, _BLANK)
     # Of several blanks the last one leaves the others if something follows; a space goes with what follows.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -36,13 +36,6 @@ def check_text(value: Any, where: str) -> str:
     if not isinstance(value, str):
         raise InputError(f"{where}={shown(value)} is not a text (a str)")
     return value
-
-
-def checked_texts(values: Sequence[Any], argument: str) -> list[str]:
-    """The values, all of them texts; an InputError names the first that is not."""
-    for number, value in enumerate(values):
-        check_text(value, f"{argument}[{number}]")
-    return list(values)
 
 
 def text_tensor(texts: Any, argument: str) -> tf.Tensor:

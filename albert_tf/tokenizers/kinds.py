@@ -32,19 +32,19 @@ class SavedTokenizer:
 
 
 def saved_tokenizer(vocabulary: PathLike, **settings: Any) -> SavedTokenizer:
-    """The tokenizer of a vocabulary.
+    """The tokenizer of a vocabulary, named by its file.
 
-    Args:
-      vocabulary: its file. A `tokenizer.json` beside it names the kind; without one it is that of
-        `vocab.txt`, or of `vocab.json` with `merges.txt`, or SentencePiece.
-      **settings: `lowercase` and `strip_accents`; what is not given is as the vocabulary remembers it.
-        They mean nothing to byte-level BPE.
+    A `tokenizer.json` beside it names the kind; without one it is that of `vocab.txt`, or of `vocab.json`
+    with `merges.txt`, or SentencePiece. Settings, `lowercase` and `strip_accents`, that are not given are as
+    the vocabulary remembers them; they mean nothing to byte-level BPE.
+
     Raises:
       FileNotFoundError: the file does not exist.
       InputError: it is not a vocabulary of its kind, or remembers other settings.
     """
     kind = remembered_kind(vocabulary, KINDS)
-    files, resolved = KINDS[kind].read(vocabulary), resolved_settings(vocabulary, settings)
+    files = KINDS[kind].vocabulary_class.from_file(vocabulary).files
+    resolved = resolved_settings(vocabulary, settings)
     return SavedTokenizer(kind, tuple(files.items()), tuple(resolved.items()))
 
 

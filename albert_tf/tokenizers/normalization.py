@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Mapping
-
 import tensorflow as tf
 import tensorflow_text as tf_text
 
@@ -29,17 +26,3 @@ def normalize(text: tf.Tensor, lowercase: bool = True, strip_accents: bool = Tru
     if lowercase:
         text = tf_text.case_fold_utf8(text)
     return text
-
-
-def marks_per_letter(counts: Mapping[str, int]) -> float:
-    """The marks that `strip_accents` drops from a text, for each of its letters, from its characters' counts.
-
-    >>> marks_per_letter({"e": 2, "é": 1, " ": 5, "й": 1})
-    0.5
-    """
-    marks = letters = 0
-    for character, count in counts.items():
-        apart = unicodedata.normalize("NFD", character)
-        marks += count * sum(unicodedata.category(part) == "Mn" for part in apart)
-        letters += count * character.isalpha()
-    return marks / max(letters, 1)

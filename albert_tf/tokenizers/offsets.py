@@ -29,13 +29,13 @@ ATTACHED = (
 END = "\n"
 
 
-class Units(NamedTuple):
-    """The units of a batch of texts, one text after the other, each closed by END."""
+class Parts(NamedTuple):
+    """Parts of texts, those of one text after the other."""
 
     text: tf.Tensor  # string [U]
     rows: tf.Tensor  # int32 [U], the text that each belongs to
+    codes: tf.Tensor  # int32 [U], its first code point
     starts: tf.Tensor  # int64 [U], its first byte in that text
-    is_end: tf.Tensor  # bool [U], True for the END of a text
 
 
 class SourceMap(NamedTuple):
@@ -64,45 +64,39 @@ def normalize_with_offsets(
 ) -> tuple[tf.Tensor, SourceMap]:
     """Text, string [B], as `normalize` makes it, and the way back; what is not UTF-8 becomes U+FFFD."""
     units = split_units(text)
-    parts = tf.where(units.is_end, "", normalize(units.text))
-    lengths = tf.cast(tf.strings.length(parts), tf.int64) + tf.cast(units.is_end, tf.int64)
+    _, is_end = edges(units.rows)
+    parts = tf.where(is_end, "", normalize(units.text))
+    lengths = tf.cast(tf.strings.length(parts), tf.int64) + tf.cast(is_end, tf.int64)
     positions = tf.cumsum(lengths, exclusive=True)
-    ends = tf.boolean_mask(positions + lengths, units.is_end)  # [B]
+    ends = tf.boolean_mask(positions + lengths, is_end)  # [B]
     bases = tf.concat([tf.zeros([1], tf.int64), ends], axis=0)[:-1]  # [B]
     joined = tf.strings.unsorted_segment_join(parts, units.rows, tf.size(text))
     return joined, SourceMap(positions, units.starts, bases)
 
 
-def split_units(text: tf.Tensor) -> Units:
-    """Texts, string [B], cut into what normalises independently."""
-    text = text + END
-    rows, codes, starts = characters_of(text)  # [C] each
-    other_row = rows[1:] != rows[:-1]
-    opens = tf.concat([[True], other_row], axis=0)[: tf.size(rows)]
-    closes = tf.concat([other_row, [True]], axis=0)[: tf.size(rows)]
-    heads = tf.where(opens | ~_attached(codes))[:, 0]  # [U]
-    rows, starts, is_end = (tf.gather(values, heads) for values in (rows, starts, closes))  # [U]
-    return Units(cut(text, rows, starts), rows, starts, is_end)
+def split_units(text: tf.Tensor) -> Parts:
+    """Texts, string [B], cut into what normalises independently; the last unit of each is END."""
+    return cut_where(text + END, lambda codes, rows: edges(rows)[0] | ~_attached(codes))
 
 
-def characters_of(text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """The text, the code point and the first byte of each character of texts: int32, int32, int64 [C]."""
-    codes, starts = tf.strings.unicode_decode_with_offsets(text, "UTF-8")  # [B, (characters)]
-    return rows_of(codes.row_splits), codes.flat_values, starts.flat_values
-
-
-def cut(text: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor) -> tf.Tensor:
-    """Texts, string [B], cut into parts, string [U], without a copy of the text for each of them.
+def cut_where(text: tf.Tensor, opens: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]) -> Parts:
+    """Texts, string [B], cut into parts, without a copy of the text for each of them.
 
     Args:
       text: none is empty.
-      rows: the text of each part, int32 [U], ascending.
-      starts: its first byte there, int64 [U], ascending; each text has a part that starts with it.
+      opens: from the code points and the texts of all characters, int32 [C] both, to bool [C]: True for those
+        that parts begin with, as the first of each text is.
     """
+    decoded, offsets = tf.strings.unicode_decode_with_offsets(text, "UTF-8")  # [B, (characters)]
+    rows = rows_of(decoded.row_splits)  # [C]
+    heads = tf.where(opens(decoded.flat_values, rows))[:, 0]  # [U]
+    places = rows, decoded.flat_values, offsets.flat_values
+    rows, codes, starts = (tf.gather(values, heads) for values in places)  # [U] each
     characters = tf.strings.bytes_split(text)  # [B, (bytes)]
-    heads = tf.gather(characters.row_splits, rows) + starts  # [U]
-    units = rows_of(tf.concat([heads, characters.row_splits[-1:]], axis=0))  # [bytes]
-    return tf.strings.unsorted_segment_join(characters.flat_values, units, tf.size(heads))
+    firsts = tf.gather(characters.row_splits, rows) + starts  # [U], among all bytes
+    units = rows_of(tf.concat([firsts, characters.row_splits[-1:]], axis=0))  # [bytes]
+    parts = tf.strings.unsorted_segment_join(characters.flat_values, units, tf.size(heads))
+    return Parts(parts, rows, codes, starts)
 
 
 def rows_of(splits: tf.Tensor) -> tf.Tensor:
@@ -111,6 +105,15 @@ def rows_of(splits: tf.Tensor) -> tf.Tensor:
     `value_rowids` needs rows times the longest row in memory.
     """
     return tf.searchsorted(splits, tf.range(splits[-1]), side="right") - 1
+
+
+def edges(rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """True for the first value of each row, and for its last one, bool [values] both; of ascending rows."""
+    changes = rows[1:] != rows[:-1]
+    return (
+        tf.concat([[True], changes], axis=0)[: tf.size(rows)],
+        tf.concat([changes, [True]], axis=0)[: tf.size(rows)],
+    )
 
 
 def _attached(codes: tf.Tensor) -> tf.Tensor:

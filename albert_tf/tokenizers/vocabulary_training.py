@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import itertools
+import json
 import os
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+import sentencepiece
 import tensorflow as tf
 from absl import logging
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from albert_tf.raw_text.checks import check_text_files
-from albert_tf.raw_text.long_lines import bounded_lines, text_lines
+from albert_tf.raw_text.long_lines import MAX_SENTENCE_BYTES, bounded_lines, text_lines
 from albert_tf.raw_text.paths import input_files
 from albert_tf.tokenizer_settings import (
     BYTE_LEVEL_BPE,
@@ -23,18 +29,15 @@ from albert_tf.tokenizer_settings import (
     WORDPIECE,
     settings_beside,
 )
+from albert_tf.tokenizers import byte_level_bpe, wordpiece
+from albert_tf.tokenizers.input_format import ALBERT_IDS
 from albert_tf.tokenizers.kinds import KINDS, TokenIds
-from albert_tf.tokenizers.normalization import marks_per_letter
-from albert_tf.tokenizers.subword_training import train_byte_level_bpe, train_sentencepiece, train_wordpiece
+from albert_tf.tokenizers.sentencepiece import FILE_OF_RUN, SPECIAL_PIECES
 from albert_tf.utils.checks import check_choice, check_range
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import check_place, new_directory, whole_file, write_json
 
-_TRAINERS: dict[str, Callable[..., dict[str, bytes]]] = {
-    SENTENCEPIECE: train_sentencepiece,
-    WORDPIECE: train_wordpiece,
-    BYTE_LEVEL_BPE: train_byte_level_bpe,
-}
+USER_DEFINED = ("(", ")", '"', "-", ".", "–", "£", "€")
 _MAX = 10**9  # SentencePiece counts in 32 bits; of 2**31 - 1 pieces it computes without end
 
 _LINES_PER_BATCH = 1024
@@ -71,9 +74,8 @@ def train_vocabulary(
       kind: "sentencepiece", by the unigram model, "wordpiece" or "byte_level_bpe"; the last one does not
         normalise.
     Raises:
-      FileNotFoundError: an input does not exist.
-      InputError: the text allows no vocabulary of this size, a file is not text or damaged, or a number is
-        out of range.
+      InputError: the text allows no vocabulary of this size, a file is missing, damaged or not text, or a
+        number is out of range.
       OSError: output cannot be written.
     """
     check_range("vocab_size", vocab_size, at_least=1, at_most=_MAX)
@@ -94,7 +96,7 @@ def train_vocabulary(
             raise InputError("the input holds no text to train a vocabulary on")
         options = {"max_sentences": max_sentences} if kind == SENTENCEPIECE else {}
         contents = _TRAINERS[kind](itertools.chain([first], sentences), vocab_size, **options)
-        vocabulary = KINDS[kind].from_files(contents, **settings).vocabulary
+        vocabulary = KINDS[kind].vocabulary_class(contents)
         for name, content in contents.items():
             (temporary / name if is_folder else temporary).write_bytes(content)
         remembered = temporary / TOKENIZER if is_folder else settings_beside(output)
@@ -105,7 +107,7 @@ def train_vocabulary(
 def _check_replaceable(output: Path, kind: str) -> None:
     """Refuses to write over what is not a vocabulary of the kind, such as the text."""
     try:
-        _ = output.is_file() and KINDS[kind].read(output)
+        _ = output.is_file() and KINDS[kind].vocabulary_class.from_file(output)
     except InputError:
         raise FileExistsError(f"{output} exists and is not a vocabulary: name another file") from None
 
@@ -130,3 +132,104 @@ def _sentences(
             f"{share:.1%} of the letters lose their marks: where these tell words apart, train again with "
             "strip_accents=False (--nostrip_accents)"
         )
+
+
+def marks_per_letter(counts: Mapping[str, int]) -> float:
+    """The marks that `strip_accents` drops from a text, for each of its letters, from its characters' counts.
+
+    >>> marks_per_letter({"e": 2, "é": 1, " ": 5, "й": 1})
+    0.5
+    """
+    marks = letters = 0
+    for character, count in counts.items():
+        apart = unicodedata.normalize("NFD", character)
+        marks += count * sum(unicodedata.category(part) == "Mn" for part in apart)
+        letters += count * character.isalpha()
+    return marks / max(letters, 1)
+
+
+def train_sentencepiece(sentences: Iterable[bytes], vocab_size: int, max_sentences: int) -> dict[str, bytes]:
+    """A SentencePiece model by the unigram model, with ALBERT's ids, from normalised sentences.
+
+    Of more than max_sentences a random sample is used, the same one every time. An InputError says that the
+    text allows no vocabulary of this size.
+    Source: google-research/albert, README, and the settings stored in its 30k-clean.model.
+    """
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(sentences),
+            model_writer=model,
+            model_type="unigram",
+            vocab_size=vocab_size,
+            character_coverage=0.99995,
+            pad_id=ALBERT_IDS.padding,
+            unk_id=ALBERT_IDS.unknown,
+            bos_id=-1,
+            eos_id=-1,
+            control_symbols=list(SPECIAL_PIECES[2:]),
+            user_defined_symbols=list(USER_DEFINED),
+            input_sentence_size=max_sentences,
+            shuffle_input_sentence=True,
+            max_sentence_length=MAX_SENTENCE_BYTES,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        reason = str(error).rpartition("] ")[2]
+        raise InputError(f"vocab_size={vocab_size} does not fit the text: {reason}") from None
+    return {FILE_OF_RUN: model.getvalue()}
+
+
+def train_wordpiece(sentences: Iterable[bytes], vocab_size: int) -> dict[str, bytes]:
+    """A WordPiece vocabulary of at most vocab_size pieces, with BERT's special ones.
+
+    Sentences are as `basic_words` makes them. InputError: the text's characters alone are more.
+    """
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=vocab_size,
+        show_progress=False,
+        special_tokens=list(wordpiece.SPECIAL_PIECES),
+        continuing_subword_prefix=wordpiece.CONTINUATION,
+    )
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    pieces = _trained(tokenizer, trainer, sentences)["vocab"]
+    ordered = sorted(pieces, key=pieces.__getitem__)
+    return {wordpiece.FILE_OF_RUN: "".join(f"{piece}\n" for piece in ordered).encode()}
+
+
+def train_byte_level_bpe(sentences: Iterable[bytes], vocab_size: int) -> dict[str, bytes]:
+    """A byte-level BPE vocabulary of at most vocab_size tokens, RoBERTa's special ones at their ids included.
+
+    InputError: vocab_size is less than those and the 256 bytes.
+    """
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        show_progress=False,
+        special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
+        initial_alphabet=byte_level_bpe.byte_characters(),
+    )
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trained = _trained(tokenizer, trainer, sentences)
+    merges = "".join(f"{left} {right}\n" for left, right in trained["merges"])
+    return {
+        byte_level_bpe.VOCABULARY: json.dumps(trained["vocab"], ensure_ascii=False).encode(),
+        byte_level_bpe.MERGES: f"#version: 0.2\n{merges}".encode(),
+    }
+
+
+def _trained(tokenizer: Tokenizer, trainer: Any, sentences: Iterable[bytes]) -> dict[str, Any]:
+    """The model that is trained, as it stands in the tokenizer's JSON."""
+    tokenizer.train_from_iterator(map(bytes.decode, sentences), trainer)
+    trained = json.loads(tokenizer.to_str())["model"]
+    if (count := len(trained["vocab"])) > trainer.vocab_size:
+        raise InputError(f"vocab_size={trainer.vocab_size} is too small: the characters alone need {count}")
+    return trained
+
+
+_TRAINERS: dict[str, Callable[..., dict[str, bytes]]] = {
+    SENTENCEPIECE: train_sentencepiece,
+    WORDPIECE: train_wordpiece,
+    BYTE_LEVEL_BPE: train_byte_level_bpe,
+}

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from albert_tf.tokenizers.offsets import END, characters_of, cut, rows_of
+from albert_tf.tokenizers.offsets import END, cut_where, edges, rows_of
 
 # What Python's `str.isspace` calls a space, as a reader of columns does.
 SPACES = (
@@ -25,24 +25,24 @@ class Words(NamedTuple):
 
 def words_of(text: tf.Tensor) -> Words:
     """The words of each text, string [B]; what is not UTF-8 belongs to a word."""
-    closed = text + END
-    rows, codes, starts = characters_of(closed)  # [C] each
-    spaces = tf.reduce_any(codes[:, tf.newaxis] == [ord(space) for space in SPACES], axis=1)
     # Each text ends with a space: where one begins is a change or a space, and never inside a word.
-    changes = tf.concat([[True], (spaces[1:] != spaces[:-1]) | (rows[1:] != rows[:-1])], axis=0)
-    heads = tf.where(changes[: tf.size(rows)])[:, 0]  # of words and of the spaces between, [P]
-    rows, starts, spaces = (tf.gather(values, heads) for values in (rows, starts, spaces))  # [P]
-    is_word = ~spaces
-    parts = cut(closed, rows, starts)
-    ends = tf.concat([starts[1:], starts[:1]], axis=0)  # a space follows every word
+    parts = cut_where(text + END, lambda codes, rows: edges(2 * rows + _is_space(codes))[0])
+    is_word = _is_space(parts.codes) == 0  # [P]
+    ends = tf.concat([parts.starts[1:], parts.starts[:1]], axis=0)  # a space follows every word
     found = tf.RaggedTensor.from_value_rowids(
-        tf.boolean_mask(parts, is_word),
-        tf.cast(tf.boolean_mask(rows, is_word), tf.int64),
+        tf.boolean_mask(parts.text, is_word),
+        tf.cast(tf.boolean_mask(parts.rows, is_word), tf.int64),
         nrows=tf.size(text, tf.int64),
         validate=False,
     )
-    places = (tf.cast(tf.boolean_mask(values, is_word), tf.int32) for values in (starts, ends))
+    places = (tf.cast(tf.boolean_mask(values, is_word), tf.int32) for values in (parts.starts, ends))
     return Words(found, *(found.with_values(values) for values in places))
+
+
+def _is_space(codes: tf.Tensor) -> tf.Tensor:
+    """1 for code points of spaces, 0 for others, int32."""
+    spaces = [ord(space) for space in SPACES]
+    return tf.cast(tf.reduce_any(codes[:, tf.newaxis] == spaces, axis=1), tf.int32)
 
 
 class Windows(NamedTuple):
@@ -55,15 +55,12 @@ class Windows(NamedTuple):
 
 
 def sliding_windows(lengths: tf.Tensor, budgets: tf.Tensor, stride: tf.Tensor | int) -> Windows:
-    """The windows that together show all of each document.
+    """The windows that together show all of each document, whose lengths are int32 [N].
 
-    All but the last of a document are full, and an empty document has an empty one.
-
-    Args:
-      lengths: tokens of the documents, int32 [N].
-      budgets: tokens that a window of each may have, at least 1; int32 [N].
-      stride: tokens from one window to the next, at least 1; never more than the budget.
-    Source: google-research/albert, `convert_examples_to_features` in squad_utils.py.
+    All but the last of a document are full, and an empty document has an empty one. Budgets are the tokens
+    that a window of each may have, at least 1, int32 [N]; the stride is from one window to the next, at least
+    1, and never more than the budget. Source: google-research/albert, `convert_examples_to_features` in
+    squad_utils.py.
     """
     steps = tf.minimum(budgets, stride)  # [N]
     further = tf.maximum(lengths - budgets + steps - 1, 0) // steps  # [N]
@@ -79,11 +76,9 @@ def sliding_windows(lengths: tf.Tensor, budgets: tf.Tensor, stride: tf.Tensor | 
 def word_windows(words: tf.Tensor, texts: tf.Tensor, budget: int) -> Windows:
     """Texts in windows that do not overlap, each as long as fits and cut before a word.
 
-    Args:
-      words: where each word begins among the tokens of all texts, and where the last one ends, ascending;
-        int64 [words + 1].
-      texts: the same of the texts, int64 [N + 1].
-      budget: tokens that a window may have, at least 1. A longer word is cut.
+    `words` is where each word begins among the tokens of all texts, and where the last one ends, ascending,
+    int64 [words + 1]; `texts` the same of the texts, int64 [N + 1]. A window may have so many tokens as the
+    budget, at least 1. A longer word is cut.
     """
     words, texts = tf.convert_to_tensor(words), tf.convert_to_tensor(texts)
     begins, ends = texts[:-1], texts[1:]  # [N] each

@@ -61,9 +61,7 @@ class WordPieceVocabulary(TokenIds):
         try:
             pieces = lines_of_vocabulary(self.files[FILE_OF_RUN])
         except UnicodeDecodeError as error:
-            raise InputError(
-                f"{self.name} is not UTF-8 (byte {error.start}): it must have one piece a line"
-            ) from error
+            raise InputError(f"{self.name} is not UTF-8 (byte {error.start})") from error
         self.starts_word = np.array([not piece.startswith(CONTINUATION) for piece in pieces])
         special = re.compile(r"\[(PAD|UNK|CLS|SEP|MASK|unused\d+)\]")
         ordinary = [i for i, piece in enumerate(pieces) if not special.fullmatch(piece)]

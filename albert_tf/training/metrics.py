@@ -9,22 +9,32 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.models.losses import Objective, Term
+from albert_tf.training.compilation import compilation_log
+from albert_tf.training.strategies import compiles
 from albert_tf.training.updates import Batch, replica_rows
 from albert_tf.utils.errors import InputError
 
 
-def evaluator(model: keras.Model, objective: Objective) -> Callable[[Iterable[Batch]], dict[str, Term]]:
+def evaluator(
+    model: keras.Model, objective: Objective, xla: bool | None = None
+) -> Callable[[Iterable[Batch]], dict[str, Term]]:
     """A function that sums an objective's terms over a finite data set; it traces the model once.
 
     The rows of a batch, of static shape, are divided among the replicas of the strategy that is current now.
-    It raises a ValueError if there is no batch.
+    `xla` is that of `Execution`. It raises a ValueError if there is no batch.
     """
     strategy = tf.distribute.get_strategy()
+    is_compiled = compiles(xla)
+    before_batch = compilation_log("evaluation") if is_compiled else None
+
+    @tf.function(autograph=False, jit_compile=is_compiled or None)
+    def rows_terms(rows: Batch) -> dict[str, Term]:
+        return objective.terms(model(rows, training=False), rows)
 
     def replica_terms(batch: Batch) -> dict[str, Term]:
         replica = tf.distribute.get_replica_context()
         rows = {name: tensor[0] for name, tensor in replica_rows(batch, replica).items()}
-        return replica.all_reduce("SUM", objective.terms(model(rows, training=False), rows))
+        return replica.all_reduce("SUM", rows_terms(rows))
 
     @tf.function
     def batch_terms(batch: Batch) -> dict[str, Term]:
@@ -34,6 +44,8 @@ def evaluator(model: keras.Model, objective: Objective) -> Callable[[Iterable[Ba
     def evaluate(dataset: Iterable[Batch]) -> dict[str, Term]:
         totals = None
         for batch in dataset:
+            if before_batch is not None:
+                before_batch(batch)
             terms = tf.nest.map_structure(float, batch_terms(batch))
             totals = terms if totals is None else tf.nest.map_structure(lambda a, b: a + b, totals, terms)
         if totals is None:
@@ -43,12 +55,15 @@ def evaluator(model: keras.Model, objective: Objective) -> Callable[[Iterable[Ba
     return evaluate
 
 
-def term_metrics(terms: Mapping[str, Term]) -> dict[str, float]:
+def term_metrics(terms: Mapping[str, Term], factors: Mapping[str, float] | None = None) -> dict[str, float]:
     """Mean losses and accuracies of summed terms.
 
+    Args:
+      terms: of an objective by name.
+      factors: of that objective; None: all are 1.
     Returns:
-      `loss`, the sum of the means, and `<term>_loss` (nats) and `<term>_accuracy` for each term, but for
-      regression only the loss. A term without any weight is NaN.
+      `loss`, the sum of the means times their factors, and `<term>_loss` (nats) and `<term>_accuracy` for
+      each term, but for regression only the loss. A term without any weight is NaN.
     """
     means = {name: Term(*(float(part) for part in term)) for name, term in terms.items()}
     figures = {}
@@ -57,4 +72,5 @@ def term_metrics(terms: Mapping[str, Term]) -> dict[str, float]:
         figures[f"{name}_loss"] = term.loss / weight
         if not np.isnan(term.correct):
             figures[f"{name}_accuracy"] = term.correct / weight
-    return {"loss": sum(figures[f"{name}_loss"] for name in means), **figures}
+    factors = factors or {}
+    return {"loss": sum(figures[f"{name}_loss"] * factors.get(name, 1) for name in means), **figures}

@@ -12,6 +12,7 @@ import tf_keras as keras
 
 from albert_tf.checkpoints.metrics_log import LOWEST_LOSS, Best
 from albert_tf.models.losses import Objective, Term
+from albert_tf.training.compilation import compilation_log
 from albert_tf.training.metrics import term_metrics
 from albert_tf.training.settings import Execution, LoopSettings
 from albert_tf.training.strategies import Feed, compiles, device_kind, keeps_iterator
@@ -82,16 +83,19 @@ class Training:
         self, phase: Phase, feed: Feed, step: tf.Variable
     ) -> Callable[[Iterator[Batch], int], Totals]:
         """The function that trains in a phase, as `training_steps` makes it."""
+        xla = compiles(self.execution.xla)
         update = replica_update(
             self.model,
             self.optimizer,
             self.objective,
             replicas_per_batch=feed.replicas_per_batch,
             accumulate=self.execution.accumulate,
-            xla=compiles(self.execution.xla),
+            xla=xla,
             arguments=phase.arguments,
         )
-        return training_steps(update, self.objective.names, step, seed=self.seed)
+        before_update = compilation_log("update") if xla else None
+        names = self.objective.names
+        return training_steps(update, names, step, seed=self.seed, before_update=before_update)
 
 
 class TrainingState:

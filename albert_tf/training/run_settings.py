@@ -58,8 +58,12 @@ class RunSettings:
           unsaid: values that older versions did not write down.
           but: entries that may differ, besides CHANGEABLE.
         """
-        there = {**unsaid, **run.config.to_dict(), **run.task, **run.tokenizer, **run.recipe}
-        may_differ = {*cls.CHANGEABLE, *but, "init_from_sha256"}
+        taught_by = {
+            "teacher_sha256": None
+        }  # of a run without a teacher, which no other command goes on with
+        asked = {**taught_by, **asked}
+        there = {**taught_by, **unsaid, **run.config.to_dict(), **run.task, **run.tokenizer, **run.recipe}
+        may_differ = {*cls.CHANGEABLE, *but, "init_from_sha256", "teacher"}
         origin = there.get("init_from_sha256")  # older runs do not say: their paths are compared
         if origin is not None and origin == asked.get("init_from_sha256"):
             may_differ.add("init_from")

@@ -18,7 +18,7 @@ class Execution:
     """Settings of the computation of updates.
 
     A resumed run may change all of it. That changes updates by rounding, and, where there is dropout, what
-    it draws: replicas and microbatches have seeds of their own.
+    it draws: replicas and microbatches have seeds of their own, and XLA makes other numbers of a seed.
 
     Args:
       strategy: one device, all GPUs, the hosts of TF_CONFIG, or a TPU (auto: what is there).

@@ -26,7 +26,6 @@ from albert_tf.training.phases import Training, TrainingState
 from albert_tf.training.settings import Execution
 from albert_tf.training.strategies import (
     HOST_LOST,
-    compiles,
     device_kind,
     hosts_of,
     make_strategy,
@@ -176,8 +175,6 @@ def _plan(run: RunDirectory, training: Training, step: int, note: str) -> str:
         return f"{run} is at its last step, {step}: no update is left: give a larger --steps to go on"
     strategy = tf.distribute.get_strategy()
     parameters = sum(variable.shape.num_elements() for variable in training.model.trainable_variables)
-    if compiles(training.execution.xla):
-        note += "; XLA compiles the first update of each length, which takes a minute or so on a GPU"
     return (
         f"{parameters:,} parameters, {training.execution.precision}, {strategy.num_replicas_in_sync} × "
         f"{device_kind(strategy)}: {'going on' if step else 'training'} from step {step}, to "

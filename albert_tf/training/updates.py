@@ -27,7 +27,12 @@ class Totals(NamedTuple):
 
 
 def training_steps(
-    update: Callable[[Batch, tf.Tensor], Update], names: Iterable[str], step: tf.Variable, *, seed: int
+    update: Callable[[Batch, tf.Tensor], Update],
+    names: Iterable[str],
+    step: tf.Variable,
+    *,
+    seed: int,
+    before_update: Callable[[Batch], None] | None = None,
 ) -> Callable[[Iterator[Batch], int], Totals]:
     """The function that trains: under the current strategy, from an iterator of batches, so many updates.
 
@@ -36,6 +41,7 @@ def training_steps(
       names: of the objective's terms.
       step: int64 scalar, the updates done so far; every update moves it on.
       seed: of all dropout of the run.
+      before_update: called with a batch that may have a new shape, before it is computed.
     """
     strategy = tf.distribute.get_strategy()
     zero = tf.zeros([])
@@ -75,16 +81,34 @@ def training_steps(
 
             functions.extend([one, several])
         one, several = functions
+        # Where any batch may have a new shape, Python looks at each; else they are a loop in the graph.
+        looks_at_each = before_update is not None and not _is_static(iterator)
+
+        def next_batch() -> Batch:
+            batch = next(iterator)
+            if before_update is not None:
+                before_update(batch)
+            return batch
+
         started = time.perf_counter()
-        batch = next(iterator)
+        batch = next_batch()
         waited = time.perf_counter() - started  # the device is done with all before
         totals = one(batch, nothing)
-        if count > 1:
+        if looks_at_each:
+            for _ in range(int(count) - 1):
+                totals = one(next_batch(), totals)
+        elif count > 1:
             totals = several(iterator, tf.constant(int(count) - 1), totals)
         # The first batch of all waits for the pipeline to start, others are as quick as the first of a call.
         return totals._replace(input_wait=tf.constant(waited * (1 if is_first else int(count))))
 
     return train_steps
+
+
+def _is_static(iterator: Iterator[Batch]) -> bool:
+    """True if all batches have the same shape."""
+    specs = tf.nest.flatten(iterator.element_spec, expand_composites=True)  # type: ignore[attr-defined]
+    return all(spec.shape.is_fully_defined() for spec in specs)
 
 
 def replica_update(
@@ -188,7 +212,10 @@ def _gradient_function(
     ) -> tuple[dict[str, Term], Gradients]:
         with tf.GradientTape() as tape:
             terms = objective.terms(model(batch, training=True, seed=seed, **arguments), batch)
-            losses = [tf.math.divide_no_nan(term.loss, weights[name]) for name, term in terms.items()]
+            losses = [
+                tf.math.divide_no_nan(term.loss, weights[name]) * objective.factors.get(name, 1.0)
+                for name, term in terms.items()
+            ]
             loss = tf.add_n(losses) * scale
         gradients = tape.gradient(loss, variables)
         # A variable that no loss depends on has none (the pooler, where there is no sentence loss).

@@ -9,6 +9,11 @@ from __future__ import annotations
 INPUT_FORMATS = ("lines", "document_per_line", "jsonl")
 OUTPUT_FORMATS = ("documents", "examples")
 
+# Of pre-training examples; those of whole sentences, packed, have no sentence objective.
+PACKED_FORMATS = FULL_SENTENCES, DOC_SENTENCES = ("full_sentences", "doc_sentences")
+SEGMENT_PAIR, SENTENCE_PAIR = ("segment_pair", "sentence_pair")
+EXAMPLE_FORMATS = (SEGMENT_PAIR, SENTENCE_PAIR, *PACKED_FORMATS)
+
 # Of checkpoints that are converted to a run directory, and from one.
 READ_FORMATS = ("google", "huggingface", "hub")
 WRITTEN_FORMATS = ("google", "huggingface")

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import functools
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from albert_tf.startup import Command, OneLineParser, quiet_start, run_command
+from albert_tf.startup import OneLineParser, quiet_start, run_program
 from albert_tf.startup.exits import TERMINATED
 from albert_tf.startup.signals import end_in_order
 from albert_tf.utils.errors import InputError
@@ -17,17 +15,14 @@ from albert_tf.utils.errors import InputError
 def main(arguments: Sequence[str] | None = None) -> None:
     """Checks the modules that the command line names; None reads the process's own.
 
-    Raises:
-      SystemExit: with status 1 where a module fails, 2 where there is none; one line on stderr says why.
+    SystemExit with status 1 where a module fails, 2 where there is none; one line on stderr says why.
     """
-    if status := run_command(_command, sys.argv[1:] if arguments is None else arguments):
-        sys.exit(status)
+    run_program("hub_export.check", __doc__ or "", add_flags, run, arguments)
 
 
-def _command(arguments: Sequence[str]) -> Command:
-    parser = OneLineParser(prog="python -m hub_export.check", description=__doc__)
+def add_flags(parser: OneLineParser) -> None:
+    """The flag of the program."""
     parser.add_argument("folder", type=Path, metavar="DIR", help="a module, or a folder that holds some")
-    return "hub_export.check", functools.partial(run, parser.parse_args(arguments))
 
 
 def run(flags: argparse.Namespace) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -54,19 +56,16 @@ def is_encoder(module: Any) -> bool:
 def example_ids(rows: int = 2, columns: int = 3) -> dict[str, tf.Tensor]:
     """Inputs of encoders, in a call and by a signature: int32 [B, S] by name."""
     ones = tf.ones([rows, columns], tf.int32)
-    return dict(
-        zip(ENCODER_INPUTS, (ones, ones, tf.zeros_like(ones)), strict=True)
-    )  # every network has type 0
+    values = ones, ones, tf.zeros_like(ones)  # every network has type 0
+    return dict(zip(ENCODER_INPUTS, values, strict=True))
 
 
 def requests_of(folder: Path, module: Any) -> Requests:
     """Requests of a module's signatures: its warm-up requests, an encoder's the same as its call."""
-    return (
-        {name: example_ids() for name in module.signatures} if is_encoder(module) else read_requests(folder)
-    )
+    return dict.fromkeys(module.signatures, example_ids()) if is_encoder(module) else read_requests(folder)
 
 
-def call_answers(module: Any) -> Answers:
+def of_call(module: Any) -> Answers:
     """Outputs of a preprocessor or an encoder, and of the encoder's heads, when called; else nothing."""
     if hasattr(module, "bert_pack_inputs"):
         return _arrays("call", module(tf.constant(TEXT)))
@@ -81,15 +80,13 @@ def call_answers(module: Any) -> Answers:
     return found
 
 
-def signature_answers(signatures: Mapping[str, Any], requests: Requests) -> Answers:
+def of_signatures(signatures: Mapping[str, Any], requests: Requests) -> Answers:
     """Answers of signatures to requests."""
-    found: Answers = {}
-    for name, inputs in requests.items():
-        found |= _arrays(name, signatures[name](**inputs))
-    return found
+    answers = (_arrays(name, signatures[name](**inputs)) for name, inputs in requests.items())
+    return functools.reduce(operator.or_, answers, {})
 
 
-def session_answers(folder: Path, requests: Requests) -> Answers:
+def in_session(folder: Path, requests: Requests) -> Answers:
     """Answers of signatures in a session of TensorFlow 1, as in TF Serving."""
     found: Answers = {}
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:

@@ -13,15 +13,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 import albert_tf.tokenizers  # noqa: F401, registers the ops of TF Text
 from albert_tf.tasks.serving import DEFAULT
 from albert_tf.utils.errors import WorkFailed
-from hub_export.check.answers import (
-    REQUESTS,
-    Answers,
-    call_answers,
-    is_encoder,
-    requests_of,
-    session_answers,
-    signature_answers,
-)
+from hub_export.check import answers
 
 # The ops of TF Text that an exported graph may hold: they are in its `ops_lib`, which TF Serving links.
 TEXT_OPS = {
@@ -44,23 +36,21 @@ class CheckFailed(WorkFailed):
     """An exported module is not what it should be; the message says which one and why."""
 
 
-def check(folder: Path, expected: Answers | None = None) -> set[str]:
+def check(folder: Path, expected: answers.Answers | None = None) -> set[str]:
     """Loads a module as TensorFlow 2 does and as TF Serving does, and looks into its graph.
 
-    Args:
-      folder: of the SavedModel.
-      expected: what the model in memory answers, by `call_answers` and `signature_answers`.
-    Returns:
-      The names of the ops in it.
+    `expected` is what the model in memory answers, by `answers.of_call` and `answers.of_signatures`. Returns
+    the names of the ops in it.
+
     Raises:
       CheckFailed: it does not load, or answers nothing or otherwise, or has one of the `faults`.
     """
     try:
         module = tf.saved_model.load(str(folder))
-        requests = requests_of(folder, module)
-        answered = signature_answers(module.signatures, requests)
-        in_session = session_answers(folder, requests)
-        called = call_answers(module)
+        requests = answers.requests_of(folder, module)
+        answered = answers.of_signatures(module.signatures, requests)
+        in_session = answers.in_session(folder, requests)
+        called = answers.of_call(module)
     except Exception as error:  # whatever it is that loaders raise
         raise CheckFailed(f"{folder} does not load and answer: {error}") from error
     is_narrow = any(variable.dtype == tf.bfloat16 for variable in getattr(module, "variables", ()))
@@ -73,7 +63,7 @@ def check(folder: Path, expected: Answers | None = None) -> set[str]:
     return saved_ops(folder)
 
 
-def _compare(what: str, actual: Answers, expected: Answers, tolerance: float) -> None:
+def _compare(what: str, actual: answers.Answers, expected: answers.Answers, tolerance: float) -> None:
     """Raises CheckFailed where two sets of answers have different names, shapes or numbers.
 
     Strings may differ: fillings of nearly the same score may change places.
@@ -95,9 +85,9 @@ def faults(folder: Path, module: Any) -> Iterator[str]:
     batch; an encoder has no signature; there is an op that TF Serving lacks, an Assert or Python.
     """
     saved = _saved_model(folder)
-    if lacking := sorted(set(module.signatures) - set(requests_of(folder, module))):
-        yield f"has no request for {', '.join(lacking)} in {REQUESTS}"
-    if is_encoder(module) and DEFAULT not in module.signatures:
+    if lacking := sorted(set(module.signatures) - set(answers.requests_of(folder, module))):
+        yield f"has no request for {', '.join(lacking)} in {answers.REQUESTS}"
+    if answers.is_encoder(module) and DEFAULT not in module.signatures:
         yield f"has no signature {DEFAULT} for other runtimes"
     # All tensors are dense and have a row for each of the request's, however many these are: a server that
     # collects requests into batches splits every output by its rows.

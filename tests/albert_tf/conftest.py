@@ -1,5 +1,7 @@
 """A run of six updates, and settings of others like it."""
 
+import shutil
+
 import pytest
 
 from albert_tf.checkpoints import build_model
@@ -32,11 +34,10 @@ def settings(tiny_corpus, tiny_vocabulary, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def run(settings):
-    """A run of six updates without interruption."""
-    made = settings()
-    pretrain(made)
-    return made.output
+def run(settings, made_once, tmp_path_factory):
+    """A run of six updates without interruption, of which each process has a copy."""
+    made = made_once("pretrained", lambda folder: pretrain(settings(folder)))
+    return shutil.copytree(made, tmp_path_factory.mktemp("pretrained") / "run")
 
 
 @pytest.fixture(scope="session")

@@ -37,6 +37,20 @@ def test_published_values(name):
     assert (recipe.examples.seq_length, recipe.examples.masked_lm_prob) == (512, 0.15)
 
 
+def test_input_formats_and_stages():
+    """Liu et al. §4.2 chooses FULL-SENTENCES; Devlin et al. §A.2 trains 90 % of the updates at length 128."""
+    for size in ("base", "large"):
+        roberta, bert = RECIPES[f"roberta_{size}"], RECIPES[f"bert_{size}_uncased"]
+        assert (roberta.examples.input_format, roberta.stages) == ("full_sentences", ())
+        assert (bert.examples.input_format, bert.stage_ends) == ("segment_pair", [900_000, 1_000_000])
+        short, whole = (bert.at(stage) for stage in bert.stages)
+        assert (short.examples.seq_length, short.batch_size * 128) == (128, 256 * 512)
+        assert (whole.examples.seq_length, whole.batch_size) == (512, 256)
+        assert bert.replace(steps=2, warmup_steps=1).stage_ends == [1, 2]
+        with pytest.raises(InputError, match="sentence_objective=none"):
+            roberta.replace(sentence_objective="nsp")
+
+
 def test_every_preset_has_a_recipe():
     assert set(PRESETS) <= set(RECIPES)
     assert DEFAULT_RECIPE in RECIPES

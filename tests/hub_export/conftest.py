@@ -24,14 +24,16 @@ def piece_tokenizer(tiny_vocabulary):
 
 
 @pytest.fixture(scope="session")
-def run(tiny_vocabulary, tmp_path_factory):
+def run(tiny_vocabulary, made_once):
     """A run directory of a pretrainer, with its vocabulary."""
-    folder = tmp_path_factory.mktemp("run") / "run"
-    model = albert_tf.AlbertPretrainer(CONFIG)
-    for variable in model.variables:  # biases and gains are 0 and 1 before training
-        variable.assign_add(tf.random.stateless_normal(variable.shape, seed=[1, 2], stddev=0.1))
-    albert_tf.save(model, folder, vocabulary=tiny_vocabulary)
-    return folder
+
+    def write(folder):
+        model = albert_tf.AlbertPretrainer(CONFIG)
+        for variable in model.variables:  # biases and gains are 0 and 1 before training
+            variable.assign_add(tf.random.stateless_normal(variable.shape, seed=[1, 2], stddev=0.1))
+        albert_tf.save(model, folder, vocabulary=tiny_vocabulary)
+
+    return made_once("run", write)
 
 
 @pytest.fixture(scope="session")
@@ -41,15 +43,16 @@ def model(run):
 
 
 @pytest.fixture(scope="session")
-def exported(run, model, tmp_path_factory):
+def exported(run, made_once, tmp_path_factory):
     """The exported folders, moved away from where they were written, and without the vocabulary's file."""
-    copy = tmp_path_factory.mktemp("copy") / "run"
-    shutil.copytree(run, copy)
-    written = export(copy, copy.parent / "written", seq_length=LENGTH, check=False)
-    assert [folder.name for folder in written] == ["preprocessor", "encoder", "1"]
-    moved = tmp_path_factory.mktemp("moved") / "modules"
-    (copy.parent / "written").rename(moved)
-    shutil.rmtree(copy)
+
+    def write(folder):
+        copy = shutil.copytree(run, tmp_path_factory.mktemp("copy") / "run")
+        written = export(copy, folder, seq_length=LENGTH, check=False)
+        assert [folder.name for folder in written] == ["preprocessor", "encoder", "1"]
+        shutil.rmtree(copy)
+
+    moved = made_once("modules", write)
     return SimpleNamespace(
         encoder=moved / "encoder", preprocessor=moved / "preprocessor", serving=moved / "serving/1"
     )

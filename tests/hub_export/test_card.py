@@ -68,14 +68,6 @@ def test_the_python_in_it_runs(exported, monkeypatch):
     assert known["answers"]["pooled_output"].shape == [1, 32]
 
 
-def test_a_run_without_records_of_its_training(tmp_path):
-    card = card_of(albert_tf.AlbertEncoder(SMALL), tmp_path / "run")
-    facts = facts_of(card)
-    assert facts["recipe"] == facts["evaluation"] == facts["requests"] == {}
-    assert card.count("```python") == 1
-    assert "license" not in yaml.safe_load(card.split("---\n")[1])
-
-
 def test_folders_of_a_machine_are_not_told(tmp_path):
     recipe = {
         "train": ["/home/ada/corpus/*.txt", "more/text.txt"],
@@ -94,11 +86,3 @@ def test_folders_of_a_machine_are_not_told(tmp_path):
         "held_out": {"what": "1 % of /the/ text", "path": "held"},
     }
     assert "ada" not in card and str(tmp_path) not in card
-
-
-def test_a_fine_tuned_model_tells_its_task_and_labels(tmp_path, piece_tokenizer):
-    labels = ["yes", "no", "é"]
-    network = albert_tf.AlbertClassifier(SMALL, num_labels=3, pooling="mean")
-    card = card_of(network, tmp_path / "run", piece_tokenizer, task="mnli", labels=labels)
-    assert "# ALBERT, fine-tuned for mnli" in card and "serving/3" in card
-    assert facts_of(card)["task"] == {**task_of(network), "task": "mnli", "labels": labels}

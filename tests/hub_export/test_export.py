@@ -144,17 +144,15 @@ def test_a_mistake_is_one_line_and_status_2(arguments, message, small_run, tmp_p
 
 
 def test_a_fault_that_the_check_finds_leaves_nothing(small_run, tmp_path, monkeypatch, capsys):
-    answers = export_module.signature_answers
+    saved = export_module.save_module
     monkeypatch.setattr(
-        export_module,
-        "signature_answers",
-        lambda *x: {name: 1 + array for name, array in answers(*x).items()},
+        export_module, "save_module", lambda *x: {name: 1 + array for name, array in saved(*x).items()}
     )
     with pytest.raises(SystemExit) as stopped:
         main(["--run", str(small_run), "--output", str(tmp_path / "out"), "--encoder_only"])
     assert stopped.value.code == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert "encoder, against the model in memory: serving_default/pooled_output/0 differs by 1" in line
+    assert "encoder, against the model in memory: call/default/0 differs by 1" in line
     assert names(tmp_path / "out") == []
 
 

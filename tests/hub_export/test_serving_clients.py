@@ -169,31 +169,3 @@ def test_clients_print_answers_and_what_fills_a_mask(address, url, capsys):
         assert lines[::2] == ["The old clock | A stone [MASK]", "A stone [MASK] | [MASK] and [MASK]"]
     assert len(filled[0]) == 2 + 3
     assert filled[0] == filled[1]
-
-
-@pytest.mark.parametrize(
-    ("inputs", "outputs", "expected"),
-    [
-        (
-            {"text": ["Good."]},
-            {"label": ["yes"], "score": [0.9], "labels": [["no", "yes"]], "scores": [[0.1, 0.9]]},
-            ["Good.", "  label: yes", "  score: 0.900", "  no 10.0%, yes 90.0%"],
-        ),
-        (
-            {"text": ["in Rome", ""]},
-            {
-                "labels": [["O", "B"], ["", ""]],
-                "scores": [[0.5, 0.75], [0.0, 0.0]],
-                "start": [[0, 3], [0, 0]],
-            },
-            ["in Rome", "  start: [0, 3]", "  O 50.0%, B 75.0%", "", "  start: [0, 0]"],
-        ),
-        (
-            {"context": ["c"], "question": ["q"], "options": [["a", "b"]]},
-            {"choice": [1], "scores": [[0.25, 0.75]]},
-            ["c | q | ['a', 'b']", "  choice: 1", "  scores: [0.250, 0.750]"],
-        ),
-    ],
-)
-def test_clients_print_a_row_and_its_answers(inputs, outputs, expected):
-    assert list(printing.lines(inputs, outputs)) == expected

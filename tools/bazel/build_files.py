@@ -11,12 +11,14 @@ import ast
 import fnmatch
 import os
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 LONGEST_LINE = 110
+_INDENT = {"initial_indent": " " * 8, "subsequent_indent": " " * 8}
 RULES = ("py_binary", "py_library", "py_tests")
 
 
@@ -136,11 +138,11 @@ def target_deps(call: ast.Call) -> list[str]:
 
 
 def write_deps(build: Path, call: ast.Call, deps: list[str]) -> None:
-    """Replaces the deps of one target in a BUILD file, in the style of Bazel's formatter."""
+    """Replaces the deps of one target in a BUILD file; the labels fill its lines."""
     lines = build.read_text("utf-8").splitlines()
-    text = ["    deps = [", *(f'        "{label}",' for label in deps), "    ],"]
-    quoted = [f'"{label}"' for label in deps]
-    line = f"    deps = [{', '.join(quoted)}],"
+    quoted = ", ".join(f'"{label}"' for label in deps)
+    text = ["    deps = [", *textwrap.wrap(f"{quoted},", LONGEST_LINE, **_INDENT), "    ],"]
+    line = f"    deps = [{quoted}],"
     if len(line) <= LONGEST_LINE:
         text = [line] if deps else []
     old = next((word.value for word in call.keywords if word.arg == "deps"), None)

@@ -24,12 +24,8 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 def read_race(folder: str | os.PathLike) -> list[ChoiceRecord]:
     """The questions of one of RACE's sets, those for middle schools first.
 
-    Args:
-      folder: `train`, `dev` or `test`, with `middle` and `high` in it, or one of these; a passage a .txt
-        file, which is JSON.
-    Raises:
-      FileNotFoundError: no passages are there.
-      InputError: a file is not such a passage.
+    The folder is `train`, `dev` or `test`, with `middle` and `high` in it, or one of these; a passage is a
+    .txt file, which is JSON. A FileNotFoundError says that there are none.
     """
     folder = os.fspath(folder).rstrip("/")
     name = PurePath(folder).name
@@ -70,10 +66,6 @@ def read_choices(file: str | os.PathLike) -> list[ChoiceRecord]:
     """The questions of a file of JSON lines with `context`, `question`, `options` and perhaps `label`.
 
     The label is the number of the right option, from 0, or its letter, from A.
-
-    Raises:
-      FileNotFoundError: there is no such file.
-      InputError: the file is empty or not UTF-8, or a line is not such a question.
     """
     records = []
     for number, (line, value) in enumerate(read_json_lines(file)):

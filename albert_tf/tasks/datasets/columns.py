@@ -31,9 +31,7 @@ def own_records(
 ) -> list[TextRecord]:
     """Rows of a user's table as records; without `needs_labels` labels are left out.
 
-    Raises:
-      FileNotFoundError: there is no such file.
-      InputError: columns are not named, or as `text_records`.
+    An InputError if columns are not named, or as `text_records`.
     """
     if columns is None or (needs_labels and columns.label is None):
         name = "text" if columns is None else "label"
@@ -47,8 +45,7 @@ def own_records(
 def text_records(table: Table, columns: Columns, has_lists: bool = False) -> list[TextRecord]:
     """The rows of a table as records; with `has_lists` a label may be a list of several.
 
-    Raises:
-      InputError: there is no such column, or a row has no text in it.
+    An InputError if there is no such column, or a row has no text in it.
     """
     numbers = [None if name is None else table.number(name) for name in columns]
     records = []

@@ -21,11 +21,8 @@ def read_conll(file: str | os.PathLike) -> list[TaggedRecord]:
     """The sentences of a file: a word a line, its columns between tabs or spaces, blank lines between.
 
     The word is the first column and the tag is the last; with a single column there are no tags. Lines that
-    begin with -DOCSTART- are no words: they begin a document.
-
-    Raises:
-      FileNotFoundError: there is no such file.
-      InputError: the file is empty or not UTF-8, holds no words, or lines have different numbers of columns.
+    begin with -DOCSTART- are no words: they begin a document. An InputError if the file holds no words, or
+    its lines have different numbers of columns.
     """
     file = os.fspath(file)
     records: list[TaggedRecord] = []

@@ -59,26 +59,18 @@ class Form(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class DataFormat:
-    """Format of the data of a task.
+    """Format of the data of a task."""
 
-    Args:
-      read: function from a file (of RACE: a folder), whether labels are needed, and the columns of a user's
-        own table to records. It raises FileNotFoundError, and InputErrors that name file and line.
-      files: function from the file that is predicted for, its records and the form of the output to one from
-        predictions to the texts of files by name. It is called before anything is predicted, and refuses
-        what could not be written afterwards.
-      read_set: function from a folder and the name of a set to records, where the data is a folder.
-      dev: names of the sets to evaluate on, the first of which is always there.
-      test: the same of those to predict for.
-      is_set: True of a folder that is a set by itself.
-    """
-
+    # From a file (of RACE: a folder), whether labels are needed, and the columns of a user's own table. It
+    # raises FileNotFoundError, and InputErrors that name file and line.
     read: Callable[[PathLike, bool, Any], Records]
+    # From the file that is predicted for, its records and the form of the output. It is called before
+    # anything is predicted, and refuses what could not be written afterwards.
     files: Callable[[PathLike, Records, Form], Files]
-    read_set: Callable[[str, str], Records] | None = None
-    dev: tuple[str, ...] = (DEV,)
-    test: tuple[str, ...] = (TEST,)
-    is_set: Callable[[str], bool] = lambda folder: False
+    read_set: Callable[[str, str], Records] | None = None  # of a folder and a name, if the data is a folder
+    dev: tuple[str, ...] = (DEV,)  # sets to evaluate on, the first of which is always there
+    test: tuple[str, ...] = (TEST,)  # those to predict for
+    is_set: Callable[[str], bool] = lambda folder: False  # True of a folder that is a set by itself
 
     @property
     def is_folder(self) -> bool:
@@ -88,9 +80,7 @@ class DataFormat:
     def read_sets(self, folder: PathLike, names: Sequence[str]) -> dict[str, Records]:
         """The records of sets in a folder by name; of the names but the first, of those that are there.
 
-        Raises:
-          FileNotFoundError: the first set is not there.
-          InputError: there are no names, or a file is not one of the task.
+        A FileNotFoundError if the first set is not there, an InputError if there are no names.
         """
         assert self.read_set is not None
         folder, found = os.fspath(folder), {}
@@ -131,13 +121,9 @@ def form_of(output: PathLike | BinaryIO, prediction: str | None = None, score: s
 
 
 def write_predictions(output: PathLike | BinaryIO, files: Mapping[str, str]) -> list[Path]:
-    """Writes files of predictions, all of them or none; compressed where the name ends in .gz.
+    """Writes files of predictions by their places in the output, all of them or none; returns their paths.
 
-    Args:
-      output: as `predict` takes it.
-      files: the text of each by its place in the folder.
-    Returns:
-      The paths of the files.
+    They are compressed where the name ends in .gz. The output is as `predict` takes it.
     """
     if not isinstance(output, str | os.PathLike):
         output.write("".join(files.values()).encode())

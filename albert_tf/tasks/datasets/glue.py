@@ -85,9 +85,7 @@ _MSR_PAIR = ("#1 ID", "#2 ID")
 def read_glue_split(task: str, folder: str | os.PathLike, split: str) -> list[TextRecord]:
     """One of the sets of a task, a key of GLUE. Only test sets have no labels.
 
-    Raises:
-      FileNotFoundError: the set's file is not there.
-      InputError: there is no such set, or a file is not the task's.
+    A FileNotFoundError if its file is not there, an InputError if there is no such set.
     """
     glue = GLUE[task]
     if split not in glue.files:

@@ -14,16 +14,14 @@ from albert_tf.utils.files import json_text
 
 
 def read_squad(file: str | os.PathLike, has_impossible: bool, needs_answers: bool) -> list[QuestionRecord]:
-    """The questions of a file.
+    """The questions of a file: articles of paragraphs of questions; also one's own data in this form.
 
     Args:
-      file: articles of paragraphs of questions; also one's own data in this form.
+      file: its path.
       has_impossible: True if questions may have no answer, as in version 2.0.
       needs_answers: True to refuse a question without an annotated answer, unless it is impossible.
     Raises:
-      FileNotFoundError: there is no such file.
-      InputError: it is not such a file, of the other version, or an answer is not where it should be; the
-        question is named.
+      InputError: the file is of the other version, or an answer is not where it should be.
     """
     file = os.fspath(file)
     records: dict[str, QuestionRecord] = {}

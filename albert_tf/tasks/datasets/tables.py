@@ -86,11 +86,7 @@ def read_table(file: str | os.PathLike) -> Table:
     """A table in the format that the file's name ends in: .csv, .tsv or .jsonl, perhaps followed by .gz.
 
     CSV and TSV name their columns in the first line, without spaces around them; of JSON lines the fields are
-    the columns. Blank lines are skipped.
-
-    Raises:
-      FileNotFoundError: there is no such file.
-      InputError: the name ends otherwise, the file is empty or not UTF-8, or a row does not fit.
+    the columns. Blank lines are skipped. An InputError if the name ends otherwise, or a row does not fit.
     """
     file = os.fspath(file)
     return FORMATS[known_ending(file)](file)
@@ -112,9 +108,8 @@ def _read_csv(file: str) -> Table:
     rows, line = [], 1
     try:
         for cells in reader:
-            if cells and (
-                len(cells) > 1 or not cells[0].isspace()
-            ):  # blank lines are those that pandas skips
+            is_blank = not cells or (len(cells) == 1 and cells[0].isspace())  # which pandas skips
+            if not is_blank:
                 rows.append(Row(line, cells))
             line = reader.line_num + 1
     except csv.Error as error:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.features import LABELS, MASK, ROWS, WORD_IDS
+from albert_tf.features import LABELS, ROWS, WORD_IDS
 from albert_tf.tasks.examples.rows import TokenRows, check_length
 from albert_tf.tokenizers.input_format import InputFormat
 from albert_tf.tokenizers.packing import pack
@@ -105,9 +105,8 @@ def batches_per_epoch(rows: TokenRows, global_batch_size: int) -> int:
 def batch_plan(buckets: tf.Tensor, batch_size: int, seed: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
     """The batches of an epoch, of examples in buckets, int32 [N]; without a seed, int [2], in their order.
 
-    Returns:
-      The examples of each batch, int32 [ceil(N / B), B], the last ones -1 where too few are left; and the
-      bucket of the longest, int32 [ceil(N / B)].
+    They are the examples of each batch, int32 [ceil(N / B), B], the last ones -1 where too few are left; and
+    the bucket of the longest, int32 [ceil(N / B)].
     """
     order = tf.range(tf.size(buckets))  # [N]
     if seed is not None:
@@ -131,6 +130,8 @@ def _batch_maker(rows: TokenRows, bucket_lengths: np.ndarray) -> MakeBatch:
         features = {name: tf.constant(values) for name, values in rows.features.items()}
         token_labels = None if rows.token_labels is None else tf.constant(rows.token_labels)
     input_format = rows.vocabulary.input_format
+    before, after = len(input_format.start), len(input_format.end)
+    label_format = InputFormat(start=(-1,) * before, between=(), end=(-1,) * after, padding=-1)
     # A Python number where there is only one, for the shape to be static.
     static = int(bucket_lengths[0]) if len(set(bucket_lengths)) == 1 else None
 
@@ -138,36 +139,31 @@ def _batch_maker(rows: TokenRows, bucket_lengths: np.ndarray) -> MakeBatch:
         is_example, found = examples >= 0, tf.maximum(examples, 0)  # [B]
         begins, counts = tf.gather(starts, found), tf.gather(lengths, found)  # [B, (C,) G]
         length = static or tf.gather(bucket_lengths, bucket)
-        segments = []
+        places = []
         for n in range(begins.shape[-1]):
             firsts, numbers = (tf.reshape(values[..., n], [-1]) for values in (begins, counts))
-            places = tf.ragged.range(firsts, firsts + tf.cast(numbers, tf.int64), row_splits_dtype=tf.int64)
-            segments.append(places.with_values(tf.gather(tokens, places.values)))
+            limits = firsts + tf.cast(numbers, tf.int64)
+            places.append(tf.ragged.range(firsts, limits, row_splits_dtype=tf.int64))
+
+        def packed(values: tf.Tensor, frame: InputFormat) -> dict[str, tf.Tensor]:
+            """The inputs of values of all tokens."""
+            segments = [place.with_values(tf.gather(values, place.values)) for place in places]
+            return pack(segments, length, frame)
+
         shape = [*begins.shape[:-1], static]
         batch = {}
-        for name, tensor in pack(segments, length, input_format).items():
+        for name, tensor in packed(tokens, input_format).items():
             tensor = tf.ensure_shape(tf.reshape(tensor, [*shape[:-1], length]), shape)
             batch[name] = _where(is_example, tensor, input_format.padding if name == WORD_IDS else 0)
         for name, values in features.items():
             filler = -1 if name == LABELS and values.dtype.is_integer else 0
             batch[name] = _where(is_example, tf.gather(values, found), filler)
         if token_labels is not None:
-            batch[LABELS] = _token_labels(token_labels, begins, batch[MASK], input_format)
+            labels = tf.ensure_shape(packed(token_labels, label_format)[WORD_IDS], shape)
+            batch[LABELS] = _where(is_example, labels, -1)
         return batch | {ROWS: examples}
 
     return make
-
-
-def _token_labels(
-    labels: tf.Tensor, starts: tf.Tensor, mask: tf.Tensor, input_format: InputFormat
-) -> tf.Tensor:
-    """The labels of the tokens of packed single segments, int32 [B, S]; mask is [B, S], 0 for fillers."""
-    columns = tf.range(tf.shape(mask)[1])[tf.newaxis] - len(input_format.start)  # [1, S]
-    # Not the special tokens, nor the padding.
-    lengths = tf.reduce_sum(mask, axis=1, keepdims=True) - input_format.num_special_tokens(1)
-    inside = (columns >= 0) & (columns < lengths)
-    tokens = tf.where(inside, starts + tf.cast(columns, tf.int64), 0)  # [B, S]
-    return tf.ensure_shape(tf.where(inside, tf.gather(labels, tokens), -1), mask.shape)
 
 
 def _where(is_example: tf.Tensor, values: tf.Tensor, filler: int) -> tf.Tensor:

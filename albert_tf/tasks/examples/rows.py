@@ -72,35 +72,31 @@ def unread(rows: TokenRows, seq_length: int) -> list[str]:
     lines = []
     empty = (rows.lengths == 0).sum()
     if empty and rows.lengths.ndim == 2:  # choices share their texts
-        lines.append(f"{empty:,} of {rows.lengths.size:,} texts {'is' if empty == 1 else 'are'} empty")
+        lines.append(f"{empty:,} of {rows.lengths.size:,} texts {_are(empty)} empty")
     dropped = np.maximum(rows.sequence_lengths - seq_length, 0).sum(axis=1) + rows.dropped  # [N]
     if dropped.any():
         num_tokens = rows.lengths.sum(dtype=np.int64) + np.sum(rows.dropped)
-        count = (dropped > 0).sum()
-        are_longer = (
-            "example is longer" if len(rows) == 1 else f"examples {'is' if count == 1 else 'are'} longer"
-        )
-        lines.append(
-            f"{count:,} of {len(rows):,} {are_longer} than seq_length={seq_length}: "
-            f"{dropped.sum() / num_tokens:.1%} of all tokens are dropped"
-        )
+        count, share = (dropped > 0).sum(), dropped.sum() / num_tokens
+        examples = f"{count:,} of {len(rows):,} example{'s' * (len(rows) > 1)} {_are(count)} longer"
+        lines.append(f"{examples} than seq_length={seq_length}: {share:.1%} of all tokens are dropped")
     unknown = (rows.tokens == rows.vocabulary.special_ids.unknown).sum() / max(len(rows.tokens), 1)
     if unknown > MAX_UNKNOWN:
-        lines.append(
-            f"{unknown:.1%} of all tokens are unknown to the vocabulary: was it made for this language?"
-        )
+        language = "was it made for this language?"
+        lines.append(f"{unknown:.1%} of all tokens are unknown to the vocabulary: {language}")
     return lines
 
 
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
 def tokenised(tokenize: Callable[..., Any], *texts: Sequence[str], at_once: int = TEXTS_AT_ONCE) -> Any:
-    """Tokens of texts, many texts at a time.
+    """Tokens of texts, [texts, (tokens)], many texts at a time.
 
     Args:
       tokenize: string [B] (or several of them) → one or several ragged tensors [B, (tokens)].
       *texts: one sequence for each argument of `tokenize`; at least one text.
       at_once: texts of a block, B.
-    Returns:
-      The same of all texts, [texts, (tokens)].
     """
     with tf.device("CPU:0"):
         columns = tuple(tf.constant([utf8(text) for text in column], tf.string) for column in texts)

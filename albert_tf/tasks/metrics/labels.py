@@ -75,11 +75,9 @@ def multi_label_scores(right: Tags, predicted: Tags) -> dict[str, float]:
 def entity_scores(right: Tags, predicted: Tags) -> dict[str, float]:
     """`precision`, `recall` and `f1` of entities, which count where their words and their type are right.
 
-    Args:
-      right: the tags of each sentence, as the CoNLL shared tasks write them: "O" is no entity; a type after
-        B-, I- and, where there are, E- or L-, S- or U- is a part of one. A tag without any of these, such as
-        a part of speech, is that of a single word.
-      predicted: the same of the same words.
+    Tags are those of each sentence, as the CoNLL shared tasks write them: "O" is no entity; a type after B-,
+    I- and, where there are, E- or L-, S- or U- is a part of one. A tag without any of these, such as a part
+    of speech, is that of a single word.
     """
     from seqeval.metrics.sequence_labeling import precision_recall_fscore_support
 

@@ -4,7 +4,6 @@ import json
 import re
 
 import pytest
-from matplotlib.figure import Figure
 
 from albert_tf.analysis.curve import draw_curve, metric_series
 
@@ -54,19 +53,6 @@ def test_what_is_refused(run, tmp_path_factory):
     with pytest.raises(ValueError, match=r"metrics\.jsonl"):
         draw_curve(empty, run / "curve.png")
     assert {path.name for path in run.iterdir()} == {"metrics.jsonl", "pictures"}
-
-
-def test_a_picture_that_cannot_be_finished_leaves_the_old_one(run, monkeypatch):
-    def fails(figure, path, **options):
-        path.write_bytes(b"half")
-        raise OSError("no space left")
-
-    (run / "curve.png").write_bytes(b"the old one")
-    monkeypatch.setattr(Figure, "savefig", fails)
-    with pytest.raises(OSError, match="no space left"):
-        draw_curve(run, run / "curve.png")
-    assert (run / "curve.png").read_bytes() == b"the old one"
-    assert len(list(run.iterdir())) == 2
 
 
 def test_series_by_name_without_what_is_infinite_or_cut_off(run):

@@ -130,15 +130,6 @@ def test_positions(shared_run):
     assert "positions: 64 in the run, 150 here" in growth.listing()
 
 
-def test_positions_behind_an_offset(run_of):
-    """Rows that are of no position stay where they are."""
-    config = TINY.replace(position_offset=2)
-    run, name = run_of(albert_tf.AlbertPretrainer(config)), "embeddings/position_embeddings"
-    before = values(albert_tf.load(run))[name]
-    _, _, after = grown(run, config.replace(max_position_embeddings=70), extend_positions=True)
-    np.testing.assert_array_equal(after[name], np.concatenate([before, before[2:8]]))
-
-
 def test_heads_that_the_run_lacks_start_fresh(run_of):
     run = run_of(albert_tf.AlbertEncoder(TINY))
     growth, _, _ = grown(run, TINY)
@@ -174,6 +165,18 @@ def test_one_of_the_two_may_have_no_pooler(run_of):
     np.testing.assert_array_equal(after["embeddings/position_embeddings"], expected)
     pooled = run_of(albert_tf.AlbertPretrainer(longer))
     assert grown(pooled, longer.replace(pooler="none"), "none")[0].fresh == ()
-    for changes, what in (({"pooler": "relu"}, "pooler"), ({"position_offset": 0}, "position_offset")):
-        with pytest.raises(InputError, match=f"another network: {what} is"):
+    assert grown(pooled, longer.replace(pooler="relu"))[0].fresh == growth.fresh  # which is another function
+    for changes in ({"position_offset": 0}, {"type_vocab_size": 1}):
+        with pytest.raises(InputError, match=f"another network: {next(iter(changes))} is"):
             grown(pooled, longer.replace(**changes))
+
+
+def test_a_network_without_segment_types_leaves_them_out(run_of):
+    typed = run_of(albert_tf.AlbertPretrainer(TINY))
+    growth, before, after = grown(typed, TINY.replace(type_vocab_size=0))
+    assert growth.unread == ("embeddings/token_type_embeddings",)
+    for name, value in after.items():
+        np.testing.assert_array_equal(value, before[name], err_msg=name)
+    untyped = run_of(albert_tf.AlbertPretrainer(TINY.replace(type_vocab_size=0)))
+    with pytest.raises(InputError, match="type_vocab_size is 0 there"):
+        grown(untyped, TINY)

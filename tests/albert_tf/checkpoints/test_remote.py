@@ -1,6 +1,5 @@
 """Runs on another filesystem than this machine's, by TensorFlow's own ram://."""
 
-import json
 import shutil
 
 import numpy as np
@@ -11,7 +10,6 @@ import albert_tf
 from albert_tf import cli
 from albert_tf.checkpoints import RunDirectory
 from albert_tf.checkpoints.directory import best_run
-from albert_tf.finetuning.run import finetune
 from albert_tf.finetuning.runs import finetune_runs
 from albert_tf.utils.errors import InputError
 from tests.albert_tf.finetuning.conftest import asked, own_table  # noqa: F401
@@ -19,7 +17,7 @@ from tests.albert_tf.finetuning.runs import RECIPE as FINETUNING
 from tests.tiny import TINY
 
 
-def test_a_finetuned_run(run, asked, own_table, tmp_path, capsys):  # noqa: F811
+def test_a_finetuned_run(run, asked, own_table, tmp_path):  # noqa: F811
     for path in run.rglob("*"):
         if path.is_file():
             target = f"ram://origin/{path.relative_to(run)}"
@@ -27,13 +25,8 @@ def test_a_finetuned_run(run, asked, own_table, tmp_path, capsys):  # noqa: F811
             tf.io.gfile.copy(str(path), target, overwrite=True)
     short = {**FINETUNING, "steps": 2, "warmup_steps": 1}
     changes = {"init_from": "ram://origin", "config": None, "vocabulary": None}
-    best = finetune_runs(asked("ram://seeds", recipe=short, **changes), 2, lambda line: None)
-    finetune(asked(best, seed=int(best.path[-1]), recipe={**short, "steps": 3}, **changes))
-    assert best.steps() == [2, 3]
+    best = finetune_runs(asked("ram://seeds", recipe=short, **changes), 1, lambda line: None)
     assert best_run("ram://seeds").path == best.path
-    evaluate = ["evaluate", "--run", "ram://seeds", "--eval", str(own_table)]
-    assert cli.run(evaluate) == 0
-    assert json.loads(capsys.readouterr().out)["examples"] == 38
     output = tmp_path / "out.jsonl"
     assert (
         cli.run(["predict", "--run", "ram://seeds", "--input", str(own_table), "--output", str(output)]) == 0

@@ -98,17 +98,6 @@ def test_only_what_is_read_is_downloaded_and_once(server, repository_folder):
     assert server.asked("GET") == []
 
 
-def test_a_revision_and_its_commit(server, repository_folder, tmp_path):
-    put_repository(server, NAME, repository_folder)
-    other = shutil.copytree(repository_folder, tmp_path / "other")
-    (other / "spiece.model").write_bytes(b"changed")
-    put_repository(server, NAME, other, revision="v2", commit="f" * 40)
-    found = repository(NAME, "v2")
-    assert found.name == "f" * 40 and (found / "spiece.model").read_bytes() == b"changed"
-    assert repository(NAME, "f" * 40) == found
-    assert repository(NAME).name == COMMIT
-
-
 @pytest.mark.parametrize("how", ["offline mode", "a broken server", "a silent server"])
 def test_without_the_server_the_cache_is_used_if_it_is_whole(
     server, repository_folder, monkeypatch, how, point_to
@@ -130,16 +119,6 @@ def test_without_the_server_the_cache_is_used_if_it_is_whole(
         message = refused(WorkFailed, "cannot be downloaded now")
     assert f"{constants.ENDPOINT}/{NAME}" in message
     assert how != "offline mode" or server.requests == []
-
-
-def test_weights_that_break_off_for_good(server, repository_folder, monkeypatch):
-    monkeypatch.setattr("huggingface_hub.file_download.time.sleep", lambda seconds: None)
-    put_repository(server, NAME, repository_folder)
-    answer = server.answers[f"/{NAME}/resolve/{COMMIT}/model.safetensors"]
-    answer.cuts = [1000] + [0] * 20
-    refused(WorkFailed, f"/{NAME} .*cannot be downloaded now")
-    answer.cuts = []
-    assert "model.safetensors" in names(repository(NAME))
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,91 @@ def test_byte_level_bpe(tiny_corpus, tmp_path):
         assert (tmp_path / "back" / name).read_bytes() == (tmp_path / "bpe" / name).read_bytes()
 
 
+def fast_bert(pieces, **normalizer):
+    """The tokenizer.json that transformers writes of a BERT."""
+    return {
+        "added_tokens": [{"id": i, "content": piece, "special": True} for i, piece in enumerate(pieces[:5])],
+        "normalizer": {
+            "type": "BertNormalizer",
+            "clean_text": True,
+            "handle_chinese_chars": True,
+            **normalizer,
+        },
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "model": {
+            "type": "WordPiece",
+            "unk_token": "[UNK]",
+            "continuing_subword_prefix": "##",
+            "max_input_chars_per_word": 100,
+            "vocab": {piece: i for i, piece in reversed(list(enumerate(pieces)))},
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("lowercase", "strips", "expected"), [(True, None, True), (True, False, False), (False, None, False)]
+)
+def test_wordpiece_of_a_fast_tokenizer_alone(shared, tmp_path, lowercase, strips, expected):
+    folder = shutil.copytree(shared / "golden" / "family" / "hf" / "bert", tmp_path / "hf")
+    values = fast_bert(WORDS.split(), lowercase=lowercase, strip_accents=strips)
+    (folder / "tokenizer.json").write_text(json.dumps(values))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": lowercase}))
+    done = convert("huggingface", "run", folder, tmp_path / "run")
+    assert done.vocabulary == "rebuilt from tokenizer.json"
+    run = RunDirectory(tmp_path / "run")
+    assert run.vocabulary.read_text() == WORDS
+    assert run.tokenizer == {"lowercase": lowercase, "strip_accents": expected}
+
+
+@pytest.mark.parametrize(
+    ("part", "changes"),
+    [
+        ("model", {"continuing_subword_prefix": "@@"}),
+        ("normalizer", {"clean_text": False}),
+        ("pre_tokenizer", {"type": "Whitespace"}),
+        ("model", {"vocab": {"x": 7}}),
+        ("model", {"vocab": {"x": 5}}),
+    ],
+)
+def test_fast_tokenizers_that_are_others(shared, tmp_path, part, changes):
+    folder = shutil.copytree(shared / "golden" / "family" / "hf" / "bert", tmp_path / "hf")
+    values = fast_bert(WORDS.split(), lowercase=True, strip_accents=None)
+    values[part] |= changes
+    (folder / "tokenizer.json").write_text(json.dumps(values))
+    done = convert("huggingface", "run", folder, tmp_path / "run")
+    assert done.vocabulary.startswith("none: none can be rebuilt of ") and "--vocabulary" in done.vocabulary
+
+
+@pytest.mark.parametrize("as_pairs", [True, False])
+def test_byte_level_bpe_of_a_fast_tokenizer_alone(tiny_corpus, tmp_path, as_pairs):
+    vocabulary = albert_tf.tokenizers.train_vocabulary(
+        tiny_corpus, tmp_path / "bpe", 270, kind="byte_level_bpe"
+    )
+    config = albert_tf.PRESETS["roberta_base"].replace(
+        vocab_size=len(vocabulary.pieces),
+        **{"embedding_size": 8, "hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1},
+    )
+    albert_tf.save(albert_tf.AlbertEncoder(config), tmp_path / "run", tmp_path / "bpe")
+    convert("run", "huggingface", tmp_path / "run", tmp_path / "hf")
+    ids = json.loads((tmp_path / "hf" / "vocab.json").read_text())
+    lines = (tmp_path / "hf" / "merges.txt").read_text().splitlines()[1:]
+    values = {
+        "added_tokens": [{"id": ids.pop("<mask>"), "content": "<mask>", "special": True}],
+        "normalizer": None,
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True},
+        "model": {"type": "BPE", "vocab": ids, "merges": [x.split() if as_pairs else x for x in lines]},
+    }
+    (tmp_path / "hf" / "tokenizer.json").write_text(json.dumps(values))
+    for name in ("vocab.json", "merges.txt"):
+        (tmp_path / "hf" / name).unlink()
+    convert("huggingface", "run", tmp_path / "hf", tmp_path / "back")
+    texts = tiny_corpus.read_text().splitlines()
+    first, second = (
+        albert_tf.Tokenizer(tmp_path / run / "vocab.json")(texts).to_list() for run in ("run", "back")
+    )
+    assert first == second
+
+
 def test_google_bert(shared, tmp_path):
     folder = shutil.copytree(shared / "golden" / "family" / "bert_tf1", tmp_path / "google")
     (folder / "vocab.txt").write_text(WORDS)

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.tokenizers.vocabulary import Vocabulary
+from albert_tf.tokenizers.sentencepiece import Vocabulary
 from tests.albert_tf.data.test_pretraining import original_ids
 
 LENGTH = 128

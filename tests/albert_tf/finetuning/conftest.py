@@ -1,6 +1,7 @@
 """What fine-tuned runs of a tiny network need, and one of them that many tests look at."""
 
 import json
+import shutil
 
 import pytest
 
@@ -28,11 +29,14 @@ def saved(tiny_model, tiny_vocabulary, tmp_path):
 
 
 @pytest.fixture(scope="session")
-def own_table(tmp_path_factory):
+def own_table(made_once):
     """A table of sentences with two labels and a number, as JSON lines."""
-    file = tmp_path_factory.mktemp("own") / "own.jsonl"
-    file.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    return file
+
+    def write(folder):
+        folder.mkdir()
+        (folder / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+
+    return made_once("own", write) / "own.jsonl"
 
 
 @pytest.fixture(scope="session")
@@ -57,8 +61,7 @@ def asked(own_table, tiny_vocabulary, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def finetuned(asked):
-    """A run of six updates without interruption."""
-    made = asked()
-    finetune(made)
-    return made.output
+def finetuned(asked, made_once, tmp_path_factory):
+    """A run of six updates without interruption, of which each process has a copy."""
+    made = made_once("finetuned", lambda folder: finetune(asked(folder)))
+    return shutil.copytree(made, tmp_path_factory.mktemp("finetuned") / "run")

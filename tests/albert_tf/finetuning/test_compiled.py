@@ -1,8 +1,11 @@
 """What XLA compiles, as it does by default on GPUs, gives the same answers, of few lengths."""
 
+import json
+
 import numpy as np
 import pytest
 
+from albert_tf import cli
 from albert_tf.finetuning.run import finetune
 from albert_tf.tasks.classification import text_rows
 from albert_tf.tasks.examples.batches import few_lengths, task_batches
@@ -46,8 +49,10 @@ def test_elementwise_functions_are_compiled_where_nothing_else_is(monkeypatch):
         assert [phases.is_fused(Execution(xla=xla)) for xla in (None, True, False)] == expected
 
 
-def test_a_compiled_run_learns_the_same(asked):
-    """But for rounding, and in batches of four lengths."""
+@pytest.mark.slow
+def test_a_compiled_run_learns_the_same(asked, caplog):
+    """But for rounding, and in batches of four lengths; a line announces each shape."""
+    caplog.set_level("INFO", "absl")
     recipe = {**RECIPE, "dropout": 0.0, "learning_rate": 1e-4}
     plain, compiled = asked(recipe=recipe), asked(recipe=recipe, xla=True)
     for run in (plain, compiled):
@@ -55,3 +60,22 @@ def test_a_compiled_run_learns_the_same(asked):
     for one, other in zip(metrics(plain.output), metrics(compiled.output), strict=True):
         assert one.get("loss") == pytest.approx(other.get("loss"), abs=1e-3)
         assert one.get("eval_loss") == pytest.approx(other.get("eval_loss"), abs=1e-3)
+    lines = [line for line in caplog.messages if line.startswith("compiling the ")]
+    shapes = {f"the {program} for 8 × {n} " for program in ("update", "prediction") for n in few_lengths(32)}
+    announced = [shape for line in lines for shape in shapes if shape in line]
+    assert len(lines) == len(announced) == len(set(announced))
+    assert {shape.split()[1] for shape in announced} == {"update", "prediction"}
+
+
+def test_evaluate_and_predict_compile_if_asked(finetuned, own_table, tmp_path, capsys):
+    evaluate = ["evaluate", "--run", str(finetuned), "--eval", str(own_table)]
+    figures = {}
+    for flag in ("--noxla", "--xla"):
+        assert cli.run([*evaluate, flag]) == 0
+        out, err = capsys.readouterr()
+        figures[flag] = json.loads(out)
+        assert ("compiling the prediction for " in err) == (flag == "--xla")
+    assert figures["--xla"] == pytest.approx(figures["--noxla"])
+    predict = ["predict", "--run", str(finetuned), "--input", str(own_table), "--xla"]
+    assert cli.run([*predict, "--output", str(tmp_path / "said.csv")]) == 0
+    assert "compiling the prediction for " in capsys.readouterr().err

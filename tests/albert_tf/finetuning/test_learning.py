@@ -2,7 +2,6 @@
 
 import collections
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -14,12 +13,10 @@ from albert_tf.finetuning.run import finetune
 from albert_tf.finetuning.settings import Finetuning
 from albert_tf.finetuning.task_table import TASKS
 from albert_tf.finetuning.trained import evaluate_trained, read_trained
-from albert_tf.tasks.examples.records import ChoiceRecord, QuestionRecord, TaggedRecord
-from albert_tf.tasks.kind import Prediction
-from albert_tf.tasks.question_answering import AnswerPrediction
 from hub_export.check.modules import check
 from hub_export.export import export
 from tests.albert_tf.finetuning.samples import COUNT, sample
+from tests.albert_tf.tasks.answers import assert_answered
 
 pytestmark = pytest.mark.slow
 
@@ -77,63 +74,5 @@ def test_learnt_by_heart_and_served_as_predicted(name, shared, tmp_path):
 
     *_, served = export(run, tmp_path / "hub", check=False)
     check(served)
-    records, predictions = sets.train, read_trained(run).predictions(sets.train)
-    answers = asked(tf.saved_model.load(str(served)).signatures, records)
-    for record, expected, found in zip(records, predictions, answers, strict=True):
-        compare(record, expected, found)
-
-
-def asked(signatures, records):
-    """What the serving model answers to each record."""
-    match records[0]:
-        case TaggedRecord():
-            name, inputs = "tag", {"text": [" ".join(record.words) for record in records]}
-        case QuestionRecord():
-            name, inputs = "answer", columns(records, "question", "context")
-        case ChoiceRecord():
-            name, inputs = "choose", columns(records, "context", "question", "options")
-        case record if record.text_pair is not None:
-            name, inputs = "pair", columns(records, "text", "text_pair")
-        case _:
-            name, inputs = "serving_default", columns(records, "text")
-    found = signatures[name](**{key: tf.constant(values) for key, values in inputs.items()})
-    arrays = {key: tensor.numpy() for key, tensor in found.items() if key != "labels" or name == "tag"}
-    return [{key: array[row] for key, array in arrays.items()} for row in range(len(records))]
-
-
-def columns(records, *names):
-    return {name: [getattr(record, name) for record in records] for name in names}
-
-
-def compare(record, expected, found):
-    """The fields of a prediction and of an answer that say the same."""
-    match expected:
-        case Prediction(str() as label, scores):
-            assert found["label"].decode() == label
-            close(found["scores"], scores)
-        case Prediction(int() as choice, scores):
-            assert found["choice"] == choice
-            close(found["scores"], scores)
-        case Prediction(tuple() as tags, scores) if isinstance(record, TaggedRecord):
-            count = len(record.words)
-            assert tuple(tag.decode() for tag in found["labels"][:count]) == tags
-            close(found["scores"][:count], scores)
-        case Prediction(tuple(), scores):
-            close(found["scores"][found["is_label"]], scores)
-        case Prediction(number, _):
-            close(found["score"], number)
-        case AnswerPrediction((best, *_), null_odds):
-            assert (found["answer"].decode(), found["start"], found["end"]) == (
-                best.text,
-                best.start,
-                best.end,
-            )
-            close(found["score"], best.probability)
-            if null_odds is not None:
-                close(found["no_answer_score"], null_odds)
-        case _:
-            raise AssertionError(f"what is {expected}?")
-
-
-def close(found, expected):
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    predictions = read_trained(run).predictions(sets.train)
+    assert_answered(tf.saved_model.load(str(served)).signatures, sets.train, predictions)

@@ -2,10 +2,7 @@
 
 import csv
 import gzip
-import io
 import json
-import re
-import sys
 
 import numpy as np
 import pytest
@@ -13,7 +10,6 @@ from scipy.stats import pearsonr, spearmanr
 from seqeval.metrics import f1_score as entity_f1
 from sklearn.metrics import accuracy_score, f1_score
 
-from albert_tf.finetuning import trained
 from albert_tf.finetuning.predict import predict
 from albert_tf.finetuning.task_table import TASKS
 from albert_tf.finetuning.trained import evaluate_trained
@@ -82,8 +78,6 @@ def test_labels_of_a_table(classifier, tmp_path):
         evaluate_trained(run, file=table)
     columns = Columns("body", None, "class")
     assert evaluate_trained(run, file=table, columns=columns) == figures
-    predict(run, table, tmp_path / "other.csv", columns=columns)
-    assert [row["prediction"] for row in read_rows(tmp_path / "other.csv")] == predicted
 
 
 def test_what_is_predicted_for_is_not_replaced(classifier, tmp_path):
@@ -119,23 +113,6 @@ def test_scores_of_a_table(saved, tmp_path):
     figures = evaluate_trained(run, file=output)
     assert figures["pearson"] == pytest.approx(pearsonr(right, predicted)[0])
     assert figures["spearman"] == pytest.approx(spearmanr(right, predicted)[0])
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-def test_a_progress_bar_on_a_terminal(classifier, tmp_path, monkeypatch):
-    """Of every example, whatever the batches."""
-    table, run = classifier
-    monkeypatch.setattr(trained, "PATIENCE", 0)
-    for shown in (Terminal(), io.StringIO()):
-        monkeypatch.setattr(sys, "stderr", shown)
-        predict(run, table, tmp_path / f"{type(shown).__name__}.csv", batch_size=3)
-        total = re.findall(r"100%.* (\d+)/(\d+) ", shown.getvalue())
-        assert bool(total) == bool(shown.getvalue()) == shown.isatty()
-        assert all(count == whole == str(len(ROWS)) for count, whole in total)
 
 
 def test_tags(saved, tmp_path):
@@ -227,5 +204,3 @@ def test_answers(saved, tmp_path, name):
     for found in values["nbest.json"].values():
         assert 1 <= len(found) <= 3
         assert found == sorted(found, key=lambda answer: -answer["probability"])
-    predict(run, file, tmp_path / "again", batch_size=1)
-    assert json.loads((tmp_path / "again/predictions.json").read_text()) == values["predictions.json"]

@@ -55,29 +55,15 @@ def test_more_steps_go_on(finetuned, asked, tmp_path):
     (copy / "recipe.json").write_text(json.dumps(recipe))
     finetune(asked(copy), lines.append)
     assert "is at its last step, 6" in lines[0]
-    finetune(asked(copy, recipe={**RECIPE, "steps": 8}), lines.append)
+    # The warm-up, which nobody names, is that of the run and not a tenth of the steps.
+    unsaid = {name: value for name, value in RECIPE.items() if name != "warmup_steps"}
+    finetune(asked(copy, recipe={**unsaid, "steps": 8}), lines.append)
     assert any(line.endswith("going on from step 6, to 8; 38 examples") for line in lines)
-    assert json.loads((copy / "recipe.json").read_text())["steps"] == 8
+    recipe = json.loads((copy / "recipe.json").read_text())
+    assert (recipe["steps"], recipe["warmup_steps"]) == (8, 2)
     assert [line["step"] for line in metrics(copy) if "eval_loss" in line] == [3, 6, 8]
     with pytest.raises(InputError, match="run is at step 8 already: --steps 6 is less than that"):
         finetune(asked(copy))
-    # The warm-up, which nobody names, is that of the run and not a tenth of the steps.
-    unsaid = {name: value for name, value in RECIPE.items() if name != "warmup_steps"}
-    finetune(asked(copy, recipe={**unsaid, "steps": 9}), lines.append)
-    assert json.loads((copy / "recipe.json").read_text())["warmup_steps"] == 2
-
-
-def test_fewer_steps_than_the_warm_up_of_the_run(finetuned, asked):
-    unsaid = {name: value for name, value in RECIPE.items() if name != "warmup_steps"}
-    with pytest.raises(InputError, match=r"steps=6 and warmup_steps=2, .*at least --steps 2, or .* --output"):
-        finetune(asked(finetuned, recipe={**unsaid, "steps": 1}))
-
-
-def test_a_long_list_is_cut(finetuned, asked, tmp_path):
-    file = tmp_path / "many.jsonl"
-    file.write_text("".join(json.dumps(row | {"kind": f"kind {n}"}) + "\n" for n, row in enumerate(ROWS)))
-    with pytest.raises(InputError, match=r"here; .*'kind 12' and 33 more\] here"):
-        finetune(asked(finetuned, train=file, eval=file))
 
 
 @pytest.mark.parametrize(
@@ -108,7 +94,9 @@ def test_other_settings_are_refused(finetuned, asked, changes, message):
         ({"kind": "verse"}, r"labels is \['speech', 'tale'\] there and"),
     ],
 )
-def test_other_data_is_refused_wherever_it_lies(finetuned, asked, change, message, own_table, tmp_path):
+def test_other_data_is_refused_wherever_it_lies(
+    finetuned, asked, change, message, own_table, tmp_path, monkeypatch
+):
     file = tmp_path / "changed.jsonl"
     file.write_text("".join(json.dumps(row | change if n == 3 else row) + "\n" for n, row in enumerate(ROWS)))
     with pytest.raises(InputError, match=message):
@@ -116,10 +104,9 @@ def test_other_data_is_refused_wherever_it_lies(finetuned, asked, change, messag
     if "text" in change:
         with pytest.raises(InputError, match=message):
             finetune(asked(finetuned, eval=file))
-    lines = []
+    monkeypatch.setattr("albert_tf.finetuning.run.train", lambda *_, **__: None)
     shutil.copy(own_table, tmp_path / "moved.jsonl")
-    finetune(asked(finetuned, train=tmp_path / "moved.jsonl"), lines.append)
-    assert any("is at its last step, 6" in line for line in lines)
+    finetune(asked(finetuned, train=tmp_path / "moved.jsonl"))
 
 
 def test_a_run_that_never_got_to_a_checkpoint_starts_again(finetuned, asked, tmp_path):

@@ -1,9 +1,6 @@
 """The table of tasks: complete, and each entry reads, learns and scores what it should."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -119,12 +116,3 @@ def test_sets_that_are_not_there(shared, tmp_path):
         mnli.read_sets(tmp_path, mnli.dev)
     with pytest.raises(InputError, match="no set with labels"):
         ax.read_sets(shared / "data/glue/AX", ax.dev)
-
-
-def test_metrics_wait_for_their_libraries():
-    """The table of tasks is read without scikit-learn and SciPy."""
-    heavy = ("sklearn", "scipy", "seqeval")
-    code = f"import sys; sys.modules.update(dict.fromkeys({heavy})); import albert_tf.finetuning.task_table"
-    root = Path(__file__).resolve().parents[3]
-    result = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr

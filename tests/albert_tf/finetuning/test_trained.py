@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from albert_tf.finetuning.task_table import TASKS, task_entries
-from albert_tf.finetuning.trained import columns_of, evaluate_trained, read_trained, run_task
+from albert_tf.finetuning.trained import columns_of, read_trained, run_task
 from albert_tf.recipes import QuestionSettings
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.utils.errors import InputError
@@ -57,13 +57,3 @@ def test_tasks_of_runs(run):
         run_task({"model": "pretrainer", "sentence_objective": "sop"})
     assert run_task({"task": "mnli"}, "ax") == "ax"
     assert run_task({"task": "mnli"}) == run_task({"task": "mnli"}, "mnli") == "mnli"
-
-
-def test_what_is_cut_is_told(run, table, piece_tokenizer, caplog):
-    rows = [{"text": text, "kind": "a"} for text in ("a loaf", " ".join(SENTENCES))]
-    table.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    lengths = [len(piece_tokenizer([row["text"]])[0]) for row in rows]
-    caplog.set_level("INFO", logger="absl")
-    evaluate_trained(run, file=table)
-    (line,) = [line for line in caplog.messages if "seq_length=32" in line]
-    assert "1 of 2" in line and f"{(lengths[1] - 30) / sum(lengths):.1%}" in line

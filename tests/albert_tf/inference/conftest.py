@@ -1,5 +1,6 @@
 """Runs of a tiny network of each kind, and what a server would load of them."""
 
+import functools
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,28 +46,37 @@ KINDS = {
 
 
 class Made(NamedTuple):
-    """A model, its run, and its serving model."""
+    """A model and its run."""
 
     model: Any
     run: Path
-    served: Path
 
 
 @pytest.fixture(scope="session")
-def made(piece_tokenizer, tiny_vocabulary, tmp_path_factory):
-    """What there is of a kind, made when it is first asked for."""
-    there = {}
+def made(tiny_vocabulary, tmp_path_factory):
+    """The model of a kind and its run."""
 
+    @functools.cache
     def make(kind) -> Made:
-        if kind not in there:
-            build, task = KINDS[kind]
-            model, folder = build(), tmp_path_factory.mktemp(kind)
-            for number, variable in enumerate(model.variables):
-                variable.assign_add(tf.random.stateless_normal(variable.shape, seed=[number, 2], stddev=0.2))
-            albert_tf.save(model, folder / "run", vocabulary=tiny_vocabulary, task=task)
-            served = Served(model, piece_tokenizer, task["seq_length"], task)
-            save_serving(served, serving_signatures(served), folder / "serving/1")
-            there[kind] = Made(model, folder / "run", folder / "serving")
-        return there[kind]
+        build, task = KINDS[kind]
+        model, run = build(), tmp_path_factory.mktemp(kind) / "run"
+        for number, variable in enumerate(model.variables):
+            variable.assign_add(tf.random.stateless_normal(variable.shape, seed=[number, 2], stddev=0.2))
+        albert_tf.save(model, run, vocabulary=tiny_vocabulary, task=task)
+        return Made(model, run)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def exported(made, piece_tokenizer, tmp_path_factory):
+    """The serving model of a kind."""
+
+    @functools.cache
+    def export(kind) -> Path:
+        folder, task = tmp_path_factory.mktemp(kind) / "serving", KINDS[kind][1]
+        served = Served(made(kind).model, piece_tokenizer, task["seq_length"], task)
+        save_serving(served, serving_signatures(served), folder / "1")
+        return folder
+
+    return export

@@ -19,6 +19,7 @@ from tests.tiny import DOCUMENTS
 TEXTS = [text for document in DOCUMENTS[:2] for text in document]
 LABELS = [number for number, document in enumerate(DOCUMENTS[:2]) for _ in document]
 NAMES = ["sea", "bread"]
+EAGER = {"run_eagerly": True}  # what needs no graph is quicker without one
 CATEGORICAL = keras.losses.CategoricalCrossentropy(from_logits=True)
 
 
@@ -28,7 +29,7 @@ def classifier(made):
     model = albert_tf.TextClassifier.from_run(made("fill_mask").run, labels=NAMES)
     weights = model.classifier.classifier.output_weights
     weights.assign(tf.random.stateless_normal(weights.shape, [1, 2]))
-    model.compile()
+    model.compile(**EAGER)
     return model
 
 
@@ -82,6 +83,7 @@ def test_compiled_by_xla_it_predicts_the_same(classifier, fresh, monkeypatch):
         np.testing.assert_allclose(model.predict(data, batch_size=3, verbose=0), expected, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_it_learns_in_steps_that_keras_compiles(fresh):
     keras.utils.set_random_seed(0)
     model = fresh()
@@ -164,7 +166,7 @@ def test_trained_saved_and_loaded(fresh, tmp_path, caplog):
 
 def test_pairs_in_mixed_precision(fresh):
     model = fresh(dtype="mixed_bfloat16")
-    model.compile(keras.optimizers.Adam(1e-3))
+    model.compile(keras.optimizers.Adam(1e-3), **EAGER)
     before = model.classifier.classifier.output_weights.numpy()
     losses = model.fit((TEXTS, TEXTS[::-1]), np.array(LABELS), epochs=2, verbose=0).history["loss"]
     assert np.isfinite(losses).all()
@@ -185,7 +187,7 @@ def test_a_dataset_on_two_replicas(fresh, two_replicas):
 def test_regression_begins_at_the_mean(fresh, made, tmp_path):
     """Once, and not where the head has learnt already."""
     model = fresh(labels=None, num_labels=1)
-    model.compile(keras.optimizers.SGD(0.0))
+    model.compile(keras.optimizers.SGD(0.0), **EAGER)
     bias = model.classifier.classifier.output_bias
     for values, expected in ((np.linspace(90, 110, len(TEXTS)), 100), (np.zeros(len(TEXTS)), 100)):
         model.fit(TEXTS, values, verbose=0)
@@ -211,7 +213,7 @@ def test_labels_of_any_form_are_learned_alike(fresh):
     ):
         model = fresh()
         model.classifier.classifier.output_weights.assign(tf.ones([2, SMALL.hidden_size]) * [[1.0], [-1.0]])
-        model.compile(loss=loss)
+        model.compile(loss=loss, **EAGER)
         losses += [model.evaluate(*data, verbose=0)[0] for data in forms + datasets]
     np.testing.assert_allclose(losses, losses[0], rtol=1e-5)
 
@@ -236,21 +238,21 @@ def test_what_does_not_fit_in_a_dataset(classifier, fresh):
         with pytest.raises(InputError, match="metrics: "):
             fresh().compile(metrics=[metric])
     nameless = fresh(labels=None, num_labels=2)
-    nameless.compile()
+    nameless.compile(**EAGER)
     with pytest.raises(InputError, match="x has labels by name"):
         nameless.fit(batches(["a"], ["sea"]))
 
 
 def test_a_model_of_pairs_answers_no_single_texts(fresh, tmp_path):
     model = fresh()
-    model.compile()
+    model.compile(**EAGER)
     with pytest.raises(InputError, match="5"):
         model.fit((TEXTS, TEXTS), [5] * len(TEXTS))
     assert model.takes_pairs is None  # nothing was learned
     model.fit((TEXTS, TEXTS), LABELS, verbose=0)
     expected = model.predict((TEXTS, TEXTS), verbose=0)
-    model.save(tmp_path / "folder")
-    again = albert_tf.TextClassifier.load(tmp_path / "folder")
+    model.save(tmp_path / "pairs.keras")
+    again = albert_tf.TextClassifier.load(tmp_path / "pairs.keras")
     np.testing.assert_allclose(
         again.predict(list(zip(TEXTS, TEXTS, strict=True)), verbose=0), expected, atol=1e-5
     )
@@ -367,7 +369,7 @@ def test_what_does_not_fit(made, classifier, tmp_path):
 
 def test_what_is_cut_and_what_is_unknown_is_told(fresh, piece_tokenizer, caplog):
     model = fresh(seq_length=28)
-    model.compile()
+    model.compile(**EAGER)
     lengths = [len(ids) for ids in piece_tokenizer(tf.constant(TEXTS)).to_list()]
     cut = [length - 26 for length in lengths if length > 26]
     assert 0 < len(cut) < len(TEXTS)

@@ -183,14 +183,6 @@ def test_decay_leaves_layer_norm_and_biases_alone(name):
     assert moved == ["pooler/dense/kernel"]
 
 
-def test_exclusion_by_keras_method_holds():
-    variables = [tf.Variable([1.0, 1.0], name="kernel"), tf.Variable([1.0, 1.0], name="other")]
-    optimizer = create_optimizer("lamb", init_lr=0.5, num_train_steps=10, weight_decay=0.5)
-    optimizer.exclude_from_weight_decay(var_list=[variables[0]])
-    optimizer.apply_gradients([(tf.zeros([2]), variable) for variable in variables])
-    assert [float(v[0]) == 1 for v in variables] == [True, False]
-
-
 def test_trains_in_keras_fit():
     start = keras.initializers.Constant(0.5)
     model = keras.Sequential([keras.layers.Dense(1, use_bias=False, kernel_initializer=start, name="dense")])

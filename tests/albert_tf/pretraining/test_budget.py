@@ -25,7 +25,6 @@ from albert_tf.pretraining.budget import (
 )
 from albert_tf.pretraining.run import check_size, pretrain
 from albert_tf.pretraining.settings import read_recipe
-from albert_tf.recipes import RECIPES
 from albert_tf.stages import Stage
 from albert_tf.training.settings import Execution
 from albert_tf.utils.errors import InputError
@@ -69,11 +68,6 @@ def test_a_larger_network_is_not_timed_where_a_smaller_one_is_too_slow():
 def test_a_budget_for_less_than_an_update_a_stage_is_refused():
     with pytest.raises(InputError, match="budget of 3 s"):
         fitted(3, [LARGE], lambda size: [1.0, 1.0])
-
-
-def test_a_long_warm_up_is_cut_to_a_tenth():
-    size = Size(config=CONFIG, recipe=RECIPES["one_machine"])
-    assert [size.with_steps(steps).recipe.warmup_steps for steps in (100, 3000, 100_000)] == [10, 300, 300]
 
 
 def test_a_run_goes_on_with_the_network_that_it_has():
@@ -126,14 +120,6 @@ def test_a_run_goes_on_in_no_smaller_network(layers, steps, expected, asked, tmp
     assert asked(flags).config.num_hidden_layers == expected
     with_budget = asked([*flags[:-2], "--budget", "60m"])
     assert with_budget.budget.sizes[0].config.num_hidden_layers == min(layers, 2)
-
-
-def test_more_steps_do_not_change_the_network_of_a_run(asked, tmp_path):
-    begun = asked(["--steps", 2000])
-    write_run(tmp_path / "run", begun.config)
-    resumed = asked(["--steps", 20_000])
-    assert (resumed.config, resumed.recipe.steps) == (begun.config, 20_000)
-    assert resumed.recipe.stages == begun.recipe.stages
 
 
 @pytest.fixture

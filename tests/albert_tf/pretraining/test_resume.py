@@ -10,6 +10,7 @@ import pytest
 
 import albert_tf
 from albert_tf.checkpoints import checkpoint_steps
+from albert_tf.pretraining import run as run_module
 from albert_tf.pretraining.run import pretrain
 from albert_tf.utils.errors import InputError
 from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, metrics, weights
@@ -53,11 +54,10 @@ def test_other_settings_are_refused_by_name(run, settings):
 
 def test_text_is_the_same_where_its_content_is(run, settings, tiny_corpus, tmp_path, monkeypatch):
     """Moved text is; other content under the same name, and a further file, are named."""
-    shutil.copytree(run, tmp_path / "run")
-    file, lines = Path(shutil.copy(tiny_corpus, tmp_path)), []
+    file = Path(shutil.copy(tiny_corpus, tmp_path))
     monkeypatch.chdir(tmp_path)
-    pretrain(settings(tmp_path / "run", train=[file.name]), lines.append)
-    assert "is at its last step, 6" in lines[-1]
+    monkeypatch.setattr(run_module, "train", lambda *_, **__: None)
+    pretrain(settings(run, train=[file.name]))
     file.write_text(tiny_corpus.read_text().replace("a", "e", 1))
     (tmp_path / "further.txt").write_text("A further text.\n")
     for train, named in (([file], file.name), ([tiny_corpus, "further.txt"], r"further\.txt")):
@@ -75,9 +75,10 @@ def test_evaluation_text_may_be_another_but_not_change_under_its_name(
     monkeypatch.chdir(tmp_path)
     pretrain(settings(tmp_path / "run", eval=["held_out.txt"]), lambda line: None)
     (tmp_path / "held_out.txt").write_text("Another text.\nOf two sentences.\n" * 20)
+    monkeypatch.setattr(run_module, "train", lambda *_, **__: None)
     with pytest.raises(InputError, match=r"--eval of other text: held_out\.txt"):
         pretrain(settings(tmp_path / "run", eval=["held_out.txt"]))
-    pretrain(settings(tmp_path / "run", eval=["./held_out.txt"]), lambda line: None)
+    pretrain(settings(tmp_path / "run", eval=["./held_out.txt"]))
 
 
 def test_text_of_an_older_run_is_compared_by_its_path(run, settings, tiny_corpus, tmp_path):
@@ -89,8 +90,6 @@ def test_text_of_an_older_run_is_compared_by_its_path(run, settings, tiny_corpus
     (tmp_path / tiny_corpus.name).write_text("Another text.\n")
     with pytest.raises(InputError, match="train is "):
         pretrain(settings(tmp_path / "run", train=[str(tmp_path / tiny_corpus.name)]))
-    pretrain(settings(tmp_path / "run"), lambda line: None)
-    assert json.loads((tmp_path / "run" / "recipe.json").read_text()) == recipe
 
 
 def test_where_weights_began_is_compared_by_them(run, settings, tmp_path, monkeypatch):
@@ -102,8 +101,9 @@ def test_where_weights_began_is_compared_by_them(run, settings, tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     again = functools.partial(settings, made.output, recipe=recipe)
     pretrain(again(init_from="base"), lambda line: None)
+    monkeypatch.setattr(run_module, "train", lambda *_, **__: None)
     shutil.rmtree(tmp_path / "base" / "checkpoints")
-    pretrain(again(init_from="base"), lambda line: None)
+    pretrain(again(init_from="base"))
     shutil.copytree(made.output, tmp_path / "other" / "base")
     for origin in ("elsewhere", "other/base", None):
         with pytest.raises(InputError, match="init_from is 'base' there and "):

@@ -55,9 +55,3 @@ def test_a_log_dir_holds_the_lines_with_their_times(tmp_path):
     lines = (tmp_path / "albert-tf.INFO").read_text().splitlines()
     assert [re.sub(f"^{PREFIX}", "", line) for line in lines] == [ALL[0], ALL[1], ALL[3]]
     assert all(re.match(PREFIX, line) for line in lines)
-
-
-def test_a_wrong_value_is_one_line_and_status_2():
-    status, output, lines = run("--verbosity=loud")
-    assert (status, output, len(lines)) == (2, "", 1)
-    assert "--verbosity=loud" in lines[0]

@@ -5,11 +5,10 @@ import tensorflow as tf
 from albert_tf.tasks.classification import Classification
 from albert_tf.tasks.examples.records import ChoiceRecord, TaggedRecord, TextRecord
 from albert_tf.tasks.multi_label import MultiLabel
-from albert_tf.tasks.multiple_choice import MultipleChoice
+from albert_tf.tasks.multiple_choice import LONGEST_QUESTION, MultipleChoice
 from albert_tf.tasks.regression import Regression
 from albert_tf.tasks.tagging import Tagging
-from albert_tf.tokenizers.options import LONGEST_QUESTION
-from albert_tf.tokenizers.vocabulary import ALBERT_IDS
+from albert_tf.tokenizers.input_format import ALBERT_IDS
 from albert_tf.utils.errors import InputError
 
 

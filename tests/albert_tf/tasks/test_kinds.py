@@ -1,11 +1,10 @@
-"""Predictions of every kind of task, compiled or not, against outputs for each example by itself."""
+"""Predictions and served answers of every kind of task, compiled or not, against outputs one by one."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from albert_tf.finetuning.outputs import predictor
-from albert_tf.tasks import kind_of
 from albert_tf.tasks.classification import Classification, takes_pairs
 from albert_tf.tasks.examples.records import ChoiceRecord, TaggedRecord, TextRecord
 from albert_tf.tasks.kind import Examples
@@ -14,9 +13,10 @@ from albert_tf.tasks.multiple_choice import MultipleChoice
 from albert_tf.tasks.regression import Regression
 from albert_tf.tasks.tagging import Tagging
 from albert_tf.utils.errors import InputError
+from tests.albert_tf.tasks.answers import assert_answered, served
 from tests.tiny import DOCUMENTS
 
-SENTENCES = [sentence for document in DOCUMENTS[:3] for sentence in document]
+SENTENCES = [*(sentence for document in DOCUMENTS[:3] for sentence in document), "", "É ¼ – Gäßchen 🐝"]
 LENGTH = 48
 
 
@@ -56,6 +56,8 @@ def test_labels(piece_tokenizer, tiny_model, ids, xla):
         scores = tf.nn.softmax(model(inputs(first, second))["logits"])[0].numpy()
         np.testing.assert_allclose(prediction.scores, scores, atol=1e-4 if xla else 1e-5)
         assert prediction.value == names[scores.argmax()]
+    if not xla:
+        assert_answered(served(model, piece_tokenizer, entries), records, found)
     assert {prediction.value for prediction in found} == {"yes", "no"}
 
 
@@ -92,6 +94,8 @@ def test_choices(piece_tokenizer, tiny_model, ids, xla):
         logits = model({name: tf.stack([row[name] for row in rows], axis=1) for name in rows[0]})["logits"]
         np.testing.assert_allclose(prediction.scores, tf.nn.softmax(logits)[0], atol=1e-4 if xla else 1e-5)
         assert prediction.value == np.argmax(logits)
+    if not xla:
+        assert_answered(served(model, piece_tokenizer, entries), records, found)
     with pytest.raises(InputError, match=r"f:0: 3 .* 4$"):
         MultipleChoice({**entries, "num_choices": 4}).encode(records, piece_tokenizer, False)
 
@@ -99,7 +103,9 @@ def test_choices(piece_tokenizer, tiny_model, ids, xla):
 @pytest.mark.parametrize("xla", [False, True])
 def test_tags(piece_tokenizer, tiny_model, ids, xla):
     """A sentence that is too long is cut before a word; each word has its first token's tag."""
-    sentences = [tuple(sentence.split()) for sentence in (*SENTENCES, " ".join(SENTENCES[:4]))]
+    nothing = "\u200b \u0301 seen"  # words of which normalisation leaves nothing
+    texts = (*SENTENCES, " ".join(SENTENCES[:4]), "one " + "verylongword" * 6, nothing)
+    sentences = [tuple(text.split()) for text in texts if text]
     records = [
         TaggedRecord("f.conll", n, words, tuple("O" if len(w) < 4 else "B-X" for w in words))
         for n, words in enumerate(sentences)
@@ -112,7 +118,7 @@ def test_tags(piece_tokenizer, tiny_model, ids, xla):
     found = predictor(kind, model, 4, xla=xla)(examples).predictions
     for words, prediction in zip(sentences, found, strict=True):
         assert len(prediction.value) == len(words) and np.all(prediction.scores > 0)
-        pieces = [ids(word) for word in words]
+        pieces = [ids(word) or [piece_tokenizer.vocabulary.special_ids.unknown] for word in words]
         if sum(map(len, pieces)) > 30:
             continue
         logits = model(inputs([token for piece in pieces for token in piece]))["logits"][0].numpy()
@@ -120,12 +126,9 @@ def test_tags(piece_tokenizer, tiny_model, ids, xla):
         probabilities = tf.nn.softmax(logits).numpy()[firsts]
         np.testing.assert_allclose(prediction.scores, probabilities.max(axis=1), atol=1e-4 if xla else 1e-5)
         assert list(prediction.value) == [entries["labels"][n] for n in probabilities.argmax(axis=1)]
+    if not xla:
+        assert_answered(served(model, piece_tokenizer, entries), records, found)
     assert {tag for prediction in found for tag in prediction.value} == {"O", "B-X"}
-
-
-def test_an_encoder_has_no_task():
-    with pytest.raises(ValueError, match="encoder"):
-        kind_of({"model": "encoder"})
 
 
 @pytest.mark.parametrize(

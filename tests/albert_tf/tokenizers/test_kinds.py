@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import albert_tf
-from albert_tf.preprocessing.prepare import prepare
 from albert_tf.tokenizers import kinds
 from albert_tf.tokenizers.kinds import open_tokenizer
 from albert_tf.tokenizers.sentencepiece import PieceTokenizer
@@ -41,18 +40,12 @@ def test_pretraining_batches(vocabulary, tiny_corpus, objective):
         assert (masked == IDS.mask).any() and (masked >= IDS.mask).all()
 
 
-def test_a_prepared_corpus(vocabulary, tiny_corpus, tmp_path):
-    prepare(tiny_corpus, tmp_path / "out", vocabulary, shards=1, report=lambda line: None)
-    dataset = albert_tf.pretraining_dataset(tmp_path / "out", vocabulary, batch_size=8, seq_length=32)
-    assert next(iter(dataset))["input_word_ids"][0, 0] == 0
-
-
 def test_kinds_are_told_by_the_settings(vocabulary, tiny_vocabulary):
     assert isinstance(open_tokenizer(vocabulary), WordTokenizer)
     found = open_tokenizer(tiny_vocabulary, lowercase=False)
     assert isinstance(found, PieceTokenizer) and found.kind == "sentencepiece"
     assert found.settings == {"lowercase": False, "strip_accents": True}
-    assert found.files() == {"spiece.model": tiny_vocabulary.read_bytes()}
+    assert found.vocabulary.files == {"spiece.model": tiny_vocabulary.read_bytes()}
     (vocabulary.parent / "words.txt.tokenizer.json").write_text(json.dumps({"kind": "letters"}))
     with pytest.raises(InputError, match="'letters'"):
         open_tokenizer(vocabulary)

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from albert_tf.tokenizers import PieceTokenizer, Vocabulary
 from albert_tf.tokenizers.normalization import normalize
-from albert_tf.tokenizers.offsets import ATTACHED, normalize_with_offsets, rows_of, split_units
+from albert_tf.tokenizers.offsets import ATTACHED, edges, normalize_with_offsets, rows_of, split_units
 from tests.fuzz import IGNORABLE, fuzzed_texts
 
 TABLE = {code for code in range(0x110000) if re.fullmatch(f"[{ATTACHED}]", chr(code))}
@@ -59,7 +59,7 @@ def test_units_are_characters_with_what_may_change_them():
     assert units.rows.numpy().tolist() == [r for r, row in enumerate(expected) for _ in range(len(row) + 1)]
     starts = [len(b"".join(row[:n])) for row in expected for n in range(len(row) + 1)]
     assert units.starts.numpy().tolist() == starts
-    assert [unit for unit, end in zip(flat, units.is_end, strict=True) if end] == [b"\n"] * len(texts)
+    assert [unit for unit, end in zip(flat, edges(units.rows)[1], strict=True) if end] == [b"\n"] * len(texts)
 
 
 @pytest.mark.parametrize(("lowercase", "strip_accents"), [(True, True), (True, False), (False, True)])

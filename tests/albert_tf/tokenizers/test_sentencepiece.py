@@ -3,8 +3,7 @@ import random
 import pytest
 import tensorflow as tf
 
-from albert_tf.tokenizers.sentencepiece import FastPieceTokenizer, PieceTokenizer
-from albert_tf.tokenizers.vocabulary import Vocabulary
+from albert_tf.tokenizers.sentencepiece import FastPieceTokenizer, PieceTokenizer, Vocabulary
 from tests.tiny import CORPUS
 
 ALPHABETS = (

@@ -2,7 +2,7 @@ import pytest
 import sentencepiece
 
 from albert_tf.tokenizers import Vocabulary
-from albert_tf.tokenizers.vocabulary import starts_word
+from albert_tf.tokenizers.sentencepiece import starts_word
 from albert_tf.utils.errors import InputError
 
 

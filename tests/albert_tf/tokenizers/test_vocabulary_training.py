@@ -5,7 +5,7 @@ import pytest
 from albert_tf.data import pretraining_dataset
 from albert_tf.tokenizer_settings import resolved_settings
 from albert_tf.tokenizers import Tokenizer, Vocabulary, train_vocabulary
-from albert_tf.tokenizers.subword_training import USER_DEFINED
+from albert_tf.tokenizers.vocabulary_training import USER_DEFINED
 from albert_tf.utils.errors import InputError
 from tests.tiny import CORPUS, TINY
 

@@ -3,11 +3,9 @@
 import io
 import json
 import math
-import re
 import types
 
 import pytest
-from absl import logging
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from albert_tf.models.losses import Term
@@ -15,11 +13,6 @@ from albert_tf.training import logbook as logbook_module
 from albert_tf.training.logbook import Interval, Logbook
 from albert_tf.training.updates import Totals
 from albert_tf.utils.errors import InputError
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def lines_of(run):
@@ -38,17 +31,6 @@ def test_plain_lines_without_a_terminal(tmp_path, monkeypatch, caplog):
     assert stream.getvalue() == ""
     assert caplog.messages == ["step 4/100  loss 1.0000  num_hidden_layers 1  ETA 0:00:24 (step 10)"]
     assert lines_of(tmp_path) == [{"step": 4, **figures, "something_else": None}]
-
-
-def test_a_bar_on_a_terminal_makes_way_for_a_line(tmp_path, monkeypatch):
-    stream = Terminal()
-    monkeypatch.setattr(logging, "info", lambda line: stream.write(f"<{line}>"))
-    with Logbook(tmp_path, 2, 10, stream) as logbook:
-        logbook.progress(10)
-        logbook.record(10, {"loss": 1.0})
-    before, _, after = stream.getvalue().partition("<step 10/10  loss 1.0000")
-    assert re.search(r"2/10.*\r *\r$", before)
-    assert "10/10" in after
 
 
 def test_a_damaged_file_is_named_and_stays(tmp_path):

@@ -14,8 +14,7 @@ from albert_tf.optimization import create_optimizer
 from albert_tf.pretraining.objective import pretraining_objective
 from albert_tf.training.strategies import Feed, distributed_feed
 from albert_tf.training.updates import replica_update, sum_over
-from tests.albert_tf.training.updates import BATCH, assert_close, batches, initial, trained
-from tests.tiny import TINY
+from tests.albert_tf.training.updates import BATCH, SMALL, assert_close, batches, initial, trained
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +24,7 @@ def reference():
 
 def test_updates_equal_a_training_loop_written_by_hand(reference):
     keras.utils.set_random_seed(1)
-    model = AlbertPretrainer(TINY)
+    model = AlbertPretrainer(SMALL)
     optimizer = create_optimizer("lamb", init_lr=0.01, num_train_steps=20, num_warmup_steps=2)
     total = 0.0
     for batch in batches().take(4):
@@ -69,14 +68,16 @@ def test_a_feed_of_the_strategy_changes_nothing(reference, two_replicas):
     """A TPU's way: every replica is given its own batches."""
     feed = distributed_feed(two_replicas, lambda rows, part: batches(rows=rows), BATCH)
     assert feed.replicas_per_batch == 1
-    variables, _ = trained(two_replicas, feed=feed)
+    seen = []
+    variables, _ = trained(two_replicas, feed=feed, before_update=seen.append)
     assert_close(variables, reference[0])
+    assert seen
 
 
 def test_an_update_compiles_as_a_tpu_needs_it():
     """XLA takes it as one program, optimizer and all: static shapes, and nothing that the host would do."""
     keras.utils.set_random_seed(1)
-    config = TINY.replace(hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
+    config = SMALL.replace(hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
     model = AlbertPretrainer(config, dtype="mixed_bfloat16")
     optimizer = create_optimizer("lamb", init_lr=0.01, num_train_steps=20, num_warmup_steps=2)
     optimizer.build(model.trainable_variables)
@@ -96,7 +97,7 @@ def test_an_update_compiles_as_a_tpu_needs_it():
 @pytest.mark.slow
 def test_recomputation_changes_nothing(two_replicas):
     """Not with dropout either, in microbatches on two replicas."""
-    config = TINY.replace(hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.2)
+    config = SMALL.replace(hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.2)
     options = {"config": config, "accumulate": 2}
     assert_close(trained(two_replicas, remat=True, **options)[0], trained(two_replicas, **options)[0], 1e-6)
 
@@ -122,7 +123,7 @@ def test_float16_skips_updates_whose_gradients_are_not_finite():
 
 def test_each_update_drops_units_of_its_own():
     """The first rate is 0: the second update of the same batch differs in nothing but what is dropped."""
-    config = TINY.replace(hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.5)
+    config = SMALL.replace(hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.5)
     first, second = (
         float(trained(config=config, updates=count, feed=Feed(batches(count=1), None))[1].gradient_norm)
         for count in (1, 2)
@@ -136,7 +137,7 @@ def test_replicas_and_microbatches_drop_units_of_their_own(parts, accumulate, re
     strategy = request.getfixturevalue(parts) if parts else None
     rows = batches().map(lambda batch: {name: x[: BATCH // 2] for name, x in batch.items()})
     twice = rows.map(lambda batch: {name: tf.concat([x, x], axis=0) for name, x in batch.items()})
-    config = TINY.replace(hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.5)
+    config = SMALL.replace(hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.5)
     one = trained(config=config, updates=1, feed=Feed(rows, None))[1]
     both = trained(strategy, config=config, updates=1, feed=Feed(twice, None), accumulate=accumulate)[1]
     assert abs(float(both.gradient_norm / one.gradient_norm) - 1) > 0.02
@@ -146,7 +147,7 @@ def test_a_model_without_sentence_loss_leaves_the_pooler_alone():
     variables, totals = trained(objective="none", updates=3)
     assert set(totals.terms) == {"mlm"}
     keras.utils.set_random_seed(1)
-    model = AlbertPretrainer(TINY, sentence_objective="none")
+    model = AlbertPretrainer(SMALL, sentence_objective="none")
     moved = {
         variable.name.split(":")[0]: not np.array_equal(variable, after)
         for variable, after in zip(model.trainable_variables, variables, strict=True)

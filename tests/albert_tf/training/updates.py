@@ -12,6 +12,7 @@ from albert_tf.training.updates import replica_update, training_steps
 from tests.tiny import TINY
 
 BATCH, LENGTH, PREDICTIONS = 8, 16, 4
+SMALL = TINY.replace(num_hidden_layers=1)
 
 
 def batches(seed: int = 0, count: int = 4, rows: int = BATCH) -> tf.data.Dataset:
@@ -39,13 +40,14 @@ def tensors(seed: int, count: int) -> tf.data.Dataset:
 def trained(
     strategy=None,
     updates=4,
-    config=TINY,
+    config=SMALL,
     objective="sop",
     optimizer="lamb",
     policy="float32",
     loss_scale=2.0**10,
     feed=None,
     remat=False,
+    before_update=None,
     **options,
 ):
     """The variables after some updates, and the totals of the last call."""
@@ -60,7 +62,8 @@ def trained(
         feed = feed or Feed(batches(), None)
         terms = pretraining_objective(objective)
         update = replica_update(model, tools, terms, replicas_per_batch=feed.replicas_per_batch, **options)
-        totals = training_steps(update, terms.names, step, seed=3)(iter(feed.dataset), tf.constant(updates))
+        steps = training_steps(update, terms.names, step, seed=3, before_update=before_update)
+        totals = steps(iter(feed.dataset), tf.constant(updates))
     assert int(tf.convert_to_tensor(step)) == updates
     return [variable.numpy() for variable in model.trainable_variables], totals
 
@@ -68,7 +71,7 @@ def trained(
 def initial() -> list[np.ndarray]:
     """The variables that `trained` starts from."""
     keras.utils.set_random_seed(1)
-    return [variable.numpy() for variable in AlbertPretrainer(TINY).trainable_variables]
+    return [variable.numpy() for variable in AlbertPretrainer(SMALL).trainable_variables]
 
 
 def assert_close(ours, theirs, tolerance=1e-5):

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from albert_tf.utils.records import changed, defaults, flat, flat_fields, from_flat
+from albert_tf.utils.records import changed, flat, from_flat
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,21 +42,3 @@ def test_changes_of_any_depth_are_checked_where_they_belong():
         changed(record, colour=1)
     with pytest.raises(TypeError, match="name"):
         from_flat(Outer, {})
-
-
-def test_fields_in_order_with_their_defaults():
-    assert [(owner, field.name) for owner, field in flat_fields(Outer)] == [
-        (Outer, "name"),
-        (Inner, "depth"),
-        (Inner, "width"),
-        (Outer, "size"),
-    ]
-    assert defaults(Outer) == {"depth": 1, "width": 2, "size": 0.5}
-
-
-def test_records_of_a_tuple_are_a_list():
-    @dataclasses.dataclass(frozen=True)
-    class Several:
-        parts: tuple[Inner, ...] = ()
-
-    assert flat(Several((Inner(3),))) == {"parts": [{"depth": 3, "width": 2}]}

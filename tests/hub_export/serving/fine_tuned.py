@@ -1,15 +1,12 @@
-"""The signatures of fine-tuned models in memory, and what the readers and the models make of data.
+"""The signatures of fine-tuned models in memory.
 
-That an export answers as they do is tested with pipelines.
+That they answer what is predicted is tested in tests/albert_tf/tasks, and that an export does with pipelines.
 """
 
 from typing import Any, NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
-from albert_tf.features import ENCODER_INPUTS
-from albert_tf.tasks.examples.batches import task_batches
 from albert_tf.tokenizers import PieceTokenizer
 from hub_export.serving import Served, serving_signatures
 
@@ -35,18 +32,3 @@ def served(model, tokenizer, task):
     for number, variable in enumerate(model.variables):
         variable.assign_add(tf.random.stateless_normal(variable.shape, seed=[number, 2], stddev=0.2))
     return Asked(model, tokenizer, serving_signatures(Served(model, tokenizer, task["seq_length"], task)))
-
-
-def outputs_of(model, rows, seq_length):
-    """What a model answers to tokenised examples, in their order, padded to the longest sequence."""
-    (batch,) = task_batches(rows, seq_length, len(rows), [seq_length], shuffle=False, repeat=False)
-    order = np.argsort(batch["rows"].numpy())
-    inputs = {name: tf.gather(batch[name], order) for name in ENCODER_INPUTS}
-    outputs = model(inputs, training=False)
-    return inputs, {name: tensor.numpy() for name, tensor in outputs.items()}
-
-
-def softmax(logits):
-    """Over the last axis."""
-    shares = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return shares / shares.sum(axis=-1, keepdims=True)

@@ -2,8 +2,9 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.checkpoints.models import MODELS
+from albert_tf.models.compiled import ROWS_AT_ONCE, in_blocks
 from albert_tf.tasks import KINDS
-from albert_tf.tasks.serving import ROWS_AT_ONCE, in_blocks, without_padding
+from albert_tf.tasks.serving import without_padding
 
 
 def test_every_model_of_a_run_but_the_encoder_has_a_kind():

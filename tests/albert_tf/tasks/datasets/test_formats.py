@@ -1,8 +1,6 @@
 """Prediction files against their text by hand."""
 
-import gzip
 import json
-import time
 
 import numpy as np
 import pytest
@@ -148,14 +146,6 @@ def test_a_passage_that_has_such_a_field(tmp_path):
         passage_files(tmp_path, records, AS_READ)
     files = passage_files(tmp_path, records, Form(score="sure"))([of(Prediction, 1, 0.25, 0.75)])
     assert json.loads(files["high/0.txt"]) == {**passage, "prediction": ["B"], "sure": [0.75]}
-
-
-def test_compressed_files_are_the_same_bytes_each_time(tmp_path, monkeypatch):
-    for name in ("a.csv.gz", "b.csv.gz"):
-        assert write_predictions(tmp_path / name, {"in.csv": "é\n"}) == [tmp_path / name]
-        monkeypatch.setattr(time, "time", lambda: 1e9)
-    assert gzip.decompress((tmp_path / "a.csv.gz").read_bytes()).decode() == "é\n"
-    assert (tmp_path / "a.csv.gz").read_bytes() == (tmp_path / "b.csv.gz").read_bytes()
 
 
 def test_one_file_or_a_folder(tmp_path):

@@ -12,7 +12,6 @@ from albert_tf.tasks.datasets.formats import AS_READ
 from albert_tf.tasks.datasets.glue import (
     GLUE,
     ROWS,
-    read_glue_file,
     read_glue_split,
     submission_text,
     write_submission,
@@ -130,11 +129,6 @@ def test_bad_files(tmp_path, task, content, value):
     (tmp_path / "train.tsv").write_text(content)
     with pytest.raises(InputError, match=value):
         read_glue_split(task, tmp_path, "train")
-
-
-def test_a_file_with_any_name(glue):
-    assert read_glue_file("cola", glue / "CoLA/dev.tsv", needs_labels=True)[0].line == 1
-    assert read_glue_file("ax", glue / "AX/diagnostic.tsv", needs_labels=False)[0].line == 2
 
 
 # Typed from the server's page and the descriptions of the tasks: rows, index of the first and last.

@@ -1,6 +1,6 @@
 import pytest
 
-from albert_tf.tasks.datasets.text_files import field, read_json, read_json_lines, read_lines, read_text
+from albert_tf.tasks.datasets.text_files import read_json, read_json_lines, read_lines, read_text
 from albert_tf.utils.errors import InputError
 
 
@@ -40,11 +40,3 @@ def test_json(file):
             list(read_json_lines(file(content)))
         assert "\n" not in str(error.value)
         assert len(str(error.value)) < 400
-
-
-def test_fields():
-    assert field({"a": [1]}, "a", list, "here") == [1]
-    for value in ({"b": 1}, {"a": True}, {"a": "x" * 500}):
-        with pytest.raises(InputError, match="here: 'a'") as error:
-            field(value, "a", int, "here")
-        assert len(str(error.value)) < 200

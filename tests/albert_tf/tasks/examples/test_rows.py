@@ -67,17 +67,6 @@ def test_texts_that_are_longer(rows):
     assert "1 of 2" in line and "11.1%" in line  # 1 of 9
 
 
-def test_numbers_of_texts_are_told(rows):
-    assert unread(rows("", "a", " "), 9) == ["2 of 3 texts are empty"]
-    assert unread(rows("", "a", pair="b"), 9) == ["1 of 4 texts is empty"]
-    for texts, line in (
-        ("ab", "1 of 2 examples is longer"),
-        ("b", "1 of 1 example is longer"),
-        ("bb", "2 of 2 examples are"),
-    ):
-        assert unread(rows(*("a b c" if x == "b" else "a" for x in texts)), 4)[0].startswith(line)
-
-
 def test_choices_lose_their_contexts(piece_tokenizer):
     record = ChoiceRecord("file:1", "1", "", " ".join("abcdefghij"), "why", ("x", "y z"), 0)
     kind = MultipleChoice({"seq_length": 10, "num_choices": 2})

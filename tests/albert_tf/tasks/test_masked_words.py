@@ -1,6 +1,6 @@
 import tensorflow as tf
 
-from albert_tf.tokenizers.masks import answer_table, mask_positions, tokens_with_masks
+from albert_tf.tasks.masked_words import answer_table, mask_positions, tokens_with_masks
 from tests.other_tokenizer import IDS, WordTokenizer
 
 

@@ -1,0 +1,99 @@
+"""`albert-tf distill`: a trained run and text, or labelled data, to the run of a smaller network."""
+
+from __future__ import annotations
+
+import argparse
+
+from albert_tf.cli import finetune, pretrain
+from albert_tf.cli import flags as shared
+from albert_tf.config import PRESETS
+from albert_tf.distillation.targets import SoftLabels, SoftTargets
+from albert_tf.finetuning.recipes import FinetuningRecipe
+from albert_tf.recipes import RECIPES, PretrainingRecipe
+from albert_tf.startup import quiet_start
+from albert_tf.training.settings import LoopSettings
+from albert_tf.utils.errors import InputError
+
+SUMMARY = "train a smaller model with a trained one as its teacher, or resume"
+
+# The hyper-parameters of a network that is not a preset.
+DEFAULT_RECIPE = "distilbert_base_uncased"
+
+_TEXT_FIELDS = shared.field_names(PretrainingRecipe) | shared.field_names(SoftTargets)
+_TASK_FIELDS = shared.field_names(FinetuningRecipe) | shared.field_names(SoftLabels)
+_TASK_FLAGS = ("data", "text", "text_pair", "label", "threshold", "freeze")
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of the command."""
+    add = parser.add_argument
+    add("--teacher", required=True, metavar="RUN", help="trained run, or a published name")
+    add("--config", help=f"the student: a JSON file, or one of {', '.join(PRESETS)}")
+    shared.paths_flag(parser, "--train", f"{shared.TEXT}; with --task a file of its examples", required=False)
+    shared.paths_flag(parser, "--eval", "the same, to evaluate on (a part of --train)", required=False)
+    add("--vocabulary", help="the teacher's, which has none itself")
+    add("--init_from", metavar="RUN", help="run to take the student's weights from (the teacher)")
+    recipes = f"hyper-parameters (the preset's, else {DEFAULT_RECIPE}): {', '.join(RECIPES)}"
+    add("--recipe", choices=RECIPES, metavar="NAME", help=recipes)
+    shared.field_flags(parser, SoftTargets, {"soft_weight": "5; with --task 0.5"})
+    shared.field_flags(parser, PretrainingRecipe, "the recipe's")
+    of_task = parser.add_argument_group("of a teacher that is fine-tuned")
+    of_task.add_argument(
+        "--task", metavar="TASK", help="task of the teacher; --config or --init_from is the student"
+    )
+    finetune.data_flags(of_task)
+    shared.field_flags(of_task, SoftLabels, but=shared.field_names(SoftTargets))
+    shared.field_flags(of_task, FinetuningRecipe, finetune.OWN, but=shared.field_names(PretrainingRecipe))
+    every = dict.fromkeys(("log_every", "eval_every", "checkpoint_every"), "with --task once an epoch")
+    shared.run_flags(parser, {name: f"{getattr(LoopSettings, name)}; {text}" for name, text in every.items()})
+
+
+def run(flags: argparse.Namespace) -> None:
+    """Trains."""
+    if flags.task is None:
+        shared.check_unused(flags, [*_TASK_FLAGS, *_TASK_FIELDS - _TEXT_FIELDS], "a teacher without --task")
+        _pretrain(flags)
+    else:
+        shared.check_unused(flags, ["recipe", *_TEXT_FIELDS - _TASK_FIELDS], f"--task {flags.task}")
+        _finetune(flags)
+
+
+def _pretrain(flags: argparse.Namespace) -> None:
+    """Trains on text."""
+    if flags.config is None or flags.train is None:
+        raise InputError("name the student's network by --config and the text by --train, or a --task")
+    with quiet_start():
+        from albert_tf.checkpoints.directory import RunDirectory
+        from albert_tf.conversion.start import run_at
+        from albert_tf.distillation.run import distill
+        from albert_tf.distillation.settings import Distillation
+    teacher = run_at(flags.teacher)
+    flags.recipe = flags.recipe or (flags.config if flags.config in RECIPES else DEFAULT_RECIPE)
+    flags.sentence_objective = getattr(flags, "sentence_objective", "none")
+    is_begun = RunDirectory(flags.output, "output").is_begun
+    (size,) = pretrain.sizes_given(flags, is_begun=is_begun)
+    settings = Distillation(
+        **shared.run_given(flags),
+        **{**teacher.tokenizer, **shared.tokenizer_given(flags)},
+        **{name: getattr(flags, name) for name in ("teacher", "train", "eval")},
+        vocabulary=flags.vocabulary or teacher.vocabulary or "",
+        config=size.config,
+        recipe=size.recipe,
+        targets=SoftTargets(**shared.given(flags, SoftTargets)),
+        loop=LoopSettings(**shared.given(flags, LoopSettings)),
+    )
+    distill(settings)
+
+
+def _finetune(flags: argparse.Namespace) -> None:
+    """Trains on labelled data."""
+    with quiet_start():
+        from albert_tf.distillation.run import distill_task
+        from albert_tf.distillation.settings import TaskDistillation
+    for name in ("train", "eval"):
+        files = getattr(flags, name) or [None]
+        if len(files) > 1:
+            raise InputError(f"--{name}: --task {flags.task} reads one file, not {len(files)}")
+        setattr(flags, name, files[0])
+    targets = SoftLabels(**shared.given(flags, SoftLabels))
+    distill_task(TaskDistillation(**finetune.settings_given(flags), teacher=flags.teacher, targets=targets))

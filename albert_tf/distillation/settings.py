@@ -1,0 +1,54 @@
+"""Settings of distillation: those of pre-training or fine-tuning, the teacher, and what is learnt from it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from albert_tf.checkpoints.directory import RunDirectory
+from albert_tf.conversion.start import run_at
+from albert_tf.distillation.targets import SoftLabels, SoftTargets
+from albert_tf.distillation.teacher import teacher_record
+from albert_tf.finetuning.settings import Finetuning
+from albert_tf.pretraining.settings import Pretraining
+from albert_tf.training.run_settings import PathLike
+from albert_tf.utils.errors import InputError
+from albert_tf.utils.records import flat
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Distillation(Pretraining):
+    """Settings of pre-training with a teacher, besides those of pre-training.
+
+    Args:
+      teacher: a pre-trained run, or a published name, whose vocabulary is that of the student.
+      targets: the weights of the losses.
+    """
+
+    teacher: PathLike
+    targets: SoftTargets = dataclasses.field(default_factory=SoftTargets)
+
+    def run_record(self, run: RunDirectory) -> dict[str, Any]:
+        """The entries of recipe.json that every run has, and those of the teacher."""
+        return {**super().run_record(run), **teacher_record(run_at(self.teacher)), **flat(self.targets)}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TaskDistillation(Finetuning):
+    """Settings of fine-tuning with a teacher, besides those of fine-tuning.
+
+    Args:
+      teacher: a run that is fine-tuned for the same task.
+      targets: the weights of the losses.
+    """
+
+    teacher: PathLike
+    targets: SoftLabels = dataclasses.field(default_factory=SoftLabels)
+
+    def _check_start(self) -> None:
+        if self.init_from is None and self.config is None:
+            raise InputError("the student's network is missing: name it by `config`, or a run by `init_from`")
+
+    def run_record(self, run: RunDirectory) -> dict[str, Any]:
+        """The entries of recipe.json that every run has, and those of the teacher."""
+        return {**super().run_record(run), **teacher_record(run_at(self.teacher)), **flat(self.targets)}

@@ -1,0 +1,54 @@
+"""CPU time that XLA takes to compile forward and backward of a small network, and that of a later call.
+
+    python -m benchmarks.compilation
+    TF_XLA_FLAGS=--tf_xla_persistent_cache_directory=FOLDER python -m benchmarks.compilation
+
+Type the second command twice: first the folder is empty, then it holds the program.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import tensorflow as tf
+
+import albert_tf
+from albert_tf.pretraining.objective import pretraining_objective
+from benchmarks.update import random_batch
+
+CALLS = 11
+BATCH, LENGTH, VOCABULARY = 8, 64, 1000
+
+
+def main() -> None:
+    """Prints the times."""
+    config = albert_tf.PRESETS["albert_base_v2"].replace(
+        vocab_size=VOCABULARY, num_hidden_layers=4, hidden_size=256, num_attention_heads=4,
+        intermediate_size=1024,
+    )  # fmt: skip
+    model, objective = albert_tf.AlbertPretrainer(config), pretraining_objective("sop")
+    batch = {name: tf.constant(x) for name, x in random_batch(BATCH, LENGTH, VOCABULARY).items()}
+
+    @tf.function(autograph=False, jit_compile=True)
+    def gradients() -> list[tf.Tensor]:
+        with tf.GradientTape() as tape:
+            terms = objective.terms(model(batch, training=True, seed=tf.constant([1, 2])), batch)
+            loss = tf.add_n([term.loss for term in terms.values()])
+        found = tape.gradient(loss, model.trainable_variables)
+        return [tf.convert_to_tensor(gradient) for gradient in found]
+
+    gradients.get_concrete_function()  # traces
+    seconds = []
+    for _ in range(1 + CALLS):
+        started = time.process_time()
+        gradients()
+        seconds.append(time.process_time() - started)
+    print(f"first call {seconds[0]:.2f} s, later ones {statistics.median(seconds[1:]):.2f} s of CPU time")
+
+
+if __name__ == "__main__":
+    main()

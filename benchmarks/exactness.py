@@ -1,0 +1,97 @@
+"""How far ways to compute the same updates are apart: XLA, replicas, microbatches, recomputation.
+
+    python -m benchmarks.exactness
+
+Trains a small network for some updates of AdamW on random tokens, in each way from the same weights, on
+virtual devices of the CPU, without dropout and with it. Prints a row each as Markdown: the largest difference
+of any weight from those of the plain way after the last update, as a multiple of the largest change that
+the updates made to any weight, and the relative difference of the last loss.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+
+import albert_tf
+from albert_tf.optimization import create_optimizer
+from albert_tf.pretraining.objective import pretraining_objective
+from albert_tf.training.updates import replica_update, training_steps
+from benchmarks.update import random_batch
+
+PLAIN: dict[str, Any] = {"replicas": 1, "accumulate": 1, "xla": False, "remat": False, "fused": False}
+WAYS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "plain, again": {},
+    "elementwise functions compiled (`--noxla`)": {"fused": True},
+    "`--xla`": {"xla": True},
+    "2 replicas": {"replicas": 2},
+    "`--accumulate 2`": {"accumulate": 2},
+    "`--accumulate 2 --xla`": {"accumulate": 2, "xla": True},
+    "`--remat`": {"remat": True},
+    "`--remat --xla`": {"remat": True, "xla": True},
+}
+DROPOUTS = (0.0, 0.1)
+BATCH, LENGTH, VOCABULARY = 8, 64, 1000
+
+
+def main() -> None:
+    """Prints the rows."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--updates", type=int, default=10, help="(10)")
+    flags = parser.parse_args()
+    devices = [tf.config.LogicalDeviceConfiguration()] * 2
+    tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], devices)
+    print("| way | weights, no dropout | loss | weights, dropout 0.1 | loss |\n|---|---|---|---|---|")
+    plain: dict[float, tuple[np.ndarray, np.ndarray, float]] = {}
+    for way, changes in WAYS.items():
+        cells = []
+        for dropout in DROPOUTS:
+            first, last, loss = trained(dropout, flags.updates, **{**PLAIN, **changes})
+            _, expected, plain_loss = plain.setdefault(dropout, (first, last, loss))
+            apart = np.abs(last - expected).max() / np.abs(expected - first).max()
+            cells += [f"{apart:.1e}", f"{abs(loss / plain_loss - 1):.1e}"]
+        if changes or way != "plain":
+            print(f"| {way} | {' | '.join(cells)} |", flush=True)
+
+
+def trained(
+    dropout: float, updates: int, *, replicas: int, accumulate: int, xla: bool, remat: bool, fused: bool
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """All weights before the updates and after them, in one row each, and the last loss."""
+    keras.utils.set_random_seed(1)
+    config = albert_tf.PRESETS["albert_base_v2"].replace(
+        vocab_size=VOCABULARY, num_hidden_layers=4, hidden_size=128, num_attention_heads=4,
+        intermediate_size=512, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout,
+    )  # fmt: skip
+    names = [f"CPU:{index}" for index in range(replicas)]
+    strategy = tf.distribute.MirroredStrategy(names) if replicas > 1 else tf.distribute.get_strategy()
+    objective = pretraining_objective("sop", fused=fused)
+    data = tf.data.Dataset.from_tensors(random_batch(BATCH, LENGTH, VOCABULARY)).repeat()
+    with strategy.scope():
+        model = albert_tf.AlbertPretrainer(config, remat=remat, fused=fused)
+        optimizer = create_optimizer("adamw", init_lr=1e-3, num_train_steps=100, num_warmup_steps=1)
+        optimizer.build(model.trainable_variables)
+        update = replica_update(model, optimizer, objective, accumulate=accumulate, xla=xla)
+        steps = training_steps(
+            update, objective.names, tf.Variable(0, dtype=tf.int64, trainable=False), seed=3
+        )
+        first, batches = weights(model), iter(data)
+        losses = [float(steps(batches, tf.constant(1)).terms["mlm"].loss) for _ in range(updates)]
+    return first, weights(model), losses[-1]
+
+
+def weights(model: keras.Model) -> np.ndarray:
+    """All of a model's, in a row."""
+    return np.concatenate([variable.numpy().ravel() for variable in model.trainable_variables])
+
+
+if __name__ == "__main__":
+    main()

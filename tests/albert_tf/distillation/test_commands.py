@@ -1,0 +1,77 @@
+"""`albert-tf distill` as users type it, and what other commands make of its run."""
+
+import json
+
+import pytest
+
+from albert_tf import cli
+from albert_tf.pretraining import run as pretraining
+from tests.albert_tf.commands import mistake
+from tests.albert_tf.distillation.runs import STUDENT
+
+
+@pytest.fixture
+def words(tmp_path, teacher, tiny_corpus):
+    """The words of a command that distils a little on text."""
+    file = tmp_path / "student.json"
+    file.write_text(STUDENT.to_json_string())
+    flags = {"teacher": teacher, "config": file, "train": tiny_corpus, "output": tmp_path / "run"}
+    flags |= {"eval": tiny_corpus, "steps": 2, "warmup_steps": 1, "batch_size": 2, "seq_length": 32}
+    return ["distill", *(str(word) for name, value in flags.items() for word in (f"--{name}", value))]
+
+
+def test_the_vocabulary_is_the_teachers_and_the_recipe_distilberts(words, monkeypatch):
+    found = []
+    monkeypatch.setattr(pretraining, "train", lambda run, training, contents, *_: found.append(contents))
+    assert cli.run([*words, "--temperature", "3"]) == 0
+    recipe = found[0].recipe
+    assert (recipe["temperature"], recipe["soft_weight"], recipe["optimizer"]) == (3, 5, "adamw")
+    assert (recipe["sentence_objective"], recipe["learning_rate"], recipe["clip_norm"]) == ("none", 5e-4, 5)
+
+
+def test_mistakes_end_in_one_line(words, teacher, task_teacher, table, tmp_path, capsys):
+    of_task = ["distill", "--teacher", task_teacher, "--task", "classification", "--output", tmp_path / "run"]
+    data = ["--train", table, "--text", "text", "--label", "kind"]
+    for line, named in (
+        ([*words, "--epochs", "2"], "--epochs: of no use"),
+        ([*words, "--label_weight", "2"], "--label_weight: of no use"),
+        ([*words, "--temperature", "0"], "temperature=0"),
+        (["distill", "--teacher", teacher, "--output", tmp_path / "run"], "--config"),
+        ([*of_task, *data], "--config"),
+        ([*of_task, *data, "--mlm_weight", "1"], "--mlm_weight: of no use"),
+        ([*of_task, "--train", table, *data, "--config", words[4]], "one file, not 2"),
+    ):
+        assert named in mistake(capsys, *line)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_a_student_is_a_run_as_any_other(words, tiny_corpus, table, tmp_path, capsys):
+    """On text and then for a task: evaluated, fine-tuned with, predicted with, converted."""
+    run, tuned, teacher = tmp_path / "run", tmp_path / "tuned", tmp_path / "teacher"
+    data = [
+        "--task",
+        "classification",
+        "--train",
+        table,
+        "--eval",
+        table,
+        "--text",
+        "text",
+        "--label",
+        "kind",
+    ]
+    little = ["--epochs", 1, "--seq_length", 32]
+    for line in (
+        words,
+        ["evaluate", "--run", run, "--input", tiny_corpus],
+        ["convert", "--from", "run", "--to", "huggingface", "--input", run, "--output", tmp_path / "hf"],
+        ["finetune", *data, *little, "--init_from", words[2], "--output", teacher],
+        ["distill", *data, *little, "--teacher", teacher, "--init_from", run, "--output", tuned],
+        ["predict", "--run", tuned, "--input", table, "--output", tmp_path / "predicted.jsonl"],
+        ["evaluate", "--run", tuned, "--eval", table],
+    ):
+        assert cli.run([str(word) for word in line]) == 0, line
+        capsys.readouterr()
+    rows = [json.loads(line) for line in (tmp_path / "predicted.jsonl").read_text().splitlines()]
+    assert all(row["prediction"] in ("speech", "tale") for row in rows)

@@ -1,0 +1,53 @@
+"""What XLA compiles is announced, a line a shape."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from albert_tf.models.losses import Term
+from albert_tf.training.compilation import compilation_log
+from albert_tf.training.updates import training_steps
+
+LENGTHS = (4, 4, 8, 4, 8, 2)
+
+
+def batch(length):
+    return {"input_mask": tf.ones([3, length], tf.int32)}
+
+
+def test_a_line_for_each_shape(caplog):
+    caplog.set_level("INFO", "absl")
+    log = compilation_log("update")
+    for length in LENGTHS:
+        log(batch(length))
+    assert [line.partition(" tokens")[0].rpartition("for ")[2] for line in caplog.messages] == [
+        "3 × 4", "3 × 8", "3 × 2"
+    ]  # fmt: skip
+    compilation_log("evaluation")(batch(4))
+    assert "evaluation" in caplog.messages[-1]
+
+
+@pytest.mark.parametrize("length", [None, 4])
+def test_batches_are_announced_before_their_updates(length):
+    """Each of unknown length, and of known length the first of a call, which has the shape of all."""
+    step, seen = tf.Variable(0, dtype=tf.int64), []
+
+    def update(batch, seed):
+        size = tf.cast(tf.size(batch["input_mask"]), tf.float32)
+        return {"size": Term(size, size, size)}, size
+
+    def batches():
+        spec = {"input_mask": tf.TensorSpec([3, length], tf.int32)}
+        lengths = LENGTHS if length is None else (length,) * 6
+        return iter(tf.data.Dataset.from_generator(lambda: map(batch, lengths), output_signature=spec))
+
+    def before_update(batch):
+        seen.append((int(step), batch["input_mask"].shape[1]))
+
+    steps = training_steps(update, ["size"], step, seed=0, before_update=before_update)
+    iterator = batches()
+    found = [steps(iterator, tf.constant(count)) for count in (4, 2)]
+    assert seen == (list(enumerate(LENGTHS)) if length is None else [(0, 4), (4, 4)])
+    expected = [20, 10] if length is None else [16, 8]
+    np.testing.assert_array_equal([totals.terms["size"].loss for totals in found], np.multiply(expected, 3))
+    assert int(step) == 6

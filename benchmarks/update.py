@@ -114,7 +114,10 @@ def train(
 
     keras.utils.set_random_seed(1)
     strategy = tf.distribute.get_strategy()
-    if devices > 1:
+    hosts = "TF_CONFIG" in os.environ  # each with a batch of its own
+    if hosts:
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    elif devices > 1:
         parts = [tf.config.LogicalDeviceConfiguration()] * devices
         tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], parts)
         strategy = tf.distribute.MirroredStrategy([f"CPU:{index}" for index in range(devices)])
@@ -133,7 +136,14 @@ def train(
             "lamb", init_lr=1e-4, num_train_steps=100, num_warmup_steps=10, clip_norm=1.0 if clipped else None
         )
         optimizer.build(model.trainable_variables)
-        update = replica_update(model, optimizer, objective, accumulate=accumulate, xla=options.xla)
+        update = replica_update(
+            model,
+            optimizer,
+            objective,
+            replicas_per_batch=1 if hosts else None,
+            accumulate=accumulate,
+            xla=options.xla,
+        )
         function = training_steps(update, objective.names, step, seed=3)
     batches, one = iter(data), tf.constant(1)
 

@@ -83,6 +83,7 @@ import numpy as np
 assert logits.shape == (1, 2) and np.isfinite(logits).all()
 again = albert_tf.TextClassifier.load("advert.keras")
 np.testing.assert_array_equal(again.predict(["Dull."]), model.predict(["Dull."]))
+assert labels == [("advert", "article")[logits.argmax()]]
 assert answers[0]["label"] in ("advert", "article") and 0.5 <= answers[0]["score"] <= 1
 """,
     "ids = tokenizer([": """

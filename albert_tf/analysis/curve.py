@@ -1,4 +1,4 @@
-"""The learning curve of a run, as a picture."""
+"""The learning curve of a run, as tables and as a picture."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import os
 import re
 from pathlib import Path
 
-import matplotlib
-from matplotlib.figure import Figure
-
 from albert_tf.checkpoints.metrics_log import METRICS, read_metrics
+from albert_tf.reports.content import LINES, Table
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import whole_file
 
@@ -36,6 +34,20 @@ def metric_series(run: str | os.PathLike[str]) -> dict[str, list[tuple[int, floa
     return series
 
 
+def curve_tables(run: str | os.PathLike[str]) -> list[Table]:
+    """The losses and metrics of a run over its updates, a table each part of the picture that has any."""
+    series, tables = metric_series(run), []
+    for title, pattern in PANELS.items():
+        rows = []
+        for name in filter(pattern.fullmatch, series):
+            held_out = " (held out)" if name.startswith("eval_") else ""
+            rows += [(name.removeprefix("eval_") + held_out, *point) for point in series[name]]
+        if rows:
+            name = "_".join(["learning_curve", *re.findall(r"\w+", title)])
+            tables.append(Table(name, title, ("name", "updates", title), rows, LINES))
+    return tables
+
+
 def draw_curve(run: str | os.PathLike[str], output: str | os.PathLike[str]) -> None:
     """Draws the losses and metrics of a run over its steps, of training and of held-out data.
 
@@ -51,22 +63,11 @@ def draw_curve(run: str | os.PathLike[str], output: str | os.PathLike[str]) -> N
         raise IsADirectoryError(f"{path} is a folder: name a file in it, such as {path / 'curve.png'}")
     if path.suffix.lower() not in FORMATS:
         raise InputError(f"{path} does not say the picture's format: let it end in {', '.join(FORMATS)}")
-    series = metric_series(run)
-    found = {title: list(filter(pattern.fullmatch, series)) for title, pattern in PANELS.items()}
-    panels = [(title, names) for title, names in found.items() if names]
-    if not panels:
+    tables = curve_tables(run)
+    if not tables:
         raise InputError(f"{Path(run) / METRICS} holds no losses yet: train for some steps first")
-    figure = Figure(figsize=(5 * len(panels), 3.6), layout="constrained")
-    for place, (title, names) in enumerate(panels, start=1):
-        axes = figure.add_subplot(1, len(panels), place)
-        for name in names:
-            steps, values = zip(*series[name], strict=True)
-            held_out = name.startswith("eval_")
-            label = name.removeprefix("eval_") + (" (held out)" if held_out else "")
-            axes.plot(steps, values, label=label, marker="o" if held_out else None, markersize=4)
-        axes.set(title=title, xlabel="updates")
-        axes.grid(alpha=0.3)
-        axes.legend(frameon=False)
+    from albert_tf.reports.drawing import picture
+
     path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(path) as temporary, matplotlib.rc_context({"svg.hashsalt": "albert_tf"}):
-        figure.savefig(temporary, dpi=120, format=path.suffix[1:].lower())
+    with whole_file(path) as temporary:
+        temporary.write_bytes(picture(tables, path.suffix[1:].lower()))

@@ -6,13 +6,14 @@ import argparse
 import json
 
 from albert_tf.cli import flags as shared
+from albert_tf.cli.results import check_report, give_report, report_flag
 from albert_tf.startup import quiet_start
 from albert_tf.utils.errors import InputError
 
 SUMMARY = "losses and accuracies on held-out text, or a task's figures"
 
 _OF_PRETRAINED = ("seq_length", "masked_lm_prob", "max_ngram", "max_examples", "passes")
-_OF_FINETUNED = ("data", "eval", "text", "text_pair", "label")
+_OF_FINETUNED = ("data", "eval", "text", "text_pair", "label", "json", "report")
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +31,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     finetuned.add_argument("--data", metavar="DIR", help="folder of the task's original files (GLUE, race)")
     finetuned.add_argument("--eval", metavar="FILE", help="a file with labels (of all tasks)")
     shared.column_flags(finetuned, " (as the run was trained)")
+    everything = "print all figures and tables instead of the official figures"
+    finetuned.add_argument("--json", action="store_true", default=None, help=everything)
+    report_flag(finetuned)
 
 
 def run(flags: argparse.Namespace) -> None:
@@ -42,12 +46,16 @@ def run(flags: argparse.Namespace) -> None:
     flags.run = shared.run_named(flags.run)
     _ = flags.run.config  # which says so if there is no such run
     if "task" in flags.run.task:
-        from albert_tf.finetuning.trained import evaluate_trained
+        from albert_tf.finetuning.evaluation import evaluate_trained
 
         shared.check_unused(flags, ("input", *_OF_PRETRAINED), f"{flags.run}, which is fine-tuned")
+        check_report(flags)
         options = {name: getattr(flags, name) for name in ("step", "batch_size", "xla")}
         options["columns"] = shared.columns_given(flags)
-        figures = evaluate_trained(flags.run, flags.data, flags.eval, **options)
+        found = evaluate_trained(flags.run, flags.data, flags.eval, **options)
+        report = found.report(flags.run)
+        figures = report.content() if flags.json else found.figures
+        give_report(report, flags.report, f"Evaluation of {flags.run} on {flags.data or flags.eval}")
     else:
         from albert_tf.pretraining.evaluation import evaluate_run
 

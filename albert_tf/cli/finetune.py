@@ -9,6 +9,7 @@ from typing import Any
 from absl import logging
 
 from albert_tf.cli import flags as shared
+from albert_tf.cli.results import check_report, give_report, report_flag
 from albert_tf.config import PRESETS
 from albert_tf.finetuning.recipes import RECIPES, FinetuningRecipe
 from albert_tf.recipes import QuestionSettings
@@ -41,6 +42,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     shared.field_flags(parser, QuestionSettings)
     add("--runs", type=int, help="train so many times, with a seed each, and sum up")
     every = dict.fromkeys(("eval_every", "checkpoint_every"), "once an epoch, at most 1000")
+    report_flag(parser)
     shared.run_flags(parser, {**every, "log_every": "once an epoch, at most 100"})
     parser.epilog = shared.FIGURES
 
@@ -50,22 +52,39 @@ def data_flags(parser: shared.Flags) -> None:
     add = parser.add_argument
     add("--data", metavar="DIR", help="folder of the task's original files (GLUE, race)")
     shared.column_flags(parser)
-    add("--threshold", type=float, help="multi_label: probability from which on a text has a label (0.5)")
+    two = "or the second of two labels (where it is the likelier); auto: the best on what is evaluated on"
+    threshold = f"probability from which on a text has a label of multi_label (0.5), {two}"
+    add("--threshold", type=_threshold, help=threshold)
     add("--freeze", choices=["encoder"], help="train the head alone")
+
+
+def _threshold(word: str) -> float | str:
+    return word if word == "auto" else float(word)
+
+
+_threshold.__name__ = "number or auto"  # for argparse's errors
 
 
 def run(flags: argparse.Namespace) -> None:
     """Trains."""
     with quiet_start():
+        from albert_tf.finetuning.evaluation import evaluation
         from albert_tf.finetuning.run import finetune
         from albert_tf.finetuning.runs import finetune_runs
         from albert_tf.finetuning.settings import Finetuning
+        from albert_tf.finetuning.trained import read_trained
     settings = Finetuning(**settings_given(flags))
+    check_report(flags)
     run = flags.output
     if flags.runs is None:
-        finetune(settings)
+        dev = finetune(settings)
     else:
-        run = str(finetune_runs(settings, flags.runs))
+        best, dev = finetune_runs(settings, flags.runs)
+        run = str(best)
+    if dev:
+        report = evaluation(read_trained(run, xla=settings.execution.xla), dev).report(run)
+        data = flags.eval or flags.data or f"what is held out of {flags.train}"
+        give_report(report, flags.report, f"Evaluation of {run} on {data}")
     predict = ["albert-tf", "predict", "--run", run, "--input", "FILE", "--output", "FILE"]
     export = ["python", "-m", "hub_export", "--run", run, "--output", f"{run}-hub"]
     for words in (predict, export):

@@ -39,6 +39,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     shared.column_flags(parser, " (as the run was trained)")
     for name in ("prediction", "score"):
         add(f"--{name}_column", metavar="COLUMN", help=f"column to write the {name} to ({name})")
+    probabilities = "add a column probability_LABEL for each label"
+    add("--probabilities", action="store_true", default=None, help=probabilities)
+    add("--top_k", type=int, metavar="K", help="write the K likeliest labels and their probabilities")
     shared.checkpoint_flags(parser)
 
 
@@ -47,8 +50,8 @@ def run(flags: argparse.Namespace) -> None:
     if flags.submission is None and len(flags.run) > 1:
         raise InputError(f"--run {' '.join(flags.run)}: one run predicts; several do for --submission")
     if flags.submission is not None:
-        heeded = ("task", "step", "text", "text_pair", "label", "prediction_column", "score_column")
-        shared.check_unused(flags, (*heeded, "input_format"), "--submission")
+        names = ("task", "step", "text", "text_pair", "label", "prediction_column", "score_column")
+        shared.check_unused(flags, (*names, "probabilities", "top_k", "input_format"), "--submission")
     with quiet_start():
         from albert_tf.finetuning.predict import predict, submit
         from albert_tf.training.determinism import make_deterministic
@@ -59,8 +62,8 @@ def run(flags: argparse.Namespace) -> None:
         submit(runs, flags.input, flags.submission, flags.batch_size, flags.xla)
         logging.info("wrote %s", flags.submission)
         return
-    alike = ("task", "prediction_column", "score_column", "step", "batch_size", "xla")
-    options = {name: getattr(flags, name) for name in alike}
+    alike = ("task", "prediction_column", "score_column", "top_k", "step", "batch_size", "xla")
+    options = {name: getattr(flags, name) for name in alike} | {"probabilities": bool(flags.probabilities)}
     output = sys.stdout.buffer if flags.output in OUTPUT else flags.output
     with _input_file(flags.input, flags.input_format) as source:
         written = predict(runs[0], source, output, columns=shared.columns_given(flags), **options)

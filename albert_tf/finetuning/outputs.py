@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from albert_tf.models.padding import skip_padding
 from albert_tf.tasks.examples.batches import few_lengths, task_batches
 from albert_tf.tasks.kind import Examples, FinetunedKind, Tensors
 from albert_tf.training.compilation import compilation_log
+from albert_tf.training.metrics import term_metrics
 from albert_tf.training.strategies import compiles
 from albert_tf.training.updates import Batch, replica_rows
 
@@ -87,3 +89,12 @@ def predictor(
         return Predicted(kind.decode(examples, found), sums)
 
     return predict
+
+
+def mean_loss(found: Iterable[Predicted]) -> dict[str, float]:
+    """The `loss` of all predictions together; empty where they do not tell it."""
+    terms = [predicted.terms for predicted in found if predicted.terms]
+    if not terms:
+        return {}
+    sums = functools.reduce(functools.partial(tf.nest.map_structure, operator.add), terms)
+    return {"loss": term_metrics(sums)["loss"]}

@@ -11,9 +11,12 @@ import tensorflow as tf
 
 from albert_tf.checkpoints.run import opened_run
 from albert_tf.finetuning.trained import Trained, columns_of, read_trained, run_task
+from albert_tf.tasks.classification import Classification
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.datasets.formats import AS_READ, Form, PathLike, Records, form_of, write_predictions
 from albert_tf.tasks.datasets.glue import GLUE, write_submission
+from albert_tf.tasks.multi_label import MultiLabel
+from albert_tf.utils.checks import check_range
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import check_place
 
@@ -27,6 +30,8 @@ def predict(
     columns: Columns | None = None,
     prediction_column: str | None = None,
     score_column: str | None = None,
+    probabilities: bool = False,
+    top_k: int | None = None,
     step: int | None = None,
     batch_size: int = 32,
     xla: bool | None = None,
@@ -43,6 +48,10 @@ def predict(
       columns: of one's own table; None: those that the run was trained with.
       prediction_column: name of the column to add; None: "prediction".
       score_column: name of the other; None: "score".
+      probabilities: True for a further column for each label, `probability_<label>`; of classification and
+        multi_label, as `top_k`.
+      top_k: number of the likeliest labels, which stand for the prediction, the likeliest first, and their
+        probabilities for the score.
       step: of the checkpoint; None: that which `load` takes.
       batch_size: examples at a time; it decides about memory and speed.
       xla: as `Execution` takes it.
@@ -53,7 +62,10 @@ def predict(
       InputError: the run is not fine-tuned, the source is not of its task, or what is predicted cannot be
         added to it or written under such a name.
     """
+    if top_k is not None:
+        check_range("top_k", top_k, at_least=1)
     form = form_of(output, prediction_column, score_column)
+    form = form._replace(probabilities=probabilities, top_k=top_k)
     if form.file is not None and Path(form.file).resolve() == Path(source).resolve():
         raise InputError(f"{form.file} is what is predicted for: name another `output`")
     files = predicted_files(read_trained(run, step, task, xla), source, columns, batch_size, form)
@@ -68,7 +80,11 @@ def predicted_files(
     form: Form = AS_READ,
 ) -> dict[str, str]:
     """The texts of the files that `predict` writes, by their names; arguments are the same."""
-    data, folder = trained.task.format, os.fspath(source)
+    data, folder, kind = trained.task.format, os.fspath(source), trained.task.kind
+    if form.probabilities or form.top_k:
+        if kind not in (Classification, MultiLabel):
+            raise InputError(f"`probabilities` and `top_k`: {kind.name} has no labels for them")
+        form = form._replace(labels=trained.entries["labels"])
     sets: dict[PathLike, Records]
     if data.is_folder and tf.io.gfile.isdir(folder) and not data.is_set(folder):
         sets = {f"{folder}/{name}": x for name, x in data.read_sets(folder, data.test).items()}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import operator
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,18 +22,22 @@ from albert_tf.conversion.start import Start, opened
 from albert_tf.data.service import served
 from albert_tf.features import FIRST, LABELS
 from albert_tf.finetuning.data import Data, check_same_data, encoded, read_sets
-from albert_tf.finetuning.outputs import Predicted, predictor
+from albert_tf.finetuning.evaluation import choose_threshold, evaluation
+from albert_tf.finetuning.outputs import Predicted, mean_loss, predictor
 from albert_tf.finetuning.recipes import FinetuningRecipe
 from albert_tf.finetuning.reports import described, ending
-from albert_tf.finetuning.settings import ENCODER, Finetuning
+from albert_tf.finetuning.settings import AUTO, ENCODER, Finetuning
 from albert_tf.finetuning.task_table import Task, set_metrics, task_entries
+from albert_tf.finetuning.trained import read_trained
 from albert_tf.models.losses import Objective
 from albert_tf.models.memory import TRAINING, check_memory
 from albert_tf.optimization import recipe_optimizer
 from albert_tf.recipes import QuestionSettings
+from albert_tf.tasks.datasets.formats import Records
 from albert_tf.tasks.examples.batches import batches_per_epoch, few_lengths, task_batches
 from albert_tf.tasks.examples.rows import unread
 from albert_tf.tasks.kind import Examples, FinetunedKind
+from albert_tf.tasks.multi_label import THRESHOLD
 from albert_tf.tasks.regression import Regression
 from albert_tf.tokenizer_settings import resolved_settings
 from albert_tf.tokenizers.kinds import open_tokenizer
@@ -56,13 +59,15 @@ def finetune(
     settings: Finetuning,
     report: Report = logging.info,
     objective_of: Callable[[FinetunedKind], Objective] = FinetunedKind.objective,
-) -> None:
+) -> Mapping[str, Records]:
     """Trains, or goes on where a former call stopped.
 
     Args:
       settings: the settings of the run.
       report: called with lines: where weights come from, what is held out, which step is the best.
       objective_of: the losses of a kind of task; it is called in the scope of the run's strategy.
+    Returns:
+      The records to evaluate on, by the name of their set; none on a host that is not the chief.
     Raises:
       ValueError: settings contradict each other, the data, or those of the run that is there.
       FileNotFoundError: an input is missing.
@@ -97,9 +102,15 @@ def finetune(
         )
         held_out = f"; held out: {data.sets.held_out}" if data.sets.held_out else ""
         train(run, training, contents, report, note=f"; {len(data.rows)} examples{held_out}")
-    if hosts_of(strategy).is_chief:
-        for line in ending(run, data.task, data.sets.dev):
-            report(line)
+    if not hosts_of(strategy).is_chief:
+        return {}
+    for line in ending(run, data.task, data.sets.dev):
+        report(line)
+    if settings.threshold == AUTO:
+        report(
+            choose_threshold(run, evaluation(read_trained(run, xla=settings.execution.xla), data.sets.dev))
+        )
+    return data.sets.dev
 
 
 def check_output(run: RunDirectory) -> None:
@@ -137,7 +148,10 @@ def planned(
     check_memory(config, TRAINING)
     settings.execution.check_divides(recipe.batch_size, tf.distribute.get_strategy().num_replicas_in_sync)
     sets = read_sets(task, settings.data, settings.train, settings.eval, settings.columns)
-    asked = settings.columns, questions, recipe.pooling, settings.threshold
+    threshold = settings.threshold
+    if isinstance(threshold, str):  # chosen at the end, and kept when the run goes on
+        threshold = run.task.get("threshold", THRESHOLD) if run.is_begun else THRESHOLD
+    asked = settings.columns, questions, recipe.pooling, threshold
     entries = task_entries(settings.task, sets.labelled, recipe.seq_length, *asked)
     data = encoded(task, entries, sets, start)
     recipe = recipe.in_steps(len(data.rows))
@@ -220,8 +234,4 @@ def dev_metrics(
     """Metrics of a task's sets together by a model's predictions, and their `loss` where these tell it."""
     found = {name: predict(examples) for name, examples in dev.items()}
     metrics = set_metrics(task, {name: (dev[name].records, said.predictions) for name, said in found.items()})
-    terms = [said.terms for said in found.values() if said.terms]
-    if not terms:
-        return metrics
-    sums = functools.reduce(functools.partial(tf.nest.map_structure, operator.add), terms)
-    return {"loss": term_metrics(sums)["loss"], **metrics}
+    return {**mean_loss(found.values()), **metrics}

@@ -18,15 +18,21 @@ from albert_tf.checkpoints.storage import exists, write_json
 from albert_tf.finetuning.reports import best_figures
 from albert_tf.finetuning.run import check_output, finetune
 from albert_tf.finetuning.settings import Finetuning
+from albert_tf.tasks.datasets.formats import Records
 from albert_tf.training.trainer import Report
 from albert_tf.utils.errors import InputError
 
 
-def finetune_runs(settings: Finetuning, runs: int, report: Report = logging.info) -> RunDirectory:
-    """Trains once for each of several seeds, or goes on where a former call stopped; returns the best run.
+def finetune_runs(
+    settings: Finetuning, runs: int, report: Report = logging.info
+) -> tuple[RunDirectory, Mapping[str, Records]]:
+    """Trains once for each of several seeds, or goes on where a former call stopped.
 
     The settings are those of all, and their `seed` is the first. Of each seed `output` gets a run directory
     `seed-<n>`, and after the last one summary.json.
+
+    Returns:
+      The best run, and the records to evaluate on, as `finetune` has them.
     """
     folder = RunDirectory(settings.output, "output")
     if runs < 1:
@@ -40,14 +46,15 @@ def finetune_runs(settings: Finetuning, runs: int, report: Report = logging.info
     ]
     for made in each:
         check_output(RunDirectory(made.output))
+    dev: Mapping[str, Records] = {}
     for number, made in enumerate(each, start=1):
         report(f"run {number} of {runs}: {made.output}")
-        finetune(made, report)
+        dev = finetune(made, report)
     found = summary({f"seed-{made.seed}": RunDirectory(made.output) for made in each})
     write_json(folder.file(SUMMARY), found)
     best = folder.file(found["best_run"])
     report(f"best of {runs} runs: {best}; {folder.file(SUMMARY)} compares them")
-    return RunDirectory(best)
+    return RunDirectory(best), dev
 
 
 def summary(runs: Mapping[str, RunDirectory]) -> dict[str, Any]:

@@ -12,15 +12,16 @@ from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.recipes import RECIPES, FinetuningRecipe
 from albert_tf.finetuning.task_table import Task, find_task
 from albert_tf.recipes import QuestionSettings
-from albert_tf.tasks.classification import TextKind
+from albert_tf.tasks.classification import Classification, TextKind
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.multi_label import MultiLabel
 from albert_tf.training.run_settings import PathLike, RunSettings
 from albert_tf.training.settings import LoopSettings
-from albert_tf.utils.checks import check_range
+from albert_tf.utils.checks import check_choice, check_range
 from albert_tf.utils.errors import InputError
 
 ENCODER = "encoder"  # what can be frozen
+AUTO = "auto"  # the threshold that is best on what is held out
 
 # Updates between two evaluations at most, where an epoch has more.
 _LONGEST = 1000
@@ -42,7 +43,9 @@ class Finetuning(RunSettings):
         says.
       recipe: what differs from the task's hyper-parameters, by the fields of FinetuningRecipe.
       questions: what differs from QuestionSettings, of a task with contexts.
-      threshold: probability from which on a text has a label, of the task multi_label; None: 0.5.
+      threshold: probability from which on a text has a label of the task multi_label (None: 0.5), or the
+        second of two labels (None: where it is the likelier); "auto" takes that by which the best step has
+        the best metric on what it is evaluated on.
       freeze: "encoder" trains the head alone; None: everything.
       loop: what differs from evaluating and saving once an epoch, or every 1,000 updates where it is longer;
         by the fields of LoopSettings.
@@ -66,7 +69,7 @@ class Finetuning(RunSettings):
     tokenizer: Mapping[str, bool] = dataclasses.field(default_factory=dict)
     recipe: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     questions: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    threshold: float | None = None
+    threshold: float | str | None = None
     freeze: str | None = None
     loop: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
@@ -76,7 +79,9 @@ class Finetuning(RunSettings):
         if self.freeze not in (None, ENCODER):
             raise InputError(f"freeze={self.freeze!r} must be {ENCODER!r}, or nothing")
         self._check_start()
-        if self.threshold is not None:
+        if isinstance(self.threshold, str):
+            check_choice("threshold", self.threshold, [AUTO])
+        elif self.threshold is not None:
             check_range("threshold", self.threshold, above=0, below=1)
         _ = self.hyper_parameters(self.config), self.loop_settings(1), QuestionSettings(**self.questions)
 
@@ -97,7 +102,7 @@ class Finetuning(RunSettings):
             "train": (self.train, not is_folder),
             "eval": (self.eval, False if is_folder else None),
             "text and label": (self.columns and self.columns.label, needs_columns),
-            "threshold": (self.threshold, None if kind is MultiLabel else False),
+            "threshold": (self.threshold, None if kind in (MultiLabel, Classification) else False),
             "pooling": (self.recipe.get("pooling"), None if kind.is_pooled else False),
             ", ".join(self.questions): (self.questions or None, None if kind.has_windows else False),
         }

@@ -9,9 +9,8 @@ from absl import logging
 from tqdm import tqdm
 
 from albert_tf.checkpoints.run import check_finite, load, opened_run
-from albert_tf.finetuning.data import dev_sets
-from albert_tf.finetuning.outputs import predictor
-from albert_tf.finetuning.task_table import TASKS, Task, find_task, set_metrics
+from albert_tf.finetuning.outputs import Predicted, predictor
+from albert_tf.finetuning.task_table import TASKS, Task, find_task
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.datasets.formats import PathLike, Records
 from albert_tf.tasks.examples.rows import unread
@@ -32,19 +31,26 @@ class Trained(NamedTuple):
     step: int  # of the weights
     xla: bool | None = None  # as `Execution` takes it
 
-    def predictions(self, records: Records, batch_size: int = 32, is_labelled: bool = False) -> list[Any]:
-        """A prediction for each record, in their order; on a terminal a bar shows the progress of long work.
+    def predictions(self, records: Records, batch_size: int = 32) -> list[Any]:
+        """A prediction for each record, in their order; a terminal shows the progress of long work."""
+        return self.predicted(records, batch_size).predictions
 
-        With `is_labelled`, labels that the model does not know are refused.
+    def predicted(
+        self, records: Records, batch_size: int = 32, is_labelled: bool = False, level: int = logging.INFO
+    ) -> Predicted:
+        """Predictions of records; with `is_labelled` the losses, where predictions tell them, as well.
+
+        Labels that the model does not know are refused then. What is said of long texts has a level of absl.
         """
         check_range("batch_size", batch_size, at_least=1)
         kind = self.task.kind(self.entries)
         examples = kind.encode(records, self.tokenizer, is_labelled)
         for line in unread(examples.rows, kind.seq_length):
-            logging.info(line)
-        predict = predictor(kind, self.model, batch_size, xla=self.xla)
+            logging.log(level, line)
+        has_loss = is_labelled and kind.has_evaluation_loss
+        predict = predictor(kind, self.model, batch_size, has_loss, self.xla)
         with tqdm(total=len(examples.rows), unit=" examples", disable=None, delay=PATIENCE) as bar:
-            return predict(examples, bar.update).predictions
+            return predict(examples, bar.update)
 
 
 def run_task(entries: Mapping[str, Any], asked: str | None = None) -> str:
@@ -87,25 +93,3 @@ def read_trained(
     model = load(run, step)
     check_finite(model, run, step)
     return Trained(task, model, tokenizer, run.task, step or 0, xla)
-
-
-def evaluate_trained(
-    run: PathLike,
-    folder: PathLike | None = None,
-    file: PathLike | None = None,
-    *,
-    columns: Columns | None = None,
-    step: int | None = None,
-    batch_size: int = 32,
-    xla: bool | None = None,
-) -> dict[str, float]:
-    """Metrics of a fine-tuned run on labelled data of its task, its `step` and number of `examples`.
-
-    Args and Raises: as `predict`; the data is the folder of a task whose original files are in one, or a
-    file.
-    """
-    trained = read_trained(run, step, xla=xla)
-    sets = dev_sets(trained.task, folder, file, columns or columns_of(trained.entries))
-    found = {name: (x, trained.predictions(x, batch_size, is_labelled=True)) for name, x in sets.items()}
-    examples = sum(map(len, sets.values()))
-    return {"step": trained.step, "examples": examples, **set_metrics(trained.task, found)}

@@ -21,6 +21,7 @@ from albert_tf.checkpoints.run import check_finite, save, stored_model
 from albert_tf.conversion import start as starts
 from albert_tf.features import FIRST
 from albert_tf.finetuning.recipes import RECIPES
+from albert_tf.inference.decisions import Decisions
 from albert_tf.inference.labels import HEAD_VARIABLES, Labels, chosen_head, label_names
 from albert_tf.inference.texts import (
     are_pairs,
@@ -49,13 +50,15 @@ PathLike = str | os.PathLike[str]
 RECIPE = RECIPES["classification"]
 AUTO = "auto"
 
+_DECISIONS = ("multi_label", "threshold")  # entries of task.json about what logits mean
+
 
 # Token ids, and batches that Keras takes as they are.
 _NOT_TEXTS = (Mapping, keras.utils.Sequence, Iterator, tf.distribute.DistributedDataset)
 
 
 @keras.saving.register_keras_serializable("albert_tf")
-class TextClassifier(keras.Model):
+class TextClassifier(Decisions, keras.Model):
     """Texts, string [B], or pairs of them to logits float32 [B, K]; with one label, K = 1, it is regression.
 
     Pairs are a tuple of two string [B], or one string [B, 2]. `fit`, `evaluate` and `predict` also take
@@ -72,6 +75,9 @@ class TextClassifier(keras.Model):
         longest text.
       takes_pairs: True if it learned pairs of texts, and refuses single ones; False if the other way round;
         None until `fit` says.
+      multi_label: True if a text has any number of the labels.
+      threshold: probability from which on a text has a label, or the second of two labels; None: 0.5, or
+        where it is the likelier.
       xla: True for `predict` to compile the network with XLA, for a few lengths of texts; None: on GPUs. It
         is not saved. To train so, there is `compile(jit_compile=True)`.
       **kwargs: of keras.Model, such as `name`.
@@ -87,6 +93,8 @@ class TextClassifier(keras.Model):
         seq_length: int = RECIPE.seq_length,
         pad_to_length: bool = False,
         takes_pairs: bool | None = None,
+        multi_label: bool = False,
+        threshold: float | None = None,
         xla: bool | None = None,
         **kwargs: Any,
     ):
@@ -102,6 +110,9 @@ class TextClassifier(keras.Model):
         if seq_length > longest:
             raise InputError(f"seq_length={seq_length} is more than max_position_embeddings={longest}")
         self.pad_to_length = pad_to_length
+        if threshold is not None and count != 2 and not multi_label:
+            raise InputError(f"threshold={threshold}: it is between two labels, and there are {count}")
+        self.multi_label, self.threshold = multi_label, threshold
         self.xla = xla
         self._begins_at_mean = False
         self.built = True
@@ -176,7 +187,10 @@ class TextClassifier(keras.Model):
             tokenizer = open_tokenizer(start.vocabulary, **start.tokenizer)
         there = stored.task if stored.task["model"] == head["model"] else {}
         length = there.get("seq_length", min(RECIPE.seq_length, config.max_position_embeddings))
-        given = {"seq_length": length, "takes_pairs": takes_pairs(stored.task) if is_kept else None}
+        given = {"seq_length": length}
+        if is_kept:
+            given |= {name: stored.task[name] for name in _DECISIONS if name in stored.task}
+            given["takes_pairs"] = takes_pairs(stored.task)
         model = cls(classifier, tokenizer, head["labels"], **{**given, **settings})
         model._begins_at_mean = classifier.num_labels == 1 and not is_kept
         return model
@@ -243,8 +257,12 @@ class TextClassifier(keras.Model):
         if loss == AUTO:
             cross_entropy = keras.losses.SparseCategoricalCrossentropy
             loss = keras.losses.MeanSquaredError() if is_regression else cross_entropy(from_logits=True)
+            if self.multi_label:
+                loss = keras.losses.BinaryCrossentropy(from_logits=True)
         if metrics == AUTO:
             metrics = [] if is_regression else ["accuracy"]
+            if self.multi_label:
+                metrics = [keras.metrics.BinaryAccuracy(threshold=0.0)]
         self._labels(loss).check_metrics([metrics, kwargs.get("weighted_metrics")])
         super().compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)
 
@@ -338,6 +356,10 @@ class TextClassifier(keras.Model):
         entries: dict[str, Any] = {"task": "regression", "seq_length": self.seq_length}
         if count > 1:
             entries |= {"task": "classification", "labels": list(self.labels or map(str, range(count)))}
+        if self.multi_label:
+            entries |= {"task": "multi_label", "multi_label": True}
+        if self.threshold is not None:
+            entries["threshold"] = self.threshold
         return entries if self.takes_pairs is None else {**entries, PAIRS_KEY: self.takes_pairs}
 
     def get_config(self) -> dict[str, Any]:
@@ -353,6 +375,7 @@ class TextClassifier(keras.Model):
             "seq_length": self.seq_length,
             "pad_to_length": self.pad_to_length,
             "takes_pairs": self.takes_pairs,
+            **{name: getattr(self, name) for name in _DECISIONS},
         }
 
     @classmethod

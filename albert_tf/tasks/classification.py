@@ -10,11 +10,13 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.features import LABELS
+from albert_tf.reports.content import Report
 from albert_tf.tasks.datasets.glue import GLUE
 from albert_tf.tasks.examples.records import TextRecord, label_ids, label_names, label_of, same_label
 from albert_tf.tasks.examples.rows import Spans, TokenRows, joined, row_lengths, token_rows, tokenised
 from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, Prediction, TaskConfig, Tensors
 from albert_tf.tasks.losses import LABEL
+from albert_tf.tasks.metrics.label_report import label_report
 from albert_tf.tasks.metrics.labels import accuracy, f1
 from albert_tf.tasks.serving import DEFAULT, PAIR, Served, Signature, text_signatures
 from albert_tf.tokenizers.given import check_text
@@ -135,11 +137,23 @@ class Classification(TextKind):
     name = "classification"
     losses = LABEL
 
+    def __init__(self, config: TaskConfig):
+        super().__init__(config)
+        # Probability of the second of two labels from which on a text has it; None: where it is the likelier.
+        self.threshold: float | None = config.get("threshold")
+
     @classmethod
-    def model_config(cls, records: TextRecords, labels: Sequence[str] | None = None) -> dict[str, Any]:
+    def model_config(
+        cls, records: TextRecords, labels: Sequence[str] | None = None, threshold: float | None = None
+    ) -> dict[str, Any]:
         """Entries of task.json; labels in the order of the logits, None for those of the records."""
         found = label_names(records) if labels is None else labels
-        return {"model": cls.model, "num_labels": len(found), "labels": list(found)}
+        entries = {"model": cls.model, "num_labels": len(found), "labels": list(found)}
+        if threshold is None:
+            return entries
+        if len(found) != 2:
+            raise InputError(f"threshold: it is between two labels, and there are {len(found)}: leave it out")
+        return {**entries, "threshold": threshold}
 
     @classmethod
     def labels_of(cls, record: TextRecord) -> tuple[str, ...]:
@@ -157,26 +171,48 @@ class Classification(TextKind):
         return tf.nn.softmax(logits)
 
     def decode(self, examples: Examples, outputs: Arrays) -> list[Prediction]:
-        """The likeliest label of each text."""
-        return [Prediction(self.labels[row.argmax()], row) for row in outputs["scores"]]
+        """The likeliest label of each text, or that on its side of the threshold."""
+        return list(map(self.prediction, outputs["scores"]))
+
+    def prediction(self, scores: np.ndarray) -> Prediction:
+        """The prediction of a text, given the probabilities of its labels, [K]."""
+        chosen = int(scores.argmax() if self.threshold is None else scores[1] >= self.threshold)
+        return Prediction(self.labels[chosen], scores, chosen)
 
     @classmethod
     def metrics(cls, records: TextRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
         """`accuracy`, and the mean of the labels' F1 scores as `f1`."""
         return label_metrics(accuracy=accuracy, f1=f1)(records, predictions)
 
+    def report(self, records: TextRecords, predictions: Sequence[Prediction]) -> Report:
+        """`label_report` of the texts."""
+        scores = np.stack([found.scores for found in predictions])
+        predicted = np.array([found.chosen for found in predictions])
+        return label_report(self.labels, self.targets(records), predicted, scores, shown_inputs(records))
+
     def serve(self, scores: tf.Tensor, names: Sequence[str]) -> Tensors:
         """`label` string [B], its probability `score` float32 [B]; all `labels` and `scores` [B, K]."""
+        chosen = tf.argmax(scores, axis=1)
+        if self.threshold is not None:
+            chosen = tf.cast(scores[:, 1] >= self.threshold, tf.int64)
         best = {
-            "label": tf.gather(tf.constant(names), tf.argmax(scores, axis=1)),
-            "score": tf.reduce_max(scores, axis=1),
+            "label": tf.gather(tf.constant(names), chosen),
+            "score": tf.gather(scores, chosen, batch_dims=1),
         }
         return best | label_scores(scores, names)
 
     def answer(self, record: TextRecord, outputs: Arrays, top_k: int | None) -> Any:
-        """The likeliest label, or a list of the `top_k` likeliest."""
-        best = likeliest(outputs)[: top_k or 1]
-        return best[0] if top_k is None else best
+        """The label, or a list of the `top_k` likeliest."""
+        if top_k is not None:
+            return likeliest(outputs)[:top_k]
+        return {"label": bytes(outputs["label"]).decode(), "score": float(outputs["score"])}
+
+
+def shown_inputs(records: TextRecords) -> dict[str, list[str]]:
+    """The columns by which a report shows texts."""
+    has_pairs = records[0].text_pair is not None
+    names = ("where", "text", "text_pair") if has_pairs else ("where", "text")
+    return {name: [getattr(record, name) for record in records] for name in names}
 
 
 def label_scores(scores: tf.Tensor, names: Sequence[str]) -> dict[str, tf.Tensor]:

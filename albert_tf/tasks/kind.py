@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.models.losses import Objective, Term
+from albert_tf.reports.content import Report
 from albert_tf.tasks.datasets.formats import Records
 from albert_tf.tasks.examples.rows import TokenRows, utf8
 from albert_tf.tasks.losses import LossPart
@@ -47,11 +48,14 @@ class Prediction(NamedTuple):
     """Prediction for a record; questions on a context have an `AnswerPrediction`."""
 
     value: Any  # a label; a tuple of labels or tags; a number; the number of an option
-    scores: np.ndarray  # probability of each label or option; of each in a tuple; the number itself
+    scores: np.ndarray  # probability of each label or option; of each tag; the number itself
+    chosen: Any = None  # the value's place, or places, among the scores; None: the highest, or all of a tuple
 
     @property
     def score(self) -> np.ndarray:
         """Probability of the label or option; of each label or tag in a tuple."""
+        if self.chosen is not None:
+            return self.scores[self.chosen]
         return self.scores if isinstance(self.value, tuple) else self.scores.max()
 
 
@@ -160,3 +164,7 @@ class FinetunedKind(Kind):
     @abc.abstractmethod
     def metrics(cls, records: Records, predictions: Sequence[Any]) -> dict[str, float]:
         """Metrics of predictions for labelled records."""
+
+    @abc.abstractmethod
+    def report(self, records: Records, predictions: Sequence[Any]) -> Report:
+        """Further figures, tables and curves of predictions for labelled records."""

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.tasks.classification import TextKind, TextRecords, label_scores, likeliest
+from albert_tf.reports.content import Report
+from albert_tf.tasks.classification import TextKind, TextRecords, label_scores, likeliest, shown_inputs
 from albert_tf.tasks.examples.records import TextRecord, label_ids, label_set
 from albert_tf.tasks.kind import Arrays, Examples, Prediction, TaskConfig, Tensors
 from albert_tf.tasks.losses import MULTI_LABEL
+from albert_tf.tasks.metrics.label_report import multi_label_report
 from albert_tf.tasks.metrics.labels import multi_label_scores
 from albert_tf.utils.errors import InputError
 
@@ -58,14 +60,25 @@ class MultiLabel(TextKind):
 
     def decode(self, examples: Examples, outputs: Arrays) -> list[Prediction]:
         """Labels at least as likely as the threshold."""
-        names, likely = np.array(self.labels, object), outputs["scores"] >= self.threshold
-        rows = zip(outputs["scores"], likely, strict=True)
-        return [Prediction(tuple(names[chosen]), row[chosen]) for row, chosen in rows]
+        return list(map(self.prediction, outputs["scores"]))
+
+    def prediction(self, scores: np.ndarray) -> Prediction:
+        """The prediction of a text, given the probabilities of its labels, [K]."""
+        chosen = np.flatnonzero(scores >= self.threshold)
+        return Prediction(tuple(self.labels[number] for number in chosen.tolist()), scores, chosen)
 
     @classmethod
     def metrics(cls, records: TextRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
         """`micro_f1`, `macro_f1`, and the share of texts with all labels right as `accuracy`."""
         return multi_label_scores([label_set(record) for record in records], [p.value for p in predictions])
+
+    def report(self, records: TextRecords, predictions: Sequence[Prediction]) -> Report:
+        """`multi_label_report` of the texts."""
+        predicted = np.zeros([len(records), len(self.labels)], bool)
+        for row, found in zip(predicted, predictions, strict=True):
+            row[found.chosen] = True
+        scores, right = np.stack([found.scores for found in predictions]), self.targets(records) > 0
+        return multi_label_report(self.labels, right, predicted, scores, shown_inputs(records))
 
     def serve(self, scores: tf.Tensor, names: Sequence[str]) -> Tensors:
         """`labels` string, their probabilities `scores` float32, and `is_label` bool, [B, K] each."""

@@ -9,10 +9,12 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.features import LABELS
+from albert_tf.reports.content import Report
 from albert_tf.tasks.examples.records import ChoiceRecord
 from albert_tf.tasks.examples.rows import Spans, check_length, joined, row_lengths, token_rows, tokenised
 from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, Prediction, TaskConfig, Tensors
 from albert_tf.tasks.losses import LABEL
+from albert_tf.tasks.metrics.label_report import label_report
 from albert_tf.tasks.metrics.labels import accuracy
 from albert_tf.tasks.serving import Served, Signature, text_spec
 from albert_tf.tokenizers.given import check_text
@@ -144,6 +146,17 @@ class MultipleChoice(FinetunedKind):
         for group in filter(None, dict.fromkeys(groups.tolist())):
             metrics[f"accuracy_{group}"] = accuracy(right[groups == group], predicted[groups == group])
         return metrics
+
+    def report(self, records: ChoiceRecords, predictions: Sequence[Prediction]) -> Report:
+        """`label_report` of the questions; the labels are the numbers of options, from 0."""
+        right = np.array([_right_option(record) for record in records])
+        predicted = np.array([found.value for found in predictions])
+        inputs = {name: [getattr(record, name) for record in records] for name in ("where", *self.inputs)}
+        inputs["options"] = [
+            "; ".join(f"{n}: {x}" for n, x in enumerate(record.options)) for record in records
+        ]
+        labels = [str(number) for number in range(self.num_choices)]
+        return label_report(labels, right, predicted, np.stack([p.scores for p in predictions]), inputs)
 
     def signatures(self, served: Served) -> dict[str, Signature]:
         """`choose`: from `context`, `question` string [B] and `options` string [B, C] to the best option.

@@ -12,10 +12,12 @@ from albert_tf.features import MASK
 from albert_tf.models.compiled import in_blocks
 from albert_tf.models.spans import IMPOSSIBLE, Answers, Candidates, labeler_candidates
 from albert_tf.recipes import QuestionSettings
+from albert_tf.reports.content import Report
 from albert_tf.tasks.examples.records import QuestionRecord
 from albert_tf.tasks.examples.rows import characters, check_length, token_rows, tokenised, utf8
 from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, TaskConfig, Tensors, to_length
 from albert_tf.tasks.losses import ANSWER, SPAN
+from albert_tf.tasks.metrics.answer_report import answer_report
 from albert_tf.tasks.metrics.squad import answer_metrics
 from albert_tf.tasks.question_windows import Contexts, QuestionWindows, question_windows
 from albert_tf.tasks.serving import Served, Signature, text_spec
@@ -139,6 +141,13 @@ class QuestionAnswering(FinetunedKind):
         answers = {record.id: found.text() for record, found in pairs}
         odds = {record.id: found.null_odds for record, found in pairs if found.null_odds is not None}
         return answer_metrics(questions, bool(odds), answers, odds or None)
+
+    def report(self, records: QuestionRecords, predictions: Sequence[AnswerPrediction]) -> Report:
+        """`answer_report` of the questions."""
+        answers = [found.text() for found in predictions]
+        probabilities = [found.answers[0].probability for found in predictions]
+        odds = [found.null_odds or 0.0 for found in predictions] if self.answerability else None
+        return answer_report(records, answers, probabilities, odds)
 
     def signatures(self, served: Served) -> dict[str, Signature]:
         """`answer`: from `question` and `context` string [B], of any length, to the best span of the context.

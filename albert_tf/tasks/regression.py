@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.tasks.classification import TextKind, TextRecords
+from albert_tf.reports.content import Report
+from albert_tf.tasks.classification import TextKind, TextRecords, shown_inputs
 from albert_tf.tasks.examples.records import TextRecord, scores
 from albert_tf.tasks.kind import Arrays, Examples, Prediction, Tensors
 from albert_tf.tasks.losses import SCORE
 from albert_tf.tasks.metrics.labels import correlations
+from albert_tf.tasks.metrics.number_report import number_report
 
 
 class Regression(TextKind):
@@ -44,6 +46,11 @@ class Regression(TextKind):
     def metrics(cls, records: TextRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
         """`pearson` and `spearman`."""
         return correlations(scores(records), [float(found.value) for found in predictions])
+
+    def report(self, records: TextRecords, predictions: Sequence[Prediction]) -> Report:
+        """`number_report` of the texts."""
+        predicted = [float(found.value) for found in predictions]
+        return number_report(scores(records), predicted, shown_inputs(records))
 
     def serve(self, scores: tf.Tensor, names: Sequence[str]) -> Tensors:
         """`score` float32 [B]."""

@@ -9,11 +9,13 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.models.compiled import in_blocks
+from albert_tf.reports.content import Report
 from albert_tf.tasks.examples.records import TaggedRecord, TextRecord, label_ids, tag_names, tags_of
 from albert_tf.tasks.examples.rows import Spans, characters, check_length, token_rows, tokenised
 from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, Prediction, Tensors, to_length
 from albert_tf.tasks.losses import LABEL
 from albert_tf.tasks.metrics.labels import accuracy, entity_scores, entity_spans
+from albert_tf.tasks.metrics.tag_report import tag_report
 from albert_tf.tasks.serving import Served, Signature, text_spec
 from albert_tf.tokenizers.given import check_text
 from albert_tf.tokenizers.kinds import TextTokenizer, TokenIds
@@ -121,6 +123,12 @@ class Tagging(FinetunedKind):
         right, predicted = [tags_of(record) for record in records], [found.value for found in predictions]
         of_words = ([tag for tags in sentences for tag in tags] for sentences in (right, predicted))
         return {**entity_scores(right, predicted), "accuracy": accuracy(*of_words)}
+
+    def report(self, records: TaggedRecords, predictions: Sequence[Prediction]) -> Report:
+        """`tag_report` of the sentences."""
+        words, right = [record.words for record in records], [tags_of(record) for record in records]
+        predicted, scores = ([getattr(found, name) for found in predictions] for name in ("value", "scores"))
+        return tag_report(words, right, predicted, scores, {"where": [record.where for record in records]})
 
     def signatures(self, served: Served) -> dict[str, Signature]:
         """`tag`: from `text` string [B] of any length to a tag for each of its words.

@@ -77,7 +77,7 @@ def check_place(path: Path, *, is_folder: bool) -> None:
         reason = f"cannot be written ({there} is not a folder): name another place"
         raise NotADirectoryError(errno.ENOTDIR, reason, str(path))
     if there == whole and is_folder and not there.is_dir():
-        raise FileExistsError(f"{path} is not a folder: name another --output")
+        raise FileExistsError(f"{path} is not a folder: name another place")
     if there == whole and not is_folder and there.is_dir():
         raise IsADirectoryError(f"{path} is a folder: name a file")
 

@@ -352,4 +352,18 @@ FAULTS = (
         "longest = tf.maximum(tf.reduce_min(lengths), least)",
         ("tests/albert_tf/tasks/test_kinds.py", "tests/albert_tf/inference/test_pipeline.py"),
     ),
+    Fault(
+        "classification: a served model ignores the threshold between two labels",
+        "albert_tf/tasks/classification.py",
+        "chosen = tf.cast(scores[:, 1] >= self.threshold, tf.int64)",
+        "chosen = tf.cast(scores[:, 1] >= 0.5, tf.int64)",
+        ("tests/albert_tf/finetuning/test_evaluation.py",),
+    ),
+    Fault(
+        "reports: each bin counts alike in the calibration error",
+        "albert_tf/tasks/metrics/curves.py",
+        "error = sum(count * abs(mean - share) for _, mean, share, count in rows) / max(len(scores), 1)",
+        "error = sum(abs(mean - share) for _, mean, share, count in rows) / max(len(rows), 1)",
+        ("tests/albert_tf/tasks/metrics/test_curves.py",),
+    ),
 )

@@ -76,7 +76,7 @@ def table_files(source: PathLike, records: Sequence[TextRecord], form: Form) -> 
 
 
 def extended_table(table: Table, ending: str, form: Form) -> Files:
-    """A table with two more columns; several labels are joined, but not as JSON."""
+    """A table with columns of predictions; several labels are joined, but not as JSON."""
     ending = known_ending(form.file) if form.file else ending
     columns = form.columns(table.columns, table.file)
     table_text(table.extended(dict.fromkeys(columns, [""] * len(table.rows))), ending)  # or an error now
@@ -89,8 +89,15 @@ def extended_table(table: Table, ending: str, form: Form) -> Files:
         cells = [cell(item) for item in value]
         return cells if ending == ".jsonl" else SEPARATOR.join(map(str, cells))
 
+    def cells(found: Any) -> list[Any]:
+        value, score = found.value, found.score
+        if form.top_k is not None:
+            likeliest = np.argsort(-found.scores, kind="stable")[: form.top_k]
+            value, score = tuple(form.labels[number] for number in likeliest), found.scores[likeliest]
+        return [*map(cell, (value, score)), *(map(cell, found.scores) if form.probabilities else ())]
+
     def files(predictions: Sequence[Any]) -> dict[str, str]:
-        added = zip(*((cell(found.value), cell(found.score)) for found in predictions), strict=True)
+        added = zip(*map(cells, predictions), strict=True)
         extended = table.extended(dict(zip(columns, added, strict=True)))
         return {Path(table.file).name: table_text(extended, ending)}
 

@@ -62,7 +62,8 @@ def tagged_files(source: PathLike, records: Sequence[TaggedRecord], form: Form) 
     read = read_lines(source)
 
     def files(predictions: Sequence[Any]) -> dict[str, str]:
-        words = itertools.chain.from_iterable(zip(*prediction, strict=True) for prediction in predictions)
+        sentences = (zip(found.value, found.scores, strict=True) for found in predictions)
+        words = itertools.chain.from_iterable(sentences)
         lines = []
         for line in read:
             if _is_word(line):

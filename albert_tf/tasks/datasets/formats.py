@@ -31,25 +31,33 @@ class Form(NamedTuple):
     is_file: bool = False  # True if all is to be one file, False if it is a folder of them
     prediction: str | None = None  # name of the column of predictions; None: "prediction"
     score: str | None = None  # name of the column of scores; None: "score"
+    probabilities: bool = False  # True for a column of probabilities for each label
+    top_k: int | None = None  # likeliest labels instead of the prediction, and their probabilities
+    labels: Sequence[str] = ()  # of the run, where it has any
 
     @property
     def ending(self) -> str | None:
         """That of the file's name; None where the input's format is kept."""
         return None if self.file is None else table_ending(self.file)
 
-    def columns(self, taken: Collection[str], file: str) -> tuple[str, str]:
-        """The names of the two columns; an InputError where there is such a column already."""
-        prediction, score = self.prediction or "prediction", self.score or "score"
-        for name, others in ((prediction, taken), (score, [*taken, prediction])):
-            if name in others:
-                names = "`prediction_column` and `score_column`"
-                raise InputError(f"{file}: there is a column {name!r} already: name others by {names}")
-        return prediction, score
+    def columns(self, taken: Collection[str], file: str) -> tuple[str, ...]:
+        """The names of the columns to add; an InputError where there is such a column already."""
+        names = [self.prediction or "prediction", self.score or "score"]
+        if self.probabilities:
+            names += [f"probability_{label}" for label in self.labels]
+        for number, name in enumerate(names):
+            if name in [*taken, *names[:number]]:
+                remedy = "name others by `prediction_column` and `score_column`"
+                remedy = remedy if number < 2 else "rename it, or leave out `probabilities`"
+                raise InputError(f"{file}: there is a column {name!r} already: {remedy}")
+        return tuple(names)
 
     def check_no_columns(self, what: str) -> None:
-        """Refuses names of columns for files that have none."""
+        """Refuses names of columns, and what further ones are for, where files have none."""
         if self.prediction or self.score:
             raise InputError(f"`prediction_column` and `score_column`: {what} has no names of columns")
+        if self.probabilities or self.top_k:
+            raise InputError(f"`probabilities` and `top_k`: {what} has no columns for them")
 
     def check_folder(self, what: str) -> None:
         """Refuses a single file for what several are written of."""

@@ -156,7 +156,8 @@ def submission_text(records: Sequence[TextRecord], predictions: Sequence[Any]) -
     Scores stay between 0 and 5, beyond which the server refuses them.
     """
     lines = [HEADER]
-    for record, (value, _) in zip(records, predictions, strict=True):
+    for record, found in zip(records, predictions, strict=True):
+        value = found.value
         label = value if isinstance(value, str) else f"{min(max(float(value), 0.0), 5.0):.3f}"
         lines.append(f"{record.id}\t{label}")
     return "\n".join(lines) + "\n"

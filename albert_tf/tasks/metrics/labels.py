@@ -81,7 +81,7 @@ def entity_scores(right: Tags, predicted: Tags) -> dict[str, float]:
     """
     from seqeval.metrics.sequence_labeling import precision_recall_fscore_support
 
-    both = [[_known_tags(tags) for tags in sentences] for sentences in (right, predicted)]
+    both = [[known_tags(tags) for tags in sentences] for sentences in (right, predicted)]
     found = precision_recall_fscore_support(*both, average="micro", zero_division=0)
     return dict(zip(("precision", "recall", "f1"), map(float, found[:3]), strict=True))
 
@@ -94,10 +94,10 @@ def entity_spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
     """
     from seqeval.metrics.sequence_labeling import get_entities
 
-    return [(label, first, last + 1) for label, first, last in get_entities(_known_tags(tags))]
+    return [(label, first, last + 1) for label, first, last in get_entities(known_tags(tags))]
 
 
-def _known_tags(tags: Sequence[str]) -> list[str]:
+def known_tags(tags: Sequence[str]) -> list[str]:
     """Tags as seqeval knows them: O, or B-, I-, E- or S- and the label."""
     known = []
     for tag in tags:

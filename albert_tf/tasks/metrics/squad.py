@@ -115,6 +115,11 @@ def answer_score(annotated: str, predicted: str) -> Score:
     return Score(float(annotated == predicted), f1)
 
 
+def answers_score(answers: Sequence[str], predicted: str, is_second: bool) -> Score:
+    """Agreement of a prediction with all annotated answers of a question, in SQuAD 2.0 perhaps none."""
+    return _second_score(answers, predicted) if is_second else _best(answers, predicted)
+
+
 def _best(answers: Iterable[str], predicted: str) -> Score:
     exact, f1 = zip(*(answer_score(answer, predicted) for answer in answers), strict=True)
     return Score(max(exact), max(f1))

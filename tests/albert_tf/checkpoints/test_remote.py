@@ -25,7 +25,7 @@ def test_a_finetuned_run(run, asked, own_table, tmp_path):  # noqa: F811
             tf.io.gfile.copy(str(path), target, overwrite=True)
     short = {**FINETUNING, "steps": 2, "warmup_steps": 1}
     changes = {"init_from": "ram://origin", "config": None, "vocabulary": None}
-    best = finetune_runs(asked("ram://seeds", recipe=short, **changes), 1, lambda line: None)
+    best, _ = finetune_runs(asked("ram://seeds", recipe=short, **changes), 1, lambda line: None)
     assert best_run("ram://seeds").path == best.path
     output = tmp_path / "out.jsonl"
     assert (

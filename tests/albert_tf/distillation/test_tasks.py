@@ -8,10 +8,10 @@ import pytest
 
 from albert_tf.distillation.run import distill, distill_task
 from albert_tf.finetuning import run as finetuning
+from albert_tf.finetuning.evaluation import evaluate_trained
 from albert_tf.finetuning.run import finetune
 from albert_tf.finetuning.settings import Finetuning
 from albert_tf.finetuning.task_table import task_entries
-from albert_tf.finetuning.trained import evaluate_trained
 from albert_tf.tasks.datasets.columns import TABLE, Columns
 from albert_tf.utils.errors import InputError
 from tests.albert_tf.distillation.runs import BERT, STUDENT
@@ -44,7 +44,7 @@ def test_run_directory_of_a_student(student, table):
     assert [line["step"] for line in training] == [2, 4, 6]
     for line in training:
         np.testing.assert_allclose(line["loss"], (line["soft_loss"] + line["label_loss"]) / 2, rtol=1e-6)
-    assert 0 <= evaluate_trained(student, file=table)["accuracy"] <= 1
+    assert 0 <= evaluate_trained(student, file=table).figures["accuracy"] <= 1
 
 
 def test_a_resumed_student_ends_with_the_same_weights(student, task_taught):

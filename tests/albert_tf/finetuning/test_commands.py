@@ -90,6 +90,9 @@ def test_mistakes_of_flags_are_one_line(words, files, capsys, tmp_path):
         ({"eval": files / "other.csv"}, "other.csv:2: label 'verse'"),
         ({"train": files / "bare.csv"}, "bare.csv:2"),
         ({"task": "regression"}, "own.csv:2: label 'speech'"),
+        ({"threshold": "best"}, "--threshold: invalid number or auto value: 'best'"),
+        ({"threshold": 1.0}, "threshold=1.0"),
+        ({"report": files}, f"{files} exists already"),
     ):
         assert message in mistake(capsys, *words(**changes)), changes
     assert not list(tmp_path.iterdir())
@@ -160,5 +163,7 @@ def test_a_pre_trained_run_is_to_be_fine_tuned_first(own_table, files, capsys, t
     albert_tf.save(albert_tf.AlbertPretrainer(TINY), tmp_path / "run", files / "spiece.model")
     line = mistake(capsys, "evaluate", "--run", tmp_path / "run", "--eval", own_table)
     assert "--eval: of no use to" in line and "fine-tune it first" in line
+    line = mistake(capsys, "evaluate", "--run", tmp_path / "run", "--json", "--report", tmp_path / "report")
+    assert "--json, --report: of no use to" in line
     words = ["predict", "--run", tmp_path / "run", "--input", own_table, "--output", tmp_path / "out.jsonl"]
     assert mistake(capsys, *words).endswith("multiple_choice: `albert-tf finetune` does\n")

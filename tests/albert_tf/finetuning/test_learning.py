@@ -8,11 +8,12 @@ import tensorflow as tf
 from albert_tf.checkpoints import RunDirectory
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.data import read_sets
+from albert_tf.finetuning.evaluation import evaluate_trained
 from albert_tf.finetuning.reports import best_figures
 from albert_tf.finetuning.run import finetune
 from albert_tf.finetuning.settings import Finetuning
 from albert_tf.finetuning.task_table import TASKS
-from albert_tf.finetuning.trained import evaluate_trained, read_trained
+from albert_tf.finetuning.trained import read_trained
 from hub_export.check.modules import check
 from hub_export.export import export
 from tests.albert_tf.finetuning.samples import COUNT, sample
@@ -65,7 +66,7 @@ def test_learnt_by_heart_and_served_as_predicted(name, shared, tmp_path):
     sets = read_sets(task, settings.data, settings.train, settings.eval, settings.columns)
     labels = collections.Counter(getattr(record, "label", None) for record in sets.train)
     assert None in labels or max(labels.values()) <= COUNT // 2  # no single answer is right
-    found = evaluate_trained(run, given.get("data"), given.get("eval"))
+    found = evaluate_trained(run, given.get("data"), given.get("eval")).figures
     assert found["examples"] == COUNT
     assert found[task.best_metric] >= (95 if has_windows else 0.95)
     logged = best_figures(RunDirectory(run))

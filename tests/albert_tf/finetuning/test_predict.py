@@ -10,9 +10,9 @@ from scipy.stats import pearsonr, spearmanr
 from seqeval.metrics import f1_score as entity_f1
 from sklearn.metrics import accuracy_score, f1_score
 
+from albert_tf.finetuning.evaluation import evaluate_trained
 from albert_tf.finetuning.predict import predict
 from albert_tf.finetuning.task_table import TASKS
-from albert_tf.finetuning.trained import evaluate_trained
 from albert_tf.recipes import QuestionSettings
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.metrics.squad import squad_scores
@@ -57,7 +57,7 @@ def test_labels_of_a_table(classifier, tmp_path):
     assert len(set(predicted)) > 1
     assert all(1 / 3 <= float(row["score"]) <= 1 for row in found)
     right = [row["kind"] for row in ROWS]
-    figures = evaluate_trained(run, file=table)
+    figures = evaluate_trained(run, file=table).figures
     assert figures == {
         "step": 0,
         "examples": len(ROWS),
@@ -77,7 +77,7 @@ def test_labels_of_a_table(classifier, tmp_path):
     with pytest.raises(InputError, match=r"own\.csv: .*'text'.*'body', 'class'"):
         evaluate_trained(run, file=table)
     columns = Columns("body", None, "class")
-    assert evaluate_trained(run, file=table, columns=columns) == figures
+    assert evaluate_trained(run, file=table, columns=columns).figures == figures
 
 
 def test_what_is_predicted_for_is_not_replaced(classifier, tmp_path):
@@ -110,7 +110,7 @@ def test_scores_of_a_table(saved, tmp_path):
     predicted = [float(row["guess"]) for row in found]
     assert predicted == [float(row["found"]) for row in found]
     right = [float(row["score"]) for row in rows]
-    figures = evaluate_trained(run, file=output)
+    figures = evaluate_trained(run, file=output).figures
     assert figures["pearson"] == pytest.approx(pearsonr(right, predicted)[0])
     assert figures["spearman"] == pytest.approx(spearmanr(right, predicted)[0])
 
@@ -125,7 +125,7 @@ def test_tags(saved, tmp_path):
     predict(run, file, output)
     found = [line.split() for line in output.read_text().split("\n")]
     assert [" ".join(cells[:2]) for cells in found][: len(lines)] == lines
-    figures = evaluate_trained(run, file=file)
+    figures = evaluate_trained(run, file=file).figures
     pairs = [(cells[1], cells[2]) for cells in found if cells]
     assert figures["accuracy"] == pytest.approx(accuracy_score(*zip(*pairs, strict=True)))
     right, predicted = (
@@ -165,7 +165,7 @@ def test_folders_of_race(saved, tmp_path):
             [pair for found in passages for pair in zip(found["answers"], found["prediction"], strict=True)]
         )
     everything = np.concatenate([*groups.values()])
-    assert evaluate_trained(run, folder=tmp_path / "race") == {
+    assert evaluate_trained(run, folder=tmp_path / "race").figures == {
         "step": 0,
         "examples": 18,
         "accuracy": pytest.approx(accuracy_score(*everything.T)),
@@ -198,7 +198,7 @@ def test_answers(saved, tmp_path, name):
     assert [path.name for path in written] == ["predictions.json", "nbest.json", *odds]
     assert sorted((tmp_path / "answers").iterdir()) == sorted(written)
     values = {path.name: json.loads(path.read_text()) for path in written}
-    figures = evaluate_trained(run, file=file)
+    figures = evaluate_trained(run, file=file).figures
     expected = squad_scores(file, values["predictions.json"], values.get("null_odds.json"))
     assert figures == {"step": 0, "examples": 6, **expected}
     for found in values["nbest.json"].values():

@@ -5,8 +5,8 @@ import zipfile
 import pytest
 from sklearn.metrics import accuracy_score
 
+from albert_tf.finetuning.evaluation import evaluate_trained
 from albert_tf.finetuning.predict import predict, submit
-from albert_tf.finetuning.trained import evaluate_trained
 from albert_tf.tasks.datasets import glue as glue_module
 from albert_tf.tasks.datasets.glue import GLUE
 from albert_tf.utils.errors import InputError
@@ -66,10 +66,14 @@ def test_both_sets_of_mnli_and_ax(saved, tmp_path):
         predict(run, tmp_path / f"MNLI/dev_{part}.tsv", tmp_path / f"{part}.tsv")
         predicted = predicted_labels(tmp_path / f"{part}.tsv")
         figures[f"accuracy_{part}"] = pytest.approx(accuracy_score(labels[f"dev_{part}"], predicted))
-    assert evaluate_trained(run, folder=tmp_path / "MNLI") == figures
+    assert evaluate_trained(run, folder=tmp_path / "MNLI").figures == figures
     (tmp_path / "MNLI/dev_mismatched.tsv").unlink()
     (tmp_path / "MNLI/test_mismatched.tsv").unlink()
-    assert set(evaluate_trained(run, folder=tmp_path / "MNLI")) == {"step", "examples", "accuracy_matched"}
+    assert set(evaluate_trained(run, folder=tmp_path / "MNLI").figures) == {
+        "step",
+        "examples",
+        "accuracy_matched",
+    }
     assert predict(run, tmp_path / "MNLI", tmp_path / "one.tsv") == [tmp_path / "one.tsv"]
     with pytest.raises(InputError, match="fine-tuned for mnli and not for rte"):
         predict(run, tmp_path / "MNLI", tmp_path / "other", task="rte")

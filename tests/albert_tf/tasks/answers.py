@@ -55,8 +55,9 @@ def _compare(record, expected, found):
             padding = len(found["labels"]) - len(record.words)
             assert [tag.decode() for tag in found["labels"]] == [*tags, *[""] * padding]
             _close(found["scores"], [*scores, *[0] * padding])
-        case Prediction(tuple(), scores):
-            _close(found["scores"][found["is_label"]], scores)
+        case Prediction(tuple(), scores, chosen):
+            _close(found["scores"], scores)
+            assert np.flatnonzero(found["is_label"]).tolist() == list(chosen)
         case Prediction(number, _):
             _close(found["score"], number)
         case AnswerPrediction((best, *_), null_odds):

@@ -69,7 +69,8 @@ def test_scores_and_sets_of_labels():
     assert (first.value, second.value) == (("a", "c"), ())
     served = kind.serve(tf.constant(kept["scores"]), ["a", "b", "c"])
     assert served["is_label"].numpy().tolist() == [[True, False, True], [False] * 3]
-    np.testing.assert_allclose(first.scores, 1 / (1 + np.exp([-2.0, 0.5])), rtol=1e-6)
+    np.testing.assert_allclose(first.scores, 1 / (1 + np.exp(-logits[0])), rtol=1e-6)
+    np.testing.assert_array_equal(first.score, first.scores[[0, 2]])
     kind = Regression({})
     kept = {
         name: value.numpy() for name, value in kind.keep({"logits": tf.constant(logits[:, :1])}, {}).items()

@@ -1,0 +1,108 @@
+"""Evaluation of a fine-tuned run: its task's metrics, a report, and a threshold chosen by them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from absl import logging
+
+from albert_tf.analysis.curve import curve_tables
+from albert_tf.checkpoints.directory import BEST_KEY, TASK, RunDirectory
+from albert_tf.checkpoints.storage import write_json
+from albert_tf.finetuning.data import dev_sets
+from albert_tf.finetuning.outputs import Predicted, mean_loss
+from albert_tf.finetuning.task_table import set_metrics
+from albert_tf.finetuning.trained import Trained, columns_of, read_trained
+from albert_tf.reports.content import Report
+from albert_tf.tasks.datasets.columns import Columns
+from albert_tf.tasks.datasets.formats import PathLike, Records
+from albert_tf.tasks.metrics.curves import thresholds
+from albert_tf.tasks.metrics.label_report import ERRORS
+
+MAX_THRESHOLDS = 300  # that are tried; of more, those at equal distances in the order of the probabilities
+
+
+class Evaluation(NamedTuple):
+    """Records of a run's task and what the run says of them, by the name of their set."""
+
+    trained: Trained
+    sets: Mapping[str, Records]
+    predicted: Mapping[str, Predicted]
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """`step` and `examples`, what was evaluated, and the task's metrics."""
+        predictions = {name: (self.sets[name], found.predictions) for name, found in self.predicted.items()}
+        examples = sum(map(len, self.sets.values()))
+        metrics = set_metrics(self.trained.task, predictions)
+        return {"step": self.trained.step, "examples": examples, **metrics}
+
+    def report(self, run: PathLike) -> Report:
+        """The figures, those of all sets together, and the learning curve of the run."""
+        task, entries = self.trained.task, self.trained.entries
+        records = [record for name in self.predicted for record in self.sets[name]]
+        predictions = [x for found in self.predicted.values() for x in found.predictions]
+        loss, found = mean_loss(self.predicted.values()), task.kind(entries).report(records, predictions)
+        curves = curve_tables(run) if RunDirectory(run).metrics() else []
+        titled = [table._replace(title=f"Learning curve: {table.title}") for table in curves]
+        tables = sorted([*found.tables, *titled], key=lambda table: table.name == ERRORS)  # long texts last
+        return Report({**self.figures, **loss, **found.figures}, tables)
+
+    def with_threshold(self, threshold: float) -> Evaluation:
+        """The same with the labels that a threshold gives."""
+        entries = {**self.trained.entries, "threshold": threshold}
+        kind: Any = self.trained.task.kind(entries)
+        predicted = {
+            name: found._replace(predictions=[kind.prediction(x.scores) for x in found.predictions])
+            for name, found in self.predicted.items()
+        }
+        return Evaluation(self.trained._replace(entries=entries), self.sets, predicted)
+
+
+def evaluation(
+    trained: Trained, sets: Mapping[str, Records], batch_size: int = 32, level: int = logging.DEBUG
+) -> Evaluation:
+    """The evaluation of a run on labelled records by the name of their set; the level is of the log."""
+    found = {name: trained.predicted(x, batch_size, True, level) for name, x in sets.items()}
+    return Evaluation(trained, sets, found)
+
+
+def evaluate_trained(
+    run: PathLike,
+    folder: PathLike | None = None,
+    file: PathLike | None = None,
+    *,
+    columns: Columns | None = None,
+    step: int | None = None,
+    batch_size: int = 32,
+    xla: bool | None = None,
+) -> Evaluation:
+    """The evaluation of a fine-tuned run on labelled data of its task.
+
+    Args and Raises: as `predict`; the data is the folder of a task whose original files are in one, or a
+    file.
+    """
+    trained = read_trained(run, step, xla=xla)
+    sets = dev_sets(trained.task, folder, file, columns or columns_of(trained.entries))
+    return evaluation(trained, sets, batch_size, logging.INFO)
+
+
+def choose_threshold(run: RunDirectory, found: Evaluation) -> str:
+    """Writes the threshold that is best on evaluated records to a run's task.json, and says so in a line.
+
+    Best is the highest value of the metric that the best step has; of equal ones that nearest to 0.5.
+    """
+    best_by = run.task[BEST_KEY].removeprefix("eval_")
+    kind: Any = found.trained.task.kind(found.trained.entries)
+    targets = np.concatenate([kind.targets(records) for records in found.sets.values()])
+    scores = np.stack([x.scores for part in found.predicted.values() for x in part.predictions])
+    if targets.ndim == 1:  # one of two labels
+        scores = scores[:, 1]
+    tried = thresholds(scores.ravel(), targets.ravel() > 0, MAX_THRESHOLDS).tolist()
+    values = {threshold: found.with_threshold(threshold).figures[best_by] for threshold in tried}
+    best = max(tried, key=lambda threshold: (values[threshold], -abs(threshold - 0.5)))
+    write_json(run.file(TASK), {**run.task, "threshold": best})
+    found_by = f"{best_by} {values[best]:.3f} on {len(targets)} examples, {values[0.5]:.3f} at 0.5"
+    return f"threshold {best:.4f} ({found_by})"

@@ -1,0 +1,1 @@
+"""Reports: tables and curves as text, JSON, CSV, pictures and one page."""

@@ -1,0 +1,95 @@
+"""Tables of reports as pictures."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+
+from albert_tf.reports.content import CALIBRATION, GRID, LINES, POINTS, Table
+
+_MAX_MARKED = 40  # points of a line that are marked
+_MAX_NAMES = 40  # rows of a grid whose names can be read
+_MAX_NUMBERS = 15  # rows of a grid whose numbers can be read
+_LARGEST = 160.0  # area of a point of calibration
+
+
+def picture(tables: Sequence[Table], form: str = "png") -> bytes:
+    """The content of a file with a picture of tables, side by side; its form is one of matplotlib's."""
+    sizes = [_grid_size(table) if table.chart == GRID else (5.0, 3.8) for table in tables]
+    figure = Figure(figsize=(sum(width for width, _ in sizes), max(height for _, height in sizes)))
+    figure.set_layout_engine("constrained")
+    for place, table in enumerate(tables, start=1):
+        axes = figure.add_subplot(1, len(tables), place)
+        assert table.chart is not None
+        _CHARTS[table.chart](axes, table)
+        axes.set_title(table.title)
+    content = io.BytesIO()
+    with matplotlib.rc_context({"svg.hashsalt": "albert_tf"}):
+        figure.savefig(content, dpi=120, format=form)
+    return content.getvalue()
+
+
+def _grid_size(table: Table) -> tuple[float, float]:
+    count = min(len(table.rows), _MAX_NAMES)
+    side = 2.4 + 0.42 * min(count, _MAX_NUMBERS) + 0.2 * max(count - _MAX_NUMBERS, 0)  # inches
+    return max(side + 0.8, 4.0), max(side, 3.4)
+
+
+def _lines(axes: Any, table: Table) -> None:
+    names = list(dict.fromkeys(row[0] for row in table.rows))
+    for name in names:
+        x, y = zip(*(row[1:3] for row in table.rows if row[0] == name), strict=True)
+        marker = "o" if len(x) <= _MAX_MARKED else None
+        axes.plot(x, y, label=name, marker=marker, markersize=3)
+    axes.set(xlabel=table.columns[1], ylabel=table.columns[2])
+    axes.grid(alpha=0.3)
+    if names:
+        axes.legend(frameon=False, fontsize="small")
+
+
+def _points(axes: Any, table: Table) -> None:
+    x, y = np.array([row[1:3] for row in table.rows], float).reshape([-1, 2]).T
+    ends = [min(x.min(initial=0), y.min(initial=0)), max(x.max(initial=0), y.max(initial=0))]
+    axes.plot(ends, ends, color="gray", linestyle="--", linewidth=1)
+    axes.scatter(x, y, s=10, alpha=0.5, linewidths=0)
+    axes.set(xlabel=table.columns[1], ylabel=table.columns[2])
+    axes.grid(alpha=0.3)
+
+
+def _calibration(axes: Any, table: Table) -> None:
+    axes.plot([0, 1], [0, 1], color="gray", linestyle="--", linewidth=1)
+    x, y, counts = np.array([(row[1], row[2], row[-1]) for row in table.rows], float).reshape([-1, 3]).T
+    axes.plot(x, y, color="tab:blue", linewidth=1)
+    axes.scatter(x, y, s=_LARGEST * counts / counts.max(initial=1) + 6)
+    axes.set(xlabel=f"{table.columns[1]} (area: {table.columns[-1]})", ylabel=table.columns[2])
+    axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
+    axes.grid(alpha=0.3)
+
+
+def _grid(axes: Any, table: Table) -> None:
+    """Shades are shares of a row: a rare label is seen as well as a frequent one."""
+    names, counts = [str(row[0]) for row in table.rows], np.array([row[1:] for row in table.rows], float)
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    axes.set(xlabel="predicted", ylabel="true", xticks=[], yticks=[])
+    if len(names) <= _MAX_NAMES:
+        short = [name if len(name) <= 20 else f"{name[:19]}…" for name in names]
+        axes.set_xticks(range(len(names)), short, rotation=45, ha="right", rotation_mode="anchor")
+        axes.set_yticks(range(len(names)), short)
+    if len(names) <= _MAX_NUMBERS:
+        for (row, column), count in np.ndenumerate(counts):
+            color = "white" if shares[row, column] > 0.5 else "black"
+            axes.text(column, row, f"{count:.0f}", ha="center", va="center", color=color, fontsize="small")
+
+
+_CHARTS: dict[str, Callable[[Any, Table], None]] = {
+    LINES: _lines,
+    POINTS: _points,
+    CALIBRATION: _calibration,
+    GRID: _grid,
+}

@@ -1,0 +1,210 @@
+"""Evaluations of runs: a report of each kind, and thresholds that everything that answers uses."""
+
+import csv
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from sklearn.metrics import accuracy_score, f1_score, log_loss, roc_auc_score
+
+import albert_tf
+from albert_tf import cli
+from albert_tf.checkpoints.directory import RunDirectory
+from albert_tf.finetuning.evaluation import choose_threshold, evaluate_trained
+from albert_tf.finetuning.predict import predict
+from albert_tf.finetuning.run import finetune
+from albert_tf.finetuning.task_table import TASKS, task_entries
+from albert_tf.tasks.datasets.columns import Columns
+from albert_tf.utils.errors import InputError
+from hub_export.export import export
+from tests.albert_tf.commands import mistake
+from tests.albert_tf.finetuning.runs import SENTENCES
+from tests.albert_tf.finetuning.test_predict_glue import write_glue
+
+COLUMNS = Columns("text", None, "kind")
+LABELS = {"classification": ["tale", "verse"], "multi_label": ["", "a", "b", "a|b"]}
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A function that writes a table with labels of a task."""
+
+    def write(task):
+        file = tmp_path / f"{task}.jsonl"
+        names = LABELS.get(task, ["1", "2.5", "4"])
+        kinds = [names[(5 * n + n // 3) % len(names)] for n in range(len(SENTENCES))]
+        rows = [{"text": text, "kind": kind} for text, kind in zip(SENTENCES, kinds, strict=True)]
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return file, kinds
+
+    return write
+
+
+@pytest.fixture
+def run_of(saved, table):
+    """A function that makes a table and a run of a task with its labels."""
+
+    def make(task):
+        file, right = table(task)
+        return file, right, saved(task, TASKS[task].format.read(file, True, COLUMNS), columns=COLUMNS)
+
+    return make
+
+
+def read_probabilities(run, file, output):
+    predict(run, file, output, probabilities=True)
+    with output.open(newline="") as opened:
+        rows = list(csv.DictReader(opened))
+    names = [name for name in rows[0] if name.startswith("probability_")]
+    return rows, np.array([[float(row[name]) for name in names] for row in rows], np.float32)
+
+
+@pytest.mark.parametrize("task", ["classification", "multi_label"])
+def test_the_best_threshold_is_what_everything_uses(run_of, task, tmp_path):
+    file, right, run = run_of(task)
+    _, scores = read_probabilities(run, file, tmp_path / "before.csv")
+    found = evaluate_trained(run, file=file)
+    line = choose_threshold(RunDirectory(run), found)
+    threshold = json.loads((run / "task.json").read_text())["threshold"]
+    assert f"threshold {threshold:.4f}" in line
+
+    def value(threshold):
+        if task == "classification":
+            names = np.where(scores[:, 1] >= threshold, "verse", "tale")
+            return accuracy_score(right, names)
+        is_label = np.array([[name in labels.split("|") for name in "ab"] for labels in right])
+        return f1_score(is_label, scores >= threshold, average="micro", zero_division=0)
+
+    best = max(map(value, np.unique([0, 1, 0.5, *scores.ravel(), *(scores.ravel() + 1e-6)])))
+    assert value(threshold) == pytest.approx(best)
+    after = evaluate_trained(run, file=file)
+    assert after.figures[TASKS[task].best_metric] == pytest.approx(best)
+    # Prediction files, pipelines of the run and of its served model, and Keras models.
+    rows, again = read_probabilities(run, file, tmp_path / "after.csv")
+    np.testing.assert_allclose(again, scores, atol=1e-6)
+    if task == "classification":
+        expected = np.where(scores[:, 1] >= threshold, "verse", "tale").tolist()
+        assert [row["prediction"] for row in rows] == expected
+        of_label = np.where(np.array(expected) == "verse", scores[:, 1], scores[:, 0])
+        np.testing.assert_allclose([float(row["score"]) for row in rows], of_label, atol=1e-6)
+    else:
+        expected = [tuple(np.array(["a", "b"])[row >= threshold].tolist()) for row in scores]
+        assert [tuple(filter(None, row["prediction"].split("|"))) for row in rows] == expected
+    export(run, tmp_path / "hub", check=False)
+    for source in (run, tmp_path / "hub/serving"):
+        answers = albert_tf.pipeline(source)(SENTENCES)
+        if task == "classification":
+            assert [answer["label"] for answer in answers] == expected
+            np.testing.assert_allclose([answer["score"] for answer in answers], of_label, atol=1e-4)
+        else:
+            assert [{label["label"] for label in answer} for answer in answers] == list(map(set, expected))
+    served = tf.saved_model.load(str(tmp_path / "hub/serving/1")).signatures["serving_default"]
+    outputs = served(text=tf.constant(SENTENCES))
+    if task == "classification":
+        assert [label.decode() for label in outputs["label"].numpy()] == expected
+    model = albert_tf.TextClassifier.from_run(run)
+    assert model.predict_labels(SENTENCES) == expected
+    np.testing.assert_allclose(model.predict_proba(SENTENCES), scores, atol=1e-5)
+    given = right if task == "classification" else [[x in y.split("|") for x in "ab"] for y in right]
+    figure = after.figures["accuracy"]
+    assert model.score(SENTENCES, given) == pytest.approx(figure)
+    model.save_run(tmp_path / "again")
+    assert json.loads((tmp_path / "again/task.json").read_text())["threshold"] == threshold
+
+
+def test_a_threshold_can_be_anywhere(run_of, tmp_path):
+    file, _, run = run_of("classification")
+    _, scores = read_probabilities(run, file, tmp_path / "a.csv")
+    found = evaluate_trained(run, file=file)
+    for threshold, label in ((scores[:, 1].min() / 2, "verse"), ((scores[:, 1].max() + 1) / 2, "tale")):
+        moved = found.with_threshold(float(threshold)).predicted["dev"].predictions
+        assert {prediction.value for prediction in moved} == {label}
+
+
+def test_training_chooses_it_and_goes_on_with_it(asked, table, tmp_path):
+    file, _ = table("classification")
+    made = asked(tmp_path / "run", train=file, eval=file, columns=COLUMNS, threshold="auto")
+    lines = []
+    dev = finetune(made, lines.append)
+    assert len(dev["dev"]) == len(SENTENCES)
+    threshold = RunDirectory(made.output).task["threshold"]
+    assert lines[-1].startswith(f"threshold {threshold:.4f} (accuracy ")
+    best = evaluate_trained(made.output, file=file)
+    others = [best.with_threshold(other).figures["accuracy"] for other in np.linspace(0.01, 0.99, 99)]
+    assert best.figures["accuracy"] >= max(others)
+    finetune(dataclasses.replace(made, recipe={**made.recipe, "steps": 8}), lines.append)  # goes on
+    with pytest.raises(InputError, match=r"threshold is .* there and 0\.3 here"):
+        finetune(dataclasses.replace(made, threshold=0.3), lines.append)
+    report = best.report(made.output)
+    curve = next(table for table in report.tables if table.name == "learning_curve_loss")
+    assert {row[0] for row in curve.rows} == {"loss", "loss (held out)"}
+    assert [row[1] for row in curve.rows if row[0] == "loss"] == [2, 4, 6, 8]
+
+
+def test_figures_of_a_report(run_of, tmp_path):
+    file, right, run = run_of("classification")
+    _, scores = read_probabilities(run, file, tmp_path / "a.csv")
+    figures = evaluate_trained(run, file=file).report(run).figures
+    of_second = scores[:, 1].astype(np.float64)
+    assert figures["loss"] == pytest.approx(log_loss(np.array(right) == "verse", of_second), rel=1e-4)
+    assert figures["auc"] == pytest.approx(roc_auc_score(np.array(right) == "verse", of_second))
+    file, right, run = run_of("regression")
+    figures = evaluate_trained(run, file=file).report(run).figures
+    predict(run, file, tmp_path / "b.jsonl")
+    found = [json.loads(line)["prediction"] for line in (tmp_path / "b.jsonl").read_text().splitlines()]
+    errors = np.array(found) - np.array(right, float)
+    assert figures["rmse"] == pytest.approx(np.sqrt((errors**2).mean()))
+    assert figures["mae"] == pytest.approx(np.abs(errors).mean())
+    assert figures["loss"] == pytest.approx((errors**2).mean(), rel=1e-4)
+
+
+def test_a_report_of_a_folder_of_glue(saved, tmp_path, capsys):
+    labels = write_glue(tmp_path / "MNLI", "mnli", 7)
+    run, folder = saved("mnli"), tmp_path / "report"
+    words = ["evaluate", "--run", str(run), "--data", str(tmp_path / "MNLI"), "--report", str(folder)]
+    assert cli.run(words) == 0
+    printed = capsys.readouterr()
+    assert set(json.loads(printed.out)) == {"step", "examples", "accuracy_matched", "accuracy_mismatched"}
+    assert "precision" in printed.err and str(folder / "report.html") in printed.err
+    content = json.loads((folder / "report.json").read_text())
+    assert content["tables"]["labels"][-1]["support"] == len(labels["dev_matched"]) * 2 == 14
+    rows = content["tables"]["confusion"]
+    assert sum(count for row in rows for name, count in row.items() if name != "true label") == 14
+    assert {"labels.csv", "confusion.png", "calibration.png", "precision_recall.png", "errors.csv"} <= {
+        path.name for path in folder.iterdir()
+    }
+    assert f"{folder} exists already" in mistake(capsys, *words)
+    assert cli.run([*words[:-2], "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == content
+
+
+def test_what_has_no_labels_has_no_probabilities(run_of, saved, tmp_path, capsys):
+    file, _, run = run_of("regression")
+    write_glue(tmp_path / "RTE", "rte")
+    for source, other in ((file, run), (tmp_path / "RTE/test.tsv", saved("rte"))):
+        words = ["predict", "--run", other, "--input", source, "--output", tmp_path / "a.tsv"]
+        assert "--probabilities" in mistake(capsys, *words, "--probabilities")
+        assert "--top_k" in mistake(capsys, *words, "--top_k", 2)
+    file, _, run = run_of("classification")
+    words = ["predict", "--run", run, "--input", file, "--output"]
+    assert "top_k=0" in mistake(capsys, *words, tmp_path / "a.csv", "--top_k", 0)
+    assert cli.run([*map(str, words), str(tmp_path / "a.jsonl"), "--top_k", "2"]) == 0
+    rows = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    assert all(sorted(row["prediction"]) == ["tale", "verse"] for row in rows)
+    assert all(row["score"] == sorted(row["score"])[::-1] for row in rows)
+    capsys.readouterr()
+    taken = tmp_path / "taken.csv"
+    taken.write_text("text,probability_tale\na,0\n")
+    words = ["predict", "--run", run, "--input", taken, "--output", tmp_path / "b.csv", "--probabilities"]
+    assert "probability_tale" in mistake(capsys, *words)
+    assert not (tmp_path / "b.csv").exists()
+
+
+def test_a_threshold_is_between_two_labels(tmp_path):
+    file = tmp_path / "own.jsonl"
+    file.write_text("".join(json.dumps({"text": name, "kind": name}) + "\n" for name in "abc"))
+    records = TASKS["classification"].format.read(file, True, COLUMNS)
+    with pytest.raises(InputError, match=r"threshold: .* 3"):
+        task_entries("classification", records, 32, COLUMNS, threshold=0.3)

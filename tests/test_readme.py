@@ -86,6 +86,9 @@ np.testing.assert_array_equal(again.predict(["Dull."]), model.predict(["Dull."])
 assert labels == [("advert", "article")[logits.argmax()]]
 assert answers[0]["label"] in ("advert", "article") and 0.5 <= answers[0]["score"] <= 1
 """,
+    "TextEstimator(": """
+assert estimator.classes_.tolist() == [0, 1] and estimator.predict(["Only today!"])[0] in (0, 1)
+""",
     "ids = tokenizer([": """
 assert inputs["input_word_ids"].shape == (2, 64) and inputs["input_word_ids"][0, 0] == 2
 assert [len(row) for row in ids.to_list()] == [int(sum(row)) - 2 for row in inputs["input_mask"]]

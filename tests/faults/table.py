@@ -66,8 +66,8 @@ FAULTS = (
     Fault(
         "segments: labels of the order are exchanged",
         "albert_tf/data/segments.py",
-        "return _select(Segments(starts, kept, tf.cast(swapped, tf.int32)), middle > begin)",
-        "return _select(Segments(starts, kept, tf.cast(~swapped, tf.int32)), middle > begin)",
+        "pairs = Segments(starts, lengths, tf.cast(swapped, tf.int32))",
+        "pairs = Segments(starts, lengths, tf.cast(~swapped, tf.int32))",
         SEGMENTS,
     ),
     Fault(
@@ -80,8 +80,8 @@ FAULTS = (
     Fault(
         "segments: a chunk crosses the end of its document",
         "albert_tf/data/segments.py",
-        "return tf.minimum(reached, document_ends)",
-        "return tf.minimum(reached, document_ends[-1:])",
+        "return tf.minimum(reached, documents.document_ends)",
+        "return tf.minimum(reached, documents.document_ends[-1:])",
         SEGMENTS,
     ),
     Fault(

@@ -10,7 +10,7 @@ from absl import logging
 
 from albert_tf.cli import flags as shared
 from albert_tf.config import PRESETS
-from albert_tf.finetuning.recipes import RECIPES, FinetuningRecipe
+from albert_tf.finetuning.recipes import RECIPES, EvaluationSettings, FinetuningRecipe
 from albert_tf.recipes import QuestionSettings
 from albert_tf.startup import quiet_start
 from albert_tf.training.settings import LoopSettings
@@ -31,7 +31,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--task", required=True, metavar="TASK", help=f"one of {', '.join(RECIPES)}")
     add("--train", metavar="FILE", help="file to train on (of all other tasks)")
-    add("--eval", metavar="FILE", help="file to evaluate on (a tenth of --train)")
+    add("--eval", metavar="FILE", help="file to evaluate on (a share of --train)")
     data_flags(parser)
     origin = "run to take the weights from, a published name, or hub:DIR, the folder of a TF 2 encoder"
     add("--init_from", metavar="RUN", help=origin)
@@ -51,6 +51,7 @@ def data_flags(parser: shared.Flags) -> None:
     add("--data", metavar="DIR", help="folder of the task's original files (GLUE, race)")
     shared.column_flags(parser)
     add("--threshold", type=float, help="multi_label: probability from which on a text has a label (0.5)")
+    shared.field_flags(parser, EvaluationSettings, {"best_by": "the first of the task's figures"})
     add("--freeze", choices=["encoder"], help="train the head alone")
 
 
@@ -82,6 +83,7 @@ def settings_given(flags: argparse.Namespace) -> dict[str, Any]:
         "config": None if flags.config is None else shared.config_named(flags.config),
         "tokenizer": shared.tokenizer_given(flags),
         "recipe": shared.given(flags, FinetuningRecipe),
+        "evaluation": shared.given(flags, EvaluationSettings),
         "questions": shared.given(flags, QuestionSettings),
         "loop": shared.given(flags, LoopSettings),
     }

@@ -11,6 +11,7 @@ import numpy as np
 
 from albert_tf.checkpoints.directory import VOCABULARY_KEY, RunDirectory
 from albert_tf.conversion.start import Start
+from albert_tf.finetuning.recipes import EvaluationSettings
 from albert_tf.finetuning.task_table import Task
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.datasets.formats import DEV, TRAIN, PathLike, Records
@@ -19,8 +20,6 @@ from albert_tf.tasks.examples.rows import TokenRows
 from albert_tf.tasks.kind import Examples, FinetunedKind, TaskConfig
 from albert_tf.tokenizers.kinds import open_tokenizer
 from albert_tf.utils.errors import InputError
-
-HELD_OUT = 0.1
 
 
 class Sets(NamedTuple):
@@ -37,10 +36,16 @@ class Sets(NamedTuple):
 
 
 def read_sets(
-    task: Task, folder: PathLike | None, train: PathLike | None, dev: PathLike | None, columns: Columns | None
+    task: Task,
+    folder: PathLike | None,
+    train: PathLike | None,
+    dev: PathLike | None,
+    columns: Columns | None,
+    share: float = EvaluationSettings.eval_share,
 ) -> Sets:
     """The records to train and to evaluate on, of a folder or of files as `Finetuning` names them.
 
+    Without a file to evaluate on a share of the others is held out.
     FileNotFoundError where a file is missing; an InputError names file and line of what is not of the task.
     """
     if task.format.is_folder:
@@ -50,7 +55,7 @@ def read_sets(
     records = task.format.read(train, True, columns)
     if dev is not None:
         return Sets(records, dev_sets(task, file=dev, columns=columns))
-    rest, held_out = split_off(records, HELD_OUT, task.kind.labels_of)
+    rest, held_out = split_off(records, share, task.kind.labels_of)
     if not rest or not held_out:
         raise InputError(f"{train}: too little to hold any of it out: name other data by --eval")
     return Sets(rest, {DEV: held_out}, f"{len(held_out)} of {len(records)} examples of {train}")

@@ -84,6 +84,24 @@ class FinetuningRecipe:
         )
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EvaluationSettings:
+    """What a run is evaluated on while it trains, and what its best step is.
+
+    Args:
+      eval_share: share of `train` that is held out where no other data is named.
+      best_by: metric of the evaluations whose highest value tells the best step, also to early_stop; of the
+        loss it is the lowest; not given, that of the task.
+    """
+
+    eval_share: float = 0.1
+    best_by: str | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        check_range("eval_share", self.eval_share, above=0, below=1)
+
+
 _COLUMNS = ("learning_rate", "batch_size", "dropout", "steps", "warmup_steps", "seq_length")
 
 # Lan et al. 2020, A.4; the classifier's dropout is 0.1 throughout.

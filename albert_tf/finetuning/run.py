@@ -16,7 +16,7 @@ from absl import logging
 
 from albert_tf.checkpoints.directory import BEST_KEY, TASK, RunContents, RunDirectory
 from albert_tf.checkpoints.growth import grown_from
-from albert_tf.checkpoints.metrics_log import Best
+from albert_tf.checkpoints.metrics_log import best_by
 from albert_tf.checkpoints.models import build_model
 from albert_tf.checkpoints.storage import exists
 from albert_tf.conversion.start import Start, opened
@@ -24,7 +24,7 @@ from albert_tf.data.service import served
 from albert_tf.features import FIRST, LABELS
 from albert_tf.finetuning.data import Data, check_same_data, encoded, read_sets
 from albert_tf.finetuning.outputs import Predicted, predictor
-from albert_tf.finetuning.recipes import FinetuningRecipe
+from albert_tf.finetuning.recipes import EvaluationSettings, FinetuningRecipe
 from albert_tf.finetuning.reports import described, ending
 from albert_tf.finetuning.settings import ENCODER, Finetuning
 from albert_tf.finetuning.task_table import Task, set_metrics, task_entries
@@ -49,7 +49,7 @@ from albert_tf.utils.records import flat
 OUTPUT_BIAS = "classifier/output_bias"
 
 # What older runs, which do not say it, have done.
-_UNSAID = {"pooling": FIRST}
+_UNSAID = {"pooling": FIRST, "eval_share": EvaluationSettings.eval_share}
 
 
 def finetune(
@@ -93,7 +93,7 @@ def finetune(
             seed=settings.seed,
             execution=execution,
             loop=settings.loop_settings(batches_per_epoch(data.rows, recipe.batch_size)),
-            best=Best(contents.task[BEST_KEY], is_highest=True),
+            best=best_by(contents.task[BEST_KEY]),
         )
         held_out = f"; held out: {data.sets.held_out}" if data.sets.held_out else ""
         train(run, training, contents, report, note=f"; {len(data.rows)} examples{held_out}")
@@ -136,8 +136,10 @@ def planned(
         config = config.with_pooler()
     check_memory(config, TRAINING)
     settings.execution.check_divides(recipe.batch_size, tf.distribute.get_strategy().num_replicas_in_sync)
-    sets = read_sets(task, settings.data, settings.train, settings.eval, settings.columns)
-    asked = settings.columns, questions, recipe.pooling, settings.threshold
+    evaluation = EvaluationSettings(**settings.evaluation)
+    files = settings.data, settings.train, settings.eval
+    sets = read_sets(task, *files, settings.columns, evaluation.eval_share)
+    asked = settings.columns, questions, recipe.pooling, settings.threshold, evaluation.best_by
     entries = task_entries(settings.task, sets.labelled, recipe.seq_length, *asked)
     data = encoded(task, entries, sets, start)
     recipe = recipe.in_steps(len(data.rows))

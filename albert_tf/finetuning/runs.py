@@ -13,7 +13,7 @@ from typing import Any
 from absl import logging
 
 from albert_tf.checkpoints.directory import BEST_KEY, SUMMARY, TASK, RunDirectory
-from albert_tf.checkpoints.metrics_log import rank
+from albert_tf.checkpoints.metrics_log import best_by, rank
 from albert_tf.checkpoints.storage import exists, write_json
 from albert_tf.finetuning.reports import best_figures
 from albert_tf.finetuning.run import check_output, finetune
@@ -52,7 +52,8 @@ def finetune_runs(settings: Finetuning, runs: int, report: Report = logging.info
 
 def summary(runs: Mapping[str, RunDirectory]) -> dict[str, Any]:
     """The content of summary.json: metrics of the best steps of runs by name, their median and spread."""
-    best_by = next(iter(runs.values())).task[BEST_KEY].removeprefix("eval_")
+    order = best_by(next(iter(runs.values())).task[BEST_KEY])
+    metric, sign = order.metric.removeprefix("eval_"), 1 if order.is_highest else -1
     by_run = {name: best_figures(run) for name, run in runs.items()}
     known: dict[str, list[float]] = {}
     for found in by_run.values():
@@ -60,13 +61,13 @@ def summary(runs: Mapping[str, RunDirectory]) -> dict[str, Any]:
             if name != "step" and value is not None:
                 known.setdefault(name, []).append(value)
     ranks = {
-        name: rank(value, found.get("loss"))
+        name: rank(sign * value, found.get("loss"))
         for name, found in by_run.items()
-        if (value := found.get(best_by)) is not None
+        if (value := found.get(metric)) is not None
     }
     best_run = max(ranks, key=ranks.__getitem__, default=next(iter(by_run)))
     return {
-        "best_by": best_by,
+        "best_by": metric,
         "best_run": best_run,
         "median": {name: statistics.median(values) for name, values in known.items()},
         "best": {name: value for name, value in by_run[best_run].items() if name != "step"},

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.config import AlbertConfig
-from albert_tf.finetuning.recipes import RECIPES, FinetuningRecipe
+from albert_tf.finetuning.recipes import RECIPES, EvaluationSettings, FinetuningRecipe
 from albert_tf.finetuning.task_table import Task, find_task
 from albert_tf.recipes import QuestionSettings
 from albert_tf.tasks.classification import TextKind
@@ -17,7 +17,7 @@ from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.multi_label import MultiLabel
 from albert_tf.training.run_settings import PathLike, RunSettings
 from albert_tf.training.settings import LoopSettings
-from albert_tf.utils.checks import check_range
+from albert_tf.utils.checks import check_choice, check_range
 from albert_tf.utils.errors import InputError
 
 ENCODER = "encoder"  # what can be frozen
@@ -34,7 +34,7 @@ class Finetuning(RunSettings):
       task: a name in TASKS.
       data: folder of a task whose original files are in one.
       train: file of any other task.
-      eval: file to evaluate on; None holds a tenth of `train` out.
+      eval: file to evaluate on; None holds a share of `train` out.
       columns: of one's own table.
       config: the network, where its weights are random.
       vocabulary: SentencePiece model, where what the weights are from has none.
@@ -42,6 +42,7 @@ class Finetuning(RunSettings):
         says.
       recipe: what differs from the task's hyper-parameters, by the fields of FinetuningRecipe.
       questions: what differs from QuestionSettings, of a task with contexts.
+      evaluation: what differs from EvaluationSettings, by its fields.
       threshold: probability from which on a text has a label, of the task multi_label; None: 0.5.
       freeze: "encoder" trains the head alone; None: everything.
       loop: what differs from evaluating and saving once an epoch, or every 1,000 updates where it is longer;
@@ -66,6 +67,7 @@ class Finetuning(RunSettings):
     tokenizer: Mapping[str, bool] = dataclasses.field(default_factory=dict)
     recipe: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     questions: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    evaluation: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     threshold: float | None = None
     freeze: str | None = None
     loop: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -78,6 +80,10 @@ class Finetuning(RunSettings):
         self._check_start()
         if self.threshold is not None:
             check_range("threshold", self.threshold, above=0, below=1)
+        if (best_by := EvaluationSettings(**self.evaluation).best_by) is not None:
+            check_choice("best_by", best_by, self.entry.evaluated)
+        if self.eval is not None and "eval_share" in self.evaluation:
+            raise InputError("eval_share: of no use where `eval` names what is evaluated on, leave it out")
         _ = self.hyper_parameters(self.config), self.loop_settings(1), QuestionSettings(**self.questions)
 
     def _check_start(self) -> None:
@@ -97,6 +103,7 @@ class Finetuning(RunSettings):
             "train": (self.train, not is_folder),
             "eval": (self.eval, False if is_folder else None),
             "text and label": (self.columns and self.columns.label, needs_columns),
+            "eval_share": (self.evaluation.get("eval_share"), False if is_folder else None),
             "threshold": (self.threshold, None if kind is MultiLabel else False),
             "pooling": (self.recipe.get("pooling"), None if kind.is_pooled else False),
             ", ".join(self.questions): (self.questions or None, None if kind.has_windows else False),
@@ -141,4 +148,5 @@ class Finetuning(RunSettings):
             **{name: None if path is None else os.fspath(path) for name, path in paths.items()},
             **self.run_record(run),
             "freeze": self.freeze,
+            "eval_share": EvaluationSettings(**self.evaluation).eval_share,
         }

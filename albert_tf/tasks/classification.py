@@ -133,6 +133,7 @@ class Classification(TextKind):
     """One label a text."""
 
     name = "classification"
+    metric_names = ("accuracy", "f1")
     losses = LABEL
 
     @classmethod

@@ -22,6 +22,7 @@ from albert_tf.checkpoints.storage import exists
 from albert_tf.conversion.start import Start, opened
 from albert_tf.data.service import served
 from albert_tf.features import FIRST, LABELS
+from albert_tf.finetuning.class_weights import training_kind
 from albert_tf.finetuning.data import Data, check_same_data, encoded, read_sets
 from albert_tf.finetuning.outputs import Predicted, predictor
 from albert_tf.finetuning.recipes import EvaluationSettings, FinetuningRecipe
@@ -44,12 +45,12 @@ from albert_tf.training.settings import Execution
 from albert_tf.training.strategies import Feed, compiles, feed, hosts_of
 from albert_tf.training.trainer import Report, train, training_scope
 from albert_tf.utils.errors import InputError
-from albert_tf.utils.records import flat
+from albert_tf.utils.records import defaults, flat
 
 OUTPUT_BIAS = "classifier/output_bias"
 
 # What older runs, which do not say it, have done.
-_UNSAID = {"pooling": FIRST, "eval_share": EvaluationSettings.eval_share}
+_UNSAID = {**defaults(FinetuningRecipe), **defaults(EvaluationSettings)}
 
 
 def finetune(
@@ -76,6 +77,7 @@ def finetune(
         recipe, data, contents = planned(run, settings, start)
         assert recipe.steps is not None
         assert recipe.warmup_steps is not None
+        kind = training_kind(data, recipe)
         read = None if run.steps() else _first_values(settings.init_from, start.run, contents, data, report)
         keras.utils.set_random_seed(settings.seed)
         model = build_model(contents.config, contents.task, read=read, **model_options(execution))
@@ -83,7 +85,7 @@ def finetune(
         # the optimizer's variables.
         model.encoder.trainable = settings.freeze != ENCODER
         optimizer = recipe_optimizer("adamw", recipe, recipe.steps, recipe.warmup_steps)
-        objective = objective_of(data.kind)
+        objective = objective_of(kind)
         training = Training(
             model=model,
             optimizer=built_optimizer(optimizer, model, execution),

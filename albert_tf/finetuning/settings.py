@@ -12,9 +12,10 @@ from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.recipes import RECIPES, EvaluationSettings, FinetuningRecipe
 from albert_tf.finetuning.task_table import Task, find_task
 from albert_tf.recipes import QuestionSettings
-from albert_tf.tasks.classification import TextKind
+from albert_tf.tasks.classification import Classification, TextKind
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.multi_label import MultiLabel
+from albert_tf.tasks.tagging import Tagging
 from albert_tf.training.run_settings import PathLike, RunSettings
 from albert_tf.training.settings import LoopSettings
 from albert_tf.utils.checks import check_choice, check_range
@@ -105,6 +106,14 @@ class Finetuning(RunSettings):
             "text and label": (self.columns and self.columns.label, needs_columns),
             "eval_share": (self.evaluation.get("eval_share"), False if is_folder else None),
             "threshold": (self.threshold, None if kind is MultiLabel else False),
+            "class_weight": (
+                self.recipe.get("class_weight"),
+                None if issubclass(kind, Classification | MultiLabel | Tagging) else False,
+            ),
+            "label_smoothing": (
+                self.recipe.get("label_smoothing"),
+                None if issubclass(kind, Classification | Tagging) else False,
+            ),
             "pooling": (self.recipe.get("pooling"), None if kind.is_pooled else False),
             ", ".join(self.questions): (self.questions or None, None if kind.has_windows else False),
         }

@@ -43,6 +43,18 @@ SCRATCH = {**GLUE, "init_from": None, "config": TINY, "vocabulary": "spiece.mode
             {"task": "squad-v2.0", "evaluation": {"best_by": "loss"}},
             "best_by='loss' .* f1, exact, Has",
         ),
+        (SQUAD, {"recipe": {"class_weight": "balanced"}}, r"^class_weight: .*'squad-v1\.1'"),
+        (
+            OWN,
+            {"task": "regression", "recipe": {"class_weight": "balanced"}},
+            "^class_weight: .*'regression'",
+        ),
+        (
+            OWN,
+            {"task": "multi_label", "recipe": {"label_smoothing": 0.1}},
+            "^label_smoothing: .*'multi_label'",
+        ),
+        (OWN, {"recipe": {"label_smoothing": 1.0}}, "label_smoothing=1.0"),
         (SQUAD, {"recipe": {"pooling": "mean"}}, r"^pooling: .*'squad-v1\.1'"),
         (GLUE, {"init_from": None}, "one of `init_from`"),
         (GLUE, {"config": TINY}, "one of `init_from`"),

@@ -39,7 +39,8 @@ from albert_tf.utils.files import json_text, sole_use
 
 CONFIG, TASK, RECIPE = "config.json", "task.json", "recipe.json"
 
-SUMMARY = "summary.json"  # of a folder of runs with several seeds
+SUMMARY = "summary.json"  # of a folder of several runs
+SEVERAL = ("seed-", "fold-", "trial-")  # how the names of runs in such a folder begin
 VOCABULARY_KEY = "vocabulary"  # of the vocabulary's SHA-256 in recipe.json
 BEST_KEY = "best_by"  # of the metric in task.json that tells the best step
 
@@ -250,10 +251,10 @@ def _other_kind(folder: RunDirectory) -> str:
 
 
 def best_run(path: PathLike) -> RunDirectory:
-    """The best run in a folder that fine-tuning with several seeds has made; any other folder is itself."""
+    """The best run in a folder that fine-tuning has made several in; any other folder is itself."""
     folder = RunDirectory(path, "run")
-    has_seeds = any(name.startswith("seed-") for name in storage.entries(folder.path))
-    if storage.exists(folder.file(TASK)) or not has_seeds:
+    has_runs = any(name.startswith(SEVERAL) for name in storage.entries(folder.path))
+    if storage.exists(folder.file(TASK)) or not has_runs:
         return folder
     if not storage.exists(folder.file(SUMMARY)):
         raise InputError(f"{folder} has no {SUMMARY} yet: let `albert-tf finetune` finish, or name one run")

@@ -40,7 +40,10 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--vocabulary", help="SentencePiece model, where the weights come without one")
     shared.field_flags(parser, FinetuningRecipe, OWN)
     shared.field_flags(parser, QuestionSettings)
-    add("--runs", type=int, help="train so many times, with a seed each, and sum up")
+    several = parser.add_mutually_exclusive_group().add_argument
+    several("--runs", type=int, help="train so many times, with a seed each, and sum up")
+    folds = "cross-validation: train so many times, each on all but a part of --train, which is evaluated on"
+    several("--folds", type=int, help=f"{folds}; sum up, and write what is predicted out of fold")
     every = dict.fromkeys(("eval_every", "checkpoint_every"), "once an epoch, at most 1000")
     shared.run_flags(parser, {**every, "log_every": "once an epoch, at most 100"})
     parser.epilog = shared.FIGURES
@@ -59,15 +62,18 @@ def data_flags(parser: shared.Flags) -> None:
 def run(flags: argparse.Namespace) -> None:
     """Trains."""
     with quiet_start():
+        from albert_tf.finetuning.folds import finetune_folds
         from albert_tf.finetuning.run import finetune
         from albert_tf.finetuning.runs import finetune_runs
         from albert_tf.finetuning.settings import Finetuning
     settings = Finetuning(**settings_given(flags))
     run = flags.output
-    if flags.runs is None:
-        finetune(settings)
-    else:
+    if flags.runs is not None:
         run = str(finetune_runs(settings, flags.runs))
+    elif flags.folds is not None:
+        run = str(finetune_folds(settings, flags.folds))
+    else:
+        finetune(settings)
     predict = ["albert-tf", "predict", "--run", run, "--input", "FILE", "--output", "FILE"]
     export = ["python", "-m", "hub_export", "--run", run, "--output", f"{run}-hub"]
     for words in (predict, export):

@@ -34,7 +34,7 @@ FIGURES = (
     "names begin with eval_ in the log and in metrics.jsonl of a run."
 )
 
-RUN = "run directory, or a folder of several seeds, whose best is taken"
+RUN = "run directory, or a folder of several, whose best is taken"
 TEXT = "text files or globs, .gz too, or a folder of prepare"
 
 

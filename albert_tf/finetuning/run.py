@@ -50,7 +50,7 @@ from albert_tf.utils.records import defaults, flat
 OUTPUT_BIAS = "classifier/output_bias"
 
 # What older runs, which do not say it, have done.
-_UNSAID = {**defaults(FinetuningRecipe), **defaults(EvaluationSettings)}
+_UNSAID = {**defaults(FinetuningRecipe), **defaults(EvaluationSettings), "fold": None}
 
 
 def finetune(
@@ -140,7 +140,7 @@ def planned(
     settings.execution.check_divides(recipe.batch_size, tf.distribute.get_strategy().num_replicas_in_sync)
     evaluation = EvaluationSettings(**settings.evaluation)
     files = settings.data, settings.train, settings.eval
-    sets = read_sets(task, *files, settings.columns, evaluation.eval_share)
+    sets = read_sets(task, *files, settings.columns, evaluation.eval_share, settings.fold)
     asked = settings.columns, questions, recipe.pooling, settings.threshold, evaluation.best_by
     entries = task_entries(settings.task, sets.labelled, recipe.seq_length, *asked)
     data = encoded(task, entries, sets, start)

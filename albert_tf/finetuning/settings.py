@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.config import AlbertConfig
+from albert_tf.finetuning.data import Fold
 from albert_tf.finetuning.recipes import RECIPES, EvaluationSettings, FinetuningRecipe
 from albert_tf.finetuning.task_table import Task, find_task
 from albert_tf.recipes import QuestionSettings
@@ -44,6 +45,7 @@ class Finetuning(RunSettings):
       recipe: what differs from the task's hyper-parameters, by the fields of FinetuningRecipe.
       questions: what differs from QuestionSettings, of a task with contexts.
       evaluation: what differs from EvaluationSettings, by its fields.
+      fold: part of `train` that is evaluated on; None: what else says so.
       threshold: probability from which on a text has a label, of the task multi_label; None: 0.5.
       freeze: "encoder" trains the head alone; None: everything.
       loop: what differs from evaluating and saving once an epoch, or every 1,000 updates where it is longer;
@@ -69,6 +71,7 @@ class Finetuning(RunSettings):
     recipe: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     questions: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     evaluation: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    fold: Fold | None = None
     threshold: float | None = None
     freeze: str | None = None
     loop: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -83,8 +86,9 @@ class Finetuning(RunSettings):
             check_range("threshold", self.threshold, above=0, below=1)
         if (best_by := EvaluationSettings(**self.evaluation).best_by) is not None:
             check_choice("best_by", best_by, self.entry.evaluated)
-        if self.eval is not None and "eval_share" in self.evaluation:
-            raise InputError("eval_share: of no use where `eval` names what is evaluated on, leave it out")
+        held_out = {"eval": self.eval, "eval_share": self.evaluation.get("eval_share"), "folds": self.fold}
+        if len(given := [name for name, value in held_out.items() if value is not None]) > 1:
+            raise InputError(f"{' and '.join(given)}: each says what is evaluated on, name one of them")
         _ = self.hyper_parameters(self.config), self.loop_settings(1), QuestionSettings(**self.questions)
 
     def _check_start(self) -> None:
@@ -104,6 +108,7 @@ class Finetuning(RunSettings):
             "train": (self.train, not is_folder),
             "eval": (self.eval, False if is_folder else None),
             "text and label": (self.columns and self.columns.label, needs_columns),
+            "folds": (self.fold, False if is_folder else None),
             "eval_share": (self.evaluation.get("eval_share"), False if is_folder else None),
             "threshold": (self.threshold, None if kind is MultiLabel else False),
             "class_weight": (
@@ -157,5 +162,6 @@ class Finetuning(RunSettings):
             **{name: None if path is None else os.fspath(path) for name, path in paths.items()},
             **self.run_record(run),
             "freeze": self.freeze,
+            "fold": None if self.fold is None else str(self.fold),
             "eval_share": EvaluationSettings(**self.evaluation).eval_share,
         }

@@ -113,6 +113,7 @@ def test_median_best_and_spread_by_hand(tmp_path):
     assert summary(made) == {
         "best_by": "pearson",
         "best_run": "seed-1",
+        "mean": {"pearson": pytest.approx(1.7 / 3), "loss": 2.625},
         "median": {"pearson": 0.7, "loss": 2.5},
         "best": {"pearson": 0.9, "loss": 4.0},
         "spread": {"pearson": 0.8, "loss": 2.5},

@@ -44,6 +44,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     several("--runs", type=int, help="train so many times, with a seed each, and sum up")
     folds = "cross-validation: train so many times, each on all but a part of --train, which is evaluated on"
     several("--folds", type=int, help=f"{folds}; sum up, and write what is predicted out of fold")
+    search = "hyper-parameters to try, such as learning_rate=1e-5,3e-5 batch_size=16,32: a run for each"
+    several("--search", nargs="+", action="extend", metavar="NAME=A,B", help=f"{search} combination")
+    add("--trials", type=int, help="of --search: so many combinations at random (all)")
     every = dict.fromkeys(("eval_every", "checkpoint_every"), "once an epoch, at most 1000")
     shared.run_flags(parser, {**every, "log_every": "once an epoch, at most 100"})
     parser.epilog = shared.FIGURES
@@ -65,13 +68,19 @@ def run(flags: argparse.Namespace) -> None:
         from albert_tf.finetuning.folds import finetune_folds
         from albert_tf.finetuning.run import finetune
         from albert_tf.finetuning.runs import finetune_runs
+        from albert_tf.finetuning.search import finetune_search
         from albert_tf.finetuning.settings import Finetuning
     settings = Finetuning(**settings_given(flags))
+    search = flags.search and shared.values_given(flags.search, FinetuningRecipe)
+    if search is None:
+        shared.check_unused(flags, ["trials"], "a training without --search")
     run = flags.output
     if flags.runs is not None:
         run = str(finetune_runs(settings, flags.runs))
     elif flags.folds is not None:
         run = str(finetune_folds(settings, flags.folds))
+    elif search is not None:
+        run = str(finetune_search(settings, search, flags.trials))
     else:
         finetune(settings)
     predict = ["albert-tf", "predict", "--run", run, "--input", "FILE", "--output", "FILE"]

@@ -169,6 +169,24 @@ def field_names(kind: type) -> set[str]:
     return {field.name for _, field in flat_fields(kind)}
 
 
+def values_given(words: Collection[str], kind: type) -> dict[str, list[Any]]:
+    """Several values of fields of a record, of words such as `batch_size=16,32`."""
+    hints, found = typing.get_type_hints(kind), dict[str, list[Any]]()
+    for word in words:
+        name, _, values = word.partition("=")
+        if name in found or name not in hints:
+            problem = "given twice" if name in found else f"none of {', '.join(hints)}"
+            raise InputError(f"{word!r}: {name!r} is {problem}: write NAME=VALUE,VALUE")
+        parser = _parser(hints[name])
+        try:
+            found[name] = [parser(value) for value in values.split(",")]
+        except ValueError:
+            raise InputError(
+                f"{word!r}: values must be of type {parser.__name__}, with commas between"
+            ) from None
+    return found
+
+
 def _parser(hint: Any) -> Callable[[str], Any]:
     """The parser of a value of `hint`; of some type or None, and of records in a file, also of "none"."""
     if not typing.get_args(hint):

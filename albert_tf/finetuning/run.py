@@ -50,7 +50,7 @@ from albert_tf.utils.records import defaults, flat
 OUTPUT_BIAS = "classifier/output_bias"
 
 # What older runs, which do not say it, have done.
-_UNSAID = {**defaults(FinetuningRecipe), **defaults(EvaluationSettings), "fold": None}
+_UNSAID = {**defaults(FinetuningRecipe), **defaults(EvaluationSettings), "fold": None, "trial": None}
 
 
 def finetune(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
+import types
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,12 +39,15 @@ def finetune_runs(settings: Finetuning, runs: int, report: Report = logging.info
 
 
 def finetune_each(
-    settings: Finetuning, changes: Mapping[str, Mapping[str, Any]], report: Report = logging.info
+    settings: Finetuning,
+    changes: Mapping[str, Mapping[str, Any]],
+    report: Report = logging.info,
+    further: Mapping[str, Any] = types.MappingProxyType({}),
 ) -> dict[str, Any]:
     """Trains runs in the folder `output`, by their names there the changes of the settings; what they share.
 
-    What `summary` returns is written to summary.json after the last one. An InputError before the first one
-    if the settings of one are impossible, or the folder holds a single run or others than these.
+    What `summary` returns is written to summary.json after the last one, with further entries. An InputError
+    before the first one if the settings of one are impossible, or the folder holds other runs than these.
     """
     folder = RunDirectory(settings.output, "output")
     if exists(folder.file(TASK)):
@@ -59,7 +63,7 @@ def finetune_each(
     for number, made in enumerate(each, start=1):
         report(f"run {number} of {len(each)}: {made.output}")
         finetune(made, report)
-    found = summary({name: RunDirectory(folder.file(name)) for name in changes})
+    found = {**summary({name: RunDirectory(folder.file(name)) for name in changes}), **further}
     write_json(folder.file(SUMMARY), found)
     best = folder.file(found["best_run"])
     report(f"best of {len(each)} runs: {best}; {folder.file(SUMMARY)} compares them")

@@ -46,6 +46,7 @@ class Finetuning(RunSettings):
       questions: what differs from QuestionSettings, of a task with contexts.
       evaluation: what differs from EvaluationSettings, by its fields.
       fold: part of `train` that is evaluated on; None: what else says so.
+      trial: fields of the recipe that a search has chosen, for the record.
       threshold: probability from which on a text has a label, of the task multi_label; None: 0.5.
       freeze: "encoder" trains the head alone; None: everything.
       loop: what differs from evaluating and saving once an epoch, or every 1,000 updates where it is longer;
@@ -72,6 +73,7 @@ class Finetuning(RunSettings):
     questions: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     evaluation: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     fold: Fold | None = None
+    trial: Mapping[str, Any] | None = None
     threshold: float | None = None
     freeze: str | None = None
     loop: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -162,6 +164,7 @@ class Finetuning(RunSettings):
             **{name: None if path is None else os.fspath(path) for name, path in paths.items()},
             **self.run_record(run),
             "freeze": self.freeze,
+            "trial": self.trial,
             "fold": None if self.fold is None else str(self.fold),
             "eval_share": EvaluationSettings(**self.evaluation).eval_share,
         }

@@ -24,6 +24,9 @@ from albert_tf.utils.errors import InputError
 
 ENCODER = "encoder"  # what can be frozen
 
+# Kinds of tasks whose losses have weights of labels, and labels that can be smoothed.
+_WEIGHTED, _SMOOTHED = (Classification, Tagging, MultiLabel), (Classification, Tagging)
+
 # Updates between two evaluations at most, where an epoch has more.
 _LONGEST = 1000
 
@@ -45,7 +48,7 @@ class Finetuning(RunSettings):
       recipe: what differs from the task's hyper-parameters, by the fields of FinetuningRecipe.
       questions: what differs from QuestionSettings, of a task with contexts.
       evaluation: what differs from EvaluationSettings, by its fields.
-      fold: part of `train` that is evaluated on; None: what else says so.
+      fold: part of `train` that is held out in place of a share; None: none is.
       trial: fields of the recipe that a search has chosen, for the record.
       threshold: probability from which on a text has a label, of the task multi_label; None: 0.5.
       freeze: "encoder" trains the head alone; None: everything.
@@ -113,13 +116,10 @@ class Finetuning(RunSettings):
             "folds": (self.fold, False if is_folder else None),
             "eval_share": (self.evaluation.get("eval_share"), False if is_folder else None),
             "threshold": (self.threshold, None if kind is MultiLabel else False),
-            "class_weight": (
-                self.recipe.get("class_weight"),
-                None if issubclass(kind, Classification | MultiLabel | Tagging) else False,
-            ),
+            "class_weight": (self.recipe.get("class_weight"), None if issubclass(kind, _WEIGHTED) else False),
             "label_smoothing": (
                 self.recipe.get("label_smoothing"),
-                None if issubclass(kind, Classification | Tagging) else False,
+                None if issubclass(kind, _SMOOTHED) else False,
             ),
             "pooling": (self.recipe.get("pooling"), None if kind.is_pooled else False),
             ", ".join(self.questions): (self.questions or None, None if kind.has_windows else False),

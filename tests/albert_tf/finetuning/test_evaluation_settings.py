@@ -8,8 +8,11 @@ import pytest
 from albert_tf.checkpoints import RunDirectory
 from albert_tf.cli import command_line_parser
 from albert_tf.cli.finetune import settings_given
+from albert_tf.finetuning.reports import ending
 from albert_tf.finetuning.run import finetune
+from albert_tf.finetuning.task_table import TASKS
 from albert_tf.utils.errors import InputError
+from tests.albert_tf.finetuning.test_runs import pretended
 from tests.albert_tf.pretraining.runs import metrics
 
 LOSS = {"eval_share": 0.3, "best_by": "loss"}
@@ -46,6 +49,20 @@ def test_a_run_keeps_them(asked, by_loss, finetuned, tmp_path):
     assert recipe.pop("eval_share") == 0.1
     (run / "recipe.json").write_text(json.dumps(recipe))
     finetune(asked(run))
+
+
+@pytest.mark.parametrize(("best_by", "step"), [("loss", 1), ("precision", 2)])
+def test_the_end_of_the_log_names_the_metric(best_by, step, tmp_path):
+    """Also one that the lines of the log leave out."""
+    run = pretended(tmp_path, "run", {}, f"eval_{best_by}")
+    for number, precision, loss in ((1, 0.25, 0.5), (2, 0.75, 1.5)):
+        for ending_of in (".index", ".data-00000-of-00001"):
+            (run / "checkpoints" / f"ckpt-{number}{ending_of}").write_bytes(b"")
+        line = {"step": number, "eval_precision": precision, "eval_loss": loss}
+        with (run / "metrics.jsonl").open("a") as file:
+            file.write(json.dumps(line) + "\n")
+    (line,) = ending(RunDirectory(run), TASKS["tagging"], {})
+    assert line.startswith(f"best: step {step} ({best_by} {'0.5000' if best_by == 'loss' else '0.750'}")
 
 
 def test_the_flags():

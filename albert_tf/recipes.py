@@ -32,7 +32,7 @@ _BOUNDS: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("learning_rate", "weight_decay"), _NOT_NEGATIVE),
     **dict.fromkeys(("epsilon", "epochs"), _POSITIVE),
     "clip_norm": {**_POSITIVE, "remedy": "none turns clipping off"},
-    **dict.fromkeys(("beta_1", "beta_2", "dropout", "classifier_dropout"), _SHARE),
+    **dict.fromkeys(("beta_1", "beta_2", "dropout", "classifier_dropout", "label_smoothing"), _SHARE),
     "short_seq_prob": {"at_least": 0, "at_most": 1},
     "masked_lm_prob": {"above": 0, "below": 1},
     **dict.fromkeys(("batch_size", "steps", "seq_length", "max_ngram"), _COUNT),

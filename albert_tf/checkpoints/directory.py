@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from albert_tf.checkpoints import storage
-from albert_tf.checkpoints.metrics_log import METRICS, Best, Line, read_metrics
+from albert_tf.checkpoints.metrics_log import METRICS, Line, best_by, read_metrics
 from albert_tf.checkpoints.models import arguments_of
 from albert_tf.checkpoints.steps import checkpoint_steps
 from albert_tf.checkpoints.storage import PathLike
@@ -39,9 +39,10 @@ from albert_tf.utils.files import json_text, sole_use
 
 CONFIG, TASK, RECIPE = "config.json", "task.json", "recipe.json"
 
-SUMMARY = "summary.json"  # of a folder of runs with several seeds
+SUMMARY = "summary.json"  # of a folder of several runs
+SEVERAL = ("seed-", "fold-", "trial-")  # how the names of runs in such a folder begin
 VOCABULARY_KEY = "vocabulary"  # of the vocabulary's SHA-256 in recipe.json
-BEST_KEY = "best_by"  # of the metric in task.json whose highest value tells the best step
+BEST_KEY = "best_by"  # of the metric in task.json that tells the best step
 
 
 class RunContents(NamedTuple):
@@ -191,7 +192,7 @@ class RunDirectory:
     def default_step(self) -> int | None:
         """The best step of a fine-tuned run by its evaluations, of others the newest, if any."""
         steps, metric = self.steps(), self.task.get(BEST_KEY)
-        best = None if metric is None else Best(metric, is_highest=True).step(self.metrics(), steps)
+        best = None if metric is None else best_by(metric).step(self.metrics(), steps)
         return max(steps, default=None) if best is None else best
 
     def create(self, contents: RunContents) -> None:
@@ -250,10 +251,10 @@ def _other_kind(folder: RunDirectory) -> str:
 
 
 def best_run(path: PathLike) -> RunDirectory:
-    """The best run in a folder that fine-tuning with several seeds has made; any other folder is itself."""
+    """The best run in a folder that fine-tuning has made several in; any other folder is itself."""
     folder = RunDirectory(path, "run")
-    has_seeds = any(name.startswith("seed-") for name in storage.entries(folder.path))
-    if storage.exists(folder.file(TASK)) or not has_seeds:
+    has_runs = any(name.startswith(SEVERAL) for name in storage.entries(folder.path))
+    if storage.exists(folder.file(TASK)) or not has_runs:
         return folder
     if not storage.exists(folder.file(SUMMARY)):
         raise InputError(f"{folder} has no {SUMMARY} yet: let `albert-tf finetune` finish, or name one run")

@@ -73,4 +73,9 @@ class Best(NamedTuple):
         }
 
 
-LOWEST_LOSS = Best(_LOSS, is_highest=False)
+def best_by(metric: str) -> Best:
+    """The order of steps by a metric of an evaluation: the highest is the best, of the loss the lowest."""
+    return Best(metric, is_highest=metric != _LOSS)
+
+
+LOWEST_LOSS = best_by(_LOSS)

@@ -8,7 +8,7 @@ from albert_tf.cli import finetune, pretrain
 from albert_tf.cli import flags as shared
 from albert_tf.config import PRESETS
 from albert_tf.distillation.targets import SoftLabels, SoftTargets
-from albert_tf.finetuning.recipes import FinetuningRecipe
+from albert_tf.finetuning.recipes import EvaluationSettings, FinetuningRecipe
 from albert_tf.recipes import RECIPES, PretrainingRecipe
 from albert_tf.startup import quiet_start
 from albert_tf.training.settings import LoopSettings
@@ -21,7 +21,10 @@ DEFAULT_RECIPE = "distilbert_base_uncased"
 
 _TEXT_FIELDS = shared.field_names(PretrainingRecipe) | shared.field_names(SoftTargets)
 _TASK_FIELDS = shared.field_names(FinetuningRecipe) | shared.field_names(SoftLabels)
-_TASK_FLAGS = ("data", "text", "text_pair", "label", "threshold", "freeze")
+_TASK_FLAGS = (
+    *("data", "text", "text_pair", "label", "threshold", "freeze"),
+    *shared.field_names(EvaluationSettings),
+)
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:

@@ -11,7 +11,7 @@ from absl import logging
 from albert_tf.cli import flags as shared
 from albert_tf.cli.results import check_report, give_report, report_flag
 from albert_tf.config import PRESETS
-from albert_tf.finetuning.recipes import RECIPES, FinetuningRecipe
+from albert_tf.finetuning.recipes import RECIPES, EvaluationSettings, FinetuningRecipe
 from albert_tf.recipes import QuestionSettings
 from albert_tf.startup import quiet_start
 from albert_tf.training.settings import LoopSettings
@@ -22,6 +22,7 @@ OWN = {
     if x is None
     else f"default: {x}; for tasks of the paper, its value"
     for name, x in vars(RECIPES["classification"]).items()
+    if name not in ("class_weight", "label_smoothing")  # whose defaults are the same everywhere
 }
 
 SUMMARY = "train a model of labelled data, or resume"
@@ -32,7 +33,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--task", required=True, metavar="TASK", help=f"one of {', '.join(RECIPES)}")
     add("--train", metavar="FILE", help="file to train on (of all other tasks)")
-    add("--eval", metavar="FILE", help="file to evaluate on (a tenth of --train)")
+    add("--eval", metavar="FILE", help="file to evaluate on (a share of --train)")
     data_flags(parser)
     origin = "run to take the weights from, a published name, or hub:DIR, the folder of a TF 2 encoder"
     add("--init_from", metavar="RUN", help=origin)
@@ -40,7 +41,13 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--vocabulary", help="SentencePiece model, where the weights come without one")
     shared.field_flags(parser, FinetuningRecipe, OWN)
     shared.field_flags(parser, QuestionSettings)
-    add("--runs", type=int, help="train so many times, with a seed each, and sum up")
+    several = parser.add_mutually_exclusive_group().add_argument
+    several("--runs", type=int, help="train so many times, with a seed each, and sum up")
+    folds = "cross-validation: train so many times, each on all but a part of --train, which is evaluated on"
+    several("--folds", type=int, help=f"{folds}; sum up, and write what is predicted out of fold")
+    search = "hyper-parameters to try, such as learning_rate=1e-5,3e-5 batch_size=16,32: a run for each"
+    several("--search", nargs="+", action="extend", metavar="NAME=A,B", help=f"{search} combination")
+    add("--trials", type=int, help="of --search: so many combinations at random (all)")
     every = dict.fromkeys(("eval_every", "checkpoint_every"), "once an epoch, at most 1000")
     report_flag(parser)
     shared.run_flags(parser, {**every, "log_every": "once an epoch, at most 100"})
@@ -55,6 +62,7 @@ def data_flags(parser: shared.Flags) -> None:
     two = "or the second of two labels (where it is the likelier); auto: the best on what is evaluated on"
     threshold = f"probability from which on a text has a label of multi_label (0.5), {two}"
     add("--threshold", type=_threshold, help=threshold)
+    shared.field_flags(parser, EvaluationSettings, {"best_by": "the first of the task's figures"})
     add("--freeze", choices=["encoder"], help="train the head alone")
 
 
@@ -69,18 +77,27 @@ def run(flags: argparse.Namespace) -> None:
     """Trains."""
     with quiet_start():
         from albert_tf.finetuning.evaluation import evaluation
+        from albert_tf.finetuning.folds import finetune_folds
         from albert_tf.finetuning.run import finetune
         from albert_tf.finetuning.runs import finetune_runs
+        from albert_tf.finetuning.search import finetune_search
         from albert_tf.finetuning.settings import Finetuning
         from albert_tf.finetuning.trained import read_trained
     settings = Finetuning(**settings_given(flags))
+    search = flags.search and shared.values_given(flags.search, FinetuningRecipe)
+    if search is None:
+        shared.check_unused(flags, ["trials"], "a training without --search")
     check_report(flags)
     run = flags.output
-    if flags.runs is None:
-        dev = finetune(settings)
+    if flags.runs is not None:
+        run, dev = finetune_runs(settings, flags.runs)
+    elif flags.folds is not None:
+        run, dev = finetune_folds(settings, flags.folds)
+    elif search is not None:
+        run, dev = finetune_search(settings, search, flags.trials)
     else:
-        best, dev = finetune_runs(settings, flags.runs)
-        run = str(best)
+        dev = finetune(settings)
+    run = str(run)
     if dev:
         report = evaluation(read_trained(run, xla=settings.execution.xla), dev).report(run)
         data = flags.eval or flags.data or f"what is held out of {flags.train}"
@@ -101,6 +118,7 @@ def settings_given(flags: argparse.Namespace) -> dict[str, Any]:
         "config": None if flags.config is None else shared.config_named(flags.config),
         "tokenizer": shared.tokenizer_given(flags),
         "recipe": shared.given(flags, FinetuningRecipe),
+        "evaluation": shared.given(flags, EvaluationSettings),
         "questions": shared.given(flags, QuestionSettings),
         "loop": shared.given(flags, LoopSettings),
     }

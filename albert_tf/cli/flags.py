@@ -34,7 +34,7 @@ FIGURES = (
     "names begin with eval_ in the log and in metrics.jsonl of a run."
 )
 
-RUN = "run directory, or a folder of several seeds, whose best is taken"
+RUN = "run directory, or a folder of several, whose best is taken"
 TEXT = "text files or globs, .gz too, or a folder of prepare"
 
 
@@ -167,6 +167,24 @@ def given(flags: argparse.Namespace, kind: type) -> dict[str, Any]:
 def field_names(kind: type) -> set[str]:
     """The names of the fields of a record and of the records in it."""
     return {field.name for _, field in flat_fields(kind)}
+
+
+def values_given(words: Collection[str], kind: type) -> dict[str, list[Any]]:
+    """Several values of fields of a record, of words such as `batch_size=16,32`."""
+    hints, found = typing.get_type_hints(kind), dict[str, list[Any]]()
+    for word in words:
+        name, _, values = word.partition("=")
+        if name in found or name not in hints:
+            problem = "given twice" if name in found else f"none of {', '.join(hints)}"
+            raise InputError(f"{word!r}: {name!r} is {problem}: write NAME=VALUE,VALUE")
+        parser = _parser(hints[name])
+        try:
+            found[name] = [parser(value) for value in values.split(",")]
+        except ValueError:
+            raise InputError(
+                f"{word!r}: values must be of type {parser.__name__}, with commas between"
+            ) from None
+    return found
 
 
 def _parser(hint: Any) -> Callable[[str], Any]:

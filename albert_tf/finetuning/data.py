@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import collections
 import hashlib
-from collections.abc import Callable, Hashable, Mapping
+import itertools
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from albert_tf.checkpoints.directory import VOCABULARY_KEY, RunDirectory
 from albert_tf.conversion.start import Start
+from albert_tf.finetuning.recipes import EvaluationSettings
 from albert_tf.finetuning.task_table import Task
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.datasets.formats import DEV, TRAIN, PathLike, Records
@@ -20,7 +22,15 @@ from albert_tf.tasks.kind import Examples, FinetunedKind, TaskConfig
 from albert_tf.tokenizers.kinds import open_tokenizer
 from albert_tf.utils.errors import InputError
 
-HELD_OUT = 0.1
+
+class Fold(NamedTuple):
+    """A part of the training data to evaluate on, of several that make all of it up."""
+
+    number: int  # from 1
+    folds: int
+
+    def __str__(self) -> str:
+        return f"{self.number} of {self.folds}"
 
 
 class Sets(NamedTuple):
@@ -37,10 +47,17 @@ class Sets(NamedTuple):
 
 
 def read_sets(
-    task: Task, folder: PathLike | None, train: PathLike | None, dev: PathLike | None, columns: Columns | None
+    task: Task,
+    folder: PathLike | None,
+    train: PathLike | None,
+    dev: PathLike | None,
+    columns: Columns | None,
+    share: float = EvaluationSettings.eval_share,
+    fold: Fold | None = None,
 ) -> Sets:
     """The records to train and to evaluate on, of a folder or of files as `Finetuning` names them.
 
+    Without a file to evaluate on a share of the others is held out, or a fold.
     FileNotFoundError where a file is missing; an InputError names file and line of what is not of the task.
     """
     if task.format.is_folder:
@@ -50,7 +67,11 @@ def read_sets(
     records = task.format.read(train, True, columns)
     if dev is not None:
         return Sets(records, dev_sets(task, file=dev, columns=columns))
-    rest, held_out = split_off(records, HELD_OUT, task.kind.labels_of)
+    if fold is None:
+        rest, held_out = split_off(records, share, task.kind.labels_of)
+    else:
+        numbers = fold_numbers(records, fold.folds, task.kind.labels_of)
+        rest, held_out = _parts(records, [number == fold.number for number in numbers])
     if not rest or not held_out:
         raise InputError(f"{train}: too little to hold any of it out: name other data by --eval")
     return Sets(rest, {DEV: held_out}, f"{len(held_out)} of {len(records)} examples of {train}")
@@ -77,6 +98,31 @@ def split_off(
     Questions on one context stay together: who has seen some of them knows something of the others. Of each
     label the share is taken, as nearly as possible.
     """
+    return _parts(records, _chosen(records, share, label))
+
+
+def fold_numbers(records: Records, count: int, label: Callable[[Any], Hashable] | None = None) -> list[int]:
+    """The fold of each record, from 1: parts of the same size, each chosen as `split_off` does.
+
+    There are fewer folds than the count where there are fewer records, or contexts of questions.
+    """
+    numbers, left = [0] * len(records), list(range(len(records)))
+    for fold in range(1, count + 1):
+        chosen = _chosen([records[place] for place in left], 1 / (count + 1 - fold), label)
+        for place in itertools.compress(left, chosen):
+            numbers[place] = fold
+        left = [place for place in left if not numbers[place]]
+    return numbers
+
+
+def _parts(records: Records, chosen: Sequence[bool]) -> tuple[list[Any], list[Any]]:
+    """The records that are not chosen, and those that are."""
+    rest = [not is_chosen for is_chosen in chosen]
+    return list(itertools.compress(records, rest)), list(itertools.compress(records, chosen))
+
+
+def _chosen(records: Records, share: float, label: Callable[[Any], Hashable] | None) -> list[bool]:
+    """True for the records that `split_off` holds out."""
     units = [
         record.context if isinstance(record, ChoiceRecord | QuestionRecord) else number
         for number, record in enumerate(records)
@@ -92,10 +138,7 @@ def split_off(
         if left[labels[name]]:
             left[labels[name]] -= 1
             chosen.add(name)
-    parts: tuple[list[Any], list[Any]] = ([], [])
-    for unit, record in zip(units, records, strict=True):
-        parts[unit in chosen].append(record)
-    return parts
+    return [unit in chosen for unit in units]
 
 
 def _quotas(sizes: collections.Counter[Hashable], count: int) -> dict[Hashable, int]:

@@ -92,9 +92,11 @@ def evaluate_trained(
 def choose_threshold(run: RunDirectory, found: Evaluation) -> str:
     """Writes the threshold that is best on evaluated records to a run's task.json, and says so in a line.
 
-    Best is the highest value of the metric that the best step has; of equal ones that nearest to 0.5.
+    Best is the highest value of the metric that the best step has, in place of the loss of the task's own; of
+    equal ones that nearest to 0.5.
     """
     best_by = run.task[BEST_KEY].removeprefix("eval_")
+    best_by = best_by if best_by in found.figures else found.trained.task.best_metric
     kind: Any = found.trained.task.kind(found.trained.entries)
     targets = np.concatenate([kind.targets(records) for records in found.sets.values()])
     scores = np.stack([x.scores for part in found.predicted.values() for x in part.predictions])

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import math
+from collections.abc import Mapping
 from typing import Any
 
 from albert_tf.config import AlbertConfig
 from albert_tf.features import FIRST, POOLINGS, check_pooling
 from albert_tf.recipes import check_fields
-from albert_tf.utils.checks import check_range
+from albert_tf.utils.checks import check_range, check_type
 from albert_tf.utils.errors import InputError
+
+BALANCED = "balanced"  # of class_weight
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -26,6 +31,9 @@ class FinetuningRecipe:
       dropout: of hidden states and attention.
       classifier_dropout: before the classifier.
       pooling: what classifiers read, the pooled output (first) or the mean of the tokens' states.
+      class_weight: weights of the labels in the loss: balanced (n / (K · n_k) of K labels), or by label, on
+        the command line as JSON; of multi_label those of texts with the label (balanced: (n - n_k) / n_k).
+      label_smoothing: share of a label that is spread evenly over all, in the loss.
       weight_decay: of all but LayerNorms and biases.
       beta_1: decay rate of the gradient's running mean.
       beta_2: decay rate of the squared gradient's running mean.
@@ -44,6 +52,8 @@ class FinetuningRecipe:
     dropout: float = 0.0
     classifier_dropout: float = 0.1
     pooling: str = dataclasses.field(default=FIRST, metadata={"choices": POOLINGS})
+    class_weight: str | Mapping[str, float] | None = None
+    label_smoothing: float = 0.0
     weight_decay: float = 0.01
     beta_1: float = 0.9
     beta_2: float = 0.999
@@ -51,6 +61,7 @@ class FinetuningRecipe:
     clip_norm: float | None = 1.0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "class_weight", _label_weights(self.class_weight))
         check_fields(self)
         check_pooling(self.pooling)
         if (self.steps is None) == (self.epochs is None):
@@ -82,6 +93,38 @@ class FinetuningRecipe:
             attention_probs_dropout_prob=self.dropout,
             classifier_dropout_prob=self.classifier_dropout,
         )
+
+
+def _label_weights(asked: Any) -> str | dict[str, float] | None:
+    """Weights by label, of JSON or a mapping; "balanced" and None are as they are."""
+    if asked in (None, BALANCED):
+        return asked
+    try:
+        found = dict(json.loads(asked) if isinstance(asked, str) else asked)
+    except (TypeError, ValueError):
+        raise InputError(f"class_weight={asked!r} is neither {BALANCED} nor weights by label") from None
+    for label, weight in found.items():
+        check_type(f"class_weight[{label!r}]", "float", weight)
+        check_range(f"class_weight[{label!r}]", weight, at_least=0, below=math.inf)
+    return {str(label): float(weight) for label, weight in found.items()}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EvaluationSettings:
+    """What a run is evaluated on while it trains, and what its best step is.
+
+    Args:
+      eval_share: share of `train` that is held out where no other data is named.
+      best_by: metric of the evaluations whose highest value tells the best step, also to early_stop; of the
+        loss it is the lowest; not given, that of the task.
+    """
+
+    eval_share: float = 0.1
+    best_by: str | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        check_range("eval_share", self.eval_share, above=0, below=1)
 
 
 _COLUMNS = ("learning_rate", "batch_size", "dropout", "steps", "warmup_steps", "seq_length")

@@ -18,6 +18,7 @@ from albert_tf.tasks.regression import Regression
 from albert_tf.training.logbook import FIGURES
 from albert_tf.utils.errors import shown
 
+OTHER = "{:.3f}"  # format of metrics that the log does not show
 MAX_LABELS = 10  # that are told, of many
 
 # So many labels, and for more than half of the examples another one, are rarely meant.
@@ -66,13 +67,17 @@ def ending(run: RunDirectory, task: Task, dev: Mapping[str, Records]) -> list[st
     if (value := figures.get(best_by)) is None:
         return [f"no evaluation has a {best_by}: the newest step, {step}, is taken in {run}"]
     names = [best_by, *(name for name in figures if name in FIGURES and name != best_by)]
-    metrics = [f"{name} {FIGURES[name].format(figures[name])}" for name in names if figures[name] is not None]
+    metrics = [
+        f"{name} {FIGURES.get(name, OTHER).format(figures[name])}"
+        for name in names
+        if figures[name] is not None
+    ]
     lines = [f"best: step {step} ({', '.join(metrics)}) in {run}"]
     if issubclass(task.kind, Classification):
         (label, _), *_ = collections.Counter(label_of(x) for rows in dev.values() for x in rows).most_common()
         always = Prediction(label, np.ones(1, np.float32))
         baseline = set_metrics(task, {name: (rows, [always] * len(rows)) for name, rows in dev.items()})
-        if value <= baseline[best_by]:
+        if best_by in baseline and value <= baseline[best_by]:
             lines.append(
                 f"that is no better than {label!r}, the most frequent label there, for every text ({best_by} "
                 f"{FIGURES[best_by].format(baseline[best_by])}): train longer, or on more data"

@@ -15,16 +15,17 @@ from absl import logging
 
 from albert_tf.checkpoints.directory import BEST_KEY, TASK, RunContents, RunDirectory
 from albert_tf.checkpoints.growth import grown_from
-from albert_tf.checkpoints.metrics_log import Best
+from albert_tf.checkpoints.metrics_log import best_by
 from albert_tf.checkpoints.models import build_model
 from albert_tf.checkpoints.storage import exists
 from albert_tf.conversion.start import Start, opened
 from albert_tf.data.service import served
 from albert_tf.features import FIRST, LABELS
+from albert_tf.finetuning.class_weights import training_kind
 from albert_tf.finetuning.data import Data, check_same_data, encoded, read_sets
 from albert_tf.finetuning.evaluation import choose_threshold, evaluation
 from albert_tf.finetuning.outputs import Predicted, mean_loss, predictor
-from albert_tf.finetuning.recipes import FinetuningRecipe
+from albert_tf.finetuning.recipes import EvaluationSettings, FinetuningRecipe
 from albert_tf.finetuning.reports import described, ending
 from albert_tf.finetuning.settings import AUTO, ENCODER, Finetuning
 from albert_tf.finetuning.task_table import Task, set_metrics, task_entries
@@ -47,12 +48,12 @@ from albert_tf.training.settings import Execution
 from albert_tf.training.strategies import Feed, compiles, feed, hosts_of
 from albert_tf.training.trainer import Report, train, training_scope
 from albert_tf.utils.errors import InputError
-from albert_tf.utils.records import flat
+from albert_tf.utils.records import defaults, flat
 
 OUTPUT_BIAS = "classifier/output_bias"
 
 # What older runs, which do not say it, have done.
-_UNSAID = {"pooling": FIRST}
+_UNSAID = {**defaults(FinetuningRecipe), **defaults(EvaluationSettings), "fold": None, "trial": None}
 
 
 def finetune(
@@ -81,6 +82,7 @@ def finetune(
         recipe, data, contents = planned(run, settings, start)
         assert recipe.steps is not None
         assert recipe.warmup_steps is not None
+        kind = training_kind(data, recipe)
         read = None if run.steps() else _first_values(settings.init_from, start.run, contents, data, report)
         keras.utils.set_random_seed(settings.seed)
         model = build_model(contents.config, contents.task, read=read, **model_options(execution))
@@ -88,7 +90,7 @@ def finetune(
         # the optimizer's variables.
         model.encoder.trainable = settings.freeze != ENCODER
         optimizer = recipe_optimizer("adamw", recipe, recipe.steps, recipe.warmup_steps)
-        objective = objective_of(data.kind)
+        objective = objective_of(kind)
         training = Training(
             model=model,
             optimizer=built_optimizer(optimizer, model, execution),
@@ -98,7 +100,7 @@ def finetune(
             seed=settings.seed,
             execution=execution,
             loop=settings.loop_settings(batches_per_epoch(data.rows, recipe.batch_size)),
-            best=Best(contents.task[BEST_KEY], is_highest=True),
+            best=best_by(contents.task[BEST_KEY]),
         )
         held_out = f"; held out: {data.sets.held_out}" if data.sets.held_out else ""
         train(run, training, contents, report, note=f"; {len(data.rows)} examples{held_out}")
@@ -147,11 +149,13 @@ def planned(
         config = config.with_pooler()
     check_memory(config, TRAINING)
     settings.execution.check_divides(recipe.batch_size, tf.distribute.get_strategy().num_replicas_in_sync)
-    sets = read_sets(task, settings.data, settings.train, settings.eval, settings.columns)
+    evaluated = EvaluationSettings(**settings.evaluation)
+    files = settings.data, settings.train, settings.eval
+    sets = read_sets(task, *files, settings.columns, evaluated.eval_share, settings.fold)
     threshold = settings.threshold
     if isinstance(threshold, str):  # chosen at the end, and kept when the run goes on
         threshold = run.task.get("threshold", THRESHOLD) if run.is_begun else THRESHOLD
-    asked = settings.columns, questions, recipe.pooling, threshold
+    asked = settings.columns, questions, recipe.pooling, threshold, evaluated.best_by
     entries = task_entries(settings.task, sets.labelled, recipe.seq_length, *asked)
     data = encoded(task, entries, sets, start)
     recipe = recipe.in_steps(len(data.rows))

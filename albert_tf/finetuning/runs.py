@@ -1,4 +1,6 @@
-"""Several runs of different seeds, and what they have in common: fine-tuning on small sets varies a lot.
+"""Several runs in a folder, of different seeds, folds or hyper-parameters, and what they have in common.
+
+Fine-tuning on small sets varies a lot with the seed.
 
 Source: Lan et al. 2020, A.4, reports medians of five runs.
 """
@@ -7,14 +9,15 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
+import types
 from collections.abc import Mapping
 from typing import Any
 
 from absl import logging
 
-from albert_tf.checkpoints.directory import BEST_KEY, SUMMARY, TASK, RunDirectory
-from albert_tf.checkpoints.metrics_log import rank
-from albert_tf.checkpoints.storage import exists, write_json
+from albert_tf.checkpoints.directory import BEST_KEY, SEVERAL, SUMMARY, TASK, RunDirectory
+from albert_tf.checkpoints.metrics_log import best_by, rank
+from albert_tf.checkpoints.storage import entries, exists, write_json
 from albert_tf.finetuning.reports import best_figures
 from albert_tf.finetuning.run import check_output, finetune
 from albert_tf.finetuning.settings import Finetuning
@@ -34,32 +37,53 @@ def finetune_runs(
     Returns:
       The best run, and the records to evaluate on, as `finetune` has them.
     """
-    folder = RunDirectory(settings.output, "output")
     if runs < 1:
         raise InputError(f"runs={runs} must be at least 1")
+    seeds = range(settings.seed, settings.seed + runs)
+    found, dev = finetune_each(settings, {f"seed-{seed}": {"seed": seed} for seed in seeds}, report)
+    return RunDirectory(RunDirectory(settings.output).file(found["best_run"])), dev
+
+
+def finetune_each(
+    settings: Finetuning,
+    changes: Mapping[str, Mapping[str, Any]],
+    report: Report = logging.info,
+    further: Mapping[str, Any] = types.MappingProxyType({}),
+) -> tuple[dict[str, Any], Mapping[str, Records]]:
+    """Trains runs in the folder `output`, by their names there the changes of the settings.
+
+    Returns:
+      What `summary` returns and further entries, which are written to summary.json after the last run; and
+        the records to evaluate the best run on.
+    Raises:
+      InputError: before the first one, if settings are impossible, or the folder holds other runs.
+    """
+    folder = RunDirectory(settings.output, "output")
     if exists(folder.file(TASK)):
         raise InputError(f"{folder} is a single run: name another --output for several")
+    prefix = next(iter(changes)).partition("-")[0] + "-"
+    for name in entries(folder.path):
+        if name.startswith(SEVERAL) and not name.startswith(prefix):
+            raise InputError(f"{folder} holds {name}: name another --output for {', '.join(changes)}")
     # All are made and looked at before the first one trains: a seed may be too large.
-    each = [
-        dataclasses.replace(settings, output=folder.file(f"seed-{seed}"), seed=seed)
-        for seed in range(settings.seed, settings.seed + runs)
-    ]
+    each = [dataclasses.replace(settings, output=folder.file(name), **made) for name, made in changes.items()]
     for made in each:
         check_output(RunDirectory(made.output))
-    dev: Mapping[str, Records] = {}
+    dev = []
     for number, made in enumerate(each, start=1):
-        report(f"run {number} of {runs}: {made.output}")
-        dev = finetune(made, report)
-    found = summary({f"seed-{made.seed}": RunDirectory(made.output) for made in each})
+        report(f"run {number} of {len(each)}: {made.output}")
+        dev.append(finetune(made, report))
+    found = {**summary({name: RunDirectory(folder.file(name)) for name in changes}), **further}
     write_json(folder.file(SUMMARY), found)
-    best = folder.file(found["best_run"])
-    report(f"best of {runs} runs: {best}; {folder.file(SUMMARY)} compares them")
-    return RunDirectory(best), dev
+    best = found["best_run"]
+    report(f"best of {len(each)} runs: {folder.file(best)}; {folder.file(SUMMARY)} compares them")
+    return found, dev[[*changes].index(best)]
 
 
 def summary(runs: Mapping[str, RunDirectory]) -> dict[str, Any]:
-    """The content of summary.json: metrics of the best steps of runs by name, their median and spread."""
-    best_by = next(iter(runs.values())).task[BEST_KEY].removeprefix("eval_")
+    """The content of summary.json: metrics of the best steps of runs by name, mean, median and spread."""
+    order = best_by(next(iter(runs.values())).task[BEST_KEY])
+    metric, sign = order.metric.removeprefix("eval_"), 1 if order.is_highest else -1
     by_run = {name: best_figures(run) for name, run in runs.items()}
     known: dict[str, list[float]] = {}
     for found in by_run.values():
@@ -67,14 +91,15 @@ def summary(runs: Mapping[str, RunDirectory]) -> dict[str, Any]:
             if name != "step" and value is not None:
                 known.setdefault(name, []).append(value)
     ranks = {
-        name: rank(value, found.get("loss"))
+        name: rank(sign * value, found.get("loss"))
         for name, found in by_run.items()
-        if (value := found.get(best_by)) is not None
+        if (value := found.get(metric)) is not None
     }
     best_run = max(ranks, key=ranks.__getitem__, default=next(iter(by_run)))
     return {
-        "best_by": best_by,
+        "best_by": metric,
         "best_run": best_run,
+        "mean": {name: statistics.fmean(values) for name, values in known.items()},
         "median": {name: statistics.median(values) for name, values in known.items()},
         "best": {name: value for name, value in by_run[best_run].items() if name != "step"},
         "spread": {name: max(values) - min(values) for name, values in known.items()},

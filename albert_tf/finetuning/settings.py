@@ -9,12 +9,14 @@ from typing import Any, ClassVar
 
 from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.config import AlbertConfig
-from albert_tf.finetuning.recipes import RECIPES, FinetuningRecipe
+from albert_tf.finetuning.data import Fold
+from albert_tf.finetuning.recipes import RECIPES, EvaluationSettings, FinetuningRecipe
 from albert_tf.finetuning.task_table import Task, find_task
 from albert_tf.recipes import QuestionSettings
 from albert_tf.tasks.classification import Classification, TextKind
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.multi_label import MultiLabel
+from albert_tf.tasks.tagging import Tagging
 from albert_tf.training.run_settings import PathLike, RunSettings
 from albert_tf.training.settings import LoopSettings
 from albert_tf.utils.checks import check_choice, check_range
@@ -22,6 +24,9 @@ from albert_tf.utils.errors import InputError
 
 ENCODER = "encoder"  # what can be frozen
 AUTO = "auto"  # the threshold that is best on what is held out
+
+# Kinds of tasks whose losses have weights of labels, and labels that can be smoothed.
+_WEIGHTED, _SMOOTHED = (Classification, Tagging, MultiLabel), (Classification, Tagging)
 
 # Updates between two evaluations at most, where an epoch has more.
 _LONGEST = 1000
@@ -35,7 +40,7 @@ class Finetuning(RunSettings):
       task: a name in TASKS.
       data: folder of a task whose original files are in one.
       train: file of any other task.
-      eval: file to evaluate on; None holds a tenth of `train` out.
+      eval: file to evaluate on; None holds a share of `train` out.
       columns: of one's own table.
       config: the network, where its weights are random.
       vocabulary: SentencePiece model, where what the weights are from has none.
@@ -43,6 +48,9 @@ class Finetuning(RunSettings):
         says.
       recipe: what differs from the task's hyper-parameters, by the fields of FinetuningRecipe.
       questions: what differs from QuestionSettings, of a task with contexts.
+      evaluation: what differs from EvaluationSettings, by its fields.
+      fold: part of `train` that is held out in place of a share; None: none is.
+      trial: fields of the recipe that a search has chosen, for the record.
       threshold: probability from which on a text has a label of the task multi_label (None: 0.5), or the
         second of two labels (None: where it is the likelier); "auto" takes that by which the best step has
         the best metric on what it is evaluated on.
@@ -69,6 +77,9 @@ class Finetuning(RunSettings):
     tokenizer: Mapping[str, bool] = dataclasses.field(default_factory=dict)
     recipe: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     questions: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    evaluation: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    fold: Fold | None = None
+    trial: Mapping[str, Any] | None = None
     threshold: float | str | None = None
     freeze: str | None = None
     loop: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -83,6 +94,11 @@ class Finetuning(RunSettings):
             check_choice("threshold", self.threshold, [AUTO])
         elif self.threshold is not None:
             check_range("threshold", self.threshold, above=0, below=1)
+        if (best_by := EvaluationSettings(**self.evaluation).best_by) is not None:
+            check_choice("best_by", best_by, self.entry.evaluated)
+        held_out = {"eval": self.eval, "eval_share": self.evaluation.get("eval_share"), "folds": self.fold}
+        if len(given := [name for name, value in held_out.items() if value is not None]) > 1:
+            raise InputError(f"{' and '.join(given)}: each says what is evaluated on, name one of them")
         _ = self.hyper_parameters(self.config), self.loop_settings(1), QuestionSettings(**self.questions)
 
     def _check_start(self) -> None:
@@ -102,6 +118,13 @@ class Finetuning(RunSettings):
             "train": (self.train, not is_folder),
             "eval": (self.eval, False if is_folder else None),
             "text and label": (self.columns and self.columns.label, needs_columns),
+            "folds": (self.fold, False if is_folder else None),
+            "eval_share": (self.evaluation.get("eval_share"), False if is_folder else None),
+            "class_weight": (self.recipe.get("class_weight"), None if issubclass(kind, _WEIGHTED) else False),
+            "label_smoothing": (
+                self.recipe.get("label_smoothing"),
+                None if issubclass(kind, _SMOOTHED) else False,
+            ),
             "threshold": (self.threshold, None if kind in (MultiLabel, Classification) else False),
             "pooling": (self.recipe.get("pooling"), None if kind.is_pooled else False),
             ", ".join(self.questions): (self.questions or None, None if kind.has_windows else False),
@@ -146,4 +169,7 @@ class Finetuning(RunSettings):
             **{name: None if path is None else os.fspath(path) for name, path in paths.items()},
             **self.run_record(run),
             "freeze": self.freeze,
+            "trial": self.trial,
+            "fold": None if self.fold is None else str(self.fold),
+            "eval_share": EvaluationSettings(**self.evaluation).eval_share,
         }

@@ -10,7 +10,7 @@ from typing import Any
 from albert_tf.checkpoints.directory import BEST_KEY
 from albert_tf.features import FIRST
 from albert_tf.recipes import QuestionSettings
-from albert_tf.tasks.classification import Classification, label_metrics
+from albert_tf.tasks.classification import Classification, Metric, label_metrics
 from albert_tf.tasks.datasets.choices import QUESTIONS, RACE
 from albert_tf.tasks.datasets.columns import TABLE, TABLE_OF_LISTS, Columns
 from albert_tf.tasks.datasets.conll import CONLL
@@ -36,9 +36,20 @@ class Task:
     kind: type[FinetunedKind]
     format: DataFormat
     metrics: Metrics  # of records and their predictions, fractions or per cent by name
-    best_metric: str  # that the best step has the highest value of
+    metric_names: tuple[str, ...]  # of a set; the first decides on the best step
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # of `FinetunedKind.model_config`
     trained_as: str | None = None  # the task of the runs that predict for this one; None: the same
+
+    @property
+    def evaluated(self) -> tuple[str, ...]:
+        """Names of the metrics of an evaluation, and of its loss where there is one."""
+        names = (_of_set(name, dev) for dev in self.format.dev or [""] for name in self.metric_names)
+        return (*names, *(["loss"] if self.kind(self.options).has_evaluation_loss else []))
+
+    @property
+    def best_metric(self) -> str:
+        """The metric by which the best step is chosen unless another one is asked for."""
+        return self.evaluated[0]
 
 
 def find_task(name: str) -> Task:
@@ -55,6 +66,7 @@ def task_entries(
     questions: QuestionSettings | None = None,
     pooling: str = FIRST,
     threshold: float | None = None,
+    best_by: str | None = None,
 ) -> dict[str, Any]:
     """The entries of task.json of a model that learns these records of a task.
 
@@ -67,7 +79,7 @@ def task_entries(
         **task.kind.model_config(records, **options),
         "task": name,
         "seq_length": seq_length,
-        BEST_KEY: f"eval_{task.best_metric}",
+        BEST_KEY: f"eval_{best_by or task.best_metric}",
     }
     if task.kind.has_windows:
         entries |= dataclasses.asdict(questions or QuestionSettings())
@@ -81,48 +93,58 @@ def task_entries(
 def set_metrics(task: Task, predicted: Mapping[str, tuple[Records, Sequence[Any]]]) -> dict[str, float]:
     """Metrics of records and predictions by set; names of those of `dev_matched` end in `_matched`."""
     return {
-        "_".join([metric, *name.split("_")[1:]]): value
+        _of_set(metric, name): value
         for name, (records, predictions) in predicted.items()
         for metric, value in task.metrics(records, predictions).items()
     }
 
 
+def _of_set(metric: str, name: str) -> str:
+    """The name of a metric of a set."""
+    return "_".join([metric, *name.split("_")[1:]])
+
+
 def _task(kind: type[FinetunedKind], data: DataFormat, **changes: Any) -> Task:
     """A task that is scored as its kind is, but for the changes."""
-    return Task(kind, data, **{"metrics": kind.metrics, "best_metric": kind.best_metric, **changes})
+    return Task(kind, data, **{"metrics": kind.metrics, "metric_names": kind.metric_names, **changes})
 
 
-def _glue_task(name: str, metrics: Metrics, best_metric: str) -> Task:
-    kind: type[FinetunedKind] = Classification
-    options = {"labels": GLUE[name].labels}
-    if GLUE[name].labels is None:
-        kind, options = Regression, {}
+def _glue_task(name: str, **metrics: Metric) -> Task:
+    """A task of GLUE: of classification with these metrics, the first of which decides on the best step."""
+    data, labels = glue_format(name), GLUE[name].labels
+    if labels is None:
+        return _task(Regression, data)
     trained_as = "mnli" if name == "ax" else None
-    return Task(kind, glue_format(name), metrics, best_metric, options, trained_as)
+    return Task(
+        Classification, data, label_metrics(**metrics), tuple(metrics), {"labels": labels}, trained_as
+    )
 
 
-_ACCURACY = label_metrics(accuracy=accuracy)
-_PARAPHRASE = label_metrics(accuracy=accuracy, f1=functools.partial(f1, label="1"))
-_CORRELATION = label_metrics(matthews_correlation=matthews_correlation, accuracy=accuracy)
+_PARAPHRASE: dict[str, Metric] = {"accuracy": accuracy, "f1": functools.partial(f1, label="1")}
+_CORRELATION: dict[str, Metric] = {"matthews_correlation": matthews_correlation, "accuracy": accuracy}
+_SQUAD_V2 = "f1 exact HasAns_f1 HasAns_exact NoAns_f1 NoAns_exact best_f1 best_exact"
 
 # Metrics of GLUE are those of its paper (Wang et al. 2019, table 1); the best step is that by which
 # google-research/albert's run_classifier.py chooses it.
 TASKS: dict[str, Task] = {
-    "cola": _glue_task("cola", _CORRELATION, "matthews_correlation"),
-    "sst-2": _glue_task("sst-2", _ACCURACY, "accuracy"),
-    "mrpc": _glue_task("mrpc", _PARAPHRASE, "accuracy"),
-    "sts-b": _glue_task("sts-b", Regression.metrics, "pearson"),
-    "qqp": _glue_task("qqp", _PARAPHRASE, "accuracy"),
-    "mnli": _glue_task("mnli", _ACCURACY, "accuracy_matched"),
-    "qnli": _glue_task("qnli", _ACCURACY, "accuracy"),
-    "rte": _glue_task("rte", _ACCURACY, "accuracy"),
-    "wnli": _glue_task("wnli", _ACCURACY, "accuracy"),
-    "ax": _glue_task("ax", _CORRELATION, "matthews_correlation"),
+    "cola": _glue_task("cola", **_CORRELATION),
+    "sst-2": _glue_task("sst-2", accuracy=accuracy),
+    "mrpc": _glue_task("mrpc", **_PARAPHRASE),
+    "sts-b": _glue_task("sts-b"),
+    "qqp": _glue_task("qqp", **_PARAPHRASE),
+    "mnli": _glue_task("mnli", accuracy=accuracy),
+    "qnli": _glue_task("qnli", accuracy=accuracy),
+    "rte": _glue_task("rte", accuracy=accuracy),
+    "wnli": _glue_task("wnli", accuracy=accuracy),
+    "ax": _glue_task("ax", **_CORRELATION),
     "squad-v1.1": _task(QuestionAnswering, squad_format(has_impossible=False)),
     "squad-v2.0": _task(
-        QuestionAnswering, squad_format(has_impossible=True), options={"answerability": True}
+        QuestionAnswering,
+        squad_format(has_impossible=True),
+        options={"answerability": True},
+        metric_names=tuple(_SQUAD_V2.split()),
     ),
-    "race": _task(MultipleChoice, RACE),
+    "race": _task(MultipleChoice, RACE, metric_names=("accuracy", "accuracy_middle", "accuracy_high")),
     "classification": _task(Classification, TABLE),
     "multi_label": _task(MultiLabel, TABLE_OF_LISTS),
     "regression": _task(Regression, TABLE),

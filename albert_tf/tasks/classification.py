@@ -135,6 +135,7 @@ class Classification(TextKind):
     """One label a text."""
 
     name = "classification"
+    metric_names = ("accuracy", "f1")
     losses = LABEL
 
     def __init__(self, config: TaskConfig):

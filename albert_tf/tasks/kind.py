@@ -122,7 +122,7 @@ class FinetunedKind(Kind):
 
     is_pooled: ClassVar[bool] = False  # True if the head reads a state of a sequence that `pooling` chooses
     has_windows: ClassVar[bool] = False  # True if long texts are read in windows, as `QuestionSettings` say
-    best_metric: ClassVar[str] = "accuracy"  # that the best step has the highest value of
+    metric_names: ClassVar[tuple[str, ...]] = ("accuracy",)  # of which the first decides on the best step
     losses: Mapping[str, LossPart]  # terms of the loss by name, which add up
     has_evaluation_loss: bool = True  # True if the outputs that predictions are made of tell the loss
 

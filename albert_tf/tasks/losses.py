@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from albert_tf.features import END_POSITIONS, IS_IMPOSSIBLE, LABELS, MASK, START_POSITIONS
-from albert_tf.models.losses import Term, classification_term
+from albert_tf.models.losses import Term, classification_term, cross_entropy
 
 Tensors = Mapping[str, tf.Tensor]
 
@@ -36,15 +36,42 @@ class LossPart(NamedTuple):
         return tf.cast(counted, tf.float32)
 
 
-def label_term(outputs: Tensors, batch: Tensors, weights: tf.Tensor) -> Term:
-    """Softmax cross-entropy of `logits` [B, C] or [B, S, C]."""
-    return classification_term(outputs["logits"], batch[LABELS], weights)
+def label_term(
+    outputs: Tensors,
+    batch: Tensors,
+    weights: tf.Tensor,
+    class_weights: Sequence[float] | None = None,
+    smoothing: float = 0.0,
+) -> Term:
+    """Softmax cross-entropy of `logits` [B, C] or [B, S, C].
+
+    Each loss is multiplied by the weight of its label, of [C], which the weight of the term does not tell: as
+    in Keras, the mean is over examples. With smoothing so much of a label is spread evenly over all C.
+    """
+
+    def losses_of(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        losses = cross_entropy(logits, labels)
+        if smoothing:
+            evenly = -tf.reduce_mean(tf.nn.log_softmax(logits), axis=-1)
+            losses = (1 - smoothing) * losses + smoothing * evenly
+        return losses if class_weights is None else losses * tf.gather(class_weights, labels)
+
+    return classification_term(outputs["logits"], batch[LABELS], weights, losses_of)
 
 
-def multi_label_term(outputs: Tensors, batch: Tensors, weights: tf.Tensor) -> Term:
-    """Sigmoid cross-entropy of `logits` [B, K], the mean over the labels; correct where all are."""
+def multi_label_term(
+    outputs: Tensors, batch: Tensors, weights: tf.Tensor, class_weights: Sequence[float] | None = None
+) -> Term:
+    """Sigmoid cross-entropy of `logits` [B, K], the mean over the labels; correct where all are.
+
+    The weights, [K], are those of texts that have a label, against 1 of those that have it not.
+    """
     logits, labels = outputs["logits"], tf.cast(batch[LABELS], tf.float32)
-    losses = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, logits), axis=-1)  # [B]
+    if class_weights is None:
+        losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)  # [B, K]
+    else:
+        losses = tf.nn.weighted_cross_entropy_with_logits(labels, logits, tf.constant(class_weights))
+    losses = tf.reduce_mean(losses, axis=-1)  # [B]
     hits = tf.reduce_all((logits > 0) == (labels > 0), axis=-1)
     return _term(losses, hits, weights)
 

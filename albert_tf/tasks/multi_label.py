@@ -24,7 +24,7 @@ class MultiLabel(TextKind):
     """Any number of labels a text: a sigmoid for each."""
 
     name = "multi_label"
-    best_metric = "micro_f1"
+    metric_names = ("micro_f1", "macro_f1", "accuracy")
     losses = MULTI_LABEL
 
     def __init__(self, config: TaskConfig):

@@ -61,7 +61,7 @@ class QuestionAnswering(FinetunedKind):
     signature = "answer"
     inputs = ("question", "context")
     has_windows = True
-    best_metric = "f1"
+    metric_names = ("f1", "exact_match")
 
     def __init__(self, config: TaskConfig):
         super().__init__(config)

@@ -21,7 +21,7 @@ class Regression(TextKind):
     """A number for each text, by a classifier with one logit."""
 
     name = "regression"
-    best_metric = "pearson"
+    metric_names = ("pearson", "spearman")
     losses = SCORE
 
     @classmethod

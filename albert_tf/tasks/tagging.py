@@ -77,7 +77,7 @@ class Tagging(FinetunedKind):
     model = "token_classifier"
     signature = "tag"
     inputs = ("text",)
-    best_metric = "f1"
+    metric_names = ("f1", "precision", "recall", "accuracy")
     losses = LABEL
 
     @classmethod

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from albert_tf.utils.errors import InputError
 
 _BOUNDS = {"at_least": operator.ge, "above": operator.gt, "at_most": operator.le, "below": operator.lt}
-_TYPES = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,), "None": (type(None),)}
+_TYPES: dict[str, tuple[type, ...]] = {
+    "int": (int,),
+    "float": (int, float),
+    "str": (str,),
+    "bool": (bool,),
+    "None": (type(None),),
+    "Mapping[str, float]": (Mapping,),
+}
 
 
 def check_choice(name: str, value: Any, choices: Collection[str]) -> None:

@@ -62,6 +62,10 @@ def test_the_best_evaluation_decides_and_the_loss_among_equals(steps, tmp_path):
         assert RunDirectory(run).default_step() == 8
     write_figures(run, {1: 0.2, 2: 0.1, 3: 0.1}, "eval_error", {1: 0.1, 2: 0.5, 3: 0.4})
     assert Best("eval_error", is_highest=False).step(read_metrics(run), [1, 2, 3]) == 3
+    task = json.loads((run / "task.json").read_text())
+    (run / "task.json").write_text(json.dumps(task | {"best_by": "eval_loss"}))
+    write_figures(run, equal, losses={2: 0.5, 4: 0.2, 6: 0.3})
+    assert RunDirectory(run).default_step() == 4
     assert RunDirectory(steps).default_step() == 8
 
 

@@ -87,10 +87,10 @@ def test_the_folder_stands_for_its_best_run(finetuned, own_table, tmp_path, caps
         assert best_run(folder / name).path == str(folder / name)
 
 
-def pretended(folder, name, values):
+def pretended(folder, name, values, best_by="eval_pearson"):
     run = folder / name
     (run / "checkpoints").mkdir(parents=True)
-    (run / "task.json").write_text('{"model": "classifier", "num_labels": 2, "best_by": "eval_pearson"}')
+    (run / "task.json").write_text(json.dumps({"model": "classifier", "num_labels": 2, "best_by": best_by}))
     for step, (pearson, loss) in values.items():
         for ending in (".index", ".data-00000-of-00001"):
             (run / "checkpoints" / f"ckpt-{step}{ending}").write_bytes(b"")
@@ -113,6 +113,7 @@ def test_median_best_and_spread_by_hand(tmp_path):
     assert summary(made) == {
         "best_by": "pearson",
         "best_run": "seed-1",
+        "mean": {"pearson": pytest.approx(1.7 / 3), "loss": 2.625},
         "median": {"pearson": 0.7, "loss": 2.5},
         "best": {"pearson": 0.9, "loss": 4.0},
         "spread": {"pearson": 0.8, "loss": 2.5},
@@ -125,6 +126,13 @@ def test_median_best_and_spread_by_hand(tmp_path):
     }
     assert summary(made[2:3])["best_run"] == "seed-2"
     assert summary(made[2:])["median"] == {"pearson": 0.1, "loss": 2.25}
+    by_loss = [
+        pretended(tmp_path, f"loss-{n}", {1: (0.5, loss), 2: (0.9, 3.0)}, "eval_loss")
+        for n, loss in enumerate((0.4, 0.3, 0.5))
+    ]
+    found = summary(by_loss)
+    assert (found["best_by"], found["best_run"], found["best"]["loss"]) == ("loss", "loss-1", 0.3)
+    assert found["runs"]["loss-1"]["step"] == 1
     # Of equals that of the lower loss.
     equal = [pretended(tmp_path, f"seed-{seed}", {1: (0.7, loss)}) for seed, loss in ((5, 2.5), (6, 1.5))]
     assert summary([made[0], *equal])["best_run"] == "seed-6"

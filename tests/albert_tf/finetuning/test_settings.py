@@ -2,6 +2,7 @@
 
 import pytest
 
+from albert_tf.finetuning.data import Fold
 from albert_tf.finetuning.settings import Finetuning
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.training.settings import LoopSettings
@@ -34,6 +35,31 @@ SCRATCH = {**GLUE, "init_from": None, "config": TINY, "vocabulary": "spiece.mode
         (OWN, {"task": "regression", "threshold": 0.5}, "^threshold: .*'regression'"),
         (OWN, {"threshold": "best"}, "threshold='best'"),
         (OWN, {"task": "multi_label", "threshold": 1.0}, "threshold=1.0"),
+        (OWN, {"evaluation": {"eval_share": 1.0}}, "eval_share=1.0"),
+        (OWN, {"evaluation": {"eval_share": 0.2}, "eval": "dev.csv"}, "^eval and eval_share: "),
+        (OWN, {"fold": Fold(1, 5), "eval": "dev.csv"}, "^eval and folds: "),
+        (OWN, {"fold": Fold(1, 5), "evaluation": {"eval_share": 0.2}}, "^eval_share and folds: "),
+        (GLUE, {"fold": Fold(1, 5)}, "^folds: .*'rte'"),
+        (GLUE, {"evaluation": {"eval_share": 0.2}}, "^eval_share: .*'rte'"),
+        (OWN, {"evaluation": {"best_by": "micro_f1"}}, "best_by='micro_f1' is none of accuracy, f1, loss"),
+        (GLUE, {"evaluation": {"best_by": "f1"}}, "best_by='f1' is none of accuracy, loss"),
+        (
+            SQUAD,
+            {"task": "squad-v2.0", "evaluation": {"best_by": "loss"}},
+            "best_by='loss' .* f1, exact, Has",
+        ),
+        (SQUAD, {"recipe": {"class_weight": "balanced"}}, r"^class_weight: .*'squad-v1\.1'"),
+        (
+            OWN,
+            {"task": "regression", "recipe": {"class_weight": "balanced"}},
+            "^class_weight: .*'regression'",
+        ),
+        (
+            OWN,
+            {"task": "multi_label", "recipe": {"label_smoothing": 0.1}},
+            "^label_smoothing: .*'multi_label'",
+        ),
+        (OWN, {"recipe": {"label_smoothing": 1.0}}, "label_smoothing=1.0"),
         (SQUAD, {"recipe": {"pooling": "mean"}}, r"^pooling: .*'squad-v1\.1'"),
         (GLUE, {"init_from": None}, "one of `init_from`"),
         (GLUE, {"config": TINY}, "one of `init_from`"),

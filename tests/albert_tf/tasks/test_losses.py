@@ -112,6 +112,45 @@ def test_terms_by_hand(case):
     np.testing.assert_allclose(metrics["loss"], sum(metrics[f"{name}_loss"] for name in terms))
 
 
+WEIGHTS = np.array([0.5, 3.0, 1.25])
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("kind", ["classifier", "token_classifier", "multi_label"])
+def test_weighted_and_smoothed_terms_by_hand(kind, smoothing):
+    """Losses and gradients; what the mean is over, and what is right, stay as they are."""
+    batch, rng = batch_of(kind), np.random.default_rng(6)
+    logits = tf.constant(rng.normal(size=SHAPES.get(kind, [B, C])), tf.float32)
+    (part,) = kind_of(CONFIGS[kind]).losses.values()
+    options = {
+        "class_weights": WEIGHTS.tolist(),
+        **({} if kind == "multi_label" else {"smoothing": smoothing}),
+    }
+    smoothing = options.get("smoothing", 0.0)
+    weights = part.weights(batch)
+    with tf.GradientTape() as tape:
+        tape.watch(logits)
+        term = part.term({"logits": logits}, batch, weights, **options)
+    gradient = tape.gradient(term.loss, logits)
+    plain = part.term({"logits": logits}, batch, weights)
+    assert (float(term.correct), float(term.weight)) == (float(plain.correct), float(plain.weight))
+    loss, slopes = 0.0, np.zeros(logits.shape)
+    for place in np.argwhere(weights.numpy() > 0):
+        place = tuple(place)
+        values, label = logits.numpy()[place].astype(np.float64), batch["labels"].numpy()[place]
+        if kind == "multi_label":
+            probabilities = 1 / (1 + np.exp(-values))
+            loss -= np.mean(np.where(label, WEIGHTS * np.log(probabilities), np.log(1 - probabilities)))
+            slopes[place] = np.where(label, -WEIGHTS * (1 - probabilities), probabilities) / C
+        else:
+            probabilities = np.exp(values) / np.exp(values).sum()
+            wanted = (1 - smoothing) * np.eye(C)[label] + smoothing / C
+            loss -= WEIGHTS[label] * (wanted * np.log(probabilities)).sum()
+            slopes[place] = WEIGHTS[label] * (probabilities - wanted)
+    np.testing.assert_allclose(term.loss, loss, rtol=1e-5)
+    np.testing.assert_allclose(gradient, slopes, rtol=1e-4, atol=1e-6)
+
+
 def test_terms_and_weights_of_parts_add_up(case):
     _, batch, outputs, objective = case
     whole = objective.terms(outputs, batch)

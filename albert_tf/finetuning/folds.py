@@ -1,0 +1,81 @@
+"""Cross-validation: a run for each part of the data, trained on the others and evaluated on it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+
+from absl import logging
+
+from albert_tf.checkpoints.directory import RunDirectory
+from albert_tf.checkpoints.storage import write_text
+from albert_tf.finetuning.data import Fold, fold_numbers
+from albert_tf.finetuning.runs import finetune_each
+from albert_tf.finetuning.settings import Finetuning
+from albert_tf.finetuning.trained import read_trained
+from albert_tf.tasks.classification import TextKind
+from albert_tf.tasks.datasets.columns import extended_table
+from albert_tf.tasks.datasets.formats import AS_READ, Files, Records
+from albert_tf.tasks.datasets.tables import read_table, table_ending
+from albert_tf.training.trainer import Report
+from albert_tf.utils.checks import check_range
+from albert_tf.utils.errors import InputError
+
+OUT_OF_FOLD = "out_of_fold"  # name of the file of predictions, but for its ending
+
+
+def finetune_folds(
+    settings: Finetuning, folds: int, report: Report = logging.info
+) -> tuple[RunDirectory, Mapping[str, Records]]:
+    """Trains once for each of several folds, or goes on where a call stopped; returns as `finetune_runs`.
+
+    Of each fold `output` gets a run directory `fold-<n>`, and after the last one summary.json and the
+    predictions of each run for its fold, as `predict` writes them; those of tables have a column `fold`, too.
+    """
+    check_range("folds", folds, at_least=2)
+    each = {f"fold-{number}": {"fold": Fold(number, folds)} for number in range(1, folds + 1)}
+    dataclasses.replace(settings, fold=Fold(1, folds))  # or an error now
+    assert settings.train is not None
+    records = settings.entry.format.read(settings.train, True, settings.columns)
+    numbers = fold_numbers(records, folds, settings.entry.kind.labels_of)
+    if max(numbers) < folds:
+        raise InputError(
+            f"{settings.train}: too little for folds={folds}: at most {max(numbers)} are possible"
+        )
+    files = _files(settings, records, numbers)
+    (found, dev), folder = finetune_each(settings, each, report), RunDirectory(settings.output)
+    means = ", ".join(f"{name} {value:.4g}" for name, value in found["mean"].items())
+    report(f"mean of {folds} folds: {means}")
+    predictions = dict[int, object]()
+    for number in range(1, folds + 1):
+        trained = read_trained(folder.file(f"fold-{number}"), xla=settings.execution.xla)
+        places = [place for place, of in enumerate(numbers) if of == number]
+        held_out = [records[place] for place in places]
+        predictions |= zip(places, trained.predictions(held_out), strict=True)
+    for name, text in files([predictions[place] for place in range(len(records))]).items():
+        write_text(folder.file(name), text)
+    return RunDirectory(folder.file(found["best_run"])), dev
+
+
+def _files(settings: Finetuning, records: Records, numbers: Sequence[int]) -> Files:
+    """What is written of predictions; an InputError where it could not be."""
+    source = os.fspath(settings.train or "")
+    if not issubclass(settings.entry.kind, TextKind):
+        files, ending = settings.entry.format.files(source, records, AS_READ), PurePath(source).suffix
+    else:
+        table, ending = read_table(source), table_ending(source)
+        for name in ("prediction", "score", "fold"):
+            if name in table.columns:
+                raise InputError(
+                    f"{source}: there is a column {name!r} already: rename it for folds={max(numbers)}"
+                )
+        files = extended_table(table.extended({"fold": numbers}), ending, AS_READ)
+
+    def renamed(predictions: Sequence[object]) -> dict[str, str]:
+        texts = files(predictions)
+        is_one = len(texts) == 1
+        return {OUT_OF_FOLD + (ending if is_one else f"_{name}"): text for name, text in texts.items()}
+
+    return renamed

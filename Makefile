@@ -19,7 +19,7 @@ test: $(VENV)/.ready-dev  ## the test suite, under 12 minutes on two cores; JOBS
 	$(BIN)/python -m pytest -m "not slow" --numprocesses $(JOBS) --dist loadfile albert_tf hub_export tests
 
 test-slow: $(VENV)/.ready-dev $(INTEROP)/.ready  ## what takes longer, under 25 minutes
-	$(BIN)/python -m pytest -m slow tests
+	$(BIN)/python -m pytest -m slow --numprocesses $(JOBS) --dist loadfile tests
 
 bench: $(VENV)/.ready $(PEERS:%=.venv-peers/%/.ready)  ## beside other ALBERTs, under 30 minutes on two cores; BENCH="flags of benchmarks.peers"
 	$(BIN)/python -m benchmarks.peers $(BENCH)

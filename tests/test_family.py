@@ -40,7 +40,7 @@ CONFIGS = {
     [
         pytest.param("albert", "wordpiece", marks=pytest.mark.slow),
         pytest.param("albert", "byte_level_bpe", marks=pytest.mark.slow),
-        ("roberta", "byte_level_bpe"),
+        pytest.param("roberta", "byte_level_bpe", marks=pytest.mark.slow),
         pytest.param("distilbert", "wordpiece", marks=pytest.mark.slow),
     ],
 )
@@ -119,7 +119,7 @@ def without_pooler(request, tiny_corpus, tmp_path_factory):
     return folder / "run"
 
 
-@pytest.mark.parametrize("types", [1, 0])
+@pytest.mark.parametrize("types", [1, pytest.param(0, marks=pytest.mark.slow)])
 def test_a_roberta_with_another_vocabulary(types, tiny_corpus, tiny_vocabulary, tmp_path):
     """Whose inputs have type 1, which the network does not know: its only type is that of all tokens."""
     config = CONFIGS["roberta"].replace(type_vocab_size=types)

@@ -50,6 +50,7 @@ def test_preprocessor_8_whole_model_as_keras_file(trained, tmp_path):
     np.testing.assert_allclose(reloaded(TEXTS), trained(TEXTS), rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_encoder_6_mirrored_fit_is_the_fit_of_one_replica(exported, tmp_path, two_replicas):
     config = TINY.replace(num_hidden_layers=1, initializer_range=0.2)  # without dropout: it is exact
     tf.saved_model.save(encoder_module(albert_tf.AlbertEncoder(config)), str(tmp_path))

@@ -47,6 +47,7 @@ def test_run_directory_of_a_student(student, table):
     assert 0 <= evaluate_trained(student, file=table).figures["accuracy"] <= 1
 
 
+@pytest.mark.slow
 def test_a_resumed_student_ends_with_the_same_weights(student, task_taught):
     stopped = task_taught()
     with dying_after(3):

@@ -64,6 +64,7 @@ def test_replicas_and_microbatches_change_nothing_without_dropout(reference, two
         tf.nest.map_structure(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4), ours, theirs)
 
 
+@pytest.mark.slow
 def test_a_feed_of_the_strategy_changes_nothing(reference, two_replicas):
     """A TPU's way: every replica is given its own batches."""
     feed = distributed_feed(two_replicas, lambda rows, part: batches(rows=rows), BATCH)

@@ -26,6 +26,14 @@ FIRST_STATE = (
     "whole texts: take `sequence_output`, or fine-tune it."
 )
 
+# By family: its name and its article.
+NETWORKS = {
+    "albert": ("ALBERT", "[Lan et al. 2020](https://arxiv.org/abs/1909.11942)"),
+    "bert": ("BERT", "[Devlin et al. 2019](https://arxiv.org/abs/1810.04805)"),
+    "roberta": ("RoBERTa", "[Liu et al. 2019](https://arxiv.org/abs/1907.11692)"),
+    "distilbert": ("DistilBERT", "[Sanh et al. 2019](https://arxiv.org/abs/1910.01108)"),
+}
+
 # Tells cards of an export, which may be replaced, from other files.
 MARK = "library_name: albert_tf"
 
@@ -67,8 +75,12 @@ def model_card(
         },
         "requests": {name: signature.example for name, signature in signatures.items()},
     }
+    network, article = NETWORKS[model.config.family]
     return _filled(
         "card.md",
+        family=model.config.family,
+        network=network,
+        article=article,
         front="" if license is None else f"license: {json.dumps(license)}\n",  # which YAML reads, too
         what=f"fine-tuned for {task}" if task else run.task["model"].replace("_", " "),
         facts=json.dumps(facts, indent=2, ensure_ascii=False),

@@ -27,6 +27,7 @@ from albert_tf.tokenizer_settings import (
     resolved_settings,
     vocabulary_files,
 )
+from albert_tf.tokenizers.kinds import open_tokenizer
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import check_new, new_directory
 
@@ -155,7 +156,8 @@ def _write(
             google.write_google(model, folder, step or 0)
         else:
             kind = SENTENCEPIECE if pieces is None else remembered_kind(pieces)
-            huggingface.write_hugging_face(model, folder, run.task, run.tokenizer, kind)
+            special = None if pieces is None else open_tokenizer(pieces).vocabulary.special_ids
+            huggingface.write_hugging_face(model, folder, run.task, run.tokenizer, kind, special)
         if pieces is not None:
             files = vocabulary_files(pieces)
             if remembered_kind(pieces) == SENTENCEPIECE:  # which the formats call by names of their own

@@ -27,6 +27,7 @@ from albert_tf.conversion.transfer import (
     with_usual_names,
 )
 from albert_tf.tokenizer_settings import SENTENCEPIECE, VOCABULARY_FILES, WORDPIECE
+from albert_tf.tokenizers.input_format import SpecialIds
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import read_json, write_json
 
@@ -180,6 +181,7 @@ def write_hugging_face(
     task: Mapping[str, Any],
     tokenizer: Mapping[str, bool],
     kind: str = SENTENCEPIECE,
+    special: SpecialIds | None = None,
 ) -> None:
     """Writes a model as `from_pretrained` of transformers opens it.
 
@@ -189,10 +191,11 @@ def write_hugging_face(
       task: what task.json says.
       tokenizer: how text is normalised.
       kind: of the tokenizer.
+      special: the ids of its special tokens; None: there is no vocabulary.
     Raises: as `hugging_face_config`; OSError if a file cannot be written.
     """
     config = model.config
-    write_json(folder / CONFIG, hugging_face_config(config, task))
+    write_json(folder / CONFIG, hugging_face_config(config, task, special))
     names = variable_names(
         config.replace(project_embeddings=True) if config.family == "albert" else config, task_of(model)
     )

@@ -9,6 +9,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.config_keys import DISTILBERT_KEYS, HUGGING_FACE_ACTIVATIONS
 from albert_tf.conversion.transfer import whole_layers
 from albert_tf.tokenizer_settings import BYTE_LEVEL_BPE, SENTENCEPIECE, WORDPIECE
+from albert_tf.tokenizers.input_format import SpecialIds
 from albert_tf.utils.errors import InputError
 
 # Of two names for the same the first one.
@@ -59,8 +60,13 @@ def kind_of(task: Mapping[str, Any]) -> str:
     return _MLM_ALONE if task.get("sentence_objective") == "none" else _KINDS[task["model"]]
 
 
-def hugging_face_config(config: AlbertConfig, task: Mapping[str, Any]) -> dict[str, Any]:
-    """The content of config.json, by a task.json; InputError if transformers cannot express this network."""
+def hugging_face_config(
+    config: AlbertConfig, task: Mapping[str, Any], special: SpecialIds | None = None
+) -> dict[str, Any]:
+    """The content of config.json, by a task.json and the vocabulary's special ids, if there is one.
+
+    InputError if transformers cannot express this network.
+    """
     family = config.family
     architecture = f"{_FAMILIES[family]}{kind_of(task)}"
     _check_expressible(config, task, architecture)
@@ -70,7 +76,7 @@ def hugging_face_config(config: AlbertConfig, task: Mapping[str, Any]) -> dict[s
         "architectures": [architecture],
         "dtype": "float32",
         "tie_word_embeddings": True,
-        **_SPECIAL_IDS[family],
+        **_special_ids(family, special),
     }
     if task["model"] in ("classifier", "token_classifier"):
         names = task.get("labels") or [f"LABEL_{i}" for i in range(task["num_labels"])]
@@ -78,6 +84,24 @@ def hugging_face_config(config: AlbertConfig, task: Mapping[str, Any]) -> dict[s
         values["label2id"] = {name: i for i, name in enumerate(names)}
     values |= {key: task[key] for key in ("num_choices", "sentence_objective") if key in task}
     return values
+
+
+def _special_ids(family: str, special: SpecialIds | None) -> dict[str, int]:
+    """The special ids in config.json, of a vocabulary; None: of the published ones."""
+    published = _SPECIAL_IDS[family]
+    if special is None:
+        return published
+    if family == "roberta" and special.padding != published["pad_token_id"]:
+        raise InputError(
+            f"padding has id {special.padding} in the vocabulary: RoBERTa's code counts positions by id 1, "
+            "as byte-level BPE has it"
+        )
+    found = {
+        "pad_token_id": special.padding,
+        "bos_token_id": special.start,
+        "eos_token_id": special.separator,
+    }
+    return {name: found[name] for name in published}
 
 
 def _shape(config: AlbertConfig) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,12 @@ from albert_tf.utils.errors import InputError
 
 CLASSIFICATION, REGRESSION = "classification", "regression"
 
+# Arguments that are fields of FinetuningRecipe.
+_RECIPE = (
+    *("epochs", "learning_rate", "batch_size", "seq_length", "dropout", "classifier_dropout", "pooling"),
+    "class_weight",
+)
+
 
 class TextEstimator(BaseEstimator):
     """Fine-tunes a run on texts and their labels, as `albert-tf finetune` does on a table.
@@ -48,6 +55,8 @@ class TextEstimator(BaseEstimator):
       dropout: of hidden states and attention.
       classifier_dropout: before the classifier.
       pooling: what the classifier reads, "first" or "mean".
+      class_weight: weights in the loss, "balanced" or by label; None: all weigh the same.
+      eval_share: share of the texts that is held out.
       early_stop: evaluations without a better one that end the training; 0: it goes on to its end.
       precision: "float32", "bfloat16" or "float16".
       seed: of everything random.
@@ -56,7 +65,7 @@ class TextEstimator(BaseEstimator):
       classes_: labels, ascending, of a classifier.
       run_: the fine-tuned run directory, which every command and `hub_export` take.
 
-    Note: a tenth of what `fit` is given is held out, to tell the best epoch by, whose weights are kept.
+    Note: what is held out of the texts that `fit` is given tells the best epoch, whose weights are kept.
     """
 
     def __init__(
@@ -72,6 +81,8 @@ class TextEstimator(BaseEstimator):
         dropout: float | None = None,
         classifier_dropout: float | None = None,
         pooling: str | None = None,
+        class_weight: str | Mapping[Any, float] | None = None,
+        eval_share: float = 0.1,
         early_stop: int = 0,
         precision: str = "float32",
         seed: int = 0,
@@ -86,6 +97,8 @@ class TextEstimator(BaseEstimator):
         self.dropout = dropout
         self.classifier_dropout = classifier_dropout
         self.pooling = pooling
+        self.class_weight = class_weight
+        self.eval_share = eval_share
         self.early_stop = early_stop
         self.precision = precision
         self.seed = seed
@@ -122,15 +135,9 @@ class TextEstimator(BaseEstimator):
             Row(number, [*texts, label])
             for number, (texts, label) in enumerate(zip(values, labels, strict=True))
         ]
-        recipe = (
-            "epochs",
-            "learning_rate",
-            "batch_size",
-            "seq_length",
-            "dropout",
-            "classifier_dropout",
-            "pooling",
-        )
+        recipe = {name: value for name in _RECIPE if (value := getattr(self, name)) is not None}
+        if isinstance(self.class_weight, Mapping):
+            recipe["class_weight"] = {str(label): weight for label, weight in self.class_weight.items()}
         self._temporary = tempfile.TemporaryDirectory()
         train = Path(self._temporary.name, "train.jsonl")
         train.write_text(table_text(Table("X", tuple(names), rows), train.suffix), encoding="utf-8")
@@ -140,7 +147,8 @@ class TextEstimator(BaseEstimator):
             task=self.task,
             train=train,
             columns=columns,
-            recipe={name: value for name in recipe if (value := getattr(self, name)) is not None},
+            recipe=recipe,
+            evaluation={"eval_share": self.eval_share},
             loop={"early_stop": self.early_stop},
             execution=Execution(precision=self.precision),
             seed=self.seed,

@@ -53,7 +53,8 @@ class Embeddings(Layer):
           tf.errors.InvalidArgumentError: as `AlbertEncoder.call`.
         """
         total = tf.gather(self.word_embeddings, word_ids)  # [B, S, E]
-        if (types := self.token_type_embeddings) is not None:
+        types = self.token_type_embeddings
+        if types is not None:
             # The only type is that of all tokens, whatever their vocabulary says.
             total += types[0] if types.shape[0] == 1 else tf.gather(types, type_ids)
         total += self._positions(mask)

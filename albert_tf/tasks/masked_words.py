@@ -18,6 +18,7 @@ from albert_tf.tokenizers.packing import pack
 from albert_tf.utils.errors import InputError, shown
 
 MASK = "[MASK]"  # in a text, whatever its tokenizer calls the token
+_OF_ROBERTA = "<mask>"  # the same
 
 
 def answer_table(vocabulary: TokenIds, vocab_size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -38,6 +39,8 @@ def tokens_with_masks(text: tf.Tensor, tokenizer: TextTokenizer) -> tf.RaggedTen
     a mask is followed by what followed the word. Blanks before a mask belong to it, as to the word.
     """
     vocabulary = tokenizer.vocabulary
+    if vocabulary.texts[vocabulary.special_ids.mask] == _OF_ROBERTA:
+        text = tf.strings.regex_replace(text, _OF_ROBERTA, MASK)
     parts = tf.strings.split(text, MASK)  # [B, (parts)]
     rows = rows_of(parts.row_splits)  # [parts]
     is_first, is_last = edges(rows)
@@ -112,7 +115,7 @@ class MaskedWords(Kind):
 
     def read(self, value: Any, where: str) -> TextRecord:
         """A text with masks in it."""
-        text = check_text(value, where)
+        text = check_text(value, where).replace(_OF_ROBERTA, MASK)
         if MASK not in text:
             raise InputError(f"{where}={shown(text)} has no {MASK}: it stands for what is to be filled in")
         return TextRecord(where, 1, where, text, None, None)

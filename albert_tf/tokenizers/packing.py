@@ -6,13 +6,20 @@ TF Serving lacks some of TF Text's trimming ops, and a TPU's host runs no Assert
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import tensorflow as tf
 
 from albert_tf.features import MASK, TYPE_IDS, WORD_IDS
 from albert_tf.tokenizers.input_format import ALBERT_FORMAT, InputFormat
 from albert_tf.utils.errors import InputError, shown
+
+
+class _Owner(Protocol):
+    """A tokenizer, for one."""
+
+    @property
+    def input_format(self) -> InputFormat: ...
 
 
 def trimmed_lengths(a: tf.Tensor, b: tf.Tensor, budget: tf.Tensor | int) -> tuple[tf.Tensor, tf.Tensor]:
@@ -90,14 +97,15 @@ def _segment_bounds(
 def pack(
     segments: Sequence[tf.RaggedTensor],
     seq_length: tf.Tensor | int,
-    input_format: InputFormat = ALBERT_FORMAT,
+    input_format: InputFormat | _Owner = ALBERT_FORMAT,
 ) -> dict[str, tf.Tensor]:
     """The inputs of the encoder from one or two tokenised segments, trimmed to fit.
 
     Args:
       segments: one or two of int32 [B, (tokens)] or [B, (words), (tokens)], without special tokens.
       seq_length: S, the special tokens included; a Python int or an int32 scalar.
-      input_format: the special tokens; ALBERT's and BERT's.
+      input_format: the special tokens, or the tokenizer whose they are; else those at ALBERT's ids, which
+        published BERT's and RoBERTa's vocabularies have elsewhere.
     Returns:
       input_word_ids, input_mask, input_type_ids, int32 [B, S]. Segments that are too long are cut to prefixes
       of about equal length that fill seq_length exactly.
@@ -106,6 +114,8 @@ def pack(
       tf.errors.InvalidArgumentError: batch sizes differ that are known only when it runs.
     Source: TF Hub's common text API, `bert_pack_inputs`.
     """
+    if not isinstance(input_format, InputFormat):
+        input_format = input_format.input_format
     _check_segments(segments, seq_length, input_format)
     splits = [_token_splits(segment) for segment in segments]  # [B + 1] each
     flat = [segment.flat_values for segment in segments]

@@ -54,7 +54,9 @@ class Vocabulary(TokenIds):
         try:
             processor.LoadFromSerializedProto(self.files[FILE_OF_RUN])
         except RuntimeError:
-            raise InputError(f"{self.name} is not a SentencePiece model") from None
+            raise InputError(
+                f"{self.name} is not a SentencePiece model; one of WordPiece is known by its name, vocab.txt"
+            ) from None
         ids = range(processor.get_piece_size())
         pieces = tuple(processor.id_to_piece(i) for i in ids)
         for expected, piece in zip(ALBERT_IDS, SPECIAL_PIECES, strict=True):

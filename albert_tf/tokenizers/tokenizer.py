@@ -9,6 +9,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.tokenizers.given import text_tensor
+from albert_tf.tokenizers.input_format import InputFormat
 from albert_tf.tokenizers.kinds import TokenIds, open_tokenizer
 from albert_tf.utils.files import checked_path
 
@@ -49,6 +50,11 @@ class Tokenizer(keras.layers.Layer):
     def vocabulary(self) -> TokenIds:
         """The meaning of the ids."""
         return self.tokenize.vocabulary
+
+    @property
+    def input_format(self) -> InputFormat:
+        """The special tokens around segments, for `pack`."""
+        return self.vocabulary.input_format
 
     @property
     def vocab_size(self) -> int:

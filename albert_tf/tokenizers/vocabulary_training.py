@@ -185,15 +185,19 @@ def train_wordpiece(sentences: Iterable[bytes], vocab_size: int) -> dict[str, by
 
     Sentences are as `basic_words` makes them. InputError: the text's characters alone are more.
     """
+    counts = Counter(word for sentence in sentences for word in sentence.decode().split())
+    # The trainer numbers these in the order of a hash table, another one each time, unless they are known.
+    inside = sorted({wordpiece.CONTINUATION + character for word in counts for character in word[1:]})
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocab_size,
         show_progress=False,
-        special_tokens=list(wordpiece.SPECIAL_PIECES),
+        special_tokens=[*wordpiece.SPECIAL_PIECES, *inside],
         continuing_subword_prefix=wordpiece.CONTINUATION,
     )
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    pieces = _trained(tokenizer, trainer, sentences)["vocab"]
+    repeated = (f"{word} ".encode() * count for word, count in counts.items())
+    pieces = _trained(tokenizer, trainer, repeated)["vocab"]
     ordered = sorted(pieces, key=pieces.__getitem__)
     return {wordpiece.FILE_OF_RUN: "".join(f"{piece}\n" for piece in ordered).encode()}
 

@@ -12,6 +12,7 @@ import albert_tf
 from albert_tf.checkpoints import RunDirectory, task_of
 from albert_tf.conversion import convert
 from albert_tf.utils.errors import InputError
+from tests.tiny import TINY
 
 FAMILIES = ("bert", "roberta", "distilbert")
 SMALL = albert_tf.AlbertConfig(
@@ -217,6 +218,14 @@ def test_what_others_cannot_express(tmp_path, family, changes, target, message):
     albert_tf.save(albert_tf.AlbertEncoder(CONFIGS[family].replace(**changes)), tmp_path / "run")
     with pytest.raises(InputError, match=message):
         convert("run", target, tmp_path / "run", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_vocabulary_by_whose_padding_transformers_would_count_other_positions(tiny_vocabulary, tmp_path):
+    config = CONFIGS["roberta"].replace(vocab_size=TINY.vocab_size)
+    albert_tf.save(albert_tf.AlbertEncoder(config), tmp_path / "run", tiny_vocabulary)
+    with pytest.raises(InputError, match="padding has id 0 in the vocabulary"):
+        convert("run", "huggingface", tmp_path / "run", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

@@ -10,6 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import albert_tf
+from albert_tf.checkpoints import RunDirectory
 from albert_tf.sklearn import TextEstimator
 from tests.tiny import DOCUMENTS, TINY
 
@@ -55,6 +56,14 @@ def test_a_pickled_estimator_answers_when_the_first_is_gone(learned, origin):
     assert clone(learned).get_params() == learned.get_params()
     with pytest.raises(NotFittedError):
         clone(learned).predict(TEXTS)
+
+
+def test_weights_of_labels_and_what_is_held_out_are_the_runs(origin):
+    settings = {"class_weight": {7: 3.0}, "eval_share": 0.25, **QUICK}
+    estimator = TextEstimator(origin, **settings).fit(TEXTS, LABELS)
+    recipe = RunDirectory(estimator.run_).recipe
+    assert recipe["class_weight"] == {"7": 3.0}
+    assert recipe["eval_examples"] == {"dev": len(TEXTS) // 4}
 
 
 def test_a_split_and_a_pipeline_take_it(origin):

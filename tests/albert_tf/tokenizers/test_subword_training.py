@@ -1,6 +1,8 @@
 import pytest
+import tensorflow as tf
 
-from albert_tf.tokenizers import Tokenizer, train_vocabulary
+from albert_tf.tasks.masked_words import tokens_with_masks
+from albert_tf.tokenizers import Tokenizer, pack, train_vocabulary
 from albert_tf.utils.errors import InputError
 
 # With the ids of BERT's special pieces, and those of RoBERTa's but for the mask's.
@@ -18,8 +20,21 @@ def test_a_vocabulary_is_opened_as_it_was_trained(kind, tiny_corpus, tmp_path):
     tokens = [str(vocabulary.texts[i]) for i in tokenizer(["The bees are still there."]).flat_values]
     assert "".join(tokens).replace("##", "").lower() == "thebeesarestillthere."
     assert len(tokens) < 16  # frequent pieces were joined
+    packed = pack([tokenizer(["The bees."])], 16, tokenizer)["input_word_ids"][0].numpy()
+    assert (packed[0], packed[-1]) == (vocabulary.special_ids.start, vocabulary.special_ids.padding)
+    own, usual = (
+        tokens_with_masks(tf.constant([f"The {mask} bees"]), tokenizer.tokenize).to_list()
+        for mask in (vocabulary.special_pieces[-1], "[MASK]")
+    )
+    assert own == usual and vocabulary.special_ids.mask in own[0]
     with pytest.raises(FileExistsError):
         train_vocabulary(tiny_corpus, tiny_corpus, 300, kind=kind)
+
+
+@pytest.mark.parametrize("kind", SPECIAL_IDS)
+def test_the_same_text_gives_the_same_vocabulary(kind, tiny_corpus, tmp_path):
+    first, *others = (train_vocabulary(tiny_corpus, tmp_path / f"{n}", 300, kind=kind) for n in range(4))
+    assert all(other.pieces == first.pieces for other in others)
 
 
 @pytest.mark.parametrize(("kind", "size"), [("wordpiece", 6), ("byte_level_bpe", 100)])

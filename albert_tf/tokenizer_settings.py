@@ -89,8 +89,8 @@ def remembered_kind(vocabulary: PathLike, kinds: Collection[str] | None = None) 
 
     An InputError if it is none of `kinds`, unless these are None.
     """
+    main = _main_file(vocabulary).name
     if (found := _remembered(vocabulary)) is None:
-        main = _main_file(vocabulary).name
         return next((kind for kind, names in VOCABULARY_FILES.items() if main in names), SENTENCEPIECE)
     path, values = found
     kind = values.get(KIND, SENTENCEPIECE)

@@ -16,7 +16,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.conversion.start import run_at, start_of_run
 from albert_tf.distillation.objectives import SOFT_LABELS, pretraining_terms, task_terms
 from albert_tf.distillation.settings import Distillation, TaskDistillation
-from albert_tf.distillation.teacher import read_teacher
+from albert_tf.distillation.teacher import read_teacher, teacher_record
 from albert_tf.finetuning.run import finetune
 from albert_tf.finetuning.trained import run_task
 from albert_tf.models.losses import Objective
@@ -27,6 +27,7 @@ from albert_tf.training.run_settings import PathLike
 from albert_tf.training.trainer import Report
 from albert_tf.utils.checks import check_range
 from albert_tf.utils.errors import InputError
+from albert_tf.utils.records import flat
 
 Settings = TypeVar("Settings", Distillation, TaskDistillation)
 
@@ -59,7 +60,7 @@ def distill(settings: Distillation, report: Report = logging.info) -> None:
             "that their states have no cosine: set cosine_weight=0"
         )
     _check_positions(teacher, config, settings.recipe.examples.seq_length)
-    settings = _started(settings, teacher, config, report)
+    settings = _started(_recorded(settings, teacher), teacher, config, report)
     taught_by = functools.cache(lambda: read_teacher(teacher, settings.execution))
     pretrain(settings, report, lambda own: pretraining_terms(own, taught_by(), settings.targets))
 
@@ -88,6 +89,7 @@ def distill_task(settings: TaskDistillation, report: Report = logging.info) -> N
     if settings.config is not None:
         config = config.replace(vocab_size=teacher.config.vocab_size)
         settings = _started(settings, teacher, config, report)
+    settings = _recorded(settings, teacher)
     settings = dataclasses.replace(settings, vocabulary=vocabulary, tokenizer=teacher.tokenizer)
 
     def objective(kind: FinetunedKind) -> Objective:
@@ -112,6 +114,12 @@ def _check_positions(teacher: RunDirectory, config: AlbertConfig, seq_length: in
     remedy, most = f"{teacher} has no more positions", teacher.config.max_position_embeddings
     check_range("seq_length", seq_length, at_most=most, remedy=remedy)
     check_range("max_position_embeddings", config.max_position_embeddings, at_most=most, remedy=remedy)
+
+
+def _recorded(settings: Settings, teacher: RunDirectory) -> Settings:
+    """The settings with the entries of recipe.json about the teacher."""
+    entries = {**teacher_record(teacher), **flat(settings.targets)}
+    return dataclasses.replace(settings, entries=entries)
 
 
 def _started(settings: Settings, teacher: RunDirectory, config: AlbertConfig, report: Report) -> Settings:

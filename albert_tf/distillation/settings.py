@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
-from albert_tf.checkpoints.directory import RunDirectory
-from albert_tf.conversion.start import run_at
 from albert_tf.distillation.targets import SoftLabels, SoftTargets
-from albert_tf.distillation.teacher import teacher_record
 from albert_tf.finetuning.settings import Finetuning
 from albert_tf.pretraining.settings import Pretraining
 from albert_tf.training.run_settings import PathLike
 from albert_tf.utils.errors import InputError
-from albert_tf.utils.records import flat
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -27,10 +22,6 @@ class Distillation(Pretraining):
 
     teacher: PathLike
     targets: SoftTargets = dataclasses.field(default_factory=SoftTargets)
-
-    def run_record(self, run: RunDirectory) -> dict[str, Any]:
-        """The entries of recipe.json that every run has, and those of the teacher."""
-        return {**super().run_record(run), **teacher_record(run_at(self.teacher)), **flat(self.targets)}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -48,7 +39,3 @@ class TaskDistillation(Finetuning):
     def _check_start(self) -> None:
         if self.init_from is None and self.config is None:
             raise InputError("the student's network is missing: name it by `config`, or a run by `init_from`")
-
-    def run_record(self, run: RunDirectory) -> dict[str, Any]:
-        """The entries of recipe.json that every run has, and those of the teacher."""
-        return {**super().run_record(run), **teacher_record(run_at(self.teacher)), **flat(self.targets)}

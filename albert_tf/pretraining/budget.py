@@ -47,10 +47,6 @@ class Size:
     config: AlbertConfig
     recipe: PretrainingRecipe
 
-    def with_vocabulary(self, vocab_size: int) -> Size:
-        """The same for a vocabulary of so many pieces."""
-        return dataclasses.replace(self, config=self.config.replace(vocab_size=vocab_size))
-
     def with_steps(self, steps: int) -> Size:
         """The same for so many updates."""
         recipe = self.recipe.replace(steps=steps, warmup_steps=warmup_of(self.recipe, steps))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -74,7 +75,10 @@ def pretrain(
             sizes = settings.budget.sizes
             if run.is_begun:
                 sizes = [as_begun(sizes, run.config).with_steps(read_recipe(run).steps)]
-        sizes = [size.with_vocabulary(len(vocabulary)) for size in sizes]
+        sizes = [
+            dataclasses.replace(size, config=size.config.replace(vocab_size=len(vocabulary)))
+            for size in sizes
+        ]
         growths = {}
         for size in sizes:  # before much is read
             check_size(size, execution)

@@ -42,9 +42,8 @@ def saved_tokenizer(vocabulary: PathLike, **settings: Any) -> SavedTokenizer:
       FileNotFoundError: the file does not exist.
       InputError: it is not a vocabulary of its kind, or remembers other settings.
     """
-    kind = remembered_kind(vocabulary, KINDS)
+    kind, resolved = remembered_kind(vocabulary, KINDS), resolved_settings(vocabulary, settings)
     files = KINDS[kind].vocabulary_class.from_file(vocabulary).files
-    resolved = resolved_settings(vocabulary, settings)
     return SavedTokenizer(kind, tuple(files.items()), tuple(resolved.items()))
 
 

@@ -28,6 +28,7 @@ class RunSettings:
       seed: of everything random.
       execution: how updates are computed.
       command: the command line, for the record.
+      entries: further entries of recipe.json, such as those of a teacher.
     """
 
     output: PathLike
@@ -35,6 +36,7 @@ class RunSettings:
     seed: int = 0
     execution: Execution = dataclasses.field(default_factory=Execution)
     command: str = ""
+    entries: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     # Entries of recipe.json that a resumed run may change, besides those of Execution.
     CHANGEABLE: ClassVar[Collection[str]] = ("steps", "command")
@@ -44,7 +46,8 @@ class RunSettings:
 
     def run_record(self, run: RunDirectory) -> dict[str, Any]:
         """The entries of recipe.json that every run has."""
-        return {"seed": self.seed, "command": self.command, **origin_record(run.recipe, self.init_from)}
+        own = {"seed": self.seed, "command": self.command}
+        return {**own, **origin_record(run.recipe, self.init_from), **self.entries}
 
     @classmethod
     def check_same(

@@ -39,6 +39,7 @@ NOT_HERE = {
     r"make test": "this is one of its tests",
     r"albert-tf pretrain .* --strategy (tpu|mirrored|multi_worker) ": "TPUs, GPUs, other hosts",
     r"export TF_CONFIG=": "other hosts",
+    r"export TF_XLA_FLAGS=": "GPUs, and whoever comes after in this process",
     r"local_repository\(": "a line of Bazel's WORKSPACE",
     r"apt-get install": "system packages",
 }

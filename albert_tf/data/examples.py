@@ -63,7 +63,6 @@ class ExampleMaker:
         if not self.settings.is_packed:
             return documents
         over_ends = self.settings.input_format == FULL_SENTENCES
-
         tables = self.vocabulary.ends_sentence, self.vocabulary.starts_word
 
         def separate(block: Documents) -> Documents:

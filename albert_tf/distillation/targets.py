@@ -52,5 +52,5 @@ class SoftLabels:
 def _check_numbers(record: SoftTargets | SoftLabels) -> None:
     """InputError for a temperature or a weight that is impossible."""
     for name, value in vars(record).items():
-        is_positive = name in ("temperature", "soft_weight")
-        check_range(name, value, above=0 if is_positive else None, at_least=0, below=float("inf"))
+        above, at_least = (0, None) if name in ("temperature", "soft_weight") else (None, 0)
+        check_range(name, value, above=above, at_least=at_least, below=float("inf"))

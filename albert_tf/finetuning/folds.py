@@ -60,7 +60,7 @@ def finetune_folds(
 
 
 def _files(settings: Finetuning, records: Records, numbers: Sequence[int]) -> Files:
-    """What is written of predictions; an InputError where it could not be."""
+    """From predictions to the texts of files; an InputError where they could not be written."""
     source = os.fspath(settings.train or "")
     if not issubclass(settings.entry.kind, TextKind):
         files, ending = settings.entry.format.files(source, records, AS_READ), PurePath(source).suffix

@@ -111,7 +111,7 @@ def _label_weights(asked: Any) -> str | dict[str, float] | None:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EvaluationSettings:
-    """What a run is evaluated on while it trains, and what its best step is.
+    """Settings of the evaluations of a run while it trains, and of its best step.
 
     Args:
       eval_share: share of `train` that is held out where no other data is named.

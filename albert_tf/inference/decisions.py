@@ -16,7 +16,7 @@ from albert_tf.utils.errors import InputError
 
 
 class Decisions:
-    """What a model from texts to logits, which a subclass is, decides.
+    """Methods of a model from texts to logits, which a subclass is, that decide by them.
 
     All take texts and further arguments as `predict` does, and raise an InputError for what is no text.
     """

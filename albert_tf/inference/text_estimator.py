@@ -195,7 +195,7 @@ class TextEstimator(BaseEstimator):
         return float(measure(y, self.predict(X), sample_weight=sample_weight))
 
     def __getstate__(self) -> dict[str, Any]:
-        """What pickle keeps, the files of a temporary run among it."""
+        """State for pickle, with the files of a temporary run."""
         state = dict(super().__getstate__())
         state.pop("_pipeline", None)
         if state.pop("_temporary", None) is not None and self.output is None:

@@ -61,9 +61,8 @@ class RunSettings:
           unsaid: values that older versions did not write down.
           but: entries that may differ, besides CHANGEABLE.
         """
-        taught_by = {
-            "teacher_sha256": None
-        }  # of a run without a teacher, which no other command goes on with
+        # Of a run without a teacher, which no other command goes on with.
+        taught_by = {"teacher_sha256": None}
         asked = {**taught_by, **asked}
         there = {**taught_by, **unsaid, **run.config.to_dict(), **run.task, **run.tokenizer, **run.recipe}
         may_differ = {*cls.CHANGEABLE, *but, "init_from_sha256", "teacher"}

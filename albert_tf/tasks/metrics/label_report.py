@@ -128,7 +128,7 @@ def label_table(
 
 
 def confusion(right: Any, predicted: Any, labels: Sequence[Any], names: Sequence[str]) -> Table:
-    """How many examples of each label, a row, are predicted to have each, a column."""
+    """Numbers of examples of each label, a row, that are predicted to have each, a column."""
     from sklearn.metrics import confusion_matrix
 
     with warnings.catch_warnings():  # of a single label, which is a matrix, too

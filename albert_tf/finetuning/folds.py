@@ -45,7 +45,7 @@ def finetune_folds(
             f"{settings.train}: too little for folds={folds}: at most {max(numbers)} are possible"
         )
     files = _files(settings, records, numbers)
-    (found, dev), folder = finetune_each(settings, each, report), RunDirectory(settings.output)
+    (found, best), folder = finetune_each(settings, each, report), RunDirectory(settings.output)
     means = ", ".join(f"{name} {value:.4g}" for name, value in found["mean"].items())
     report(f"mean of {folds} folds: {means}")
     predictions = dict[int, object]()
@@ -56,7 +56,7 @@ def finetune_folds(
         predictions |= zip(places, trained.predictions(held_out), strict=True)
     for name, text in files([predictions[place] for place in range(len(records))]).items():
         write_text(folder.file(name), text)
-    return RunDirectory(folder.file(found["best_run"])), dev
+    return best
 
 
 def _files(settings: Finetuning, records: Records, numbers: Sequence[int]) -> Files:

@@ -40,8 +40,8 @@ def finetune_runs(
     if runs < 1:
         raise InputError(f"runs={runs} must be at least 1")
     seeds = range(settings.seed, settings.seed + runs)
-    found, dev = finetune_each(settings, {f"seed-{seed}": {"seed": seed} for seed in seeds}, report)
-    return RunDirectory(RunDirectory(settings.output).file(found["best_run"])), dev
+    _, best = finetune_each(settings, {f"seed-{seed}": {"seed": seed} for seed in seeds}, report)
+    return best
 
 
 def finetune_each(
@@ -49,12 +49,12 @@ def finetune_each(
     changes: Mapping[str, Mapping[str, Any]],
     report: Report = logging.info,
     further: Mapping[str, Any] = types.MappingProxyType({}),
-) -> tuple[dict[str, Any], Mapping[str, Records]]:
+) -> tuple[dict[str, Any], tuple[RunDirectory, Mapping[str, Records]]]:
     """Trains runs in the folder `output`, by their names there the changes of the settings.
 
     Returns:
       What `summary` returns and further entries, which are written to summary.json after the last run; and
-        the records to evaluate the best run on.
+        what `finetune_runs` returns.
     Raises:
       InputError: before the first one, if settings are impossible, or the folder holds other runs.
     """
@@ -75,9 +75,9 @@ def finetune_each(
         dev.append(finetune(made, report))
     found = {**summary({name: RunDirectory(folder.file(name)) for name in changes}), **further}
     write_json(folder.file(SUMMARY), found)
-    best = found["best_run"]
-    report(f"best of {len(each)} runs: {folder.file(best)}; {folder.file(SUMMARY)} compares them")
-    return found, dev[[*changes].index(best)]
+    best = RunDirectory(folder.file(found["best_run"]))
+    report(f"best of {len(each)} runs: {best}; {folder.file(SUMMARY)} compares them")
+    return found, (best, dev[[*changes].index(found["best_run"])])
 
 
 def summary(runs: Mapping[str, RunDirectory]) -> dict[str, Any]:

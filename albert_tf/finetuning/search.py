@@ -56,14 +56,14 @@ def finetune_search(
         for number, chosen in enumerate(combinations, start=1)
     }
     settings_of = dict(zip(each, combinations, strict=True))
-    found, dev = finetune_each(settings, each, report, {"settings": settings_of})
+    found, best = finetune_each(settings, each, report, {"settings": settings_of})
     rows = [["trial", *search, found["best_by"]]]
     for name, chosen in settings_of.items():
         value = found["runs"][name].get(found["best_by"])
         rows.append([name, *map(str, chosen.values()), "none" if value is None else f"{value:.4g}"])
     for line in _aligned(rows):
         report(line)
-    return RunDirectory(RunDirectory(settings.output).file(found["best_run"])), dev
+    return best
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:

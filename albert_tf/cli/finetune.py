@@ -22,7 +22,13 @@ OWN = {
     if x is None
     else f"default: {x}; for tasks of the paper, its value"
     for name, x in vars(RECIPES["classification"]).items()
-    if name not in ("class_weight", "label_smoothing")  # whose defaults are the same everywhere
+    if name
+    not in (
+        "class_weight",
+        "label_smoothing",
+        "early_exit",
+        "exit_threshold",
+    )  # whose defaults are the same everywhere
 }
 
 SUMMARY = "train a model of labelled data, or resume"

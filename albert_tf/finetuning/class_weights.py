@@ -1,4 +1,4 @@
-"""Weights of labels in the loss that a model is trained by."""
+"""The losses that a model is trained by: weights of labels, and of the classifiers after each layer."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from albert_tf.finetuning.data import Data
 from albert_tf.finetuning.recipes import FinetuningRecipe
 from albert_tf.tasks.examples.records import same_label
 from albert_tf.tasks.kind import FinetunedKind
+from albert_tf.tasks.losses import exits_term
 from albert_tf.utils.checks import check_choice
 
 
 def training_kind(data: Data, recipe: FinetuningRecipe) -> FinetunedKind:
-    """The kind of task with the losses to train by, with the recipe's weights and smoothing.
+    """The kind of task with the losses to train by, with the recipe's weights, smoothing and exits.
 
     InputError if a weight is of a label that is not there.
     """
@@ -29,10 +30,10 @@ def training_kind(data: Data, recipe: FinetuningRecipe) -> FinetunedKind:
         options["class_weights"] = class_weights(recipe.class_weight, kind.labels, targets)
     if recipe.label_smoothing:
         options["smoothing"] = recipe.label_smoothing
-    kind.losses = {
-        name: part._replace(term=functools.partial(part.term, **options))
-        for name, part in kind.losses.items()
-    }
+    terms = {name: functools.partial(part.term, **options) for name, part in kind.losses.items()}
+    if recipe.early_exit:
+        terms = {name: functools.partial(exits_term, term) for name, term in terms.items()}
+    kind.losses = {name: part._replace(term=terms[name]) for name, part in kind.losses.items()}
     return kind
 
 

@@ -31,6 +31,9 @@ class FinetuningRecipe:
       dropout: of hidden states and attention.
       classifier_dropout: before the classifier.
       pooling: what classifiers read, the pooled output (first) or the mean of the tokens' states.
+      early_exit: train a classifier after each layer, so that texts may leave early.
+      exit_threshold: of a regression with early_exit: numbers of two layers that differ by less agree; if not
+        given, a tenth of the standard deviation of what is to be learnt.
       class_weight: weights of the labels in the loss: balanced (n / (K · n_k) of K labels), or by label, on
         the command line as JSON; of multi_label those of texts with the label (balanced: (n - n_k) / n_k).
       label_smoothing: share of a label that is spread evenly over all, in the loss.
@@ -52,6 +55,8 @@ class FinetuningRecipe:
     dropout: float = 0.0
     classifier_dropout: float = 0.1
     pooling: str = dataclasses.field(default=FIRST, metadata={"choices": POOLINGS})
+    early_exit: bool = False
+    exit_threshold: float | None = None
     class_weight: str | Mapping[str, float] | None = None
     label_smoothing: float = 0.0
     weight_decay: float = 0.01

@@ -16,6 +16,7 @@ from albert_tf.recipes import QuestionSettings
 from albert_tf.tasks.classification import Classification, TextKind
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.multi_label import MultiLabel
+from albert_tf.tasks.regression import Regression
 from albert_tf.tasks.tagging import Tagging
 from albert_tf.training.run_settings import PathLike, RunSettings
 from albert_tf.training.settings import LoopSettings
@@ -127,6 +128,11 @@ class Finetuning(RunSettings):
             ),
             "threshold": (self.threshold, None if kind in (MultiLabel, Classification) else False),
             "pooling": (self.recipe.get("pooling"), None if kind.is_pooled else False),
+            "early_exit": (self.recipe.get("early_exit") or None, None if kind.has_exits else False),
+            "exit_threshold": (
+                self.recipe.get("exit_threshold"),
+                None if kind is Regression and self.recipe.get("early_exit") else False,
+            ),
             ", ".join(self.questions): (self.questions or None, None if kind.has_windows else False),
         }
         for name, (value, is_needed) in values.items():

@@ -33,7 +33,7 @@ from albert_tf.inference.texts import (
 )
 from albert_tf.models.compiled import CompiledEncoder
 from albert_tf.models.padding import skip_padding
-from albert_tf.models.task_models import AlbertClassifier
+from albert_tf.models.pooled_models import AlbertClassifier
 from albert_tf.tasks.classification import PAIRS_KEY, takes_pairs
 from albert_tf.tasks.examples.batches import few_lengths
 from albert_tf.tasks.examples.rows import TokenRows, check_length, unread

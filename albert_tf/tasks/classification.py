@@ -136,6 +136,7 @@ class Classification(TextKind):
 
     name = "classification"
     metric_names = ("accuracy", "f1")
+    has_exits = True
     losses = LABEL
 
     def __init__(self, config: TaskConfig):

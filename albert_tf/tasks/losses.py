@@ -82,6 +82,20 @@ def score_term(outputs: Tensors, batch: Tensors, weights: tf.Tensor) -> Term:
     return _term(tf.square(errors), None, weights)
 
 
+def exits_term(
+    term: Callable[[Tensors, Tensors, tf.Tensor], Term], outputs: Tensors, batch: Tensors, weights: tf.Tensor
+) -> Term:
+    """The mean of a term over the layers of `exit_logits` [B, L, …], weighted by their numbers from 1.
+
+    What is correct is by the last layer.
+    Source: Zhou et al. 2020, eq. 5.
+    """
+    layers = tf.unstack(outputs["exit_logits"], axis=1)
+    terms = [term({"logits": logits}, batch, weights) for logits in layers]
+    loss = tf.add_n([layer * found.loss for layer, found in enumerate(terms, start=1)])
+    return terms[-1]._replace(loss=loss / sum(range(len(layers) + 1)))
+
+
 def span_term(outputs: Tensors, batch: Tensors, weights: tf.Tensor) -> Term:
     """Mean of the cross-entropies of start and end; correct where both are.
 

@@ -90,6 +90,7 @@ class MultipleChoice(FinetunedKind):
     signature = "choose"
     inputs = ("context", "question", "options")
     is_pooled = True
+    has_exits = True
     losses = LABEL
 
     def __init__(self, config: TaskConfig):

@@ -22,6 +22,7 @@ class Regression(TextKind):
 
     name = "regression"
     metric_names = ("pearson", "spearman")
+    has_exits = True
     losses = SCORE
 
     @classmethod

@@ -28,7 +28,9 @@ class ModelKind(NamedTuple):
 
     def defaults(self) -> dict[str, Any]:
         """Values of the options that a task.json leaves out."""
-        parameters = inspect.signature(self.model).parameters
+        parameters: dict[str, inspect.Parameter] = {}
+        for base in reversed(self.model.__mro__):
+            parameters |= inspect.signature(base.__init__).parameters  # type: ignore[misc]
         return {name: parameters[name].default for name in self.options}
 
 

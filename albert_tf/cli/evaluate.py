@@ -13,7 +13,7 @@ from albert_tf.utils.errors import InputError
 SUMMARY = "losses and accuracies on held-out text, or a task's figures"
 
 _OF_PRETRAINED = ("seq_length", "masked_lm_prob", "max_ngram", "max_examples", "passes")
-_OF_FINETUNED = ("data", "eval", "text", "text_pair", "label", "json", "report")
+_OF_FINETUNED = ("data", "eval", "text", "text_pair", "label", "json", "report", "patience")
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -33,6 +33,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     shared.column_flags(finetuned, " (as the run was trained)")
     everything = "print all figures and tables instead of the official figures"
     finetuned.add_argument("--json", action="store_true", default=None, help=everything)
+    shared.patience_flag(finetuned)
     report_flag(finetuned)
 
 
@@ -50,7 +51,7 @@ def run(flags: argparse.Namespace) -> None:
 
         shared.check_unused(flags, ("input", *_OF_PRETRAINED), f"{flags.run}, which is fine-tuned")
         check_report(flags)
-        options = {name: getattr(flags, name) for name in ("step", "batch_size", "xla")}
+        options = {name: getattr(flags, name) for name in ("step", "batch_size", "xla", "patience")}
         options["columns"] = shared.columns_given(flags)
         found = evaluate_trained(flags.run, flags.data, flags.eval, **options)
         report = found.report(flags.run)

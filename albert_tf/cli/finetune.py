@@ -16,19 +16,16 @@ from albert_tf.recipes import QuestionSettings
 from albert_tf.startup import quiet_start
 from albert_tf.training.settings import LoopSettings
 
+# Hyper-parameters whose defaults are the same everywhere.
+_ALIKE = {"class_weight", "label_smoothing", "early_exit", "exit_threshold"}
+
 # What the help says of hyper-parameters that are not given.
 OWN = {
     name: "default: the paper's, for its tasks"
     if x is None
     else f"default: {x}; for tasks of the paper, its value"
     for name, x in vars(RECIPES["classification"]).items()
-    if name
-    not in (
-        "class_weight",
-        "label_smoothing",
-        "early_exit",
-        "exit_threshold",
-    )  # whose defaults are the same everywhere
+    if name not in _ALIKE
 }
 
 SUMMARY = "train a model of labelled data, or resume"

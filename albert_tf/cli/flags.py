@@ -99,6 +99,14 @@ def checkpoint_flags(parser: Flags) -> None:
     _off_flag(parser, "xla", argparse.SUPPRESS)
 
 
+def patience_flag(parser: Flags) -> None:
+    """The layers that must agree before an example leaves the network."""
+    leaves = (
+        "of a run with --early_exit: an example leaves once so many layers in a row agree with the one before"
+    )
+    parser.add_argument("--patience", type=int, metavar="N", help=f"{leaves} (all layers)")
+
+
 def run_named(name: str) -> RunDirectory:
     """A run directory; of a folder of several seeds the best run, which is logged."""
     from albert_tf.checkpoints.directory import best_run
@@ -171,7 +179,8 @@ def field_names(kind: type) -> set[str]:
 
 def values_given(words: Collection[str], kind: type) -> dict[str, list[Any]]:
     """Several values of fields of a record, of words such as `batch_size=16,32`."""
-    hints, found = typing.get_type_hints(kind), dict[str, list[Any]]()
+    hints = {name: hint for name, hint in typing.get_type_hints(kind).items() if hint is not bool}
+    found = dict[str, list[Any]]()
     for word in words:
         name, _, values = word.partition("=")
         if name in found or name not in hints:

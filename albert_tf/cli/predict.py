@@ -43,6 +43,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--probabilities", action="store_true", default=None, help=probabilities)
     add("--top_k", type=int, metavar="K", help="write the K likeliest labels and their probabilities")
     shared.checkpoint_flags(parser)
+    shared.patience_flag(parser)
 
 
 def run(flags: argparse.Namespace) -> None:
@@ -51,7 +52,9 @@ def run(flags: argparse.Namespace) -> None:
         raise InputError(f"--run {' '.join(flags.run)}: one run predicts; several do for --submission")
     if flags.submission is not None:
         names = ("task", "step", "text", "text_pair", "label", "prediction_column", "score_column")
-        shared.check_unused(flags, (*names, "probabilities", "top_k", "input_format"), "--submission")
+        shared.check_unused(
+            flags, (*names, "probabilities", "top_k", "input_format", "patience"), "--submission"
+        )
     with quiet_start():
         from albert_tf.finetuning.predict import predict, submit
         from albert_tf.training.determinism import make_deterministic
@@ -62,7 +65,7 @@ def run(flags: argparse.Namespace) -> None:
         submit(runs, flags.input, flags.submission, flags.batch_size, flags.xla)
         logging.info("wrote %s", flags.submission)
         return
-    alike = ("task", "prediction_column", "score_column", "top_k", "step", "batch_size", "xla")
+    alike = ("task", "prediction_column", "score_column", "top_k", "step", "batch_size", "xla", "patience")
     options = {name: getattr(flags, name) for name in alike} | {"probabilities": bool(flags.probabilities)}
     output = sys.stdout.buffer if flags.output in OUTPUT else flags.output
     with _input_file(flags.input, flags.input_format) as source:

@@ -78,13 +78,14 @@ def evaluate_trained(
     step: int | None = None,
     batch_size: int = 32,
     xla: bool | None = None,
+    patience: int | None = None,
 ) -> Evaluation:
     """The evaluation of a fine-tuned run on labelled data of its task.
 
     Args and Raises: as `predict`; the data is the folder of a task whose original files are in one, or a
     file.
     """
-    trained = read_trained(run, step, xla=xla)
+    trained = read_trained(run, step, xla=xla)._replace(patience=patience)
     sets = dev_sets(trained.task, folder, file, columns or columns_of(trained.entries))
     return evaluation(trained, sets, batch_size, logging.INFO)
 

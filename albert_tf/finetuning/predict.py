@@ -35,6 +35,7 @@ def predict(
     step: int | None = None,
     batch_size: int = 32,
     xla: bool | None = None,
+    patience: int | None = None,
 ) -> list[Path]:
     """Writes what a fine-tuned run predicts for a file or a folder of its task.
 
@@ -55,6 +56,8 @@ def predict(
       step: of the checkpoint; None: that which `load` takes.
       batch_size: examples at a time; it decides about memory and speed.
       xla: as `Execution` takes it.
+      patience: of a run with early_exit: an example leaves the network as soon as so many layers in a row
+        agree with the one before; None: all layers.
     Returns:
       The files.
     Raises:
@@ -68,7 +71,8 @@ def predict(
     form = form._replace(probabilities=probabilities, top_k=top_k)
     if form.file is not None and Path(form.file).resolve() == Path(source).resolve():
         raise InputError(f"{form.file} is what is predicted for: name another `output`")
-    files = predicted_files(read_trained(run, step, task, xla), source, columns, batch_size, form)
+    trained = read_trained(run, step, task, xla)._replace(patience=patience)
+    files = predicted_files(trained, source, columns, batch_size, form)
     return write_predictions(output, files)
 
 

@@ -158,8 +158,11 @@ def chosen_head(
         raise InputError(f"num_labels is missing: {origin} is no classifier: say it, or name the labels")
     pooling = pooling or there.get("pooling", FIRST)
     head = {"model": "classifier", "num_labels": num_labels, "pooling": pooling, "labels": labels}
-    is_same = bool(there) and arguments_of(head) == arguments_of(there)
+    exits = {name: there[name] for name in ("early_exit", "exit_threshold") if name in there}
+    is_same = bool(there) and arguments_of(head | exits) == arguments_of(there)
     is_kept = is_same and there.get("labels") in (None, labels)
+    if is_kept:
+        head |= exits
     if there and not is_kept:
         message = "%s has a head of %s, labels %s, which is left: that of %s, labels %s, begins at random"
         found = arguments_of(there), there.get("labels"), arguments_of(head), labels

@@ -32,6 +32,7 @@ from albert_tf.inference.texts import (
     tokenised_texts,
 )
 from albert_tf.models.compiled import CompiledEncoder
+from albert_tf.models.exits import call_with_patience, check_patience
 from albert_tf.models.padding import skip_padding
 from albert_tf.models.pooled_models import AlbertClassifier
 from albert_tf.tasks.classification import PAIRS_KEY, takes_pairs
@@ -115,6 +116,7 @@ class TextClassifier(Decisions, keras.Model):
         self.multi_label, self.threshold = multi_label, threshold
         self.xla = xla
         self._begins_at_mean = False
+        self._patience: int | None = None  # of the `predict` that runs
         self.built = True
         self._learn_form(takes_pairs)
 
@@ -236,6 +238,9 @@ class TextClassifier(Decisions, keras.Model):
 
     def predict_step(self, data: Any) -> tf.Tensor:
         """The logits of a batch of `predict`."""
+        if self._patience is not None:
+            ids = without_padding(keras.utils.unpack_x_y_sample_weight(data)[0])
+            return call_with_patience(self.classifier, ids, self._patience)["logits"]
         if self.jit_compile or not compiles(self.xla):
             return super().predict_step(data)
         ids = without_padding(keras.utils.unpack_x_y_sample_weight(data)[0])
@@ -284,8 +289,12 @@ class TextClassifier(Decisions, keras.Model):
           validation_data: texts and labels as in x and y.
           **kwargs: as Keras takes them.
         Raises:
-          InputError: what should be a text or a label is not.
+          InputError: what should be a text or a label is not, or the model has exits.
         """
+        if self.classifier.early_exit:
+            raise InputError(
+                "early_exit: `albert-tf finetune` trains the exits, and Keras would leave them as they are"
+            )
         x, y = self._data(x, y, "x", learns=True)
         if self._begins_at_mean and isinstance(y, np.ndarray):
             self.classifier.classifier.output_bias.assign([y.mean()])
@@ -301,8 +310,12 @@ class TextClassifier(Decisions, keras.Model):
         """Keras' `evaluate`; texts and labels as in `fit`."""
         return super().evaluate(*self._data(x, y, "x"), *args, **kwargs)
 
-    def predict(self, x: Any, *args: Any, **kwargs: Any) -> np.ndarray:
-        """The logits of all texts, float32 [N, K]; texts as in `fit`."""
+    def predict(self, x: Any, *args: Any, patience: int | None = None, **kwargs: Any) -> np.ndarray:
+        """The logits of all texts, float32 [N, K]; texts as in `fit`, and `patience` as in `pipeline`."""
+        if patience is not None:
+            check_patience(patience, self.classifier.early_exit, self.jit_compile or self.xla)
+        if patience != self._patience:
+            self._patience, self.predict_function = patience, None  # which Keras traces once
         return super().predict(self._data(x, None, "x")[0], *args, **kwargs)
 
     def _labels(self, loss: Any) -> Labels:

@@ -142,6 +142,7 @@ class AlbertEncoder(NetworkModel):
 
     def pooled(self, sequence: tf.Tensor) -> tf.Tensor:
         """The pooler's output [B, H] of hidden states [B, S, H]."""
+        assert self.pooler is not None
         return ACTIVATIONS[self.config.pooler](self.pooler(sequence[:, 0]))
 
     def first_states(

@@ -5,8 +5,9 @@ Source: Zhou et al. 2020, "BERT Loses Patience: Fast and Robust Inference with E
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -14,11 +15,15 @@ import tensorflow as tf
 from albert_tf.config import AlbertConfig
 from albert_tf.features import ENCODER_INPUTS
 from albert_tf.models.encoder import AlbertEncoder, Inputs, block_key
+from albert_tf.models.heads import biased_logits
 from albert_tf.models.layer import Layer, attention_bias, elementwise, kernel_initializer
 from albert_tf.models.padding import Tokens, skip_padding
-from albert_tf.models.sharing import sharing_plan
+from albert_tf.models.sharing import BlockPair, sharing_plan
 from albert_tf.utils.checks import check_range, check_type
 from albert_tf.utils.errors import InputError
+
+# From the states of tokens before a layer, the attention's bias and the tokens to the states after it.
+Apply = Callable[[tf.Tensor, tf.Tensor, Tokens], tf.Tensor]
 
 
 class ExitClassifiers(Layer):
@@ -55,64 +60,55 @@ class _Batch(NamedTuple):
     layers: tf.Tensor  # number of layers that each of them took, int32 [B]
 
 
-def call_with_patience(
-    encoder: AlbertEncoder,
-    inputs: Inputs,
-    patience: tf.Tensor | int,
-    logits_of: Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor],
-    agree: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
-    num_logits: int,
-    rows_each: int = 1,
-) -> dict[str, tf.Tensor]:
+def call_with_patience(model: Any, inputs: Inputs, patience: tf.Tensor | int) -> dict[str, tf.Tensor]:
     """The logits of examples that leave as soon as `patience` layers in a row agree with the one before.
 
-    States are computed of the examples alone that are left, and of their tokens. An example answers the same
-    whatever others are in its batch.
+    Labels, or options, agree where the likeliest is the same; numbers that differ by less than the model's
+    exit_threshold. States are computed of the examples alone that are left, and of their tokens. An example
+    answers the same whatever others are in its batch.
 
     Args:
-      encoder: the network, without dropout.
-      inputs: of the encoder, [R, S] each, or [B, C, S].
+      model: a PooledModel with early_exit; it has no dropout here.
+      inputs: of the encoder, [R, S] each, or [B, C, S] of options.
       patience: integer [B], or one for all; from L on every layer is computed, and less than 1 is as 1.
-      logits_of: from the number of a layer, int32 from 0, its states [R, S, H] and the mask [R, S] to logits
-        float32 [B, K].
-      agree: from the logits of two layers, [B, K] each, to bool [B].
-      num_logits: K.
-      rows_each: C, sequences of an example, which leave together.
     Returns:
       `logits` float32 [B, K] and `layers` int32 [B], the number of layers computed of each example.
     """
     flat = {name: inputs[name] for name in ENCODER_INPUTS if name in inputs}
     flat = {name: tf.reshape(x, [-1, x.shape[-1] or tf.shape(x)[-1]]) for name, x in flat.items()}
-    _, mask, x, tokens = encoder.first_states(skip_padding(flat))
-    assert tokens is not None
-    length, count = tf.shape(mask)[1], tf.shape(mask)[0] // rows_each
+    _, mask, x, tokens = model.encoder.first_states(skip_padding(flat))
+    own, last = model.exits, model.classifier
+    weights = tf.concat([own.output_weights, last.output_weights[tf.newaxis]], axis=0)  # [L, units, H]
+    biases = tf.concat([own.output_bias, last.output_bias[tf.newaxis]], axis=0)  # [L, units]
+    length, count = tf.shape(mask)[1], tf.shape(mask)[0] // model.rows_each
+    num_logits = weights.shape[1] * model.rows_each  # K
     wanted = tf.maximum(tf.broadcast_to(tf.cast(patience, tf.int32), [count]), 1)
-    config = encoder.config
-    functions = elementwise(config.hidden_act, config.layer_norm_eps, is_fused=False)
-    attention = {key: block.parameters() for key, block in encoder.attention_blocks.items()}
-    feed_forward = {key: block.parameters() for key, block in encoder.feed_forward_blocks.items()}
 
-    def one_layer(blocks: tuple, before: _Batch) -> _Batch:
-        x, rows = before.x, tf.shape(before.mask)[0]
-        tokens, bias = Tokens.at(before.places, rows * length), attention_bias(before.mask, x.dtype)
-        for first, second in blocks:
-            x = encoder.attention_blocks[first](x, attention[first], bias, functions, None, tokens)
-            x = encoder.feed_forward_blocks[second](x, feed_forward[second], functions)
-        sequence = tf.reshape(tokens.padded(x), [rows, length, config.hidden_size])
-        logits = logits_of(before.layer, sequence, before.mask)
+    def agree(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+        if num_logits == 1:
+            return tf.abs(a - b)[:, 0] < model.exit_threshold
+        return tf.argmax(a, axis=1) == tf.argmax(b, axis=1)
+
+    def one_layer(apply: Apply, before: _Batch) -> _Batch:
+        rows = tf.shape(before.mask)[0]
+        tokens = Tokens.at(before.places, rows * length)
+        x = apply(before.x, attention_bias(before.mask, before.x.dtype), tokens)
+        sequence = tf.reshape(tokens.padded(x), [rows, length, x.shape[-1]])
+        state = model.state(sequence, before.mask)
+        logits = biased_logits(state, weights[before.layer], biases[before.layer])
+        logits = tf.reshape(logits, [-1, num_logits])
         is_same = (before.layer > 0) & agree(tf.gather(before.logits, before.examples), logits)
         agreed = tf.where(is_same, before.agreed + 1, 0)
         stays = agreed < tf.gather(wanted, before.examples)
-        rows_stay = tf.repeat(stays, rows_each)
+        rows_stay = tf.repeat(stays, model.rows_each)
         row = before.places // length  # [T]
         tokens_stay = tf.gather(rows_stay, row)
-        places = tf.gather(tf.cumsum(tf.cast(rows_stay, tf.int32), exclusive=True), row) * length
-        places += before.places % length
-        at, done = before.examples[:, tf.newaxis], tf.fill([tf.size(before.examples)], before.layer + 1)
+        new_row = tf.gather(tf.cumsum(tf.cast(rows_stay, tf.int32), exclusive=True), row)
+        at, done = before.examples[:, tf.newaxis], tf.fill(tf.shape(agreed), before.layer + 1)
         return _Batch(
             before.layer + 1,
             tf.boolean_mask(x, tokens_stay),
-            tf.boolean_mask(places, tokens_stay),
+            tf.boolean_mask(new_row * length + before.places % length, tokens_stay),
             tf.boolean_mask(before.mask, rows_stay),
             tf.boolean_mask(before.examples, stays),
             tf.boolean_mask(agreed, stays),
@@ -123,36 +119,52 @@ def call_with_patience(
 
     zero, logits = tf.zeros([count], tf.int32), tf.zeros([count, num_logits])
     batch = _Batch(tf.constant(0), x, tokens.places, mask, tf.range(count), zero, logits, zero)
-    any_number = [None]
-    shapes = _Batch(
-        *([], [None, x.shape[-1]], any_number, [None, mask.shape[1]], any_number, any_number),
-        *([None, num_logits], any_number),
+    any_number = tf.TensorShape([None])
+    shapes = _Batch(*[any_number] * len(batch))._replace(
+        layer=tf.TensorShape([]),
+        x=tf.TensorShape([None, x.shape[-1]]),
+        mask=tf.TensorShape([None, mask.shape[1]]),
+        logits=tf.TensorShape([None, num_logits]),
     )
-    shapes = _Batch(*map(tf.TensorShape, shapes))
     end = 0
-    for blocks, alike in itertools.groupby(_layers(config)):
-        end += len(list(alike))
-        batch = tf.while_loop(
+    for apply, times in _layers(model.encoder):
+        end += times
+        (batch,) = tf.while_loop(
             lambda batch, end=end: (batch.layer < end) & (tf.size(batch.examples) > 0),
-            lambda batch, blocks=blocks: (one_layer(blocks, batch),),
+            lambda batch, apply=apply: (one_layer(apply, batch),),
             [batch],
             shape_invariants=[shapes],
             parallel_iterations=1,
-        )[0]
+        )
     return {"logits": batch.logits, "layers": batch.layers}
 
 
-def _layers(config: AlbertConfig) -> list[tuple[tuple[str, str], ...]]:
-    """The keys of the attention and feed-forward blocks of each layer."""
-    keys = [(block_key(pair.attention), block_key(pair.feed_forward)) for pair in sharing_plan(config)]
-    return [tuple(layer) for layer in zip(*[iter(keys)] * config.inner_group_num, strict=True)]
+def _layers(encoder: AlbertEncoder) -> Iterator[tuple[Apply, int]]:
+    """Each layer as a function, and how often in a row it is applied."""
+    config = encoder.config
+    functions = elementwise(config.hidden_act, config.layer_norm_eps, is_fused=False)
+    attention = {key: (block, block.parameters()) for key, block in encoder.attention_blocks.items()}
+    feed_forward = {key: (block, block.parameters()) for key, block in encoder.feed_forward_blocks.items()}
+    plan, inner = sharing_plan(config), config.inner_group_num
+
+    def apply(pairs: list[BlockPair], x: tf.Tensor, bias: tf.Tensor, tokens: Tokens) -> tf.Tensor:
+        for pair in pairs:
+            block, parameters = attention[block_key(pair.attention)]
+            x = block(x, parameters, bias, functions, None, tokens)
+            block, parameters = feed_forward[block_key(pair.feed_forward)]
+            x = block(x, parameters, functions)
+        return x
+
+    layers = (plan[first : first + inner] for first in range(0, len(plan), inner))
+    for pairs, alike in itertools.groupby(layers):
+        yield functools.partial(apply, pairs), len(list(alike))
 
 
-def check_patience(patience: int, model: Any, xla: bool | None = None) -> None:
+def check_patience(patience: int, has_exits: bool, xla: bool | None = None) -> None:
     """InputError for a patience that is none, of a model without exits, or of one that XLA is to compile."""
     check_type("patience", "int", patience)
     check_range("patience", patience, at_least=1)
-    if not getattr(model, "early_exit", False):
+    if not has_exits:
         raise InputError(f"patience={patience}: the model has no exits: fine-tune one with early_exit")
     if xla:
         raise InputError(f"patience={patience}: XLA compiles no batch that shrinks: leave xla out")

@@ -10,8 +10,8 @@ import tf_keras as keras
 from albert_tf.config import AlbertConfig
 from albert_tf.features import ENCODER_INPUTS, FIRST, MASK, MEAN, TOKEN_PLACES, check_pooling
 from albert_tf.models.encoder import Inputs
-from albert_tf.models.exits import ExitClassifiers, call_with_patience
-from albert_tf.models.heads import OutputLayer, biased_logits, mean_state
+from albert_tf.models.exits import ExitClassifiers
+from albert_tf.models.heads import OutputLayer, mean_state
 from albert_tf.models.layer import dropout
 from albert_tf.models.task_models import TaskModel, check_pooler, positive
 from albert_tf.utils.errors import InputError
@@ -26,7 +26,7 @@ class PooledModel(TaskModel):
       pooling: "first", the pooled output, or "mean", the mean of all tokens' states. The pooler stays a part
         of the encoder; with "mean" no logit depends on it, so that it is not trainable and stays as it is.
       early_exit: True for a classifier after each layer, which all read states of this pooling; then there
-        are `exit_logits`, too, and `call_with_patience`.
+        are `exit_logits`, too, and `exits.call_with_patience` takes the model.
       exit_threshold: numbers of two layers that differ by less agree, where the one logit is a number.
       **kwargs: of `NetworkModel`.
     """
@@ -38,8 +38,8 @@ class PooledModel(TaskModel):
         config: AlbertConfig,
         units: int,
         pooling: str,
-        early_exit: bool,
-        exit_threshold: float,
+        early_exit: bool = False,
+        exit_threshold: float = 0.0,
         **kwargs: Any,
     ):
         super().__init__(config, **kwargs)
@@ -57,10 +57,9 @@ class PooledModel(TaskModel):
         rate, mask = self.config.classifier_dropout_prob, inputs.get(MASK)
         if self.exits is not None and "encoder_outputs" in outputs:
             inner = self.config.inner_group_num
-            states = [
-                self._state(sequence, mask) for sequence in outputs["encoder_outputs"][inner - 1 :: inner]
-            ]
-            x = dropout(tf.stack(states, axis=1), rate, seed)  # [B, L, H]
+            layers = outputs["encoder_outputs"][inner - 1 :: inner]
+            x = tf.stack([self.state(sequence, mask) for sequence in layers], axis=1)  # [B, L, H]
+            x = dropout(x, rate, seed)
             logits = self.classifier(x[:, -1])
             exit_logits = tf.concat([self.exits(x[:, :-1]), logits[:, tf.newaxis]], axis=1)
             return {"logits": logits, "exit_logits": exit_logits}
@@ -70,31 +69,7 @@ class PooledModel(TaskModel):
             state = mean_state(outputs["sequence_output"], mask)
         return {"logits": self.classifier(dropout(state, rate, seed))}
 
-    def call_with_patience(self, inputs: Inputs, patience: tf.Tensor | int) -> dict[str, tf.Tensor]:
-        """`logits` [B, K] of examples that leave early, and their `layers`, as in `exits.call_with_patience`.
-
-        Labels, or options, agree where the likeliest is the same; numbers by the exit_threshold.
-        """
-        assert self.exits is not None
-        own, last = self.exits, self.classifier
-        weights = tf.concat([own.output_weights, last.output_weights[tf.newaxis]], axis=0)  # [L, K, H]
-        biases = tf.concat([own.output_bias, last.output_bias[tf.newaxis]], axis=0)  # [L, K]
-        num_logits = weights.shape[1] * self.rows_each
-
-        def logits_of(layer: tf.Tensor, sequence: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-            logits = biased_logits(self._state(sequence, mask), weights[layer], biases[layer])
-            return tf.reshape(logits, [-1, num_logits])
-
-        def agree(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
-            if num_logits == 1:
-                return tf.abs(a - b)[:, 0] < self.exit_threshold
-            return tf.argmax(a, axis=1) == tf.argmax(b, axis=1)
-
-        return call_with_patience(
-            self.encoder, inputs, patience, logits_of, agree, num_logits, self.rows_each
-        )
-
-    def _state(self, sequence: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
+    def state(self, sequence: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
         """The state [B, H] that a classifier reads of hidden states [B, S, H]."""
         return self.encoder.pooled(sequence) if self.pooling == FIRST else mean_state(sequence, mask)
 
@@ -107,24 +82,13 @@ class AlbertClassifier(PooledModel):
       config: the network's shape.
       num_labels: number of labels, K; 1 is regression.
       pooling: of `PooledModel`.
-      early_exit: of `PooledModel`.
-      exit_threshold: of `PooledModel`.
-      **kwargs: of `NetworkModel`.
+      **kwargs: `early_exit` and `exit_threshold` of `PooledModel`, and those of `NetworkModel`.
     """
 
     arguments = ("num_labels", "pooling", "early_exit", "exit_threshold")
 
-    def __init__(
-        self,
-        config: AlbertConfig,
-        num_labels: int,
-        pooling: str = FIRST,
-        early_exit: bool = False,
-        exit_threshold: float = 0.0,
-        **kwargs: Any,
-    ):
-        units = positive("num_labels", num_labels)
-        super().__init__(config, units, pooling, early_exit, exit_threshold, **kwargs)
+    def __init__(self, config: AlbertConfig, num_labels: int, pooling: str = FIRST, **kwargs: Any):
+        super().__init__(config, positive("num_labels", num_labels), pooling, **kwargs)
         self.num_labels = num_labels
 
 
@@ -136,21 +100,13 @@ class AlbertMultipleChoice(PooledModel):
       config: the network's shape.
       num_choices: choices an example, C.
       pooling: of `PooledModel`.
-      early_exit: of `PooledModel`.
-      **kwargs: of `NetworkModel`.
+      **kwargs: `early_exit` of `PooledModel`, and those of `NetworkModel`.
     """
 
     arguments = ("num_choices", "pooling", "early_exit")
 
-    def __init__(
-        self,
-        config: AlbertConfig,
-        num_choices: int,
-        pooling: str = FIRST,
-        early_exit: bool = False,
-        **kwargs: Any,
-    ):
-        super().__init__(config, 1, pooling, early_exit, 0.0, **kwargs)
+    def __init__(self, config: AlbertConfig, num_choices: int, pooling: str = FIRST, **kwargs: Any):
+        super().__init__(config, 1, pooling, **kwargs)
         self.num_choices = self.rows_each = positive("num_choices", num_choices)
 
     def call(

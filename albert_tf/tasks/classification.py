@@ -98,19 +98,17 @@ class TextKind(FinetunedKind):
     def signatures(self, served: Served) -> dict[str, Signature]:
         """`serving_default` of a text a row and `pair` of two, unless the run says which of them it learned.
 
-        A model of pairs has `pair` alone, which is its `serving_default`, too.
+        A model of pairs has `pair` alone, which is its `serving_default`, too. A model with exits has
+        `early_exit`, the first one with `patience` int32 [B], and its answers have the `layers` computed.
         """
         names = served.label_names()
 
-        def answer(*texts: tf.Tensor) -> Tensors:
-            logits = served.outputs(served.inputs(*texts))["logits"]
-            return self.serve(self.scores(tf.cast(logits, tf.float32)), names)
+        def answer(*texts: tf.Tensor, patience: tf.Tensor | None = None) -> Tensors:
+            outputs = served.outputs(served.inputs(*texts), patience)
+            said = self.serve(self.scores(tf.cast(outputs["logits"], tf.float32)), names)
+            return said if patience is None else {**said, "layers": outputs["layers"]}
 
-        signatures = text_signatures(answer)
-        if self.takes_pairs is None:
-            return signatures
-        name = PAIR if self.takes_pairs else DEFAULT
-        return {name: signatures[name]}
+        return text_signatures(answer, self.takes_pairs, served.has_exits)
 
     @staticmethod
     def read(value: Any, where: str) -> TextRecord:

@@ -1,12 +1,14 @@
 """Early exit, against a loop over the logits of all layers by hand."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from albert_tf import AlbertClassifier, AlbertMultipleChoice
 from albert_tf.models import blocks
-from albert_tf.models.exits import check_patience
+from albert_tf.models.exits import call_with_patience, check_patience
 from albert_tf.models.layer import dense
 from albert_tf.utils.errors import InputError
 from tests.albert_tf.models.oracles import perturbed
@@ -75,7 +77,7 @@ def test_logits_of_each_layer(case):
 def test_examples_leave_where_they_do_by_hand(case):
     model, inputs, logits = case
     unknown = {name: tf.TensorSpec([None] * x.shape.rank, x.dtype) for name, x in inputs.items()}
-    call = tf.function(model.call_with_patience, [unknown, tf.TensorSpec([], tf.int32)])
+    call = tf.function(functools.partial(call_with_patience, model), [unknown, tf.TensorSpec([], tf.int32)])
     seen = set()
     for patience in range(1, L + 1):
         expected = [by_hand(rows, patience, model.exit_threshold) for rows in logits]
@@ -88,14 +90,14 @@ def test_examples_leave_where_they_do_by_hand(case):
     np.testing.assert_allclose(found["logits"], model(inputs)["logits"], atol=5e-5)  # patience L
     # One patience for each, in one batch; less than 1 is as 1; a row alone answers the same.
     several = np.arange(len(logits)) % (L + 1)
-    found = model.call_with_patience(inputs, several)
+    found = call_with_patience(model, inputs, several)
     expected = [
         by_hand(rows, max(p, 1), model.exit_threshold) for rows, p in zip(logits, several, strict=True)
     ]
     np.testing.assert_array_equal(found["layers"], expected)
-    alone = model.call_with_patience({name: x[1:2] for name, x in inputs.items()}, several[1:2])
+    alone = call_with_patience(model, {name: x[1:2] for name, x in inputs.items()}, several[1:2])
     np.testing.assert_allclose(alone["logits"], found["logits"][1:2], atol=1e-5)
-    nothing = model.call_with_patience({name: x[:0] for name, x in inputs.items()}, 1)
+    nothing = call_with_patience(model, {name: x[:0] for name, x in inputs.items()}, 1)
     assert nothing["logits"].shape == (0, logits.shape[2])
 
 
@@ -108,7 +110,7 @@ def test_no_state_is_computed_of_who_has_left(monkeypatch):
         return dense(x, kernel, bias)
 
     monkeypatch.setattr(blocks, "dense", counted)
-    layers = model.call_with_patience(inputs_of(MASK), 1)["layers"].numpy()
+    layers = call_with_patience(model, inputs_of(MASK), 1)["layers"].numpy()
     lengths = MASK.sum(axis=1)
     expected = [lengths[layers > layer].sum() for layer in range(layers.max())]
     assert rows == [n for n in expected for _ in range(4)] and expected[-1] < expected[0]
@@ -117,14 +119,14 @@ def test_no_state_is_computed_of_who_has_left(monkeypatch):
 def test_refusals():
     model = AlbertClassifier(CONFIG, 2, early_exit=True)
     assert AlbertClassifier.from_config(model.get_config()).early_exit
-    check_patience(3, model)
-    for patience, of, xla, message in (
-        (0, model, None, "patience=0 must be at least 1"),
-        (1.5, model, None, "patience=1.5 must be of type int"),
-        (2, AlbertClassifier(CONFIG, 2), None, "patience=2: the model has no exits"),
-        (2, model, True, "patience=2: XLA"),
+    check_patience(3, has_exits=True)
+    for patience, has_exits, xla, message in (
+        (0, True, None, "patience=0 must be at least 1"),
+        (1.5, True, None, "patience=1.5 must be of type int"),
+        (2, False, None, "patience=2: the model has no exits"),
+        (2, True, True, "patience=2: XLA"),
     ):
         with pytest.raises(InputError, match=message):
-            check_patience(patience, of, xla)
+            check_patience(patience, has_exits, xla)
     with pytest.raises(InputError, match="num_hidden_layers=1"):
         AlbertClassifier(CONFIG.replace(num_hidden_layers=1), 2, early_exit=True)

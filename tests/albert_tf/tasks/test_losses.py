@@ -200,9 +200,8 @@ def test_term_of_all_layers_by_hand(kind):
         label = batch["labels"].numpy()[row]
         for layer, values in enumerate(logits[row].astype(np.float64)):
             probabilities = np.exp(values) / np.exp(values).sum()
-            losses[layer] += (
-                (values[0] - label) ** 2 if kind == "regression" else -np.log(probabilities[label])
-            )
+            is_number = kind == "regression"
+            losses[layer] += (values[0] - label) ** 2 if is_number else -np.log(probabilities[label])
     np.testing.assert_allclose(term.loss, (losses[0] + 2 * losses[1] + 3 * losses[2]) / 6, rtol=1e-5)
     last = part.term({"logits": tf.constant(logits[:, -1])}, batch, weights)
     np.testing.assert_array_equal([term.correct, term.weight], [last.correct, last.weight])

@@ -13,6 +13,7 @@ from albert_tf.finetuning.run import finetune
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.records import changed
+from hub_export.check.modules import faults
 from hub_export.export import export
 from tests.albert_tf.finetuning.runs import LOOP, RECIPE, SENTENCES
 
@@ -84,6 +85,7 @@ def test_all_ways_to_ask_read_texts_as_training_did(long_run, piece_tokenizer, o
     export(run, tmp_path / "hub", check=False)
     served = tf.saved_model.load(str(tmp_path / "hub/serving/1"))
     assert "pair" not in served.signatures
+    assert list(faults(tmp_path / "hub/serving/1", served)) == []
     served = served.signatures["serving_default"](text=tf.constant(TEXTS))
     np.testing.assert_allclose(served["scores"], tf.nn.softmax(model(TEXTS)), atol=1e-6)
 

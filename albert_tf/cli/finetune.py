@@ -22,7 +22,8 @@ OWN = {
     if x is None
     else f"default: {x}; for tasks of the paper, its value"
     for name, x in vars(RECIPES["classification"]).items()
-    if name not in ("class_weight", "label_smoothing")  # whose defaults are the same everywhere
+    # The defaults of these are the same everywhere.
+    if name not in ("class_weight", "label_smoothing", "long", "window_pooling")
 }
 
 SUMMARY = "train a model of labelled data, or resume"

@@ -20,7 +20,7 @@ from albert_tf.checkpoints.models import build_model
 from albert_tf.checkpoints.storage import exists
 from albert_tf.conversion.start import Start, opened
 from albert_tf.data.service import served
-from albert_tf.features import FIRST, LABELS
+from albert_tf.features import FIRST
 from albert_tf.finetuning.class_weights import training_kind
 from albert_tf.finetuning.data import Data, check_same_data, encoded, read_sets
 from albert_tf.finetuning.evaluation import choose_threshold, evaluation
@@ -155,7 +155,8 @@ def planned(
     threshold = settings.threshold
     if isinstance(threshold, str):  # chosen at the end, and kept when the run goes on
         threshold = run.task.get("threshold", THRESHOLD) if run.is_begun else THRESHOLD
-    asked = settings.columns, questions, recipe.pooling, threshold, evaluated.best_by
+    long_texts = recipe.long_texts(questions.doc_stride)
+    asked = settings.columns, questions, recipe.pooling, threshold, evaluated.best_by, long_texts
     entries = task_entries(settings.task, sets.labelled, recipe.seq_length, *asked)
     data = encoded(task, entries, sets, start)
     recipe = recipe.in_steps(len(data.rows))
@@ -199,7 +200,7 @@ def _first_values(
     def read(variable: str) -> np.ndarray | None:
         value = None if growth is None else growth.read(variable)
         if value is None and variable == OUTPUT_BIAS and isinstance(data.kind, Regression):
-            return np.array([data.rows.features[LABELS].mean()], np.float32)
+            return np.array([data.kind.targets(data.sets.train).mean()], np.float32)
         return value
 
     return read

@@ -9,7 +9,7 @@ from typing import Any
 
 from albert_tf.checkpoints.directory import BEST_KEY
 from albert_tf.features import FIRST
-from albert_tf.recipes import QuestionSettings
+from albert_tf.recipes import LongTexts, QuestionSettings
 from albert_tf.tasks.classification import Classification, Metric, label_metrics
 from albert_tf.tasks.datasets.choices import QUESTIONS, RACE
 from albert_tf.tasks.datasets.columns import TABLE, TABLE_OF_LISTS, Columns
@@ -67,6 +67,7 @@ def task_entries(
     pooling: str = FIRST,
     threshold: float | None = None,
     best_by: str | None = None,
+    long_texts: LongTexts | None = None,
 ) -> dict[str, Any]:
     """The entries of task.json of a model that learns these records of a task.
 
@@ -83,6 +84,8 @@ def task_entries(
     }
     if task.kind.has_windows:
         entries |= dataclasses.asdict(questions or QuestionSettings())
+    if long_texts is not None:
+        entries |= long_texts.entries()
     if pooling != FIRST:  # the default of the models, which task.json leaves out
         entries["pooling"] = pooling
     if columns is not None:

@@ -34,7 +34,7 @@ CLASSIFICATION, REGRESSION = "classification", "regression"
 # Arguments that are fields of FinetuningRecipe.
 _RECIPE = (
     *("epochs", "learning_rate", "batch_size", "seq_length", "dropout", "classifier_dropout", "pooling"),
-    "class_weight",
+    *("long", "window_pooling", "class_weight"),
 )
 
 
@@ -51,7 +51,10 @@ class TextEstimator(BaseEstimator):
       epochs: times to go over the texts.
       learning_rate: rate that the warm-up climbs to.
       batch_size: texts an update, and texts at a time in predictions.
-      seq_length: longest text in tokens; of longer ones the beginning is read.
+      seq_length: longest input in tokens.
+      long: what is read of longer texts: "truncate", "head_tail" or "windows"; see `LongTexts`.
+      doc_stride: tokens from one window to the next.
+      window_pooling: the logits of a text are the "mean" or the "max" of its windows'.
       dropout: of hidden states and attention.
       classifier_dropout: before the classifier.
       pooling: what the classifier reads, "first" or "mean".
@@ -78,6 +81,9 @@ class TextEstimator(BaseEstimator):
         learning_rate: float | None = None,
         batch_size: int | None = None,
         seq_length: int | None = None,
+        long: str | None = None,
+        doc_stride: int | None = None,
+        window_pooling: str | None = None,
         dropout: float | None = None,
         classifier_dropout: float | None = None,
         pooling: str | None = None,
@@ -94,6 +100,9 @@ class TextEstimator(BaseEstimator):
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.seq_length = seq_length
+        self.long = long
+        self.doc_stride = doc_stride
+        self.window_pooling = window_pooling
         self.dropout = dropout
         self.classifier_dropout = classifier_dropout
         self.pooling = pooling
@@ -148,6 +157,7 @@ class TextEstimator(BaseEstimator):
             train=train,
             columns=columns,
             recipe=recipe,
+            questions={} if self.doc_stride is None else {"doc_stride": self.doc_stride},
             evaluation={"eval_share": self.eval_share},
             loop={"early_stop": self.early_stop},
             execution=Execution(precision=self.precision),

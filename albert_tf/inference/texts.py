@@ -56,8 +56,10 @@ def segments(texts: Any) -> list[tf.Tensor]:
     return [texts] if texts.shape.rank == 1 else tf.unstack(texts, axis=1)
 
 
-def tokenised_texts(x: Any, tokenizer: TextTokenizer, argument: str) -> tuple[TokenRows, bool]:
-    """The tokens of texts in any form of `text_records`, and True if they are pairs.
+def tokenised_texts(
+    x: Any, tokenizer: TextTokenizer, argument: str, seq_length: int | None = None
+) -> tuple[TokenRows, bool]:
+    """The tokens of texts in any form of `text_records`, and True if they are pairs; as of `text_rows`.
 
     InputError if there are none, one is not a text, or some are pairs and some are not.
     """
@@ -67,7 +69,7 @@ def tokenised_texts(x: Any, tokenizer: TextTokenizer, argument: str) -> tuple[To
     pairs = {record.text_pair is not None for record in records}
     if len(pairs) != 1:
         raise InputError(f"{argument} holds both single texts and pairs")
-    return text_rows(records, tokenizer, {}), pairs.pop()
+    return text_rows(records, tokenizer, {}, seq_length if pairs == {False} else None), pairs.pop()
 
 
 def packed(rows: TokenRows, seq_length: int) -> dict[str, np.ndarray]:

@@ -387,3 +387,59 @@ def test_numbers_that_may_be_names_are_refused():
     with pytest.raises(InputError, match="holds 0"):
         Labels(["1", "0"], 2, None).targets([0, 1], 2, "y")
     assert Labels(["x", "y"], 2, None).targets([0, 1], 2, "y").tolist() == [0, 1]
+
+
+LONG_TEXTS = [TEXTS[0], " ".join(TEXTS), "", " ".join(TEXTS[3:6])]
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max"])
+def test_windows_of_long_texts_are_pooled_within_the_call(fresh, piece_tokenizer, tmp_path, pooling):
+    model = fresh(seq_length=16, long="windows", doc_stride=5, window_pooling=pooling)
+    weights = model.classifier.classifier.output_weights
+    weights.assign(tf.random.stateless_normal(weights.shape, [1, 2]))
+    model.compile(keras.optimizers.Adam(0.01), **EAGER)
+    expected = []
+    for tokens in piece_tokenizer(tf.constant(LONG_TEXTS)).to_list():
+        parts = [tokens[n : n + 14] for n in range(0, max(len(tokens) - 14 + 4, 0) // 5 * 5 + 1, 5)]
+        rows = [model.classifier({"input_word_ids": tf.constant([[2, *x, 3]])})["logits"][0] for x in parts]
+        expected.append(getattr(np, pooling)(rows, axis=0))
+    np.testing.assert_allclose(model(LONG_TEXTS), expected, atol=1e-5)
+    np.testing.assert_allclose(model.predict(LONG_TEXTS, batch_size=3, verbose=0), expected, atol=1e-5)
+    (answer,) = albert_tf.pipeline(model)([LONG_TEXTS[1]], top_k=2)
+    shares = tf.nn.softmax(expected[1]).numpy()
+    assert {x["label"]: x["score"] for x in answer} == pytest.approx(
+        dict(zip(NAMES, shares, strict=True)), abs=1e-5
+    )
+    batches = tf.data.Dataset.from_tensor_slices((LONG_TEXTS, [0, 1, 0, 1])).batch(2)
+    losses = [
+        *model.fit(LONG_TEXTS, [0, 1, 0, 1], epochs=3, verbose=0).history["loss"],
+        *model.fit(batches, epochs=3, verbose=0).history["loss"],
+    ]
+    assert losses[-1] < losses[0]
+    model.save(tmp_path / "model.keras")
+    again = albert_tf.TextClassifier.load(tmp_path / "model.keras")
+    np.testing.assert_allclose(again(LONG_TEXTS), model(LONG_TEXTS), atol=1e-6)
+
+
+def test_head_and_tail_of_long_texts(fresh, piece_tokenizer):
+    model = fresh(seq_length=16, long="head_tail")
+    rows = [
+        x if len(x) <= 14 else x[:4] + x[-10:] for x in piece_tokenizer(tf.constant(LONG_TEXTS)).to_list()
+    ]
+    expected = [model.classifier({"input_word_ids": tf.constant([[2, *x, 3]])})["logits"][0] for x in rows]
+    model.compile(**EAGER)
+    np.testing.assert_allclose(model(LONG_TEXTS), expected, atol=1e-5)
+    np.testing.assert_allclose(model.predict(LONG_TEXTS, verbose=0), expected, atol=1e-5)
+
+
+def test_what_windows_cannot_do_is_refused(fresh):
+    for settings in ({"long": "all"}, {"long": "windows", "pad_to_length": True}, {"doc_stride": 0}):
+        with pytest.raises(InputError, match=str(list(settings)[-1])):
+            fresh(**settings)
+    with pytest.raises(InputError, match="long='windows': pairs"):
+        fresh(long="windows", takes_pairs=True)
+    model = fresh(long="windows")
+    with pytest.raises(InputError, match="single texts"):
+        model([("a", "b")])
+    with pytest.raises(InputError, match="jit_compile=True"):
+        model.compile(jit_compile=True)

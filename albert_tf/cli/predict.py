@@ -31,7 +31,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     place = parser.add_mutually_exclusive_group(required=True).add_argument
     place(
         "--output",
-        help="a file of predictions, whose ending is its format (tables: .csv, .tsv, .jsonl, .parquet, and .gz); "
+        help="a file of predictions, whose ending is its format (.csv, .tsv, .jsonl, .parquet, and .gz); "
         "a new folder; or - for standard output, in the format of the input",
     )
     place("--submission", metavar="ZIP", help="what GLUE's server takes, of all tasks in the folder --input")

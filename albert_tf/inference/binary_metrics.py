@@ -47,12 +47,15 @@ class SecondLabelMetric(keras.metrics.Metric):
 
     def get_config(self) -> dict[str, Any]:
         """The arguments, for `from_config`."""
-        return {**super().get_config(), "metric": keras.saving.serialize_keras_object(self.metric)}
+        metric = {"class_name": type(self.metric).__name__, "config": self.metric.get_config()}
+        return {**super().get_config(), "metric": metric}  # in every format that Keras saves
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> SecondLabelMetric:
         """The same metric without batches."""
-        return cls(**{**config, "metric": keras.saving.deserialize_keras_object(config["metric"])})
+        return cls(
+            **{**config, "metric": keras.metrics.deserialize(config["metric"], use_legacy_format=True)}
+        )
 
 
 def of_second_label(metric: Any) -> Any:

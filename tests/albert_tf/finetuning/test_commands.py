@@ -75,7 +75,7 @@ def test_from_a_table_to_predictions(words, files, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out) == figures
     output = tmp_path / "predicted.parquet"
     assert cli.run(["predict", "--run", str(run), "--input", *both, "--output", str(output)]) == 0
-    (columnar,) = [parquet.read_table(output).to_pydict()]
+    columnar = parquet.read_table(output).to_pydict()
     output = tmp_path / "predicted.tsv"
     assert cli.run(["predict", "--run", str(run), "--input", str(table), "--output", str(output)]) == 0
     lines = [line.split("\t") for line in output.read_text().splitlines()]

@@ -1,5 +1,7 @@
 """Texts to logits: trained, asked, saved and loaded as a Keras model, and against the model by hand."""
 
+import collections
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -225,7 +227,7 @@ class Rows:
         self.columns_, self.column_names = columns, list(columns)
 
     def __getitem__(self, name):
-        return (value for value in self.columns_[name])  # as lazy as a column there
+        return collections.UserList(self.columns_[name])  # no list, as a column there is none
 
 
 def test_columns_of_tables_are_texts_and_pairs(classifier, fresh):

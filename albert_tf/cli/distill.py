@@ -32,7 +32,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--teacher", required=True, metavar="RUN", help="trained run, or a published name")
     add("--config", help=f"the student: a JSON file, or one of {', '.join(PRESETS)}")
-    shared.paths_flag(parser, "--train", f"{shared.TEXT}; with --task a file of its examples", required=False)
+    shared.paths_flag(parser, "--train", f"{shared.TEXT}; with --task files of its examples", required=False)
     shared.paths_flag(parser, "--eval", "the same, to evaluate on (a part of --train)", required=False)
     add("--vocabulary", help="the teacher's, which has none itself")
     add("--init_from", metavar="RUN", help="run to take the student's weights from (the teacher)")
@@ -95,10 +95,5 @@ def _finetune(flags: argparse.Namespace) -> None:
     with quiet_start():
         from albert_tf.distillation.run import distill_task
         from albert_tf.distillation.settings import TaskDistillation
-    for name in ("train", "eval"):
-        files = getattr(flags, name) or [None]
-        if len(files) > 1:
-            raise InputError(f"--{name}: --task {flags.task} reads one file, not {len(files)}")
-        setattr(flags, name, files[0])
     targets = SoftLabels(**shared.given(flags, SoftLabels))
     distill_task(TaskDistillation(**finetune.settings_given(flags), teacher=flags.teacher, targets=targets))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
@@ -12,6 +11,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.data import Fold
 from albert_tf.finetuning.recipes import RECIPES, EvaluationSettings, FinetuningRecipe
 from albert_tf.finetuning.task_table import Task, find_task
+from albert_tf.raw_text.paths import Paths, path_list
 from albert_tf.recipes import LongTexts, QuestionSettings
 from albert_tf.tasks.classification import Classification, TextKind, takes_pairs
 from albert_tf.tasks.datasets.columns import Columns
@@ -41,8 +41,8 @@ class Finetuning(RunSettings):
     Args:
       task: a name in TASKS.
       data: folder of a task whose original files are in one.
-      train: file of any other task.
-      eval: file to evaluate on; None holds a share of `train` out.
+      train: files of any other task, or globs.
+      eval: files to evaluate on, likewise; None holds a share of `train` out.
       columns: of one's own table.
       config: the network, where its weights are random.
       vocabulary: SentencePiece model, where what the weights are from has none.
@@ -72,8 +72,8 @@ class Finetuning(RunSettings):
 
     task: str
     data: PathLike | None = None
-    train: PathLike | None = None
-    eval: PathLike | None = None
+    train: Paths | None = None
+    eval: Paths | None = None
     columns: Columns | None = None
     config: AlbertConfig | None = None
     vocabulary: PathLike | None = None
@@ -186,9 +186,10 @@ class Finetuning(RunSettings):
 
     def record(self, run: RunDirectory) -> dict[str, Any]:
         """The entries of recipe.json besides hyper-parameters and data."""
-        paths = {"data": self.data, "train": self.train, "eval": self.eval}
+        given = {"data": self.data, "train": self.train, "eval": self.eval}
+        paths = {name: None if value is None else path_list(value) for name, value in given.items()}
         return {
-            **{name: None if path is None else os.fspath(path) for name, path in paths.items()},
+            **{name: value[0] if value and len(value) == 1 else value for name, value in paths.items()},
             **self.run_record(run),
             "freeze": self.freeze,
             "trial": self.trial,

@@ -22,8 +22,9 @@ from albert_tf.checkpoints.run import check_finite, save, stored_model
 from albert_tf.conversion import start as starts
 from albert_tf.features import FIRST, MASK
 from albert_tf.finetuning.recipes import RECIPES
+from albert_tf.inference.binary_metrics import of_second_label
 from albert_tf.inference.decisions import Decisions
-from albert_tf.inference.labels import HEAD_VARIABLES, Labels, chosen_head, label_names
+from albert_tf.inference.labels import HEAD_VARIABLES, Labels, chosen_head, known_labels, label_names
 from albert_tf.inference.texts import (
     are_pairs,
     packed,
@@ -67,9 +68,10 @@ class TextClassifier(Decisions, keras.Model):
     """Texts, string [B], or pairs of them to logits float32 [B, K]; with one label, K = 1, it is regression.
 
     Pairs are a tuple of two string [B], or one string [B, 2]. `fit`, `evaluate` and `predict` also take
-    lists, arrays and pandas Series of texts, which they tokenise once, before the first epoch; what is too
-    much for memory comes in a tf.data.Dataset of batches. Called with token ids, a dict of the encoder's
-    inputs, it goes on from them. What it is saved as holds the vocabulary, too.
+    lists, arrays, and columns of pandas or of Hugging Face's datasets (of pairs a table of two columns),
+    which they tokenise once, before the first epoch; what is too much for memory comes in a tf.data.Dataset
+    of batches. Called with token ids, a dict of the encoder's inputs, it goes on from them. What it is saved
+    as holds the vocabulary, too.
 
     Args:
       classifier: the network.
@@ -267,7 +269,7 @@ class TextClassifier(Decisions, keras.Model):
         """Keras' `compile`, whose loss and metrics are those of labels or regression unless they are given.
 
         An optimizer that is not given is Adam at the rate of fine-tuning on one's own data. The loss is of
-        logits.
+        logits. Of two labels, metrics such as AUC, Precision and Recall are of the second one.
         """
         if kwargs.get("jit_compile") and self.long_texts.long == WINDOWS:
             raise InputError("jit_compile=True: the number of windows varies, leave it out")
@@ -283,8 +285,11 @@ class TextClassifier(Decisions, keras.Model):
             metrics = [] if is_regression else ["accuracy"]
             if self.multi_label:
                 metrics = [keras.metrics.BinaryAccuracy(threshold=0.0)]
-        self._labels(loss).check_metrics([metrics, kwargs.get("weighted_metrics")])
-        super().compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)
+        weighted = kwargs.pop("weighted_metrics", None)
+        if self.classifier.num_labels == 2 and not self.multi_label:
+            metrics, weighted = tf.nest.map_structure(of_second_label, (metrics, weighted))
+        self._labels(loss).check_metrics([metrics, weighted])
+        super().compile(optimizer=optimizer, loss=loss, metrics=metrics, weighted_metrics=weighted, **kwargs)
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Compiles as the saved model was; Keras does not call a `compile` that is not its own."""
@@ -292,7 +297,13 @@ class TextClassifier(Decisions, keras.Model):
         self.optimizer.build(self.trainable_variables)
 
     def fit(
-        self, x: Any = None, y: Any = None, *args: Any, validation_data: Any = None, **kwargs: Any
+        self,
+        x: Any = None,
+        y: Any = None,
+        *args: Any,
+        validation_data: Any = None,
+        class_weight: Any = None,
+        **kwargs: Any,
     ) -> Any:
         """Keras' `fit`; as in `finetune`, a new head of regression begins at the mean of what it is to learn.
 
@@ -302,10 +313,17 @@ class TextClassifier(Decisions, keras.Model):
             regression a number. In a tf.data.Dataset they stand beside the texts.
           *args: as Keras takes them.
           validation_data: texts and labels as in x and y.
+          class_weight: weights in the loss by the name or number of labels; 1 of those that it leaves out.
           **kwargs: as Keras takes them.
         Raises:
           InputError: what should be a text or a label is not.
         """
+        if class_weight is not None:
+            if self.multi_label:
+                raise InputError(
+                    "class_weight: of no use where a text has any number of labels, leave it out"
+                )
+            class_weight = self._labels(None).weights(class_weight)
         x, y = self._data(x, y, "x", learns=True)
         if self._begins_at_mean and isinstance(y, np.ndarray):
             self.classifier.classifier.output_bias.assign([y.mean()])
@@ -315,15 +333,19 @@ class TextClassifier(Decisions, keras.Model):
             validation_data = (*self._data(texts, labels, "validation_data"), *weights)
         elif validation_data is not None:
             validation_data, _ = self._data(validation_data, None, "validation_data")
-        return super().fit(x, y, *args, validation_data=validation_data, **kwargs)
+        further = {"validation_data": validation_data, "class_weight": class_weight, **kwargs}
+        with known_labels():
+            return super().fit(x, y, *args, **further)
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Keras' `evaluate`; texts and labels as in `fit`."""
-        return super().evaluate(*self._data(x, y, "x"), *args, **kwargs)
+        with known_labels():
+            return super().evaluate(*self._data(x, y, "x"), *args, **kwargs)
 
     def predict(self, x: Any, *args: Any, **kwargs: Any) -> np.ndarray:
         """The logits of all texts, float32 [N, K]; texts as in `fit`."""
-        return super().predict(self._data(x, None, "x")[0], *args, **kwargs)
+        with known_labels():
+            return super().predict(self._data(x, None, "x")[0], *args, **kwargs)
 
     def _labels(self, loss: Any) -> Labels:
         return Labels(self.labels, self.classifier.num_labels, loss)

@@ -22,8 +22,8 @@ from albert_tf.finetuning.settings import Finetuning
 from albert_tf.inference.pipeline import Pipeline, pipeline
 from albert_tf.inference.texts import text_records
 from albert_tf.tasks.datasets.columns import Columns
+from albert_tf.tasks.datasets.formats import encoded
 from albert_tf.tasks.datasets.tables import Row, Table, table_text
-from albert_tf.tokenizers.given import listed
 from albert_tf.training.run_settings import PathLike
 from albert_tf.training.settings import Execution
 from albert_tf.utils.checks import check_choice
@@ -41,8 +41,8 @@ _RECIPE = (
 class TextEstimator(BaseEstimator):
     """Fine-tunes a run on texts and their labels, as `albert-tf finetune` does on a table.
 
-    Texts are a list, array or pandas Series of strings; pairs of texts are a list of tuples. What is None
-    below is as the recipe for one's own data has it.
+    Texts are a list, array or column of strings; pairs of texts are a list of tuples or a table of two
+    columns. What is None below is as the recipe for one's own data has it.
 
     Args:
       init_from: where the weights begin: a run directory, or the published name of a checkpoint.
@@ -149,7 +149,7 @@ class TextEstimator(BaseEstimator):
             recipe["class_weight"] = {str(label): weight for label, weight in self.class_weight.items()}
         self._temporary = tempfile.TemporaryDirectory()
         train = Path(self._temporary.name, "train.jsonl")
-        train.write_text(table_text(Table("X", tuple(names), rows), train.suffix), encoding="utf-8")
+        train.write_bytes(encoded(table_text(Table("X", tuple(names), rows), train.suffix)))
         settings = Finetuning(
             output=self.output or train.with_name("run"),
             init_from=self.init_from,
@@ -172,6 +172,9 @@ class TextEstimator(BaseEstimator):
     def _pipeline(self) -> Pipeline:
         return pipeline(self.run_, self.task, batch_size=self.batch_size or 32)
 
+    def _answers(self, X: Any, top_k: int | None = None) -> list[Any]:
+        return self._pipeline([X] if isinstance(X, str) else X, top_k)
+
     def predict(self, X: Any) -> np.ndarray:
         """The most likely label of each text, [n], or the numbers of a regression, float64 [n].
 
@@ -182,7 +185,7 @@ class TextEstimator(BaseEstimator):
         check_is_fitted(self)
         if self.task == CLASSIFICATION:
             return self.classes_[self.predict_proba(X).argmax(axis=1)]
-        return np.array([answer["score"] for answer in self._pipeline(listed(X))])
+        return np.array([answer["score"] for answer in self._answers(X)])
 
     @available_if(is_classifier)
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -192,7 +195,7 @@ class TextEstimator(BaseEstimator):
         """
         check_is_fitted(self)
         places = {str(label): place for place, label in enumerate(self.classes_)}
-        answers = self._pipeline(listed(X), top_k=len(places))
+        answers = self._answers(X, len(places))
         probabilities = np.zeros([len(answers), len(places)])
         for row, answer in zip(probabilities, answers, strict=True):
             for said in answer:

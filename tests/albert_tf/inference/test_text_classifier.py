@@ -1,5 +1,7 @@
 """Texts to logits: trained, asked, saved and loaded as a Keras model, and against the model by hand."""
 
+import collections
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -218,11 +220,104 @@ def test_labels_of_any_form_are_learned_alike(fresh):
     np.testing.assert_allclose(losses, losses[0], rtol=1e-5)
 
 
+class Rows:
+    """A table of the protocol of Hugging Face's datasets."""
+
+    def __init__(self, **columns):
+        self.columns_, self.column_names = columns, list(columns)
+
+    def __getitem__(self, name):
+        return collections.UserList(self.columns_[name])  # no list, as a column there is none
+
+
+def test_columns_of_tables_are_texts_and_pairs(classifier, fresh):
+    first, pairs = classifier.predict(TEXTS, verbose=0), list(zip(TEXTS, TEXTS[::-1], strict=True))
+    rows = Rows(text=TEXTS, second=TEXTS[::-1], label=LABELS)
+    expected = classifier.predict(pairs, verbose=0)
+    for table, logits in ((rows["text"], first), (Rows(text=TEXTS), first),
+                          (Rows(a=TEXTS, b=TEXTS[::-1]), expected)):  # fmt: skip
+        np.testing.assert_array_equal(classifier.predict(table, verbose=0), logits)
+    assert classifier.score(rows["text"], rows["label"]) == np.mean(first.argmax(axis=1) == LABELS)
+    for table in (rows, Rows(text=TEXTS, label=NAMES)):
+        with pytest.raises(InputError, match=r"x has the columns 'text', .*x\['text'\]"):
+            classifier.predict(table)
+
+
+def test_columns_of_pandas(classifier):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"text": TEXTS, "second": TEXTS[::-1], "label": [NAMES[x] for x in LABELS]})
+    right = classifier.score(TEXTS, LABELS)
+    assert classifier.score(frame["text"], frame["label"].astype("category")) == right
+    assert classifier.score(frame[["text"]], pandas.get_dummies(frame["label"])[NAMES]) == right
+    expected = classifier.predict((TEXTS, TEXTS[::-1]), verbose=0)
+    np.testing.assert_array_equal(classifier.predict(frame[["text", "second"]], verbose=0), expected)
+
+
+def test_weights_of_labels_by_name(fresh):
+    """The loss is the weighted mean by hand, over the number of texts as Keras has it."""
+    log_probs, losses = None, []
+    for weights in ({"bread": 3.0}, {0: 1, 1: np.float32(3)}):
+        model = fresh(dropout=0.0, classifier_dropout=0.0)
+        model.classifier.classifier.output_weights.assign(tf.ones([2, SMALL.hidden_size]) * [[1.0], [-1.0]])
+        model.compile(keras.optimizers.SGD(0.0), **EAGER)
+        log_probs = tf.nn.log_softmax(model.predict(TEXTS, verbose=0)).numpy()[np.arange(len(TEXTS)), LABELS]
+        found = model.fit(TEXTS, LABELS, class_weight=weights, batch_size=100, verbose=0)
+        losses += found.history["loss"]
+    expected = -(log_probs * np.where(np.array(LABELS) == 1, 3, 1)).mean()
+    assert losses == pytest.approx([expected, expected], rel=1e-4)
+
+
+def test_metrics_of_two_labels_are_of_the_second(classifier, fresh, tmp_path):
+    weights = classifier.classifier.get_weights()
+    right = np.array([0, 1] * len(TEXTS))[: len(TEXTS)]
+    logits = classifier.predict(TEXTS, verbose=0)
+    probability = tf.nn.softmax(logits).numpy()[:, 1]
+    places = np.argsort(np.argsort(probability))
+    auc = (places[right == 1].sum() - right.sum() * (right.sum() - 1) / 2) / (right.sum() * (1 - right).sum())
+    recall = (probability[right == 1] > 0.5).mean()
+    for loss, labels in (("auto", right), (CATEGORICAL, np.eye(2)[right])):
+        model = fresh()
+        model.classifier.set_weights(weights)
+        two = [keras.metrics.AUC(10001, name="auc"), keras.metrics.AUC(10001, from_logits=True, name="other")]
+        model.compile(loss=loss, metrics=[*two, "Recall"])
+        found = model.evaluate(TEXTS, labels, verbose=0, return_dict=True)
+        assert (found["auc"], found["other"]) == pytest.approx((auc, auc), abs=0.02)
+        assert found["recall"] == pytest.approx(recall)
+    for name in ("two.keras", "two"):
+        model.save(tmp_path / name)
+        again = albert_tf.TextClassifier.load(tmp_path / name)
+        assert again.evaluate(TEXTS, labels, verbose=0, return_dict=True) == pytest.approx(found, rel=1e-4)
+
+
+@pytest.mark.slow
+def test_callbacks_of_keras(fresh, tmp_path):
+    model, seen, callbacks = fresh(), [], keras.callbacks
+    model.compile(keras.optimizers.Adam(1e-3))
+    best = {"save_best_only": True, "monitor": "val_loss"}
+    model.fit(
+        TEXTS, LABELS, validation_data=(TEXTS, LABELS), epochs=4, verbose=0,
+        callbacks=[
+            callbacks.EarlyStopping("val_loss", patience=1, min_delta=100.0),
+            callbacks.ModelCheckpoint(tmp_path / "best.keras", **best),
+            callbacks.ModelCheckpoint(tmp_path / "best", **best),
+            callbacks.ModelCheckpoint(tmp_path / "weights.h5", save_weights_only=True),
+            callbacks.TensorBoard(tmp_path / "tensorboard"),
+            callbacks.ReduceLROnPlateau("val_loss", patience=1, factor=0.5, min_delta=100.0),
+            callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(logs["val_accuracy"])),
+        ],
+    )  # fmt: skip
+    assert len(seen) == 2  # the second epoch is no better by 100
+    assert float(model.optimizer.learning_rate.numpy()) == pytest.approx(5e-4)
+    for name in ("best.keras", "best"):
+        assert albert_tf.TextClassifier.load(tmp_path / name).predict(TEXTS, verbose=0).shape == (10, 2)
+    assert (tmp_path / "weights.h5").exists() and list((tmp_path / "tensorboard/train").iterdir())
+
+
 def test_what_does_not_fit_in_a_dataset(classifier, fresh):
     for function in (classifier.fit, classifier.predict):
-        with pytest.raises(tf.errors.InvalidArgumentError, match=r"none of sea, bread:\W+land\W"):
+        with pytest.raises(InputError, match=r"^x has labels that are none of sea, bread: \[land\]$"):
             function(batches(["a", "b"], ["sea", "land"]), verbose=0)
-        with pytest.raises(tf.errors.InvalidArgumentError, match=r"labels outside 0 to 1:\W+7\W"):
+        with pytest.raises(InputError, match=r"^x: labels outside 0 to 1: \[7\]$"):
             function(batches(["a", "b"], [1, 7]), verbose=0)
     texts = tf.data.Dataset.from_tensor_slices(TEXTS)
     with pytest.raises(InputError, match="unbatched"):
@@ -234,9 +329,13 @@ def test_what_does_not_fit_in_a_dataset(classifier, fresh):
     for data in ((TEXTS, hot), (batches(TEXTS, hot),)):
         with pytest.raises(InputError, match="one-hot"):
             classifier.fit(*data)
+    three = fresh(labels=[*NAMES, "land"])
     for metric in (keras.metrics.AUC(), keras.metrics.AUC(from_logits=True), "Precision"):
         with pytest.raises(InputError, match="metrics: "):
-            fresh().compile(metrics=[metric])
+            three.compile(metrics=[metric])
+    for weights in ({"land": 2.0}, {2: 1.0}, {"sea": "much"}, {"sea": -1}, {"sea": 1, 0: 2}, "balanced"):
+        with pytest.raises(InputError, match="class_weight"):
+            classifier.fit(TEXTS, LABELS, class_weight=weights)
     nameless = fresh(labels=None, num_labels=2)
     nameless.compile(**EAGER)
     with pytest.raises(InputError, match="x has labels by name"):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 
 import pytest
 import tensorflow as tf
@@ -17,7 +18,7 @@ from albert_tf.analysis.plan import (
 )
 from albert_tf.pretraining import timing
 from albert_tf.training.settings import Execution
-from tests.albert_tf.commands import mistake
+from tests.albert_tf.commands import ROOT, mistake
 from tests.tiny import TINY
 
 # Bytes, by `python -m benchmarks.plan`.
@@ -109,6 +110,18 @@ def test_bytes_between_devices():
     assert round(bytes_reduced(update("bert_large")) / 1e9, 1) == 1.3
     for devices, rounds in ((1, 0), (2, 1), (4, 1.5), (8, 1.75)):
         assert bytes_sent(update(devices=devices)) == rounds * bytes_reduced(update())
+
+
+def test_the_page_has_these_figures():
+    """The table of docs/scale.md."""
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", (ROOT / "docs/scale.md").read_text("utf-8"), re.MULTILINE)
+    assert len(rows) == 5
+    for preset, cells in rows:
+        paper = update(preset, 4096, 512, 77, devices=512, precision="bfloat16")
+        memory, with_remat = memory_of(paper), memory_of(dataclasses.replace(paper, remat=True))
+        gigabytes = (f"{part / 1e9:.1f}" for part in (memory.activations, memory.peak, with_remat.peak))
+        numbers = f"{paper.parameters / 1e6:.1f}", f"{bytes_reduced(paper) / 1e6:.0f}", *gigabytes
+        assert cells.split(" | ") == list(numbers), preset
 
 
 def test_the_table_and_the_figures(capsys):

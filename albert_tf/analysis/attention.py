@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -43,14 +43,13 @@ def write_attention(
     """
     from albert_tf.reports.drawing import grid_of_maps
 
-    table = Table("attention", "", COLUMNS, list(_rows(maps, pieces)))
+    rows = [
+        (text, layer + 1, head + 1, start, names[start], end, names[end], float(value))
+        for text, (of_text, names) in enumerate(zip(maps, pieces, strict=True))
+        for (layer, head, start, end), value in np.ndenumerate(of_text)
+    ]
+    table = Table("attention", "", COLUMNS, rows)
     with new_directory(Path(output)) as folder:
         (folder / "attention.csv").write_text(table.csv(), encoding="utf-8")
         for number, of_text in enumerate(maps):
             (folder / f"attention-{number}.png").write_bytes(grid_of_maps(of_text, " ".join(pieces[number])))
-
-
-def _rows(maps: Sequence[np.ndarray], pieces: Sequence[Sequence[str]]) -> Iterator[tuple]:
-    for text, (of_text, names) in enumerate(zip(maps, pieces, strict=True)):
-        for (layer, head, start, end), value in np.ndenumerate(of_text):
-            yield text, layer + 1, head + 1, start, names[start], end, names[end], float(value)

@@ -26,7 +26,6 @@ CASES: list[tuple[str, int, int, dict[str, Any]]] = [
     ("albert_base_v2", 8, 128, {"accumulate": 4}),
     ("albert_base_v2", 8, 128, {"precision": "bfloat16"}),
     ("albert_base_v2", 4, 512, {}),
-    ("albert_base_v1", 8, 128, {}),
     ("albert_large_v2", 8, 128, {}),
     ("albert_large_v2", 8, 128, {"remat": True}),
     ("albert_large_v2", 8, 128, {"accumulate": 4}),

@@ -15,9 +15,10 @@ from albert_tf.utils.errors import InputError
 FLOAT32 = 4  # bytes
 SLOTS = 2  # of LAMB and of AdamW: the running means of the gradient and of its square
 
-# What a process has besides, measured with networks of next to nothing: graphs, XLA's programs, threads.
-RUNTIME = 0.27e9  # bytes
-# TensorFlow's allocator takes from the system about so many times what lives: it keeps freed blocks, and what
+# Two figures are fitted to the peaks in benchmarks/README.md, the same for all networks. What a process has
+# besides, for graphs, XLA's programs and threads, in bytes:
+RUNTIME = 0.27e9
+# And how many times what lives TensorFlow's allocator takes from the system: it keeps freed blocks, and what
 # comes next does not always fit into them.
 ALLOCATED = 1.15
 

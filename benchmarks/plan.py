@@ -33,6 +33,10 @@ CASES: list[tuple[str, int, int, dict[str, Any]]] = [
     ("albert_xlarge_v2", 4, 128, {}),
     ("albert_xlarge_v2", 4, 128, {"remat": True}),
     ("bert_base", 8, 128, {}),
+    # Of these the arithmetic was not fitted.
+    ("albert_base_v1", 8, 128, {}),
+    ("albert_base_v2", 16, 128, {}),
+    ("albert_large_v2", 2, 512, {}),
 ]
 
 

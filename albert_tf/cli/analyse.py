@@ -116,9 +116,10 @@ def _attention(flags: argparse.Namespace) -> None:
 
 def _encoder(run: RunDirectory, step: int | None) -> Any:
     """The encoder of a run's model."""
-    from albert_tf.checkpoints import load
+    from albert_tf.checkpoints.run import check_finite, load
 
     model = load(run, step)
+    check_finite(model, run, step)
     return getattr(model, "encoder", model)
 
 

@@ -35,6 +35,9 @@ MEASURED = [
     ("albert_xlarge_v2", 4, 128, {}, 6.92e9),
     ("albert_xlarge_v2", 4, 128, {"remat": True}, 2.21e9),
     ("bert_base", 8, 128, {}, 3.22e9),
+    ("albert_base_v1", 8, 128, {}, 1.54e9),
+    ("albert_base_v2", 16, 128, {}, 2.44e9),
+    ("albert_large_v2", 2, 512, {}, 3.62e9),
 ]
 
 

@@ -65,13 +65,14 @@ def test_layer_changes(encoder):
     np.testing.assert_allclose(layer_changes(encoder, rows), expected, rtol=1e-5)
 
 
-@pytest.fixture
-def runs(tmp_path, tiny_vocabulary):
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory, tiny_vocabulary):
+    folder = tmp_path_factory.mktemp("runs")
     for name, sharing in (("shared", "all"), ("own", "none")):
         model = albert_tf.AlbertPretrainer(TINY.replace(sharing=sharing))
-        albert_tf.save(model, tmp_path / name, vocabulary=tiny_vocabulary)
-    (tmp_path / "texts.txt").write_text("\n".join(["", *DOCUMENTS[0]]) + "\n")
-    return tmp_path
+        albert_tf.save(model, folder / name, vocabulary=tiny_vocabulary)
+    (folder / "texts.txt").write_text("\n".join(["", *DOCUMENTS[0]]) + "\n")
+    return folder
 
 
 def test_the_files(runs, capsys):

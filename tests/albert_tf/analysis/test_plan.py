@@ -61,14 +61,14 @@ def test_what_a_layer_keeps_by_hand():
     assert layer_activations(dropped, rows=1, seq_length=3, size=4)[0] == 696 + 72 + 18 + 2 * 12
 
 
-@pytest.mark.parametrize("preset", ["albert_base_v2", "bert_large", "roberta_base", "distilbert_base_cased"])
+@pytest.mark.parametrize("preset", ["albert_base_v2", "bert_large", "distilbert_base_cased"])
 def test_parameters_are_those_of_the_pretrainer(preset):
-    config = PRESETS[preset]
+    config = PRESETS[preset].replace(num_hidden_layers=1)
     with tf.Graph().as_default():  # where variables are declared and hold no memory
         model = AlbertPretrainer(config, "none" if config.pooler == "none" else "sop")
         number = sum(variable.shape.num_elements() for variable in model.trainable_variables)
-    assert update(preset).parameters == number
-    memory = memory_of(update(preset))
+    assert update(config).parameters == number
+    memory = memory_of(update(config))
     assert (memory.parameters, memory.slots) == (4 * number, 8 * number)
 
 

@@ -42,6 +42,7 @@ def grid_of_maps(maps: np.ndarray, title: str) -> bytes:
     whole = tiles.transpose(0, 2, 1, 3).reshape(rows * (size + gap), columns * (size + gap))
     figure = Figure(figsize=(columns + 1.2, rows + 1.2), layout="constrained")
     axes = figure.add_subplot()
+    axes.set_facecolor("tab:gray")  # between the maps
     axes.imshow(whole, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
     middles = [np.arange(count) * (size + gap) + (size - 1) / 2 for count in (columns, rows)]
     axes.set_xticks(middles[0], [str(n + 1) for n in range(columns)])

@@ -48,6 +48,7 @@ NOT_HERE = {
 SMALL = {
     "vocab --kind": "--vocab_size 400",
     "vocab": "--vocab_size 90",
+    "plan --time": "--config tiny.json --against none --batch_size 4 --seq_length 32",
     "pretrain --recipe one_machine --budget": "--batch_size 4 --budget 3s",
     "pretrain": "--config tiny.json --batch_size 4 --seq_length 32 --steps 4 --warmup_steps 1",
     "distill --teacher teacher": "--epochs 2 --batch_size 8 --seq_length 32",

@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -8,6 +10,7 @@ from albert_tf.models.compiled import ROWS_AT_ONCE, in_blocks
 from albert_tf.tasks import KINDS
 from albert_tf.tasks.serving import without_padding
 from hub_export.check.modules import TEXT_OPS
+from hub_export.module import Module
 from tests.hub_export.conftest import CONFIG
 from tests.hub_export.serving.fine_tuned import served
 
@@ -50,12 +53,17 @@ def test_blocks_are_small_and_all_rows_are_answered():
         assert sum(sizes) < rows + len(sizes)
 
 
-@pytest.mark.parametrize("name", HEADS)
-def test_the_head_is_the_models(name, piece_tokenizer):
-    """Padding changes nothing, another rank is refused, and there are no ops of text."""
+def head_of(name, tokenizer):
+    """A model of a kind of one layer, and its signature."""
     network, arguments, task = HEADS[name]
     model = network(CONFIG.replace(num_hidden_layers=1), **arguments)
-    head = served(model, piece_tokenizer, task).signatures["head"]
+    return model, served(model, tokenizer, task).signatures["head"]
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_the_head_is_the_models(name, piece_tokenizer):
+    """Padding changes nothing, and there are no ops of text."""
+    model, head = head_of(name, piece_tokenizer)
     shape = [3, 2, 9] if name == "choice" else [3, 9]
     ids = np.random.default_rng(0).integers(5, 50, shape).astype(np.int32)
     types = np.broadcast_to(np.arange(9) > 3, shape).astype(np.int32)
@@ -68,16 +76,23 @@ def test_the_head_is_the_models(name, piece_tokenizer):
         np.testing.assert_allclose(found[key], tensor, rtol=0, atol=1e-5)
         same = padded[key][tuple(slice(size) for size in tensor.shape)]
         np.testing.assert_allclose(same, tensor, rtol=0, atol=1e-5)
-    assert (
-        head.function(**{key: tf.constant(rows) for key, rows in head.example.items()}).keys() == found.keys()
-    )
-    concrete = head.function.get_concrete_function()
-    with pytest.raises((tf.errors.InvalidArgumentError, TypeError, ValueError)):
-        head.function(**{key: tf.constant([2, 3]) for key in inputs})
-    functions = concrete.graph.as_graph_def(add_shapes=False).library.function
-    ops = {
-        node.op
-        for nodes in (concrete.graph.as_graph_def().node, *(f.node_def for f in functions))
-        for node in nodes
-    }
-    assert not ops & TEXT_OPS
+    example = {key: tf.constant(rows) for key, rows in head.example.items()}
+    assert head.function(**example).keys() == found.keys()
+    graph = head.function.get_concrete_function().graph.as_graph_def()
+    nodes = itertools.chain(graph.node, *(function.node_def for function in graph.library.function))
+    assert TEXT_OPS.isdisjoint(node.op for node in nodes)
+
+
+def test_the_ranks_of_a_head_are_checked_in_the_graph(piece_tokenizer, tmp_path):
+    """A server does not compare them with the signature."""
+    model, head = head_of("choice", piece_tokenizer)
+    functions = {"head": head.function.get_concrete_function()}
+    tf.saved_model.save(Module(model.variables), str(tmp_path), signatures=functions)
+    loaded = tf.saved_model.load(str(tmp_path)).signatures["head"]
+    assert loaded(**{name: tf.constant(rows) for name, rows in head.example.items()})["logits"].shape == [
+        1,
+        2,
+    ]
+    for wrong in ([2, 3], [[2, 3]], [[[2, 3]] * 3]):  # of another rank, of another number of choices
+        with pytest.raises(tf.errors.InvalidArgumentError, match="is not compatible"):
+            loaded(**{name: tf.constant(wrong) for name in head.example})

@@ -174,7 +174,7 @@ def save_serving(
 ) -> answers.Answers:
     """Writes a model for TF Serving with its warm-up requests; returns its answers to them in memory.
 
-    That of a fine-tuned run has the files among its assets that text to its `head` needs in other runtimes.
+    That of a fine-tuned run has the files among its assets that text for its `head` needs in other runtimes.
     """
     root = Module(served.model.variables)
     root.tokenizer = served.tokenizer
@@ -185,7 +185,8 @@ def save_serving(
     functions = {name: signature.function.get_concrete_function() for name, signature in signatures.items()}
     expected = save_module(root, folder, functions, requests)
     if HEAD in signatures:
-        _copy(run, {**DESCRIPTION, TASK: TASK}, folder)
+        vocabulary = Path(str(run.vocabulary)).name  # which the tokenizer was made of
+        _copy(run, {**DESCRIPTION, TASK: TASK, vocabulary: vocabulary}, folder)
     # With XLA these compile all that there is to compile.
     shapes = [] if served.compiled is None else served.compiled.shapes
     answers.write_requests(

@@ -184,7 +184,7 @@ def test_lines_of_a_text_are_what_a_server_answers(kind, heads):
     tokens, signatures = Tokens(folder), tf.saved_model.load(str(folder)).signatures
     pairs = [PAIR] if kind in ("spans", "answerability") else []
     inputs = tokens.inputs([TEXT], None, pairs)
-    outputs = signatures["head"](**inputs)
+    outputs = {name: tensor.numpy() for name, tensor in signatures["head"](**inputs).items()}
     lines = answer(tokens, *({name: rows[0] for name, rows in found.items()} for found in (inputs, outputs)))
     if pairs:
         served = signatures["answer"](question=tf.constant([TEXT]), context=tf.constant(pairs))

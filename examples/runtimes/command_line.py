@@ -45,8 +45,8 @@ def main(
         parser.error(f"--pair: {len(pairs)} second segments for {len(texts)} texts")
     if not (Path(module) / "assets/spiece.model").exists():
         parser.error(
-            f"{module} has no assets/spiece.model: name OUT/encoder, or OUT/serving/1 of a fine-tuned run, of "
-            "a SentencePiece vocabulary, and exported anew where it is of an earlier version"
+            f"{module} has no assets/spiece.model: name OUT/encoder, or OUT/serving/1 of a fine-tuned "
+            "run, of a SentencePiece vocabulary, and exported anew where it is of an earlier version"
         )
     tokens, length = Tokens(module), options.get("length")
     if tokens.task.get("model") == "multiple_choice":

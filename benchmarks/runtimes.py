@@ -137,7 +137,8 @@ def loaded(row: str, folder: Path, length: int) -> tuple[Callable[[Inputs], np.n
     if not place.exists():
         place.mkdir()
         script.convert(str(encoder), model, **changes)
-    return script.load(model, **runtime.load), list(place.iterdir())
+    outputs = script.load(model, **runtime.load)
+    return lambda inputs: outputs(inputs)["pooled_output"], list(place.iterdir())
 
 
 def median_seconds(call: Callable[[], object], rounds: int) -> float:

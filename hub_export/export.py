@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.checkpoints import RunDirectory, load, opened_run
-from albert_tf.checkpoints.directory import CONFIG
+from albert_tf.checkpoints.directory import CONFIG, TASK
 from albert_tf.checkpoints.run import check_finite
 from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import GOOGLE_FILE
@@ -32,7 +32,7 @@ from hub_export.encoder import encoder_module
 from hub_export.module import Module
 from hub_export.precision import in_dtype
 from hub_export.preprocessor import Preprocessor
-from hub_export.serving import TOKENS, Served, ids_signature, serving_signatures
+from hub_export.serving import HEAD, TOKENS, Served, ids_signature, serving_signatures
 
 ENCODER, PREPROCESSOR, SERVING = "encoder", "preprocessor", "serving"
 
@@ -55,11 +55,11 @@ def export(
     """Writes `<output>/preprocessor`, `<output>/encoder`, `<output>/serving/<version>` and a model card.
 
     All are written whole before any appears under its name. The modules, and the card `<output>/README.md`,
-    replace what has these names; a version of the serving model is a new one.
+    replace those of an earlier export; a version of the serving model is a new one.
 
     Args:
       run: a run directory.
-      output: folder of the modules; made where it does not exist.
+      output: folder of the modules: absent, empty, or that of an earlier export.
       seq_length: the preprocessor's length where its caller names none, and the longest input of the serving
         model, in tokens. None: what task.json has, as that of a fine-tuned run does, and else 128.
       encoder_only: True to write the encoder alone; a run without a vocabulary needs it.
@@ -102,7 +102,7 @@ def export(
     writers: dict[str, Callable[[Path], answers.Answers]] = {ENCODER: encoder}
     if served is not None:
         preprocessor = functools.partial(save_module, Preprocessor(served.tokenizer, seq_length))
-        serving = functools.partial(save_serving, served, signatures)
+        serving = functools.partial(save_serving, run, served, signatures)
         writers = {PREPROCESSOR: preprocessor, **writers, numbered: serving}
     output.mkdir(parents=True, exist_ok=True)
     with scratch(output / "export") as stage, writing(output, stage):
@@ -145,8 +145,12 @@ def _check_output(output: Path, version: Path | None) -> None:
         if target.exists() and not (target / "saved_model.pb").exists():
             raise FileExistsError(f"{target} is not an exported module: name another --output")
     card = output / CARD
-    if os.path.lexists(card) and not (card.is_file() and MARK in card.read_text("utf-8", "replace")):
-        raise FileExistsError(f"{card} is not the card of an export: name another --output")
+    if card.is_file() and MARK in card.read_text("utf-8", "replace"):
+        return
+    # An export that was killed may have left modules without their card.
+    own = {ENCODER, PREPROCESSOR, SERVING}
+    if others := sorted(path.name for path in output.glob("[!.]*") if path.name not in own):
+        raise FileExistsError(f"{output} holds {others[0]} and is not an export: name a new --output")
 
 
 def save_module(
@@ -165,15 +169,17 @@ def save_encoder(run: RunDirectory, encoder: Module, folder: Path) -> answers.An
     # Concrete: traced while it is saved, it would trace the encoder's call again.
     signature = ids_signature(encoder).get_concrete_function()
     expected = save_module(encoder, folder, {DEFAULT: signature}, {DEFAULT: answers.example_ids()})
-    assets = folder / "assets"
-    assets.mkdir(exist_ok=True)
-    for file, name in DESCRIPTION.items():
-        shutil.copyfile(run.file(file), assets / name)
+    _copy(run, DESCRIPTION, folder)
     return expected
 
 
-def save_serving(served: Served, signatures: Mapping[str, Signature], folder: Path) -> answers.Answers:
-    """Writes a model for TF Serving with its warm-up requests; returns its answers to them in memory."""
+def save_serving(
+    run: RunDirectory, served: Served, signatures: Mapping[str, Signature], folder: Path
+) -> answers.Answers:
+    """Writes a model for TF Serving with its warm-up requests; returns its answers to them in memory.
+
+    That of a fine-tuned run has the files among its assets that text for its `head` needs in other runtimes.
+    """
     root = Module(served.model.variables)
     root.tokenizer = served.tokenizer
     requests = {
@@ -182,9 +188,20 @@ def save_serving(served: Served, signatures: Mapping[str, Signature], folder: Pa
     }
     functions = {name: signature.function.get_concrete_function() for name, signature in signatures.items()}
     expected = save_module(root, folder, functions, requests)
+    if HEAD in signatures:
+        vocabulary = Path(str(run.vocabulary)).name  # which the tokenizer was made of
+        _copy(run, {**DESCRIPTION, TASK: TASK, vocabulary: vocabulary}, folder)
     # With XLA these compile all that there is to compile.
     shapes = [] if served.compiled is None else served.compiled.shapes
     answers.write_requests(
         folder, [*requests.items(), *((TOKENS, answers.example_ids(*shape)) for shape in shapes)]
     )
     return expected
+
+
+def _copy(run: RunDirectory, files: Mapping[str, str], module: Path) -> None:
+    """Copies files of a run, by their new names, to the assets of a module."""
+    assets = module / "assets"
+    assets.mkdir(exist_ok=True)
+    for file, name in files.items():
+        shutil.copyfile(run.file(file), assets / name)

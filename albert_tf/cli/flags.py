@@ -78,12 +78,12 @@ def tokenizer_given(flags: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(flags, name) for name in TOKENIZER_DEFAULTS if hasattr(flags, name)}
 
 
-def config_named(name: str) -> AlbertConfig:
-    """A preset, or the config in a file."""
+def config_named(name: str, flag: str = "--config") -> AlbertConfig:
+    """A preset, or the config in a file, that a flag names."""
     if name in PRESETS:
         return PRESETS[name]
     if not Path(name).exists():
-        raise InputError(f"--config {name} is neither a file nor one of {', '.join(PRESETS)}")
+        raise InputError(f"{flag} {name} is neither a file nor one of {', '.join(PRESETS)}")
     return AlbertConfig.from_json_file(name)
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.features import LABELS
 from albert_tf.finetuning.data import Data
 from albert_tf.finetuning.recipes import FinetuningRecipe
 from albert_tf.tasks.examples.records import same_label
 from albert_tf.tasks.kind import FinetunedKind
 from albert_tf.tasks.losses import exits_term
+from albert_tf.tasks.tagging import Tagging
 from albert_tf.utils.checks import check_choice
 
 
@@ -25,8 +25,9 @@ def training_kind(data: Data, recipe: FinetuningRecipe) -> FinetunedKind:
     """
     kind, options = copy.copy(data.kind), dict[str, Any]()
     if recipe.class_weight is not None:
-        targets = data.rows.features.get(LABELS, data.rows.token_labels)
-        assert targets is not None
+        # Of each text once, whatever the number of its windows.
+        is_tagging, records = isinstance(kind, Tagging), data.sets.train
+        targets: Any = data.rows.token_labels if is_tagging else kind.targets(records)  # type: ignore[attr-defined]
         options["class_weights"] = class_weights(recipe.class_weight, kind.labels, targets)
     if recipe.label_smoothing:
         options["smoothing"] = recipe.label_smoothing

@@ -20,7 +20,7 @@ from albert_tf.checkpoints.models import build_model
 from albert_tf.checkpoints.storage import exists
 from albert_tf.conversion.start import Start, opened
 from albert_tf.data.service import served
-from albert_tf.features import FIRST, LABELS
+from albert_tf.features import FIRST
 from albert_tf.finetuning.class_weights import training_kind
 from albert_tf.finetuning.data import Data, check_same_data, encoded, read_sets
 from albert_tf.finetuning.evaluation import choose_threshold, evaluation
@@ -161,7 +161,8 @@ def planned(
         if recipe.exit_threshold is None:
             recipe = recipe.replace(exit_threshold=float(np.std(scores(sets.train)) / 10))
         exits["exit_threshold"] = recipe.exit_threshold
-    asked = settings.columns, questions, recipe.pooling, threshold, evaluated.best_by, exits
+    entries_of_texts = {**recipe.long_texts(questions.doc_stride).entries(), **exits}
+    asked = settings.columns, questions, recipe.pooling, threshold, evaluated.best_by, entries_of_texts
     entries = task_entries(settings.task, sets.labelled, recipe.seq_length, *asked)
     data = encoded(task, entries, sets, start)
     recipe = recipe.in_steps(len(data.rows))
@@ -206,7 +207,7 @@ def _first_values(
         value = None if growth is None else growth.read(variable)
         if value is None and variable in OUTPUT_BIASES and isinstance(data.kind, Regression):
             shape = [contents.config.num_hidden_layers - 1, 1] if variable.startswith("exits") else [1]
-            return np.full(shape, data.rows.features[LABELS].mean(), np.float32)
+            return np.full(shape, data.kind.targets(data.sets.train).mean(), np.float32)
         return value
 
     return read

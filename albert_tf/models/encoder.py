@@ -17,7 +17,7 @@ from albert_tf.models.layer import ACTIVATIONS, DenseLayer, attention_bias, draw
 from albert_tf.models.memory import check_memory
 from albert_tf.models.padding import Tokens
 from albert_tf.models.recompute import recomputed
-from albert_tf.models.sharing import BlockPair, BlockPath, at_depth, sharing_plan
+from albert_tf.models.sharing import BlockPair, at_depth, sharing_plan
 from albert_tf.utils.errors import InputError
 
 Inputs = Mapping[str, tf.Tensor]
@@ -85,11 +85,11 @@ class AlbertEncoder(NetworkModel):
             else None
         )
         self.attention_blocks = {
-            block_key(path): AttentionBlock(path.scope(), config)
+            path.key(): AttentionBlock(path.scope(), config)
             for path in dict.fromkeys(pair.attention for pair in plan)
         }
         self.feed_forward_blocks = {
-            block_key(path): FeedForwardBlock(path.scope(), config)
+            path.key(): FeedForwardBlock(path.scope(), config)
             for path in dict.fromkeys(pair.feed_forward for pair in plan)
         }
         self.pooler = None if config.pooler == "none" else DenseLayer("pooler/dense", width, width, config)
@@ -191,7 +191,7 @@ class AlbertEncoder(NetworkModel):
 
         states = []
         for index, pair in enumerate(plan):
-            first, second = map(block_key, pair)
+            first, second = (path.key() for path in pair)
             apply = functools.partial(layer, first, second)
             drops = tuple(seeds[3 * index : 3 * index + 3]) if seeds else ()
             parameters = attention[first], feed_forward[second]
@@ -214,12 +214,6 @@ def with_pooled_output(outputs: Mapping[str, Any]) -> Mapping[str, Any]:
     if "pooled_output" in outputs:
         return outputs
     return {**outputs, "pooled_output": outputs["sequence_output"][:, 0]}  # [B, H]
-
-
-def block_key(path: BlockPath) -> str:
-    """The key of a block's parameters in the encoder's two dicts of blocks."""
-    # Keras tracks what a dict holds only where the keys are strings.
-    return f"{path.group}_{path.inner}"
 
 
 def encoder_inputs(inputs: Inputs, max_length: int) -> list[tf.Tensor]:

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.features import ENCODER_INPUTS
-from albert_tf.models.encoder import AlbertEncoder, Inputs, block_key
+from albert_tf.models.encoder import AlbertEncoder, Inputs
 from albert_tf.models.heads import biased_logits
 from albert_tf.models.layer import Layer, attention_bias, elementwise, kernel_initializer
 from albert_tf.models.padding import Tokens, skip_padding
@@ -149,9 +149,9 @@ def _layers(encoder: AlbertEncoder) -> Iterator[tuple[Apply, int]]:
 
     def apply(pairs: list[BlockPair], x: tf.Tensor, bias: tf.Tensor, tokens: Tokens) -> tf.Tensor:
         for pair in pairs:
-            block, parameters = attention[block_key(pair.attention)]
+            block, parameters = attention[pair.attention.key()]
             x = block(x, parameters, bias, functions, None, tokens)
-            block, parameters = feed_forward[block_key(pair.feed_forward)]
+            block, parameters = feed_forward[pair.feed_forward.key()]
             x = block(x, parameters, functions)
         return x
 

@@ -61,10 +61,13 @@ class Served(NamedTuple):
         """Special tokens around segments."""
         return self.tokenizer.vocabulary.input_format
 
+    def tokens(self, *texts: tf.Tensor) -> list[tf.RaggedTensor]:
+        """The tokens, int32 [B, (tokens)], of one or two texts a row, string [B] each."""
+        return [self.tokenizer(tf.ensure_shape(text, [None])) for text in texts]
+
     def inputs(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         """The model's inputs of one or two texts a row, string [B] each; what is too long is trimmed."""
-        segments = [self.tokenizer(tf.ensure_shape(text, [None])) for text in texts]
-        return without_padding(pack(segments, self.seq_length, self.input_format))
+        return without_padding(pack(self.tokens(*texts), self.seq_length, self.input_format))
 
     def packed(self, spans: Spans, least: int = 1) -> dict[str, tf.Tensor]:
         """The encoder's inputs of spans that fit, int32 [R, S] each, with so many columns at least."""

@@ -1,4 +1,4 @@
-"""Text to the inputs of an exported encoder, without TensorFlow: as the module `preprocessor` does."""
+"""Text to the inputs of an exported model, without TensorFlow: as the module `preprocessor` does."""
 
 from __future__ import annotations
 
@@ -26,43 +26,53 @@ IGNORABLE = dict.fromkeys(
 
 
 class Tokens:
-    """The tokenizer in the assets of an exported encoder.
+    """The tokenizer in the assets of an exported encoder or fine-tuned serving model.
 
     Its ids are the module's. Only where two ways to cut a word are equally likely, such as `! !!!` and
     `!!! !`, rounding decides, and TF Text has another version of SentencePiece, which may round otherwise.
 
     Args:
-      encoder: folder of the module.
+      module: its folder.
     """
 
-    def __init__(self, encoder: str | Path):
-        assets = Path(encoder) / "assets"
+    def __init__(self, module: str | Path):
+        assets = Path(module) / "assets"
         settings, config = (
             json.loads((assets / name).read_text(encoding="utf-8"))
             for name in ("tokenizer.json", "albert_config.json")
         )
         self.lowercase, self.strip_accents = settings["lowercase"], settings["strip_accents"]
         self.longest = config["max_position_embeddings"]
+        task = assets / "task.json"  # of a fine-tuned model
+        self.task = json.loads(task.read_text(encoding="utf-8")) if task.exists() else {}
         self.pieces = sentencepiece.SentencePieceProcessor(model_file=str(assets / "spiece.model"))
 
     def ids(self, text: str) -> list[int]:
         """The token ids of a text, no special tokens among them."""
         return self.pieces.encode(normalized(text, self.lowercase, self.strip_accents))
 
-    def inputs(self, texts: Sequence[str], length: int | None = None) -> dict[str, np.ndarray]:
-        """The encoder's inputs, int32 [B, S] by name.
+    def inputs(
+        self, texts: Sequence[str], length: int | None = None, pairs: Sequence[str] = ()
+    ) -> dict[str, np.ndarray]:
+        """The model's inputs, int32 [B, S] by name.
 
         Args:
           texts: a segment each, B of them.
-          length: S, which longer texts are cut to; None: that of the longest text. At most as many as the
-            model has positions.
+          length: S, which longer rows are cut to; None: that of the longest. At most as many as the model has
+            positions.
+          pairs: the second segment of each text; none.
         """
-        rows = [self.ids(text) for text in texts]
-        length = min(length or 2 + max(map(len, rows)), self.longest)
-        rows = [[START, *row[: length - 2], SEPARATOR] for row in rows]
-        ids = np.array([row + [PADDING] * (length - len(row)) for row in rows], np.int32)
-        mask = np.array([[1] * len(row) + [0] * (length - len(row)) for row in rows], np.int32)
-        return {"input_word_ids": ids, "input_mask": mask, "input_type_ids": np.zeros_like(ids)}
+        firsts = [[START, *self.ids(text), SEPARATOR] for text in texts]
+        seconds = [[*self.ids(text), SEPARATOR] for text in pairs] or [[]] * len(texts)
+        rows = [first + second for first, second in zip(firsts, seconds, strict=True)]
+        length = min(length or max(map(len, rows)), self.longest)
+        ids, mask, types = (np.full([len(rows), length], filler, np.int32) for filler in (PADDING, 0, 0))
+        for number, (row, first) in enumerate(zip(rows, firsts, strict=True)):
+            row = [*row[: min(len(row), length) - 1], SEPARATOR]
+            ids[number, : len(row)] = row
+            mask[number, : len(row)] = 1
+            types[number, len(first) : len(row)] = 1
+        return {"input_word_ids": ids, "input_mask": mask, "input_type_ids": types}
 
 
 def normalized(text: str, lowercase: bool, strip_accents: bool) -> str:

@@ -1,6 +1,6 @@
-"""An exported encoder in ONNX Runtime, text to embeddings: `pip install onnxruntime sentencepiece`.
+"""An exported model in ONNX Runtime, text to answers: `pip install onnxruntime sentencepiece`.
 
-The conversion also needs `pip install tf2onnx tensorflow`.
+The conversion also needs `pip install tf2onnx tensorflow`, and of a fine-tuned model `tensorflow-text`.
 
 python examples/runtimes/with_onnxruntime.py demo-output/hub/encoder encoder.onnx "A text." "Another."
 """
@@ -11,24 +11,27 @@ import subprocess
 import sys
 
 import onnxruntime
-from command_line import Inputs, main
+from command_line import Arrays, main
+from from_ids import from_ids
 
 
-def convert(encoder: str, output: str) -> None:
+def convert(module: str, output: str) -> None:
     """Writes the module as `output`, an .onnx file, for inputs of any shape."""
-    command = [sys.executable, "-m", "tf2onnx.convert", "--saved-model", encoder, "--output", output]
     flags = ["--tag", "serve", "--signature_def", "serving_default", "--opset", "18"]
-    subprocess.run([*command, *flags], check=True)
+    with from_ids(module) as folder:
+        command = [sys.executable, "-m", "tf2onnx.convert", "--saved-model", folder, "--output", output]
+        subprocess.run([*command, *flags], check=True)
 
 
 def load(model: str):
-    """The converted encoder: from its inputs to `pooled_output`, float32 [B, H]."""
+    """The converted module: from its inputs to its outputs, arrays by name."""
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
 
-    def pooled_output(inputs: Inputs):
-        return session.run(["pooled_output"], inputs)[0]
+    def outputs(inputs: Arrays) -> Arrays:
+        return dict(zip(names, session.run(names, inputs), strict=True))
 
-    return pooled_output
+    return outputs
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""An exported encoder in OpenVINO, text to embeddings: `pip install openvino sentencepiece`.
+"""An exported model in OpenVINO, text to answers: `pip install openvino sentencepiece`.
+
+The conversion of a fine-tuned one also needs `pip install tensorflow tensorflow-text`.
 
 python examples/runtimes/with_openvino.py demo-output/hub/encoder encoder.xml "A text." "Another."
 """
@@ -6,25 +8,27 @@ python examples/runtimes/with_openvino.py demo-output/hub/encoder encoder.xml "A
 from __future__ import annotations
 
 import openvino
-from command_line import Inputs, main
+from command_line import Arrays, main
+from from_ids import from_ids
 
 # Without this OpenVINO computes in bfloat16 on machines that can.
 EXACT = {"INFERENCE_PRECISION_HINT": "f32"}
 
 
-def convert(encoder: str, output: str) -> None:
+def convert(module: str, output: str) -> None:
     """Writes the module as `output`, an .xml file, and a .bin file beside it, for inputs of any shape."""
-    openvino.save_model(openvino.convert_model(encoder), output, compress_to_fp16=False)
+    with from_ids(module) as folder:
+        openvino.save_model(openvino.convert_model(folder), output, compress_to_fp16=False)
 
 
 def load(model: str, exact: bool = True):
-    """The converted encoder: from its inputs to `pooled_output`, float32 [B, H]."""
+    """The converted module: from its inputs to its outputs, arrays by name."""
     compiled = openvino.compile_model(model, "CPU", EXACT if exact else {})
 
-    def pooled_output(inputs: Inputs):
-        return compiled(inputs)["pooled_output"]
+    def outputs(inputs: Arrays) -> Arrays:
+        return {output.any_name: array for output, array in compiled(inputs).items()}
 
-    return pooled_output
+    return outputs
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
+from albert_tf.checkpoints import RunDirectory
 from albert_tf.tasks.serving import Served
 from hub_export.export import save_serving
 from hub_export.serving import serving_signatures
@@ -76,7 +77,8 @@ def exported(made, piece_tokenizer, tmp_path_factory):
     def export(kind) -> Path:
         folder, task = tmp_path_factory.mktemp(kind) / "serving", KINDS[kind][1]
         served = Served(made(kind).model, piece_tokenizer, task["seq_length"], task)
-        save_serving(served, serving_signatures(served), folder / "1")
+        run = RunDirectory(made(kind).run)
+        save_serving(run, served, serving_signatures(served), folder / "1")
         return folder
 
     return export

@@ -1,0 +1,62 @@
+"""Outputs of a converted model as lines to read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from tokens import SEPARATOR, Tokens
+
+Row = Mapping[str, np.ndarray]
+
+
+def answer(tokens: Tokens, inputs: Row, outputs: Row) -> list[str]:
+    """Lines of one text: of an encoder its embedding, and else what the head says.
+
+    A classifier's are probabilities of labels, a tagger's the label of each word, a span labeler's the answer
+    in the text.
+
+    Args:
+      tokens: of the module.
+      inputs: of the text, without the dimension of the batch.
+      outputs: for these inputs, likewise.
+    """
+    task = tokens.task
+    if not task:
+        embedding = outputs["pooled_output"]
+        return [f"{len(embedding)} numbers: {np.array2string(embedding[:4], precision=4)} …"]
+    ids = inputs["input_word_ids"].tolist()
+    if task["model"] == "span_labeler":
+        context = (inputs["input_type_ids"] == 1) & (inputs["input_word_ids"] != SEPARATOR)
+        first, last = likeliest_span(context, outputs)
+        return [tokens.pieces.decode(ids[first : last + 1])]
+    logits = outputs["logits"]  # [K] of a classifier, [S, K] of a tagger
+    if task["model"] == "classifier" and len(logits) == 1:  # a regression
+        return [f"{logits[0]:.4f}"]
+    labels = task.get("labels") or range(logits.shape[-1])
+    odds = np.exp(logits - logits.max(-1, keepdims=True))
+    probabilities = odds / odds.sum(-1, keepdims=True)
+    if task["model"] == "classifier":
+        if task.get("multi_label"):  # each label by itself
+            probabilities = 1 / (1 + np.exp(-logits))
+        return [f"{labels[place]} {probabilities[place]:.4f}" for place in np.argsort(-probabilities)]
+    end = inputs["input_mask"].sum() - 1  # of [SEP]
+    starts = [place for place in range(end) if tokens.pieces.id_to_piece(ids[place]).startswith("▁")]
+    words = [
+        tokens.pieces.decode(ids[start:after])
+        for start, after in zip(starts, [*starts[1:], end], strict=True)
+    ]
+    # The first piece of a word has its label.
+    found = zip(words, probabilities[starts], strict=True)
+    return [f"{word}: {labels[row.argmax()]} {row.max():.4f}" for word, row in found]
+
+
+def likeliest_span(allowed: np.ndarray, outputs: Row) -> tuple[int, int]:
+    """First and last token of the likeliest answer among those allowed, bool [S]."""
+    if "no_answer_logits" in outputs:  # the likeliest starts [I] come with the likeliest ends of each [I, J]
+        scores = outputs["start_top_log_probs"][:, np.newaxis] + outputs["end_top_log_probs"]
+        start, end = np.unravel_index(scores.argmax(), scores.shape)
+        return outputs["start_top_index"][start], outputs["end_top_index"][start, end]
+    scores = outputs["start_logits"][:, np.newaxis] + outputs["end_logits"]  # [S, S]
+    possible = np.triu(allowed[:, np.newaxis] & allowed)
+    return np.unravel_index(np.where(possible, scores, -np.inf).argmax(), scores.shape)

@@ -68,6 +68,7 @@ SCRATCH = {**GLUE, "init_from": None, "config": TINY, "vocabulary": "spiece.mode
         (OWN, {"recipe": {"long": "windows"}, "questions": {"doc_stride": 0}}, "doc_stride=0"),
         (OWN, {"recipe": {"long": "windows"}, "questions": {"n_best": 5}}, "^n_best: .*'classification'"),
         (OWN, {"recipe": {"long": "windows"}, "columns": Columns("a", "b", "c")}, "long='windows': pairs"),
+        (OWN, {"recipe": {"long": "windows", "early_exit": True}}, "early_exit: .*windows"),
         (GLUE, {"recipe": {"long": "head_tail"}}, "long='head_tail': pairs"),
         (SQUAD, {"recipe": {"long": "head_tail"}}, r"^long: .*'squad-v1\.1'"),
         (SQUAD, {"recipe": {"window_pooling": "max"}}, r"^window_pooling: .*'squad-v1\.1'"),

@@ -150,8 +150,8 @@ FAULTS = (
     Fault(
         "encoder: the pooler reads the second token",
         "albert_tf/models/encoder.py",
-        "encoder_outputs[-1][:, 0]",
-        "encoder_outputs[-1][:, 1]",
+        "self.pooler(sequence[:, 0])",
+        "self.pooler(sequence[:, 1])",
         ENCODER,
     ),
     Fault(

@@ -36,13 +36,9 @@ if TYPE_CHECKING:
     from albert_tf.inference.pipeline import pipeline
     from albert_tf.inference.text_classifier import TextClassifier
     from albert_tf.models.encoder import AlbertEncoder
+    from albert_tf.models.pooled_models import AlbertClassifier, AlbertMultipleChoice
     from albert_tf.models.span_labeler import AlbertSpanLabeler
-    from albert_tf.models.task_models import (
-        AlbertClassifier,
-        AlbertMultipleChoice,
-        AlbertPretrainer,
-        AlbertTokenClassifier,
-    )
+    from albert_tf.models.task_models import AlbertPretrainer, AlbertTokenClassifier
     from albert_tf.tasks.metrics.squad import squad_scores
     from albert_tf.tokenizers import Tokenizer, pack
 
@@ -55,7 +51,8 @@ _NAMES_IN = {
     "tokenizers": "Tokenizer pack",
     "data": "pretraining_dataset",
     "models.encoder": "AlbertEncoder",
-    "models.task_models": "AlbertPretrainer AlbertClassifier AlbertTokenClassifier AlbertMultipleChoice",
+    "models.task_models": "AlbertPretrainer AlbertTokenClassifier",
+    "models.pooled_models": "AlbertClassifier AlbertMultipleChoice",
     "models.span_labeler": "AlbertSpanLabeler",
     "inference.text_classifier": "TextClassifier",
     "inference.pipeline": "pipeline",

@@ -14,9 +14,14 @@ from albert_tf.utils.checks import check_choice, check_range, check_type
 from albert_tf.utils.choices import (
     EXAMPLE_FORMATS,
     FULL_SENTENCES,
+    LONG,
+    MEAN_WINDOW,
     PACKED_FORMATS,
     SEGMENT_PAIR,
     SENTENCE_PAIR,
+    TRUNCATE,
+    WINDOW_POOLINGS,
+    WINDOWS,
     WORD_EMBEDDINGS,
 )
 from albert_tf.utils.errors import InputError
@@ -29,7 +34,7 @@ _SHARE, _COUNT = {"at_least": 0, "below": 1}, {"at_least": 1, "below": 2**31}
 
 # Bounds of the numbers of all recipes, by the names of fields.
 _BOUNDS: dict[str, dict[str, Any]] = {
-    **dict.fromkeys(("learning_rate", "weight_decay"), _NOT_NEGATIVE),
+    **dict.fromkeys(("learning_rate", "weight_decay", "exit_threshold"), _NOT_NEGATIVE),
     **dict.fromkeys(("epsilon", "epochs"), _POSITIVE),
     "clip_norm": {**_POSITIVE, "remedy": "none turns clipping off"},
     **dict.fromkeys(("beta_1", "beta_2", "dropout", "classifier_dropout", "label_smoothing"), _SHARE),
@@ -72,6 +77,33 @@ class QuestionSettings:
 
     def __post_init__(self) -> None:
         check_fields(self)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LongTexts:
+    """Settings of texts that are longer than an input, under their names in task.json.
+
+    Args:
+      long: what is read of them: the beginning (truncate), the first quarter of an input and the end
+        (head_tail), or all, in windows.
+      doc_stride: tokens from one window to the next.
+      window_pooling: the logits of a text: the mean or the maximum of its windows'.
+    """
+
+    long: str = TRUNCATE
+    doc_stride: int = QuestionSettings.doc_stride
+    window_pooling: str = MEAN_WINDOW
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        check_choice("long", self.long, LONG)
+        check_choice("window_pooling", self.window_pooling, WINDOW_POOLINGS)
+
+    def entries(self) -> dict[str, Any]:
+        """The entries of task.json; none of truncated texts, and of head and tail that alone."""
+        if self.long == WINDOWS:
+            return dataclasses.asdict(self)
+        return {} if self.long == TRUNCATE else {"long": self.long}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

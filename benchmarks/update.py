@@ -102,7 +102,11 @@ def train(
     devices: int = 1,
     clipped: int = 1,
 ) -> dict[str, float | list[float]]:
-    """Of a new model: `peak` above start-up in bytes, `seconds` of updates but the `first`, last `loss`."""
+    """Bytes and times of updates of a new model.
+
+    `whole` is the peak above what is resident once TensorFlow is imported, `peak` that above what is
+    resident once model and optimizer are built; `seconds` are of updates but the `first`; `loss` is the last.
+    """
     import tensorflow as tf
     import tf_keras as keras
 
@@ -113,6 +117,7 @@ def train(
     from albert_tf.utils.choices import POLICIES
 
     keras.utils.set_random_seed(1)
+    imported = resident()
     strategy = tf.distribute.get_strategy()
     hosts = "TF_CONFIG" in os.environ  # each with a batch of its own
     if hosts:
@@ -155,7 +160,13 @@ def train(
             loss = float(function(batches, one).terms["mlm"].loss)
         seconds.append(time.perf_counter() - started)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return {"peak": peak - before, "seconds": seconds[1:], "first": seconds[0], "loss": loss}
+    return {
+        "whole": peak - imported,
+        "peak": peak - before,
+        "seconds": seconds[1:],
+        "first": seconds[0],
+        "loss": loss,
+    }
 
 
 def random_batch(rows: int, length: int, vocab_size: int) -> dict:

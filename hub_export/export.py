@@ -55,11 +55,11 @@ def export(
     """Writes `<output>/preprocessor`, `<output>/encoder`, `<output>/serving/<version>` and a model card.
 
     All are written whole before any appears under its name. The modules, and the card `<output>/README.md`,
-    replace what has these names; a version of the serving model is a new one.
+    replace those of an earlier export; a version of the serving model is a new one.
 
     Args:
       run: a run directory.
-      output: folder of the modules; made where it does not exist.
+      output: folder of the modules: absent, empty, or that of an earlier export.
       seq_length: the preprocessor's length where its caller names none, and the longest input of the serving
         model, in tokens. None: what task.json has, as that of a fine-tuned run does, and else 128.
       encoder_only: True to write the encoder alone; a run without a vocabulary needs it.
@@ -145,8 +145,12 @@ def _check_output(output: Path, version: Path | None) -> None:
         if target.exists() and not (target / "saved_model.pb").exists():
             raise FileExistsError(f"{target} is not an exported module: name another --output")
     card = output / CARD
-    if os.path.lexists(card) and not (card.is_file() and MARK in card.read_text("utf-8", "replace")):
-        raise FileExistsError(f"{card} is not the card of an export: name another --output")
+    if card.is_file() and MARK in card.read_text("utf-8", "replace"):
+        return
+    # An export that was killed may have left modules without their card.
+    own = {ENCODER, PREPROCESSOR, SERVING}
+    if others := sorted(path.name for path in output.glob("[!.]*") if path.name not in own):
+        raise FileExistsError(f"{output} holds {others[0]} and is not an export: name a new --output")
 
 
 def save_module(

@@ -65,8 +65,9 @@ def grown_from(
     sharing gives it, from those that the run's plan gives that layer. A block that several layers share is
     copied for the first of them. Positions that the run lacks begin as copies of those that it has, from the
     first on (Beltagy et al. 2020, Longformer, §5). A pooler of another activation begins at random; segment
-    types are left out where the network has none. A head, but that for masked tokens, is copied only if it
-    has learned the same: the same sentence objective, or task, labels and pooling. Nothing large is read yet.
+    types are left out where the network has none, and exits of another depth. A head, but that for masked
+    tokens, is copied only if it has learned the same: the same sentence objective, or task, labels and
+    pooling. Nothing large is read yet.
 
     Args:
       run: the run directory.
@@ -84,13 +85,15 @@ def grown_from(
             "others as copies of those"
         )
     has_same = functools.partial(_is_same, source.task, task)
-    wanted = [names.ours for names in variable_names(config, task)]
+    wanted = {names.ours: names.shape for names in variable_names(config, task)}
     scopes = _scopes(source.config, config)
     origins = {}
     for name in wanted:
         scope = "/".join(name.split("/")[:5])  # encoder/transformer/group_0/inner_group_0/ffn_1
         origin = scopes.get(scope, scope) + name.removeprefix(scope)
         is_other = name.startswith("pooler/") and source.config.pooler != config.pooler
+        if name.startswith("exits/"):  # of each layer
+            is_other = source.shapes.get(name) != wanted[name]
         if origin in source.shapes and not is_other and has_same(name):
             origins[name] = origin
 

@@ -11,13 +11,9 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.pooled_models import AlbertClassifier, AlbertMultipleChoice
 from albert_tf.models.span_labeler import AlbertSpanLabeler
-from albert_tf.models.task_models import (
-    AlbertClassifier,
-    AlbertMultipleChoice,
-    AlbertPretrainer,
-    AlbertTokenClassifier,
-)
+from albert_tf.models.task_models import AlbertPretrainer, AlbertTokenClassifier
 from albert_tf.utils.checks import check_choice
 from albert_tf.utils.errors import InputError
 
@@ -32,8 +28,14 @@ class ModelKind(NamedTuple):
 
     def defaults(self) -> dict[str, Any]:
         """Values of the options that a task.json leaves out."""
-        parameters = inspect.signature(self.model).parameters
+        parameters: dict[str, inspect.Parameter] = {}
+        for base in reversed(self.model.__mro__):
+            parameters |= inspect.signature(base.__init__).parameters  # type: ignore[misc]
         return {name: parameters[name].default for name in self.options}
+
+
+def _pooled_heads(task: Mapping[str, Any]) -> list[str]:
+    return ["exits", "classifier"] if task.get("early_exit") else ["classifier"]
 
 
 MODELS = {
@@ -43,7 +45,9 @@ MODELS = {
         ("sentence_objective",),
         heads=lambda task: ["mlm"] if task.get("sentence_objective") == "none" else ["mlm", "sentence"],
     ),
-    "classifier": ModelKind(AlbertClassifier, ("num_labels",), ("pooling",), lambda task: ["classifier"]),
+    "classifier": ModelKind(
+        AlbertClassifier, ("num_labels",), ("pooling", "early_exit", "exit_threshold"), _pooled_heads
+    ),
     "token_classifier": ModelKind(
         AlbertTokenClassifier, ("num_labels",), heads=lambda task: ["token_classifier"]
     ),
@@ -53,7 +57,7 @@ MODELS = {
         heads=lambda task: ["answerable_span" if task.get("answerability") else "span"],
     ),
     "multiple_choice": ModelKind(
-        AlbertMultipleChoice, ("num_choices",), ("pooling",), lambda task: ["classifier"]
+        AlbertMultipleChoice, ("num_choices",), ("pooling", "early_exit"), _pooled_heads
     ),
 }
 

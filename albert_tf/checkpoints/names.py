@@ -22,7 +22,7 @@ GOOGLE_SCOPE, HUGGING_FACE_SCOPE = "bert/", "albert."
 
 
 class _Row(NamedTuple):
-    """A variable of the tables; shapes in letters: V E S T H I N D, K labels."""
+    """A variable of the tables; shapes in letters: V E S T H I N D, K labels, X exits."""
 
     ours: str
     hugging_face: str
@@ -92,6 +92,11 @@ cls/seq_relationship/output_bias    sop_classifier.classifier.bias   2
         _Row("classifier/output_weights", "classifier.weight", "K,H", google="output_weights"),
         _Row("classifier/output_bias", "classifier.bias", "K", google="output_bias"),
     ],
+    # Of all layers but the last; no other format has them.
+    "exits": _rows("""
+exits/output_weights exits.weight X,K,H
+exits/output_bias    exits.bias   X,K
+"""),
     "token_classifier": _rows("""
 classifier/output_weights classifier.weight K,H
 classifier/output_bias    classifier.bias   K
@@ -201,6 +206,7 @@ def _sizes(config: AlbertConfig, task: Mapping[str, Any]) -> dict[str, int]:
         "N": config.num_attention_heads,
         "D": config.hidden_size // config.num_attention_heads,
         "K": task.get("num_labels", 1),  # of several choices, each has a logit
+        "X": config.num_hidden_layers - 1,
         "1": 1,
         "2": 2,
         "2H": 2 * config.hidden_size,

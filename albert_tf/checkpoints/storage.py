@@ -82,10 +82,15 @@ def read_json(path: str) -> dict[str, Any]:
 
 
 def write_text(path: str, text: str) -> None:
+    """As `write_bytes`, in UTF-8."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: str, content: bytes) -> None:
     """Writes a file, whole or not at all where the filesystem renames in one step."""
     folder, _, name = path.rpartition("/")
-    with written_together(folder, name) as temporary, tf.io.gfile.GFile(join(temporary, name), "w") as file:
-        file.write(text)
+    with written_together(folder, name) as temporary, tf.io.gfile.GFile(join(temporary, name), "wb") as file:
+        file.write(content)
 
 
 def write_json(path: str, values: Mapping[str, Any]) -> None:

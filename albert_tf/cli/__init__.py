@@ -9,11 +9,22 @@ import shlex
 from collections.abc import Collection, Sequence
 
 from albert_tf import __version__
-from albert_tf.cli import analyse, convert, distill, evaluate, finetune, predict, prepare, pretrain, vocab
+from albert_tf.cli import (
+    analyse,
+    convert,
+    distill,
+    evaluate,
+    finetune,
+    plan,
+    predict,
+    prepare,
+    pretrain,
+    vocab,
+)
 from albert_tf.startup import Command, OneLineParser, run_command
 from albert_tf.utils.errors import InputError
 
-_MODULES = (vocab, prepare, pretrain, finetune, distill, evaluate, predict, convert, analyse)
+_MODULES = (vocab, prepare, pretrain, finetune, distill, evaluate, predict, convert, analyse, plan)
 COMMANDS = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
 
 

@@ -1,40 +1,91 @@
-"""`albert-tf analyse`: what a model is made of and how it learned."""
+"""`albert-tf analyse`: what a model is made of, how it learned, and what it does to text."""
 
 from __future__ import annotations
 
 import argparse
+import itertools
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from albert_tf.cli import flags as shared
 from albert_tf.config import PRESETS
 from albert_tf.startup import quiet_start
+from albert_tf.utils.checks import check_range
+from albert_tf.utils.errors import InputError, Missing
+from albert_tf.utils.files import check_new
 
-SUMMARY = "what a model is made of and how it learned"
+if TYPE_CHECKING:
+    import numpy as np
+
+    from albert_tf.checkpoints.directory import RunDirectory
+
+SUMMARY = "what a model is made of, how it learned, and what it does to text"
+
+_LENGTH = 128  # tokens of a text, where nobody says
+_ROWS = 8  # texts computed at once, of which the hidden states of all layers are held
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The kinds of analysis, and the flags of each."""
     kinds = parser.add_subparsers(dest="analysis", required=True, metavar="WHAT")
-    kinds.add_parser("parameters", help="a table of the presets' parameters")
+    parameters = kinds.add_parser("parameters", help="a table of the presets' parameters")
+    against = "a preset or JSON file: how many times as many it has, in a last column"
+    parameters.add_argument("--against", metavar="CONFIG", help=against)
     curve = kinds.add_parser("curve", help="the learning curve of a run")
     curve.add_argument("--run", required=True, help="run directory")
     curve.add_argument("--output", help="picture to write, .png, .svg or .pdf (curve.png of the run)")
+    layers = kinds.add_parser("layers", help="how far each layer moves the hidden states of tokens")
+    _text_flags(layers, max_texts=256)
+    layers.add_argument("--against", metavar="RUN", help="another run, to be drawn beside it")
+    _text_flags(kinds.add_parser("attention", help="the attention of each head, on a few texts"), max_texts=4)
+    exits = kinds.add_parser("exits", help="metrics, layers and time of a run with --early_exit by patience")
+    exits.add_argument("--run", required=True, help=shared.RUN)
+    exits.add_argument("--data", metavar="DIR", help="folder of the task's original files (GLUE, race)")
+    exits.add_argument("--eval", metavar="FILE", help="a file with labels (of all other tasks)")
+    shared.column_flags(exits, " (as the run was trained)")
+    exits.add_argument("--output", required=True, metavar="FOLDER", help="new folder for the table and plots")
+    shared.checkpoint_flags(exits)
+
+
+def _text_flags(parser: argparse.ArgumentParser, max_texts: int) -> None:
+    parser.add_argument("--run", required=True, help=shared.RUN)
+    parser.add_argument(
+        "--step", type=int, help="of the checkpoint (the newest; of a fine-tuned run the best)"
+    )
+    shared.paths_flag(parser, "--input", "text files, a text a line")
+    parser.add_argument("--output", required=True, help="folder to write, which is new or empty")
+    text = f"the first ones are taken ({max_texts})"
+    parser.add_argument("--max_texts", type=int, default=max_texts, metavar="N", help=text)
+    parser.add_argument("--seq_length", type=int, help=f"tokens of a text at most ({_LENGTH})")
 
 
 def run(flags: argparse.Namespace) -> None:
-    """Prints a table, or draws a picture and prints its path."""
-    {"parameters": _parameters, "curve": _curve}[flags.analysis](flags)
+    """Prints a table, or writes files and prints their path."""
+    kinds = {
+        "parameters": _parameters,
+        "curve": _curve,
+        "layers": _layers,
+        "attention": _attention,
+        "exits": _exits,
+    }
+    kinds[flags.analysis](flags)
 
 
 def _parameters(flags: argparse.Namespace) -> None:
     from albert_tf.analysis.parameters import parameter_count
 
-    width = max(map(len, PRESETS)) + 2
-    for name, config in PRESETS.items():
+    configs, against = dict(PRESETS), None
+    if flags.against is not None:
+        other = shared.config_named(flags.against, "--against")
+        against = parameter_count(other)["total"]
+        configs = {flags.against: other, **configs}
+    width = max(map(len, configs)) + 2
+    for name, config in configs.items():
         counts = parameter_count(config)
-        print(
-            f"{name:{width}}" + "".join(f"{part} {count:>13,}  " for part, count in counts.items()).rstrip()
-        )
+        cells = [f"{part} {count:>13,}" for part, count in counts.items()]
+        cells += [f"{against / counts['total']:8.2f} ×"] if against else []
+        print(f"{name:{width}}" + "  ".join(cells))
 
 
 def _curve(flags: argparse.Namespace) -> None:
@@ -44,3 +95,85 @@ def _curve(flags: argparse.Namespace) -> None:
     output = flags.output or Path(run.path) / "curve.png"
     draw_curve(run.path, output)
     print(output)
+
+
+def _exits(flags: argparse.Namespace) -> None:
+    check_new(Path(flags.output))
+    with quiet_start():
+        from albert_tf.finetuning.exits import exit_report
+        from albert_tf.reports.folder import write_report
+    run = shared.run_named(flags.run)
+    options = {name: getattr(flags, name) for name in ("step", "batch_size")}
+    report = exit_report(run, flags.data, flags.eval, columns=shared.columns_given(flags), **options)
+    print("\n".join(report.tables[0].text()))
+    print(write_report(Path(flags.output), f"Early exit of {run}", report))
+
+
+def _layers(flags: argparse.Namespace) -> None:
+    with quiet_start():
+        from albert_tf.analysis.layers import layer_changes, write_layers
+    runs = {flags.run: shared.run_named(flags.run)}
+    if flags.against is not None:
+        runs[flags.against] = shared.run_named(flags.against)
+    changes = {}
+    for name, run in runs.items():
+        batches, _ = _inputs(flags, run)
+        changes[name] = layer_changes(_encoder(run, flags.step if name == flags.run else None), batches)
+    write_layers(changes, flags.output)
+    print(flags.output)
+
+
+def _attention(flags: argparse.Namespace) -> None:
+    with quiet_start():
+        from albert_tf.analysis.attention import attention_maps, write_attention
+        from albert_tf.features import MASK, WORD_IDS
+    run = shared.run_named(flags.run)
+    batches, names = _inputs(flags, run)
+    encoder, maps, pieces = _encoder(run, flags.step), [], []
+    for inputs in batches:
+        rows = zip(inputs[MASK], inputs[WORD_IDS], attention_maps(encoder, inputs), strict=True)
+        for mask, ids, of_text in rows:
+            length = mask.sum()
+            maps.append(of_text[:, :, :length, :length])
+            pieces.append([names[piece] for piece in ids[:length]])
+    write_attention(maps, pieces, flags.output)
+    print(flags.output)
+
+
+def _encoder(run: RunDirectory, step: int | None) -> Any:
+    """The encoder of a run's model."""
+    from albert_tf.checkpoints.run import check_finite, load
+
+    model = load(run, step)
+    check_finite(model, run, step)
+    return getattr(model, "encoder", model)
+
+
+def _inputs(
+    flags: argparse.Namespace, run: RunDirectory
+) -> tuple[Iterator[dict[str, np.ndarray]], Sequence[str]]:
+    """The encoder's inputs of some texts at a time, and the pieces of the vocabulary by their ids."""
+    from albert_tf.inference.texts import packed, tokenised_texts
+    from albert_tf.raw_text.checks import check_text_files
+    from albert_tf.raw_text.long_lines import text_lines
+    from albert_tf.raw_text.paths import input_files
+    from albert_tf.tokenizers.kinds import open_tokenizer
+
+    check_range("`max_texts`", flags.max_texts, at_least=1)
+    longest = run.config.max_position_embeddings
+    length = min(_LENGTH, longest) if flags.seq_length is None else flags.seq_length
+    check_range("`seq_length`", length, at_least=3, at_most=longest)
+    if run.vocabulary is None:
+        raise Missing(f"{run} has no vocabulary: copy it there")
+    files = input_files(flags.input)
+    check_text_files(files)
+    lines = (line.decode().strip() for file in files for line in text_lines(file).as_numpy_iterator())
+    texts = list(itertools.islice(filter(None, lines), flags.max_texts))
+    if not texts:
+        raise InputError(f"{', '.join(files)}: no text in there")
+    tokenizer = open_tokenizer(run.vocabulary, **run.tokenizer)
+    batches = (
+        packed(tokenised_texts(texts[first : first + _ROWS], tokenizer, "input")[0], length)
+        for first in range(0, len(texts), _ROWS)
+    )
+    return batches, tokenizer.vocabulary.pieces

@@ -9,7 +9,7 @@ from albert_tf.cli import flags as shared
 from albert_tf.config import PRESETS
 from albert_tf.distillation.targets import SoftLabels, SoftTargets
 from albert_tf.finetuning.recipes import EvaluationSettings, FinetuningRecipe
-from albert_tf.recipes import RECIPES, PretrainingRecipe
+from albert_tf.recipes import RECIPES, PretrainingRecipe, QuestionSettings
 from albert_tf.startup import quiet_start
 from albert_tf.training.settings import LoopSettings
 from albert_tf.utils.errors import InputError
@@ -22,7 +22,7 @@ DEFAULT_RECIPE = "distilbert_base_uncased"
 _TEXT_FIELDS = shared.field_names(PretrainingRecipe) | shared.field_names(SoftTargets)
 _TASK_FIELDS = shared.field_names(FinetuningRecipe) | shared.field_names(SoftLabels)
 _TASK_FLAGS = (
-    *("data", "text", "text_pair", "label", "threshold", "freeze"),
+    *("data", "text", "text_pair", "label", "threshold", "freeze", "doc_stride"),
     *shared.field_names(EvaluationSettings),
 )
 
@@ -32,7 +32,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--teacher", required=True, metavar="RUN", help="trained run, or a published name")
     add("--config", help=f"the student: a JSON file, or one of {', '.join(PRESETS)}")
-    shared.paths_flag(parser, "--train", f"{shared.TEXT}; with --task a file of its examples", required=False)
+    shared.paths_flag(parser, "--train", f"{shared.TEXT}; with --task files of its examples", required=False)
     shared.paths_flag(parser, "--eval", "the same, to evaluate on (a part of --train)", required=False)
     add("--vocabulary", help="the teacher's, which has none itself")
     add("--init_from", metavar="RUN", help="run to take the student's weights from (the teacher)")
@@ -47,6 +47,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     finetune.data_flags(of_task)
     shared.field_flags(of_task, SoftLabels, but=shared.field_names(SoftTargets))
     shared.field_flags(of_task, FinetuningRecipe, finetune.OWN, but=shared.field_names(PretrainingRecipe))
+    of_questions = shared.field_names(QuestionSettings) - {"doc_stride"}
+    shared.field_flags(of_task, QuestionSettings, but=of_questions)
     every = dict.fromkeys(("log_every", "eval_every", "checkpoint_every"), "with --task once an epoch")
     shared.run_flags(parser, {name: f"{getattr(LoopSettings, name)}; {text}" for name, text in every.items()})
 
@@ -93,10 +95,5 @@ def _finetune(flags: argparse.Namespace) -> None:
     with quiet_start():
         from albert_tf.distillation.run import distill_task
         from albert_tf.distillation.settings import TaskDistillation
-    for name in ("train", "eval"):
-        files = getattr(flags, name) or [None]
-        if len(files) > 1:
-            raise InputError(f"--{name}: --task {flags.task} reads one file, not {len(files)}")
-        setattr(flags, name, files[0])
     targets = SoftLabels(**shared.given(flags, SoftLabels))
     distill_task(TaskDistillation(**finetune.settings_given(flags), teacher=flags.teacher, targets=targets))

@@ -13,7 +13,7 @@ from albert_tf.utils.errors import InputError
 SUMMARY = "losses and accuracies on held-out text, or a task's figures"
 
 _OF_PRETRAINED = ("seq_length", "masked_lm_prob", "max_ngram", "max_examples", "passes")
-_OF_FINETUNED = ("data", "eval", "text", "text_pair", "label", "json", "report")
+_OF_FINETUNED = ("data", "eval", "text", "text_pair", "label", "json", "report", "patience")
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -29,10 +29,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     pretrained.add_argument("--passes", type=int, help="times over the text, with other masks (1)")
     finetuned = parser.add_argument_group("of a fine-tuned run", shared.FIGURES)
     finetuned.add_argument("--data", metavar="DIR", help="folder of the task's original files (GLUE, race)")
-    finetuned.add_argument("--eval", metavar="FILE", help="a file with labels (of all tasks)")
+    shared.paths_flag(finetuned, "--eval", "files with labels, or globs (of all tasks)", required=False)
     shared.column_flags(finetuned, " (as the run was trained)")
     everything = "print all figures and tables instead of the official figures"
     finetuned.add_argument("--json", action="store_true", default=None, help=everything)
+    shared.patience_flag(finetuned)
     report_flag(finetuned)
 
 
@@ -50,12 +51,13 @@ def run(flags: argparse.Namespace) -> None:
 
         shared.check_unused(flags, ("input", *_OF_PRETRAINED), f"{flags.run}, which is fine-tuned")
         check_report(flags)
-        options = {name: getattr(flags, name) for name in ("step", "batch_size", "xla")}
+        options = {name: getattr(flags, name) for name in ("step", "batch_size", "xla", "patience")}
         options["columns"] = shared.columns_given(flags)
         found = evaluate_trained(flags.run, flags.data, flags.eval, **options)
         report = found.report(flags.run)
         figures = report.content() if flags.json else found.figures
-        give_report(report, flags.report, f"Evaluation of {flags.run} on {flags.data or flags.eval}")
+        data = flags.data or ", ".join(flags.eval)
+        give_report(report, flags.report, f"Evaluation of {flags.run} on {data}")
     else:
         from albert_tf.pretraining.evaluation import evaluate_run
 

@@ -16,13 +16,16 @@ from albert_tf.recipes import QuestionSettings
 from albert_tf.startup import quiet_start
 from albert_tf.training.settings import LoopSettings
 
+# Hyper-parameters whose defaults are the same everywhere.
+_ALIKE = {"class_weight", "label_smoothing", "long", "window_pooling", "early_exit", "exit_threshold"}
+
 # What the help says of hyper-parameters that are not given.
 OWN = {
     name: "default: the paper's, for its tasks"
     if x is None
     else f"default: {x}; for tasks of the paper, its value"
     for name, x in vars(RECIPES["classification"]).items()
-    if name not in ("class_weight", "label_smoothing")  # whose defaults are the same everywhere
+    if name not in _ALIKE
 }
 
 SUMMARY = "train a model of labelled data, or resume"
@@ -32,8 +35,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
     add = parser.add_argument
     add("--task", required=True, metavar="TASK", help=f"one of {', '.join(RECIPES)}")
-    add("--train", metavar="FILE", help="file to train on (of all other tasks)")
-    add("--eval", metavar="FILE", help="file to evaluate on (a share of --train)")
+    train, dev = "files or globs to train on (of all other tasks)", "the same, to evaluate on"
+    shared.paths_flag(parser, "--train", train, required=False)
+    shared.paths_flag(parser, "--eval", f"{dev} (a share of --train)", required=False)
     data_flags(parser)
     origin = "run to take the weights from, a published name, or hub:DIR, the folder of a TF 2 encoder"
     add("--init_from", metavar="RUN", help=origin)
@@ -100,7 +104,7 @@ def run(flags: argparse.Namespace) -> None:
     run = str(run)
     if dev:
         report = evaluation(read_trained(run, xla=settings.execution.xla), dev).report(run)
-        data = flags.eval or flags.data or f"what is held out of {flags.train}"
+        data = flags.data or ", ".join(flags.eval or ["what is held out of " + ", ".join(flags.train)])
         give_report(report, flags.report, f"Evaluation of {run} on {data}")
     predict = ["albert-tf", "predict", "--run", run, "--input", "FILE", "--output", "FILE"]
     export = ["python", "-m", "hub_export", "--run", run, "--output", f"{run}-hub"]

@@ -78,12 +78,12 @@ def tokenizer_given(flags: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(flags, name) for name in TOKENIZER_DEFAULTS if hasattr(flags, name)}
 
 
-def config_named(name: str) -> AlbertConfig:
-    """A preset, or the config in a file."""
+def config_named(name: str, flag: str = "--config") -> AlbertConfig:
+    """A preset, or the config in a file, that a flag names."""
     if name in PRESETS:
         return PRESETS[name]
     if not Path(name).exists():
-        raise InputError(f"--config {name} is neither a file nor one of {', '.join(PRESETS)}")
+        raise InputError(f"{flag} {name} is neither a file nor one of {', '.join(PRESETS)}")
     return AlbertConfig.from_json_file(name)
 
 
@@ -97,6 +97,14 @@ def checkpoint_flags(parser: Flags) -> None:
     xla = "compile with XLA what a device computes; by default on GPUs, where it is several times as fast"
     parser.add_argument("--xla", action=argparse.BooleanOptionalAction, help=xla)
     _off_flag(parser, "xla", argparse.SUPPRESS)
+
+
+def patience_flag(parser: Flags) -> None:
+    """The layers that must agree before an example leaves the network."""
+    leaves = (
+        "of a run with --early_exit: an example leaves once so many layers in a row agree with the one before"
+    )
+    parser.add_argument("--patience", type=int, metavar="N", help=f"{leaves} (all layers)")
 
 
 def run_named(name: str) -> RunDirectory:
@@ -171,7 +179,8 @@ def field_names(kind: type) -> set[str]:
 
 def values_given(words: Collection[str], kind: type) -> dict[str, list[Any]]:
     """Several values of fields of a record, of words such as `batch_size=16,32`."""
-    hints, found = typing.get_type_hints(kind), dict[str, list[Any]]()
+    hints = {name: hint for name, hint in typing.get_type_hints(kind).items() if hint is not bool}
+    found = dict[str, list[Any]]()
     for word in words:
         name, _, values = word.partition("=")
         if name in found or name not in hints:

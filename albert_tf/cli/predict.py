@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from absl import logging
@@ -18,20 +18,20 @@ from albert_tf.utils.errors import InputError
 SUMMARY = "predictions of a fine-tuned run"
 
 INPUT, OUTPUT = ("-", "/dev/stdin"), ("-", "/dev/stdout")  # which are standard input and output
-FORMATS = ("csv", "tsv", "jsonl")  # of tables
+FORMATS = ("csv", "tsv", "jsonl", "parquet")  # of tables
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
     add = parser.add_argument
     shared.paths_flag(parser, "--run", shared.RUN + "; with --submission one a task")
-    source = "a file, the folder of a task's original files, or - for standard input, a table in CSV"
-    add("--input", required=True, help=source)
+    source = "files or globs, the folder of a task's original files, or - for standard input, a table in CSV"
+    shared.paths_flag(parser, "--input", source)
     add("--input_format", choices=FORMATS, help="of a table from standard input (csv)")
     place = parser.add_mutually_exclusive_group(required=True).add_argument
     place(
         "--output",
-        help="a file of predictions, whose ending is its format (of tables .csv, .tsv, .jsonl, .gz of them); "
+        help="a file of predictions, whose ending is its format (.csv, .tsv, .jsonl, .parquet, and .gz); "
         "a new folder; or - for standard output, in the format of the input",
     )
     place("--submission", metavar="ZIP", help="what GLUE's server takes, of all tasks in the folder --input")
@@ -43,6 +43,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--probabilities", action="store_true", default=None, help=probabilities)
     add("--top_k", type=int, metavar="K", help="write the K likeliest labels and their probabilities")
     shared.checkpoint_flags(parser)
+    shared.patience_flag(parser)
 
 
 def run(flags: argparse.Namespace) -> None:
@@ -51,7 +52,9 @@ def run(flags: argparse.Namespace) -> None:
         raise InputError(f"--run {' '.join(flags.run)}: one run predicts; several do for --submission")
     if flags.submission is not None:
         names = ("task", "step", "text", "text_pair", "label", "prediction_column", "score_column")
-        shared.check_unused(flags, (*names, "probabilities", "top_k", "input_format"), "--submission")
+        shared.check_unused(
+            flags, (*names, "probabilities", "top_k", "input_format", "patience"), "--submission"
+        )
     with quiet_start():
         from albert_tf.finetuning.predict import predict, submit
         from albert_tf.training.determinism import make_deterministic
@@ -59,13 +62,14 @@ def run(flags: argparse.Namespace) -> None:
         make_deterministic()
     runs = [shared.run_named(name) for name in flags.run]
     if flags.submission is not None:
-        submit(runs, flags.input, flags.submission, flags.batch_size, flags.xla)
+        glue = _single(flags.input, "--submission reads")
+        submit(runs, glue, flags.submission, flags.batch_size, flags.xla)
         logging.info("wrote %s", flags.submission)
         return
-    alike = ("task", "prediction_column", "score_column", "top_k", "step", "batch_size", "xla")
+    alike = ("task", "prediction_column", "score_column", "top_k", "step", "batch_size", "xla", "patience")
     options = {name: getattr(flags, name) for name in alike} | {"probabilities": bool(flags.probabilities)}
     output = sys.stdout.buffer if flags.output in OUTPUT else flags.output
-    with _input_file(flags.input, flags.input_format) as source:
+    with _input_files(flags.input, flags.input_format) as source:
         written = predict(runs[0], source, output, columns=shared.columns_given(flags), **options)
     if written:
         what = written[0] if len(written) == 1 else f"{len(written)} files to {flags.output}"
@@ -73,20 +77,29 @@ def run(flags: argparse.Namespace) -> None:
 
 
 @contextlib.contextmanager
-def _input_file(name: str, table_format: str | None) -> Iterator[str]:
-    """The path of a file to read; standard input is one as long as the block runs, and errors name it so."""
-    if name not in INPUT:
+def _input_files(names: Sequence[str], table_format: str | None) -> Iterator[Sequence[str]]:
+    """The paths of files to read; standard input is one as long as the block runs, and errors name it so."""
+    if not {*INPUT} & {*names}:
         if table_format is not None:
-            raise InputError(f"`input_format`: of no use to {name}, whose ending is its format: leave it out")
-        yield name
+            problem = f"`input_format`: of no use to {names[0]}, whose ending is its format"
+            raise InputError(f"{problem}: leave it out")
+        yield names
         return
+    _single(names, "standard input is")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / f"stdin.{table_format or FORMATS[0]}"
         content = sys.stdin.buffer.read()
         file.write_bytes(content)
         try:
-            yield str(file)
+            yield [str(file)]
         except InputError as error:
             is_json = table_format is None and content.lstrip().startswith(b"{")
             remedy = ". These look like JSON lines: add --input_format jsonl" if is_json else ""
             raise InputError(str(error).replace(str(file), "standard input") + remedy) from None
+
+
+def _single(names: Sequence[str], what: str) -> str:
+    """The only one of some paths; an InputError where they are several."""
+    if len(names) > 1:
+        raise InputError(f"--input {' '.join(names)}: {what} one input alone")
+    return names[0]

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from albert_tf.checkpoints.directory import RunDirectory
-from albert_tf.checkpoints.run import check_finite, load, save
+from albert_tf.checkpoints.models import build_model
+from albert_tf.checkpoints.run import check_finite, save, stored_model
 from albert_tf.checkpoints.storage import PathLike
 from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.conversion import google, huggingface
@@ -35,7 +36,7 @@ from albert_tf.utils.files import check_new, new_directory
 class Conversion(NamedTuple):
     """The result of a conversion."""
 
-    unread: list[str]  # tensors of the source that nothing here needs
+    unread: list[str]  # tensors of the source that the target has no place for
     fresh: list[str]  # variables that the source did not have, initialised at random
     vocabulary: str = ""  # of a run, where it came from, or why it has none
 
@@ -84,8 +85,7 @@ def convert(
             raise InputError(
                 "a run has a config and is converted whole: leave out config, partial and revision"
             )
-        _write(target, RunDirectory(input), Path(output), vocabulary, step)
-        return Conversion([], [])
+        return Conversion(_write(target, RunDirectory(input), Path(output), vocabulary, step), [])
     if source not in READERS or target != "run":
         known = f"{', '.join(READERS)} to run, run to {' or '.join(WRITERS)}"
         raise InputError(f"no conversion from {source} to {target}: there are {known}")
@@ -136,15 +136,17 @@ WRITERS = {"google": google.VOCABULARY, "huggingface": huggingface.VOCABULARY}
 
 def _write(
     target: str, run: RunDirectory, output: Path, vocabulary: PathLike | None, step: int | None
-) -> None:
-    """Writes a run in the format of another implementation."""
+) -> list[str]:
+    """Writes a run in the format of another implementation; returns variables that the format has not."""
     if (pooling := run.task.get("pooling", FIRST)) != FIRST:
         raise InputError(
             f"{run} has pooling={pooling!r}, and classifiers elsewhere read the pooled output: convert its "
             "encoder alone, which in Python albert_tf.save(albert_tf.load(RUN).encoder, …) makes a run of"
         )
     step = run.default_step() if step is None else step
-    model = load(run, step)
+    stored = stored_model(run, step)
+    task = {name: value for name, value in stored.task.items() if name != "early_exit"}
+    model = build_model(stored.config, task, stored.read)
     check_finite(model, run, step)
     pieces = Path(vocabulary) if vocabulary else run.vocabulary
     if pieces is not None:
@@ -165,3 +167,4 @@ def _write(
                 remember_settings(folder / WRITERS[target], tokenizer)
             for name, file in files.items():
                 shutil.copyfile(file, folder / name)
+    return [name for name in stored.shapes if name.startswith("exits/")]

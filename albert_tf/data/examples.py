@@ -12,11 +12,13 @@ from albert_tf.data.documents import Documents
 from albert_tf.data.masking import mask_tokens
 from albert_tf.data.roberta_inputs import (
     carried_on,
+    divided,
     document_numbers,
     joined,
-    packed_sentences,
+    packed,
     sentence_pairs,
     separated,
+    whole_inputs,
 )
 from albert_tf.data.segments import Segments, random_next_pairs, segment_pairs, single_segments
 from albert_tf.features import (
@@ -65,11 +67,13 @@ class ExampleMaker:
         over_ends = self.settings.input_format == FULL_SENTENCES
         tables = self.vocabulary.ends_sentence, self.vocabulary.starts_word
 
-        def separate(block: Documents) -> Documents:
-            found = separated(block, self._separator, self._max_tokens, *tables)
-            return joined(found) if over_ends else found
+        def prepare(block: Documents) -> Documents:
+            found = divided(block, self._max_tokens, *tables)
+            if over_ends:
+                return joined(separated(found, self._separator))
+            return packed(found, self._separator, self._max_tokens)
 
-        blocks = documents.map(separate, tf.data.AUTOTUNE)
+        blocks = documents.map(prepare, tf.data.AUTOTUNE)
         return carried_on(blocks, self._separator, self._max_tokens) if over_ends else blocks
 
     def rows(self, documents: Documents, seed: tf.Tensor) -> tf.Tensor:
@@ -84,7 +88,7 @@ class ExampleMaker:
         settings, frame = self.settings, self.vocabulary.input_format
         pair_seed, mask_seed = tf.unstack(tf.random.split(seed))
         if settings.is_packed:
-            segments = packed_sentences(documents, self._separator, self._max_tokens)
+            segments = whole_inputs(documents, self._separator)
         else:
             segments = SEGMENTS[settings.input_format, settings.sentence_objective](
                 documents,
@@ -95,7 +99,7 @@ class ExampleMaker:
             )
         word_ids = pack_spans(documents.tokens, segments.starts, segments.lengths, settings.seq_length, frame)
         numbers = segment_numbers(segments.lengths, settings.seq_length, frame)
-        if settings.is_packed:
+        if settings.input_format == FULL_SENTENCES:
             numbers = document_numbers(word_ids, numbers, self._separator)
         masked = mask_tokens(word_ids, numbers, mask_seed, self.vocabulary, settings)
         columns = tf.stack([*segments.lengths, segments.labels], axis=1)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
+from absl import logging
 
 from albert_tf.data.documents import corpus_documents, shuffled
 from albert_tf.data.examples import ExampleMaker, filled_batch
@@ -110,6 +111,8 @@ def pretraining_dataset(
                 f"{where} no text to make examples of; documents need at least two words "
                 "(sentence_pair: sentences)"
             )
+        if examples.sentence_objective == "nsp" and _are_single(source, part):
+            logging.warning("%s: one document alone, so all labels of nsp are 0", ", ".join(files[:3]))
         batches = example_batches(source, maker, part, epochs, seed, shuffle, cache)
     return served(batches, data_service)
 
@@ -182,6 +185,11 @@ def _batches(
         .prefetch(tf.data.AUTOTUNE)
         .with_options(options)
     )
+
+
+def _are_single(source: DocumentSource, part: tf.distribute.InputContext) -> bool:
+    """True if a pipeline reads one document alone, in which there is no random other one."""
+    return len(list(corpus_documents(source.files, source.read, part).take(2))) < 2
 
 
 def _has_examples(source: DocumentSource, part: tf.distribute.InputContext, maker: ExampleMaker) -> bool:

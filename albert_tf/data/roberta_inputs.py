@@ -8,6 +8,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from albert_tf.data.documents import Documents
+from albert_tf.data.masking import running_sums
 from albert_tf.data.segments import Segments, chunk_starts, random_elsewhere, trimmed
 
 SENTENCE_TOKENS = 32  # at most, of a line that is one sentence
@@ -50,71 +51,80 @@ def sentence_pairs(
     return trimmed(Segments(starts, lengths, tf.cast(changed, tf.int32)), max_tokens, trim_seed)
 
 
-def separated(
-    documents: Documents,
-    separator: int,
-    max_tokens: int,
-    ends_sentence: tf.Tensor,
-    starts_word: tf.Tensor,
+def divided(
+    documents: Documents, max_tokens: int, ends_sentence: tf.Tensor, starts_word: tf.Tensor
 ) -> Documents:
-    """Documents that each begin with a separator token, which belongs to the first sentence.
+    """Documents with a sentence for each one of a paragraph, and none of more than max_tokens.
 
     A line of more than SENTENCE_TOKENS is a paragraph, and its sentences end after `ends_sentence` before
     `starts_word`, bool [V]. A sentence of more than max_tokens becomes several, so that none is lost.
     """
-    lengths, tokens = documents.sentence_lengths, documents.tokens  # [N], [T]
-    ends = tf.gather(ends_sentence, tokens) & tf.gather(starts_word, tf.roll(tokens, -1, 0))
-    documents = _divided(documents, ends & tf.repeat(lengths > SENTENCE_TOKENS, lengths))
-    places = tf.range(1, tf.size(tokens) + 1) - tf.repeat(documents.borders[:-1], documents.sentence_lengths)
-    documents = _divided(documents, places % max_tokens == 0)
+    tokens, borders = documents.tokens, documents.borders  # [T], [N + 1]
+    marks = tf.cast(tf.where(tf.gather(ends_sentence, tokens))[:, 0], tf.int32) + 1  # [M], where they end
+    line = tf.searchsorted(borders, marks) - 1  # [M]
+    following = tf.gather(tokens, tf.minimum(marks, tf.size(tokens) - 1))
+    is_paragraph = tf.gather(documents.sentence_lengths, line) > SENTENCE_TOKENS
+    is_end = is_paragraph & (marks < tf.gather(borders, line + 1)) & tf.gather(starts_word, following)
+    ends = tf.sort(tf.concat([borders[1:], tf.boolean_mask(marks, is_end)], axis=0))
+
+    begins = tf.concat([[0], ends], axis=0)[:-1]
+    parts = -(-(ends - begins) // max_tokens)  # of each sentence
+    limits = tf.cumsum(parts)
+    numbers = tf.range(tf.reduce_sum(parts))
+    sentence = tf.searchsorted(limits, numbers, side="right")
+    after = tf.gather(begins, sentence) + (numbers + 1 - tf.gather(limits - parts, sentence)) * max_tokens
+    ends = tf.minimum(after, tf.gather(ends, sentence))
+    document_borders = tf.gather(borders, tf.concat([[0], tf.cumsum(documents.sentences)], axis=0))  # [D + 1]
+    counts = tf.searchsorted(ends, document_borders, side="right")
+    return Documents(tokens, ends - tf.concat([[0], ends], axis=0)[:-1], counts[1:] - counts[:-1])
+
+
+def separated(documents: Documents, separator: int) -> Documents:
+    """Documents that each begin with a separator token, part of the first sentence; none is empty."""
     sentences = tf.boolean_mask(documents.sentences, documents.sentences > 0)  # [M]
-    first = tf.cumsum(sentences, exclusive=True)  # [M]
-    begins = tf.gather(documents.borders, first)  # [M], in tokens
-    before = tf.cumsum(tf.scatter_nd(begins[:, tf.newaxis], tf.ones_like(begins), tf.shape(tokens)))  # [T]
-    places = (tf.range(tf.size(tokens)) + before)[:, tf.newaxis]
-    separators = tf.fill([tf.size(tokens) + tf.size(begins)], separator)
+    first, ends = tf.cumsum(sentences, exclusive=True), tf.cumsum(sentences)
+    lengths = tf.gather(documents.borders, ends) - tf.gather(documents.borders, first)
+    count = tf.size(sentences)
+    # One more row, the separator, comes before each of the others.
+    rows = tf.RaggedTensor.from_row_lengths(
+        tf.concat([documents.tokens, [separator]], axis=0), tf.concat([lengths, [1]], axis=0), validate=False
+    )
+    order = tf.stack([tf.fill([count], count), tf.range(count)], axis=1)  # [M, 2]
     return Documents(
-        tf.tensor_scatter_nd_update(separators, places, tokens),
+        tf.gather(rows, tf.reshape(order, [-1])).flat_values,
         tf.tensor_scatter_nd_add(documents.sentence_lengths, first[:, tf.newaxis], tf.ones_like(first)),
         sentences,
     )
 
 
-def _divided(documents: Documents, after: tf.Tensor) -> Documents:
-    """Documents whose sentences also end after some tokens, bool [T]."""
-    borders = documents.borders  # [N + 1], in tokens
-    ends = tf.tensor_scatter_nd_update(
-        after, borders[1:, tf.newaxis] - 1, tf.ones_like(documents.sentence_lengths, tf.bool)
-    )
-    ends = tf.cast(tf.where(ends)[:, 0], tf.int32) + 1
-    document_borders = tf.gather(borders, tf.concat([[0], tf.cumsum(documents.sentences)], axis=0))  # [D + 1]
-    counts = tf.searchsorted(ends, document_borders, side="right")
-    lengths = ends - tf.concat([[0], ends], axis=0)[:-1]
-    return Documents(documents.tokens, lengths, counts[1:] - counts[:-1])
+def _begins(documents: Documents, separator: int) -> tf.Tensor:
+    """Where each sentence begins, in tokens, if it begins an input: without its separator, int32 [N]."""
+    begins = documents.borders[:-1]
+    return begins + tf.cast(tf.gather(documents.tokens, begins) == separator, tf.int32)
 
 
-def _packed(documents: Documents, separator: int, max_tokens: int) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Sentences that fit from each one on: where these begin, in tokens, and the sentence after them, [N].
-
-    Last comes the first sentence of each input, int32 [C]. A separator at an input's begin is left out.
-    """
-    ends = tf.cumsum(documents.sentence_lengths)  # [N], in tokens
-    begins = ends - documents.sentence_lengths
-    begins += tf.cast(tf.gather(documents.tokens, begins) == separator, tf.int32)
-    following = tf.minimum(tf.searchsorted(ends, begins + max_tokens, side="right"), documents.document_ends)
-    return begins, following, chunk_starts(documents, following)
+def _input_starts(documents: Documents, separator: int, max_tokens: int) -> tf.Tensor:
+    """The first sentence of each input of as many whole sentences as fit, int32 [C]."""
+    limits = _begins(documents, separator) + max_tokens
+    following = tf.searchsorted(documents.borders[1:], limits, side="right")
+    return chunk_starts(documents, tf.minimum(following, documents.document_ends))
 
 
-def packed_sentences(documents: Documents, separator: int, max_tokens: int) -> Segments:
-    """As many whole sentences an input as fit, none left out; the labels are 0.
+def packed(documents: Documents, separator: int, max_tokens: int) -> Documents:
+    """Documents whose sentences are inputs: as many whole sentences as fit, none left out.
 
-    The documents are `separated`. Each is packed alone (`doc_sentences`), or all are, where they have been
-    `joined`, over the ends of documents (`full_sentences`).
+    The documents are `divided`, and each is packed alone (`doc_sentences`).
     Note: Liu et al. enlarge batches where doc_sentences are short; here their size is fixed.
     """
-    begins, following, first = _packed(documents, separator, max_tokens)
-    begin, end = tf.gather(begins, first), tf.gather(documents.borders, tf.gather(following, first))
-    return Segments((begin,), (end - begin,), tf.zeros_like(first))
+    first = _input_starts(documents, separator, max_tokens)
+    borders = tf.concat([tf.gather(documents.borders, first), [tf.size(documents.tokens)]], axis=0)  # [C + 1]
+    return joined(Documents(documents.tokens, borders[1:] - borders[:-1], documents.sentences))
+
+
+def whole_inputs(documents: Documents, separator: int) -> Segments:
+    """The inputs of documents that are `packed` or `carried_on`; the labels are 0."""
+    begins = _begins(documents, separator)
+    return Segments((begins,), (documents.borders[1:] - begins,), tf.zeros_like(begins))
 
 
 def joined(documents: Documents) -> Documents:
@@ -123,9 +133,10 @@ def joined(documents: Documents) -> Documents:
 
 
 def carried_on(blocks: tf.data.Dataset, separator: int, max_tokens: int) -> tf.data.Dataset:
-    """Blocks of `joined` documents, each without its last input, with which the next block begins.
+    """Blocks of `joined` documents, packed over the ends of documents (`full_sentences`).
 
-    So none but the last input of all ends before it is full.
+    Each is without its last input, with whose sentences the next block begins, so that none but the last
+    input of all ends before it is full.
     """
 
     def carry(carried: Documents, element: tuple[Documents, tf.Tensor]) -> tuple[Documents, Documents]:
@@ -133,12 +144,12 @@ def carried_on(blocks: tf.data.Dataset, separator: int, max_tokens: int) -> tf.d
         tokens = tf.concat([carried.tokens, block.tokens], axis=0)
         lengths = tf.concat([carried.sentence_lengths, block.sentence_lengths], axis=0)
         both = joined(Documents(tokens, lengths, carried.sentences))
-        count = tf.size(lengths)
-        *_, first = _packed(both, separator, max_tokens)
-        kept = tf.where(is_last, count, tf.reduce_max(tf.concat([[0], first], axis=0)))
-        border = tf.gather(both.borders, kept)
-        rest = Documents(tokens[border:], lengths[kept:], (count - kept)[tf.newaxis])
-        return rest, Documents(tokens[:border], lengths[:kept], kept[tf.newaxis])
+        first = tf.concat([_input_starts(both, separator, max_tokens), [tf.size(lengths)]], axis=0)  # [C + 1]
+        borders = tf.gather(both.borders, first)
+        count = tf.where(is_last, tf.size(first) - 1, tf.maximum(tf.size(first) - 2, 0))
+        rest = Documents(tokens[borders[count] :], lengths[first[count] :], carried.sentences)
+        inputs = (borders[1:] - borders[:-1])[:count]
+        return joined(rest), joined(Documents(tokens[: borders[count]], inputs, carried.sentences))
 
     empty = tf.zeros([0], tf.int32)
     nothing = Documents(empty, empty, tf.zeros([1], tf.int32))
@@ -153,5 +164,5 @@ def document_numbers(word_ids: tf.Tensor, segments: tf.Tensor, separator: int) -
     second segment.
     """
     is_border = (segments > 0) & (word_ids == separator)
-    before = tf.cumsum(tf.cast(is_border, tf.int32), axis=1)
+    before = running_sums(tf.cast(is_border, tf.int32))
     return tf.where((segments > 0) & ~is_border, 1 + before + tf.cast(before > 0, tf.int32), 0)

@@ -1,4 +1,4 @@
-"""Weights of labels in the loss that a model is trained by."""
+"""The losses that a model is trained by: weights of labels, and of the classifiers after each layer."""
 
 from __future__ import annotations
 
@@ -9,30 +9,32 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.features import LABELS
 from albert_tf.finetuning.data import Data
 from albert_tf.finetuning.recipes import FinetuningRecipe
 from albert_tf.tasks.examples.records import same_label
 from albert_tf.tasks.kind import FinetunedKind
+from albert_tf.tasks.losses import exits_term
+from albert_tf.tasks.tagging import Tagging
 from albert_tf.utils.checks import check_choice
 
 
 def training_kind(data: Data, recipe: FinetuningRecipe) -> FinetunedKind:
-    """The kind of task with the losses to train by, with the recipe's weights and smoothing.
+    """The kind of task with the losses to train by, with the recipe's weights, smoothing and exits.
 
     InputError if a weight is of a label that is not there.
     """
     kind, options = copy.copy(data.kind), dict[str, Any]()
     if recipe.class_weight is not None:
-        targets = data.rows.features.get(LABELS, data.rows.token_labels)
-        assert targets is not None
+        # Of each text once, whatever the number of its windows.
+        is_tagging, records = isinstance(kind, Tagging), data.sets.train
+        targets: Any = data.rows.token_labels if is_tagging else kind.targets(records)  # type: ignore[attr-defined]
         options["class_weights"] = class_weights(recipe.class_weight, kind.labels, targets)
     if recipe.label_smoothing:
         options["smoothing"] = recipe.label_smoothing
-    kind.losses = {
-        name: part._replace(term=functools.partial(part.term, **options))
-        for name, part in kind.losses.items()
-    }
+    terms = {name: functools.partial(part.term, **options) for name, part in kind.losses.items()}
+    if recipe.early_exit:
+        terms = {name: functools.partial(exits_term, term) for name, term in terms.items()}
+    kind.losses = {name: part._replace(term=terms[name]) for name, part in kind.losses.items()}
     return kind
 
 

@@ -14,6 +14,7 @@ from albert_tf.checkpoints.directory import VOCABULARY_KEY, RunDirectory
 from albert_tf.conversion.start import Start
 from albert_tf.finetuning.recipes import EvaluationSettings
 from albert_tf.finetuning.task_table import Task
+from albert_tf.raw_text.paths import Paths, path_list
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.datasets.formats import DEV, TRAIN, PathLike, Records
 from albert_tf.tasks.examples.records import ChoiceRecord, QuestionRecord
@@ -49,8 +50,8 @@ class Sets(NamedTuple):
 def read_sets(
     task: Task,
     folder: PathLike | None,
-    train: PathLike | None,
-    dev: PathLike | None,
+    train: Paths | None,
+    dev: Paths | None,
     columns: Columns | None,
     share: float = EvaluationSettings.eval_share,
     fold: Fold | None = None,
@@ -72,13 +73,14 @@ def read_sets(
     else:
         numbers = fold_numbers(records, fold.folds, task.kind.labels_of)
         rest, held_out = _parts(records, [number == fold.number for number in numbers])
+    names = ", ".join(path_list(train))
     if not rest or not held_out:
-        raise InputError(f"{train}: too little to hold any of it out: name other data by --eval")
-    return Sets(rest, {DEV: held_out}, f"{len(held_out)} of {len(records)} examples of {train}")
+        raise InputError(f"{names}: too little to hold any of it out: name other data by --eval")
+    return Sets(rest, {DEV: held_out}, f"{len(held_out)} of {len(records)} examples of {names}")
 
 
 def dev_sets(
-    task: Task, folder: PathLike | None = None, file: PathLike | None = None, columns: Columns | None = None
+    task: Task, folder: PathLike | None = None, file: Paths | None = None, columns: Columns | None = None
 ) -> dict[str, Records]:
     """Labelled records to evaluate on, by the name of their set; errors as of `read_sets`."""
     is_folder = task.format.is_folder
@@ -204,7 +206,6 @@ def check_same_data(run: RunDirectory, record: Mapping[str, Any]) -> None:
     """
     for name in ("data_sha256", "eval_examples", "eval_sha256"):
         if run.recipe.get(name, record[name]) != record[name]:
-            files = " and ".join(
-                record[name] for name in ("data", "train", "eval") if record[name] is not None
-            )
+            given = [record[name] for name in ("data", "train", "eval") if record[name] is not None]
+            files = " and ".join(path for paths in given for path in path_list(paths))
             raise InputError(f"{run} began with other examples than {files}: name those, or another --output")

@@ -15,6 +15,7 @@ from albert_tf.finetuning.data import dev_sets
 from albert_tf.finetuning.outputs import Predicted, mean_loss
 from albert_tf.finetuning.task_table import set_metrics
 from albert_tf.finetuning.trained import Trained, columns_of, read_trained
+from albert_tf.raw_text.paths import Paths
 from albert_tf.reports.content import Report
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.datasets.formats import PathLike, Records
@@ -72,19 +73,20 @@ def evaluation(
 def evaluate_trained(
     run: PathLike,
     folder: PathLike | None = None,
-    file: PathLike | None = None,
+    file: Paths | None = None,
     *,
     columns: Columns | None = None,
     step: int | None = None,
     batch_size: int = 32,
     xla: bool | None = None,
+    patience: int | None = None,
 ) -> Evaluation:
     """The evaluation of a fine-tuned run on labelled data of its task.
 
-    Args and Raises: as `predict`; the data is the folder of a task whose original files are in one, or a
-    file.
+    Args and Raises: as `predict`; the data is the folder of a task whose original files are in one, or
+    files or globs.
     """
-    trained = read_trained(run, step, xla=xla)
+    trained = read_trained(run, step, xla=xla)._replace(patience=patience)
     sets = dev_sets(trained.task, folder, file, columns or columns_of(trained.entries))
     return evaluation(trained, sets, batch_size, logging.INFO)
 

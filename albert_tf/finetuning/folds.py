@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
 from absl import logging
 
 from albert_tf.checkpoints.directory import RunDirectory
-from albert_tf.checkpoints.storage import write_text
+from albert_tf.checkpoints.storage import write_bytes
 from albert_tf.finetuning.data import Fold, fold_numbers
 from albert_tf.finetuning.runs import finetune_each
 from albert_tf.finetuning.settings import Finetuning
 from albert_tf.finetuning.trained import read_trained
+from albert_tf.raw_text.paths import distinct_paths, path_list
 from albert_tf.tasks.classification import TextKind
 from albert_tf.tasks.datasets.columns import extended_table
-from albert_tf.tasks.datasets.formats import AS_READ, Files, Records
+from albert_tf.tasks.datasets.formats import AS_READ, Content, Files, Records, encoded
 from albert_tf.tasks.datasets.tables import read_table, table_ending
 from albert_tf.training.trainer import Report
 from albert_tf.utils.checks import check_range
@@ -41,10 +41,9 @@ def finetune_folds(
     records = settings.entry.format.read(settings.train, True, settings.columns)
     numbers = fold_numbers(records, folds, settings.entry.kind.labels_of)
     if max(numbers) < folds:
-        raise InputError(
-            f"{settings.train}: too little for folds={folds}: at most {max(numbers)} are possible"
-        )
-    files = _files(settings, records, numbers)
+        files = ", ".join(path_list(settings.train))
+        raise InputError(f"{files}: too little for folds={folds}: at most {max(numbers)} are possible")
+    contents = _files(settings, records, numbers)
     (found, best), folder = finetune_each(settings, each, report), RunDirectory(settings.output)
     means = ", ".join(f"{name} {value:.4g}" for name, value in found["mean"].items())
     report(f"mean of {folds} folds: {means}")
@@ -54,26 +53,26 @@ def finetune_folds(
         places = [place for place, of in enumerate(numbers) if of == number]
         held_out = [records[place] for place in places]
         predictions |= zip(places, trained.predictions(held_out), strict=True)
-    for name, text in files([predictions[place] for place in range(len(records))]).items():
-        write_text(folder.file(name), text)
+    for name, content in contents([predictions[place] for place in range(len(records))]).items():
+        write_bytes(folder.file(name), encoded(content))
     return best
 
 
 def _files(settings: Finetuning, records: Records, numbers: Sequence[int]) -> Files:
     """From predictions to the texts of files; an InputError where they could not be written."""
-    source = os.fspath(settings.train or "")
+    source = distinct_paths(settings.train or ())
     if not issubclass(settings.entry.kind, TextKind):
-        files, ending = settings.entry.format.files(source, records, AS_READ), PurePath(source).suffix
+        files, ending = settings.entry.format.files(source, records, AS_READ), PurePath(source[0]).suffix
     else:
-        table, ending = read_table(source), table_ending(source)
+        table, ending = read_table(source), table_ending(source[0])
         for name in ("prediction", "score", "fold"):
             if name in table.columns:
                 raise InputError(
-                    f"{source}: there is a column {name!r} already: rename it for folds={max(numbers)}"
+                    f"{table.file}: there is a column {name!r} already: rename it for folds={max(numbers)}"
                 )
         files = extended_table(table.extended({"fold": numbers}), ending, AS_READ)
 
-    def renamed(predictions: Sequence[object]) -> dict[str, str]:
+    def renamed(predictions: Sequence[object]) -> dict[str, Content]:
         texts = files(predictions)
         is_one = len(texts) == 1
         return {OUT_OF_FOLD + (ending if is_one else f"_{name}"): text for name, text in texts.items()}

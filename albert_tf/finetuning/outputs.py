@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.features import ENCODER_INPUTS, ROWS
+from albert_tf.models.exits import call_with_patience, check_patience
 from albert_tf.models.losses import Term
 from albert_tf.models.padding import skip_padding
 from albert_tf.tasks.examples.batches import few_lengths, task_batches
@@ -23,26 +24,36 @@ from albert_tf.training.updates import Batch, replica_rows
 # Called with the number of examples that a batch has had.
 Progress = Callable[[int], Any]
 
+LAYERS = "layers"  # output of a model whose examples leave early
+
 
 class Predicted(NamedTuple):
     """Predictions of examples, and their losses."""
 
     predictions: list[Any]  # one a record
     terms: dict[str, Term]  # summed over the examples; empty where nobody asks for losses
+    layers: np.ndarray | None = None  # number of layers that each example took, where it may leave early
 
 
 def predictor(
-    kind: FinetunedKind, model: Any, batch_size: int, has_loss: bool = False, xla: bool | None = None
+    kind: FinetunedKind,
+    model: Any,
+    batch_size: int,
+    has_loss: bool = False,
+    xla: bool | None = None,
+    patience: int | None = None,
 ) -> Callable[..., Predicted]:
     """A function from examples, and what is called with their progress, to a prediction of each record.
 
     It traces the model no more often when it is called again. Examples of which `batch_size` at a time are
     divided among the replicas of the current strategy are labelled where losses are to be summed up on the
-    way (`has_loss`); `xla` is that of `Execution`.
+    way (`has_loss`); `xla` is that of `Execution`, and `patience` that of `predict`.
     """
     objective = kind.objective() if has_loss else None
     strategy = tf.distribute.get_strategy()
-    is_compiled = compiles(xla)
+    if patience is not None:
+        check_patience(patience, getattr(model, "early_exit", False), xla)
+    is_compiled = compiles(xla) and patience is None
     is_padded = is_compiled or isinstance(strategy, tf.distribute.TPUStrategy)
     lengths = few_lengths(kind.seq_length) if is_compiled else None
     before_batch = compilation_log("prediction") if is_compiled else None
@@ -50,8 +61,14 @@ def predictor(
     @tf.function(autograph=False, jit_compile=is_compiled or None)
     def compute(rows: Batch) -> tuple[Tensors, dict[str, Term]]:
         inputs = {name: rows[name] for name in ENCODER_INPUTS}
-        outputs = model(inputs if is_padded else skip_padding(inputs), training=False)
-        return kind.keep(outputs, rows), {} if objective is None else objective.terms(outputs, rows)
+        if patience is None:
+            outputs = model(inputs if is_padded else skip_padding(inputs), training=False)
+        else:
+            outputs = call_with_patience(model, inputs, patience)
+        kept = {name: outputs[name] for name in outputs.keys() & {LAYERS}}
+        return {**kept, **kind.keep(outputs, rows)}, {} if objective is None else objective.terms(
+            outputs, rows
+        )
 
     def replica_outputs(batch: Batch) -> tuple[Tensors, dict[str, Term]]:
         replica = tf.distribute.get_replica_context()
@@ -86,7 +103,7 @@ def predictor(
                     found[name] = np.empty([len(rows), *values.shape[1:]], values.dtype)
                 found[name][numbers[is_example]] = values[is_example]
             progress(int(is_example.sum()))
-        return Predicted(kind.decode(examples, found), sums)
+        return Predicted(kind.decode(examples, found), sums, found.get(LAYERS))
 
     return predict
 

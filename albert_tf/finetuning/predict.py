@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import tensorflow as tf
 
 from albert_tf.checkpoints.run import opened_run
 from albert_tf.finetuning.trained import Trained, columns_of, read_trained, run_task
+from albert_tf.raw_text.paths import Paths, distinct_paths
 from albert_tf.tasks.classification import Classification
 from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.tasks.datasets.formats import AS_READ, Form, PathLike, Records, form_of, write_predictions
+from albert_tf.tasks.datasets.formats import (
+    AS_READ,
+    Content,
+    Form,
+    PathLike,
+    Records,
+    form_of,
+    write_predictions,
+)
 from albert_tf.tasks.datasets.glue import GLUE, write_submission
 from albert_tf.tasks.multi_label import MultiLabel
 from albert_tf.utils.checks import check_range
@@ -23,7 +31,7 @@ from albert_tf.utils.files import check_place
 
 def predict(
     run: PathLike,
-    source: PathLike,
+    source: Paths,
     output: PathLike | BinaryIO,
     *,
     task: str | None = None,
@@ -35,15 +43,17 @@ def predict(
     step: int | None = None,
     batch_size: int = 32,
     xla: bool | None = None,
+    patience: int | None = None,
 ) -> list[Path]:
     """Writes what a fine-tuned run predicts for a file or a folder of its task.
 
     Args:
       run: its directory.
-      source: a file with or without labels, or the folder of a task whose original files are in one.
+      source: a file with or without labels, several files or globs, whose predictions are one file, or the
+        folder of a task whose original files are in one.
       output: where a single file of predictions goes if this name has an ending, which is then its format
-        (of tables .csv, .tsv or .jsonl, or .gz of them); else the folder of all. A stream gets a single file,
-        in the format of `source`.
+        (of tables .csv, .tsv, .jsonl or .parquet, or .gz of them); else the folder of all. A stream gets a
+        single file, in the format of `source`.
       task: another one that the run predicts for, "ax" of an MNLI run.
       columns: of one's own table; None: those that the run was trained with.
       prediction_column: name of the column to add; None: "prediction".
@@ -55,6 +65,8 @@ def predict(
       step: of the checkpoint; None: that which `load` takes.
       batch_size: examples at a time; it decides about memory and speed.
       xla: as `Execution` takes it.
+      patience: of a run with early_exit: an example leaves the network as soon as so many layers in a row
+        agree with the one before; None: all layers.
     Returns:
       The files.
     Raises:
@@ -66,35 +78,41 @@ def predict(
         check_range("top_k", top_k, at_least=1)
     form = form_of(output, prediction_column, score_column)
     form = form._replace(probabilities=probabilities, top_k=top_k)
-    if form.file is not None and Path(form.file).resolve() == Path(source).resolve():
+    sources = distinct_paths(source)
+    if form.file is not None and Path(form.file).resolve() in [Path(path).resolve() for path in sources]:
         raise InputError(f"{form.file} is what is predicted for: name another `output`")
-    files = predicted_files(read_trained(run, step, task, xla), source, columns, batch_size, form)
+    trained = read_trained(run, step, task, xla)._replace(patience=patience)
+    files = predicted_files(trained, sources, columns, batch_size, form)
     return write_predictions(output, files)
 
 
 def predicted_files(
     trained: Trained,
-    source: PathLike,
+    source: Paths,
     columns: Columns | None = None,
     batch_size: int = 32,
     form: Form = AS_READ,
-) -> dict[str, str]:
+) -> dict[str, Content]:
     """The texts of the files that `predict` writes, by their names; arguments are the same."""
-    data, folder, kind = trained.task.format, os.fspath(source), trained.task.kind
+    data, kind, (folder, *others) = trained.task.format, trained.task.kind, distinct_paths(source)
     if form.probabilities or form.top_k:
         if kind not in (Classification, MultiLabel):
             raise InputError(f"`probabilities` and `top_k`: {kind.name} has no labels for them")
         form = form._replace(labels=trained.entries["labels"])
-    sets: dict[PathLike, Records]
+    sets: dict[Any, Records]
+    if others and not form.is_file:
+        problem = f"{folder} and {len(others)} more: predictions for several files are one file"
+        raise InputError(f"{problem}: name it by `output`, or predict for each by itself")
     if data.is_folder and tf.io.gfile.isdir(folder) and not data.is_set(folder):
         sets = {f"{folder}/{name}": x for name, x in data.read_sets(folder, data.test).items()}
     else:
-        sets = {source: data.read(source, False, columns or columns_of(trained.entries))}
+        sources = (folder, *others) if others else folder
+        sets = {sources: data.read(sources, False, columns or columns_of(trained.entries))}
     if len(sets) > 1:
         form.check_folder(folder)
     # All are asked for before anything is predicted: some may not be possible to write.
     files = {origin: data.files(origin, records, form) for origin, records in sets.items()}
-    found: dict[str, str] = {}
+    found: dict[str, Content] = {}
     for origin, records in sets.items():
         found |= files[origin](trained.predictions(records, batch_size))
     return found
@@ -127,7 +145,7 @@ def submit(
     if missing := [name for name in GLUE if name not in of_task and name != "ax"]:
         raise InputError(f"{output}: the server takes all tasks: name runs of {', '.join(missing)}, too")
     check_place(Path(output), is_folder=False)
-    files: dict[str, str] = {}
+    files: dict[str, Any] = {}
     for name, run in {**of_task, "ax": of_task["mnli"]}.items():
         files |= predicted_files(
             read_trained(run, asked=name, xla=xla), Path(glue) / GLUE[name].name, None, batch_size

@@ -10,8 +10,9 @@ from typing import Any
 
 from albert_tf.config import AlbertConfig
 from albert_tf.features import FIRST, POOLINGS, check_pooling
-from albert_tf.recipes import check_fields
+from albert_tf.recipes import LongTexts, check_fields
 from albert_tf.utils.checks import check_range, check_type
+from albert_tf.utils.choices import LONG, WINDOW_POOLINGS
 from albert_tf.utils.errors import InputError
 
 BALANCED = "balanced"  # of class_weight
@@ -31,6 +32,12 @@ class FinetuningRecipe:
       dropout: of hidden states and attention.
       classifier_dropout: before the classifier.
       pooling: what classifiers read, the pooled output (first) or the mean of the tokens' states.
+      long: what is read of single texts that are longer: their beginning (truncate), the first quarter of an
+        input and their end (head_tail), or all of them in windows, doc_stride tokens from one to the next.
+      window_pooling: the logits of a text that is read in windows: the mean of theirs, or the maximum (max).
+      early_exit: train a classifier after each layer, so that texts may leave early.
+      exit_threshold: of a regression with early_exit: numbers of two layers that differ by less agree; if not
+        given, a tenth of the standard deviation of what is to be learnt.
       class_weight: weights of the labels in the loss: balanced (n / (K · n_k) of K labels), or by label, on
         the command line as JSON; of multi_label those of texts with the label (balanced: (n - n_k) / n_k).
       label_smoothing: share of a label that is spread evenly over all, in the loss.
@@ -52,6 +59,12 @@ class FinetuningRecipe:
     dropout: float = 0.0
     classifier_dropout: float = 0.1
     pooling: str = dataclasses.field(default=FIRST, metadata={"choices": POOLINGS})
+    long: str = dataclasses.field(default=LongTexts.long, metadata={"choices": LONG})
+    window_pooling: str = dataclasses.field(
+        default=LongTexts.window_pooling, metadata={"choices": WINDOW_POOLINGS}
+    )
+    early_exit: bool = False
+    exit_threshold: float | None = None
     class_weight: str | Mapping[str, float] | None = None
     label_smoothing: float = 0.0
     weight_decay: float = 0.01
@@ -64,6 +77,7 @@ class FinetuningRecipe:
         object.__setattr__(self, "class_weight", _label_weights(self.class_weight))
         check_fields(self)
         check_pooling(self.pooling)
+        self.long_texts()
         if (self.steps is None) == (self.epochs is None):
             raise InputError(f"steps={self.steps} and epochs={self.epochs}: give one of them, not both")
         if self.warmup_steps is not None:
@@ -85,6 +99,10 @@ class FinetuningRecipe:
         steps = self.steps or max(1, round((self.epochs or 0) * examples / self.batch_size))
         warmup_steps = round(steps / 10) if self.warmup_steps is None else self.warmup_steps
         return self.replace(steps=steps, warmup_steps=warmup_steps)
+
+    def long_texts(self, doc_stride: int = LongTexts.doc_stride) -> LongTexts:
+        """The settings of long texts."""
+        return LongTexts(long=self.long, window_pooling=self.window_pooling, doc_stride=doc_stride)
 
     def network(self, config: AlbertConfig) -> AlbertConfig:
         """The network with the recipe's dropouts."""

@@ -20,7 +20,7 @@ from albert_tf.checkpoints.models import build_model
 from albert_tf.checkpoints.storage import exists
 from albert_tf.conversion.start import Start, opened
 from albert_tf.data.service import served
-from albert_tf.features import FIRST, LABELS
+from albert_tf.features import FIRST
 from albert_tf.finetuning.class_weights import training_kind
 from albert_tf.finetuning.data import Data, check_same_data, encoded, read_sets
 from albert_tf.finetuning.evaluation import choose_threshold, evaluation
@@ -36,6 +36,7 @@ from albert_tf.optimization import recipe_optimizer
 from albert_tf.recipes import QuestionSettings
 from albert_tf.tasks.datasets.formats import Records
 from albert_tf.tasks.examples.batches import batches_per_epoch, few_lengths, task_batches
+from albert_tf.tasks.examples.records import scores
 from albert_tf.tasks.examples.rows import unread
 from albert_tf.tasks.kind import Examples, FinetunedKind
 from albert_tf.tasks.multi_label import THRESHOLD
@@ -50,7 +51,7 @@ from albert_tf.training.trainer import Report, train, training_scope
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.records import defaults, flat
 
-OUTPUT_BIAS = "classifier/output_bias"
+OUTPUT_BIASES = ("classifier/output_bias", "exits/output_bias")
 
 # What older runs, which do not say it, have done.
 _UNSAID = {**defaults(FinetuningRecipe), **defaults(EvaluationSettings), "fold": None, "trial": None}
@@ -155,7 +156,13 @@ def planned(
     threshold = settings.threshold
     if isinstance(threshold, str):  # chosen at the end, and kept when the run goes on
         threshold = run.task.get("threshold", THRESHOLD) if run.is_begun else THRESHOLD
-    asked = settings.columns, questions, recipe.pooling, threshold, evaluated.best_by
+    exits: dict[str, Any] = {"early_exit": True} if recipe.early_exit else {}
+    if recipe.early_exit and task.kind is Regression:
+        if recipe.exit_threshold is None:
+            recipe = recipe.replace(exit_threshold=float(np.std(scores(sets.train)) / 10))
+        exits["exit_threshold"] = recipe.exit_threshold
+    entries_of_texts = {**recipe.long_texts(questions.doc_stride).entries(), **exits}
+    asked = settings.columns, questions, recipe.pooling, threshold, evaluated.best_by, entries_of_texts
     entries = task_entries(settings.task, sets.labelled, recipe.seq_length, *asked)
     data = encoded(task, entries, sets, start)
     recipe = recipe.in_steps(len(data.rows))
@@ -198,8 +205,9 @@ def _first_values(
 
     def read(variable: str) -> np.ndarray | None:
         value = None if growth is None else growth.read(variable)
-        if value is None and variable == OUTPUT_BIAS and isinstance(data.kind, Regression):
-            return np.array([data.rows.features[LABELS].mean()], np.float32)
+        if value is None and variable in OUTPUT_BIASES and isinstance(data.kind, Regression):
+            shape = [contents.config.num_hidden_layers - 1, 1] if variable.startswith("exits") else [1]
+            return np.full(shape, data.kind.targets(data.sets.train).mean(), np.float32)
         return value
 
     return read

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
@@ -12,14 +11,18 @@ from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.data import Fold
 from albert_tf.finetuning.recipes import RECIPES, EvaluationSettings, FinetuningRecipe
 from albert_tf.finetuning.task_table import Task, find_task
-from albert_tf.recipes import QuestionSettings
-from albert_tf.tasks.classification import Classification, TextKind
+from albert_tf.raw_text.paths import Paths, path_list
+from albert_tf.recipes import LongTexts, QuestionSettings
+from albert_tf.tasks.classification import Classification, TextKind, takes_pairs
 from albert_tf.tasks.datasets.columns import Columns
+from albert_tf.tasks.kind import FinetunedKind
 from albert_tf.tasks.multi_label import MultiLabel
+from albert_tf.tasks.regression import Regression
 from albert_tf.tasks.tagging import Tagging
 from albert_tf.training.run_settings import PathLike, RunSettings
 from albert_tf.training.settings import LoopSettings
 from albert_tf.utils.checks import check_choice, check_range
+from albert_tf.utils.choices import WINDOWS
 from albert_tf.utils.errors import InputError
 
 ENCODER = "encoder"  # what can be frozen
@@ -39,15 +42,16 @@ class Finetuning(RunSettings):
     Args:
       task: a name in TASKS.
       data: folder of a task whose original files are in one.
-      train: file of any other task.
-      eval: file to evaluate on; None holds a share of `train` out.
+      train: files of any other task, or globs.
+      eval: files to evaluate on, likewise; None holds a share of `train` out.
       columns: of one's own table.
       config: the network, where its weights are random.
       vocabulary: SentencePiece model, where what the weights are from has none.
       tokenizer: `lowercase` and `strip_accents`, where neither what the weights are from nor the vocabulary
         says.
       recipe: what differs from the task's hyper-parameters, by the fields of FinetuningRecipe.
-      questions: what differs from QuestionSettings, of a task with contexts.
+      questions: what differs from QuestionSettings, of a task with contexts; `doc_stride` also of
+        texts in windows.
       evaluation: what differs from EvaluationSettings, by its fields.
       fold: part of `train` that is held out in place of a share; None: none is.
       trial: fields of the recipe that a search has chosen, for the record.
@@ -69,8 +73,8 @@ class Finetuning(RunSettings):
 
     task: str
     data: PathLike | None = None
-    train: PathLike | None = None
-    eval: PathLike | None = None
+    train: Paths | None = None
+    eval: Paths | None = None
     columns: Columns | None = None
     config: AlbertConfig | None = None
     vocabulary: PathLike | None = None
@@ -127,7 +131,12 @@ class Finetuning(RunSettings):
             ),
             "threshold": (self.threshold, None if kind in (MultiLabel, Classification) else False),
             "pooling": (self.recipe.get("pooling"), None if kind.is_pooled else False),
-            ", ".join(self.questions): (self.questions or None, None if kind.has_windows else False),
+            "early_exit": (self.recipe.get("early_exit") or None, None if kind.has_exits else False),
+            "exit_threshold": (
+                self.recipe.get("exit_threshold"),
+                None if kind is Regression and self.recipe.get("early_exit") else False,
+            ),
+            **self._window_settings(kind),
         }
         for name, (value, is_needed) in values.items():
             if is_needed and value is None:
@@ -135,6 +144,27 @@ class Finetuning(RunSettings):
                 raise InputError(f"task={self.task!r} needs {name}: name it by --{flags}")
             if is_needed is False and value is not None:
                 raise InputError(f"{name}: of no use to task={self.task!r}, leave it out")
+
+    def _window_settings(self, kind: type[FinetunedKind]) -> dict[str, tuple[Any, bool | None]]:
+        """Settings of long texts, and of questions, as `_check_task` has them."""
+        long, is_text = self.recipe.get("long", LongTexts.long), issubclass(kind, TextKind)
+        if is_text and long != LongTexts.long:
+            columns = self.columns and self.columns._asdict()
+            if takes_pairs({"task": self.task, "columns": columns}):
+                raise InputError(f"long={long!r}: pairs of texts are truncated, leave it out")
+        has_windows = is_text and long == WINDOWS
+        if has_windows and self.recipe.get("early_exit"):
+            raise InputError(f"early_exit: of no use to long={long!r}, leave one of them out")
+        if "window_pooling" in self.recipe and is_text and not has_windows:
+            raise InputError(
+                f"window_pooling: of no use to long={long!r}, leave it out or name long={WINDOWS!r}"
+            )
+        questions = {name for name in self.questions if not has_windows or name != "doc_stride"}
+        return {
+            "long": (self.recipe.get("long"), None if is_text else False),
+            "window_pooling": (self.recipe.get("window_pooling"), None if is_text else False),
+            ", ".join(sorted(questions)): (questions or None, None if kind.has_windows else False),
+        }
 
     @property
     def entry(self) -> Task:
@@ -164,9 +194,10 @@ class Finetuning(RunSettings):
 
     def record(self, run: RunDirectory) -> dict[str, Any]:
         """The entries of recipe.json besides hyper-parameters and data."""
-        paths = {"data": self.data, "train": self.train, "eval": self.eval}
+        given = {"data": self.data, "train": self.train, "eval": self.eval}
+        paths = {name: None if value is None else path_list(value) for name, value in given.items()}
         return {
-            **{name: None if path is None else os.fspath(path) for name, path in paths.items()},
+            **{name: value[0] if value and len(value) == 1 else value for name, value in paths.items()},
             **self.run_record(run),
             "freeze": self.freeze,
             "trial": self.trial,

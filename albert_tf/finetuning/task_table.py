@@ -67,8 +67,9 @@ def task_entries(
     pooling: str = FIRST,
     threshold: float | None = None,
     best_by: str | None = None,
+    others: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The entries of task.json of a model that learns these records of a task.
+    """The entries of task.json of a model that learns these records of a task; `others` are added.
 
     Raises:
       InputError: there is no such task, or a record lacks its label.
@@ -85,6 +86,7 @@ def task_entries(
         entries |= dataclasses.asdict(questions or QuestionSettings())
     if pooling != FIRST:  # the default of the models, which task.json leaves out
         entries["pooling"] = pooling
+    entries |= others or {}
     if columns is not None:
         entries["columns"] = {key: value for key, value in columns._asdict().items() if value is not None}
     return entries

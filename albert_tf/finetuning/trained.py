@@ -18,7 +18,7 @@ from albert_tf.tokenizers.kinds import TextTokenizer, open_tokenizer
 from albert_tf.utils.checks import check_range
 from albert_tf.utils.errors import InputError
 
-PATIENCE = 2.0  # seconds until a progress bar is shown
+BAR_DELAY = 2.0  # seconds until a progress bar is shown
 
 
 class Trained(NamedTuple):
@@ -30,6 +30,7 @@ class Trained(NamedTuple):
     entries: dict[str, Any]  # of task.json
     step: int  # of the weights
     xla: bool | None = None  # as `Execution` takes it
+    patience: int | None = None  # as `predict` takes it
 
     def predictions(self, records: Records, batch_size: int = 32) -> list[Any]:
         """A prediction for each record, in their order; a terminal shows the progress of long work."""
@@ -48,8 +49,8 @@ class Trained(NamedTuple):
         for line in unread(examples.rows, kind.seq_length):
             logging.log(level, line)
         has_loss = is_labelled and kind.has_evaluation_loss
-        predict = predictor(kind, self.model, batch_size, has_loss, self.xla)
-        with tqdm(total=len(examples.rows), unit=" examples", disable=None, delay=PATIENCE) as bar:
+        predict = predictor(kind, self.model, batch_size, has_loss, self.xla, self.patience)
+        with tqdm(total=len(examples.rows), unit=" examples", disable=None, delay=BAR_DELAY) as bar:
             return predict(examples, bar.update)
 
 

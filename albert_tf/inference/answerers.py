@@ -17,10 +17,11 @@ from albert_tf.checkpoints.models import task_of
 from albert_tf.checkpoints.run import check_finite, load
 from albert_tf.conversion import start as starts
 from albert_tf.models.compiled import CompiledEncoder
+from albert_tf.models.exits import check_patience
 from albert_tf.tasks import Kind, TaskConfig, kind_of
 from albert_tf.tasks.examples.batches import few_lengths
 from albert_tf.tasks.kind import SEQ_LENGTH
-from albert_tf.tasks.serving import DEFAULT, PAIR, TOP_K, Served
+from albert_tf.tasks.serving import DEFAULT, EARLY_EXIT, PAIR, PATIENCE, TOP_K, Served
 from albert_tf.tokenizers.kinds import TextTokenizer, open_tokenizer
 from albert_tf.training.strategies import compiles
 from albert_tf.utils.errors import InputError
@@ -33,6 +34,17 @@ class Answerer(NamedTuple):
     # From the name of a signature, its inputs, and the fillings of a mask to its outputs.
     ask: Callable[[str, Mapping[str, Any], int], dict[str, np.ndarray]]
     max_top_k: int | None = None  # fillings of a mask at most; None: any number
+    has_exits: bool = False  # True if texts can leave early
+
+    def with_patience(self, patience: int) -> Answerer:
+        """The same model, whose texts leave early; an InputError if it has no exits."""
+        check_patience(patience, self.has_exits)
+
+        def ask(_: str, inputs: Mapping[str, Any], top_k: int) -> dict[str, np.ndarray]:
+            count = len(next(iter(inputs.values())))
+            return self.ask(EARLY_EXIT, {**inputs, PATIENCE: np.full(count, patience, np.int32)}, top_k)
+
+        return self._replace(ask=ask)
 
 
 def run_answerer(source: str | os.PathLike[str], step: int | None, xla: bool | None = None) -> Answerer:
@@ -68,7 +80,7 @@ def model_answerer(
     def ask(signature: str, inputs: Mapping[str, Any], top_k: int) -> dict[str, np.ndarray]:
         return _outputs(signatures(max(top_k, TOP_K))[signature].function, inputs)
 
-    return Answerer(kind, ask)
+    return Answerer(kind, ask, has_exits=served.has_exits)
 
 
 def exported_answerer(folder: Path) -> Answerer:
@@ -84,7 +96,8 @@ def exported_answerer(folder: Path) -> Answerer:
         return _outputs(loaded.signatures[signature], inputs)
 
     is_filled = config["model"] == "pretrainer"
-    return Answerer(kind_of(config), ask, outputs["fill_mask"]["scores"].shape[-1] if is_filled else None)
+    max_top_k = outputs["fill_mask"]["scores"].shape[-1] if is_filled else None
+    return Answerer(kind_of(config), ask, max_top_k, EARLY_EXIT in outputs)
 
 
 def _exported_config(

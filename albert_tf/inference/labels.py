@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,6 +82,20 @@ class Labels(NamedTuple):
         found = np.array([known[value] for value in values], np.int32)
         return np.eye(self.num_labels, dtype=np.float32)[found] if self.are_one_hot else found
 
+    def weights(self, class_weight: Any) -> dict[int, float]:
+        """Weights of all labels by number, of weights by name or by number; 1 of those without one."""
+        if self.num_labels == 1 or not isinstance(class_weight, Mapping):
+            raise InputError(f"class_weight={shown(class_weight)} must be a dict from labels to weights")
+        known = Labels(self.names, self.num_labels, None)
+        numbers = known.targets(list(class_weight), len(class_weight), "class_weight").tolist()
+        for number, (label, weight) in enumerate(class_weight.items()):
+            if numbers[number] in numbers[:number]:
+                raise InputError(f"class_weight: {label!r} is there by name and by number: give it once")
+            if not isinstance(weight, int | float | np.number) or not 0 <= weight < np.inf:
+                raise InputError(f"class_weight[{label!r}]={shown(weight)} is not a weight of at least 0")
+        given = zip(numbers, map(float, class_weight.values()), strict=True)
+        return dict.fromkeys(range(self.num_labels), 1.0) | dict(given)
+
     def target_tensor(self, labels: tf.Tensor, argument: str) -> tf.Tensor:
         """The targets of a batch of a tf.data.Dataset, integer [B] or float32 [B, K].
 
@@ -88,7 +104,7 @@ class Labels(NamedTuple):
           argument: name of the dataset in errors.
         Raises:
           InputError: labels by name, of a model without names, or one-hot where the loss takes numbers.
-          tf.errors.InvalidArgumentError: where it runs, for a name that is none of these.
+          tf.errors.InvalidArgumentError: where it runs, for a name that is none of these; see `known_labels`.
         """
         self._check_shape(labels, argument)
         if labels.dtype != tf.string:
@@ -117,6 +133,18 @@ class Labels(NamedTuple):
         if are_rows and self._is_loss("sparsecategorical"):
             shape = tuple(labels.shape)
             raise InputError(f"{argument} has the shape {shape}, which is one-hot: {_CATEGORICAL}")
+
+
+@contextlib.contextmanager
+def known_labels() -> Iterator[None]:
+    """Turns the error of a graph about a label that is not known into an InputError of one line."""
+    try:
+        yield
+    except tf.errors.InvalidArgumentError as error:
+        found = re.search(r"assertion failed: \[(.* labels .*):\] (\[.*\])", error.message)
+        if found is None:
+            raise
+        raise InputError(f"{found[1]}: {found[2]}") from None
 
 
 def _known(labels: tf.Tensor, is_known: tf.Tensor, message: str) -> tf.Tensor:
@@ -158,8 +186,11 @@ def chosen_head(
         raise InputError(f"num_labels is missing: {origin} is no classifier: say it, or name the labels")
     pooling = pooling or there.get("pooling", FIRST)
     head = {"model": "classifier", "num_labels": num_labels, "pooling": pooling, "labels": labels}
-    is_same = bool(there) and arguments_of(head) == arguments_of(there)
+    exits = {name: there[name] for name in ("early_exit", "exit_threshold") if name in there}
+    is_same = bool(there) and arguments_of(head | exits) == arguments_of(there)
     is_kept = is_same and there.get("labels") in (None, labels)
+    if is_kept:
+        head |= exits
     if there and not is_kept:
         message = "%s has a head of %s, labels %s, which is left: that of %s, labels %s, begins at random"
         found = arguments_of(there), there.get("labels"), arguments_of(head), labels

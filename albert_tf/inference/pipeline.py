@@ -41,6 +41,7 @@ def pipeline(
     batch_size: int = 32,
     step: int | None = None,
     xla: bool | None = None,
+    patience: int | None = None,
 ) -> Pipeline:
     """A function from texts to the answers of a model.
 
@@ -56,6 +57,8 @@ def pipeline(
       step: of a run's checkpoint; None: that which `load` takes.
       xla: True to compile the network with XLA, for a few lengths of texts; None: on GPUs. An exported model
         is as it was exported.
+      patience: of a model that was fine-tuned with early_exit: a text leaves the network as soon as so many
+        layers in a row agree with the one before, and is not compiled; None: all layers.
     Raises:
       InputError: the source is none of these, it does not answer, or something else than the task.
       FileNotFoundError: a run has no such checkpoint or no vocabulary.
@@ -72,6 +75,8 @@ def pipeline(
     answerer = _answerer(source, step, xla)
     if task is not None and answerer.kind.name not in TASKS[task]:
         raise InputError(f"task={task!r}: the model of {source} answers {answerer.kind.name}")
+    if patience is not None:
+        answerer = answerer.with_patience(patience)
     return Pipeline(answerer, batch_size)
 
 

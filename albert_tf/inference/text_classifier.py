@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import functools
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,11 @@ from albert_tf.checkpoints.directory import TASK, best_run
 from albert_tf.checkpoints.models import build_model
 from albert_tf.checkpoints.run import check_finite, save, stored_model
 from albert_tf.conversion import start as starts
-from albert_tf.features import FIRST
+from albert_tf.features import FIRST, MASK
 from albert_tf.finetuning.recipes import RECIPES
+from albert_tf.inference.binary_metrics import of_second_label
 from albert_tf.inference.decisions import Decisions
-from albert_tf.inference.labels import HEAD_VARIABLES, Labels, chosen_head, label_names
+from albert_tf.inference.labels import HEAD_VARIABLES, Labels, chosen_head, known_labels, label_names
 from albert_tf.inference.texts import (
     are_pairs,
     packed,
@@ -32,16 +34,20 @@ from albert_tf.inference.texts import (
     tokenised_texts,
 )
 from albert_tf.models.compiled import CompiledEncoder
+from albert_tf.models.exits import call_with_patience, check_patience
 from albert_tf.models.padding import skip_padding
-from albert_tf.models.task_models import AlbertClassifier
+from albert_tf.models.pooled_models import AlbertClassifier
+from albert_tf.recipes import LongTexts
 from albert_tf.tasks.classification import PAIRS_KEY, takes_pairs
 from albert_tf.tasks.examples.batches import few_lengths
 from albert_tf.tasks.examples.rows import TokenRows, check_length, unread
+from albert_tf.tasks.long_texts import pooled, text_inputs, window_inputs
 from albert_tf.tasks.serving import without_padding
 from albert_tf.tokenizer_settings import SENTENCEPIECE, TOKENIZER_DEFAULTS, VOCABULARY_FILES
-from albert_tf.tokenizers import pack
+from albert_tf.tokenizers.input_format import InputFormat
 from albert_tf.tokenizers.kinds import KINDS, TextTokenizer, open_tokenizer
 from albert_tf.training.strategies import compiles
+from albert_tf.utils.choices import HEAD_TAIL, TRUNCATE, WINDOWS
 from albert_tf.utils.errors import InputError, Missing
 from albert_tf.utils.files import checked_path
 
@@ -51,6 +57,7 @@ RECIPE = RECIPES["classification"]
 AUTO = "auto"
 
 _DECISIONS = ("multi_label", "threshold")  # entries of task.json about what logits mean
+_LONG = tuple(field.name for field in dataclasses.fields(LongTexts))  # and about how long texts are read
 
 
 # Token ids, and batches that Keras takes as they are.
@@ -62,15 +69,20 @@ class TextClassifier(Decisions, keras.Model):
     """Texts, string [B], or pairs of them to logits float32 [B, K]; with one label, K = 1, it is regression.
 
     Pairs are a tuple of two string [B], or one string [B, 2]. `fit`, `evaluate` and `predict` also take
-    lists, arrays and pandas Series of texts, which they tokenise once, before the first epoch; what is too
-    much for memory comes in a tf.data.Dataset of batches. Called with token ids, a dict of the encoder's
-    inputs, it goes on from them. What it is saved as holds the vocabulary, too.
+    lists, arrays, and columns of pandas or of Hugging Face's datasets (of pairs a table of two columns),
+    which they tokenise once, before the first epoch; what is too much for memory comes in a tf.data.Dataset
+    of batches. Called with token ids, a dict of the encoder's inputs, it goes on from them. What it is saved
+    as holds the vocabulary, too.
 
     Args:
       classifier: the network.
       tokenizer: text to the ids that the network knows.
       labels: names in the order of the logits; None: they have none.
-      seq_length: longest input in tokens; of longer texts the beginning is read.
+      seq_length: longest input in tokens.
+      long: what is read of longer texts: the beginning ("truncate"); of single texts also beginning and end
+        ("head_tail"), or all ("windows"), whose logits are then pooled; see `LongTexts`.
+      doc_stride: tokens from one window to the next.
+      window_pooling: the logits of a text are the "mean" or the "max" of its windows'.
       pad_to_length: True if every batch is as long as that, which TPUs want; else it is as long as its
         longest text.
       takes_pairs: True if it learned pairs of texts, and refuses single ones; False if the other way round;
@@ -91,6 +103,9 @@ class TextClassifier(Decisions, keras.Model):
         tokenizer: TextTokenizer,
         labels: Sequence[str] | None = None,
         seq_length: int = RECIPE.seq_length,
+        long: str = TRUNCATE,
+        doc_stride: int = LongTexts.doc_stride,
+        window_pooling: str = LongTexts.window_pooling,
         pad_to_length: bool = False,
         takes_pairs: bool | None = None,
         multi_label: bool = False,
@@ -109,14 +124,20 @@ class TextClassifier(Decisions, keras.Model):
         self.seq_length = check_length("seq_length", seq_length, least)
         if seq_length > longest:
             raise InputError(f"seq_length={seq_length} is more than max_position_embeddings={longest}")
+        self.long_texts = LongTexts(long=long, doc_stride=doc_stride, window_pooling=window_pooling)
+        if long != TRUNCATE and takes_pairs:
+            raise InputError(f"long={long!r}: pairs of texts are truncated, leave it out")
+        if long == WINDOWS and pad_to_length:
+            raise InputError(f"pad_to_length={pad_to_length}: the number of windows varies, leave it out")
         self.pad_to_length = pad_to_length
         if threshold is not None and count != 2 and not multi_label:
             raise InputError(f"threshold={threshold}: it is between two labels, and there are {count}")
         self.multi_label, self.threshold = multi_label, threshold
         self.xla = xla
         self._begins_at_mean = False
+        self._patience: int | None = None  # of the `predict` that runs
         self.built = True
-        self._learn_form(takes_pairs)
+        self._learn_form(takes_pairs if long == TRUNCATE else False)
 
     def _learn_form(self, pairs: bool | None) -> None:
         self.takes_pairs = pairs
@@ -189,7 +210,7 @@ class TextClassifier(Decisions, keras.Model):
         length = there.get("seq_length", min(RECIPE.seq_length, config.max_position_embeddings))
         given = {"seq_length": length}
         if is_kept:
-            given |= {name: stored.task[name] for name in _DECISIONS if name in stored.task}
+            given |= {name: stored.task[name] for name in (*_DECISIONS, *_LONG) if name in stored.task}
             given["takes_pairs"] = takes_pairs(stored.task)
         model = cls(classifier, tokenizer, head["labels"], **{**given, **settings})
         model._begins_at_mean = classifier.num_labels == 1 and not is_kept
@@ -227,19 +248,23 @@ class TextClassifier(Decisions, keras.Model):
 
     def call(self, inputs: Any, training: bool | None = None) -> tf.Tensor:
         """The logits of texts, of pairs or of token ids; see the class."""
-        ids = inputs if isinstance(inputs, Mapping) else self._token_ids(inputs)
+        ids, pool = self._windows(inputs if isinstance(inputs, Mapping) else self._token_ids(inputs))
         if not self.pad_to_length and not self.jit_compile:  # XLA wants static shapes
             ids = without_padding(ids)
             if not training:
                 ids = skip_padding(ids)
-        return self.classifier(ids, training=training)["logits"]
+        return pool(self.classifier(ids, training=training)["logits"])
 
     def predict_step(self, data: Any) -> tf.Tensor:
         """The logits of a batch of `predict`."""
+        if self._patience is not None:
+            ids = without_padding(keras.utils.unpack_x_y_sample_weight(data)[0])
+            return call_with_patience(self.classifier, ids, self._patience)["logits"]
         if self.jit_compile or not compiles(self.xla):
             return super().predict_step(data)
-        ids = without_padding(keras.utils.unpack_x_y_sample_weight(data)[0])
-        return self.classifier.head(ids, self._compiled_encoder(ids), None)["logits"]
+        ids, pool = self._windows(keras.utils.unpack_x_y_sample_weight(data)[0])
+        ids = without_padding(ids)
+        return pool(self.classifier.head(ids, self._compiled_encoder(ids), None)["logits"])
 
     @functools.cached_property
     def _compiled_encoder(self) -> CompiledEncoder:
@@ -249,8 +274,10 @@ class TextClassifier(Decisions, keras.Model):
         """Keras' `compile`, whose loss and metrics are those of labels or regression unless they are given.
 
         An optimizer that is not given is Adam at the rate of fine-tuning on one's own data. The loss is of
-        logits.
+        logits. Of two labels, metrics such as AUC, Precision and Recall are of the second one.
         """
+        if kwargs.get("jit_compile") and self.long_texts.long == WINDOWS:
+            raise InputError("jit_compile=True: the number of windows varies, leave it out")
         is_regression = self.classifier.num_labels == 1
         if optimizer == AUTO:
             optimizer = keras.optimizers.Adam(RECIPE.learning_rate)
@@ -263,8 +290,11 @@ class TextClassifier(Decisions, keras.Model):
             metrics = [] if is_regression else ["accuracy"]
             if self.multi_label:
                 metrics = [keras.metrics.BinaryAccuracy(threshold=0.0)]
-        self._labels(loss).check_metrics([metrics, kwargs.get("weighted_metrics")])
-        super().compile(optimizer=optimizer, loss=loss, metrics=metrics, **kwargs)
+        weighted = kwargs.pop("weighted_metrics", None)
+        if self.classifier.num_labels == 2 and not self.multi_label:
+            metrics, weighted = tf.nest.map_structure(of_second_label, (metrics, weighted))
+        self._labels(loss).check_metrics([metrics, weighted])
+        super().compile(optimizer=optimizer, loss=loss, metrics=metrics, weighted_metrics=weighted, **kwargs)
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Compiles as the saved model was; Keras does not call a `compile` that is not its own."""
@@ -272,7 +302,13 @@ class TextClassifier(Decisions, keras.Model):
         self.optimizer.build(self.trainable_variables)
 
     def fit(
-        self, x: Any = None, y: Any = None, *args: Any, validation_data: Any = None, **kwargs: Any
+        self,
+        x: Any = None,
+        y: Any = None,
+        *args: Any,
+        validation_data: Any = None,
+        class_weight: Any = None,
+        **kwargs: Any,
     ) -> Any:
         """Keras' `fit`; as in `finetune`, a new head of regression begins at the mean of what it is to learn.
 
@@ -282,10 +318,21 @@ class TextClassifier(Decisions, keras.Model):
             regression a number. In a tf.data.Dataset they stand beside the texts.
           *args: as Keras takes them.
           validation_data: texts and labels as in x and y.
+          class_weight: weights in the loss by the name or number of labels; 1 of those that it leaves out.
           **kwargs: as Keras takes them.
         Raises:
-          InputError: what should be a text or a label is not.
+          InputError: what should be a text or a label is not, or the model has exits.
         """
+        if self.classifier.early_exit:
+            raise InputError(
+                "early_exit: `albert-tf finetune` trains the exits, and Keras would leave them as they are"
+            )
+        if class_weight is not None:
+            if self.multi_label:
+                raise InputError(
+                    "class_weight: of no use where a text has any number of labels, leave it out"
+                )
+            class_weight = self._labels(None).weights(class_weight)
         x, y = self._data(x, y, "x", learns=True)
         if self._begins_at_mean and isinstance(y, np.ndarray):
             self.classifier.classifier.output_bias.assign([y.mean()])
@@ -295,15 +342,23 @@ class TextClassifier(Decisions, keras.Model):
             validation_data = (*self._data(texts, labels, "validation_data"), *weights)
         elif validation_data is not None:
             validation_data, _ = self._data(validation_data, None, "validation_data")
-        return super().fit(x, y, *args, validation_data=validation_data, **kwargs)
+        further = {"validation_data": validation_data, "class_weight": class_weight, **kwargs}
+        with known_labels():
+            return super().fit(x, y, *args, **further)
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Keras' `evaluate`; texts and labels as in `fit`."""
-        return super().evaluate(*self._data(x, y, "x"), *args, **kwargs)
+        with known_labels():
+            return super().evaluate(*self._data(x, y, "x"), *args, **kwargs)
 
-    def predict(self, x: Any, *args: Any, **kwargs: Any) -> np.ndarray:
-        """The logits of all texts, float32 [N, K]; texts as in `fit`."""
-        return super().predict(self._data(x, None, "x")[0], *args, **kwargs)
+    def predict(self, x: Any, *args: Any, patience: int | None = None, **kwargs: Any) -> np.ndarray:
+        """The logits of all texts, float32 [N, K]; texts as in `fit`, and `patience` as in `pipeline`."""
+        if patience is not None:
+            check_patience(patience, self.classifier.early_exit, self.jit_compile or self.xla)
+        if patience != self._patience:
+            self._patience, self.predict_function = patience, None  # which Keras traces once
+        with known_labels():
+            return super().predict(self._data(x, None, "x")[0], *args, **kwargs)
 
     def _labels(self, loss: Any) -> Labels:
         return Labels(self.labels, self.classifier.num_labels, loss)
@@ -311,10 +366,23 @@ class TextClassifier(Decisions, keras.Model):
     def _token_ids(self, texts: Any) -> dict[str, tf.Tensor]:
         """The encoder's inputs, int32 [B, S] each, of tensors of texts."""
         tokens = [self.tokenizer(text) for text in segments(texts)]
-        return pack(tokens, self.seq_length, self.tokenizer.vocabulary.input_format)
+        return text_inputs(tokens, *self._reading)
+
+    @property
+    def _reading(self) -> tuple[int, InputFormat, LongTexts]:
+        return self.seq_length, self.tokenizer.vocabulary.input_format, self.long_texts
+
+    def _windows(self, ids: Mapping[str, tf.Tensor]) -> tuple[Any, Callable[[tf.Tensor], tf.Tensor]]:
+        """The network's inputs for those of texts, and a function from its logits to those of the texts."""
+        if self.long_texts.long != WINDOWS:
+            return ids, lambda logits: logits
+        windows, rows = window_inputs(ids, *self._reading)
+        return windows, lambda logits: pooled(logits, rows, tf.shape(ids[MASK])[0], self.long_texts)
 
     def _columns(self, rows: TokenRows) -> int:
         """Columns of an array of texts; for XLA, which compiles for each length, one of a few."""
+        if self.long_texts.long == WINDOWS:
+            return int(rows.sequence_lengths.max())
         if self.pad_to_length or not self.jit_compile:
             return self.seq_length  # `call` leaves the padding of each batch out
         longest = min(rows.sequence_lengths.max(), self.seq_length)
@@ -328,10 +396,12 @@ class TextClassifier(Decisions, keras.Model):
         elif isinstance(x, _NOT_TEXTS):
             return x, y
         else:
-            rows, pairs = tokenised_texts(x, self.tokenizer, argument)
+            seq_length = self.seq_length if self.long_texts.long == HEAD_TAIL else None
+            rows, pairs = tokenised_texts(x, self.tokenizer, argument, seq_length)
             if y is not None:
                 y = labels.targets(y, len(rows), "y" if argument == "x" else f"{argument}[1]")
-            x, lines = packed(rows, self._columns(rows)), unread(rows, self.seq_length)
+            columns = self._columns(rows)
+            x, lines = packed(rows, columns), unread(rows, max(columns, self.seq_length))
         if learns and pairs is not None:
             self._learn_form(pairs)
         self._check_form(pairs, argument)
@@ -354,6 +424,7 @@ class TextClassifier(Decisions, keras.Model):
         """Entries of task.json beyond the model's class."""
         count = self.classifier.num_labels
         entries: dict[str, Any] = {"task": "regression", "seq_length": self.seq_length}
+        entries |= self.long_texts.entries()
         if count > 1:
             entries |= {"task": "classification", "labels": list(self.labels or map(str, range(count)))}
         if self.multi_label:
@@ -376,6 +447,7 @@ class TextClassifier(Decisions, keras.Model):
             "pad_to_length": self.pad_to_length,
             "takes_pairs": self.takes_pairs,
             **{name: getattr(self, name) for name in _DECISIONS},
+            **dataclasses.asdict(self.long_texts),
         }
 
     @classmethod

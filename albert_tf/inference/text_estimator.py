@@ -22,8 +22,8 @@ from albert_tf.finetuning.settings import Finetuning
 from albert_tf.inference.pipeline import Pipeline, pipeline
 from albert_tf.inference.texts import text_records
 from albert_tf.tasks.datasets.columns import Columns
+from albert_tf.tasks.datasets.formats import encoded
 from albert_tf.tasks.datasets.tables import Row, Table, table_text
-from albert_tf.tokenizers.given import listed
 from albert_tf.training.run_settings import PathLike
 from albert_tf.training.settings import Execution
 from albert_tf.utils.checks import check_choice
@@ -34,15 +34,15 @@ CLASSIFICATION, REGRESSION = "classification", "regression"
 # Arguments that are fields of FinetuningRecipe.
 _RECIPE = (
     *("epochs", "learning_rate", "batch_size", "seq_length", "dropout", "classifier_dropout", "pooling"),
-    "class_weight",
+    *("long", "window_pooling", "class_weight"),
 )
 
 
 class TextEstimator(BaseEstimator):
     """Fine-tunes a run on texts and their labels, as `albert-tf finetune` does on a table.
 
-    Texts are a list, array or pandas Series of strings; pairs of texts are a list of tuples. What is None
-    below is as the recipe for one's own data has it.
+    Texts are a list, array or column of strings; pairs of texts are a list of tuples or a table of two
+    columns. What is None below is as the recipe for one's own data has it.
 
     Args:
       init_from: where the weights begin: a run directory, or the published name of a checkpoint.
@@ -51,7 +51,10 @@ class TextEstimator(BaseEstimator):
       epochs: times to go over the texts.
       learning_rate: rate that the warm-up climbs to.
       batch_size: texts an update, and texts at a time in predictions.
-      seq_length: longest text in tokens; of longer ones the beginning is read.
+      seq_length: longest input in tokens.
+      long: what is read of longer texts: "truncate", "head_tail" or "windows"; see `LongTexts`.
+      doc_stride: tokens from one window to the next.
+      window_pooling: the logits of a text are the "mean" or the "max" of its windows'.
       dropout: of hidden states and attention.
       classifier_dropout: before the classifier.
       pooling: what the classifier reads, "first" or "mean".
@@ -78,6 +81,9 @@ class TextEstimator(BaseEstimator):
         learning_rate: float | None = None,
         batch_size: int | None = None,
         seq_length: int | None = None,
+        long: str | None = None,
+        doc_stride: int | None = None,
+        window_pooling: str | None = None,
         dropout: float | None = None,
         classifier_dropout: float | None = None,
         pooling: str | None = None,
@@ -94,6 +100,9 @@ class TextEstimator(BaseEstimator):
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.seq_length = seq_length
+        self.long = long
+        self.doc_stride = doc_stride
+        self.window_pooling = window_pooling
         self.dropout = dropout
         self.classifier_dropout = classifier_dropout
         self.pooling = pooling
@@ -140,7 +149,7 @@ class TextEstimator(BaseEstimator):
             recipe["class_weight"] = {str(label): weight for label, weight in self.class_weight.items()}
         self._temporary = tempfile.TemporaryDirectory()
         train = Path(self._temporary.name, "train.jsonl")
-        train.write_text(table_text(Table("X", tuple(names), rows), train.suffix), encoding="utf-8")
+        train.write_bytes(encoded(table_text(Table("X", tuple(names), rows), train.suffix)))
         settings = Finetuning(
             output=self.output or train.with_name("run"),
             init_from=self.init_from,
@@ -148,6 +157,7 @@ class TextEstimator(BaseEstimator):
             train=train,
             columns=columns,
             recipe=recipe,
+            questions={} if self.doc_stride is None else {"doc_stride": self.doc_stride},
             evaluation={"eval_share": self.eval_share},
             loop={"early_stop": self.early_stop},
             execution=Execution(precision=self.precision),
@@ -162,6 +172,9 @@ class TextEstimator(BaseEstimator):
     def _pipeline(self) -> Pipeline:
         return pipeline(self.run_, self.task, batch_size=self.batch_size or 32)
 
+    def _answers(self, X: Any, top_k: int | None = None) -> list[Any]:
+        return self._pipeline([X] if isinstance(X, str) else X, top_k)
+
     def predict(self, X: Any) -> np.ndarray:
         """The most likely label of each text, [n], or the numbers of a regression, float64 [n].
 
@@ -172,7 +185,7 @@ class TextEstimator(BaseEstimator):
         check_is_fitted(self)
         if self.task == CLASSIFICATION:
             return self.classes_[self.predict_proba(X).argmax(axis=1)]
-        return np.array([answer["score"] for answer in self._pipeline(listed(X))])
+        return np.array([answer["score"] for answer in self._answers(X)])
 
     @available_if(is_classifier)
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -182,7 +195,7 @@ class TextEstimator(BaseEstimator):
         """
         check_is_fitted(self)
         places = {str(label): place for place, label in enumerate(self.classes_)}
-        answers = self._pipeline(listed(X), top_k=len(places))
+        answers = self._answers(X, len(places))
         probabilities = np.zeros([len(answers), len(places)])
         for row, answer in zip(probabilities, answers, strict=True):
             for said in answer:

@@ -22,12 +22,13 @@ def text_records(texts: Any, argument: str) -> list[TextRecord]:
     """Records of texts, or of pairs of texts.
 
     Args:
-      texts: a list, array, tensor or pandas Series of texts; of pairs a tuple of two of these, an array
-        [B, 2], or a list of tuples.
+      texts: a list, array, tensor, or a column of pandas or of Hugging Face's datasets; of pairs a tuple of
+        two of these, an array [B, 2], a list of tuples, or a table of two columns.
       argument: what the caller calls it, for errors.
     Raises:
       InputError: one is not a text or a pair, or it is not clear which of both they are.
     """
+    texts = _columns(texts, argument)
     values = listed(texts)
     if isinstance(texts, tuple) and len(values) == 2 and not any(isinstance(x, Mapping) for x in values):
         if all(isinstance(value, str) for value in values):
@@ -37,6 +38,19 @@ def text_records(texts: Any, argument: str) -> list[TextRecord]:
             raise InputError(f"{argument} holds {len(first)} first texts and {len(second)} second ones")
         values = list(zip(first, second, strict=True))
     return [TextKind.read(value, f"{argument}[{number}]") for number, value in enumerate(values)]
+
+
+def _columns(texts: Any, argument: str) -> Any:
+    """The column of a DataFrame or Dataset, or a tuple of its two; what is no table stays as it is."""
+    names = getattr(texts, "column_names", getattr(texts, "columns", None))
+    if names is None:
+        return texts
+    names = list(names)
+    if len(names) not in (1, 2) or {"label", "labels"} & {*names}:
+        remedy = f"name that of the texts, {argument}['text'], or those of the pairs, {argument}[['a', 'b']]"
+        raise InputError(f"{argument} has the columns {', '.join(map(repr, names))}: {remedy}")
+    columns = tuple(texts[name] for name in names)
+    return columns if len(columns) == 2 else columns[0]
 
 
 def are_pairs(texts: Any) -> bool:
@@ -56,8 +70,10 @@ def segments(texts: Any) -> list[tf.Tensor]:
     return [texts] if texts.shape.rank == 1 else tf.unstack(texts, axis=1)
 
 
-def tokenised_texts(x: Any, tokenizer: TextTokenizer, argument: str) -> tuple[TokenRows, bool]:
-    """The tokens of texts in any form of `text_records`, and True if they are pairs.
+def tokenised_texts(
+    x: Any, tokenizer: TextTokenizer, argument: str, seq_length: int | None = None
+) -> tuple[TokenRows, bool]:
+    """The tokens of texts in any form of `text_records`, and True if they are pairs; as of `text_rows`.
 
     InputError if there are none, one is not a text, or some are pairs and some are not.
     """
@@ -67,7 +83,7 @@ def tokenised_texts(x: Any, tokenizer: TextTokenizer, argument: str) -> tuple[To
     pairs = {record.text_pair is not None for record in records}
     if len(pairs) != 1:
         raise InputError(f"{argument} holds both single texts and pairs")
-    return text_rows(records, tokenizer, {}), pairs.pop()
+    return text_rows(records, tokenizer, {}, seq_length if pairs == {False} else None), pairs.pop()
 
 
 def packed(rows: TokenRows, seq_length: int) -> dict[str, np.ndarray]:

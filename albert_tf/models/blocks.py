@@ -11,7 +11,17 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.models.layer import DenseLayer, Elementwise, Layer, LayerNorm, Pair, attention, dense, dropout
+from albert_tf.models.layer import (
+    DenseLayer,
+    Elementwise,
+    Layer,
+    LayerNorm,
+    Pair,
+    attention,
+    attention_probabilities,
+    dense,
+    dropout,
+)
 from albert_tf.models.padding import Tokens
 
 # What a block computes with; its last pair is that of the closing LayerNorm.
@@ -64,13 +74,7 @@ class AttentionBlock(Layer):
         config = self.config
         joined, output, norm = parameters
         probabilities_seed, output_seed = seeds or (None, None)
-        batch, length = tf.shape(bias)[0], tf.shape(bias)[3]
-        heads, head_size = config.num_attention_heads, config.hidden_size // config.num_attention_heads
-        projected = dense(x, *joined)  # [B·S, 3H]
-        if tokens is not None:
-            projected = tokens.spread(projected)
-        projected = tf.reshape(projected, [batch, length, 3, heads, head_size])  # [B, S, 3, N, D]
-        query, key, value = tf.unstack(tf.transpose(projected, [2, 0, 3, 1, 4]))  # [B, N, S, D] each
+        query, key, value = self._heads(x, joined, bias, tokens)
         rate, softmax = config.attention_probs_dropout_prob, elementwise.softmax
         context = attention(query, key, value, bias, rate, probabilities_seed, softmax)  # [B, N, S, D]
         context = tf.transpose(context, [0, 2, 1, 3])  # [B, S, N, D]
@@ -79,6 +83,23 @@ class AttentionBlock(Layer):
             context = tokens.pick(context)
         y = dropout(dense(context, *output), config.hidden_dropout_prob, output_seed)
         return elementwise.layer_norm(y + x, *norm)
+
+    def probabilities(self, x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
+        """The attention of each token to all, [B, N, S, S], of hidden states and bias as in `call`."""
+        query, key, _ = self._heads(x, self.parameters()[0], bias)
+        return attention_probabilities(query, key, bias)
+
+    def _heads(
+        self, x: tf.Tensor, joined: Pair, bias: tf.Tensor, tokens: Tokens | None = None
+    ) -> list[tf.Tensor]:
+        """Query, key and value of each head, [B, N, S, D] each; arguments as in `call`."""
+        heads, width = self.config.num_attention_heads, self.config.hidden_size
+        projected = dense(x, *joined)  # [B·S, 3H]
+        if tokens is not None:
+            projected = tokens.spread(projected)
+        shape = [tf.shape(bias)[0], tf.shape(bias)[3], 3, heads, width // heads]
+        projected = tf.reshape(projected, shape)  # [B, S, 3, N, D]
+        return tf.unstack(tf.transpose(projected, [2, 0, 3, 1, 4]))  # [B, N, S, D] each
 
 
 class FeedForwardBlock(Layer):

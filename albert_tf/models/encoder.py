@@ -17,7 +17,7 @@ from albert_tf.models.layer import ACTIVATIONS, DenseLayer, attention_bias, draw
 from albert_tf.models.memory import check_memory
 from albert_tf.models.padding import Tokens
 from albert_tf.models.recompute import recomputed
-from albert_tf.models.sharing import BlockPair, BlockPath, at_depth, sharing_plan
+from albert_tf.models.sharing import BlockPair, at_depth, sharing_plan
 from albert_tf.utils.errors import InputError
 
 Inputs = Mapping[str, tf.Tensor]
@@ -85,11 +85,11 @@ class AlbertEncoder(NetworkModel):
             else None
         )
         self.attention_blocks = {
-            _key(path): AttentionBlock(path.scope(), config)
+            path.key(): AttentionBlock(path.scope(), config)
             for path in dict.fromkeys(pair.attention for pair in plan)
         }
         self.feed_forward_blocks = {
-            _key(path): FeedForwardBlock(path.scope(), config)
+            path.key(): FeedForwardBlock(path.scope(), config)
             for path in dict.fromkeys(pair.feed_forward for pair in plan)
         }
         self.pooler = None if config.pooler == "none" else DenseLayer("pooler/dense", width, width, config)
@@ -121,18 +121,11 @@ class AlbertEncoder(NetworkModel):
             is outside the vocabulary. Neither an accelerator nor code that XLA compiled can raise that:
             such an id has an embedding of zeros there, or under XLA that of the nearest id.
         """
-        word_ids, mask, type_ids = encoder_inputs(inputs, self.config.max_position_embeddings)
         plan = sharing_plan(at_depth(self.config, num_hidden_layers))
         seeds = self._dropout_seeds(seed, len(plan)) if training else None
-        embedding_output = self.embeddings(word_ids, mask, type_ids, seeds and seeds[0])  # [B, S, E]
-        known, found = word_ids.shape, tf.shape(word_ids)
+        embedding_output, mask, x, tokens = self.first_states(inputs, seeds and seeds[0])
+        known, found = mask.shape, tf.shape(mask)
         shape = [known[0] or found[0], known[1] or found[1], self.config.hidden_size]
-        x = tf.reshape(embedding_output, [-1, self.config.embedding_size])  # [B·S, E]
-        tokens = Tokens.at(inputs[TOKEN_PLACES], tf.shape(x)[0]) if TOKEN_PLACES in inputs else None
-        if tokens is not None:
-            x = tokens.pick(x)  # [T, E], and T for B·S from here on
-        if self.projection is not None:
-            x = self.projection(x)  # [B·S, H]
         bias = attention_bias(mask, x.dtype)  # [B, 1, 1, S]
         states = self._hidden_states(plan, x, bias, tokens, seeds and seeds[1:], bool(training))
         if tokens is not None:
@@ -144,9 +137,32 @@ class AlbertEncoder(NetworkModel):
             "embedding_output": embedding_output,
         }
         if self.pooler is not None:
-            pooled = self.pooler(encoder_outputs[-1][:, 0])  # [B, H]
-            outputs["pooled_output"] = ACTIVATIONS[self.config.pooler](pooled)
+            outputs["pooled_output"] = self.pooled(encoder_outputs[-1])
         return outputs
+
+    def pooled(self, sequence: tf.Tensor) -> tf.Tensor:
+        """The pooler's output [B, H] of hidden states [B, S, H]."""
+        assert self.pooler is not None
+        return ACTIVATIONS[self.config.pooler](self.pooler(sequence[:, 0]))
+
+    def first_states(
+        self, inputs: Inputs, seed: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, Tokens | None]:
+        """The states that the first layer reads, of inputs as `call` takes them.
+
+        Returns:
+          The embeddings [B, S, E], the mask [B, S], the states [B·S, H], and None; of inputs with
+          `token_places` the states [T, H] of these tokens, and the tokens.
+        """
+        word_ids, mask, type_ids = encoder_inputs(inputs, self.config.max_position_embeddings)
+        embedding_output = self.embeddings(word_ids, mask, type_ids, seed)  # [B, S, E]
+        x = tf.reshape(embedding_output, [-1, self.config.embedding_size])  # [B·S, E]
+        tokens = Tokens.at(inputs[TOKEN_PLACES], tf.shape(x)[0]) if TOKEN_PLACES in inputs else None
+        if tokens is not None:
+            x = tokens.pick(x)  # [T, E], and T for B·S from here on
+        if self.projection is not None:
+            x = self.projection(x)  # [B·S, H]
+        return embedding_output, mask, x, tokens
 
     def _hidden_states(
         self,
@@ -175,7 +191,7 @@ class AlbertEncoder(NetworkModel):
 
         states = []
         for index, pair in enumerate(plan):
-            first, second = map(_key, pair)
+            first, second = (path.key() for path in pair)
             apply = functools.partial(layer, first, second)
             drops = tuple(seeds[3 * index : 3 * index + 3]) if seeds else ()
             parameters = attention[first], feed_forward[second]
@@ -198,11 +214,6 @@ def with_pooled_output(outputs: Mapping[str, Any]) -> Mapping[str, Any]:
     if "pooled_output" in outputs:
         return outputs
     return {**outputs, "pooled_output": outputs["sequence_output"][:, 0]}  # [B, H]
-
-
-def _key(path: BlockPath) -> str:
-    # Keras tracks what a dict holds only where the keys are strings.
-    return f"{path.group}_{path.inner}"
 
 
 def encoder_inputs(inputs: Inputs, max_length: int) -> list[tf.Tensor]:

@@ -45,7 +45,7 @@ class MaskedLanguageModel(Layer):
         masked = tf.gather(sequence, positions, batch_dims=1)  # [B, P, H]
         rows = tf.reshape(masked, [-1, sequence.shape[-1]])  # [B·P, H]
         rows = self.layer_norm(self.activation(self.transform(rows)))  # [B·P, E]
-        logits = _biased_logits(rows, word_embeddings, self.output_bias)  # [B·P, V]
+        logits = biased_logits(rows, word_embeddings, self.output_bias)  # [B·P, V]
         sizes = zip(positions.shape, tf.unstack(tf.shape(positions), 2), strict=True)
         shape = [known or size for known, size in sizes]  # as static as it can be
         return tf.reshape(logits, [*shape, self.output_bias.shape[0]])  # [B, P, V]
@@ -65,10 +65,10 @@ class OutputLayer(Layer):
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
         """Logits of rows."""
-        return _biased_logits(x, self.output_weights, self.output_bias)
+        return biased_logits(x, self.output_weights, self.output_bias)
 
 
-def _biased_logits(x: tf.Tensor, weights: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
+def biased_logits(x: tf.Tensor, weights: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     """Float32 [R, K], which a softmax needs, of rows x [R, H], weights [K, H] and bias [K]."""
     logits = tf.matmul(x, tf.cast(weights, x.dtype), transpose_b=True)
     return tf.nn.bias_add(tf.cast(logits, tf.float32), tf.cast(bias, tf.float32))

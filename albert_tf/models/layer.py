@@ -79,6 +79,17 @@ def biased_softmax(scores: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     return tf.cast(tf.nn.softmax(tf.cast(scores + bias, tf.float32)), scores.dtype)
 
 
+def attention_probabilities(
+    query: tf.Tensor, key: tf.Tensor, bias: tf.Tensor, softmax: Function = biased_softmax
+) -> tf.Tensor:
+    """softmax(Q · Kᵀ / √D + bias), [B, N, S, S]: of each token the weights of all tokens, which sum to 1.
+
+    Query and key are [B, N, S, D], the bias is that of `attention_bias`.
+    """
+    scores = tf.matmul(query * (1 / math.sqrt(query.shape[-1])), key, transpose_b=True)  # [B, N, S, S]
+    return softmax(scores, bias)
+
+
 def attention(
     query: tf.Tensor,
     key: tf.Tensor,
@@ -95,9 +106,8 @@ def attention(
 
     Source: Vaswani et al. 2017, eq. 1.
     """
-    scores = tf.matmul(query * (1 / math.sqrt(query.shape[-1])), key, transpose_b=True)  # [B, N, S, S]
-    probabilities = dropout(softmax(scores, bias), dropout_rate, seed)  # [B, N, S, S]
-    return tf.matmul(probabilities, value)  # [B, N, S, D]
+    probabilities = attention_probabilities(query, key, bias, softmax)  # [B, N, S, S]
+    return tf.matmul(dropout(probabilities, dropout_rate, seed), value)  # [B, N, S, D]
 
 
 class Elementwise(NamedTuple):

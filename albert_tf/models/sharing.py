@@ -22,6 +22,10 @@ class BlockPath(NamedTuple):
         """
         return f"encoder/transformer/group_{self.group}/inner_group_{self.inner}"
 
+    def key(self) -> str:
+        """The key among an encoder's blocks, a string: Keras tracks no dict of other keys."""
+        return f"{self.group}_{self.inner}"
+
 
 class BlockPair(NamedTuple):
     """One application of an attention block and of the feed-forward block behind it."""

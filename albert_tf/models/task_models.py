@@ -9,17 +9,11 @@ import tf_keras as keras
 
 from albert_tf.config import AlbertConfig
 from albert_tf.features import (
-    ENCODER_INPUTS,
-    FIRST,
-    MASK,
-    MEAN,
     MLM_POSITIONS,
-    TOKEN_PLACES,
-    check_pooling,
     check_sentence_objective,
 )
 from albert_tf.models.encoder import AlbertEncoder, Inputs, NetworkModel
-from albert_tf.models.heads import MaskedLanguageModel, OutputLayer, mean_state
+from albert_tf.models.heads import MaskedLanguageModel, OutputLayer
 from albert_tf.models.layer import drawn_seed, dropout
 from albert_tf.utils.checks import check_range, check_type
 from albert_tf.utils.errors import InputError
@@ -65,7 +59,7 @@ class AlbertPretrainer(TaskModel):
         super().__init__(config, **kwargs)
         self.sentence_objective = check_sentence_objective(sentence_objective)
         if sentence_objective != "none":
-            _check_pooler(config, f'sentence_objective="{sentence_objective}"', '"none"')
+            check_pooler(config, f'sentence_objective="{sentence_objective}"', '"none"')
         self.mlm = MaskedLanguageModel(config, name="mlm")
         self.sentence = (
             None if sentence_objective == "none" else OutputLayer("cls/seq_relationship", 2, config)
@@ -100,53 +94,6 @@ class AlbertPretrainer(TaskModel):
         return outputs
 
 
-class PooledModel(TaskModel):
-    """The encoder, and logits of one state of a whole sequence.
-
-    Args:
-      config: the network's shape.
-      units: number of logits, K.
-      pooling: "first", the pooled output, or "mean", the mean of all tokens' states. The pooler stays a part
-        of the encoder; with "mean" no logit depends on it, so that it is not trainable and stays as it is.
-      **kwargs: of `NetworkModel`.
-    """
-
-    def __init__(self, config: AlbertConfig, units: int, pooling: str, **kwargs: Any):
-        super().__init__(config, **kwargs)
-        self.pooling = check_pooling(pooling)
-        if pooling == FIRST:
-            _check_pooler(config, f'pooling="{FIRST}"', f'"{MEAN}"')
-        elif self.encoder.pooler is not None:
-            self.encoder.pooler.trainable = False  # else Keras' `fit` warns of variables without gradients
-        self.classifier = OutputLayer("classifier", units, config)
-
-    def head(self, inputs: Inputs, outputs: dict[str, Any], seed: tf.Tensor | None) -> dict[str, tf.Tensor]:
-        """`logits` float32 [B, K]."""
-        if self.pooling == FIRST:
-            state = outputs["pooled_output"]
-        else:
-            state = mean_state(outputs["sequence_output"], inputs.get(MASK))
-        return {"logits": self.classifier(dropout(state, self.config.classifier_dropout_prob, seed))}
-
-
-@keras.saving.register_keras_serializable("albert_tf")
-class AlbertClassifier(PooledModel):
-    """The encoder with `logits` [B, K] over labels, or with one number, from one state of the sequence.
-
-    Args:
-      config: the network's shape.
-      num_labels: number of labels, K; 1 is regression.
-      pooling: of `PooledModel`.
-      **kwargs: of `NetworkModel`.
-    """
-
-    arguments = ("num_labels", "pooling")
-
-    def __init__(self, config: AlbertConfig, num_labels: int, pooling: str = FIRST, **kwargs: Any):
-        super().__init__(config, positive("num_labels", num_labels), pooling, **kwargs)
-        self.num_labels = num_labels
-
-
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertTokenClassifier(TaskModel):
     """The encoder with `logits` [B, S, K] over labels for every token, [CLS], [SEP] and padding included.
@@ -172,45 +119,7 @@ class AlbertTokenClassifier(TaskModel):
         return {"logits": tf.reshape(logits, [-1, length, self.num_labels])}  # [B, S, K]
 
 
-@keras.saving.register_keras_serializable("albert_tf")
-class AlbertMultipleChoice(PooledModel):
-    """The encoder with one logit a choice: `logits` [B, C] of inputs [B, C, S].
-
-    Args:
-      config: the network's shape.
-      num_choices: choices an example, C.
-      pooling: of `PooledModel`.
-      **kwargs: of `NetworkModel`.
-    """
-
-    arguments = ("num_choices", "pooling")
-
-    def __init__(self, config: AlbertConfig, num_choices: int, pooling: str = FIRST, **kwargs: Any):
-        super().__init__(config, 1, pooling, **kwargs)
-        self.num_choices = positive("num_choices", num_choices)
-
-    def call(
-        self, inputs: Inputs, training: bool | None = None, seed: tf.Tensor | None = None
-    ) -> dict[str, Any]:
-        """The logits of the choices; arguments and errors are those of `TaskModel.call`."""
-        flat = {name: self._flatten(name, inputs[name]) for name in ENCODER_INPUTS if name in inputs}
-        if TOKEN_PLACES in inputs:  # the same places row by row
-            flat[TOKEN_PLACES] = inputs[TOKEN_PLACES]
-        logits = super().call(flat, training, seed)["logits"]  # [B·C, 1]
-        return {"logits": tf.reshape(logits, [-1, self.num_choices])}  # [B, C]
-
-    def _flatten(self, name: str, values: tf.Tensor) -> tf.Tensor:
-        tensor = tf.convert_to_tensor(values)
-        if not tensor.shape.is_compatible_with([None, self.num_choices, None]):
-            raise InputError(
-                f"{name} has shape {tensor.shape}: it must be [batch, {self.num_choices}, length]"
-            )
-        # Where shapes are known only when it runs.
-        tensor = tf.ensure_shape(tensor, [None, self.num_choices, None])
-        return tf.reshape(tensor, [-1, tensor.shape[2] or tf.shape(tensor)[2]])  # [B·C, S]
-
-
-def _check_pooler(config: AlbertConfig, choice: str, other: str) -> None:
+def check_pooler(config: AlbertConfig, choice: str, other: str) -> None:
     """InputError for a network without a pooler, whose output the choice reads."""
     if config.pooler == "none":
         raise InputError(f'{choice} reads the pooled output, and pooler="none": choose {other}, or a pooler')

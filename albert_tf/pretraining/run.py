@@ -106,6 +106,7 @@ def pretrain(
             "budget": settings.budget and settings.budget.seconds,
         }
         if run.is_begun:
+            run.check_vocabulary(settings.vocabulary)
             check_same_run(run, {**size.config.to_dict(), **task, **tokenizer, **record}, size.recipe)
 
         read = None if run.steps() else _first_values(size, growths.get(size.config), corpus, report)

@@ -7,9 +7,16 @@ from collections.abc import Iterable
 
 import tensorflow as tf
 
+from albert_tf.utils.errors import InputError
+
 Paths = str | os.PathLike | Iterable[str | os.PathLike]
 
 CONCURRENT_REQUESTS = 16  # to a filesystem that may be far away
+
+
+def path_list(inputs: Paths) -> list[str]:
+    """Paths and globs, one or several, as they were given."""
+    return [os.fspath(x) for x in ([inputs] if isinstance(inputs, str | os.PathLike) else inputs)]
 
 
 def matched_paths(inputs: Paths) -> list[str]:
@@ -21,7 +28,7 @@ def matched_paths(inputs: Paths) -> list[str]:
     Raises:
       FileNotFoundError: a path does not exist, a glob matches nothing, or the list is empty.
     """
-    patterns = [os.fspath(x) for x in ([inputs] if isinstance(inputs, str | os.PathLike) else inputs)]
+    patterns = path_list(inputs)
     if not patterns:
         raise FileNotFoundError("no input files: an empty list was given")
     paths: list[str] = []
@@ -32,6 +39,16 @@ def matched_paths(inputs: Paths) -> list[str]:
         # TensorFlow finds ./text.txt where text.* is asked for.
         paths += found if pattern.startswith("./") else [path.removeprefix("./") for path in found]
     return list(dict.fromkeys(paths))
+
+
+def distinct_paths(inputs: Paths) -> list[str]:
+    """The paths that `matched_paths` finds; an InputError names one that is given twice."""
+    paths = [path for one in path_list(inputs) for path in matched_paths(one)] or matched_paths(inputs)
+    names = [os.path.normpath(path) for path in paths]
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            raise InputError(f"{name} is given twice: name it once")
+    return paths
 
 
 def input_files(inputs: Paths) -> list[str]:

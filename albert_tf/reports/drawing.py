@@ -34,6 +34,26 @@ def picture(tables: Sequence[Table], form: str = "png") -> bytes:
     return content.getvalue()
 
 
+def grid_of_maps(maps: np.ndarray, title: str) -> bytes:
+    """The content of a PNG file with attention maps [L, N, T, T], a layer a row, a head a column."""
+    rows, columns, size, _ = maps.shape
+    gap = max(size // 16, 1)
+    tiles = np.pad(maps, [(0, 0), (0, 0), (0, gap), (0, gap)], constant_values=np.nan)
+    whole = tiles.transpose(0, 2, 1, 3).reshape(rows * (size + gap), columns * (size + gap))
+    figure = Figure(figsize=(columns + 1.2, rows + 1.2), layout="constrained")
+    axes = figure.add_subplot()
+    axes.set_facecolor("tab:gray")  # between the maps
+    axes.imshow(whole, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
+    middles = [np.arange(count) * (size + gap) + (size - 1) / 2 for count in (columns, rows)]
+    axes.set_xticks(middles[0], [str(n + 1) for n in range(columns)])
+    axes.set_yticks(middles[1], [str(n + 1) for n in range(rows)])
+    axes.set(xlabel="head", ylabel="layer")
+    axes.set_title(title if len(title) <= 12 * columns else f"{title[: 12 * columns - 1]}…", fontsize="small")
+    content = io.BytesIO()
+    figure.savefig(content, dpi=120, format="png")
+    return content.getvalue()
+
+
 def _grid_size(table: Table) -> tuple[float, float]:
     count = min(len(table.rows), _MAX_NAMES)
     side = 2.4 + 0.42 * min(count, _MAX_NUMBERS) + 0.2 * max(count - _MAX_NUMBERS, 0)  # inches

@@ -10,18 +10,23 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.features import LABELS
+from albert_tf.models.compiled import in_blocks
+from albert_tf.recipes import LongTexts
 from albert_tf.reports.content import Report
 from albert_tf.tasks.datasets.glue import GLUE
 from albert_tf.tasks.examples.records import TextRecord, label_ids, label_names, label_of, same_label
 from albert_tf.tasks.examples.rows import Spans, TokenRows, joined, row_lengths, token_rows, tokenised
 from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, Prediction, TaskConfig, Tensors
+from albert_tf.tasks.long_texts import head_and_tail, in_windows, pooled, text_inputs, window_inputs
 from albert_tf.tasks.losses import LABEL
 from albert_tf.tasks.metrics.label_report import label_report
 from albert_tf.tasks.metrics.labels import accuracy, f1
-from albert_tf.tasks.serving import DEFAULT, PAIR, Served, Signature, text_signatures
+from albert_tf.tasks.serving import DEFAULT, PAIR, Served, Signature, text_signatures, without_padding
 from albert_tf.tokenizers.given import check_text
 from albert_tf.tokenizers.kinds import TextTokenizer
+from albert_tf.utils.choices import HEAD_TAIL, TRUNCATE, WINDOWS
 from albert_tf.utils.errors import InputError, shown
+from albert_tf.utils.records import from_flat
 
 TextRecords = Sequence[TextRecord]
 Metric = Callable[[Sequence[str], Sequence[str]], float]
@@ -41,16 +46,28 @@ def takes_pairs(config: TaskConfig) -> bool | None:
 
 
 def text_rows(
-    records: TextRecords, tokenizer: TextTokenizer, features: Mapping[str, np.ndarray]
+    records: TextRecords,
+    tokenizer: TextTokenizer,
+    features: Mapping[str, np.ndarray],
+    seq_length: int | None = None,
 ) -> TokenRows:
-    """The text, or the text and its pair, of records that all have one or all have none; not trimmed yet."""
+    """The text, or the text and its pair, of records that all have one or all have none.
+
+    They are not trimmed yet; with `seq_length` the head and the tail of a text that fit are left.
+    """
     segments = [tokenised(tokenizer, [record.text for record in records])]
     if records[0].text_pair is not None:
         segments.append(tokenised(tokenizer, [record.text_pair or "" for record in records]))
+    dropped: np.ndarray | int = 0
+    if seq_length is not None:
+        budget = seq_length - tokenizer.vocabulary.input_format.num_special_tokens(1)
+        with tf.device("CPU:0"):
+            dropped = np.maximum(segments[0].row_lengths().numpy() - budget, 0)
+            segments = [head_and_tail(segments[0], budget)]
     tokens, starts = joined(segments)
     lengths = [row_lengths(segment) for segment in segments]
     spans = Spans(tokens, tf.stack(starts, axis=-1), tf.stack(lengths, axis=-1))
-    return token_rows(spans, tokenizer.vocabulary, features)
+    return token_rows(spans, tokenizer.vocabulary, features, dropped=dropped)
 
 
 class TextKind(FinetunedKind):
@@ -61,17 +78,25 @@ class TextKind(FinetunedKind):
 
     def __init__(self, config: TaskConfig):
         super().__init__(config)
-        self.takes_pairs = takes_pairs(config)
+        self.long_texts = from_flat(LongTexts, config)
+        self.takes_pairs = takes_pairs(config) if self.long_texts.long == TRUNCATE else False
 
     @abc.abstractmethod
     def targets(self, records: TextRecords) -> np.ndarray:
         """Labels of records as the loss takes them, [N, …]."""
 
     def encode(self, records: TextRecords, tokenizer: TextTokenizer, is_labelled: bool) -> Examples:
-        """`[CLS] text [SEP]` or `[CLS] text [SEP] text_pair [SEP]`, trimmed when they are packed."""
+        """`[CLS] text [SEP]` or `[CLS] text [SEP] text_pair [SEP]`, trimmed when they are packed.
+
+        Of a text that is read in windows there is a row for each.
+        """
         self.check(records)
         features = {LABELS: self.targets(records)} if is_labelled else {}
-        return Examples(records, text_rows(records, tokenizer, features))
+        seq_length = self.seq_length if self.long_texts.long == HEAD_TAIL else None
+        rows, places = text_rows(records, tokenizer, features, seq_length), None
+        if self.long_texts.long == WINDOWS:
+            rows, places = in_windows(rows, self.seq_length, self.long_texts)
+        return Examples(records, rows, places)
 
     def check(self, records: TextRecords) -> None:
         """All are single texts, or all are pairs; those that the model was trained on, if it says."""
@@ -87,9 +112,21 @@ class TextKind(FinetunedKind):
     def scores(logits: tf.Tensor) -> tf.Tensor:
         """Scores [B, K], or [B], of logits [B, K]."""
 
+    @abc.abstractmethod
+    def prediction(self, scores: np.ndarray) -> Prediction:
+        """The prediction of a text, given its scores, [K] or []."""
+
     def keep(self, outputs: Tensors, batch: Tensors) -> Tensors:
-        """Scores."""
-        return {"scores": self.scores(outputs["logits"])}
+        """Logits [B, K]."""
+        return {"logits": outputs["logits"]}
+
+    def decode(self, examples: Examples, outputs: Arrays) -> list[Prediction]:
+        """The prediction of each text; of windows, by their pooled logits."""
+        with tf.device("CPU:0"):
+            logits = tf.constant(outputs["logits"])
+            if examples.places is not None:
+                logits = pooled(logits, examples.places, len(examples.records), self.long_texts)
+            return list(map(self.prediction, self.scores(logits).numpy()))
 
     @abc.abstractmethod
     def serve(self, scores: tf.Tensor, names: Sequence[str]) -> Tensors:
@@ -98,19 +135,26 @@ class TextKind(FinetunedKind):
     def signatures(self, served: Served) -> dict[str, Signature]:
         """`serving_default` of a text a row and `pair` of two, unless the run says which of them it learned.
 
-        A model of pairs has `pair` alone, which is its `serving_default`, too.
+        A model of pairs has `pair` alone, which is its `serving_default`, too. A model with exits has
+        `early_exit`, the first one with `patience` int32 [B], and its answers have the `layers` computed.
         """
-        names = served.label_names()
+        names, long = served.label_names(), self.long_texts
 
-        def answer(*texts: tf.Tensor) -> Tensors:
-            logits = served.outputs(served.inputs(*texts))["logits"]
-            return self.serve(self.scores(tf.cast(logits, tf.float32)), names)
+        def logits_of(inputs: Tensors) -> tf.Tensor:
+            return tf.cast(served.outputs(inputs)["logits"], tf.float32)
 
-        signatures = text_signatures(answer)
-        if self.takes_pairs is None:
-            return signatures
-        name = PAIR if self.takes_pairs else DEFAULT
-        return {name: signatures[name]}
+        def answer(*texts: tf.Tensor, patience: tf.Tensor | None = None) -> Tensors:
+            reading = served.seq_length, served.input_format, long
+            inputs = text_inputs(served.tokens(*texts), *reading)
+            if long.long == WINDOWS:
+                windows, rows = window_inputs(inputs, *reading)
+                logits = in_blocks(logits_of, without_padding(windows), tf.float32)
+                return self.serve(self.scores(pooled(logits, rows, tf.size(texts[0]), long)), names)
+            outputs = served.outputs(without_padding(inputs), patience)
+            said = self.serve(self.scores(tf.cast(outputs["logits"], tf.float32)), names)
+            return said if patience is None else {**said, "layers": outputs["layers"]}
+
+        return text_signatures(answer, self.takes_pairs, served.has_exits)
 
     @staticmethod
     def read(value: Any, where: str) -> TextRecord:
@@ -136,6 +180,7 @@ class Classification(TextKind):
 
     name = "classification"
     metric_names = ("accuracy", "f1")
+    has_exits = True
     losses = LABEL
 
     def __init__(self, config: TaskConfig):
@@ -171,12 +216,8 @@ class Classification(TextKind):
         """Probabilities that sum to 1."""
         return tf.nn.softmax(logits)
 
-    def decode(self, examples: Examples, outputs: Arrays) -> list[Prediction]:
-        """The likeliest label of each text, or that on its side of the threshold."""
-        return list(map(self.prediction, outputs["scores"]))
-
     def prediction(self, scores: np.ndarray) -> Prediction:
-        """The prediction of a text, given the probabilities of its labels, [K]."""
+        """The likeliest label, or that on its side of the threshold."""
         chosen = int(scores.argmax() if self.threshold is None else scores[1] >= self.threshold)
         return Prediction(self.labels[chosen], scores, chosen)
 

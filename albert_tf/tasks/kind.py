@@ -121,6 +121,7 @@ class FinetunedKind(Kind):
     """A kind of task that models are fine-tuned for."""
 
     is_pooled: ClassVar[bool] = False  # True if the head reads a state of a sequence that `pooling` chooses
+    has_exits: ClassVar[bool] = False  # True if texts may leave early
     has_windows: ClassVar[bool] = False  # True if long texts are read in windows, as `QuestionSettings` say
     metric_names: ClassVar[tuple[str, ...]] = ("accuracy",)  # of which the first decides on the best step
     losses: Mapping[str, LossPart]  # terms of the loss by name, which add up

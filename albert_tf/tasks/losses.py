@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.features import END_POSITIONS, IS_IMPOSSIBLE, LABELS, MASK, START_POSITIONS
+from albert_tf.features import END_POSITIONS, IS_IMPOSSIBLE, LABELS, MASK, START_POSITIONS, WEIGHTS
 from albert_tf.models.losses import Term, classification_term, cross_entropy
 
 Tensors = Mapping[str, tf.Tensor]
@@ -26,14 +26,17 @@ class LossPart(NamedTuple):
     has_sets: bool = False  # True if the labels have one more axis, the classes
 
     def weights(self, batch: Tensors) -> tf.Tensor:
-        """1 for a label, 0 for none: an integer below 0, or where no token is; float32 [...]."""
+        """1 for a label, or the weight of its row, 0 for none; float32 [...].
+
+        None is an integer below 0, or where no token is.
+        """
         labels, mask = batch[self.labels], batch[MASK]
         if self.has_sets:
             labels = labels[..., 0]
         counted = tf.reduce_any(mask > 0, axis=list(range(labels.shape.rank, mask.shape.rank)))
         if labels.dtype.is_integer:
             counted &= labels >= 0
-        return tf.cast(counted, tf.float32)
+        return tf.cast(counted, tf.float32) * batch.get(WEIGHTS, 1.0)
 
 
 def label_term(
@@ -80,6 +83,20 @@ def score_term(outputs: Tensors, batch: Tensors, weights: tf.Tensor) -> Term:
     """Squared error of `logits` [B, 1]. Nothing is right or wrong: `correct` is not a number."""
     errors = outputs["logits"][:, 0] - tf.where(weights > 0, batch[LABELS], 0.0)
     return _term(tf.square(errors), None, weights)
+
+
+def exits_term(
+    term: Callable[[Tensors, Tensors, tf.Tensor], Term], outputs: Tensors, batch: Tensors, weights: tf.Tensor
+) -> Term:
+    """The mean of a term over the layers of `exit_logits` [B, L, …], weighted by their numbers from 1.
+
+    What is correct is by the last layer.
+    Source: Zhou et al. 2020, eq. 5.
+    """
+    layers = tf.unstack(outputs["exit_logits"], axis=1)
+    terms = [term({"logits": logits}, batch, weights) for logits in layers]
+    loss = tf.add_n([layer * found.loss for layer, found in enumerate(terms, start=1)])
+    return terms[-1]._replace(loss=loss / sum(range(len(layers) + 1)))
 
 
 def span_term(outputs: Tensors, batch: Tensors, weights: tf.Tensor) -> Term:

@@ -11,7 +11,7 @@ import tensorflow as tf
 from albert_tf.reports.content import Report
 from albert_tf.tasks.classification import TextKind, TextRecords, label_scores, likeliest, shown_inputs
 from albert_tf.tasks.examples.records import TextRecord, label_ids, label_set
-from albert_tf.tasks.kind import Arrays, Examples, Prediction, TaskConfig, Tensors
+from albert_tf.tasks.kind import Arrays, Prediction, TaskConfig, Tensors
 from albert_tf.tasks.losses import MULTI_LABEL
 from albert_tf.tasks.metrics.label_report import multi_label_report
 from albert_tf.tasks.metrics.labels import multi_label_scores
@@ -58,12 +58,8 @@ class MultiLabel(TextKind):
         """Probabilities of each label."""
         return tf.sigmoid(logits)
 
-    def decode(self, examples: Examples, outputs: Arrays) -> list[Prediction]:
-        """Labels at least as likely as the threshold."""
-        return list(map(self.prediction, outputs["scores"]))
-
     def prediction(self, scores: np.ndarray) -> Prediction:
-        """The prediction of a text, given the probabilities of its labels, [K]."""
+        """Labels at least as likely as the threshold."""
         chosen = np.flatnonzero(scores >= self.threshold)
         return Prediction(tuple(self.labels[number] for number in chosen.tolist()), scores, chosen)
 

@@ -16,7 +16,14 @@ from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, Prediction, Ta
 from albert_tf.tasks.losses import LABEL
 from albert_tf.tasks.metrics.label_report import label_report
 from albert_tf.tasks.metrics.labels import accuracy
-from albert_tf.tasks.serving import Served, Signature, text_spec
+from albert_tf.tasks.serving import (
+    EARLY_EXIT,
+    EXAMPLE_PATIENCE,
+    PATIENCE_SPEC,
+    Served,
+    Signature,
+    text_spec,
+)
 from albert_tf.tokenizers.given import check_text
 from albert_tf.tokenizers.input_format import InputFormat
 from albert_tf.tokenizers.kinds import TextTokenizer
@@ -90,6 +97,7 @@ class MultipleChoice(FinetunedKind):
     signature = "choose"
     inputs = ("context", "question", "options")
     is_pooled = True
+    has_exits = True
     losses = LABEL
 
     def __init__(self, config: TaskConfig):
@@ -161,33 +169,41 @@ class MultipleChoice(FinetunedKind):
     def signatures(self, served: Served) -> dict[str, Signature]:
         """`choose`: from `context`, `question` string [B] and `options` string [B, C] to the best option.
 
-        It answers `choice` int32 [B], from 0, and the probabilities of all, `scores` float32 [B, C].
+        It answers `choice` int32 [B], from 0, and the probabilities of all, `scores` float32 [B, C]. A model
+        with exits has `early_exit`, the same with `patience` int32 [B], and answers the `layers` computed.
         """
         check_length("seq_length", served.seq_length, served.input_format.num_special_tokens(2) + 2)
         count = served.model.num_choices
         options_spec = tf.TensorSpec([None, count], tf.string, "options")
 
-        @tf.function(input_signature=[text_spec("context"), text_spec("question"), options_spec])
-        def choose(context: tf.Tensor, question: tf.Tensor, options: tf.Tensor) -> Tensors:
+        def answer(
+            context: tf.Tensor, question: tf.Tensor, options: tf.Tensor, patience: tf.Tensor | None = None
+        ) -> Tensors:
             # Joined, since that raises where the batch sizes differ: what follows would broadcast.
             texts = tf.concat([context[:, tf.newaxis], question[:, tf.newaxis], options], 1)  # [B, 2 + C]
             rows = tf.repeat(tf.range(tf.shape(texts)[0]), count)  # [B·C]
             filled = question_with_option(tf.gather(texts[:, 1], rows), tf.reshape(texts[:, 2:], [-1]))
             contexts, questions = served.tokenizer(texts[:, 0]), served.tokenizer(filled)
             spans, _ = choice_spans(contexts, rows, questions, served.seq_length, served.input_format)
-            logits = served.outputs(served.packed(spans))["logits"]  # [B·C, 1]
-            logits = tf.reshape(logits, [-1, count])
-            return {
+            outputs = served.outputs(served.packed(spans), patience)
+            logits = tf.reshape(outputs["logits"], [-1, count])  # of [B·C, 1]
+            best = {
                 "choice": tf.argmax(logits, axis=1, output_type=tf.int32),
                 "scores": tf.nn.softmax(tf.cast(logits, tf.float32)),
             }
+            return best if patience is None else {**best, "layers": outputs["layers"]}
 
+        specs = [text_spec("context"), text_spec("question"), options_spec]
         example = {
             "context": ["The water is warm."],
             "question": ["The water is _ ."],
             "options": [[f"warm {number}" for number in range(count)]],
         }
-        return {"choose": Signature(choose, example)}
+        signatures = {"choose": Signature(tf.function(answer, specs), example)}
+        if served.has_exits:
+            function = tf.function(answer, [*specs, PATIENCE_SPEC])
+            signatures[EARLY_EXIT] = Signature(function, example | EXAMPLE_PATIENCE)
+        return signatures
 
     def read(self, value: Any, where: str) -> ChoiceRecord:
         """A dict of `context`, `question` and `options`."""

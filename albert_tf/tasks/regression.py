@@ -11,7 +11,7 @@ import tensorflow as tf
 from albert_tf.reports.content import Report
 from albert_tf.tasks.classification import TextKind, TextRecords, shown_inputs
 from albert_tf.tasks.examples.records import TextRecord, scores
-from albert_tf.tasks.kind import Arrays, Examples, Prediction, Tensors
+from albert_tf.tasks.kind import Arrays, Prediction, Tensors
 from albert_tf.tasks.losses import SCORE
 from albert_tf.tasks.metrics.labels import correlations
 from albert_tf.tasks.metrics.number_report import number_report
@@ -22,6 +22,7 @@ class Regression(TextKind):
 
     name = "regression"
     metric_names = ("pearson", "spearman")
+    has_exits = True
     losses = SCORE
 
     @classmethod
@@ -38,9 +39,9 @@ class Regression(TextKind):
         """Numbers [B]."""
         return logits[:, 0]
 
-    def decode(self, examples: Examples, outputs: Arrays) -> list[Prediction]:
-        """A number for each text."""
-        return [Prediction(score, score) for score in outputs["scores"]]
+    def prediction(self, scores: np.ndarray) -> Prediction:
+        """The number."""
+        return Prediction(scores, scores)
 
     @classmethod
     def metrics(cls, records: TextRecords, predictions: Sequence[Prediction]) -> dict[str, float]:

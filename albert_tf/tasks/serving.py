@@ -11,6 +11,7 @@ import tf_keras as keras
 from albert_tf.features import MASK, TYPE_IDS, WORD_IDS
 from albert_tf.models.compiled import CompiledEncoder
 from albert_tf.models.encoder import AlbertEncoder, with_pooled_output
+from albert_tf.models.exits import call_with_patience
 from albert_tf.models.padding import skip_padding
 from albert_tf.tasks.examples.rows import Spans
 from albert_tf.tokenizers.input_format import InputFormat
@@ -23,6 +24,11 @@ Tensors = Mapping[str, tf.Tensor]
 # What a request that names no signature gets, and what converters to other runtimes look for.
 DEFAULT = "serving_default"
 PAIR = "pair"
+
+# The default signature with a further input, by which texts leave early.
+EARLY_EXIT, PATIENCE = "early_exit", "patience"
+PATIENCE_SPEC = tf.TensorSpec([None], tf.int32, PATIENCE)  # a number for each text, as servers join requests
+EXAMPLE_PATIENCE = {PATIENCE: [2]}
 
 # Fillings of a mask where nobody says how many.
 TOP_K = 5
@@ -55,10 +61,13 @@ class Served(NamedTuple):
         """Special tokens around segments."""
         return self.tokenizer.vocabulary.input_format
 
+    def tokens(self, *texts: tf.Tensor) -> list[tf.RaggedTensor]:
+        """The tokens, int32 [B, (tokens)], of one or two texts a row, string [B] each."""
+        return [self.tokenizer(tf.ensure_shape(text, [None])) for text in texts]
+
     def inputs(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         """The model's inputs of one or two texts a row, string [B] each; what is too long is trimmed."""
-        segments = [self.tokenizer(tf.ensure_shape(text, [None])) for text in texts]
-        return without_padding(pack(segments, self.seq_length, self.input_format))
+        return without_padding(pack(self.tokens(*texts), self.seq_length, self.input_format))
 
     def packed(self, spans: Spans, least: int = 1) -> dict[str, tf.Tensor]:
         """The encoder's inputs of spans that fit, int32 [R, S] each, with so many columns at least."""
@@ -73,9 +82,16 @@ class Served(NamedTuple):
             return self.compiled(inputs)
         return with_pooled_output(self.encoder(skip_padding(inputs), training=False))
 
-    def outputs(self, inputs: Tensors) -> Tensors:
-        """The outputs of the model's head, of the encoder's inputs [B, S]."""
+    def outputs(self, inputs: Tensors, patience: tf.Tensor | None = None) -> Tensors:
+        """The outputs of the model's head, of the encoder's inputs [B, S]; with patience `layers`, too."""
+        if patience is not None:
+            return call_with_patience(self.model, inputs, patience)
         return self.model.head(inputs, self.encoded(inputs), None)
+
+    @property
+    def has_exits(self) -> bool:
+        """True if texts can leave early."""
+        return getattr(self.model, "early_exit", False)
 
     def label_names(self) -> list[str]:
         """The labels in the order of the logits: task.json's, and without them the numbers from 0."""
@@ -91,8 +107,16 @@ def text_spec(name: str) -> tf.TensorSpec:
     return tf.TensorSpec([None], tf.string, name)
 
 
-def text_signatures(answer: Callable[..., Tensors]) -> dict[str, Signature]:
-    """`serving_default` of `text`, and `pair` of `text` and `text_pair`, string [B] each."""
+def text_signatures(
+    answer: Callable[..., Tensors], takes_pairs: bool | None = None, has_exits: bool = False
+) -> dict[str, Signature]:
+    """`serving_default` of `text`, and `pair` of `text` and `text_pair`, string [B] each.
+
+    Args:
+      answer: from one or two texts, and perhaps the keyword `patience`, to outputs.
+      takes_pairs: True for `pair` alone, False for `serving_default` alone.
+      has_exits: True for `early_exit`, too: the first of these with `patience`, int32 [B].
+    """
 
     @tf.function(input_signature=[text_spec("text")])
     def serving_default(text: tf.Tensor) -> Tensors:
@@ -102,10 +126,23 @@ def text_signatures(answer: Callable[..., Tensors]) -> dict[str, Signature]:
     def pair(text: tf.Tensor, text_pair: tf.Tensor) -> Tensors:
         return answer(text, text_pair)
 
-    return {
-        DEFAULT: Signature(serving_default, {"text": ["Warm words before the first visitor."]}),
-        PAIR: Signature(pair, {"text": ["Is the water warm?"], "text_pair": ["It will be soon."]}),
-    }
+    @tf.function(input_signature=[text_spec("text"), PATIENCE_SPEC])
+    def early_exit(text: tf.Tensor, patience: tf.Tensor) -> Tensors:
+        return answer(text, patience=patience)
+
+    @tf.function(input_signature=[text_spec("text"), text_spec("text_pair"), PATIENCE_SPEC])
+    def pair_early_exit(text: tf.Tensor, text_pair: tf.Tensor, patience: tf.Tensor) -> Tensors:
+        return answer(text, text_pair, patience=patience)
+
+    one = {"text": ["Warm words before the first visitor."]}
+    two = {"text": ["Is the water warm?"], "text_pair": ["It will be soon."]}
+    signatures = {} if takes_pairs else {DEFAULT: Signature(serving_default, one)}
+    if takes_pairs in (None, True):
+        signatures[PAIR] = Signature(pair, two)
+    if has_exits:
+        function, example = (pair_early_exit, two) if takes_pairs else (early_exit, one)
+        signatures[EARLY_EXIT] = Signature(function, example | EXAMPLE_PATIENCE)
+    return signatures
 
 
 def encoder_signatures(served: Served) -> dict[str, Signature]:

@@ -105,9 +105,11 @@ def train_vocabulary(
 
 
 def _check_replaceable(output: Path, kind: str) -> None:
-    """Refuses to write over what is not a vocabulary of the kind, such as the text."""
+    """Refuses to write over what is not a vocabulary of the kind, such as the text; logs what is replaced."""
     try:
-        _ = output.is_file() and KINDS[kind].vocabulary_class.from_file(output)
+        if output.is_file():
+            KINDS[kind].vocabulary_class.from_file(output)
+            logging.info("replaces %s", output)
     except InputError:
         raise FileExistsError(f"{output} exists and is not a vocabulary: name another file") from None
 

@@ -70,7 +70,8 @@ class RunSettings:
         if origin is not None and origin == asked.get("init_from_sha256"):
             may_differ.add("init_from")
         differing = [
-            f"{name} is {_shown(there.get(name, 'missing'))} there and {_shown(value)} here"
+            f"{name} is {_shown(there.get(name, 'missing'))}{_place(name, there)} there and "
+            f"{_shown(value)}{_place(name, asked)} here"
             for name, value in asked.items()
             if name not in may_differ and there.get(name) != value
         ]
@@ -81,6 +82,12 @@ class RunSettings:
             )
         if run.vocabulary is None:
             raise InputError(f"{run} has no vocabulary: copy it there")
+
+
+def _place(name: str, values: Mapping[str, Any]) -> str:
+    """The path that a SHA-256 is of, in brackets, if the entries have it; for an error."""
+    path = values.get(name.removesuffix("_sha256"))
+    return f" ({path})" if name.endswith("_sha256") and path else ""
 
 
 def _shown(value: Any) -> str:

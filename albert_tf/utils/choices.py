@@ -14,6 +14,10 @@ PACKED_FORMATS = FULL_SENTENCES, DOC_SENTENCES = ("full_sentences", "doc_sentenc
 SEGMENT_PAIR, SENTENCE_PAIR = ("segment_pair", "sentence_pair")
 EXAMPLE_FORMATS = (SEGMENT_PAIR, SENTENCE_PAIR, *PACKED_FORMATS)
 
+# What is read of texts that are longer than an input, and what is taken of the logits of their windows.
+LONG = TRUNCATE, HEAD_TAIL, WINDOWS = ("truncate", "head_tail", "windows")
+WINDOW_POOLINGS = MEAN_WINDOW, MAX_WINDOW = ("mean", "max")
+
 # Of checkpoints that are converted to a run directory, and from one.
 READ_FORMATS = ("google", "huggingface", "hub")
 WRITTEN_FORMATS = ("google", "huggingface")

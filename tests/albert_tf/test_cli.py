@@ -99,6 +99,17 @@ def test_parameters_of_the_presets(capsys):
     assert lines[0].endswith("11,683,584")
 
 
+def test_parameters_against_another_network(tmp_path, capsys):
+    """The paper's 18 times: BERT-large has 334.6 million, ALBERT-large 17.7."""
+    (tmp_path / "own.json").write_text('{"num_hidden_groups": 2}')
+    for other, expected in (("bert_large", "18.92 ×"), (tmp_path / "own.json", "1.06 ×")):
+        assert cli.run(["analyse", "parameters", "--against", str(other)]) == 0
+        lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+        assert lines["albert_large_v2"].endswith(expected)
+        assert lines[str(other)].endswith(" 1.00 ×")
+    assert "--against albert_huge" in mistake(capsys, "analyse", "parameters", "--against", "albert_huge")
+
+
 def test_mistakes_are_one_line(tiny_corpus, tiny_vocabulary, tmp_path, capsys):
     output, wide, text = tmp_path / "run", tmp_path / "wide.json", tmp_path / "text.txt"
     wide.write_text('{"hidden_size": 1200000, "num_hidden_layers": 1}')
@@ -173,6 +184,7 @@ __main__.main()
 
 def test_help_and_mistakes_do_not_wait_for_tensorflow():
     lines = [[], ["--help"], ["fly"], ["vocab", "--output", "x"], ["analyse", "parameters"]]
+    lines += [["plan", "--config", "albert_base_v2"]]
     lines += [[command, "--help"] for command in ("vocab", "prepare", "pretrain", "evaluate", "convert")]
     code = f"""
 import contextlib, sys, time

@@ -366,4 +366,18 @@ FAULTS = (
         "error = sum(abs(mean - share) for _, mean, share, count in rows) / max(len(rows), 1)",
         ("tests/albert_tf/tasks/metrics/test_curves.py",),
     ),
+    Fault(
+        "layers: padding counts as tokens do",
+        "albert_tf/analysis/layers.py",
+        "inputs[MASK]) > 0]",
+        "inputs[MASK]) >= 0]",
+        ("tests/albert_tf/analysis/test_layers.py",),
+    ),
+    Fault(
+        "plan: a ring sends the gradients once",
+        "albert_tf/analysis/plan.py",
+        "return 2 * (update.devices - 1)",
+        "return (update.devices - 1)",
+        ("tests/albert_tf/analysis/test_plan.py",),
+    ),
 )

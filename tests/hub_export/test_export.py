@@ -93,6 +93,7 @@ def test_what_no_export_has_written_is_refused_at_once(small_run, tmp_path):
         "serving/7": lambda path: path.symlink_to(tmp_path / "nowhere"),
         "encoder": lambda path: path.mkdir(),
         "README.md": lambda path: path.write_text("# My project\n"),
+        "notes.txt": lambda path: path.touch(),
     }
     for number, (place, make) in enumerate(places.items()):
         path = tmp_path / str(number) / place

@@ -10,9 +10,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from albert_tf.raw_text.paths import Paths, distinct_paths
 from albert_tf.tasks.datasets.columns import extended_table
 from albert_tf.tasks.datasets.formats import DataFormat, Files, Form, PathLike, shortest
-from albert_tf.tasks.datasets.tables import read_json_table
+from albert_tf.tasks.datasets.tables import joined_tables, read_json_table
 from albert_tf.tasks.datasets.text_files import field, read_json, read_json_lines
 from albert_tf.tasks.examples.records import ChoiceRecord
 from albert_tf.utils.errors import InputError, shown
@@ -90,9 +91,9 @@ def _record(
     return ChoiceRecord(where, number, group, context, question, tuple(options), label)
 
 
-def choice_files(source: PathLike, records: Sequence[ChoiceRecord], form: Form) -> Files:
+def choice_files(source: Paths, records: Sequence[ChoiceRecord], form: Form) -> Files:
     """JSON lines with two more fields; where labels are letters, so are predictions."""
-    table = read_json_table(os.fspath(source))
+    table = joined_tables([read_json_table(file) for file in distinct_paths(source)])
     labels = [row.cells[table.number("label")] for row in table.rows] if "label" in table.columns else []
     files = extended_table(table, ".jsonl", form)
     if any(isinstance(label, str) for label in labels):

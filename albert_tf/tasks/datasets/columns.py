@@ -11,8 +11,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from albert_tf.tasks.datasets.formats import DataFormat, Files, Form, PathLike, shortest
-from albert_tf.tasks.datasets.tables import Table, known_ending, read_table, table_ending, table_text
+from albert_tf.raw_text.paths import Paths
+from albert_tf.tasks.datasets.formats import Content, DataFormat, Files, Form, PathLike, shortest
+from albert_tf.tasks.datasets.tables import (
+    NESTED,
+    Table,
+    known_ending,
+    read_table,
+    table_ending,
+    table_text,
+)
 from albert_tf.tasks.examples.records import SEPARATOR, TextRecord
 from albert_tf.utils.errors import InputError
 
@@ -70,13 +78,14 @@ def _text(value: Any, has_lists: bool) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def table_files(source: PathLike, records: Sequence[TextRecord], form: Form) -> Files:
-    """A table with columns of predictions and scores."""
-    return extended_table(read_table(source), table_ending(source), form)
+def table_files(source: Paths, records: Sequence[TextRecord], form: Form) -> Files:
+    """A table, or several as one, with columns of predictions and scores."""
+    table = read_table(source)
+    return extended_table(table, table_ending(table.file), form)
 
 
 def extended_table(table: Table, ending: str, form: Form) -> Files:
-    """A table with columns of predictions; several labels are joined, but not as JSON."""
+    """A table with columns of predictions; several labels are a list, or joined where cells are texts."""
     ending = known_ending(form.file) if form.file else ending
     columns = form.columns(table.columns, table.file)
     table_text(table.extended(dict.fromkeys(columns, [""] * len(table.rows))), ending)  # or an error now
@@ -87,7 +96,7 @@ def extended_table(table: Table, ending: str, form: Form) -> Files:
         if isinstance(value, np.floating):
             return shortest(value)
         cells = [cell(item) for item in value]
-        return cells if ending == ".jsonl" else SEPARATOR.join(map(str, cells))
+        return cells if ending in NESTED else SEPARATOR.join(map(str, cells))
 
     def cells(found: Any) -> list[Any]:
         value, score = found.value, found.score
@@ -96,7 +105,7 @@ def extended_table(table: Table, ending: str, form: Form) -> Files:
             value, score = tuple(form.labels[number] for number in likeliest), found.scores[likeliest]
         return [*map(cell, (value, score)), *(map(cell, found.scores) if form.probabilities else ())]
 
-    def files(predictions: Sequence[Any]) -> dict[str, str]:
+    def files(predictions: Sequence[Any]) -> dict[str, Content]:
         added = zip(*map(cells, predictions), strict=True)
         extended = table.extended(dict(zip(columns, added, strict=True)))
         return {Path(table.file).name: table_text(extended, ending)}

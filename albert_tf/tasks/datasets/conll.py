@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from albert_tf.tasks.datasets.formats import DataFormat, Files, Form, PathLike, shortest
+from albert_tf.raw_text.paths import Paths, distinct_paths
+from albert_tf.tasks.datasets.formats import DataFormat, Files, Form, shortest
 from albert_tf.tasks.datasets.tables import FORMATS
 from albert_tf.tasks.datasets.text_files import read_lines
 from albert_tf.tasks.examples.records import TaggedRecord
@@ -54,12 +55,16 @@ def _cells(line: str) -> list[str]:
     return line.split("\t") if "\t" in line else line.split()
 
 
-def tagged_files(source: PathLike, records: Sequence[TaggedRecord], form: Form) -> Files:
-    """The lines of the file, those of words with two more columns between the same, tabs or spaces."""
+def tagged_files(source: Paths, records: Sequence[TaggedRecord], form: Form) -> Files:
+    """The lines of the files, a blank one between two, those of words with two more columns.
+
+    Between these are tabs or spaces, as between the others.
+    """
     form.check_no_columns("a file of tagged words")
     if form.ending in FORMATS:
         raise InputError(f"{form.file} is a table, and tags are written beside words: name a .conll file")
-    read = read_lines(source)
+    first, *others = distinct_paths(source)
+    read = [*read_lines(first), *(line for file in others for line in ("", *read_lines(file)))]
 
     def files(predictions: Sequence[Any]) -> dict[str, str]:
         sentences = (zip(found.value, found.scores, strict=True) for found in predictions)
@@ -71,7 +76,7 @@ def tagged_files(source: PathLike, records: Sequence[TaggedRecord], form: Form) 
                 tab = "\t" if "\t" in line else " "
                 line = tab.join([line.rstrip(tab), tag, str(shortest(score))])
             lines.append(line + "\n")
-        return {Path(source).name: "".join(lines)}
+        return {Path(first).name: "".join(lines)}
 
     return files
 

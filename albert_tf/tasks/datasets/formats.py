@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
+from albert_tf.raw_text.paths import Paths, distinct_paths
 from albert_tf.tasks.datasets.tables import table_ending
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import check_place, new_directory, whole_file
@@ -18,8 +19,9 @@ from albert_tf.utils.files import check_place, new_directory, whole_file
 PathLike = str | os.PathLike[str]
 Records = Sequence[Any]
 
-# From the predictions, one a record, to the texts of files by their names.
-Files = Callable[[Sequence[Any]], dict[str, str]]
+# From the predictions, one a record, to the texts of files, or bytes of Parquet, by their names.
+Content = str | bytes
+Files = Callable[[Sequence[Any]], Mapping[str, Content]]
 
 TRAIN, DEV, TEST = "train", "dev", "test"  # sets in a folder
 
@@ -71,10 +73,10 @@ class DataFormat:
 
     # From a file (of RACE: a folder), whether labels are needed, and the columns of a user's own table. It
     # raises FileNotFoundError, and InputErrors that name file and line.
-    read: Callable[[PathLike, bool, Any], Records]
-    # From the file that is predicted for, its records and the form of the output. It is called before
-    # anything is predicted, and refuses what could not be written afterwards.
-    files: Callable[[PathLike, Records, Form], Files]
+    read_file: Callable[[PathLike, bool, Any], Records]
+    # From the files that are predicted for (of folders, one), their records and the form of the output. It is
+    # called before anything is predicted, and refuses what could not be written afterwards.
+    files: Callable[[Any, Records, Form], Files]
     read_set: Callable[[str, str], Records] | None = None  # of a folder and a name, if the data is a folder
     dev: tuple[str, ...] = (DEV,)  # sets to evaluate on, the first of which is always there
     test: tuple[str, ...] = (TEST,)  # those to predict for
@@ -84,6 +86,14 @@ class DataFormat:
     def is_folder(self) -> bool:
         """True if the data is a folder of several sets."""
         return self.read_set is not None
+
+    def read(self, files: Paths, needs_labels: bool, columns: Any = None) -> Records:
+        """The records of one or several files or globs, in their order; arguments are those of `read_file`.
+
+        An InputError if a file is given twice.
+        """
+        each = [self.read_file(file, needs_labels, columns) for file in distinct_paths(files)]
+        return [record for records in each for record in records]
 
     def read_sets(self, folder: PathLike, names: Sequence[str]) -> dict[str, Records]:
         """The records of sets in a folder by name; of the names but the first, of those that are there.
@@ -128,13 +138,13 @@ def form_of(output: PathLike | BinaryIO, prediction: str | None = None, score: s
     return Form(str(output) if is_file else None, is_file, prediction, score)
 
 
-def write_predictions(output: PathLike | BinaryIO, files: Mapping[str, str]) -> list[Path]:
+def write_predictions(output: PathLike | BinaryIO, files: Mapping[str, Content]) -> list[Path]:
     """Writes files of predictions by their places in the output, all of them or none; returns their paths.
 
     They are compressed where the name ends in .gz. The output is as `predict` takes it.
     """
     if not isinstance(output, str | os.PathLike):
-        output.write("".join(files.values()).encode())
+        output.write(b"".join(map(encoded, files.values())))
         return []
     output = Path(output)
     if form_of(output).is_file:
@@ -147,8 +157,13 @@ def write_predictions(output: PathLike | BinaryIO, files: Mapping[str, str]) -> 
     return [output / name for name in files]
 
 
-def _write(path: Path, text: str) -> None:
-    content = text.encode()
+def encoded(content: Content) -> bytes:
+    """The bytes of a file."""
+    return content.encode() if isinstance(content, str) else content
+
+
+def _write(path: Path, text: Content) -> None:
+    content = encoded(text)
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as temporary:
         # Without the time of day, so that the same predictions are the same bytes.

@@ -1,4 +1,4 @@
-"""Tables of named columns: CSV as RFC 4180 quotes it, TSV whose quotes are literal, JSON lines."""
+"""Tables of named columns: CSV as RFC 4180 quotes it, TSV whose quotes are literal, JSON lines, Parquet."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from albert_tf.raw_text.checks import GZIP_SUFFIX
+from albert_tf.raw_text.paths import Paths, distinct_paths
+from albert_tf.tasks.datasets.parquet import parquet_content, read_parquet
 from albert_tf.tasks.datasets.text_files import read_json_lines, read_lines, read_text
 from albert_tf.utils.errors import InputError, shown
 
@@ -24,7 +26,7 @@ ABSENT = object()
 class Row(NamedTuple):
     """A row of a table."""
 
-    line: int  # where it begins, from 1
+    line: int  # where it begins, from 1; of Parquet the row's number
     cells: Sequence[Any]  # in the order of the columns; ABSENT where JSON has no such field
 
 
@@ -35,6 +37,7 @@ class Table:
     file: str
     columns: tuple[str, ...]
     rows: Sequence[Row] = dataclasses.field(repr=False)
+    types: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # of Parquet's columns
 
     def __post_init__(self) -> None:
         """An InputError where a row has another number of cells, or there are no rows."""
@@ -64,7 +67,7 @@ class Table:
         """The table with further columns, whose names are new."""
         added = zip(*columns.values(), strict=True)
         rows = [Row(row.line, [*row.cells, *cells]) for row, cells in zip(self.rows, added, strict=True)]
-        return Table(self.file, (*self.columns, *columns), rows)
+        return dataclasses.replace(self, columns=(*self.columns, *columns), rows=rows)
 
 
 def _counted(count: int, what: str) -> str:
@@ -82,14 +85,34 @@ def table_ending(file: str | os.PathLike) -> str:
     return os.path.splitext(os.fspath(file).removesuffix(GZIP_SUFFIX))[1].lower()  # noqa: PTH122
 
 
-def read_table(file: str | os.PathLike) -> Table:
-    """A table in the format that the file's name ends in: .csv, .tsv or .jsonl, perhaps followed by .gz.
+def read_table(files: Paths) -> Table:
+    """A table in the format that a file's name ends in: .csv, .tsv, .jsonl or .parquet, and perhaps .gz.
 
     CSV and TSV name their columns in the first line, without spaces around them; of JSON lines the fields are
-    the columns. Blank lines are skipped. An InputError if the name ends otherwise, or a row does not fit.
+    the columns. Blank lines are skipped. Several files, or globs, are one table under the name of the first.
+    An InputError if a name ends otherwise, a row does not fit, or files have other columns.
     """
-    file = os.fspath(file)
-    return FORMATS[known_ending(file)](file)
+    return joined_tables([FORMATS[known_ending(file)](file) for file in distinct_paths(files)])
+
+
+def joined_tables(tables: Sequence[Table]) -> Table:
+    """The rows of tables one after the other; an InputError where one lacks a column of the others."""
+    if len(tables) == 1:
+        return tables[0]
+    columns, rows = tuple(dict.fromkeys(name for table in tables for name in table.columns)), []
+    for table in tables:
+        places = {name: table.number(name) for name in table.columns}
+        if missing := [name for name in columns if name not in places and not _is_json(table)]:
+            raise InputError(f"{table.file}: there is no column {missing[0]!r}, which other files have")
+        for row in table.rows:
+            cells = [row.cells[places[name]] if name in places else ABSENT for name in columns]
+            rows.append(Row(row.line, cells))
+    return dataclasses.replace(tables[0], columns=columns, rows=rows)
+
+
+def _is_json(table: Table) -> bool:
+    """True if fields of rows may be absent."""
+    return table_ending(table.file) == ".jsonl"
 
 
 def known_ending(file: str) -> str:
@@ -162,18 +185,25 @@ def read_json_table(file: str) -> Table:
     )
 
 
-def table_text(table: Table, ending: str) -> str:
-    """The text of a file that `read_table` reads as this table.
+def table_text(table: Table, ending: str) -> str | bytes:
+    """The text of a file that `read_table` reads as this table; of Parquet its bytes.
 
-    CSV and TSV have what is no text, such as a list, as JSON, and nothing for null or an absent field. An
-    InputError names what they cannot write: a tab or line break in TSV, columns of one name in JSON lines.
+    CSV and TSV have what is no text, such as a list, as JSON, and nothing for null or an absent field. Values
+    that JSON does not know, such as dates, are spelled as by `str`. An InputError names what cannot be
+    written: a tab or line break in TSV, columns of one name in JSON lines and Parquet.
     """
-    if ending == ".jsonl":
+    if ending in NESTED:
         for name in table.columns:
             table.number(name)
+    if ending == ".parquet":
+        values = ([None if cell is ABSENT else cell for cell in row.cells] for row in table.rows)
+        return parquet_content(
+            table.file, dict(zip(table.columns, zip(*values, strict=True), strict=True)), table.types
+        )
+    if ending == ".jsonl":
         rows = (zip(table.columns, row.cells, strict=True) for row in table.rows)
         objects = ({name: value for name, value in row if value is not ABSENT} for row in rows)
-        return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in objects)
+        return "".join(json.dumps(line, ensure_ascii=False, default=str) + "\n" for line in objects)
     spelled = [table.columns, *([_spelled(cell) for cell in row.cells] for row in table.rows)]
     if ending == ".csv":
         written = io.StringIO(newline="")
@@ -189,7 +219,22 @@ def _spelled(cell: Any) -> str:
     """A cell as CSV and TSV have it."""
     if isinstance(cell, str):
         return cell
-    return "" if cell is None or cell is ABSENT else json.dumps(cell, ensure_ascii=False)
+    if cell is None or cell is ABSENT:
+        return ""
+    is_plain = not isinstance(cell, bool | int | float | list | dict)  # a date, for example
+    return str(cell) if is_plain else json.dumps(cell, ensure_ascii=False, default=str)
 
 
-FORMATS: dict[str, Callable[[str], Table]] = {".csv": _read_csv, ".tsv": read_tsv, ".jsonl": read_json_table}
+def _read_parquet(file: str) -> Table:
+    names, types, values = read_parquet(file)
+    rows = [Row(number, cells) for number, cells in enumerate(zip(*values, strict=True), start=1)]
+    return Table(file, tuple(names), rows, dict(zip(names, types, strict=True)))
+
+
+FORMATS: dict[str, Callable[[str], Table]] = {
+    ".csv": _read_csv,
+    ".tsv": read_tsv,
+    ".jsonl": read_json_table,
+    ".parquet": _read_parquet,
+}
+NESTED = (".jsonl", ".parquet")  # formats whose cells may be lists

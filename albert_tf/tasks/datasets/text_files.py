@@ -16,20 +16,24 @@ from albert_tf.utils.errors import InputError, shown
 from albert_tf.utils.files import json_object
 
 
-def read_text(file: str | os.PathLike) -> str:
-    """The text of a file, without the byte order mark that it may begin with.
-
-    Args:
-      file: UTF-8, not empty, on any filesystem that TensorFlow reads; one that ends in `.gz` is decompressed.
-    """
-    file = os.fspath(file)
+def read_bytes(file: str) -> bytes:
+    """The content of a file on any filesystem that TensorFlow reads, decompressed if it ends in `.gz`."""
     if not tf.io.gfile.exists(file):
         raise FileNotFoundError(f"{file}: no such file: correct the path")
     if tf.io.gfile.isdir(file):
         raise InputError(f"{file} is a folder: name a file in it")
     with tf.io.gfile.GFile(file, "rb") as stored, decompressed(file, stored) as opened:
-        content = opened.read()
-    text = decode_text(content, file)
+        return opened.read()
+
+
+def read_text(file: str | os.PathLike) -> str:
+    """The text of a file, without the byte order mark that it may begin with.
+
+    Args:
+      file: as `read_bytes` takes it; UTF-8, not empty.
+    """
+    file = os.fspath(file)
+    text = decode_text(read_bytes(file), file)
     if not text.strip():
         raise InputError(f"{file} is empty")
     return text

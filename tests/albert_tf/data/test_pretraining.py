@@ -220,3 +220,10 @@ def test_the_graph_carries_the_vocabulary_and_no_python(dataset):
     ops = {node.op for function in functions.values() for node in function.node_def}
     assert {"SentencepieceOp", "ParallelMapDatasetV2"} <= ops
     assert not {"Placeholder", "VarHandleOp"} & {node.op for node in graph.node}
+
+
+def test_one_document_has_no_random_next_segments(dataset, tmp_path, caplog):
+    (tmp_path / "one.txt").write_text("\n".join(DOCUMENTS[0]))
+    batch = next(iter(dataset(tmp_path / "one.txt", sentence_objective="nsp")))
+    assert caplog.messages == [f"{tmp_path / 'one.txt'}: one document alone, so all labels of nsp are 0"]
+    assert not batch["next_sentence_labels"].numpy().any()

@@ -11,11 +11,13 @@ from albert_tf.data.documents import Documents
 from albert_tf.data.masking import tiles, word_numbers
 from albert_tf.data.roberta_inputs import (
     carried_on,
+    divided,
     document_numbers,
     joined,
-    packed_sentences,
+    packed,
     sentence_pairs,
     separated,
+    whole_inputs,
 )
 from tests.albert_tf.data.test_segments import block, documents_of_any_kind, spans
 
@@ -23,9 +25,13 @@ SEED = tf.constant([3, 4], tf.int64)
 SEPARATOR = 9999
 
 
-def separated_block(documents, max_tokens):
+def divided_block(documents, max_tokens):
     """The documents, in which no token ends a sentence."""
-    return separated(documents, SEPARATOR, max_tokens, np.zeros(SEPARATOR, bool), np.ones(SEPARATOR, bool))
+    return divided(documents, max_tokens, np.zeros(SEPARATOR, bool), np.ones(SEPARATOR, bool))
+
+
+def joined_block(documents, max_tokens):
+    return joined(separated(divided_block(documents, max_tokens), SEPARATOR))
 
 
 def packed_by_hand(documents, max_tokens, *, over_ends):
@@ -52,37 +58,41 @@ def texts(lengths):
     return [[[next(numbers) for _ in range(length)] for length in document] for document in lengths]
 
 
-def inputs_of(documents, max_tokens):
-    segments = packed_sentences(documents, SEPARATOR, max_tokens)
+def packed_inputs(documents, max_tokens):
+    return inputs_of(packed(documents, SEPARATOR, max_tokens))
+
+
+def inputs_of(documents):
+    segments = whole_inputs(documents, SEPARATOR)
     assert not segments.labels.numpy().any()
     starts, lengths = segments.starts[0].numpy(), segments.lengths[0].numpy()
     return [documents.tokens.numpy()[s : s + n].tolist() for s, n in zip(starts, lengths, strict=True)]
 
 
 def test_doc_sentences_end_with_their_document():
-    documents = separated_block(block([[3, 3, 3], [2], [4, 5]]), 7)
+    documents = divided_block(block([[3, 3, 3], [2], [4, 5]]), 7)
     a, b, c, d = [*range(6)], [6, 7, 8], [9, 10], [*range(11, 15)]
-    assert inputs_of(documents, 7) == [a, b, c, d, [*range(15, 20)]]
+    assert packed_inputs(documents, 7) == [a, b, c, d, [*range(15, 20)]]
 
 
 def test_full_sentences_go_on_with_the_next_document():
-    documents = joined(separated_block(block([[3, 3], [2], [], [4, 5]]), 9))
+    documents = joined_block(block([[3, 3], [2], [], [4, 5]]), 9)
     x = SEPARATOR
-    assert inputs_of(documents, 9) == [[*range(6), x, 6, 7], [*range(8, 12), *range(12, 17)]]
-    documents = joined(separated_block(block([[3, 3], [1], [1, 4]]), 10))
-    assert inputs_of(documents, 10) == [[*range(6), x, 6, x, 7], [8, 9, 10, 11]]
+    assert packed_inputs(documents, 9) == [[*range(6), x, 6, 7], [*range(8, 12), *range(12, 17)]]
+    documents = joined_block(block([[3, 3], [1], [1, 4]]), 10)
+    assert packed_inputs(documents, 10) == [[*range(6), x, 6, x, 7], [8, 9, 10, 11]]
 
 
 def test_a_sentence_that_is_too_long_is_cut_and_not_lost():
-    documents = separated_block(block([[3, 9], [2]]), 4)
-    assert inputs_of(documents, 4) == [[0, 1, 2], [3, 4, 5, 6], [7, 8, 9, 10], [11], [12, 13]]
+    documents = divided_block(block([[3, 9], [2]]), 4)
+    assert packed_inputs(documents, 4) == [[0, 1, 2], [3, 4, 5, 6], [7, 8, 9, 10], [11], [12, 13]]
 
 
 def test_sentences_of_a_paragraph():
     """Of a line of 70 tokens those end with 19 before the word 20, and with 49, but not within a word."""
     ends, words = np.zeros(200, bool), np.ones(200, bool)
     ends[[3, 19, 29, 49, 79]], words[30] = True, False
-    found = separated(block([[10, 70], [32]]), SEPARATOR, 1000, ends, words)
+    found = separated(divided(block([[10, 70], [32]]), 1000, ends, words), SEPARATOR)
     assert found.sentence_lengths.numpy().tolist() == [11, 10, 30, 30, 33]
     assert found.sentences.numpy().tolist() == [4, 1]
 
@@ -90,8 +100,8 @@ def test_sentences_of_a_paragraph():
 @settings(max_examples=60, deadline=None)
 @given(documents_of_any_kind, st.sampled_from([3, 8, 20, 64]), st.booleans())
 def test_packed_sentences_of_any_documents(lengths, max_tokens, over_ends):
-    documents = separated_block(block(lengths), max_tokens)
-    found = inputs_of(joined(documents) if over_ends else documents, max_tokens)
+    documents = (joined_block if over_ends else divided_block)(block(lengths), max_tokens)
+    found = packed_inputs(documents, max_tokens)
     assert found == packed_by_hand(texts(lengths), max_tokens, over_ends=over_ends)
     assert [token for row in found for token in row if token != SEPARATOR] == [*range(sum(map(sum, lengths)))]
 
@@ -103,7 +113,7 @@ def test_a_block_begins_with_what_the_last_one_left(many, max_tokens):
     blocks, first = [], 0
     for lengths in many:
         tokens = block(lengths)
-        blocks.append(joined(separated_block(tokens._replace(tokens=tokens.tokens + first), max_tokens)))
+        blocks.append(joined_block(tokens._replace(tokens=tokens.tokens + first), max_tokens))
         first += sum(map(sum, lengths))
 
     def generate():
@@ -113,7 +123,7 @@ def test_a_block_begins_with_what_the_last_one_left(many, max_tokens):
     source = tf.data.Dataset.from_generator(generate, output_signature=spec)
     carried = list(carried_on(source, SEPARATOR, max_tokens))
     assert len(carried) == len(blocks) + 1
-    found = [row for documents in carried for row in inputs_of(documents, max_tokens)]
+    found = [row for documents in carried for row in inputs_of(documents)]
     assert found == packed_by_hand(texts(everything), max_tokens, over_ends=True)
 
 

@@ -39,7 +39,7 @@ def test_mistakes_end_in_one_line(words, teacher, task_teacher, table, tmp_path,
         (["distill", "--teacher", teacher, "--output", tmp_path / "run"], "--config"),
         ([*of_task, *data], "--config"),
         ([*of_task, *data, "--mlm_weight", "1"], "--mlm_weight: of no use"),
-        ([*of_task, "--train", table, *data, "--config", words[4]], "one file, not 2"),
+        ([*of_task, "--train", table, *data, "--config", words[4]], "given twice"),
     ):
         assert named in mistake(capsys, *line)
     assert not (tmp_path / "run").exists()

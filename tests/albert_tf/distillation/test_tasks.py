@@ -95,3 +95,13 @@ def test_scores_of_a_teacher_from_a_pretrained_student(teacher_of, taught, table
     distill_task(made, lambda line: None)
     losses = [line["soft_loss"] for line in metrics(made.output) if "soft_loss" in line]
     assert losses[-1] < losses[0]
+
+
+def test_a_student_reads_long_texts_in_windows(task_taught):
+    recipe = {**RECIPE, "seq_length": 16, "steps": 2, "long": "windows", "window_pooling": "max"}
+    made = task_taught(recipe=recipe, questions={"doc_stride": 7})
+    distill_task(made)
+    task = json.loads((made.output / "task.json").read_text())
+    assert (task["long"], task["doc_stride"], task["window_pooling"]) == ("windows", 7, "max")
+    soft = [line["soft_loss"] for line in metrics(made.output) if "soft_loss" in line]
+    assert np.isfinite(soft).all() and len(soft) == 1

@@ -7,6 +7,7 @@ import shutil
 import sys
 
 import pytest
+from pyarrow import parquet
 from sklearn.metrics import accuracy_score
 
 import albert_tf
@@ -50,8 +51,14 @@ def words(files, tmp_path):
 
 
 def test_from_a_table_to_predictions(words, files, tmp_path, capsys):
+    """The table is read whole, or in parts as CSV and Parquet."""
     run, table = tmp_path / "my run", files / "tabs.tsv"
-    assert cli.run(words(train=table, learning_rate=0.01, output=run)) == 0
+    lines = table.read_text().splitlines(keepends=True)
+    for name, part in (("part-2", lines[20:]), ("part-1", lines[1:20])):
+        (tmp_path / f"{name}.tsv").write_text("".join([lines[0], *part]))
+    parts, own = f"{tmp_path}/part-*.tsv", words(train=table, learning_rate=0.01, output=run)
+    assert cli.run([parts if word == str(table) else word for word in own]) == 0
+    assert json.loads((run / "recipe.json").read_text())["train"] == parts
     told = capsys.readouterr().err.splitlines()
     (best,) = (line for line in told if line.startswith("best: "))
     assert str(run) in best and "accuracy" in best
@@ -63,10 +70,20 @@ def test_from_a_table_to_predictions(words, files, tmp_path, capsys):
     assert cli.run(["evaluate", "--run", str(run), "--eval", str(table)]) == 0
     figures = json.loads(capsys.readouterr().out)
     assert set(figures) == {"step", "examples", "accuracy", "f1"}
+    both = [str(tmp_path / f"part-{number}.tsv") for number in (1, 2)]
+    assert cli.run(["evaluate", "--run", str(run), "--eval", *both]) == 0
+    assert json.loads(capsys.readouterr().out) == figures
+    output = tmp_path / "predicted.parquet"
+    assert cli.run(["predict", "--run", str(run), "--input", *both, "--output", str(output)]) == 0
+    columnar = parquet.read_table(output).to_pydict()
     output = tmp_path / "predicted.tsv"
     assert cli.run(["predict", "--run", str(run), "--input", str(table), "--output", str(output)]) == 0
     lines = [line.split("\t") for line in output.read_text().splitlines()]
     assert lines[0] == ["body", "class", "prediction", "score"]
+    assert list(columnar) == lines[0]
+    assert [list(cells) for cells in zip(*list(columnar.values())[:3], strict=True)] == [
+        cells[:3] for cells in lines[1:]
+    ]
     right, predicted = zip(*((cells[1], cells[2]) for cells in lines[1:]), strict=True)
     assert figures["accuracy"] == pytest.approx(accuracy_score(right, predicted))
     assert figures["examples"] == len(right) == len(ROWS)
@@ -85,6 +102,8 @@ def test_mistakes_of_flags_are_one_line(words, files, capsys, tmp_path):
         ({"config": None, "init_from": "nowhere"}, "nowhere"),
         ({"pooling": "max"}, "'max'"),
         ({"train": "missing.csv"}, "missing.csv"),
+        ({"train": "missing-*.csv"}, "missing-*.csv"),
+        ({"eval": files / "bare.csv", "train": files / "*.csv"}, "bare.csv:2: the row has no label"),
         ({"task": "rte", **folder, "data": "RTE"}, "RTE/train.tsv"),
         ({"train": files / "other.csv"}, "other.csv"),  # which is too small to hold any of it out
         ({"eval": files / "other.csv"}, "other.csv:2: label 'verse'"),
@@ -113,8 +132,11 @@ def test_mistakes_with_a_run_are_one_line(finetuned, own_table, files, capsys, t
         ([*submit, "--output", out], "--submission"),
         ([*predict, "--output", out, "--run", "other"], "--submission"),
         ([*predict, "--output", own_table / "out.jsonl"], "own.jsonl"),
+        ([*predict, "--output", out, "--input", own_table], "own.jsonl is given twice"),
+        ([*predict, "--output", tmp_path / "folder", "--input", files / "own.csv"], "one file"),
+        ([*predict, "--output", out, "--input", "-"], "standard input is one input alone"),
         ([*predict, "--output", out, "--task", "ax"], "classification and not for ax"),
-        ([*predict, "--output", out, "--input", "nowhere.csv"], "nowhere.csv"),
+        (["predict", "--run", finetuned, "--output", out, "--input", "nowhere.csv"], "nowhere.csv"),
         ([*predict, "--output", out, "--score_column", "kind"], "--score_column"),
         (submit, "task='classification'"),
         ([*submit, "--step", "3", "--text", "body"], "--step, --text: of no use to --submission"),

@@ -71,6 +71,7 @@ def test_more_steps_go_on(finetuned, asked, tmp_path):
     [
         ({"recipe": {**RECIPE, "learning_rate": 0.02}}, r"learning_rate is 0\.01 there and 0\.02 here"),
         ({"recipe": {**RECIPE, "pooling": "mean"}}, "pooling is 'first' there and 'mean' here"),
+        ({"recipe": {**RECIPE, "long": "windows"}}, "long is 'truncate' there and 'windows' here"),
         ({"seed": 7}, "seed is 0 there and 7 here"),
         ({"freeze": "encoder"}, "freeze is None there and 'encoder' here"),
         ({"config": CONFIG.replace(num_hidden_layers=2)}, "num_hidden_layers is 1 there and 2 here"),

@@ -1,5 +1,7 @@
 """Texts to logits: trained, asked, saved and loaded as a Keras model, and against the model by hand."""
 
+import collections
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -218,11 +220,105 @@ def test_labels_of_any_form_are_learned_alike(fresh):
     np.testing.assert_allclose(losses, losses[0], rtol=1e-5)
 
 
+class Rows:
+    """A table of the protocol of Hugging Face's datasets."""
+
+    def __init__(self, **columns):
+        self.columns_, self.column_names = columns, list(columns)
+
+    def __getitem__(self, name):
+        return collections.UserList(self.columns_[name])  # no list, as a column there is none
+
+
+def test_columns_of_tables_are_texts_and_pairs(classifier, fresh):
+    first, pairs = classifier.predict(TEXTS, verbose=0), list(zip(TEXTS, TEXTS[::-1], strict=True))
+    rows = Rows(text=TEXTS, second=TEXTS[::-1], label=LABELS)
+    expected = classifier.predict(pairs, verbose=0)
+    for table, logits in ((rows["text"], first), (Rows(text=TEXTS), first),
+                          (Rows(a=TEXTS, b=TEXTS[::-1]), expected)):  # fmt: skip
+        np.testing.assert_array_equal(classifier.predict(table, verbose=0), logits)
+    assert classifier.score(rows["text"], rows["label"]) == np.mean(first.argmax(axis=1) == LABELS)
+    for table in (rows, Rows(text=TEXTS, label=NAMES)):
+        with pytest.raises(InputError, match=r"x has the columns 'text', .*x\['text'\]"):
+            classifier.predict(table)
+
+
+def test_columns_of_pandas(classifier):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"text": TEXTS, "second": TEXTS[::-1], "label": [NAMES[x] for x in LABELS]})
+    right = classifier.score(TEXTS, LABELS)
+    assert classifier.score(frame["text"], frame["label"].astype("category")) == right
+    assert classifier.score(frame[["text"]], pandas.get_dummies(frame["label"])[NAMES]) == right
+    expected = classifier.predict((TEXTS, TEXTS[::-1]), verbose=0)
+    np.testing.assert_array_equal(classifier.predict(frame[["text", "second"]], verbose=0), expected)
+
+
+def test_weights_of_labels_by_name(fresh):
+    """The loss is the weighted mean by hand, over the number of texts as Keras has it."""
+    log_probs, losses = None, []
+    for weights in ({"bread": 3.0}, {0: 1, 1: np.float32(3)}):
+        model = fresh(dropout=0.0, classifier_dropout=0.0)
+        model.classifier.classifier.output_weights.assign(tf.ones([2, SMALL.hidden_size]) * [[1.0], [-1.0]])
+        model.compile(keras.optimizers.SGD(0.0), **EAGER)
+        log_probs = tf.nn.log_softmax(model.predict(TEXTS, verbose=0)).numpy()[np.arange(len(TEXTS)), LABELS]
+        found = model.fit(TEXTS, LABELS, class_weight=weights, batch_size=100, verbose=0)
+        losses += found.history["loss"]
+    expected = -(log_probs * np.where(np.array(LABELS) == 1, 3, 1)).mean()
+    assert losses == pytest.approx([expected, expected], rel=1e-4)
+
+
+def test_metrics_of_two_labels_are_of_the_second(classifier, fresh, tmp_path):
+    weights = classifier.classifier.get_weights()
+    right = np.array([0, 1] * len(TEXTS))[: len(TEXTS)]
+    logits = classifier.predict(TEXTS, verbose=0)
+    probability = tf.nn.softmax(logits).numpy()[:, 1]
+    places = np.argsort(np.argsort(probability))
+    auc = (places[right == 1].sum() - right.sum() * (right.sum() - 1) / 2) / (right.sum() * (1 - right).sum())
+    recall = (probability[right == 1] > 0.5).mean()
+    for loss, labels in (("auto", right), (CATEGORICAL, np.eye(2)[right])):
+        model = fresh()
+        model.classifier.set_weights(weights)
+        two = [keras.metrics.AUC(10001, name="auc"), keras.metrics.AUC(10001, from_logits=True, name="other")]
+        model.compile(loss=loss, metrics=[*two, "Recall"])
+        found = model.evaluate(TEXTS, labels, verbose=0, return_dict=True)
+        assert (found["auc"], found["other"]) == pytest.approx((auc, auc), abs=0.02)
+        (of_name,) = (value for name, value in found.items() if name.startswith("recall"))
+        assert of_name == pytest.approx(recall)
+    for name in ("two.keras", "two"):
+        model.save(tmp_path / name)
+        again = albert_tf.TextClassifier.load(tmp_path / name)
+        assert again.evaluate(TEXTS, labels, verbose=0, return_dict=True) == pytest.approx(found, rel=1e-4)
+
+
+@pytest.mark.slow
+def test_callbacks_of_keras(fresh, tmp_path):
+    model, seen, callbacks = fresh(), [], keras.callbacks
+    model.compile(keras.optimizers.Adam(1e-3))
+    best = {"save_best_only": True, "monitor": "val_loss"}
+    model.fit(
+        TEXTS, LABELS, validation_data=(TEXTS, LABELS), epochs=4, verbose=0,
+        callbacks=[
+            callbacks.EarlyStopping("val_loss", patience=1, min_delta=100.0),
+            callbacks.ModelCheckpoint(tmp_path / "best.keras", **best),
+            callbacks.ModelCheckpoint(tmp_path / "best", **best),
+            callbacks.ModelCheckpoint(tmp_path / "weights.h5", save_weights_only=True),
+            callbacks.TensorBoard(tmp_path / "tensorboard"),
+            callbacks.ReduceLROnPlateau("val_loss", patience=1, factor=0.5, min_delta=100.0),
+            callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(logs["val_accuracy"])),
+        ],
+    )  # fmt: skip
+    assert len(seen) == 2  # the second epoch is no better by 100
+    assert float(model.optimizer.learning_rate.numpy()) == pytest.approx(5e-4)
+    for name in ("best.keras", "best"):
+        assert albert_tf.TextClassifier.load(tmp_path / name).predict(TEXTS, verbose=0).shape == (10, 2)
+    assert (tmp_path / "weights.h5").exists() and list((tmp_path / "tensorboard/train").iterdir())
+
+
 def test_what_does_not_fit_in_a_dataset(classifier, fresh):
     for function in (classifier.fit, classifier.predict):
-        with pytest.raises(tf.errors.InvalidArgumentError, match=r"none of sea, bread:\W+land\W"):
+        with pytest.raises(InputError, match=r"^x has labels that are none of sea, bread: \[land\]$"):
             function(batches(["a", "b"], ["sea", "land"]), verbose=0)
-        with pytest.raises(tf.errors.InvalidArgumentError, match=r"labels outside 0 to 1:\W+7\W"):
+        with pytest.raises(InputError, match=r"^x: labels outside 0 to 1: \[7\]$"):
             function(batches(["a", "b"], [1, 7]), verbose=0)
     texts = tf.data.Dataset.from_tensor_slices(TEXTS)
     with pytest.raises(InputError, match="unbatched"):
@@ -234,9 +330,13 @@ def test_what_does_not_fit_in_a_dataset(classifier, fresh):
     for data in ((TEXTS, hot), (batches(TEXTS, hot),)):
         with pytest.raises(InputError, match="one-hot"):
             classifier.fit(*data)
+    three = fresh(labels=[*NAMES, "land"])
     for metric in (keras.metrics.AUC(), keras.metrics.AUC(from_logits=True), "Precision"):
         with pytest.raises(InputError, match="metrics: "):
-            fresh().compile(metrics=[metric])
+            three.compile(metrics=[metric])
+    for weights in ({"land": 2.0}, {2: 1.0}, {"sea": "much"}, {"sea": -1}, {"sea": 1, 0: 2}, "balanced"):
+        with pytest.raises(InputError, match="class_weight"):
+            classifier.fit(TEXTS, LABELS, class_weight=weights)
     nameless = fresh(labels=None, num_labels=2)
     nameless.compile(**EAGER)
     with pytest.raises(InputError, match="x has labels by name"):
@@ -387,3 +487,59 @@ def test_numbers_that_may_be_names_are_refused():
     with pytest.raises(InputError, match="holds 0"):
         Labels(["1", "0"], 2, None).targets([0, 1], 2, "y")
     assert Labels(["x", "y"], 2, None).targets([0, 1], 2, "y").tolist() == [0, 1]
+
+
+LONG_TEXTS = [TEXTS[0], " ".join(TEXTS), "", " ".join(TEXTS[3:6])]
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max"])
+def test_windows_of_long_texts_are_pooled_within_the_call(fresh, piece_tokenizer, tmp_path, pooling):
+    model = fresh(seq_length=16, long="windows", doc_stride=5, window_pooling=pooling)
+    weights = model.classifier.classifier.output_weights
+    weights.assign(tf.random.stateless_normal(weights.shape, [1, 2]))
+    model.compile(keras.optimizers.Adam(0.01), **EAGER)
+    expected = []
+    for tokens in piece_tokenizer(tf.constant(LONG_TEXTS)).to_list():
+        parts = [tokens[n : n + 14] for n in range(0, max(len(tokens) - 14 + 4, 0) // 5 * 5 + 1, 5)]
+        rows = [model.classifier({"input_word_ids": tf.constant([[2, *x, 3]])})["logits"][0] for x in parts]
+        expected.append(getattr(np, pooling)(rows, axis=0))
+    np.testing.assert_allclose(model(LONG_TEXTS), expected, atol=1e-5)
+    np.testing.assert_allclose(model.predict(LONG_TEXTS, batch_size=3, verbose=0), expected, atol=1e-5)
+    (answer,) = albert_tf.pipeline(model)([LONG_TEXTS[1]], top_k=2)
+    shares = tf.nn.softmax(expected[1]).numpy()
+    assert {x["label"]: x["score"] for x in answer} == pytest.approx(
+        dict(zip(NAMES, shares, strict=True)), abs=1e-5
+    )
+    batches = tf.data.Dataset.from_tensor_slices((LONG_TEXTS, [0, 1, 0, 1])).batch(2)
+    losses = [
+        *model.fit(LONG_TEXTS, [0, 1, 0, 1], epochs=3, verbose=0).history["loss"],
+        *model.fit(batches, epochs=3, verbose=0).history["loss"],
+    ]
+    assert losses[-1] < losses[0]
+    model.save(tmp_path / "model.keras")
+    again = albert_tf.TextClassifier.load(tmp_path / "model.keras")
+    np.testing.assert_allclose(again(LONG_TEXTS), model(LONG_TEXTS), atol=1e-6)
+
+
+def test_head_and_tail_of_long_texts(fresh, piece_tokenizer):
+    model = fresh(seq_length=16, long="head_tail")
+    rows = [
+        x if len(x) <= 14 else x[:4] + x[-10:] for x in piece_tokenizer(tf.constant(LONG_TEXTS)).to_list()
+    ]
+    expected = [model.classifier({"input_word_ids": tf.constant([[2, *x, 3]])})["logits"][0] for x in rows]
+    model.compile(**EAGER)
+    np.testing.assert_allclose(model(LONG_TEXTS), expected, atol=1e-5)
+    np.testing.assert_allclose(model.predict(LONG_TEXTS, verbose=0), expected, atol=1e-5)
+
+
+def test_what_windows_cannot_do_is_refused(fresh):
+    for settings in ({"long": "all"}, {"long": "windows", "pad_to_length": True}, {"doc_stride": 0}):
+        with pytest.raises(InputError, match=str(list(settings)[-1])):
+            fresh(**settings)
+    with pytest.raises(InputError, match="long='windows': pairs"):
+        fresh(long="windows", takes_pairs=True)
+    model = fresh(long="windows")
+    with pytest.raises(InputError, match="single texts"):
+        model([("a", "b")])
+    with pytest.raises(InputError, match="jit_compile=True"):
+        model.compile(jit_compile=True)

@@ -67,7 +67,7 @@ def test_scores_and_sets_of_labels():
     kept = {name: value.numpy() for name, value in kind.keep({"logits": tf.constant(logits)}, {}).items()}
     first, second = kind.decode(Examples([], None), kept)
     assert (first.value, second.value) == (("a", "c"), ())
-    served = kind.serve(tf.constant(kept["scores"]), ["a", "b", "c"])
+    served = kind.serve(kind.scores(tf.constant(logits)), ["a", "b", "c"])
     assert served["is_label"].numpy().tolist() == [[True, False, True], [False] * 3]
     np.testing.assert_allclose(first.scores, 1 / (1 + np.exp(-logits[0])), rtol=1e-6)
     np.testing.assert_array_equal(first.score, first.scores[[0, 2]])

@@ -8,6 +8,7 @@ import albert_tf
 from albert_tf.checkpoints import task_of
 from albert_tf.conversion import convert
 from albert_tf.tasks import kind_of
+from albert_tf.tasks.losses import exits_term
 from albert_tf.training.metrics import term_metrics
 
 B, C, S = 6, 3, 8
@@ -184,3 +185,23 @@ def test_recorded_loss_of_run_squad_v2(shared, tmp_path):
         ("answer_loss", expected["answer_loss"] / 2),
     ):
         np.testing.assert_allclose(metrics[name], loss, rtol=0, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("kind", ["classifier", "regression", "multiple_choice"])
+def test_term_of_all_layers_by_hand(kind):
+    """Σ j · L_j / Σ j of layers j from 1, and what is right by the last."""
+    batch, rng = batch_of(kind), np.random.default_rng(7)
+    (part,) = kind_of(CONFIGS[kind]).losses.values()
+    logits = rng.normal(size=[B, 3, *SHAPES.get(kind, [B, C])[1:]]).astype(np.float32)
+    weights = part.weights(batch)
+    term = exits_term(part.term, {"exit_logits": tf.constant(logits)}, batch, weights)
+    losses = np.zeros([3])
+    for row in np.flatnonzero(weights.numpy() > 0):
+        label = batch["labels"].numpy()[row]
+        for layer, values in enumerate(logits[row].astype(np.float64)):
+            probabilities = np.exp(values) / np.exp(values).sum()
+            is_number = kind == "regression"
+            losses[layer] += (values[0] - label) ** 2 if is_number else -np.log(probabilities[label])
+    np.testing.assert_allclose(term.loss, (losses[0] + 2 * losses[1] + 3 * losses[2]) / 6, rtol=1e-5)
+    last = part.term({"logits": tf.constant(logits[:, -1])}, batch, weights)
+    np.testing.assert_array_equal([term.correct, term.weight], [last.correct, last.weight])

@@ -52,13 +52,26 @@ def test_remembers_how_text_was_normalised(tmp_path):
     assert "".join(pieces[token] for token in Tokenizer(path, **cased)(["Élan"]).to_list()[0]) == "▁Élan"
 
 
-def test_a_vocabulary_and_its_settings_are_replaced(tmp_path):
-    (tmp_path / "text.txt").write_text(CORPUS)
-    train_vocabulary(tmp_path / "text.txt", tmp_path / "m.model", 200, lowercase=False)
-    train_vocabulary(tmp_path / "text.txt", tmp_path / "m.model", 200)
-    assert Tokenizer(tmp_path / "m.model").vocab_size == 200
+@pytest.mark.parametrize(("kind", "name"), [("sentencepiece", "m.model"), ("wordpiece", "vocab.txt")])
+def test_a_vocabulary_and_its_settings_are_replaced(kind, name, tmp_path, caplog):
+    caplog.set_level("INFO", "absl")
+    text, path = tmp_path / "text.txt", tmp_path / name
+    text.write_text(CORPUS)
+    train_vocabulary(text, path, 200, lowercase=False, kind=kind)
+    assert not caplog.messages
+    train_vocabulary(text, path, 200, kind=kind)
+    assert caplog.messages == [f"replaces {path}"]
+    assert Tokenizer(path).tokenize.lowercase
     with pytest.raises(FileExistsError, match=r"text\.txt exists and is not a vocabulary"):
-        train_vocabulary(tmp_path / "text.txt", tmp_path / "text.txt", 200)
+        train_vocabulary(text, text, 200, kind=kind)
+
+
+def test_a_folder_with_files_is_not_replaced(tmp_path):
+    (tmp_path / "bpe").mkdir()
+    (tmp_path / "bpe/vocab.json").touch()
+    (tmp_path / "text.txt").write_text(CORPUS)
+    with pytest.raises(FileExistsError, match="bpe exists already"):
+        train_vocabulary(tmp_path / "text.txt", tmp_path / "bpe", 300, kind="byte_level_bpe")
 
 
 @pytest.mark.parametrize("more", ["йод и ёлка, и ёж\n" * 200, "é" * 60, "é" * 20])

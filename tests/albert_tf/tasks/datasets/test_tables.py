@@ -1,6 +1,9 @@
+import datetime
 import gzip
 
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from albert_tf.tasks.datasets.columns import Columns, own_records, text_records
 from albert_tf.tasks.datasets.tables import ABSENT, Row, Table, read_table, read_tsv, table_text
@@ -113,6 +116,63 @@ def test_columns_that_are_mistaken(file):
     assert own_records(table, False, Columns("text", label="text"))[0].label is None
     with pytest.raises(InputError, match="--label text is the column of the texts, too"):
         own_records(table, True, Columns("text", label="text"))
+
+
+def test_parquet(tmp_path):
+    """Rows are pyarrow's, null as of JSON lines, and what is written has the types of what was read."""
+    day = datetime.date(2024, 2, 29)
+    columns = {
+        "text": ["a", "b\n"],
+        "n": pyarrow.array([1, None], "int32"),
+        "day": [day, None],
+        "tags": [["x"], []],
+    }
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pyarrow.table(columns), path)
+    table = read_table(path)
+    assert cells(table) == [(1, ["a", 1, day, ["x"]]), (2, ["b\n", None, None, []])]
+    records = own_records(path, True, Columns("text", label="n"))
+    assert [(record.text, record.label) for record in records] == [("a", "1"), ("b\n", None)]
+    again = tmp_path / "b.parquet"
+    again.write_bytes(table_text(table.extended({"score": [0.5, 0.25]}), ".parquet"))
+    found = parquet.read_table(again)
+    assert found.drop_columns("score").equals(parquet.read_table(path))
+    assert found["score"].to_pylist() == [0.5, 0.25]
+    assert table_text(table, ".csv") == 'text,n,day,tags\na,1,2024-02-29,"[""x""]"\n"b\n",,,[]\n'
+    assert '"day": "2024-02-29"' in table_text(table, ".jsonl")
+    mixed = Table("c.jsonl", ("x",), [Row(1, [1]), Row(2, ["y"])])
+    with pytest.raises(InputError, match=r"c\.jsonl: .*'x'"):
+        table_text(mixed, ".parquet")
+
+
+def test_what_is_no_parquet_or_has_no_rows(tmp_path, monkeypatch):
+    (tmp_path / "a.parquet").write_text("text,label\na,b\n")
+    parquet.write_table(pyarrow.table({"text": pyarrow.array([], "string")}), tmp_path / "b.parquet")
+    for name, problem in (("a", "cannot be read as Parquet"), ("b", "has no rows")):
+        with pytest.raises(InputError, match=rf"{name}\.parquet {problem}"):
+            read_table(tmp_path / f"{name}.parquet")
+    with pytest.raises(FileNotFoundError, match=r"c\.parquet"):
+        read_table(tmp_path / "c.parquet")
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
+    with pytest.raises(InputError, match=r"b\.parquet: .*pip install pyarrow"):
+        read_table(tmp_path / "b.parquet")
+
+
+def test_several_files_are_one_table(tmp_path):
+    for name, content in (("b.csv", "label,text\n1,x\n"), ("a.csv", "text,label\ny,2\n"),
+                          ("c.jsonl", '{"text": "z"}\n'), ("d.csv", "text\nw\n")):  # fmt: skip
+        (tmp_path / name).write_text(content)
+    table = read_table([f"{tmp_path}/[ab].csv", tmp_path / "c.jsonl"])
+    assert (table.file, table.columns) == (f"{tmp_path}/a.csv", ("text", "label"))
+    assert cells(table) == [(2, ["y", "2"]), (2, ["x", "1"]), (1, ["z", ABSENT])]
+    for files, error, message in (
+        (["a.csv", "d.csv"], InputError, r"d\.csv: there is no column 'label'"),
+        (["[ab].csv", "a.csv"], InputError, r"a\.csv is given twice"),
+        (["no*.csv"], FileNotFoundError, r"no\*\.csv"),
+        ([], FileNotFoundError, "empty list"),
+    ):
+        with pytest.raises(error, match=message):
+            read_table([f"{tmp_path}/{file}" for file in files])
 
 
 def test_written_rows_are_those_that_were_read(file):

@@ -1,0 +1,127 @@
+"""`albert-tf plan`: memory, traffic, time and data of a pre-training run, before it begins."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from albert_tf.cli import flags as shared
+from albert_tf.recipes import DEFAULT_RECIPE, RECIPES
+from albert_tf.startup import quiet_start
+from albert_tf.utils.checks import check_range
+from albert_tf.utils.choices import POLICIES
+
+if TYPE_CHECKING:
+    from albert_tf.analysis.plan import Update
+
+SUMMARY = "memory, traffic, time and data of a pre-training run, before it begins"
+
+_TIMED_ROWS = 8  # examples that --time takes at once, at most
+_SIZES = ("batch_size", "seq_length", "max_predictions", "steps")
+
+# Rows of the table: figures of `figures`, their titles, and how many are one of the unit there.
+_TABLE = (
+    ("parameters", "parameters, million", 1e6),
+    ("memory_parameters", "parameters, GB", 1e9),
+    ("memory_slots", "slots of the optimizer, GB", 1e9),
+    ("memory_gradients", "gradients at most, GB", 1e9),
+    ("memory_activations", "activations at most, GB", 1e9),
+    ("memory_peak", "peak of a device, GB", 1e9),
+    ("accumulate", "smallest --accumulate", 1),
+    ("accumulate_with_remat", "the same with --remat", 1),
+    ("bytes_reduced", "gradients of an update, MB", 1e6),
+    ("bytes_sent", "sent by each device, MB", 1e6),
+    ("steps", "updates", 1),
+    ("tokens", "tokens of these, billion", 1e9),
+    ("days", "days", 1),
+    ("prepared_bytes", "prepared text, GB", 1e9),
+    ("passes", "passes over it", 1),
+)
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of the command."""
+    add = parser.add_argument
+    add("--config", required=True, help="a preset or a JSON file; what is not given is as its recipe has it")
+    other = "a second network, of the same updates; none: no other (bert_large)"
+    add("--against", metavar="CONFIG", default="bert_large", help=other)
+    add("--batch_size", type=int, help="examples an update, over all devices (the recipe's)")
+    add("--seq_length", type=int, help="tokens an example (the recipe's)")
+    add("--max_predictions", type=int, help="masked tokens an example (15 %% of the tokens)")
+    add("--steps", type=int, help="updates (the recipe's)")
+    add("--devices", type=int, default=1, help="devices that divide the batch (1)")
+    add("--memory", type=float, metavar="GB", help="of a device: find the smallest --accumulate that fits")
+    add("--precision", choices=POLICIES, default="float32", help="of the computation (float32)")
+    add("--remat", action="store_true", help="gradient checkpointing")
+    add("--accumulate", type=int, default=1, help="microbatches an update (1)")
+    rate = parser.add_mutually_exclusive_group()
+    rate.add_argument("--rate", type=float, help="examples a second of a device, for the days of --config")
+    timed = f"measure the rate here, of at most {_TIMED_ROWS} examples at once, in the same precision"
+    rate.add_argument("--time", action="store_true", help=timed)
+    add("--text", type=float, metavar="GB", help="of the corpus, as plain text: its size once prepared")
+    add("--json", action="store_true", help="print all figures, in bytes, as JSON")
+
+
+def run(flags: argparse.Namespace) -> None:
+    """Prints a table, or JSON."""
+    for name in ("memory", "rate", "text"):
+        if (value := getattr(flags, name)) is not None:
+            check_range(f"`{name}`", value, above=0, below=float("inf"))
+    found = {flags.config: _figures(flags, "--config")}
+    if flags.against not in ("none", flags.config):
+        found[flags.against] = _figures(flags, "--against")
+    if flags.json:
+        print(json.dumps(found, indent=2))
+        return
+    from albert_tf.reports.content import Table
+
+    rows = [
+        (title, *(_shown(figures[name], name, unit) for figures in found.values()))
+        for name, title, unit in _TABLE
+        if any(figures[name] is not None for figures in found.values())
+    ]
+    print("\n".join(Table("plan", "", ("", *found), rows).text()))
+
+
+def _figures(flags: argparse.Namespace, flag: str) -> Mapping[str, float | None]:
+    """The figures of the network that a flag names."""
+    from albert_tf.analysis.plan import Update, figures
+
+    config = shared.config_named(getattr(flags, flag[2:]), flag)
+    sizes = {name: value for name in _SIZES if (value := getattr(flags, name)) is not None}
+    recipe = RECIPES[flags.config if flags.config in RECIPES else DEFAULT_RECIPE]
+    recipe = recipe.replace(stages=(), warmup_steps=0, **sizes)
+    settings = {name: getattr(flags, name) for name in ("devices", "precision", "remat", "accumulate")}
+    update = Update(
+        config=config,
+        batch_size=recipe.batch_size,
+        seq_length=recipe.examples.seq_length,
+        predictions=recipe.examples.predictions,
+        **settings,
+    )
+    return figures(
+        update,
+        recipe.steps,
+        memory=flags.memory and flags.memory * 1e9,
+        rate=_measured_rate(update) if flags.time else flags.rate if flag == "--config" else None,
+        text=flags.text and flags.text * 1e9,
+    )
+
+
+def _measured_rate(update: Update) -> float:
+    """Examples a second of a device of this machine."""
+    with quiet_start():
+        from albert_tf.pretraining.timing import examples_per_second
+        from albert_tf.training.settings import Execution
+    execution = Execution(precision=update.precision, remat=update.remat)
+    rows = min(update.rows, _TIMED_ROWS)
+    return examples_per_second(update.config, rows, update.seq_length, update.predictions, execution)
+
+
+def _shown(figure: float | None, name: str, unit: float) -> str:
+    if figure is None:
+        return "none fits" if name.startswith("accumulate") else ""
+    figure /= unit
+    return f"{figure:,.0f}" if figure >= 100 or figure == int(figure) else f"{figure:,.3g}"

@@ -1,0 +1,134 @@
+"""Models with logits of one state of a whole sequence: classifiers, regression, multiple choice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.config import AlbertConfig
+from albert_tf.features import ENCODER_INPUTS, FIRST, MASK, MEAN, TOKEN_PLACES, check_pooling
+from albert_tf.models.encoder import Inputs
+from albert_tf.models.exits import ExitClassifiers
+from albert_tf.models.heads import OutputLayer, mean_state
+from albert_tf.models.layer import dropout
+from albert_tf.models.task_models import TaskModel, check_pooler, positive
+from albert_tf.utils.errors import InputError
+
+
+class PooledModel(TaskModel):
+    """The encoder, and logits of one state of a whole sequence.
+
+    Args:
+      config: the network's shape.
+      units: number of logits, K.
+      pooling: "first", the pooled output, or "mean", the mean of all tokens' states. The pooler stays a part
+        of the encoder; with "mean" no logit depends on it, so that it is not trainable and stays as it is.
+      early_exit: True for a classifier after each layer, which all read states of this pooling; then there
+        are `exit_logits`, too, and `exits.call_with_patience` takes the model.
+      exit_threshold: numbers of two layers that differ by less agree, where the one logit is a number.
+      **kwargs: of `NetworkModel`.
+    """
+
+    rows_each = 1  # sequences of an example
+
+    def __init__(
+        self,
+        config: AlbertConfig,
+        units: int,
+        pooling: str,
+        early_exit: bool = False,
+        exit_threshold: float = 0.0,
+        **kwargs: Any,
+    ):
+        super().__init__(config, **kwargs)
+        self.pooling = check_pooling(pooling)
+        if pooling == FIRST:
+            check_pooler(config, f'pooling="{FIRST}"', f'"{MEAN}"')
+        elif self.encoder.pooler is not None:
+            self.encoder.pooler.trainable = False  # else Keras' `fit` warns of variables without gradients
+        self.early_exit, self.exit_threshold = early_exit, exit_threshold
+        self.exits = ExitClassifiers(units, config) if early_exit else None
+        self.classifier = OutputLayer("classifier", units, config)
+
+    def head(self, inputs: Inputs, outputs: dict[str, Any], seed: tf.Tensor | None) -> dict[str, tf.Tensor]:
+        """`logits` float32 [B, K]; with early_exit `exit_logits` [B, L, K], too, if there are all states."""
+        rate, mask = self.config.classifier_dropout_prob, inputs.get(MASK)
+        if self.exits is not None and "encoder_outputs" in outputs:
+            inner = self.config.inner_group_num
+            layers = outputs["encoder_outputs"][inner - 1 :: inner]
+            x = tf.stack([self.state(sequence, mask) for sequence in layers], axis=1)  # [B, L, H]
+            x = dropout(x, rate, seed)
+            logits = self.classifier(x[:, -1])
+            exit_logits = tf.concat([self.exits(x[:, :-1]), logits[:, tf.newaxis]], axis=1)
+            return {"logits": logits, "exit_logits": exit_logits}
+        if self.pooling == FIRST:
+            state = outputs["pooled_output"]
+        else:
+            state = mean_state(outputs["sequence_output"], mask)
+        return {"logits": self.classifier(dropout(state, rate, seed))}
+
+    def state(self, sequence: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
+        """The state [B, H] that a classifier reads of hidden states [B, S, H]."""
+        return self.encoder.pooled(sequence) if self.pooling == FIRST else mean_state(sequence, mask)
+
+
+@keras.saving.register_keras_serializable("albert_tf")
+class AlbertClassifier(PooledModel):
+    """The encoder with `logits` [B, K] over labels, or with one number, from one state of the sequence.
+
+    Args:
+      config: the network's shape.
+      num_labels: number of labels, K; 1 is regression.
+      pooling: of `PooledModel`.
+      **kwargs: `early_exit` and `exit_threshold` of `PooledModel`, and those of `NetworkModel`.
+    """
+
+    arguments = ("num_labels", "pooling", "early_exit", "exit_threshold")
+
+    def __init__(self, config: AlbertConfig, num_labels: int, pooling: str = FIRST, **kwargs: Any):
+        super().__init__(config, positive("num_labels", num_labels), pooling, **kwargs)
+        self.num_labels = num_labels
+
+
+@keras.saving.register_keras_serializable("albert_tf")
+class AlbertMultipleChoice(PooledModel):
+    """The encoder with one logit a choice: `logits` [B, C] of inputs [B, C, S].
+
+    Args:
+      config: the network's shape.
+      num_choices: choices an example, C.
+      pooling: of `PooledModel`.
+      **kwargs: `early_exit` of `PooledModel`, and those of `NetworkModel`.
+    """
+
+    arguments = ("num_choices", "pooling", "early_exit")
+
+    def __init__(self, config: AlbertConfig, num_choices: int, pooling: str = FIRST, **kwargs: Any):
+        super().__init__(config, 1, pooling, **kwargs)
+        self.num_choices = self.rows_each = positive("num_choices", num_choices)
+
+    def call(
+        self, inputs: Inputs, training: bool | None = None, seed: tf.Tensor | None = None
+    ) -> dict[str, Any]:
+        """The logits of the choices; arguments and errors are those of `TaskModel.call`."""
+        flat = {name: self._flatten(name, inputs[name]) for name in ENCODER_INPUTS if name in inputs}
+        if TOKEN_PLACES in inputs:  # the same places row by row
+            flat[TOKEN_PLACES] = inputs[TOKEN_PLACES]
+        outputs = super().call(flat, training, seed)
+        found = {"logits": tf.reshape(outputs["logits"], [-1, self.num_choices])}  # [B, C]
+        if self.exits is not None:  # [B·C, L, 1] of all layers
+            logits = tf.reshape(outputs["exit_logits"], [-1, self.num_choices, self.config.num_hidden_layers])
+            found["exit_logits"] = tf.transpose(logits, [0, 2, 1])  # [B, L, C]
+        return found
+
+    def _flatten(self, name: str, values: tf.Tensor) -> tf.Tensor:
+        tensor = tf.convert_to_tensor(values)
+        if not tensor.shape.is_compatible_with([None, self.num_choices, None]):
+            raise InputError(
+                f"{name} has shape {tensor.shape}: it must be [batch, {self.num_choices}, length]"
+            )
+        # Where shapes are known only when it runs.
+        tensor = tf.ensure_shape(tensor, [None, self.num_choices, None])
+        return tf.reshape(tensor, [-1, tensor.shape[2] or tf.shape(tensor)[2]])  # [B·C, S]

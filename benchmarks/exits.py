@@ -1,0 +1,89 @@
+"""Early exit on SST-2: accuracy and time by patience, from text, one at a time and in batches.
+
+    python benchmarks/exits.py --run run --data SST-2 --output exits
+    python benchmarks/exits.py --run run --data SST-2 --output exits --config deep.json --steps 3000
+
+Fine-tunes a pre-trained run with `early_exit`, a seed after another, and prints Markdown: for each size of
+batch and each patience the accuracy, the layers and the speed beside all layers, medians over the seeds with
+their range. All layers and all patiences are measured in one process, one after the other. `--config` is a
+deeper network that begins with the run's weights, where its layers share them. The folder holds the runs;
+started again, it goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+from albert_tf.checkpoints.directory import RunDirectory, best_run
+from albert_tf.checkpoints.growth import grown_from
+from albert_tf.checkpoints.models import build_model
+from albert_tf.checkpoints.run import save
+from albert_tf.config import AlbertConfig
+from albert_tf.finetuning.exits import exit_report
+from albert_tf.finetuning.run import finetune
+from albert_tf.finetuning.settings import Finetuning
+
+BATCHES = (1, 32)
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--run", required=True, help="pre-trained run directory")
+    parser.add_argument("--data", type=Path, required=True, help="GLUE's folder of SST-2")
+    parser.add_argument("--output", type=Path, required=True, help="folder of the runs")
+    parser.add_argument("--config", help="JSON file of a deeper network")
+    parser.add_argument("--seeds", type=int, default=3, help="runs (3)")
+    parser.add_argument("--steps", type=int, default=2000, help="updates of each (2000)")
+    parser.add_argument("--seq_length", type=int, default=64, help="tokens of a text (64)")
+    parser.add_argument(
+        "--learning_rate", type=float, default=3e-5, help="rate that the warm-up climbs to (3e-5)"
+    )
+    flags = parser.parse_args()
+    run = (
+        Path(flags.run)
+        if flags.config is None
+        else deepened(flags.run, flags.config, flags.output / "deeper")
+    )
+    names = ("steps", "seq_length", "learning_rate")
+    recipe = {"early_exit": True, **{name: getattr(flags, name) for name in names}}
+    for seed in range(flags.seeds):
+        output = flags.output / f"seed-{seed}"
+        finetune(
+            Finetuning(output=output, init_from=run, task="sst-2", data=flags.data, recipe=recipe, seed=seed)
+        )
+    print("| batch | patience | accuracy | layers | ms a text | times as fast |\n|---|---|---|---|---|---|")
+    for batch_size in BATCHES:
+        found: dict[int, list[tuple[float, ...]]] = {}
+        for seed in range(flags.seeds):
+            report = exit_report(flags.output / f"seed-{seed}", flags.data, batch_size=batch_size)
+            for patience, *figures in report.tables[0].rows:
+                found.setdefault(patience, []).append(tuple(figures))
+        for patience, seeds in found.items():
+            cells = " | ".join(map(shown, zip(*seeds, strict=True)))
+            print(f"| {batch_size} | {patience} | {cells} |")
+
+
+def deepened(run: str, config: str, output: Path) -> Path:
+    """The weights of a run as one of a deeper network."""
+    if not output.exists():
+        origin, task = best_run(run), {"model": "encoder"}
+        network = AlbertConfig.from_json_file(config).replace(vocab_size=origin.config.vocab_size)
+        model = build_model(network, task, grown_from(origin, network, task).read)
+        save(model, output, origin.vocabulary, tokenizer=RunDirectory(run).tokenizer)
+    return output
+
+
+def shown(values: tuple[float, ...]) -> str:
+    """The median, and the range where there are several."""
+    median = f"{statistics.median(values):.3f}"
+    return median if len(values) == 1 else f"{median} ({min(values):.3f} to {max(values):.3f})"
+
+
+if __name__ == "__main__":
+    main()

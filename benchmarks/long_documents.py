@@ -1,0 +1,89 @@
+"""What do head and tail, or windows, bring where texts are longer than an input? Film reviews at 128 tokens.
+
+    python benchmarks/long_documents.py --init_from run --data imdb --output long_documents
+
+Fine-tunes a run on 2,400 reviews in each way, for the same epochs and with three seeds each; the test data is
+looked at once, after the last update. Prints Markdown: accuracy, of the seeds the median and the range, and
+the time of a prediction, the median of the seeds, after a first one that traces the network. Windows see the
+same texts as often, in more updates. Started again, it goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import time
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import transfer
+
+from albert_tf.finetuning.runs import finetune_runs
+from albert_tf.finetuning.settings import Finetuning
+from albert_tf.finetuning.trained import read_trained
+from albert_tf.tasks.datasets.columns import Columns
+
+WAYS = {
+    "truncate": {"long": "truncate"},
+    "head_tail": {"long": "head_tail"},
+    "windows, mean": {"long": "windows", "window_pooling": "mean"},
+    "windows, max": {"long": "windows", "window_pooling": "max"},
+}
+
+
+def main() -> None:
+    """Trains and prints the table, a row as soon as it is known."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--init_from", required=True, help="a pre-trained run, or a published name")
+    parser.add_argument("--data", type=Path, required=True, help="folder of IMDB's `train` and `test`")
+    parser.add_argument("--output", type=Path, required=True, help="folder to write")
+    parser.add_argument("--reviews", type=int, default=2400, help="to train on, and to test on (2400)")
+    parser.add_argument("--epochs", type=float, default=5.0, help="(5)")
+    parser.add_argument("--learning_rate", type=float, default=3e-4, help="(3e-4)")
+    parser.add_argument("--batch_size", type=int, default=32, help="inputs an update (32)")
+    parser.add_argument("--seq_length", type=int, default=128, help="tokens (128)")
+    parser.add_argument("--doc_stride", type=int, default=96, help="from one window to the next (96)")
+    parser.add_argument("--pooling", default="mean", help="what the head reads, first or mean (mean)")
+    parser.add_argument("--seeds", type=int, default=3, help="runs of each way (3)")
+    flags = parser.parse_args()
+    ((_, data),) = transfer.imdb(flags.data)
+    train, test = (
+        transfer.written(flags.output / f"{name}.jsonl", transfer.some(examples, flags.reviews))
+        for name, examples in data._asdict().items()
+    )
+    print("| texts | accuracy | ms a text |\n|---|---|---|")
+    for name, way in WAYS.items():
+        names = ("epochs", "learning_rate", "batch_size", "seq_length", "pooling")
+        settings = Finetuning(
+            output=flags.output / name.replace(", ", "_"),
+            init_from=flags.init_from,
+            task="classification",
+            train=train,
+            eval=test,
+            columns=Columns("text", None, "label"),
+            recipe={**{name: getattr(flags, name) for name in names}, **way},
+            questions={"doc_stride": flags.doc_stride} if way["long"] == "windows" else {},
+            loop={"eval_every": 0, "checkpoint_every": 0},  # at the end: no step is chosen
+        )
+        _, dev = finetune_runs(settings, flags.seeds)
+        (records,) = dev.values()
+        found = [measured(Path(settings.output) / f"seed-{n}", records) for n in range(flags.seeds)]
+        accuracies, times = zip(*found, strict=True)
+        cell = f"{statistics.median(accuracies):.3f} ({min(accuracies):.3f} to {max(accuracies):.3f})"
+        print(f"| {name} | {cell} | {statistics.median(times):.2f} |", flush=True)
+
+
+def measured(run: Path, records: list) -> tuple[float, float]:
+    """The accuracy of a run on records, and the milliseconds of a prediction."""
+    trained = read_trained(run)
+    predictions = trained.predictions(records)
+    started = time.perf_counter()
+    trained.predictions(records)
+    took = time.perf_counter() - started
+    return trained.task.metrics(records, predictions)["accuracy"], 1000 * took / len(records)
+
+
+if __name__ == "__main__":
+    main()

@@ -190,7 +190,7 @@ def save_serving(
     expected = save_module(root, folder, functions, requests)
     if HEAD in signatures:
         vocabulary = Path(str(run.vocabulary)).name  # which the tokenizer was made of
-        _copy(run, {**DESCRIPTION, TASK: TASK, vocabulary: vocabulary}, folder)
+        _copy(run, {name: name for name in (CONFIG, TOKENIZER, TASK, vocabulary)}, folder)
     # With XLA these compile all that there is to compile.
     shapes = [] if served.compiled is None else served.compiled.shapes
     answers.write_requests(

@@ -51,12 +51,17 @@ def answer(tokens: Tokens, inputs: Row, outputs: Row) -> list[str]:
     return [f"{word}: {labels[row.argmax()]} {row.max():.4f}" for word, row in found]
 
 
-def likeliest_span(allowed: np.ndarray, outputs: Row) -> tuple[int, int]:
-    """First and last token of the likeliest answer among those allowed, bool [S]."""
+def likeliest_span(context: np.ndarray, outputs: Row) -> tuple[int, int]:
+    """First and last token of the likeliest answer in the context, bool [S]; (0, -1) where there is none."""
     if "no_answer_logits" in outputs:  # the likeliest starts [I] come with the likeliest ends of each [I, J]
+        starts, ends = outputs["start_top_index"][:, np.newaxis], outputs["end_top_index"]
         scores = outputs["start_top_log_probs"][:, np.newaxis] + outputs["end_top_log_probs"]
-        start, end = np.unravel_index(scores.argmax(), scores.shape)
-        return outputs["start_top_index"][start], outputs["end_top_index"][start, end]
-    scores = outputs["start_logits"][:, np.newaxis] + outputs["end_logits"]  # [S, S]
-    possible = np.triu(allowed[:, np.newaxis] & allowed)
-    return np.unravel_index(np.where(possible, scores, -np.inf).argmax(), scores.shape)
+    else:
+        starts, ends = np.ogrid[: len(context), : len(context)]
+        scores = outputs["start_logits"][:, np.newaxis] + outputs["end_logits"]  # [S, S]
+    possible = context[starts] & context[ends] & (starts <= ends)
+    if not possible.any():
+        return 0, -1
+    place = np.where(possible, scores, -np.inf).argmax()
+    first, last = (np.broadcast_to(places, scores.shape).flat[place] for places in (starts, ends))
+    return first, last

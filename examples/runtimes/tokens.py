@@ -37,9 +37,9 @@ class Tokens:
 
     def __init__(self, module: str | Path):
         assets = Path(module) / "assets"
+        config = next(assets.glob("*config.json"))  # albert_config.json of an encoder
         settings, config = (
-            json.loads((assets / name).read_text(encoding="utf-8"))
-            for name in ("tokenizer.json", "albert_config.json")
+            json.loads(file.read_text(encoding="utf-8")) for file in (assets / "tokenizer.json", config)
         )
         self.lowercase, self.strip_accents = settings["lowercase"], settings["strip_accents"]
         self.longest = config["max_position_embeddings"]

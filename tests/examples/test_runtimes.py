@@ -40,7 +40,7 @@ QUESTIONS = {
     "max_answer_length": 64,
     "n_best": 25,
 }
-TEXT, PAIR = "Who kept the lamp?", "The keeper of the light climbed the stair and lit the lamp."
+TEXT, PAIR = "Who kept the lamp", "The keeper of the light climbed the stair and lit the lamp."
 # What fine-tunes to which class with which further arguments and entries of task.json.
 HEADS = {
     "classifier": (albert_tf.AlbertClassifier, {"num_labels": 3}, {"labels": ["good", "bad", "so-so"]}),

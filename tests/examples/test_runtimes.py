@@ -86,8 +86,8 @@ def heads(tmp_path_factory, tiny_vocabulary):
     folder = tmp_path_factory.mktemp("heads")
     for kind, (network, arguments, task) in HEADS.items():
         write_run(network(CONFIG, **arguments), folder / kind / "run", tiny_vocabulary, task)
-        export(folder / kind / "run", folder / kind, check=False)
-    return {kind: folder / kind for kind in HEADS}
+        export(folder / kind / "run", folder / kind / "hub", check=False)
+    return {kind: folder / kind / "hub" for kind in HEADS}
 
 
 @pytest.fixture(scope="module")

@@ -143,7 +143,7 @@ def written_together(folder: str, names: str) -> Iterator[str]:
       OSError: a file cannot be written; it names `folder` and what all names begin with.
     """
     temporary = join(folder, f".{names}.writing")
-    _remove_folder(temporary)
+    remove_folder(temporary)
     try:
         with writing(Path(join(folder, names)), Path(temporary)):
             tf.io.gfile.makedirs(temporary)
@@ -157,17 +157,18 @@ def written_together(folder: str, names: str) -> Iterator[str]:
             if is_local(folder):
                 sync(Path(folder))  # an older checkpoint may be deleted next
     finally:
-        _remove_folder(temporary)
+        remove_folder(temporary)
 
 
 def remove_unfinished(folder: str) -> list[str]:
     """Removes what `written_together` has left where it was killed, and gives the names that it was about."""
     left = [name for name in entries(folder) if name.startswith(".ckpt-") and name.endswith(".writing")]
     for name in left:
-        _remove_folder(join(folder, name))
+        remove_folder(join(folder, name))
     return [name[1:].removesuffix(".writing") for name in left]
 
 
-def _remove_folder(folder: str) -> None:
+def remove_folder(folder: str) -> None:
+    """Removes a folder with all that is in it, if there is one."""
     with contextlib.suppress(tf.errors.NotFoundError):
         tf.io.gfile.rmtree(folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import hashlib
 import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -12,6 +13,7 @@ import numpy as np
 
 from albert_tf.checkpoints.directory import VOCABULARY_KEY, RunDirectory
 from albert_tf.conversion.start import Start
+from albert_tf.features import WEIGHTS
 from albert_tf.finetuning.recipes import EvaluationSettings
 from albert_tf.finetuning.task_table import Task
 from albert_tf.raw_text.paths import Paths, path_list
@@ -181,13 +183,28 @@ class Data(NamedTuple):
         }
 
 
-def encoded(task: Task, entries: TaskConfig, sets: Sets, start: Start) -> Data:
-    """The examples of a task, tokenised for a model with these entries of task.json."""
+def encoded(
+    task: Task, entries: TaskConfig, sets: Sets, start: Start, sample_weight: Sequence[float] | None = None
+) -> Data:
+    """The examples of a task, tokenised for a model with these entries of task.json.
+
+    `sample_weight` is that of `Finetuning`.
+    """
     kind, tokenizer = task.kind(entries), open_tokenizer(start.vocabulary, **start.tokenizer)
-    rows = kind.encode(sets.train, tokenizer, True).rows
+    examples = kind.encode(sets.train, tokenizer, True)
+    rows = examples.rows if sample_weight is None else _weighted(examples, sample_weight)
     has_loss = kind.has_evaluation_loss
     dev = {name: kind.encode(records, tokenizer, has_loss) for name, records in sets.dev.items()}
     return Data(task, kind, sets, rows, dev, tokenizer.vocabulary.fingerprint)
+
+
+def _weighted(examples: Examples, sample_weight: Sequence[float]) -> TokenRows:
+    """Rows whose weights in the loss are those of their records, of a window its share of it."""
+    weights = np.array([sample_weight[int(record.id)] for record in examples.records], np.float32)
+    rows = examples.rows
+    if examples.places is not None:
+        weights = weights[examples.places] * rows.features[WEIGHTS]
+    return dataclasses.replace(rows, features={**rows.features, WEIGHTS: weights})
 
 
 def _digest(records: Records) -> str:

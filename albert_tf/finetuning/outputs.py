@@ -19,7 +19,7 @@ from albert_tf.tasks.kind import Examples, FinetunedKind, Tensors
 from albert_tf.training.compilation import compilation_log
 from albert_tf.training.metrics import term_metrics
 from albert_tf.training.strategies import compiles
-from albert_tf.training.updates import Batch, replica_rows
+from albert_tf.training.updates import Batch, call_traced, replica_rows
 
 # Called with the number of examples that a batch has had.
 Progress = Callable[[int], Any]
@@ -94,7 +94,7 @@ def predictor(
             is_example = numbers >= 0
             if before_batch is not None:
                 before_batch(batch)
-            kept, terms = forward(batch)
+            kept, terms = call_traced(forward, batch)
             terms = tf.nest.map_structure(float, terms)
             sums = tf.nest.map_structure(operator.add, sums, terms) if sums else terms
             for name, tensor in kept.items():

@@ -164,7 +164,7 @@ def planned(
     entries_of_texts = {**recipe.long_texts(questions.doc_stride).entries(), **exits}
     asked = settings.columns, questions, recipe.pooling, threshold, evaluated.best_by, entries_of_texts
     entries = task_entries(settings.task, sets.labelled, recipe.seq_length, *asked)
-    data = encoded(task, entries, sets, start)
+    data = encoded(task, entries, sets, start, settings.sample_weight)
     recipe = recipe.in_steps(len(data.rows))
     if run.is_begun and "warmup_steps" not in settings.recipe:  # which more steps leave as it was
         recipe = recipe.replace(warmup_steps=_warmup_there(run, recipe))

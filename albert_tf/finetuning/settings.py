@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 from albert_tf.checkpoints.directory import RunDirectory
@@ -45,6 +45,7 @@ class Finetuning(RunSettings):
       train: files of any other task, or globs.
       eval: files to evaluate on, likewise; None holds a share of `train` out.
       columns: of one's own table.
+      sample_weight: weights in the loss of the rows of such a table, which has no column `id`.
       config: the network, where its weights are random.
       vocabulary: SentencePiece model, where what the weights are from has none.
       tokenizer: `lowercase` and `strip_accents`, where neither what the weights are from nor the vocabulary
@@ -76,6 +77,7 @@ class Finetuning(RunSettings):
     train: Paths | None = None
     eval: Paths | None = None
     columns: Columns | None = None
+    sample_weight: Sequence[float] | None = None
     config: AlbertConfig | None = None
     vocabulary: PathLike | None = None
     tokenizer: Mapping[str, bool] = dataclasses.field(default_factory=dict)
@@ -129,6 +131,7 @@ class Finetuning(RunSettings):
                 self.recipe.get("label_smoothing"),
                 None if issubclass(kind, _SMOOTHED) else False,
             ),
+            "sample_weight": (self.sample_weight, None if needs_columns else False),
             "threshold": (self.threshold, None if kind in (MultiLabel, Classification) else False),
             "pooling": (self.recipe.get("pooling"), None if kind.is_pooled else False),
             "early_exit": (self.recipe.get("early_exit") or None, None if kind.has_exits else False),

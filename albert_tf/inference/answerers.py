@@ -78,7 +78,8 @@ def model_answerer(
         return kind.signatures(served._replace(top_k=top_k))
 
     def ask(signature: str, inputs: Mapping[str, Any], top_k: int) -> dict[str, np.ndarray]:
-        return _outputs(signatures(max(top_k, TOP_K))[signature].function, inputs)
+        function = signatures(max(top_k, TOP_K))[signature].function
+        return _outputs(function.get_concrete_function(), inputs)  # as of an export; see `call_traced`
 
     return Answerer(kind, ask, has_exits=served.has_exits)
 

@@ -14,6 +14,8 @@ from absl import logging
 
 from albert_tf.checkpoints.models import arguments_of
 from albert_tf.features import FIRST
+from albert_tf.finetuning.class_weights import class_weights
+from albert_tf.finetuning.recipes import BALANCED
 from albert_tf.tokenizers.given import check_text, listed
 from albert_tf.utils.errors import InputError, shown
 
@@ -85,7 +87,9 @@ class Labels(NamedTuple):
     def weights(self, class_weight: Any) -> dict[int, float]:
         """Weights of all labels by number, of weights by name or by number; 1 of those without one."""
         if self.num_labels == 1 or not isinstance(class_weight, Mapping):
-            raise InputError(f"class_weight={shown(class_weight)} must be a dict from labels to weights")
+            raise InputError(
+                f"class_weight={shown(class_weight)} must be a dict from labels to weights, or {BALANCED!r}"
+            )
         known = Labels(self.names, self.num_labels, None)
         numbers = known.targets(list(class_weight), len(class_weight), "class_weight").tolist()
         for number, (label, weight) in enumerate(class_weight.items()):
@@ -95,6 +99,14 @@ class Labels(NamedTuple):
                 raise InputError(f"class_weight[{label!r}]={shown(weight)} is not a weight of at least 0")
         given = zip(numbers, map(float, class_weight.values()), strict=True)
         return dict.fromkeys(range(self.num_labels), 1.0) | dict(given)
+
+    def balanced_weights(self, targets: Any) -> dict[int, float]:
+        """Weights of all labels by number, as those of scikit-learn, given what `targets` has returned."""
+        if self.num_labels == 1 or not isinstance(targets, np.ndarray):
+            remedy = "name weights by label, or leave it out"
+            raise InputError(f"class_weight={BALANCED!r} counts labels of a list or array in y: {remedy}")
+        numbers = targets.argmax(axis=-1) if targets.ndim == 2 else targets
+        return dict(enumerate(class_weights(BALANCED, [""] * self.num_labels, numbers)))
 
     def target_tensor(self, labels: tf.Tensor, argument: str) -> tf.Tensor:
         """The targets of a batch of a tf.data.Dataset, integer [B] or float32 [B, K].

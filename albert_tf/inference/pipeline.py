@@ -120,7 +120,7 @@ class Pipeline:
         """Name of the task, as `pipeline` takes it."""
         return self._answerer.kind.name
 
-    def __call__(self, inputs: Any, top_k: int | None = None) -> Any:
+    def __call__(self, inputs: Any = None, top_k: int | None = None, **fields: Any) -> Any:
         """The answers to texts, in their order; to a single text (a str or dict) a single one.
 
         Args:
@@ -132,6 +132,8 @@ class Pipeline:
             multiple_choice: dicts of `context`, `question` and `options`.
           top_k: of classification and multi_label, how many labels are wanted of each text, in a list; of
             fill_mask, how many tokens, 5 unless it is given.
+          **fields: in place of `inputs`, those of a dict, `question=` and `context=`, or `text=` and
+            `text_pair=`.
         Returns:
           Of each text, with probabilities as `score`:
             classification: {"label", "score"}, or a list of them where `top_k` is given;
@@ -146,6 +148,12 @@ class Pipeline:
         Raises:
           InputError: an input is not what the task takes; the message says which.
         """
+        if fields:
+            if inputs is not None:
+                raise InputError(
+                    f"{', '.join(fields)}: give the inputs by these names or in a list, not both"
+                )
+            inputs = fields
         kind, is_one = self._answerer.kind, isinstance(inputs, str | Mapping)
         if top_k is not None:
             self._check_top_k(top_k)

@@ -21,7 +21,7 @@ from albert_tf.checkpoints.models import build_model
 from albert_tf.checkpoints.run import check_finite, save, stored_model
 from albert_tf.conversion import start as starts
 from albert_tf.features import FIRST, MASK
-from albert_tf.finetuning.recipes import RECIPES
+from albert_tf.finetuning.recipes import BALANCED, RECIPES
 from albert_tf.inference.binary_metrics import of_second_label
 from albert_tf.inference.decisions import Decisions
 from albert_tf.inference.labels import HEAD_VARIABLES, Labels, chosen_head, known_labels, label_names
@@ -78,7 +78,8 @@ class TextClassifier(Decisions, keras.Model):
       classifier: the network.
       tokenizer: text to the ids that the network knows.
       labels: names in the order of the logits; None: they have none.
-      seq_length: longest input in tokens.
+      seq_length: longest input in tokens; `from_run` takes that of the run, or else 256, or what the network
+        has positions for.
       long: what is read of longer texts: the beginning ("truncate"); of single texts also beginning and end
         ("head_tail"), or all ("windows"), whose logits are then pooled; see `LongTexts`.
       doc_stride: tokens from one window to the next.
@@ -318,7 +319,8 @@ class TextClassifier(Decisions, keras.Model):
             regression a number. In a tf.data.Dataset they stand beside the texts.
           *args: as Keras takes them.
           validation_data: texts and labels as in x and y.
-          class_weight: weights in the loss by the name or number of labels; 1 of those that it leaves out.
+          class_weight: weights in the loss by the name or number of labels, 1 of those that it leaves out;
+            or "balanced", n / (K · n_k) of K labels in y, as in scikit-learn.
           **kwargs: as Keras takes them.
         Raises:
           InputError: what should be a text or a label is not, or the model has exits.
@@ -332,8 +334,11 @@ class TextClassifier(Decisions, keras.Model):
                 raise InputError(
                     "class_weight: of no use where a text has any number of labels, leave it out"
                 )
-            class_weight = self._labels(None).weights(class_weight)
+            if class_weight != BALANCED:
+                class_weight = self._labels(None).weights(class_weight)
         x, y = self._data(x, y, "x", learns=True)
+        if class_weight == BALANCED:
+            class_weight = self._labels(None).balanced_weights(y)
         if self._begins_at_mean and isinstance(y, np.ndarray):
             self.classifier.classifier.output_bias.assign([y.mean()])
         self._begins_at_mean = False

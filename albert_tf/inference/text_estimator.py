@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-import os
+import contextlib
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from absl import logging
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags, RegressorTags
@@ -17,13 +17,19 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.finetuning.run import finetune
 from albert_tf.finetuning.settings import Finetuning
-from albert_tf.inference.pipeline import Pipeline, pipeline
-from albert_tf.inference.texts import text_records
-from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.tasks.datasets.formats import encoded
-from albert_tf.tasks.datasets.tables import Row, Table, table_text
+from albert_tf.inference.estimator_data import (
+    classes_and_names,
+    given_texts,
+    label_names,
+    row_weights,
+    write_table,
+)
+from albert_tf.inference.kept_run import MADE_BY, KeptRun, check_replaceable
+from albert_tf.inference.labels import Labels
+from albert_tf.inference.pipeline import Pipeline
 from albert_tf.training.run_settings import PathLike
 from albert_tf.training.settings import Execution
 from albert_tf.utils.checks import check_choice
@@ -33,8 +39,8 @@ CLASSIFICATION, REGRESSION = "classification", "regression"
 
 # Arguments that are fields of FinetuningRecipe.
 _RECIPE = (
-    *("epochs", "learning_rate", "batch_size", "seq_length", "dropout", "classifier_dropout", "pooling"),
-    *("long", "window_pooling", "class_weight"),
+    *("epochs", "steps", "learning_rate", "batch_size", "seq_length", "dropout", "classifier_dropout"),
+    *("pooling", "long", "window_pooling", "class_weight", "label_smoothing"),
 )
 
 
@@ -47,8 +53,11 @@ class TextEstimator(BaseEstimator):
     Args:
       init_from: where the weights begin: a run directory, or the published name of a checkpoint.
       task: "classification" or "regression".
-      output: the run directory to keep; None: a temporary one, which lives as long as the estimator.
+      output: place of a run directory that each `fit` writes when it is done, instead of that of an earlier
+        `fit`, its own or a clone's; it replaces nothing else. None: there is none. Predictions and pickles
+        are of the estimator's own weights in any case.
       epochs: times to go over the texts.
+      steps: updates, in place of epochs.
       learning_rate: rate that the warm-up climbs to.
       batch_size: texts an update, and texts at a time in predictions.
       seq_length: longest input in tokens.
@@ -59,14 +68,21 @@ class TextEstimator(BaseEstimator):
       classifier_dropout: before the classifier.
       pooling: what the classifier reads, "first" or "mean".
       class_weight: weights in the loss, "balanced" or by label; None: all weigh the same.
+      label_smoothing: share of a label that is spread evenly over all, in the loss.
+      threshold: probability from which on a text has the second of two labels; "auto": that which is best on
+        what is held out; None: where it is the likelier.
       eval_share: share of the texts that is held out.
+      best_by: metric on these, "accuracy", "f1", "pearson", "spearman" or "loss", that tells the best epoch;
+        None: "accuracy" or "pearson".
       early_stop: evaluations without a better one that end the training; 0: it goes on to its end.
       precision: "float32", "bfloat16" or "float16".
       seed: of everything random.
+      verbose: 0: `fit` shows warnings alone; 1: its log, and on a terminal a progress bar.
 
     Attributes:
       classes_: labels, ascending, of a classifier.
-      run_: the fine-tuned run directory, which every command and `hub_export` take.
+      run_: the fine-tuned run directory, which every command and `hub_export` take: `output`, or a temporary
+        one that lives as long as the estimator.
 
     Note: what is held out of the texts that `fit` is given tells the best epoch, whose weights are kept.
     """
@@ -78,6 +94,7 @@ class TextEstimator(BaseEstimator):
         task: str = CLASSIFICATION,
         output: PathLike | None = None,
         epochs: float | None = None,
+        steps: int | None = None,
         learning_rate: float | None = None,
         batch_size: int | None = None,
         seq_length: int | None = None,
@@ -88,15 +105,20 @@ class TextEstimator(BaseEstimator):
         classifier_dropout: float | None = None,
         pooling: str | None = None,
         class_weight: str | Mapping[Any, float] | None = None,
+        label_smoothing: float | None = None,
+        threshold: float | str | None = None,
         eval_share: float = 0.1,
+        best_by: str | None = None,
         early_stop: int = 0,
         precision: str = "float32",
         seed: int = 0,
+        verbose: int = 0,
     ):
         self.init_from = init_from
         self.task = task
         self.output = output
         self.epochs = epochs
+        self.steps = steps
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.seq_length = seq_length
@@ -107,10 +129,14 @@ class TextEstimator(BaseEstimator):
         self.classifier_dropout = classifier_dropout
         self.pooling = pooling
         self.class_weight = class_weight
+        self.label_smoothing = label_smoothing
+        self.threshold = threshold
         self.eval_share = eval_share
+        self.best_by = best_by
         self.early_stop = early_stop
         self.precision = precision
         self.seed = seed
+        self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -124,68 +150,88 @@ class TextEstimator(BaseEstimator):
             tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags()
         return tags
 
-    def fit(self, X: Any, y: Any) -> TextEstimator:
-        """Trains.
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> TextEstimator:
+        """Trains anew.
 
         Args:
           X: texts, [n].
           y: their labels, of any type, or numbers, [n].
+          sample_weight: weights of the texts in the loss, [n], which multiply those of `class_weight`; what
+            is held out is scored without. None: all weigh the same.
         Raises:
-          InputError: a setting is impossible, a text is none, or there are not as many labels as texts.
+          ValueError: a setting is impossible, a text, label or weight is none, or they are not as many.
+          FileExistsError: there is something else than the run of an earlier `fit` at `output`.
         """
         check_choice("task", self.task, (CLASSIFICATION, REGRESSION))
-        records, labels = text_records(X, "X"), self._labels(y)
-        if len(records) != len(labels):
-            raise InputError(f"X holds {len(records)} texts and y {len(labels)} labels: give one a text")
-        columns = Columns("text", "text_pair" if records[0].text_pair is not None else None, "label")
-        names = [name for name in columns if name is not None]
-        values = [[record.text, record.text_pair][: len(names) - 1] for record in records]
-        rows = [
-            Row(number, [*texts, label])
-            for number, (texts, label) in enumerate(zip(values, labels, strict=True))
-        ]
+        if self.init_from is None:
+            raise InputError("init_from is missing: name a run directory or a published checkpoint")
+        output = None if self.output is None else RunDirectory(self.output, "output")
+        if output is not None:
+            check_replaceable(output)
+        texts, weights = given_texts(X), None
+        if self.task == CLASSIFICATION:
+            classes, labels = classes_and_names(y)
+            check_classification_targets(classes)
+        else:
+            classes, labels = None, Labels(None, 1, None).targets(np.asarray(y), len(texts), "y").tolist()
+        if sample_weight is not None:
+            weights = row_weights(sample_weight, len(texts))
         recipe = {name: value for name in _RECIPE if (value := getattr(self, name)) is not None}
         if isinstance(self.class_weight, Mapping):
-            recipe["class_weight"] = {str(label): weight for label, weight in self.class_weight.items()}
-        self._temporary = tempfile.TemporaryDirectory()
-        train = Path(self._temporary.name, "train.jsonl")
-        train.write_bytes(encoded(table_text(Table("X", tuple(names), rows), train.suffix)))
-        settings = Finetuning(
-            output=self.output or train.with_name("run"),
-            init_from=self.init_from,
-            task=self.task,
-            train=train,
-            columns=columns,
-            recipe=recipe,
-            questions={} if self.doc_stride is None else {"doc_stride": self.doc_stride},
-            evaluation={"eval_share": self.eval_share},
-            loop={"early_stop": self.early_stop},
-            execution=Execution(precision=self.precision),
-            seed=self.seed,
-        )
-        finetune(settings)
-        self.run_ = os.fspath(settings.output)
-        self.__dict__.pop("_pipeline", None)
+            recipe["class_weight"] = dict(
+                zip(label_names(self.class_weight), self.class_weight.values(), strict=True)
+            )
+        with tempfile.TemporaryDirectory() as folder, _log_shown(self.verbose):
+            train = Path(folder, "train.jsonl")
+            settings = Finetuning(
+                output=train.with_name("run"),
+                init_from=self.init_from,
+                task=self.task,
+                train=train,
+                columns=write_table(train, texts, labels),
+                sample_weight=weights,
+                recipe=recipe,
+                questions={} if self.doc_stride is None else {"doc_stride": self.doc_stride},
+                evaluation={"eval_share": self.eval_share, "best_by": self.best_by},
+                threshold=self.threshold,
+                loop={"early_stop": self.early_stop},
+                execution=Execution(precision=self.precision),
+                seed=self.seed,
+                command=MADE_BY,
+            )
+            finetune(settings)
+            run = KeptRun.of(RunDirectory(settings.output))
+        if output is not None:
+            run.copy_to(output)
+        self._run = run
+        if classes is not None:
+            self.classes_ = classes
         return self
 
-    @functools.cached_property
-    def _pipeline(self) -> Pipeline:
-        return pipeline(self.run_, self.task, batch_size=self.batch_size or 32)
+    @property
+    def run_(self) -> str:
+        """The fine-tuned run directory."""
+        return self._run.output or self._run.path
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_run")
 
     def _answers(self, X: Any, top_k: int | None = None) -> list[Any]:
-        return self._pipeline([X] if isinstance(X, str) else X, top_k)
+        check_is_fitted(self)
+        return Pipeline(self._run.answerer, self.batch_size or 32)(given_texts(X), top_k)
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most likely label of each text, [n], or the numbers of a regression, float64 [n].
+        """The most likely label of each text, or that by the threshold, [n]; of a regression float64 [n].
 
         Raises:
           NotFittedError: `fit` has not been called.
           InputError: a text is none.
         """
-        check_is_fitted(self)
-        if self.task == CLASSIFICATION:
-            return self.classes_[self.predict_proba(X).argmax(axis=1)]
-        return np.array([answer["score"] for answer in self._answers(X)])
+        answers = self._answers(X)
+        if self.task == REGRESSION:
+            return np.array([answer["score"] for answer in answers])
+        places = self._places
+        return self.classes_[np.array([places[answer["label"]] for answer in answers], int)]
 
     @available_if(is_classifier)
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -194,7 +240,7 @@ class TextEstimator(BaseEstimator):
         Raises: as `predict`.
         """
         check_is_fitted(self)
-        places = {str(label): place for place, label in enumerate(self.classes_)}
+        places = self._places
         answers = self._answers(X, len(places))
         probabilities = np.zeros([len(answers), len(places)])
         for row, answer in zip(probabilities, answers, strict=True):
@@ -202,44 +248,23 @@ class TextEstimator(BaseEstimator):
                 row[places[said["label"]]] = said["score"]
         return probabilities
 
+    @property
+    def _places(self) -> dict[str, int]:
+        """Places of the labels in `classes_` by their names in the run."""
+        return {name: place for place, name in enumerate(label_names(self.classes_))}
+
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy of a classifier's labels, R² of a regression's numbers."""
         measure = accuracy_score if self.task == CLASSIFICATION else r2_score
         return float(measure(y, self.predict(X), sample_weight=sample_weight))
 
-    def __getstate__(self) -> dict[str, Any]:
-        """State for pickle, with the files of a temporary run."""
-        state = dict(super().__getstate__())
-        state.pop("_pipeline", None)
-        if state.pop("_temporary", None) is not None and self.output is None:
-            run = Path(self.run_)
-            state["_files"] = {
-                str(path.relative_to(run)): path.read_bytes() for path in run.rglob("*") if path.is_file()
-            }
-        return state
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        files = state.pop("_files", None)
-        super().__setstate__(state)
-        if files is None:
-            return
-        self._temporary = tempfile.TemporaryDirectory()
-        self.run_ = str(Path(self._temporary.name, "run"))
-        for name, content in files.items():
-            path = Path(self.run_, name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-
-    def _labels(self, y: Any) -> list[str | float]:
-        """Labels as JSON has them; those of a classifier become its `classes_`."""
-        values = np.asarray(y)
-        if values.ndim != 1:
-            raise InputError(f"y has the shape {list(values.shape)}: give one label a text, [n]")
-        if self.task == REGRESSION:
-            return values.astype(float).tolist()
-        check_classification_targets(values)
-        self.classes_, places = np.unique(values, return_inverse=True)
-        names = [str(label) for label in self.classes_]
-        if len({name.strip() for name in names} - {""}) < len(names) or any(x != x.strip() for x in names):
-            raise InputError(f"y: {names} are not distinct names without spaces around them: rename them")
-        return [names[place] for place in places]
+@contextlib.contextmanager
+def _log_shown(verbose: int) -> Iterator[None]:
+    """Shows the log while the block runs, or warnings alone."""
+    before = logging.get_verbosity()
+    logging.set_verbosity(logging.INFO if verbose else logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)

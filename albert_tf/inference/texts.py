@@ -26,8 +26,10 @@ def text_records(texts: Any, argument: str) -> list[TextRecord]:
         two of these, an array [B, 2], a list of tuples, or a table of two columns.
       argument: what the caller calls it, for errors.
     Raises:
-      InputError: one is not a text or a pair, or it is not clear which of both they are.
+      InputError: one is not a text or a pair, it is not clear which of both they are, or they are in no list.
     """
+    if isinstance(texts, str):
+        raise InputError(f"{argument}={shown(texts)} is one text: give a list of texts, [{shown(texts)}]")
     texts = _columns(texts, argument)
     values = listed(texts)
     if isinstance(texts, tuple) and len(values) == 2 and not any(isinstance(x, Mapping) for x in values):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
+import logging as python_logging
 import math
 import operator
 import os
@@ -84,7 +85,8 @@ class Logbook(contextlib.ExitStack):
         it was written by a process that died before its next checkpoint, and will be written again.
       first_step: updates done so far.
       last_step: updates when the run is done.
-      stream: where a progress bar goes, if it is a terminal. Lines are logged, above the bar.
+      stream: where a progress bar goes, if it is a terminal and the log shows INFO. Lines are logged, above
+        the bar.
       until: updates when a stage of the run is done, which the bar and the time left are of; None: the last.
     """
 
@@ -109,8 +111,14 @@ class Logbook(contextlib.ExitStack):
         self.callback(self._tensorboard.close)
         restart = SessionLog(status=SessionLog.START)  # drops what is there from this step on
         self._tensorboard.add_event(Event(wall_time=time.time(), step=first_step + 1, session_log=restart))
+        disable = None if logging.get_absl_logger().isEnabledFor(python_logging.INFO) else True
         bar = tqdm(
-            total=self._until, initial=first_step, unit="step", file=stream, dynamic_ncols=True, disable=None
+            total=self._until,
+            initial=first_step,
+            unit="step",
+            file=stream,
+            dynamic_ncols=True,
+            disable=disable,
         )
         self._bar = self.enter_context(bar)
 

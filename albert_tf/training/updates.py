@@ -93,16 +93,21 @@ def training_steps(
         started = time.perf_counter()
         batch = next_batch()
         waited = time.perf_counter() - started  # the device is done with all before
-        totals = one(batch, nothing)
+        totals = call_traced(one, batch, nothing)
         if looks_at_each:
             for _ in range(int(count) - 1):
-                totals = one(next_batch(), totals)
+                totals = call_traced(one, next_batch(), totals)
         elif count > 1:
-            totals = several(iterator, tf.constant(int(count) - 1), totals)
+            totals = call_traced(several, iterator, tf.constant(int(count) - 1), totals)
         # The first batch of all waits for the pipeline to start, others are as quick as the first of a call.
         return totals._replace(input_wait=tf.constant(waited * (1 if is_first else int(count))))
 
     return train_steps
+
+
+def call_traced(function: Any, *arguments: Any) -> Any:
+    """Calls a tf.function; TensorFlow, which counts traces by source, warns of retracing after a few runs."""
+    return function.get_concrete_function(*arguments)(*arguments)
 
 
 def _is_static(iterator: Iterator[Batch]) -> bool:

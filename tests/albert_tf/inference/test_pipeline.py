@@ -165,6 +165,19 @@ def test_one_text_has_one_answer(asked):
     assert_close(asked("classification")(tf.constant(SENTENCES[:2])), of_list)
     assert_close(asked("classification")({"text": SENTENCES[0]}), of_list[0])
     assert asked("classification")([]) == []
+    assert_close(asked("classification")(text=SENTENCES[0]), of_list[0])
+
+
+def test_one_input_by_the_names_of_its_parts(asked):
+    value = INPUTS["question_answering"][0]
+    expected = asked("question_answering")(value)
+    assert_close(asked("question_answering")(question=value["question"], context=value["context"]), expected)
+    pair = {"text": "the old clock", "text_pair": "it ran"}
+    assert_close(asked("regression")(**pair), asked("regression")(pair))
+    with pytest.raises(InputError, match="question, context"):
+        asked("question_answering")(question="who?")
+    with pytest.raises(InputError, match="topk"):
+        asked("classification")(SENTENCES, topk=2)
 
 
 WRONG = [

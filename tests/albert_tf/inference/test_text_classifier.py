@@ -265,6 +265,12 @@ def test_weights_of_labels_by_name(fresh):
         losses += found.history["loss"]
     expected = -(log_probs * np.where(np.array(LABELS) == 1, 3, 1)).mean()
     assert losses == pytest.approx([expected, expected], rel=1e-4)
+    counts = np.bincount(LABELS)
+    balanced = (log_probs * (len(LABELS) / 2 / counts)[LABELS]).mean()
+    found = model.fit(TEXTS, LABELS, class_weight="balanced", batch_size=100, verbose=0)
+    assert found.history["loss"] == pytest.approx([-balanced], rel=1e-4)
+    hot = np.eye(2, dtype=np.float32)[LABELS]
+    assert Labels(NAMES, 2, None).balanced_weights(hot) == dict(enumerate(len(LABELS) / 2 / counts))
 
 
 def test_metrics_of_two_labels_are_of_the_second(classifier, fresh, tmp_path):
@@ -310,7 +316,10 @@ def test_callbacks_of_keras(fresh, tmp_path):
     assert len(seen) == 2  # the second epoch is no better by 100
     assert float(model.optimizer.learning_rate.numpy()) == pytest.approx(5e-4)
     for name in ("best.keras", "best"):
-        assert albert_tf.TextClassifier.load(tmp_path / name).predict(TEXTS, verbose=0).shape == (len(TEXTS), 2)
+        assert albert_tf.TextClassifier.load(tmp_path / name).predict(TEXTS, verbose=0).shape == (
+            len(TEXTS),
+            2,
+        )
     assert (tmp_path / "weights.h5").exists() and list((tmp_path / "tensorboard/train").iterdir())
 
 
@@ -334,9 +343,11 @@ def test_what_does_not_fit_in_a_dataset(classifier, fresh):
     for metric in (keras.metrics.AUC(), keras.metrics.AUC(from_logits=True), "Precision"):
         with pytest.raises(InputError, match="metrics: "):
             three.compile(metrics=[metric])
-    for weights in ({"land": 2.0}, {2: 1.0}, {"sea": "much"}, {"sea": -1}, {"sea": 1, 0: 2}, "balanced"):
+    for weights in ({"land": 2.0}, {2: 1.0}, {"sea": "much"}, {"sea": -1}, {"sea": 1, 0: 2}, "even"):
         with pytest.raises(InputError, match="class_weight"):
             classifier.fit(TEXTS, LABELS, class_weight=weights)
+    with pytest.raises(InputError, match=r"class_weight='balanced' .* array"):
+        classifier.fit(batches(TEXTS, LABELS), class_weight="balanced")
     nameless = fresh(labels=None, num_labels=2)
     nameless.compile(**EAGER)
     with pytest.raises(InputError, match="x has labels by name"):
@@ -413,6 +424,7 @@ def test_from_hub(made, tiny_vocabulary, tmp_path):
 
 WRONG_DATA = [
     ([], [], "x holds no texts$"),
+    ("one text", [0], r"x='one text' is one text: .*\['one text'\]"),
     (["a", None], [0, 1], r"x\[1\]=None"),
     ((["a", "b"], ["c"]), [0, 1], "x holds 2 first texts and 1 second ones"),
     ([("a", "b"), "c"], [0, 1], "x holds both single texts and pairs"),

@@ -1,17 +1,25 @@
 import pickle
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 import sklearn.utils.estimator_checks as checks
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import albert_tf
 from albert_tf.checkpoints import RunDirectory
+from albert_tf.checkpoints.steps import checkpoint_parts
+from albert_tf.features import WEIGHTS
+from albert_tf.finetuning import run as run_module
+from albert_tf.finetuning.recipes import RECIPES
+from albert_tf.recipes import LongTexts
 from albert_tf.sklearn import TextEstimator
+from albert_tf.utils.errors import InputError
 from tests.tiny import DOCUMENTS, TINY
 
 # Texts that are told apart by one word.
@@ -51,6 +59,8 @@ def test_probabilities_are_in_the_order_of_the_classes(learned):
 
 def test_a_pickled_estimator_answers_when_the_first_is_gone(learned, origin):
     copied = pickle.loads(pickle.dumps(learned))
+    (step,) = RunDirectory(copied.run_).steps()
+    assert checkpoint_parts(copied.run_, step) == {"model"}  # nothing of the optimizer
     assert copied.run_ != learned.run_
     np.testing.assert_array_equal(copied.predict_proba(TEXTS[:4]), learned.predict_proba(TEXTS[:4]))
     assert clone(learned).get_params() == learned.get_params()
@@ -59,17 +69,60 @@ def test_a_pickled_estimator_answers_when_the_first_is_gone(learned, origin):
 
 
 def test_weights_of_labels_and_what_is_held_out_are_the_runs(origin):
-    settings = {"class_weight": {7: 3.0}, "eval_share": 0.25, **QUICK}
-    estimator = TextEstimator(origin, **settings).fit(TEXTS, LABELS)
-    recipe = RunDirectory(estimator.run_).recipe
-    assert recipe["class_weight"] == {"7": 3.0}
-    assert recipe["eval_examples"] == {"dev": len(TEXTS) // 4}
+    """Labels that are floats have the names that tables give them."""
+    settings = {"class_weight": {7.0: 3.0}, "eval_share": 0.25, "label_smoothing": 0.1, "best_by": "loss"}
+    settings |= {**QUICK, "epochs": None, "steps": 3, "threshold": 1e-9}
+    labels = LABELS.astype(float)
+    estimator = TextEstimator(origin, **settings).fit(TEXTS, labels, sample_weight=[0, 1] * 16)
+    run = RunDirectory(estimator.run_)
+    assert run.recipe["class_weight"] == {"7": 3.0}
+    assert run.recipe["eval_examples"] == {"dev": len(TEXTS) // 4}
+    assert (run.recipe["label_smoothing"], run.recipe["steps"]) == (0.1, 3)
+    assert run.task["best_by"] == "eval_loss"
+    assert estimator.predict(TEXTS).tolist() == [7.0] * len(TEXTS)  # by the threshold
+    assert estimator.predict_proba(TEXTS).min() > 1e-9
 
 
-def test_a_split_and_a_pipeline_take_it(origin):
+def test_what_weighs_nothing_is_not_learned(origin, monkeypatch):
+    """Weights arrive in the loss, whatever rows are held out."""
+    seen = []
+    monkeypatch.setattr(
+        run_module, "training_kind", lambda data, _: (seen.append(data), pytest.fail("trained"))
+    )
+    weights = np.arange(len(TEXTS)) / 2
+    for settings in ({}, {"long": "windows", "doc_stride": 2}):
+        with pytest.raises(pytest.fail.Exception):
+            TextEstimator(origin, **{**QUICK, **settings, "seq_length": 6}).fit(TEXTS, LABELS, weights)
+        data = seen.pop()
+        expected = [weights[int(record.id)] for record in data.sets.train]
+        found = data.rows.features[WEIGHTS]
+        assert (len(found) > len(expected)) == bool(settings)
+        if settings:
+            ends = np.flatnonzero(np.diff(data.rows.starts[:, 0]) > 2) + 1
+            found = [part.sum() for part in np.split(found, ends)]
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_a_split_and_a_pipeline_take_it(origin, tmp_path, capfd):
+    """Each fit replaces the run of another, and nothing else; each estimator keeps its own weights."""
     upper = FunctionTransformer(lambda texts: [text.upper() for text in texts])
-    estimator = make_pipeline(upper, TextEstimator(origin, **QUICK))
-    assert cross_val_score(estimator, TEXTS, LABELS, cv=2, scoring="roc_auc").shape == (2,)
+    estimator = make_pipeline(upper, TextEstimator(origin, output=tmp_path / "run", **QUICK))
+    texts = TEXTS[:16] + [f"so {text}" for text in TEXTS[16:]]
+    found = cross_validate(estimator, texts, LABELS, cv=2, scoring="roc_auc", return_estimator=True)
+    assert found["test_score"].shape == (2,)
+    first, second = (fitted[-1] for fitted in found["estimator"])
+    assert first.run_ == second.run_ == str(tmp_path / "run")
+    answers = albert_tf.pipeline(tmp_path / "run")(TEXTS[:2], top_k=2)
+    best = [max(row) for row in second.predict_proba(TEXTS[:2])]
+    assert [answer[0]["score"] for answer in answers] == pytest.approx(best)
+    assert not np.array_equal(first.predict_proba(TEXTS[:2]), second.predict_proba(TEXTS[:2]))
+    assert "step" not in capfd.readouterr().err
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/file").touch()
+    for place in (origin, tmp_path / "other"):
+        with pytest.raises(FileExistsError, match=str(place)):
+            TextEstimator(origin, output=place).fit(TEXTS, LABELS)
+    assert (tmp_path / "other/file").exists()
 
 
 @pytest.mark.slow
@@ -92,9 +145,30 @@ def test_regression_and_pairs(origin, tmp_path):
     assert pickle.loads(pickle.dumps(estimator)).run_ == str(tmp_path / "run")
 
 
+def test_parameters_are_in_the_documentation():
+    table = (Path(__file__).parents[3] / "docs/keras.md").read_text("utf-8").partition("| parameter |")[2]
+    documented = {}
+    for line in table.partition("\n\n")[0].splitlines()[2:]:
+        names, default, _ = line.strip("|").split(" | ", 2)
+        documented |= dict.fromkeys(re.findall(r"`(\w+)`", names), default.strip().strip("`"))
+    settings, recipe = TextEstimator().get_params(), RECIPES["classification"]
+    assert documented.keys() == settings.keys()
+    for name, value in settings.items():
+        value = getattr(recipe, name, getattr(LongTexts, name, None)) if value is None else value
+        if name not in ("epochs", "steps", "best_by"):
+            expected = "none" if value is None else f'"{value}"' if isinstance(value, str) else str(value)
+            assert documented[name].replace("3e-5", "3e-05") == expected
+
+
 @pytest.mark.parametrize(
     ("texts", "labels", "named"),
     [
+        ("one text", LABELS, "list of texts"),
+        (TEXTS, [*LABELS[:-1].tolist(), None], r"y\[31\]=None"),
+        (TEXTS, [*["a", "b"] * 15, "a", float("nan")], r"y\[31\]=nan"),
+        ([], [], "no texts"),
+        (TEXTS, np.array([1, "a"] * 16, object), "several types"),
+        (TEXTS, np.linspace(0, 1, 32), "continuous"),
         (TEXTS, LABELS[:-1], "31 labels"),
         (TEXTS, np.eye(32), "shape"),
         ([*TEXTS[:-1], 3], LABELS, "3"),
@@ -104,6 +178,19 @@ def test_regression_and_pairs(origin, tmp_path):
 def test_what_does_not_fit_is_named(origin, texts, labels, named):
     with pytest.raises(ValueError, match=named):
         TextEstimator(origin).fit(texts, labels)
+
+
+def test_what_is_missing_is_named(origin, learned):
+    with pytest.raises(InputError, match=r"y\[1\]=nan"):
+        TextEstimator(origin, task="regression").fit(["a", "b"], [0.5, np.nan])
+    for weights, named in (([1.0], r"\[1\]"), ([*[1] * 31, np.nan], r"\[31\]=nan"), ([0] * 32, "0")):
+        with pytest.raises(InputError, match=f"sample_weight.*{named}"):
+            TextEstimator(origin).fit(TEXTS, LABELS, weights)
+    with pytest.raises(InputError, match="init_from"):
+        TextEstimator().fit(TEXTS, LABELS)
+    for function in (learned.predict, learned.predict_proba):
+        with pytest.raises(InputError, match=r"X='one text' .* list"):
+            function("one text")
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def test_plain_lines_without_a_terminal(tmp_path, monkeypatch, caplog):
     clock = types.SimpleNamespace(monotonic=lambda: next(now), time=lambda: 0.0)
     monkeypatch.setattr(logbook_module, "time", clock)
     stream, figures = io.StringIO(), {"loss": 1.0, "num_hidden_layers": 1, "something_else": math.inf}
-    with Logbook(tmp_path, 2, 100, stream, until=10) as logbook, caplog.at_level("INFO", "absl"):
+    with caplog.at_level("INFO", "absl"), Logbook(tmp_path, 2, 100, stream, until=10) as logbook:
         logbook.progress(4)
         logbook.record(4, figures)  # 4 s an update, and 6 left
     assert stream.getvalue() == ""

@@ -13,7 +13,7 @@ from albert_tf import AlbertPretrainer
 from albert_tf.optimization import create_optimizer
 from albert_tf.pretraining.objective import pretraining_objective
 from albert_tf.training.strategies import Feed, distributed_feed
-from albert_tf.training.updates import replica_update, sum_over
+from albert_tf.training.updates import call_traced, replica_update, sum_over
 from tests.albert_tf.training.updates import BATCH, SMALL, assert_close, batches, initial, trained
 
 
@@ -176,3 +176,13 @@ def test_sum_over_holds_one_at_a_time():
     total = tf.function(lambda start: sum_over(functools.partial(function, start=start), 4))
     assert total(tf.constant(1)) == 1 + 2 + 3 + 4
     assert events == [(what, index) for index in range(1, 5) for what in ("begins", "ends")]
+
+
+def test_several_runs_of_a_process_are_not_reported_as_retracing(caplog):
+    traced = []
+    for run in range(8):
+        function = tf.function(lambda x, run=run: (traced.append(run), x)[1])
+        for _ in range(2):
+            assert call_traced(function, tf.constant(run)) == run
+    assert traced == list(range(8))
+    assert "retracing" not in caplog.text

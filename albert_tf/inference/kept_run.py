@@ -1,0 +1,72 @@
+"""A fine-tuned run without what training would go on with, in a folder of its own."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from albert_tf.checkpoints import storage
+from albert_tf.checkpoints.directory import RunDirectory
+from albert_tf.checkpoints.metrics_log import METRICS
+from albert_tf.checkpoints.run import load, save
+from albert_tf.inference.answerers import Answerer, run_answerer
+
+MADE_BY = "TextEstimator.fit"  # entry `command` of recipe.json, of runs that may be replaced
+
+
+class KeptRun:
+    """A run directory with the weights of one step alone, which lives as long as this object.
+
+    A pickle carries its files. `output` is the place of a copy.
+    """
+
+    def __init__(self, files: Mapping[str, bytes], output: str | None = None):
+        self.output = output
+        self._folder = tempfile.TemporaryDirectory()
+        self.path = str(Path(self._folder.name, "run"))
+        _write(self.path, files)
+
+    @classmethod
+    def of(cls, run: RunDirectory) -> KeptRun:
+        """The best step of a fine-tuned run."""
+        with tempfile.TemporaryDirectory() as folder:
+            best = Path(folder, "run")
+            save(
+                load(run), best, run.vocabulary, run.default_step() or 0, run.tokenizer, run.recipe, run.task
+            )
+            return cls({**_files(best), METRICS: storage.read_bytes(run.file(METRICS))})
+
+    def copy_to(self, output: RunDirectory) -> None:
+        """Writes the run to a place for which `check_replaceable` has been called."""
+        storage.remove_folder(output.path)
+        _write(output.path, _files(Path(self.path)))
+        self.output = output.path
+
+    @functools.cached_property
+    def answerer(self) -> Answerer:
+        """The model, which answers."""
+        return run_answerer(self.path, None)
+
+    def __reduce__(self) -> tuple[type[KeptRun], tuple[Any, ...]]:
+        return KeptRun, (_files(Path(self.path)), self.output)
+
+
+def check_replaceable(output: RunDirectory) -> None:
+    """FileExistsError unless a place is free, or holds a run that an earlier fit has written."""
+    if output.recipe.get("command") != MADE_BY:
+        storage.check_free(output.path)
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    """The contents of the files in a folder by their paths there."""
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+
+
+def _write(folder: str, files: Mapping[str, bytes]) -> None:
+    with storage.new_folder(folder, {}) as place:
+        for name, content in files.items():
+            storage.write_bytes(storage.join(place, name), content)

@@ -2,45 +2,36 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from albert_tf.inference.texts import text_records
 from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.tasks.datasets.formats import encoded
-from albert_tf.tasks.datasets.tables import Row, Table, table_text
-from albert_tf.tasks.examples.records import same_label
+from albert_tf.tasks.examples.records import TextRecord, same_label
 from albert_tf.tokenizers.given import listed
 from albert_tf.utils.errors import InputError
 
 _MISSING = ("None", "nan", "NaT", "<NA>")  # labels that are none, as Python, NumPy and pandas spell them
 
 
-def given_texts(X: Any) -> list[str | tuple[str, str]]:
-    """Texts, or pairs of them, of any form of `text_records`, whose errors these are, too."""
-    records = text_records(X, "X")
-    return [x.text if x.text_pair is None else (x.text, x.text_pair) for x in records]
+def write_table(file: Path, texts: Sequence[TextRecord], labels: Sequence[str | float]) -> Columns:
+    """Writes a JSON line for each text, or pair, and its label; returns the names of their fields.
 
-
-def write_table(file: Path, texts: Sequence[str | tuple[str, str]], labels: Sequence[str | float]) -> Columns:
-    """Writes a table of texts, or of pairs, and their labels; returns the names of its columns.
-
-    InputError if there are not as many labels as texts.
+    InputError if there are not as many labels as texts, or some are pairs and some are not.
     """
-    if len(texts) != len(labels):
+    if not texts or len(texts) != len(labels):
         raise InputError(f"X holds {len(texts)} texts and y {len(labels)} labels: give one a text")
-    if not texts:
-        raise InputError("X holds no texts")
-    columns = Columns("text", None if isinstance(texts[0], str) else "text_pair", "label")
-    names = tuple(name for name in columns if name is not None)
-    rows = [
-        Row(number, [*([text] if isinstance(text, str) else text), label])
-        for number, (text, label) in enumerate(zip(texts, labels, strict=True))
-    ]
-    file.write_bytes(encoded(table_text(Table("X", names, rows), file.suffix)))
+    if len({text.text_pair is None for text in texts}) != 1:
+        raise InputError("X holds both single texts and pairs")
+    columns = Columns("text", None if texts[0].text_pair is None else "text_pair", "label")
+    rows = (
+        {"text": text.text, "text_pair": text.text_pair, "label": label}
+        for text, label in zip(texts, labels, strict=True)
+    )
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return columns
 
 

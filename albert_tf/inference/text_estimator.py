@@ -20,16 +20,11 @@ from sklearn.utils.validation import check_is_fitted
 from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.finetuning.run import finetune
 from albert_tf.finetuning.settings import Finetuning
-from albert_tf.inference.estimator_data import (
-    classes_and_names,
-    given_texts,
-    label_names,
-    row_weights,
-    write_table,
-)
+from albert_tf.inference.estimator_data import classes_and_names, label_names, row_weights, write_table
 from albert_tf.inference.kept_run import MADE_BY, KeptRun, check_replaceable
 from albert_tf.inference.labels import Labels
 from albert_tf.inference.pipeline import Pipeline
+from albert_tf.inference.texts import text_records
 from albert_tf.training.run_settings import PathLike
 from albert_tf.training.settings import Execution
 from albert_tf.utils.checks import check_choice
@@ -168,7 +163,7 @@ class TextEstimator(BaseEstimator):
         output = None if self.output is None else RunDirectory(self.output, "output")
         if output is not None:
             check_replaceable(output)
-        texts, weights = given_texts(X), None
+        texts, weights = text_records(X, "X"), None
         if self.task == CLASSIFICATION:
             classes, labels = classes_and_names(y)
             check_classification_targets(classes)
@@ -178,9 +173,7 @@ class TextEstimator(BaseEstimator):
             weights = row_weights(sample_weight, len(texts))
         recipe = {name: value for name in _RECIPE if (value := getattr(self, name)) is not None}
         if isinstance(self.class_weight, Mapping):
-            recipe["class_weight"] = dict(
-                zip(label_names(self.class_weight), self.class_weight.values(), strict=True)
-            )
+            recipe["class_weight"] = {str(label): weight for label, weight in self.class_weight.items()}
         with tempfile.TemporaryDirectory() as folder, _log_shown(self.verbose):
             train = Path(folder, "train.jsonl")
             settings = Finetuning(
@@ -218,7 +211,8 @@ class TextEstimator(BaseEstimator):
 
     def _answers(self, X: Any, top_k: int | None = None) -> list[Any]:
         check_is_fitted(self)
-        return Pipeline(self._run.answerer, self.batch_size or 32)(given_texts(X), top_k)
+        texts = [(x.text, x.text_pair) if x.text_pair is not None else x.text for x in text_records(X, "X")]
+        return Pipeline(self._run.answerer, self.batch_size or 32)(texts, top_k)
 
     def predict(self, X: Any) -> np.ndarray:
         """The most likely label of each text, or that by the threshold, [n]; of a regression float64 [n].

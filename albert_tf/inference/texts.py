@@ -28,8 +28,8 @@ def text_records(texts: Any, argument: str) -> list[TextRecord]:
     Raises:
       InputError: one is not a text or a pair, it is not clear which of both they are, or they are in no list.
     """
-    if isinstance(texts, str):
-        raise InputError(f"{argument}={shown(texts)} is one text: give a list of texts, [{shown(texts)}]")
+    if isinstance(texts, str | Mapping):
+        raise InputError(f"{argument}={shown(texts)} is not a list: give a list of texts, or of pairs")
     texts = _columns(texts, argument)
     values = listed(texts)
     if isinstance(texts, tuple) and len(values) == 2 and not any(isinstance(x, Mapping) for x in values):

@@ -75,7 +75,7 @@ def test_weights_of_labels_and_what_is_held_out_are_the_runs(origin):
     labels = LABELS.astype(float)
     estimator = TextEstimator(origin, **settings).fit(TEXTS, labels, sample_weight=[0, 1] * 16)
     run = RunDirectory(estimator.run_)
-    assert run.recipe["class_weight"] == {"7": 3.0}
+    assert run.recipe["class_weight"] == {"7.0": 3.0}
     assert run.recipe["eval_examples"] == {"dev": len(TEXTS) // 4}
     assert (run.recipe["label_smoothing"], run.recipe["steps"]) == (0.1, 3)
     assert run.task["best_by"] == "eval_loss"
@@ -166,7 +166,7 @@ def test_parameters_are_in_the_documentation():
         ("one text", LABELS, "list of texts"),
         (TEXTS, [*LABELS[:-1].tolist(), None], r"y\[31\]=None"),
         (TEXTS, [*["a", "b"] * 15, "a", float("nan")], r"y\[31\]=nan"),
-        ([], [], "no texts"),
+        ([], [], "0 texts"),
         (TEXTS, np.array([1, "a"] * 16, object), "several types"),
         (TEXTS, np.linspace(0, 1, 32), "continuous"),
         (TEXTS, LABELS[:-1], "31 labels"),

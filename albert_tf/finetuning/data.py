@@ -176,7 +176,7 @@ class Data(NamedTuple):
             "examples": len(rows),
             "data_sha256": digest.hexdigest(),
             "eval_examples": {name: len(records) for name, records in self.sets.dev.items()},
-            "eval_sha256": {name: _digest(records) for name, records in self.sets.dev.items()},
+            "eval_sha256": digests(self.sets.dev),
             VOCABULARY_KEY: self.vocabulary,
         }
 
@@ -188,6 +188,11 @@ def encoded(task: Task, entries: TaskConfig, sets: Sets, start: Start) -> Data:
     has_loss = kind.has_evaluation_loss
     dev = {name: kind.encode(records, tokenizer, has_loss) for name, records in sets.dev.items()}
     return Data(task, kind, sets, rows, dev, tokenizer.vocabulary.fingerprint)
+
+
+def digests(sets: Mapping[str, Records]) -> dict[str, str]:
+    """The SHA-256 of each set, by its name."""
+    return {name: _digest(records) for name, records in sets.items()}
 
 
 def _digest(records: Records) -> str:

@@ -6,8 +6,9 @@ import os
 import re
 from pathlib import Path
 
-from albert_tf.checkpoints.directory import BEST_KEY, CHOSEN, RunDirectory
+from albert_tf.checkpoints.directory import BEST_KEY, CHOSEN, TASK, RunDirectory
 from albert_tf.checkpoints.metrics_log import METRICS, read_metrics
+from albert_tf.checkpoints.storage import exists
 from albert_tf.reports.content import LINES, Table
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import whole_file
@@ -39,7 +40,8 @@ def metric_series(run: str | os.PathLike[str]) -> dict[str, list[tuple[int, floa
 def curve_tables(run: str | os.PathLike[str]) -> list[Table]:
     """The losses and metrics of a run over its updates, a table each part of the picture that has any."""
     series, tables, directory = metric_series(run), [], RunDirectory(run)
-    best = directory.default_step() if BEST_KEY in directory.task else None
+    is_finetuned = exists(directory.file(TASK)) and BEST_KEY in directory.task
+    best = directory.default_step() if is_finetuned else None
     for title, pattern in PANELS.items():
         rows = []
         for name in filter(pattern.fullmatch, series):

@@ -116,6 +116,7 @@ def choose_threshold(run: RunDirectory, found: Evaluation) -> str:
     Best is the highest value of the metric that the best step has, in place of the loss of the task's own; of
     equal ones that nearest to 0.5.
     """
+    run = RunDirectory(run.path)  # its files may be newer than what has been read
     best_by = run.task[BEST_KEY].removeprefix("eval_")
     best_by = best_by if best_by in found.figures else found.trained.task.best_metric
     kind: Any = found.trained.task.kind(found.trained.entries)

@@ -56,10 +56,8 @@ def finetune_folds(
     contents = _files(settings, records, numbers)
     notes = [_OPTIMISTIC] if settings.threshold == AUTO else []
     further = {"notes": notes} if notes else {}
-    (summary, (best, _)), folder = (
-        finetune_each(settings, each, report, further),
-        RunDirectory(settings.output),
-    )
+    summary, (best, _) = finetune_each(settings, each, report, further)
+    folder = RunDirectory(settings.output)
     means = ", ".join(f"{name} {value:.4g}" for name, value in summary["mean"].items())
     for line in (f"mean of {folds} folds: {means}", *notes):
         report(line)

@@ -116,7 +116,7 @@ def finetune(
         report(
             choose_threshold(run, evaluation(read_trained(run, xla=settings.execution.xla), data.sets.dev))
         )
-    for line in ending(run, data.task, data.sets.dev):
+    for line in ending(RunDirectory(run.path), data.task, data.sets.dev):
         report(line)
     return data.sets.dev
 

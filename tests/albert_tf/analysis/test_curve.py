@@ -65,7 +65,9 @@ def test_series_by_name_without_what_is_infinite_or_cut_off(run):
 
 
 def test_the_best_step_of_a_fine_tuned_run_is_marked(run):
-    (run / "task.json").write_text(json.dumps({"best_by": "eval_accuracy"}))
+    (run / "task.json").write_text(
+        json.dumps({"model": "classifier", "num_labels": 2, "best_by": "eval_accuracy"})
+    )
     (run / "checkpoints").mkdir()
     for step in (1, 2):
         for ending in (".index", ".data-00000-of-00001"):

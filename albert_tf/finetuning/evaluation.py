@@ -52,7 +52,7 @@ class Evaluation(NamedTuple):
         curves = curve_tables(run) if RunDirectory(run).metrics() else []
         titled = [table._replace(title=f"Learning curve: {table.title}") for table in curves]
         tables = sorted([*found.tables, *titled], key=lambda table: table.name == ERRORS)  # long texts last
-        figures, best_by = self.figures, entries[BEST_KEY].removeprefix("eval_")
+        figures, best_by = self.figures, entries.get(BEST_KEY, task.best_metric).removeprefix("eval_")
         notes = [*self.notes, *self._threshold_note(RunDirectory(run))]
         notes += baseline_warning(task, figures, best_by, self.sets)
         return Report({**figures, **loss, **found.figures}, tables, notes)

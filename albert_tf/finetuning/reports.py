@@ -86,8 +86,8 @@ def baseline_warning(
     always = Prediction(label, np.ones(1, np.float32))
     baseline = set_metrics(task, {name: (rows, [always] * len(rows)) for name, rows in dev.items()})
     metric = best_by if best_by in baseline else task.best_metric
-    value, there = figures.get(metric), baseline[metric]
-    if value is None or value > there:
+    value, there = figures.get(metric), baseline.get(metric)
+    if value is None or there is None or value > there:
         return []
     return [
         f"that is {'worse' if value < there else 'no better'} than {label!r}, the most frequent label there, "

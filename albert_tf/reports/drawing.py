@@ -23,7 +23,7 @@ _LARGEST = 160.0  # area of a point of calibration
 
 def picture(tables: Sequence[Table], form: str = "png") -> bytes:
     """The content of a file with a picture of tables, side by side; its form is one of matplotlib's."""
-    sizes = [_grid_size(table) if table.chart == GRID else (5.0, 4.4) for table in tables]
+    sizes = [_size(table) for table in tables]
     figure = Figure(figsize=(sum(width for width, _ in sizes), max(height for _, height in sizes)))
     figure.set_layout_engine("constrained")
     for place, table in enumerate(tables, start=1):
@@ -73,7 +73,12 @@ def grid_of_maps(maps: np.ndarray, pieces: Sequence[str]) -> bytes:
     return content.getvalue()
 
 
-def _grid_size(table: Table) -> tuple[float, float]:
+def _size(table: Table) -> tuple[float, float]:
+    """Width and height in inches."""
+    if table.chart == LINES:  # with room for the legend
+        return 5.0, 4.0 + 0.1 * len({row[0] for row in table.rows})
+    if table.chart != GRID:
+        return 5.0, 3.8
     count = min(len(table.rows), _MAX_NAMES)
     side = 2.4 + 0.42 * min(count, _MAX_NUMBERS) + 0.2 * max(count - _MAX_NUMBERS, 0)  # inches
     return max(side + 0.8, 4.0), max(side, 3.4)

@@ -67,12 +67,7 @@ def model_card(
         "network": model.config.to_dict(),
         # The command line adds only names of a machine's folders.
         "recipe": {name: _without_folders(x) for name, x in run.recipe.items() if name != "command"},
-        "evaluation": {
-            name.removeprefix("eval_"): value
-            for line in run.metrics()
-            for name, value in line.items()
-            if line["step"] == step and name.startswith("eval_")
-        },
+        "evaluation": run.evaluation(step),
         "requests": {name: signature.example for name, signature in signatures.items()},
     }
     network, article = NETWORKS[model.config.family]

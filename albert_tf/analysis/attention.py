@@ -52,4 +52,4 @@ def write_attention(
     with new_directory(Path(output)) as folder:
         (folder / "attention.csv").write_text(table.csv(), encoding="utf-8")
         for number, of_text in enumerate(maps):
-            (folder / f"attention-{number}.png").write_bytes(grid_of_maps(of_text, " ".join(pieces[number])))
+            (folder / f"attention-{number}.png").write_bytes(grid_of_maps(of_text, pieces[number]))

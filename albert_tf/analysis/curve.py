@@ -6,7 +6,9 @@ import os
 import re
 from pathlib import Path
 
+from albert_tf.checkpoints.directory import BEST_KEY, CHOSEN, TASK, RunDirectory
 from albert_tf.checkpoints.metrics_log import METRICS, read_metrics
+from albert_tf.checkpoints.storage import exists
 from albert_tf.reports.content import LINES, Table
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import whole_file
@@ -19,7 +21,8 @@ PANELS = {
     "sentence objective, nats": re.compile("(eval_)?(sop|nsp)_loss"),
     "loss": re.compile("(eval_)?loss"),
     "metrics": re.compile(
-        r"\w*(accuracy|f1|exact|exact_match|pearson|spearman|matthews_correlation)(_matched|_mismatched)?"
+        r"\w*(accuracy|f1|exact|exact_match|pearson|spearman|matthews_correlation|auc|ece|rmse|mae|r2)"
+        "(_matched|_mismatched)?"
     ),
 }
 
@@ -36,15 +39,21 @@ def metric_series(run: str | os.PathLike[str]) -> dict[str, list[tuple[int, floa
 
 def curve_tables(run: str | os.PathLike[str]) -> list[Table]:
     """The losses and metrics of a run over its updates, a table each part of the picture that has any."""
-    series, tables = metric_series(run), []
+    series, tables, directory = metric_series(run), [], RunDirectory(run)
+    is_finetuned = exists(directory.file(TASK)) and BEST_KEY in directory.task
+    best = directory.default_step() if is_finetuned else None
     for title, pattern in PANELS.items():
         rows = []
         for name in filter(pattern.fullmatch, series):
             held_out = " (held out)" if name.startswith("eval_") else ""
-            rows += [(name.removeprefix("eval_") + held_out, *point) for point in series[name]]
+            shown = name.removeprefix("eval_").replace("label_accuracy", "accuracy")  # as evaluations name it
+            rows += [(shown + held_out, *point) for point in series[name]]
         if rows:
             name = "_".join(["learning_curve", *re.findall(r"\w+", title)])
-            tables.append(Table(name, title, ("name", "updates", title), rows, LINES))
+            has_other = title == "metrics" and CHOSEN in directory.recipe
+            heading = f"{title} at a threshold of 0.5" if has_other else title
+            mark = None if best is None else (f"chosen: step {best}", best)
+            tables.append(Table(name, heading, ("name", "updates", title), rows, LINES, mark=mark))
     return tables
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from albert_tf.checkpoints import storage
-from albert_tf.checkpoints.metrics_log import METRICS, Line, best_by, read_metrics
+from albert_tf.checkpoints.metrics_log import EVALUATION, METRICS, Line, best_by, read_metrics
 from albert_tf.checkpoints.models import arguments_of
 from albert_tf.checkpoints.steps import checkpoint_steps
 from albert_tf.checkpoints.storage import PathLike
@@ -43,6 +43,7 @@ SUMMARY = "summary.json"  # of a folder of several runs
 SEVERAL = ("seed-", "fold-", "trial-")  # how the names of runs in such a folder begin
 VOCABULARY_KEY = "vocabulary"  # of the vocabulary's SHA-256 in recipe.json
 BEST_KEY = "best_by"  # of the metric in task.json that tells the best step
+CHOSEN = "chosen_threshold"  # in recipe.json: of which step, on which records, and the figures at it
 
 
 class RunContents(NamedTuple):
@@ -188,6 +189,17 @@ class RunDirectory:
     def metrics(self) -> list[Line]:
         """The lines of metrics.jsonl; empty if there is none."""
         return read_metrics(self) if storage.exists(self.file(METRICS)) else []
+
+    def evaluation(self, step: int | None) -> dict[str, float | None]:
+        """The figures of the evaluation of a step, at the threshold that was chosen for it, if any."""
+        found = {
+            name.removeprefix(EVALUATION): value
+            for line in self.metrics()
+            for name, value in line.items()
+            if line["step"] == step and name.startswith(EVALUATION)
+        }
+        chosen = self.recipe.get(CHOSEN, {})
+        return {**found, **chosen["figures"]} if chosen.get("step", -1) == step else found
 
     def default_step(self) -> int | None:
         """The best step of a fine-tuned run by its evaluations, of others the newest, if any."""

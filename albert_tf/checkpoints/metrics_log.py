@@ -14,6 +14,7 @@ from albert_tf.utils.files import json_object
 METRICS = "metrics.jsonl"
 EVALUATION = "eval_"
 _LOSS = "eval_loss"
+_LOWEST = {f"eval_{name}" for name in ("loss", "ece", "rmse", "mae")}  # metrics of which less is better
 
 # Numbers by name, `step` among them; None is what was non-finite, such as a gradient of float16.
 Line = dict[str, Any]
@@ -74,8 +75,8 @@ class Best(NamedTuple):
 
 
 def best_by(metric: str) -> Best:
-    """The order of steps by a metric of an evaluation: the highest is the best, of the loss the lowest."""
-    return Best(metric, is_highest=metric != _LOSS)
+    """The order of steps by a metric of an evaluation: the highest is the best, of errors the lowest."""
+    return Best(metric, is_highest=metric not in _LOWEST)
 
 
 LOWEST_LOSS = best_by(_LOSS)

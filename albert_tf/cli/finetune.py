@@ -92,20 +92,23 @@ def run(flags: argparse.Namespace) -> None:
     if search is None:
         shared.check_unused(flags, ["trials"], "a training without --search")
     check_report(flags)
-    run = flags.output
+    run, found, dev = flags.output, None, None
     if flags.runs is not None:
         run, dev = finetune_runs(settings, flags.runs)
     elif flags.folds is not None:
-        run, dev = finetune_folds(settings, flags.folds)
+        run, found = finetune_folds(settings, flags.folds)
     elif search is not None:
         run, dev = finetune_search(settings, search, flags.trials)
     else:
         dev = finetune(settings)
     run = str(run)
     if dev:
-        report = evaluation(read_trained(run, xla=settings.execution.xla), dev).report(run)
+        found = evaluation(read_trained(run, xla=settings.execution.xla), dev)
+    if found is not None:
+        evaluated = run if flags.folds is None else f"the {flags.folds} folds of {flags.output}"
+        report = found.report(run if flags.folds is None else flags.output)
         data = flags.data or ", ".join(flags.eval or ["what is held out of " + ", ".join(flags.train)])
-        give_report(report, flags.report, f"Evaluation of {run} on {data}")
+        give_report(report, flags.report, f"Evaluation of {evaluated} on {data}")
     predict = ["albert-tf", "predict", "--run", run, "--input", "FILE", "--output", "FILE"]
     export = ["python", "-m", "hub_export", "--run", run, "--output", f"{run}-hub"]
     for words in (predict, export):

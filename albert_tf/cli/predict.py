@@ -37,11 +37,13 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     place("--submission", metavar="ZIP", help="what GLUE's server takes, of all tasks in the folder --input")
     add("--task", help="another task that the run predicts for: ax, of an MNLI run")
     shared.column_flags(parser, " (as the run was trained)")
-    for name in ("prediction", "score"):
-        add(f"--{name}_column", metavar="COLUMN", help=f"column to write the {name} to ({name})")
+    score = "score: the probability of what is predicted, which a --threshold may let be under 0.5"
+    for name, what in (("prediction", "prediction"), ("score", score)):
+        add(f"--{name}_column", metavar="COLUMN", help=f"column to write the {what} ({name})")
     probabilities = "add a column probability_LABEL for each label"
     add("--probabilities", action="store_true", default=None, help=probabilities)
-    add("--top_k", type=int, metavar="K", help="write the K likeliest labels and their probabilities")
+    top_k = "write K labels and their probabilities: the predicted one, then the likeliest others"
+    add("--top_k", type=int, metavar="K", help=top_k)
     shared.checkpoint_flags(parser)
     shared.patience_flag(parser)
 

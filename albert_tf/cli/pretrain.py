@@ -69,6 +69,7 @@ def run(flags: argparse.Namespace) -> None:
 
 def sizes_given(flags: argparse.Namespace, *, is_begun: bool) -> Sequence[Size]:
     """The networks that may be trained, from the smallest to the largest, by their recipes."""
+    from albert_tf.checkpoints.directory import RunDirectory
     from albert_tf.conversion.start import run_at
     from albert_tf.pretraining.budget import Size, no_smaller, sizes_here, warmup_of
 
@@ -80,8 +81,11 @@ def sizes_given(flags: argparse.Namespace, *, is_begun: bool) -> Sequence[Size]:
         own = changes
         if flags.recipe != "one_machine" and "seq_length" in changes:  # that of all updates, not of the last
             own = {"stages": (), **changes}
-        if flags.recipe == "one_machine" and "steps" in changes:
-            own = {"warmup_steps": warmup_of(size.recipe, changes["steps"]), **changes}
+        steps, warmup = changes.get("steps"), size.recipe.warmup_steps
+        if is_begun and steps is not None:  # more steps leave the warm-up as it was
+            own = {"warmup_steps": RunDirectory(flags.output).recipe.get("warmup_steps", warmup), **own}
+        elif steps is not None and (flags.recipe == "one_machine" or warmup > steps):
+            own = {"warmup_steps": warmup_of(size.recipe, steps), **own}
         return dataclasses.replace(size, recipe=size.recipe.replace(**own))
 
     if flags.config is not None:

@@ -178,7 +178,7 @@ class Data(NamedTuple):
             "examples": len(rows),
             "data_sha256": digest.hexdigest(),
             "eval_examples": {name: len(records) for name, records in self.sets.dev.items()},
-            "eval_sha256": {name: _digest(records) for name, records in self.sets.dev.items()},
+            "eval_sha256": digests(self.sets.dev),
             VOCABULARY_KEY: self.vocabulary,
         }
 
@@ -205,6 +205,11 @@ def _weighted(examples: Examples, sample_weight: Sequence[float]) -> TokenRows:
     if examples.places is not None:
         weights = weights[examples.places] * rows.features[WEIGHTS]
     return dataclasses.replace(rows, features={**rows.features, WEIGHTS: weights})
+
+
+def digests(sets: Mapping[str, Records]) -> dict[str, str]:
+    """The SHA-256 of each set, by its name."""
+    return {name: _digest(records) for name, records in sets.items()}
 
 
 def _digest(records: Records) -> str:

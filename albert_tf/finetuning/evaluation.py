@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from absl import logging
 
 from albert_tf.analysis.curve import curve_tables
-from albert_tf.checkpoints.directory import BEST_KEY, TASK, RunDirectory
+from albert_tf.checkpoints.directory import BEST_KEY, CHOSEN, RECIPE, TASK, RunDirectory
 from albert_tf.checkpoints.storage import write_json
-from albert_tf.finetuning.data import dev_sets
+from albert_tf.finetuning.data import dev_sets, digests
 from albert_tf.finetuning.outputs import Predicted, mean_loss
+from albert_tf.finetuning.reports import baseline_warning
 from albert_tf.finetuning.task_table import set_metrics
 from albert_tf.finetuning.trained import Trained, columns_of, read_trained
 from albert_tf.raw_text.paths import Paths
@@ -31,6 +32,7 @@ class Evaluation(NamedTuple):
     trained: Trained
     sets: Mapping[str, Records]
     predicted: Mapping[str, Predicted]
+    notes: Sequence[str] = ()  # lines about them for a report
 
     @property
     def figures(self) -> dict[str, float]:
@@ -38,7 +40,8 @@ class Evaluation(NamedTuple):
         predictions = {name: (self.sets[name], found.predictions) for name, found in self.predicted.items()}
         examples = sum(map(len, self.sets.values()))
         metrics = set_metrics(self.trained.task, predictions)
-        return {"step": self.trained.step, "examples": examples, **metrics}
+        step = {} if self.trained.step is None else {"step": self.trained.step}
+        return {**step, "examples": examples, **metrics}
 
     def report(self, run: PathLike) -> Report:
         """The figures, those of all sets together, and the learning curve of the run."""
@@ -49,7 +52,21 @@ class Evaluation(NamedTuple):
         curves = curve_tables(run) if RunDirectory(run).metrics() else []
         titled = [table._replace(title=f"Learning curve: {table.title}") for table in curves]
         tables = sorted([*found.tables, *titled], key=lambda table: table.name == ERRORS)  # long texts last
-        return Report({**self.figures, **loss, **found.figures}, tables)
+        figures, best_by = self.figures, entries.get(BEST_KEY, task.best_metric).removeprefix("eval_")
+        notes = [*self.notes, *self._threshold_note(RunDirectory(run))]
+        notes += baseline_warning(task, figures, best_by, self.sets)
+        return Report({**figures, **loss, **found.figures}, tables, notes)
+
+    def _threshold_note(self, run: RunDirectory) -> list[str]:
+        """A line about the threshold of a run, if it has one, and the rows that it was chosen on."""
+        entries = self.trained.entries
+        if (threshold := entries.get("threshold")) is None:
+            return []
+        label = "a label" if entries.get("multi_label") else repr(entries["labels"][1])
+        line = f"threshold {threshold:.4f}: a text has {label} from that probability on"
+        if run.recipe.get(CHOSEN, {}).get("eval_sha256") == digests(self.sets):
+            line += "; it was chosen on these very examples, so the figures are optimistic"
+        return [line]
 
     def with_threshold(self, threshold: float) -> Evaluation:
         """The same with the labels that a threshold gives."""
@@ -59,7 +76,7 @@ class Evaluation(NamedTuple):
             name: found._replace(predictions=[kind.prediction(x.scores) for x in found.predictions])
             for name, found in self.predicted.items()
         }
-        return Evaluation(self.trained._replace(entries=entries), self.sets, predicted)
+        return self._replace(trained=self.trained._replace(entries=entries), predicted=predicted)
 
 
 def evaluation(
@@ -92,11 +109,14 @@ def evaluate_trained(
 
 
 def choose_threshold(run: RunDirectory, found: Evaluation) -> str:
-    """Writes the threshold that is best on evaluated records to a run's task.json, and says so in a line.
+    """Writes the threshold that is best on evaluated records to a run, and says so in a line.
+
+    task.json gets the threshold, and recipe.json the figures at it with the digests of the records.
 
     Best is the highest value of the metric that the best step has, in place of the loss of the task's own; of
     equal ones that nearest to 0.5.
     """
+    run = RunDirectory(run.path)  # its files may be newer than what has been read
     best_by = run.task[BEST_KEY].removeprefix("eval_")
     best_by = best_by if best_by in found.figures else found.trained.task.best_metric
     kind: Any = found.trained.task.kind(found.trained.entries)
@@ -108,5 +128,9 @@ def choose_threshold(run: RunDirectory, found: Evaluation) -> str:
     values = {threshold: found.with_threshold(threshold).figures[best_by] for threshold in tried}
     best = max(tried, key=lambda threshold: (values[threshold], -abs(threshold - 0.5)))
     write_json(run.file(TASK), {**run.task, "threshold": best})
+    figures = {**found.with_threshold(best).figures, **mean_loss(found.predicted.values())}
+    step, _ = figures.pop("step"), figures.pop("examples")
+    chosen = {"step": step, "eval_sha256": digests(found.sets), "figures": figures}
+    write_json(run.file(RECIPE), {**run.recipe, CHOSEN: chosen})
     found_by = f"{best_by} {values[best]:.3f} on {len(targets)} examples, {values[0.5]:.3f} at 0.5"
     return f"threshold {best:.4f} ({found_by})"

@@ -55,7 +55,7 @@ def exit_report(
         Table("exit_metrics", "Metrics by speed", ("name", "speed-up", "metric"), by_speed, LINES),
         Table("exit_layers", "Layers by patience", ("name", "patience", "layers"), by_patience, LINES),
     ]
-    return Report({"step": trained.step, "examples": sum(map(len, sets.values()))}, tables)
+    return Report({"step": trained.step or 0, "examples": sum(map(len, sets.values()))}, tables)
 
 
 def _figures(trained: Trained, sets: Mapping[str, Records], batch_size: int) -> dict[str, float]:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import functools
+import operator
+from collections.abc import Sequence
 from pathlib import PurePath
 
+import tensorflow as tf
 from absl import logging
 
 from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.checkpoints.storage import write_bytes
 from albert_tf.finetuning.data import Fold, fold_numbers
+from albert_tf.finetuning.evaluation import Evaluation
+from albert_tf.finetuning.outputs import Predicted
 from albert_tf.finetuning.runs import finetune_each
-from albert_tf.finetuning.settings import Finetuning
+from albert_tf.finetuning.settings import AUTO, Finetuning
 from albert_tf.finetuning.trained import read_trained
 from albert_tf.raw_text.paths import distinct_paths, path_list
 from albert_tf.tasks.classification import TextKind
@@ -23,16 +28,21 @@ from albert_tf.training.trainer import Report
 from albert_tf.utils.checks import check_range
 from albert_tf.utils.errors import InputError
 
+_OPTIMISTIC = "each threshold was chosen on the fold that it is judged by, so the figures are optimistic"
+
 OUT_OF_FOLD = "out_of_fold"  # name of the file of predictions, but for its ending
 
 
 def finetune_folds(
     settings: Finetuning, folds: int, report: Report = logging.info
-) -> tuple[RunDirectory, Mapping[str, Records]]:
-    """Trains once for each of several folds, or goes on where a call stopped; returns as `finetune_runs`.
+) -> tuple[RunDirectory, Evaluation]:
+    """Trains once for each of several folds, or goes on where a former call stopped.
 
     Of each fold `output` gets a run directory `fold-<n>`, and after the last one summary.json and the
     predictions of each run for its fold, as `predict` writes them; those of tables have a column `fold`, too.
+
+    Returns:
+      The best run, and the evaluation of all records, each by the run that has not seen it.
     """
     check_range("folds", folds, at_least=2)
     each = {f"fold-{number}": {"fold": Fold(number, folds)} for number in range(1, folds + 1)}
@@ -44,18 +54,28 @@ def finetune_folds(
         files = ", ".join(path_list(settings.train))
         raise InputError(f"{files}: too little for folds={folds}: at most {max(numbers)} are possible")
     contents = _files(settings, records, numbers)
-    (found, best), folder = finetune_each(settings, each, report), RunDirectory(settings.output)
-    means = ", ".join(f"{name} {value:.4g}" for name, value in found["mean"].items())
-    report(f"mean of {folds} folds: {means}")
-    predictions = dict[int, object]()
+    notes = [_OPTIMISTIC] if settings.threshold == AUTO else []
+    further = {"notes": notes} if notes else {}
+    summary, (best, _) = finetune_each(settings, each, report, further)
+    folder = RunDirectory(settings.output)
+    means = ", ".join(f"{name} {value:.4g}" for name, value in summary["mean"].items())
+    for line in (f"mean of {folds} folds: {means}", *notes):
+        report(line)
+    predictions, parts = dict[int, object](), []
     for number in range(1, folds + 1):
         trained = read_trained(folder.file(f"fold-{number}"), xla=settings.execution.xla)
         places = [place for place, of in enumerate(numbers) if of == number]
         held_out = [records[place] for place in places]
-        predictions |= zip(places, trained.predictions(held_out), strict=True)
-    for name, content in contents([predictions[place] for place in range(len(records))]).items():
+        parts.append(trained.predicted(held_out, is_labelled=True))
+        predictions |= zip(places, parts[-1].predictions, strict=True)
+    in_order = [predictions[place] for place in range(len(records))]
+    for name, content in contents(in_order).items():
         write_bytes(folder.file(name), encoded(content))
-    return best
+    # Each run has decided by its own threshold.
+    entries = {name: value for name, value in trained.entries.items() if name != "threshold"}
+    terms = functools.reduce(functools.partial(tf.nest.map_structure, operator.add), [x.terms for x in parts])
+    of_all = trained._replace(entries=entries, step=None)
+    return best, Evaluation(of_all, {"dev": records}, {"dev": Predicted(in_order, terms)}, notes)
 
 
 def _files(settings: Finetuning, records: Records, numbers: Sequence[int]) -> Files:

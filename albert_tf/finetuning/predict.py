@@ -60,8 +60,8 @@ def predict(
       score_column: name of the other; None: "score".
       probabilities: True for a further column for each label, `probability_<label>`; of classification and
         multi_label, as `top_k`.
-      top_k: number of the likeliest labels, which stand for the prediction, the likeliest first, and their
-        probabilities for the score.
+      top_k: number of labels, which stand for the prediction, what is decided before the likeliest others,
+        and their probabilities for the score.
       step: of the checkpoint; None: that which `load` takes.
       batch_size: examples at a time; it decides about memory and speed.
       xla: as `Execution` takes it.

@@ -133,8 +133,8 @@ class EvaluationSettings:
 
     Args:
       eval_share: share of `train` that is held out where no other data is named.
-      best_by: metric of the evaluations whose highest value tells the best step, also to early_stop; of the
-        loss it is the lowest; not given, that of the task.
+      best_by: metric (any that is reported) whose highest value tells the best step, also to early_stop; of
+        loss, ece, rmse and mae it is the lowest; not given, that of the task.
     """
 
     eval_share: float = 0.1

@@ -55,16 +55,14 @@ def _first(words: Sequence[str]) -> str:
 def best_figures(run: RunDirectory) -> Mapping[str, float | None]:
     """The step that `load` takes of a run, and the metrics of its evaluation."""
     step = run.default_step()
-    lines = [line for line in run.metrics() if line["step"] == step]
-    evaluated = {name: value for line in lines for name, value in line.items() if name.startswith("eval_")}
-    return {"step": step, **{name.removeprefix("eval_"): value for name, value in evaluated.items()}}
+    return {"step": step, **run.evaluation(step)}
 
 
 def ending(run: RunDirectory, task: Task, dev: Mapping[str, Records]) -> list[str]:
-    """Lines about a run that is done: its best step, the metrics there, and a baseline if that is as good."""
+    """Lines about a run that is done: its best step, the metrics there, and a warning about them."""
     figures = best_figures(run)
     step, best_by = figures["step"], run.task[BEST_KEY].removeprefix("eval_")
-    if (value := figures.get(best_by)) is None:
+    if figures.get(best_by) is None:
         return [f"no evaluation has a {best_by}: the newest step, {step}, is taken in {run}"]
     names = [best_by, *(name for name in figures if name in FIGURES and name != best_by)]
     metrics = [
@@ -72,14 +70,26 @@ def ending(run: RunDirectory, task: Task, dev: Mapping[str, Records]) -> list[st
         for name in names
         if figures[name] is not None
     ]
-    lines = [f"best: step {step} ({', '.join(metrics)}) in {run}"]
-    if issubclass(task.kind, Classification):
-        (label, _), *_ = collections.Counter(label_of(x) for rows in dev.values() for x in rows).most_common()
-        always = Prediction(label, np.ones(1, np.float32))
-        baseline = set_metrics(task, {name: (rows, [always] * len(rows)) for name, rows in dev.items()})
-        if best_by in baseline and value <= baseline[best_by]:
-            lines.append(
-                f"that is no better than {label!r}, the most frequent label there, for every text ({best_by} "
-                f"{FIGURES[best_by].format(baseline[best_by])}): train longer, or on more data"
-            )
-    return lines
+    return [
+        f"best: step {step} ({', '.join(metrics)}) in {run}",
+        *baseline_warning(task, figures, best_by, dev),
+    ]
+
+
+def baseline_warning(
+    task: Task, figures: Mapping[str, float | None], best_by: str, dev: Mapping[str, Records]
+) -> list[str]:
+    """A line if figures of a classification are no better than those of the most frequent label."""
+    if not issubclass(task.kind, Classification):
+        return []
+    (label, _), *_ = collections.Counter(label_of(x) for rows in dev.values() for x in rows).most_common()
+    always = Prediction(label, np.ones(1, np.float32))
+    baseline = set_metrics(task, {name: (rows, [always] * len(rows)) for name, rows in dev.items()})
+    metric = best_by if best_by in baseline else task.best_metric
+    value, there = figures.get(metric), baseline.get(metric)
+    if value is None or there is None or value > there:
+        return []
+    return [
+        f"that is {'worse' if value < there else 'no better'} than {label!r}, the most frequent label there, "
+        f"for every text ({metric} {FIGURES.get(metric, OTHER).format(there)}): train longer, or on more data"
+    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import tensorflow as tf
 import tf_keras as keras
 from absl import logging
 
-from albert_tf.checkpoints.directory import BEST_KEY, TASK, RunContents, RunDirectory
+from albert_tf.checkpoints.directory import BEST_KEY, CHOSEN, TASK, RunContents, RunDirectory
 from albert_tf.checkpoints.growth import grown_from
 from albert_tf.checkpoints.metrics_log import best_by
 from albert_tf.checkpoints.models import build_model
@@ -28,7 +29,7 @@ from albert_tf.finetuning.outputs import Predicted, mean_loss, predictor
 from albert_tf.finetuning.recipes import EvaluationSettings, FinetuningRecipe
 from albert_tf.finetuning.reports import described, ending
 from albert_tf.finetuning.settings import AUTO, ENCODER, Finetuning
-from albert_tf.finetuning.task_table import Task, set_metrics, task_entries
+from albert_tf.finetuning.task_table import set_metrics, task_entries
 from albert_tf.finetuning.trained import read_trained
 from albert_tf.models.losses import Objective
 from albert_tf.models.memory import TRAINING, check_memory
@@ -97,22 +98,26 @@ def finetune(
             optimizer=built_optimizer(optimizer, model, execution),
             objective=objective,
             metrics=functools.partial(term_metrics, factors=objective.factors),
-            phases=[_phase(recipe, data, model, execution)],
+            phases=[_phase(recipe, data, model, execution, contents.task[BEST_KEY].removeprefix("eval_"))],
             seed=settings.seed,
             execution=execution,
             loop=settings.loop_settings(batches_per_epoch(data.rows, recipe.batch_size)),
             best=best_by(contents.task[BEST_KEY]),
+            asked=_asked(settings, recipe.steps),
         )
         held_out = f"; held out: {data.sets.held_out}" if data.sets.held_out else ""
+        before = run.recipe.get("steps") if run.is_begun else None
+        if before is not None and recipe.steps > before and hosts_of(strategy).is_chief:
+            report(f"extended from {before} to {recipe.steps} updates")
         train(run, training, contents, report, note=f"; {len(data.rows)} examples{held_out}")
     if not hosts_of(strategy).is_chief:
         return {}
-    for line in ending(run, data.task, data.sets.dev):
-        report(line)
-    if settings.threshold == AUTO:
+    if _chooses(run, settings):
         report(
             choose_threshold(run, evaluation(read_trained(run, xla=settings.execution.xla), data.sets.dev))
         )
+    for line in ending(RunDirectory(run.path), data.task, data.sets.dev):
+        report(line)
     return data.sets.dev
 
 
@@ -153,9 +158,9 @@ def planned(
     evaluated = EvaluationSettings(**settings.evaluation)
     files = settings.data, settings.train, settings.eval
     sets = read_sets(task, *files, settings.columns, evaluated.eval_share, settings.fold)
-    threshold = settings.threshold
-    if isinstance(threshold, str):  # chosen at the end, and kept when the run goes on
-        threshold = run.task.get("threshold", THRESHOLD) if run.is_begun else THRESHOLD
+    # One that is chosen at the end is not that of the evaluations before.
+    threshold = THRESHOLD if _chooses(run, settings) else settings.threshold
+    assert not isinstance(threshold, str)
     exits: dict[str, Any] = {"early_exit": True} if recipe.early_exit else {}
     if recipe.early_exit and task.kind is Regression:
         if recipe.exit_threshold is None:
@@ -164,24 +169,44 @@ def planned(
     entries_of_texts = {**recipe.long_texts(questions.doc_stride).entries(), **exits}
     asked = settings.columns, questions, recipe.pooling, threshold, evaluated.best_by, entries_of_texts
     entries = task_entries(settings.task, sets.labelled, recipe.seq_length, *asked)
+    if evaluated.best_by == "auc" and len(entries.get("labels", "01")) != 2:
+        raise InputError(f"best_by='auc' is of two labels, and there are {len(entries['labels'])}")
     data = encoded(task, entries, sets, start, settings.sample_weight)
     recipe = recipe.in_steps(len(data.rows))
     if run.is_begun and "warmup_steps" not in settings.recipe:  # which more steps leave as it was
-        recipe = recipe.replace(warmup_steps=_warmup_there(run, recipe))
+        recipe = recipe.replace(warmup_steps=_warmup_there(run, recipe, _asked(settings, recipe.steps)))
     record = {**flat(recipe), **settings.record(run), **data.record()}
     if run.is_begun:
-        settings.check_same(run, {**config.to_dict(), **entries, **start.tokenizer, **record}, _UNSAID)
+        begun = {**config.to_dict(), **entries, **start.tokenizer, **record}
+        is_free = False
+        if _chooses(run, settings):  # which also a run can that had the default until now
+            begun["threshold"], there = AUTO, run.task.get("threshold", THRESHOLD)
+            is_free = CHOSEN in run.recipe or there == THRESHOLD
+        settings.check_same(run, begun, _UNSAID, ["threshold"] if is_free else [])
+        record |= {name: run.recipe[name] for name in {CHOSEN} & run.recipe.keys()}
         check_same_data(run, record)
     return recipe, data, RunContents(config, entries, start.vocabulary, start.tokenizer, record)
 
 
-def _warmup_there(run: RunDirectory, recipe: FinetuningRecipe) -> int | None:
+def _chooses(run: RunDirectory, settings: Finetuning) -> bool:
+    """True if a threshold is chosen at the end: it is asked for, or a former call has chosen one."""
+    has_chosen = settings.threshold is None and run.is_begun and CHOSEN in run.recipe
+    return settings.threshold == AUTO or has_chosen
+
+
+def _asked(settings: Finetuning, steps: int | None) -> str:
+    """The length of a run as it is asked for."""
+    epochs = settings.hyper_parameters(settings.config).epochs
+    return f"--steps {steps}" if epochs is None else f"--epochs {epochs:g} ({steps} updates)"
+
+
+def _warmup_there(run: RunDirectory, recipe: FinetuningRecipe, asked: str) -> int | None:
     """The warm-up that a run was begun with; InputError if the steps are fewer than that."""
     warmup_steps, steps = run.recipe.get("warmup_steps"), recipe.steps
     if warmup_steps is not None and steps is not None and steps < warmup_steps:
         raise InputError(
             f"{run} was begun with steps={run.recipe.get('steps')} and warmup_steps={warmup_steps}, and "
-            f"steps={steps} is less than that: give at least --steps {warmup_steps}, or another --output"
+            f"{asked} is less than that: give more, or another --output"
         )
     return warmup_steps
 
@@ -213,8 +238,10 @@ def _first_values(
     return read
 
 
-def _phase(recipe: FinetuningRecipe, data: Data, model: keras.Model, execution: Execution) -> Phase:
-    """All updates of a run."""
+def _phase(
+    recipe: FinetuningRecipe, data: Data, model: keras.Model, execution: Execution, metric: str
+) -> Phase:
+    """All updates of a run, whose best step is told by a metric."""
     assert recipe.steps is not None
     strategy = tf.distribute.get_strategy()
     lengths = few_lengths(recipe.seq_length) if compiles(execution.xla) else None
@@ -236,14 +263,22 @@ def _phase(recipe: FinetuningRecipe, data: Data, model: keras.Model, execution: 
         batch_size=recipe.batch_size,
         seq_length=None,
         batches=training_feed,
-        evaluate=lambda: dev_metrics(data.task, predict, data.dev),
+        evaluate=lambda: dev_metrics(data, predict, metric),
     )
 
 
-def dev_metrics(
-    task: Task, predict: Callable[[Examples], Predicted], dev: Mapping[str, Examples]
-) -> dict[str, float]:
-    """Metrics of a task's sets together by a model's predictions, and their `loss` where these tell it."""
-    found = {name: predict(examples) for name, examples in dev.items()}
-    metrics = set_metrics(task, {name: (dev[name].records, said.predictions) for name, said in found.items()})
-    return {**mean_loss(found.values()), **metrics}
+def dev_metrics(data: Data, predict: Callable[[Examples], Predicted], metric: str) -> dict[str, float]:
+    """Metrics of a task's sets by a model's predictions, and their `loss` where these tell it.
+
+    A `metric` that is none of them is that of the report of all sets together.
+    """
+    found = {name: predict(examples) for name, examples in data.dev.items()}
+    predicted = {name: (data.dev[name].records, said.predictions) for name, said in found.items()}
+    figures = {**mean_loss(found.values()), **set_metrics(data.task, predicted)}
+    if metric not in figures:
+        records, predictions = (
+            list(itertools.chain(*part)) for part in zip(*predicted.values(), strict=True)
+        )
+        reported = data.kind.report(records, predictions).figures
+        figures |= {name: reported[name] for name in {metric} & reported.keys()}
+    return figures

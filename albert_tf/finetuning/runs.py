@@ -67,8 +67,13 @@ def finetune_each(
             raise InputError(f"{folder} holds {name}: name another --output for {', '.join(changes)}")
     # All are made and looked at before the first one trains: a seed may be too large.
     each = [dataclasses.replace(settings, output=folder.file(name), **made) for name, made in changes.items()]
-    for made in each:
-        check_output(RunDirectory(made.output))
+    for name, made in zip(changes, each, strict=True):
+        check_output(run := RunDirectory(made.output))
+        if run.is_begun and made.trial is not None and (there := run.recipe.get("trial")) != made.trial:
+            raise InputError(
+                f"search: {name} of {folder} is of {there}, and of {made.trial} here: search for the same "
+                "values, or name another --output"
+            )
     dev = []
     for number, made in enumerate(each, start=1):
         report(f"run {number} of {len(each)}: {made.output}")

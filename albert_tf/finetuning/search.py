@@ -63,6 +63,7 @@ def finetune_search(
         rows.append([name, *map(str, chosen.values()), "none" if value is None else f"{value:.4g}"])
     for line in _aligned(rows):
         report(line)
+    report(f"{found['best_run']} is the best by {found['best_by']}; of equals the lower loss, then the first")
     return best
 
 

@@ -58,7 +58,7 @@ class Finetuning(RunSettings):
       trial: fields of the recipe that a search has chosen, for the record.
       threshold: probability from which on a text has a label of the task multi_label (None: 0.5), or the
         second of two labels (None: where it is the likelier); "auto" takes that by which the best step has
-        the best metric on what it is evaluated on.
+        the best metric on what it is evaluated on, also of a run that is done.
       freeze: "encoder" trains the head alone; None: everything.
       loop: what differs from evaluating and saving once an epoch, or every 1,000 updates where it is longer;
         by the fields of LoopSettings.
@@ -101,7 +101,7 @@ class Finetuning(RunSettings):
         elif self.threshold is not None:
             check_range("threshold", self.threshold, above=0, below=1)
         if (best_by := EvaluationSettings(**self.evaluation).best_by) is not None:
-            check_choice("best_by", best_by, self.entry.evaluated)
+            check_choice("best_by", best_by, self.entry.reported)
         held_out = {"eval": self.eval, "eval_share": self.evaluation.get("eval_share"), "folds": self.fold}
         if len(given := [name for name, value in held_out.items() if value is not None]) > 1:
             raise InputError(f"{' and '.join(given)}: each says what is evaluated on, name one of them")

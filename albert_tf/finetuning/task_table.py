@@ -47,6 +47,11 @@ class Task:
         return (*names, *(["loss"] if self.kind(self.options).has_evaluation_loss else []))
 
     @property
+    def reported(self) -> tuple[str, ...]:
+        """Names of all figures that can tell the best step: those of an evaluation, and of its report."""
+        return (*self.evaluated, *self.kind(self.options).report_names)
+
+    @property
     def best_metric(self) -> str:
         """The metric by which the best step is chosen unless another one is asked for."""
         return self.evaluated[0]

@@ -28,7 +28,7 @@ class Trained(NamedTuple):
     model: Any
     tokenizer: TextTokenizer
     entries: dict[str, Any]  # of task.json
-    step: int  # of the weights
+    step: int | None  # of the weights; None: those of several runs
     xla: bool | None = None  # as `Execution` takes it
     patience: int | None = None  # as `predict` takes it
 

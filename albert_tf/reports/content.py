@@ -29,6 +29,7 @@ class Table(NamedTuple):
       rows: of cells: text, numbers, or None.
       chart: the way to draw it, if any.
       is_brief: True if it is shown on a terminal, too.
+      mark: of LINES: a place in the second column that is marked, and its name before it.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Table(NamedTuple):
     rows: Sequence[Sequence[Any]]
     chart: str | None = None
     is_brief: bool = False
+    mark: tuple[str, float] | None = None
 
     def csv(self) -> str:
         """The table as CSV."""
@@ -56,27 +58,30 @@ class Table(NamedTuple):
 
 
 class Report(NamedTuple):
-    """Figures and tables of an evaluation."""
+    """Figures and tables of an evaluation, and notes on them."""
 
     figures: Mapping[str, float]
     tables: Sequence[Table] = ()
+    notes: Sequence[str] = ()
 
     def text(self) -> list[str]:
         """The lines of a report on a terminal."""
         figures = [f"{name} {shown(value)}" for name, value in self.figures.items()]
         lines = ["  ".join(figures[n : n + _PER_LINE]) for n in range(0, len(figures), _PER_LINE)]
+        lines += self.notes
         for table in self.tables:
             if table.is_brief and table.rows:
                 lines += ["", f"{table.title}:", *table.text()]
         return lines
 
     def content(self) -> dict[str, Any]:
-        """All of it as JSON has it: the figures by their names, and `tables`, lists of objects, by theirs."""
+        """All of it as JSON has it: the figures by name, `notes`, and `tables`, lists of objects by name."""
         tables = {
             table.name: [dict(zip(table.columns, map(_plain, row), strict=True)) for row in table.rows]
             for table in self.tables
         }
-        return {**{name: _plain(value) for name, value in self.figures.items()}, "tables": tables}
+        figures = {name: _plain(value) for name, value in self.figures.items()}
+        return {**figures, "notes": list(self.notes), "tables": tables}
 
 
 def shown(cell: Any) -> str:

@@ -8,19 +8,22 @@ from typing import Any
 
 import matplotlib
 import numpy as np
+from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from albert_tf.reports.content import CALIBRATION, GRID, LINES, POINTS, Table
 
 _MAX_MARKED = 40  # points of a line that are marked
 _MAX_NAMES = 40  # rows of a grid whose names can be read
 _MAX_NUMBERS = 15  # rows of a grid whose numbers can be read
+_MAX_PIECES = 400  # named on a side of all maps
 _LARGEST = 160.0  # area of a point of calibration
 
 
 def picture(tables: Sequence[Table], form: str = "png") -> bytes:
     """The content of a file with a picture of tables, side by side; its form is one of matplotlib's."""
-    sizes = [_grid_size(table) if table.chart == GRID else (5.0, 3.8) for table in tables]
+    sizes = [_size(table) for table in tables]
     figure = Figure(figsize=(sum(width for width, _ in sizes), max(height for _, height in sizes)))
     figure.set_layout_engine("constrained")
     for place, table in enumerate(tables, start=1):
@@ -34,27 +37,48 @@ def picture(tables: Sequence[Table], form: str = "png") -> bytes:
     return content.getvalue()
 
 
-def grid_of_maps(maps: np.ndarray, title: str) -> bytes:
-    """The content of a PNG file with attention maps [L, N, T, T], a layer a row, a head a column."""
+def grid_of_maps(maps: np.ndarray, pieces: Sequence[str]) -> bytes:
+    """The content of a PNG file with attention maps [L, N, T, T], a layer a row, a head a column.
+
+    The T pieces name the rows and columns of each map where they are few.
+    """
     rows, columns, size, _ = maps.shape
+    is_named = size * max(rows, columns) <= _MAX_PIECES
+    side = max(0.1 * size, 1.0) if is_named else 1.6  # of a map, in inches
     gap = max(size // 16, 1)
     tiles = np.pad(maps, [(0, 0), (0, 0), (0, gap), (0, gap)], constant_values=np.nan)
     whole = tiles.transpose(0, 2, 1, 3).reshape(rows * (size + gap), columns * (size + gap))
-    figure = Figure(figsize=(columns + 1.2, rows + 1.2), layout="constrained")
+    figure = Figure(figsize=(side * columns + 2.4, side * rows + 1.6), layout="constrained")
     axes = figure.add_subplot()
     axes.set_facecolor("tab:gray")  # between the maps
-    axes.imshow(whole, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
+    # The root shows small probabilities, of which most are.
+    shades = PowerNorm(0.5, vmin=0, vmax=1)
+    image = axes.imshow(whole, cmap="viridis", norm=shades, interpolation="nearest")
+    figure.colorbar(image, ax=axes, label="probability", shrink=min(1.0, 4 / (side * rows)), pad=0.02)
     middles = [np.arange(count) * (size + gap) + (size - 1) / 2 for count in (columns, rows)]
-    axes.set_xticks(middles[0], [str(n + 1) for n in range(columns)])
-    axes.set_yticks(middles[1], [str(n + 1) for n in range(rows)])
-    axes.set(xlabel="head", ylabel="layer")
-    axes.set_title(title if len(title) <= 12 * columns else f"{title[: 12 * columns - 1]}…", fontsize="small")
+    heads, layers = axes.secondary_xaxis("top"), axes.secondary_yaxis("right")
+    heads.set_xticks(middles[0], [str(n + 1) for n in range(columns)])
+    layers.set_yticks(middles[1], [str(n + 1) for n in range(rows)])
+    heads.set_xlabel("head")
+    layers.set_ylabel("layer")
+    axes.set(xlabel="to", ylabel="from", xticks=[], yticks=[])
+    if is_named:
+        starts = [np.arange(count)[:, np.newaxis] * (size + gap) for count in (columns, rows)]
+        places = [(start + np.arange(size)).ravel() for start in starts]
+        axes.set_xticks(places[0], [*pieces] * columns, rotation=90, fontsize=5)
+        axes.set_yticks(places[1], [*pieces] * rows, fontsize=5)
+        axes.tick_params(length=1, pad=1)
     content = io.BytesIO()
     figure.savefig(content, dpi=120, format="png")
     return content.getvalue()
 
 
-def _grid_size(table: Table) -> tuple[float, float]:
+def _size(table: Table) -> tuple[float, float]:
+    """Width and height in inches."""
+    if table.chart == LINES:  # with room for the legend
+        return 5.0, 4.0 + 0.1 * len({row[0] for row in table.rows})
+    if table.chart != GRID:
+        return 5.0, 3.8
     count = min(len(table.rows), _MAX_NAMES)
     side = 2.4 + 0.42 * min(count, _MAX_NUMBERS) + 0.2 * max(count - _MAX_NUMBERS, 0)  # inches
     return max(side + 0.8, 4.0), max(side, 3.4)
@@ -68,8 +92,12 @@ def _lines(axes: Any, table: Table) -> None:
         axes.plot(x, y, label=name, marker=marker, markersize=3)
     axes.set(xlabel=table.columns[1], ylabel=table.columns[2])
     axes.grid(alpha=0.3)
-    if names:
-        axes.legend(frameon=False, fontsize="small")
+    if all(isinstance(row[1], int) for row in table.rows):
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if table.mark is not None:
+        axes.axvline(table.mark[1], label=table.mark[0], color="gray", linestyle="--", linewidth=1)
+    if names:  # below, where it covers nothing
+        axes.legend(frameon=False, fontsize="small", ncol=2, loc="upper center", bbox_to_anchor=(0.5, -0.17))
 
 
 def _points(axes: Any, table: Table) -> None:

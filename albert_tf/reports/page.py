@@ -24,7 +24,8 @@ img { max-width: 100%; }
 def page(title: str, report: Report, pictures: Mapping[str, bytes]) -> str:
     """The text of a page: pictures, as PNG by the name of their table, and the rows of other tables."""
     figures = Table("", "Figures", ("figure", "value"), list(report.figures.items()))
-    sections = [_section(table, pictures.get(table.name)) for table in (figures, *report.tables)]
+    first, *others = (_section(table, pictures.get(table.name)) for table in (figures, *report.tables))
+    sections = [first, *(f"<p>{html.escape(note)}</p>" for note in report.notes), *others]
     head = f'<meta charset="utf-8"><title>{html.escape(title)}</title><style>{_STYLE}</style>'
     body = "\n".join([f"<h1>{html.escape(title)}</h1>", *sections])
     return f'<!DOCTYPE html>\n<html lang="en">\n<head>{head}</head>\n<body>\n{body}\n</body>\n</html>\n'

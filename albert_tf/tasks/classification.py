@@ -180,6 +180,7 @@ class Classification(TextKind):
 
     name = "classification"
     metric_names = ("accuracy", "f1")
+    report_names = ("ece", "auc")
     has_exits = True
     losses = LABEL
 
@@ -244,10 +245,11 @@ class Classification(TextKind):
         return best | label_scores(scores, names)
 
     def answer(self, record: TextRecord, outputs: Arrays, top_k: int | None) -> Any:
-        """The label, or a list of the `top_k` likeliest."""
+        """The label, or a list of `top_k`: this one, and the likeliest others."""
+        label = bytes(outputs["label"]).decode()
         if top_k is not None:
-            return likeliest(outputs)[:top_k]
-        return {"label": bytes(outputs["label"]).decode(), "score": float(outputs["score"])}
+            return sorted(likeliest(outputs), key=lambda found: found["label"] != label)[:top_k]
+        return {"label": label, "score": float(outputs["score"])}
 
 
 def shown_inputs(records: TextRecords) -> dict[str, list[str]]:

@@ -58,6 +58,12 @@ class Prediction(NamedTuple):
             return self.scores[self.chosen]
         return self.scores if isinstance(self.value, tuple) else self.scores.max()
 
+    @property
+    def order(self) -> np.ndarray:
+        """Places of labels among the scores: what is decided first, and the likelier before the others."""
+        is_other = ~np.isin(np.arange(len(self.scores)), self.chosen)
+        return np.lexsort((-self.scores, is_other))
+
 
 class Kind(abc.ABC):
     """A kind of task, with the settings of one model."""
@@ -124,6 +130,7 @@ class FinetunedKind(Kind):
     has_exits: ClassVar[bool] = False  # True if texts may leave early
     has_windows: ClassVar[bool] = False  # True if long texts are read in windows, as `QuestionSettings` say
     metric_names: ClassVar[tuple[str, ...]] = ("accuracy",)  # of which the first decides on the best step
+    report_names: tuple[str, ...] = ("ece",)  # further figures of `report`
     losses: Mapping[str, LossPart]  # terms of the loss by name, which add up
     has_evaluation_loss: bool = True  # True if the outputs that predictions are made of tell the loss
 

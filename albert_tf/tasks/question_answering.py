@@ -70,6 +70,7 @@ class QuestionAnswering(FinetunedKind):
         self.losses = ANSWER if self.answerability else SPAN
         # Training knows the true start of an answer, prediction the likeliest.
         self.has_evaluation_loss = not self.answerability
+        self.report_names = ("ece", "auc") if self.answerability else ("ece",)
 
     @classmethod
     def model_config(cls, records: QuestionRecords, answerability: bool = False) -> dict[str, Any]:

@@ -22,6 +22,7 @@ class Regression(TextKind):
 
     name = "regression"
     metric_names = ("pearson", "spearman")
+    report_names = ("rmse", "mae", "r2")
     has_exits = True
     losses = SCORE
 

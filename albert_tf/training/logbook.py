@@ -31,7 +31,8 @@ _FORMATS = {
     "{}": "num_hidden_layers seq_length batch_size",
     "{:.4f}": "loss mlm_loss sop_loss nsp_loss soft_loss cosine_loss",
     "{:.3f}": "accuracy accuracy_matched accuracy_mismatched label_accuracy f1 micro_f1 macro_f1 exact "
-    "exact_match matthews_correlation pearson spearman mlm_accuracy sop_accuracy nsp_accuracy",
+    "exact_match matthews_correlation pearson spearman auc ece rmse mae r2 "
+    "mlm_accuracy sop_accuracy nsp_accuracy",
     "{:.1f}": "mlm_perplexity examples_per_second",
     "{:.2e}": "learning_rate",
     "{:.2f}": "gradient_norm",

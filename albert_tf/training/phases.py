@@ -58,6 +58,7 @@ class Training:
       loop: when to log, evaluate and save.
       metrics: the metrics of an objective's summed terms.
       best: the metric of an evaluation that tells the best step, among those of the last phase.
+      asked: the flag that says how long the run is, and its value; empty: the steps.
     """
 
     model: keras.Model
@@ -69,6 +70,7 @@ class Training:
     loop: LoopSettings
     metrics: Callable[[Mapping[str, Term]], dict[str, float]] = term_metrics
     best: Best = LOWEST_LOSS
+    asked: str = ""
 
     @property
     def steps(self) -> int:

@@ -131,7 +131,8 @@ def _restored(run: RunDirectory, state: TrainingState, training: Training) -> li
     """
     steps, damaged = run.steps(), list[int]()
     if steps[-1] > training.steps:
-        raise InputError(f"{run} is at step {steps[-1]} already: --steps {training.steps} is less than that")
+        asked = training.asked or f"--steps {training.steps}"
+        raise InputError(f"{run} is at step {steps[-1]} already: {asked} is less than that")
     for step in reversed(steps):
         try:
             _restore_step(run, step, state, training)
@@ -172,7 +173,8 @@ def _restore_step(run: RunDirectory, step: int, state: TrainingState, training: 
 def _plan(run: RunDirectory, training: Training, step: int, note: str) -> str:
     """The line that a run begins with."""
     if step == training.steps:
-        return f"{run} is at its last step, {step}: no update is left: give a larger --steps to go on"
+        flag = training.asked.partition(" ")[0] or "--steps"
+        return f"{run} is at its last step, {step}: no update is left: give a larger {flag} to go on"
     strategy = tf.distribute.get_strategy()
     parameters = sum(variable.shape.num_elements() for variable in training.model.trainable_variables)
     return (

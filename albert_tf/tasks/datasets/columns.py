@@ -101,8 +101,8 @@ def extended_table(table: Table, ending: str, form: Form) -> Files:
     def cells(found: Any) -> list[Any]:
         value, score = found.value, found.score
         if form.top_k is not None:
-            likeliest = np.argsort(-found.scores, kind="stable")[: form.top_k]
-            value, score = tuple(form.labels[number] for number in likeliest), found.scores[likeliest]
+            places = found.order[: form.top_k]
+            value, score = tuple(form.labels[place] for place in places), found.scores[places]
         return [*map(cell, (value, score)), *(map(cell, found.scores) if form.probabilities else ())]
 
     def files(predictions: Sequence[Any]) -> dict[str, Content]:

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from albert_tf.analysis.curve import draw_curve, metric_series
+from albert_tf.analysis.curve import curve_tables, draw_curve, metric_series
 
 LINES = [
     {"step": 1, "loss": 7.0, "mlm_loss": 6.3, "sop_loss": 0.7, "sop_accuracy": 0.5},
@@ -36,7 +36,7 @@ def test_a_fine_tuned_run_shows_its_loss_and_metrics(tmp_path):
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     draw_curve(tmp_path, tmp_path / "curve.svg")
     labels = set(re.findall(r"<!-- (.*?) -->", (tmp_path / "curve.svg").read_text()))
-    shown = {"loss", "loss (held out)", "label_accuracy", "accuracy (held out)", "f1 (held out)"}
+    shown = {"loss", "loss (held out)", "accuracy", "accuracy (held out)", "f1 (held out)"}
     assert {name for name in labels if "loss" in name or "acc" in name or "held" in name} == shown
     assert "metrics" in labels and "learning_rate" not in labels
 
@@ -62,3 +62,19 @@ def test_series_by_name_without_what_is_infinite_or_cut_off(run):
     assert series["mlm_loss"] == [(1, 6.3), (2, 5.4), (3, 5.0)]
     assert series["eval_mlm_loss"] == [(2, 5.8)]
     assert "gradient_norm" not in series
+
+
+def test_the_best_step_of_a_fine_tuned_run_is_marked(run):
+    (run / "task.json").write_text(
+        json.dumps({"model": "classifier", "num_labels": 2, "best_by": "eval_accuracy"})
+    )
+    (run / "checkpoints").mkdir()
+    for step in (1, 2):
+        for ending in (".index", ".data-00000-of-00001"):
+            (run / "checkpoints" / f"ckpt-{step}{ending}").write_bytes(b"")
+    (run / "metrics.jsonl").write_text(
+        '{"step": 1, "eval_accuracy": 0.75}\n{"step": 2, "eval_accuracy": 0.5}\n'
+    )
+    assert [table.mark for table in curve_tables(run)] == [("chosen: step 1", 1)]
+    draw_curve(run, run / "curve.svg")
+    assert "<!-- chosen: step 1 -->" in (run / "curve.svg").read_text()

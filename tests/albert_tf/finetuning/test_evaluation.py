@@ -2,7 +2,9 @@
 
 import csv
 import dataclasses
+import html
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -14,8 +16,10 @@ from albert_tf import cli
 from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.finetuning.evaluation import choose_threshold, evaluate_trained
 from albert_tf.finetuning.predict import predict
+from albert_tf.finetuning.reports import best_figures
 from albert_tf.finetuning.run import finetune
 from albert_tf.finetuning.task_table import TASKS, task_entries
+from albert_tf.reports.folder import write_report
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.utils.errors import InputError
 from hub_export.export import export
@@ -124,23 +128,84 @@ def test_a_threshold_can_be_anywhere(run_of, tmp_path):
 
 
 def test_training_chooses_it_and_goes_on_with_it(asked, table, tmp_path):
-    file, _ = table("classification")
+    file, kinds = table("classification")
     made = asked(tmp_path / "run", train=file, eval=file, columns=COLUMNS, threshold="auto")
     lines = []
     dev = finetune(made, lines.append)
     assert len(dev["dev"]) == len(SENTENCES)
     threshold = RunDirectory(made.output).task["threshold"]
-    assert lines[-1].startswith(f"threshold {threshold:.4f} (accuracy ")
+    (line,) = (line for line in lines if line.startswith("threshold"))
+    assert line.startswith(f"threshold {threshold:.4f} (accuracy ")
+    # What is stored and shown is at that threshold.
+    _, scores = read_probabilities(made.output, file, tmp_path / "a.csv")
+    right = np.array(kinds) == "verse"
+    accuracy = accuracy_score(right, scores[:, 1] >= threshold)
+    assert accuracy > accuracy_score(right, scores[:, 1] >= 0.5)
+    stored = best_figures(RunDirectory(made.output))
+    assert stored["accuracy"] == pytest.approx(accuracy)
+    assert stored["f1"] == pytest.approx(f1_score(right, scores[:, 1] >= threshold, average="macro"))
+    assert stored["loss"] == pytest.approx(log_loss(right, scores[:, 1].astype(float)), rel=1e-4)
+    assert any(line.startswith("best: ") and f"accuracy {accuracy:.3f}" in line for line in lines)
     best = evaluate_trained(made.output, file=file)
     others = [best.with_threshold(other).figures["accuracy"] for other in np.linspace(0.01, 0.99, 99)]
     assert best.figures["accuracy"] >= max(others)
+    report = best.report(made.output)
+    assert report.notes[0].startswith(f"threshold {threshold:.4f}: a text has 'verse' ")
+    assert "chosen on these very examples" in report.notes[0]
+    write_report(tmp_path / "report", "title", report)
+    assert html.escape(report.notes[0]) in (tmp_path / "report/report.html").read_text()
+    titles = {table.name: table.title for table in report.tables}
+    assert titles["learning_curve_metrics"] == "Learning curve: metrics at a threshold of 0.5"
+    file.write_text("".join(file.read_text().splitlines(keepends=True)[1:]))  # other examples
+    assert "these very" not in evaluate_trained(made.output, file=file).report(made.output).notes[0]
+    table("classification")
     finetune(dataclasses.replace(made, recipe={**made.recipe, "steps": 8}), lines.append)  # goes on
+    assert "extended from 6 to 8 updates" in lines
+    best = evaluate_trained(made.output, file=file)
+    assert best_figures(RunDirectory(made.output))["accuracy"] == pytest.approx(best.figures["accuracy"])
     with pytest.raises(InputError, match=r"threshold is .* there and 0\.3 here"):
         finetune(dataclasses.replace(made, threshold=0.3), lines.append)
     report = best.report(made.output)
     curve = next(table for table in report.tables if table.name == "learning_curve_loss")
     assert {row[0] for row in curve.rows} == {"loss", "loss (held out)"}
     assert [row[1] for row in curve.rows if row[0] == "loss"] == [2, 4, 6, 8]
+
+
+def test_a_run_that_is_done_chooses_one(finetuned, asked, own_table, tmp_path):
+    shutil.copytree(finetuned, tmp_path / "run")
+    made, lines = asked(tmp_path / "run", threshold="auto"), []
+    finetune(made, lines.append)
+    threshold = RunDirectory(made.output).task["threshold"]
+    assert any(line.startswith(f"threshold {threshold:.4f}") for line in lines)
+    again = []
+    finetune(dataclasses.replace(made, threshold=None), again.append)  # the first command again
+    assert again == lines and RunDirectory(made.output).task["threshold"] == threshold
+    task = {**RunDirectory(finetuned).task, "threshold": 0.3}
+    (tmp_path / "run/recipe.json").write_text((finetuned / "recipe.json").read_text())
+    (tmp_path / "run/task.json").write_text(json.dumps(task))
+    with pytest.raises(InputError, match=r"threshold is 0\.3 there and 'auto' here"):
+        finetune(made)
+
+
+def test_predictions_at_a_threshold_come_first(run_of, tmp_path):
+    file, _, run = run_of("classification")
+    _, scores = read_probabilities(run, file, tmp_path / "a.csv")
+    task = json.loads((run / "task.json").read_text())
+    threshold = float(np.median(scores[:, 1]))
+    (run / "task.json").write_text(json.dumps({**task, "threshold": threshold}))
+    for name, options in (("plain", {}), ("best", {"top_k": 2})):
+        predict(run, file, tmp_path / f"{name}.jsonl", **options)
+    plain, best = (
+        [json.loads(line) for line in (tmp_path / f"{name}.jsonl").read_text().splitlines()]
+        for name in ("plain", "best")
+    )
+    expected = np.where(scores[:, 1] >= threshold, "verse", "tale").tolist()
+    assert set(expected) == {"verse", "tale"}
+    assert [row["prediction"] for row in plain] == [row["prediction"][0] for row in best] == expected
+    assert [row["score"] for row in plain] == [row["score"][0] for row in best]
+    assert any(row["score"] < 0.5 for row in plain)
+    answers = albert_tf.pipeline(run)(SENTENCES, top_k=2)
+    assert [answer[0]["label"] for answer in answers] == expected
 
 
 def test_figures_of_a_report(run_of, tmp_path):

@@ -3,14 +3,18 @@
 import json
 import shutil
 
+import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from albert_tf.checkpoints import RunDirectory
 from albert_tf.cli import command_line_parser
 from albert_tf.cli.finetune import settings_given
+from albert_tf.finetuning.predict import predict
 from albert_tf.finetuning.reports import ending
 from albert_tf.finetuning.run import finetune
 from albert_tf.finetuning.task_table import TASKS
+from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.utils.errors import InputError
 from tests.albert_tf.finetuning.test_runs import pretended
 from tests.albert_tf.pretraining.runs import metrics
@@ -34,6 +38,39 @@ def test_the_lowest_loss_tells_the_best_step(by_loss, own_table):
     count = len(own_table.read_text().splitlines())
     assert run.recipe["eval_share"] == 0.3
     assert run.recipe["eval_examples"] == {"dev": round(0.3 * count)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "best_by", "choose"),
+    [
+        ({}, "auc", max),
+        ({"task": "regression", "columns": Columns("text", None, "length")}, "rmse", min),
+    ],
+)
+def test_a_figure_of_the_report_tells_the_best_step(asked, own_table, tmp_path, changes, best_by, choose):
+    loop = {"log_every": 0, "eval_every": 2, "checkpoint_every": 2}
+    made = asked(tmp_path / "run", evaluation={"best_by": best_by}, loop=loop, **changes)
+    finetune(made)
+    values = {}
+    for step in RunDirectory(made.output).steps():
+        predict(made.output, own_table, tmp_path / "found.jsonl", step=step)
+        rows = [json.loads(line) for line in (tmp_path / "found.jsonl").read_text().splitlines()]
+        if best_by == "auc":
+            second = [row["score"] if row["prediction"] == "tale" else 1 - row["score"] for row in rows]
+            values[step] = roc_auc_score([row["kind"] == "tale" for row in rows], second)
+        else:
+            errors = np.array([row["prediction"] - row["length"] for row in rows])
+            values[step] = np.sqrt((errors**2).mean())
+    found = {line["step"]: line[f"eval_{best_by}"] for line in metrics(made.output) if "eval_loss" in line}
+    assert {step: found[step] for step in values} == pytest.approx(values, rel=1e-4)
+    assert found[RunDirectory(made.output).default_step()] == choose(found.values())
+
+
+def test_there_is_no_auc_of_three_labels(asked, tmp_path):
+    file = tmp_path / "own.csv"
+    file.write_text("text,kind\na boat,a\na bee,b\nbees,c\n")
+    with pytest.raises(InputError, match="best_by='auc' is of two labels, and there are 3"):
+        finetune(asked(tmp_path / "run", train=file, eval=file, evaluation={"best_by": "auc"}))
 
 
 def test_a_run_keeps_them(asked, by_loss, finetuned, tmp_path):

@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from sklearn.metrics import accuracy_score
+from sklearn.metrics import accuracy_score, log_loss
 
 from albert_tf.checkpoints import RunDirectory
 from albert_tf.checkpoints.directory import best_run
@@ -43,7 +43,8 @@ def crossed(asked, made_once):
         assert {path.name for path in folder.iterdir()} == {"fold-1"}
         before = (folder / "fold-1/checkpoints").stat().st_mtime_ns
         lines = []
-        finetune_folds(made, 2, lines.append)
+        _, found = finetune_folds(made, 2, lines.append)
+        (folder / "report.json").write_text(json.dumps(found.report(folder).content()))
         assert (folder / "fold-1/checkpoints").stat().st_mtime_ns == before
         (folder / "log").write_text("\n".join(lines))
 
@@ -84,6 +85,32 @@ def test_the_summary_is_of_all_folds(crossed):
     assert summary["best"]["accuracy"] == pytest.approx(max(accuracies.values()))
     assert best_run(crossed).path == str(crossed / summary["best_run"])
     assert f"accuracy {summary['mean']['accuracy']:.4g}" in (crossed / "log").read_text()
+
+
+def test_the_report_is_of_all_rows_out_of_fold(crossed):
+    rows, report = out_of_fold(crossed), json.loads((crossed / "report.json").read_text())
+    right, predicted = [row["kind"] for row in rows], [row["prediction"] for row in rows]
+    assert report["examples"] == len(rows) and "step" not in report
+    assert report["accuracy"] == pytest.approx(accuracy_score(right, predicted))
+    second = [row["score"] if row["prediction"] == "tale" else 1 - row["score"] for row in rows]
+    assert report["loss"] == pytest.approx(log_loss(np.array(right) == "tale", second), rel=1e-4)
+    assert sum(row["support"] for row in report["tables"]["labels"] if row["label"] in right) == len(rows)
+    assert not any(name.startswith("learning_curve") for name in report["tables"])
+
+
+def test_thresholds_of_folds_are_optimistic(asked, tmp_path):
+    made, lines = asked(tmp_path / "run", threshold="auto", **SHORT), []
+    _, found = finetune_folds(made, 2, lines.append)
+    summary = json.loads((tmp_path / "run/summary.json").read_text())
+    assert summary["notes"] == list(found.notes) and summary["notes"][0] in lines
+    assert "optimistic" in lines[-1]
+    rows = out_of_fold(tmp_path / "run")
+    for fold in (1, 2):
+        pairs = [(row["kind"], row["prediction"]) for row in rows if row["fold"] == fold]
+        accuracy = summary["runs"][f"fold-{fold}"]["accuracy"]
+        assert accuracy == pytest.approx(accuracy_score(*zip(*pairs, strict=True)))
+    pairs = [(row["kind"], row["prediction"]) for row in rows]
+    assert found.figures["accuracy"] == pytest.approx(accuracy_score(*zip(*pairs, strict=True)))
 
 
 def test_a_folder_of_folds_stays_one(asked, crossed):

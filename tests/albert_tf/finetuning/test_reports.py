@@ -1,7 +1,7 @@
 """The lines that a fine-tuned run begins and ends with."""
 
 from albert_tf.finetuning.data import Sets
-from albert_tf.finetuning.reports import described
+from albert_tf.finetuning.reports import baseline_warning, described
 from albert_tf.finetuning.task_table import TASKS
 from albert_tf.tasks.examples.records import ChoiceRecord, TextRecord
 
@@ -25,3 +25,17 @@ def test_labels_and_scores_show_a_wrong_column():
     assert warning == "warning: 60 different labels in 100 examples: is that the column of the labels?"
     assert lines("regression", records(["1", "4.5"])) == ["scores: 1 to 4.5, 2.75 on average"]
     assert lines("race", [ChoiceRecord("a:1", "1", "", "c", "q", ("a", "b"), 0)]) == []
+
+
+def test_a_baseline_is_named_where_figures_are_no_better():
+    """Three of four texts have the most frequent label."""
+    dev = {"dev": records(["b", "a", "b", "b"])}
+
+    def warning(accuracy, best_by="accuracy"):
+        figures = {"accuracy": accuracy, "loss": 0.1}
+        return "".join(baseline_warning(TASKS["classification"], figures, best_by, dev))
+
+    assert warning(0.8) == ""
+    assert warning(0.75).startswith("that is no better than 'b', ") and "accuracy 0.750" in warning(0.75)
+    assert warning(0.2).startswith("that is worse than 'b', ")
+    assert warning(0.2, "loss") == warning(0.2)

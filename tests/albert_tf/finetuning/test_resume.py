@@ -62,8 +62,12 @@ def test_more_steps_go_on(finetuned, asked, tmp_path):
     recipe = json.loads((copy / "recipe.json").read_text())
     assert (recipe["steps"], recipe["warmup_steps"]) == (8, 2)
     assert [line["step"] for line in metrics(copy) if "eval_loss" in line] == [3, 6, 8]
+    assert "extended from 6 to 8 updates" in lines
     with pytest.raises(InputError, match="run is at step 8 already: --steps 6 is less than that"):
         finetune(asked(copy))
+    epochs = {name: value for name, value in RECIPE.items() if name != "steps"} | {"epochs": 1}
+    with pytest.raises(InputError, match=r"at step 8 already: --epochs 1 \(5 updates\) is less than that"):
+        finetune(asked(copy, recipe=epochs))
 
 
 @pytest.mark.parametrize(

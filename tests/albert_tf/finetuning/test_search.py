@@ -63,16 +63,23 @@ def test_the_best_combination(searched):
         best[name] = max((line["eval_accuracy"], -line["eval_loss"]) for line in lines)
     assert summary["best_run"] == max(best, key=best.__getitem__)
     assert best_run(searched).path == str(searched / summary["best_run"])
-    assert (searched / "log").read_text().splitlines()[-3:] == [
+    assert (searched / "log").read_text().splitlines()[-4:] == [
         "trial    learning_rate  dropout  accuracy",
         f"trial-1  1e-09          0.1      {best['trial-1'][0]:.4g}",
         f"trial-2  0.01           0.1      {best['trial-2'][0]:.4g}",
+        f"{summary['best_run']} is the best by accuracy; of equals the lower loss, then the first",
     ]
 
 
 def test_trials_keep_their_settings(asked, searched):
-    with pytest.raises(InputError, match=r"trial is .*1e-09, .* there and .*0.01"):
-        finetune_search(asked(searched, **SHORT), {**SEARCH, "learning_rate": [0.01, 1e-9]})
+    lines = []
+    for rates, message in (
+        ([0.01, 1e-9], r"trial-1 .* is of .*1e-09, .* and of .*0.01"),
+        ([1e-9, 0.1], r"trial-2 .* is of .*0\.01, .* and of .*0\.1"),
+    ):
+        with pytest.raises(InputError, match=message):
+            finetune_search(asked(searched, **SHORT), {**SEARCH, "learning_rate": rates}, report=lines.append)
+    assert lines == []  # before the first one trains
 
 
 def test_trials_are_drawn_by_the_seed(asked, tmp_path, monkeypatch):

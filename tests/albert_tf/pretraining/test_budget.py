@@ -28,6 +28,7 @@ from albert_tf.pretraining.settings import read_recipe
 from albert_tf.stages import Stage
 from albert_tf.training.settings import Execution
 from albert_tf.utils.errors import InputError
+from tests.albert_tf.commands import mistake
 from tests.albert_tf.pretraining.runs import CONFIG, RECIPE
 
 STAGES = (Stage(until=0.25, num_hidden_layers=1, seq_length=16), Stage())
@@ -146,6 +147,14 @@ def test_the_recipe_without_a_budget(asked):
     ):
         config, recipe = asked(flags).config, asked(flags).recipe
         assert (config.num_hidden_layers, config.hidden_size, recipe.warmup_steps) == expected
+
+
+def test_a_warm_up_that_is_not_given_is_no_longer_than_the_run(asked, tiny_corpus, capsys, tmp_path):
+    paper = ["--recipe", "albert_base_v2", "--config", "albert_base_v2"]
+    for flags, expected in ((["--steps", 20], 2), (["--steps", 4000], 3125), ([], 3125)):
+        assert asked([*paper, *flags]).recipe.warmup_steps == expected
+    words = ["pretrain", *paper, "--train", tiny_corpus, "--vocabulary", "v", "--output", tmp_path / "other"]
+    assert "warmup_steps=30" in mistake(capsys, *words, "--steps", 20, "--warmup_steps", 30)
 
 
 def never(*arguments):

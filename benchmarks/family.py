@@ -185,6 +185,7 @@ def training_words(
     first: object = "pretrain"
     if shape.teacher is not None:
         first = "distill"
+        flags["word_embeddings"] = "random"  # the student's are its teacher's
         flags["teacher"] = run.with_name(run.name.replace(re.sub(r"[ ,]+", "-", name), shape.teacher))
     return [first, *(word for key, value in flags.items() for word in (f"--{key}", value))]
 

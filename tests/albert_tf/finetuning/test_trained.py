@@ -67,30 +67,19 @@ def test_a_classifier_from_elsewhere(tiny_vocabulary, table, tmp_path, capsys):
     labels, run = ["b", "a"], tmp_path / "run"
     model = albert_tf.AlbertClassifier(TINY, num_labels=2)
     albert_tf.save(model, run, tiny_vocabulary, task={"labels": labels})
-    columns = ["--text", "text", "--label", "kind"]
-    cli.main(
-        [
-            "predict",
-            "--run",
-            str(run),
-            "--input",
-            str(table),
-            "--output",
-            str(tmp_path / "out.jsonl"),
-            *columns,
-        ]
-    )
-    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    words, columns = ["--run", str(run)], ["--text", "text", "--label", "kind"]
+    output = tmp_path / "predicted.jsonl"
+    assert cli.run(["predict", *words, *columns, "--input", str(table), "--output", str(output)]) == 0
+    rows = [json.loads(line) for line in output.read_text().splitlines()]
     answers = albert_tf.pipeline(run)(SENTENCES)
     assert [row["prediction"] for row in rows] == [answer["label"] for answer in answers]
     assert [row["score"] for row in rows] == pytest.approx([answer["score"] for answer in answers], abs=1e-5)
     capsys.readouterr()
-    cli.main(["evaluate", "--run", str(run), "--eval", str(table), *columns])
+    assert cli.run(["evaluate", *words, *columns, "--eval", str(table)]) == 0
     right = sum(answer["label"] == row["kind"] for answer, row in zip(answers, rows, strict=True))
     assert json.loads(capsys.readouterr().out)["accuracy"] == pytest.approx(right / len(rows), abs=1e-6)
-    assert "--text" in mistake(capsys, "evaluate", "--run", run, "--eval", table)
-    numbers = read_trained(run)
-    assert numbers.entries["seq_length"] == TINY.max_position_embeddings
+    assert "--text" in mistake(capsys, "evaluate", *words, "--eval", table)
+    assert read_trained(run).entries["seq_length"] == TINY.max_position_embeddings
     assert run_task({"model": "span_labeler", "answerability": True}) == "squad-v2.0"
     assert run_task({"model": "classifier", "num_labels": 1}) == "regression"
     with pytest.raises(InputError, match="encoder"):

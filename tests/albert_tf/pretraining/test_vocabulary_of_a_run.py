@@ -69,7 +69,7 @@ def test_padding_that_other_code_counts_positions_by_is_asked_for(settings, tmp_
     """RoBERTa's shape is trained on any vocabulary, and convertible with byte-level BPE's padding alone."""
     lines = []
     roberta = TINY.replace(sharing="none", embedding_size=32, position_offset=2, max_position_embeddings=4)
-    with pytest.raises(InputError, match="max_position_embeddings"):  # before it trains
+    with pytest.raises(InputError, match="seq_length=32"):  # before it trains
         pretrain(settings(tmp_path / "run", config=roberta), lines.append)
     assert any("padding has id 0 in the vocabulary" in line for line in lines)
 

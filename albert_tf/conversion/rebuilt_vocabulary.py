@@ -45,7 +45,7 @@ class RebuiltVocabulary(NamedTuple):
     tokenizer: dict[str, bool]  # of tokenizer.json as a run has it
 
 
-def fast_tokenizer(model: bytes, tokenizer: Mapping[str, bool]) -> dict[str, Any]:
+def albert_tokenizer(model: bytes, tokenizer: Mapping[str, bool]) -> dict[str, Any]:
     """The tokenizer.json for a SentencePiece model, in the form of transformers' AlbertTokenizer.
 
     Of a spiece.model alone transformers 5 cuts pieces such as "." out of a text before it finds the words,

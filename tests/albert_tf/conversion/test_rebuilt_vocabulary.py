@@ -11,7 +11,7 @@ from google.protobuf import empty_pb2, unknown_fields
 import albert_tf
 from albert_tf.checkpoints import RunDirectory
 from albert_tf.conversion import convert
-from albert_tf.conversion.rebuilt_vocabulary import fast_tokenizer, rebuilt_vocabulary
+from albert_tf.conversion.rebuilt_vocabulary import albert_tokenizer, rebuilt_vocabulary
 from albert_tf.tokenizers import PieceTokenizer, Vocabulary
 from albert_tf.tokenizers.sentencepiece import FastPieceTokenizer
 from albert_tf.utils.errors import InputError
@@ -112,7 +112,7 @@ def test_tokens_inside_the_graph(tiny_vocabulary, tmp_path):
 def test_the_form_that_transformers_5_writes(tiny_vocabulary, tmp_path, settings):
     """But for user-defined pieces, which the model finds whole: as added tokens they would lose their ▁."""
     model = tiny_vocabulary.read_bytes()
-    ours, theirs = fast_tokenizer(model, settings), tokenizer_json(model, **settings)
+    ours, theirs = albert_tokenizer(model, settings), tokenizer_json(model, **settings)
     for key in ("normalizer", "pre_tokenizer", "model"):
         assert ours[key] == theirs[key]
     assert [token["content"] for token in ours["added_tokens"]] == [

@@ -23,7 +23,7 @@ from albert_tf.tasks.serving import DEFAULT, Signature
 from albert_tf.tokenizer_settings import TOKENIZER
 from albert_tf.tokenizers.kinds import TextTokenizer, open_tokenizer
 from albert_tf.utils.checks import check_range
-from albert_tf.utils.errors import InputError
+from albert_tf.utils.errors import InputError, exists_already
 from albert_tf.utils.files import check_place, replace_folder, restore_folder, scratch, writing
 from hub_export.card import CARD, MARK, model_card
 from hub_export.check import answers
@@ -139,7 +139,7 @@ def _check_output(output: Path, version: Path | None) -> None:
     if version is not None:
         check_place(version.parent, is_folder=True)
         if os.path.lexists(version):
-            raise FileExistsError(f"{version} exists already: a server may hold it; choose another --version")
+            raise exists_already(version, "name another --version, for a server may hold this one")
     for target in (output / PREPROCESSOR, output / ENCODER):
         restore_folder(target)
         if target.exists() and not (target / "saved_model.pb").exists():

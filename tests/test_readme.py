@@ -22,6 +22,7 @@ import albert_tf
 import hub_export.__main__ as exporting
 from albert_tf import AlbertConfig, cli
 from albert_tf.conversion import convert, published
+from albert_tf.recipes import RECIPES
 from albert_tf.stages import stage_ends, stages_from
 from tests.albert_tf.conversion.loopback import Answer, instead_of_hugging_face, packed, put_repository, serve
 from tests.pages import ROOT, anchors, blocks, commands, links, pages
@@ -231,6 +232,18 @@ def test_every_block_is_run_or_somebody_says_why_not():
     assert run == set(cli.COMMANDS)
     for page, test in ELSEWHERE.items():
         assert (ROOT / test).exists() or page not in pages(), f"{test} runs the blocks of {page}"
+
+
+def test_networks_of_the_families_in_the_table():
+    text = (ROOT / "docs/training.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| `({.*})` \|$", text, re.MULTILINE)
+    assert len(rows) == 3
+    for recipe, values in rows:
+        config = AlbertConfig.from_dict(json.loads(values))
+        preset = albert_tf.PRESETS[recipe]
+        assert recipe in RECIPES and (config.family, config.hidden_size) == (preset.family, 256)
+        for name in ("type_vocab_size", "position_offset", "pooler", "hidden_act", "layer_norm_eps"):
+            assert getattr(config, name) == getattr(preset, name), name
 
 
 def test_every_link_leads_somewhere():

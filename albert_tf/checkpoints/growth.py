@@ -7,7 +7,7 @@ networks from the shallower ones.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ _FREE = (
     *("num_hidden_layers", "num_hidden_groups", "sharing", "max_position_embeddings", "initializer_range"),
     *("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob", "pooler"),
 )
+_LAYERS = "encoder/transformer/"  # the beginning of the names of their variables
 
 
 class Growth(NamedTuple):
@@ -34,6 +35,7 @@ class Growth(NamedTuple):
     positions: tuple[int, int]  # those of the run, and of the network
     fresh: tuple[str, ...]  # variables that start at random
     unread: tuple[str, ...]  # variables of the run that nothing is copied from
+    unread_layers: tuple[int, ...]  # layers of the run, from 1, with a block that is among them
 
     def listing(self) -> list[str]:
         """A line for each thing that there is to say; the layers' variables by group."""
@@ -47,13 +49,38 @@ class Growth(NamedTuple):
             *(f"copied: {origin} to {', '.join(sorted(parts))}" for origin, parts in moves.items()),
             *([f"positions: {has} in the run, {wants} here"] if has != wants else []),
             *(f"fresh: {name}" for name in self.fresh),
-            *(f"not copied: {part}" for part in dict.fromkeys(map(_part, self.unread))),
+            *(f"not copied: {name}" for name in self.unread if not name.startswith(_LAYERS)),
+            *([f"not copied: {_numbered(self.unread_layers)}"] if self.unread_layers else []),
         ]
 
 
 def _part(name: str) -> str:
     """The group of a variable of the layers; of others the name itself."""
-    return name.split("/")[2] if name.startswith("encoder/transformer/") else name
+    return name.split("/")[2] if name.startswith(_LAYERS) else name
+
+
+def _numbered(layers: Sequence[int]) -> str:
+    """Layers in words.
+
+    >>> [_numbered(layers) for layers in ([4], [2, 4], [7, 8, 9])]
+    ['layer 4', 'layers 2, 4', 'layers 7 to 9']
+    """
+    is_range = len(layers) > 2 and layers[-1] - layers[0] == len(layers) - 1
+    numbers = f"{layers[0]} to {layers[-1]}" if is_range else ", ".join(map(str, layers))
+    return f"layer{'s' if len(layers) > 1 else ''} {numbers}"
+
+
+def _layers_of(names: Sequence[str], config: AlbertConfig) -> tuple[int, ...]:
+    """The layers of a network, from 1, that have variables of these names in a block."""
+    scopes = {"/".join(name.split("/")[:5]) for name in names}
+    blocks = enumerate(sharing_plan(config))
+    return tuple(
+        dict.fromkeys(
+            index // config.inner_group_num + 1
+            for index, (attention, ffn) in blocks
+            if scopes & {f"{attention.scope()}/attention_1", f"{ffn.scope()}/ffn_1"}
+        )
+    )
 
 
 def grown_from(
@@ -104,12 +131,14 @@ def grown_from(
         before, rows = np.split(value, [config.position_offset])  # positions begin after the offset
         return np.concatenate([before, np.resize(rows, [wants, *rows.shape[1:]])])  # which repeats the rows
 
+    unread = tuple(sorted(source.shapes.keys() - set(origins.values())))
     return Growth(
         read=read,
         origins=origins,
         positions=(has, wants),
         fresh=tuple(name for name in wanted if name not in origins),
-        unread=tuple(sorted(source.shapes.keys() - set(origins.values()))),
+        unread=unread,
+        unread_layers=_layers_of(unread, source.config),
     )
 
 

@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from albert_tf.checkpoints.storage import PathLike, entries, join, remove_unfinished, written_together
 from albert_tf.checkpoints.tensor_bundle import Tensors, open_bundle, reading
-from albert_tf.utils.errors import InputError, Missing, shown
+from albert_tf.utils.errors import InputError, Missing, exists_already, shown
 
 # How TensorFlow names a variable's value in a checkpoint: path, `/` written as `.S`, and this.
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
@@ -65,7 +65,7 @@ def write_checkpoint(run: PathLike, step: int, /, **parts: Any) -> None:
     step = checked_step(step)
     prefix = checkpoint_prefix(run, step)
     if step in checkpoint_steps(run):
-        raise FileExistsError(f"{prefix}.index exists already: name another `step`, or another folder")
+        raise exists_already(f"{prefix}.index", "name another `step`, or another folder")
     with written_together(join(run, "checkpoints"), f"ckpt-{step}") as temporary:
         tf.train.Checkpoint(**parts).write(join(temporary, f"ckpt-{step}"))
 

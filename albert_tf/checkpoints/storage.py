@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.utils.errors import InputError
+from albert_tf.utils.errors import InputError, exists_already
 from albert_tf.utils.files import (
     address_of,
     check_new,
@@ -113,7 +113,7 @@ def check_free(folder: str) -> None:
 
 def _check_empty(folder: str) -> None:
     if entries(folder):
-        raise FileExistsError(f"{folder} exists already: name another place")
+        raise exists_already(folder)
 
 
 @contextlib.contextmanager

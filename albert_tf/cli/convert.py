@@ -30,8 +30,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def run(flags: argparse.Namespace) -> None:
-    """Writes the checkpoint, and prints what was left out or made up."""
+    """Writes the checkpoint, and prints what was left out or made up, and what was written."""
     with quiet_start():
+        from albert_tf.checkpoints.storage import entries
         from albert_tf.conversion.convert import convert
     options = {name: getattr(flags, name) for name in ("vocabulary", "config", "partial", "step", "revision")}
     places = flags.source, flags.target, flags.input, flags.output
@@ -41,3 +42,4 @@ def run(flags: argparse.Namespace) -> None:
             print(f"{what}: {name}")
     if done.vocabulary:
         print(f"vocabulary: {done.vocabulary}")
+    print(f"wrote {flags.output}: {', '.join(sorted(entries(flags.output)))}")

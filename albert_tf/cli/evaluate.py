@@ -46,7 +46,7 @@ def run(flags: argparse.Namespace) -> None:
         make_deterministic()
     flags.run = shared.run_named(flags.run)
     _ = flags.run.config  # which says so if there is no such run
-    if "task" in flags.run.task:
+    if flags.run.task.get("model") not in ("pretrainer", "encoder"):
         from albert_tf.finetuning.evaluation import evaluate_trained
 
         shared.check_unused(flags, ("input", *_OF_PRETRAINED), f"{flags.run}, which is fine-tuned")

@@ -7,8 +7,10 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from absl import logging
+
 from albert_tf.cli import flags as shared
-from albert_tf.config import PRESETS
+from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.recipes import DEFAULT_RECIPE, RECIPES, PretrainingRecipe
 from albert_tf.stages import read_stages
 from albert_tf.startup import quiet_start
@@ -31,7 +33,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     held_out = "to evaluate on (what prepare has held out, or else about 1 %% of the text)"
     shared.paths_flag(parser, "--eval", held_out, required=False)
     add("--vocabulary", required=True, help="SentencePiece model; it sets vocab_size")
-    recipes = f"hyper-parameters (the preset's, else {DEFAULT_RECIPE}): {', '.join(RECIPES)}"
+    recipes = f"hyper-parameters (the preset's, of a file {DEFAULT_RECIPE}): {', '.join(RECIPES)}"
     add("--recipe", choices=RECIPES, metavar="NAME", help=recipes)
     budget = "time to train, such as 60m or 24h: it decides --steps, by the measured time of an update"
     add("--budget", metavar="TIME", help=budget)
@@ -67,6 +69,16 @@ def run(flags: argparse.Namespace) -> None:
     pretrain(settings)
 
 
+def family_line(config: AlbertConfig, recipe: str) -> str | None:
+    """The line about a recipe of another family than the network; None where it is of the same."""
+    families = {name: PRESETS[name].family for name in RECIPES if name in PRESETS}
+    there = families.get(recipe, config.family)  # that of one_machine is any
+    if config.family == there:
+        return None
+    known = [name for name, family in families.items() if family == config.family]
+    return f"the network is {config.family}'s and --recipe {recipe} is {there}'s: there is {', '.join(known)}"
+
+
 def sizes_given(flags: argparse.Namespace, *, is_begun: bool) -> Sequence[Size]:
     """The networks that may be trained, from the smallest to the largest, by their recipes."""
     from albert_tf.checkpoints.directory import RunDirectory
@@ -91,6 +103,8 @@ def sizes_given(flags: argparse.Namespace, *, is_begun: bool) -> Sequence[Size]:
     if flags.config is not None:
         name = flags.recipe or (flags.config if flags.config in RECIPES else DEFAULT_RECIPE)
         config = shared.config_named(flags.config)
+        if line := family_line(config, name):
+            logging.warning(line)
         if config.pooler == "none":  # which a sentence objective reads
             changes = {"sentence_objective": "none", **changes}
         return [changed(Size(config=config, recipe=RECIPES[name]))]

@@ -19,6 +19,7 @@ from albert_tf.conversion.fast_tokenizer import FAST_TOKENIZER, with_rebuilt_voc
 from albert_tf.conversion.hub import hub_source
 from albert_tf.conversion.locations import unpacked
 from albert_tf.conversion.published import local_checkpoint
+from albert_tf.conversion.rebuilt_vocabulary import albert_tokenizer
 from albert_tf.conversion.transfer import Source, read_model
 from albert_tf.features import FIRST
 from albert_tf.tokenizer_settings import (
@@ -30,7 +31,7 @@ from albert_tf.tokenizer_settings import (
 )
 from albert_tf.tokenizers.kinds import open_tokenizer
 from albert_tf.utils.errors import InputError
-from albert_tf.utils.files import check_new, new_directory
+from albert_tf.utils.files import check_new, new_directory, write_json
 
 
 class Conversion(NamedTuple):
@@ -165,6 +166,8 @@ def _write(
             if remembered_kind(pieces) == SENTENCEPIECE:  # which the formats call by names of their own
                 files = {WRITERS[target]: pieces}
                 remember_settings(folder / WRITERS[target], tokenizer)
+                if target == "huggingface":
+                    write_json(folder / FAST_TOKENIZER, albert_tokenizer(pieces.read_bytes(), tokenizer))
             for name, file in files.items():
                 shutil.copyfile(file, folder / name)
     return [name for name in stored.shapes if name.startswith("exits/")]

@@ -209,5 +209,4 @@ def write_hugging_face(
         return stored[name].converted(np.asarray(variables[ours[name]].read_value()))
 
     write_safetensors(folder / WEIGHTS, {name: there.shape for name, there in stored.items()}, value)
-    values = tokenizer_config(kind, tokenizer)
-    write_json(folder / TOKENIZER, {**values, "model_max_length": config.max_position_embeddings})
+    write_json(folder / TOKENIZER, tokenizer_config(kind, tokenizer, config))

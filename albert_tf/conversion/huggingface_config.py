@@ -54,6 +54,12 @@ _TOKENIZER_CLASSES = {
     BYTE_LEVEL_BPE: "RobertaTokenizer",
 }
 
+# As published RoBERTa has it: the space before a mask belongs to it.
+_MASK = {
+    **{"__type": "AddedToken", "content": "<mask>", "lstrip": True, "rstrip": False},
+    **{"normalized": False, "single_word": False, "special": True},
+}
+
 
 def kind_of(task: Mapping[str, Any]) -> str:
     """The end of the name of the class for the model of a task.json, such as "ForPreTraining"."""
@@ -143,16 +149,23 @@ def hugging_face_group(layer: int, layers: int, groups: int) -> int:
     return int(layer / (layers / groups))
 
 
-def tokenizer_config(kind: str, settings: Mapping[str, bool]) -> dict[str, Any]:
-    """The content of tokenizer_config.json, but the longest input.
+def tokenizer_config(kind: str, settings: Mapping[str, bool], config: AlbertConfig) -> dict[str, Any]:
+    """The content of tokenizer_config.json.
 
     Args:
       kind: of the tokenizer, as a run's tokenizer.json has it.
       settings: how text is normalised.
+      config: of the network.
     """
-    values: dict[str, Any] = {"tokenizer_class": _TOKENIZER_CLASSES[kind]}
+    # Said because transformers 5 gives none to ALBERT, and those of BERT's tokenizer to DistilBERT.
+    types = ["token_type_ids"] if config.type_vocab_size > 1 else []
+    values: dict[str, Any] = {
+        "tokenizer_class": _TOKENIZER_CLASSES[kind],
+        "model_max_length": config.max_position_embeddings,
+        "model_input_names": ["input_ids", *types, "attention_mask"],
+    }
     if kind == BYTE_LEVEL_BPE:
-        return values
+        return {**values, "mask_token": _MASK}
     values["do_lower_case"] = settings["lowercase"]
     if kind == WORDPIECE:
         return {**values, "strip_accents": settings["strip_accents"], "tokenize_chinese_chars": True}

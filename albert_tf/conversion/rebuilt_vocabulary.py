@@ -1,4 +1,4 @@
-"""The SentencePiece model that a tokenizer.json of transformers was made from.
+"""SentencePiece models and transformers' tokenizer.json: each from the other.
 
 transformers 5 writes no `spiece.model` beside its own form of a tokenizer. That form holds the pieces, scores
 and table of normalisation; what it does not hold is known of an ALBERT's. The vocabularies of other kinds are
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from google.protobuf import empty_pb2, unknown_fields
 
 from albert_tf.conversion.transfer import Source
 from albert_tf.utils.errors import InputError
@@ -32,6 +33,8 @@ _REPLACED = [
     {"type": "Replace", "pattern": {"String": "``"}, "content": '"'},
     {"type": "Replace", "pattern": {"String": "''"}, "content": '"'},
 ]
+_WORDS = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
+_ADDED = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
 
 
 class RebuiltVocabulary(NamedTuple):
@@ -40,6 +43,68 @@ class RebuiltVocabulary(NamedTuple):
     model: bytes  # of a SentencePiece model file
     size: int  # pieces, V
     tokenizer: dict[str, bool]  # of tokenizer.json as a run has it
+
+
+def albert_tokenizer(model: bytes, tokenizer: Mapping[str, bool]) -> dict[str, Any]:
+    """The tokenizer.json for a SentencePiece model, in the form of transformers' AlbertTokenizer.
+
+    Of a spiece.model alone transformers 5 cuts pieces such as "." out of a text before it finds the words,
+    and the ▁ in front of them is lost.
+
+    Args:
+      model: the content of its file.
+      tokenizer: how text is normalised, as tokenizer.json of a run has it.
+    Raises:
+      InputError: it is not a unigram model, as AlbertTokenizer is.
+    """
+    fields = _fields(model)
+    pieces = [_fields(piece) for piece in fields[1]]
+    if (kind := _fields(fields[2][0]).get(3, [_UNIGRAM])[0]) != _UNIGRAM:
+        raise InputError(
+            f"the vocabulary has model_type={kind}: transformers' AlbertTokenizer has unigram models"
+        )
+    vocab = [
+        [piece[1][0].decode(), *struct.unpack("<f", struct.pack("<I", piece.get(2, [0])[0]))]
+        for piece in pieces
+    ]
+    table = base64.b64encode(_fields(fields[3][0]).get(2, [b""])[0]).decode()
+    normalizers = [
+        *_REPLACED,
+        *({"type": name} for name in ("NFKD", "StripAccents") if tokenizer["strip_accents"]),
+        *([{"type": "Lowercase"}] if tokenizer["lowercase"] else []),
+        *([{"type": "Precompiled", "precompiled_charsmap": table}] if table else []),
+    ]
+    start, end = "[CLS]", "[SEP]"
+    single = [_special(start, 0), {"Sequence": {"id": "A", "type_id": 0}}, _special(end, 0)]
+    ids = {name: _SPECIAL_PIECES.index(name) for name in (start, end)}
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [{"id": i, "content": name, **_ADDED} for i, name in enumerate(_SPECIAL_PIECES)],
+        "normalizer": {"type": "Sequence", "normalizers": normalizers},
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, _WORDS]},
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": single,
+            "pair": [*single, {"Sequence": {"id": "B", "type_id": 1}}, _special(end, 1)],
+            "special_tokens": {name: {"id": name, "ids": [i], "tokens": [name]} for name, i in ids.items()},
+        },
+        "decoder": _WORDS,
+        "model": {"type": "Unigram", "unk_id": _UNKNOWN_ID, "vocab": vocab, "byte_fallback": False},
+    }
+
+
+def _special(name: str, type_id: int) -> dict[str, Any]:
+    return {"SpecialToken": {"id": name, "type_id": type_id}}
+
+
+def _fields(message: bytes) -> dict[int, list[Any]]:
+    """The values of a protocol buffer's fields by number; a float32 is the integer of its bits."""
+    found = dict[int, list[Any]]()
+    for field in unknown_fields.UnknownFieldSet(empty_pb2.Empty.FromString(message)):
+        found.setdefault(field.field_number, []).append(field.data)
+    return found
 
 
 def with_sentencepiece_model(source: Source, file: Path, path: Path) -> Source:

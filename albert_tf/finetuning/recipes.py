@@ -31,7 +31,8 @@ class FinetuningRecipe:
       seq_length: longest sequence in tokens, S.
       dropout: of hidden states and attention.
       classifier_dropout: before the classifier.
-      pooling: what classifiers read, the pooled output (first) or the mean of the tokens' states.
+      pooling: what classifiers read, the pooled output (first) or the mean of the tokens' states,
+        which no other format has: such a run cannot be converted.
       long: what is read of single texts that are longer: their beginning (truncate), the first quarter of an
         input and their end (head_tail), or all of them in windows, doc_stride tokens from one to the next.
       window_pooling: the logits of a text that is read in windows: the mean of theirs, or the maximum (max).

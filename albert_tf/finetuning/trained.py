@@ -9,11 +9,15 @@ from absl import logging
 from tqdm import tqdm
 
 from albert_tf.checkpoints.run import check_finite, load, opened_run
+from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.outputs import Predicted, predictor
 from albert_tf.finetuning.task_table import TASKS, Task, find_task
+from albert_tf.tasks import kind_of
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.datasets.formats import PathLike, Records
 from albert_tf.tasks.examples.rows import unread
+from albert_tf.tasks.kind import SEQ_LENGTH
+from albert_tf.tasks.question_answering import QuestionAnswering
 from albert_tf.tokenizers.kinds import TextTokenizer, open_tokenizer
 from albert_tf.utils.checks import check_range
 from albert_tf.utils.errors import InputError
@@ -57,9 +61,10 @@ class Trained(NamedTuple):
 def run_task(entries: Mapping[str, Any], asked: str | None = None) -> str:
     """The task that a run with these entries of task.json is to predict for: its own, or one asked for.
 
-    An InputError says if the run is not fine-tuned, or for another task.
+    A run that names none, such as one converted from Hugging Face, is of own data for its head. An InputError
+    says if the run is not fine-tuned, or for another task.
     """
-    there = entries.get("task")
+    there = entries.get("task", _own_task(entries))
     if there not in TASKS:
         tasks = f"{', '.join(TASKS)}: `albert-tf finetune` does"
         raise InputError(f"the run is of a {entries.get('model')} that is not fine-tuned for one of {tasks}")
@@ -67,6 +72,22 @@ def run_task(entries: Mapping[str, Any], asked: str | None = None) -> str:
     if name != there and find_task(name).trained_as != there:
         raise InputError(f"the run is fine-tuned for {there} and not for {name}: name a run that is")
     return name
+
+
+def _own_task(entries: Mapping[str, Any]) -> str | None:
+    """The task of own data for the head of a model; None where it has no such head."""
+    if entries.get("model") in (None, "encoder"):
+        return None
+    name = kind_of(entries).name
+    questions = "squad-v2.0" if entries.get("answerability") else "squad-v1.1"
+    return questions if name == QuestionAnswering.name else name
+
+
+def _completed(entries: Mapping[str, Any], config: AlbertConfig) -> dict[str, Any]:
+    """Entries of task.json with what those of a model from elsewhere lack, as `pipeline` has it."""
+    length = min(SEQ_LENGTH, config.max_position_embeddings)
+    labels = {"labels": [str(number) for number in range(entries.get("num_labels", 0))]}
+    return {"seq_length": length, **labels, **entries}
 
 
 def columns_of(entries: Mapping[str, Any]) -> Columns | None:
@@ -86,6 +107,7 @@ def read_trained(
       InputError: it is not fine-tuned, or for another task; a file is damaged; weights are non-finite.
     """
     run = opened_run(run)
+    entries = run.task if "task" in run.task else _completed(run.task, run.config)
     task, vocabulary = find_task(run_task(run.task, asked)), run.vocabulary
     if vocabulary is None:
         raise FileNotFoundError(f"{run} has no vocabulary: copy it there")
@@ -93,4 +115,4 @@ def read_trained(
     step = run.default_step() if step is None else step
     model = load(run, step)
     check_finite(model, run, step)
-    return Trained(task, model, tokenizer, run.task, step or 0, xla)
+    return Trained(task, model, tokenizer, entries, step or 0, xla)

@@ -70,6 +70,12 @@ def pretrain(
         if origin is not None:
             start = start_of_run(run_at(origin), settings.vocabulary, tokenizer)
         vocabulary = open_tokenizer(settings.vocabulary).vocabulary
+        padding, offset = vocabulary.special_ids.padding, settings.config.position_offset
+        if offset and padding != offset - 1:
+            report(
+                f"padding has id {padding} in the vocabulary, and RoBERTa's code counts positions by id "
+                f"{offset - 1}, as byte-level BPE has it: `convert` will refuse this run"
+            )
         sizes: Sequence[Size] = [Size(config=settings.config, recipe=settings.recipe)]
         if settings.budget:
             sizes = settings.budget.sizes

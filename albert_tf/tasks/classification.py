@@ -103,9 +103,9 @@ class TextKind(FinetunedKind):
         wanted = records[0].text_pair is not None if self.takes_pairs is None else self.takes_pairs
         for record in records:
             if (record.text_pair is not None) != wanted:
-                forms = ("a single text", "pairs (text, text_pair)")[:: 1 if wanted else -1]
-                why = "the first is one of" if self.takes_pairs is None else "the model was trained on"
-                raise InputError(f"{record.file} is {forms[0]}, and {why} {forms[1]}")
+                forms = ("a single text", "a pair (text, text_pair)")[:: 1 if wanted else -1]
+                other = "the first is" if self.takes_pairs is None else "the model takes"
+                raise InputError(f"{record.file} holds {forms[0]}, and {other} {forms[1]}")
 
     @staticmethod
     @abc.abstractmethod

@@ -31,6 +31,11 @@ class Terminated(SystemExit):
     """SIGTERM has come: the command is to clean up and end with this status."""
 
 
+def exists_already(path: object, remedy: str = "name another place") -> FileExistsError:
+    """The error of something that is in the way of what is to be written."""
+    return FileExistsError(f"{path} exists already: {remedy}")
+
+
 def shown(value: object) -> str:
     """A value in an error's one line, cut where it is long; a text keeps its closing quote."""
     text = repr(value)

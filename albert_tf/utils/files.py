@@ -19,7 +19,7 @@ from typing import Any
 
 from absl import logging
 
-from albert_tf.utils.errors import InputError, is_tensorflows, shown
+from albert_tf.utils.errors import InputError, exists_already, is_tensorflows, shown
 
 _ABANDONED = 24 * 3600  # seconds
 _RENAME_EXCHANGE = 2  # of linux/fs.h
@@ -94,7 +94,7 @@ def check_new(path: Path) -> None:
     check_place(path, is_folder=True)
     path = path.absolute()  # "." has no name to derive another from
     if path.is_dir() and not all(entry.name.startswith(_hidden(path)) for entry in path.iterdir()):
-        raise FileExistsError(f"{path} exists already: name another place")
+        raise exists_already(path)
 
 
 @contextlib.contextmanager

@@ -10,16 +10,18 @@ from tokens import SEPARATOR, Tokens
 Row = Mapping[str, np.ndarray]
 
 
-def answer(tokens: Tokens, inputs: Row, outputs: Row) -> list[str]:
+def answer(tokens: Tokens, inputs: Row, outputs: Row, text: str, pair: str = "") -> list[str]:
     """Lines of one text: of an encoder its embedding, and else what the head says.
 
     A classifier's are probabilities of labels, a tagger's the label of each word, a span labeler's the answer
-    in the text.
+    in the second segment.
 
     Args:
       tokens: of the module.
       inputs: of the text, without the dimension of the batch.
       outputs: for these inputs, likewise.
+      text: the first segment.
+      pair: the second segment.
     """
     task = tokens.task
     if not task:
@@ -29,7 +31,9 @@ def answer(tokens: Tokens, inputs: Row, outputs: Row) -> list[str]:
     if task["model"] == "span_labeler":
         context = (inputs["input_type_ids"] == 1) & (inputs["input_word_ids"] != SEPARATOR)
         first, last = likeliest_span(context, outputs)
-        return [tokens.pieces.decode(ids[first : last + 1])]
+        before = context.argmax()  # tokens of the first segment
+        found = tokens.spans(pair)[first - before : last + 1 - before] if context[last] else []
+        return [pair[found[0][0] : found[-1][1]].strip() if found else ""]
     logits = outputs["logits"]  # [K] of a classifier, [S, K] of a tagger
     if task["model"] == "classifier" and len(logits) == 1:  # a regression
         return [f"{logits[0]:.4f}"]
@@ -42,13 +46,14 @@ def answer(tokens: Tokens, inputs: Row, outputs: Row) -> list[str]:
         return [f"{labels[place]} {probabilities[place]:.4f}" for place in np.argsort(-probabilities)]
     end = inputs["input_mask"].sum() - 1  # of [SEP]
     starts = [place for place in range(end) if tokens.pieces.id_to_piece(ids[place]).startswith("▁")]
-    words = [
-        tokens.pieces.decode(ids[start:after])
-        for start, after in zip(starts, [*starts[1:], end], strict=True)
-    ]
-    # The first piece of a word has its label.
-    found = zip(words, probabilities[starts], strict=True)
-    return [f"{word}: {labels[row.argmax()]} {row.max():.4f}" for word, row in found]
+    spans = tokens.spans(text)
+    lines = []
+    for start, after in zip(starts, [*starts[1:], end], strict=False):
+        word = text[spans[start - 1][0] : spans[after - 2][1]].strip()  # the first token is [CLS]
+        # The first piece of a word has its label.
+        row = probabilities[start]
+        lines.append(f"{word}: {labels[row.argmax()]} {row.max():.4f}")
+    return lines
 
 
 def likeliest_span(context: np.ndarray, outputs: Row) -> tuple[int, int]:

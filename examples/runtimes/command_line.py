@@ -58,4 +58,5 @@ def main(
     outputs = load(model)(inputs)
     for row, text in enumerate(texts):
         of_row = ({name: array[row] for name, array in arrays.items()} for arrays in (inputs, outputs))
-        print(text, *answer(tokens, *of_row), sep="\n  ")
+        lines = answer(tokens, *of_row, text, pairs[row] if pairs else "")
+        print(text, *lines, sep="\n  ")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +20,8 @@ def from_ids(module: str) -> Iterator[str]:
     if not (Path(module) / "assets/task.json").exists():
         yield module
         return
+    if importlib.util.find_spec("tensorflow_text") is None:
+        sys.exit(f"{module} is fine-tuned and has ops of TF Text: pip install tensorflow-text")
     import tensorflow as tf  # which who has the converted file does not need
     import tensorflow_text  # noqa: F401  the ops of the other signatures
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
 import json
+import re
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
@@ -49,7 +51,22 @@ class Tokens:
 
     def ids(self, text: str) -> list[int]:
         """The token ids of a text, no special tokens among them."""
-        return self.pieces.encode(normalized(text, self.lowercase, self.strip_accents))
+        return self.pieces.encode(self.normalized(text))
+
+    def normalized(self, text: str) -> str:
+        """Text as the vocabulary has it."""
+        return normalized(text, self.lowercase, self.strip_accents)
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """The characters [start, end) of the text that each of its tokens is of."""
+        ends = [0]  # of the normalised text, after each character
+        for run in re.findall(r"\s|\S+", text):  # normalised each by itself
+            before = ends[-1]
+            ends += [before + len(self.normalized(run[:size])) for size in range(1, len(run) + 1)]
+        offsets = self.pieces.encode(self.normalized(text), return_type="offset_mapping")["offsets"]
+        return [
+            (bisect.bisect_right(ends, start) - 1, bisect.bisect_left(ends, end)) for start, end in offsets
+        ]
 
     def inputs(
         self, texts: Sequence[str], length: int | None = None, pairs: Sequence[str] = ()

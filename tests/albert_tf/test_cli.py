@@ -83,12 +83,25 @@ def test_stages_come_from_a_file(tiny_corpus, tiny_vocabulary, tmp_path, monkeyp
     assert "nowhere.json: No such file" in mistake(capsys, *words(stages="nowhere.json"))
 
 
+def test_a_recipe_of_another_family_is_said(tiny_corpus, tiny_vocabulary, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr("albert_tf.pretraining.run.pretrain", lambda settings: None)
+    bert = TINY.replace(sharing="none", embedding_size=TINY.hidden_size)
+    words = functools.partial(pretraining, tiny_corpus, tiny_vocabulary, tmp_path / "run")
+    assert cli.run(words(recipe="albert_base_v1")) == cli.run(words(bert, recipe="bert_base")) == 0
+    assert not caplog.records
+    assert cli.run(words(bert)) == 0
+    (line,) = caplog.messages
+    assert "--recipe albert_base_v1" in line and "bert_base_uncased" in line and "roberta" not in line
+
+
 def test_convert_says_what_it_did_not_read(golden, tmp_path, capsys):
     source = golden / "tf1" / "groups"
     output = tmp_path / "run"
     words = ["convert", "--from", "google", "--to", "run", "--input", source, "--output", output]
     assert cli.run([str(word) for word in words]) == 0
-    assert "not read: global_step" in capsys.readouterr().out
+    *_, written = lines = capsys.readouterr().out.splitlines()
+    assert "not read: global_step" in lines
+    assert written == f"wrote {output}: checkpoints, config.json, recipe.json, task.json, tokenizer.json"
     assert "exists" in mistake(capsys, *words)
 
 

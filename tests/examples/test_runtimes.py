@@ -31,6 +31,7 @@ CONFIG = TINY.replace(max_position_embeddings=LENGTH)
 
 sys.path.append(str(EXAMPLES))  # as a script has its own folder there
 from answers import answer  # noqa: E402
+from from_ids import from_ids  # noqa: E402
 from tokens import Tokens  # noqa: E402
 
 QUESTIONS = {
@@ -177,6 +178,34 @@ def test_pairs_are_packed_as_by_the_preprocessor(length, modules):
         np.testing.assert_array_equal(found[name], whole)
 
 
+def test_spans_of_tokens_are_those_of_the_tokenizer(modules):
+    """In characters of the text as it was given; the tokenizer gives bytes."""
+    texts = [TEXT, PAIR, *CORPUS.splitlines()[:20], "Édith’s ﬁne Straße: №5 …", ""]
+    for text, *found in zip(texts, *modules.tokenizer.tokenize_with_offsets(tf.constant(texts)), strict=True):
+        starts, limits = (
+            [len(text.encode()[:place].decode()) for place in places.numpy()] for places in found[1:]
+        )
+        ours = Tokens(modules.folder).spans(text)
+        assert [text[slice(*span)].strip() for span in ours] == [
+            text[start:limit].strip() for start, limit in zip(starts, limits, strict=True)
+        ]
+
+
+def test_an_empty_text_has_no_words(modules):
+    tokens = Tokens(modules.folder)
+    tokens.task = {"model": "token_classifier", "labels": ["O", "B-PER"]}
+    (inputs,) = ({name: rows[0] for name, rows in tokens.inputs([""]).items()},)
+    assert answer(tokens, inputs, {"logits": np.zeros([2, 2])}, "") == []
+
+
+def test_tf_text_is_asked_for_in_a_line(tmp_path, monkeypatch):
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "assets/task.json").write_text("{}")
+    monkeypatch.setitem(sys.modules, "tensorflow_text", None)
+    with pytest.raises(SystemExit, match="pip install tensorflow-text"), from_ids(str(tmp_path)):
+        pass
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", HEADS)
 def test_lines_of_a_text_are_what_a_server_answers(kind, heads):
@@ -185,10 +214,11 @@ def test_lines_of_a_text_are_what_a_server_answers(kind, heads):
     pairs = [PAIR] if kind in ("spans", "answerability") else []
     inputs = tokens.inputs([TEXT], None, pairs)
     outputs = {name: tensor.numpy() for name, tensor in signatures["head"](**inputs).items()}
-    lines = answer(tokens, *({name: rows[0] for name, rows in found.items()} for found in (inputs, outputs)))
+    arrays = ({name: rows[0] for name, rows in found.items()} for found in (inputs, outputs))
+    lines = answer(tokens, *arrays, TEXT, *pairs)
     if pairs:
         served = signatures["answer"](question=tf.constant([TEXT]), context=tf.constant(pairs))
-        assert lines == [served["answer"].numpy()[0].decode().lower()]
+        assert lines == [served["answer"].numpy()[0].decode()]
         return
     served = signatures["serving_default"](text=tf.constant([TEXT]))
     names, scores = (served[name].numpy()[0] for name in ("labels", "scores"))
@@ -196,9 +226,7 @@ def test_lines_of_a_text_are_what_a_server_answers(kind, heads):
     if kind == "classifier":
         assert sorted(lines) == sorted(expected) and lines[0].startswith(served["label"].numpy()[0].decode())
     else:
-        assert lines == [
-            f"{word}: {found}" for word, found in zip(TEXT.lower().split(), expected, strict=True)
-        ]
+        assert lines == [f"{word}: {found}" for word, found in zip(TEXT.split(), expected, strict=True)]
 
 
 @pytest.mark.slow

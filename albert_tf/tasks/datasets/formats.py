@@ -13,7 +13,7 @@ import numpy as np
 
 from albert_tf.raw_text.paths import Paths, distinct_paths
 from albert_tf.tasks.datasets.tables import table_ending
-from albert_tf.utils.errors import InputError
+from albert_tf.utils.errors import InputError, exists_already
 from albert_tf.utils.files import check_place, new_directory, whole_file
 
 PathLike = str | os.PathLike[str]
@@ -133,7 +133,7 @@ def form_of(output: PathLike | BinaryIO, prediction: str | None = None, score: s
     # A file's name has an ending other than a number, which v1.0 has.
     is_file = bool(output.suffix) and not output.suffix[1:].isdecimal() and not output.is_dir()
     if not is_file and (output.is_file() or (output.is_dir() and any(output.iterdir()))):
-        raise FileExistsError(f"{output} exists already and is not empty: name another place")
+        raise exists_already(output)
     check_place(output, is_folder=not is_file)
     return Form(str(output) if is_file else None, is_file, prediction, score)
 

@@ -39,6 +39,8 @@ def test_wordpiece(shared, tmp_path, family, values, lowercase, strip_accents):
     assert (tmp_path / "back" / "vocab.txt").read_text() == WORDS
     written = json.loads((tmp_path / "back" / "tokenizer_config.json").read_text())
     assert written["tokenizer_class"] == "BertTokenizer" and written["do_lower_case"] is lowercase
+    types = ["token_type_ids"] * (family == "bert")
+    assert written["model_input_names"] == ["input_ids", *types, "attention_mask"]
     convert("huggingface", "run", tmp_path / "back", tmp_path / "again")
     assert RunDirectory(tmp_path / "again").tokenizer == run.tokenizer
 
@@ -55,7 +57,13 @@ def test_byte_level_bpe(tiny_corpus, tmp_path):
     albert_tf.save(albert_tf.AlbertEncoder(config), tmp_path / "run", tmp_path / "bpe")
     convert("run", "huggingface", tmp_path / "run", tmp_path / "hf")
     written = json.loads((tmp_path / "hf" / "tokenizer_config.json").read_text())
-    assert written == {"tokenizer_class": "RobertaTokenizer", "model_max_length": 512}
+    mask = written.pop("mask_token")
+    assert mask["content"] == "<mask>" and mask["lstrip"] and not mask["rstrip"]
+    assert written == {
+        "tokenizer_class": "RobertaTokenizer",
+        "model_max_length": 512,
+        "model_input_names": ["input_ids", "attention_mask"],
+    }
     assert json.loads((tmp_path / "hf" / "config.json").read_text())["pad_token_id"] == 1
     done = convert("huggingface", "run", tmp_path / "hf", tmp_path / "back")
     assert done.vocabulary == "vocab.json"

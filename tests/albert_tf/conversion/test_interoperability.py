@@ -1,5 +1,6 @@
 """PyTorch and transformers, in an environment of their own, open what is written here, and the reverse."""
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 import albert_tf
-from albert_tf.checkpoints import task_of
+from albert_tf.checkpoints import RunDirectory, task_of
 from albert_tf.conversion import convert
 from albert_tf.conversion.rebuilt_vocabulary import rebuilt_vocabulary
 from albert_tf.tokenizers import PieceTokenizer, Vocabulary, train_vocabulary
@@ -120,12 +121,33 @@ def test_transformers_opens_what_is_written_here(exchange, name):
     without = ("mlm", "token_classification", "question_answering")
     layer = {**dict.fromkeys(without, "albert.pooler"), "bert mlm": "bert.pooler.dense"}.get(name)
     assert theirs.pop("unexpected_keys").tolist() == ([f"{layer}.bias", f"{layer}.weight"] if layer else [])
-    tokenizer = open_tokenizer(albert_tf.checkpoints.RunDirectory(folder / "runs" / name).vocabulary)
-    assert theirs.pop("tokens").tolist() == tokenizer([script.SENTENCE]).to_list()[0]
     ours = outputs(models[name], inputs)
     assert theirs and theirs.keys() <= ours.keys()
     for key, value in theirs.items():
         np.testing.assert_allclose(ours[key], value, rtol=0, atol=1e-5, err_msg=key)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_transformers_answers_texts_as_the_pipeline(exchange, name):
+    """From what AutoTokenizer makes of them: the same ids, segments and masks."""
+    folder, *_ = exchange
+    theirs, run = json.loads((folder / "ours" / f"{name}.json").read_text()), folder / "runs" / name
+    vocabulary = RunDirectory(run).vocabulary
+    tokenizer = open_tokenizer(vocabulary)
+    assert theirs["tokens"] == tokenizer(script.SENTENCES).to_list()
+    if "answers" not in theirs:
+        return
+    pipeline = albert_tf.pipeline(run)
+    if pipeline.task == "fill_mask":
+        found = [[answer["score"] for answer in pipeline(script.MASKED, top_k=10)]]
+        ordinary = np.array(theirs["answers"])[:, tokenizer.vocabulary.ordinary_ids]
+        expected = -np.sort(-ordinary)[:, :10]
+    elif pipeline.task == "regression":
+        found, expected = [[answer["score"]] for answer in pipeline(script.PAIRS)], theirs["answers"]
+    else:
+        answers = [sorted(found, key=lambda x: x["label"]) for found in pipeline(script.PAIRS, top_k=3)]
+        found, expected = [[x["score"] for x in labels] for labels in answers], theirs["answers"]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
 
 
 def test_the_vocabulary_in_what_transformers_writes(exchange, tiny_vocabulary, tmp_path):

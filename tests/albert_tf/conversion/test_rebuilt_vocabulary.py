@@ -11,7 +11,7 @@ from google.protobuf import empty_pb2, unknown_fields
 import albert_tf
 from albert_tf.checkpoints import RunDirectory
 from albert_tf.conversion import convert
-from albert_tf.conversion.rebuilt_vocabulary import rebuilt_vocabulary
+from albert_tf.conversion.rebuilt_vocabulary import albert_tokenizer, rebuilt_vocabulary
 from albert_tf.tokenizers import PieceTokenizer, Vocabulary
 from albert_tf.tokenizers.sentencepiece import FastPieceTokenizer
 from albert_tf.utils.errors import InputError
@@ -106,6 +106,21 @@ def test_tokens_inside_the_graph(tiny_vocabulary, tmp_path):
     for tokenizer in (PieceTokenizer, FastPieceTokenizer):
         ours, theirs = (tokenizer(Vocabulary.from_bytes(x))(tf.constant(TEXTS)) for x in (rebuilt, model))
         assert ours.to_list() == theirs.to_list()
+
+
+@pytest.mark.parametrize("settings", [CASED, {"lowercase": True, "strip_accents": False}])
+def test_the_form_that_transformers_5_writes(tiny_vocabulary, tmp_path, settings):
+    """But for user-defined pieces, which the model finds whole: as added tokens they would lose their ▁."""
+    model = tiny_vocabulary.read_bytes()
+    ours, theirs = albert_tokenizer(model, settings), tokenizer_json(model, **settings)
+    for key in ("normalizer", "pre_tokenizer", "model"):
+        assert ours[key] == theirs[key]
+    assert [token["content"] for token in ours["added_tokens"]] == [
+        token["content"] for token in theirs["added_tokens"] if token["special"]
+    ]
+    rebuilt = rebuilt_vocabulary(write(tmp_path, ours))
+    assert rebuilt.tokenizer == settings
+    check_same(rebuilt.model, model)
 
 
 def at(values, *keys):

@@ -1,7 +1,7 @@
 """What transformers makes of folders, run in an environment of its own: `python … FOLDER`.
 
-Opens every `FOLDER/ours/<name>` and writes its outputs to `FOLDER/ours/<name>.npz` and its tokenizer to
-`FOLDER/tokenizers/<name>`; makes models of its own,
+Opens every `FOLDER/ours/<name>` and writes its outputs to `FOLDER/ours/<name>.npz`, what it makes of texts to
+`FOLDER/ours/<name>.json` and its tokenizer to `FOLDER/tokenizers/<name>`; makes models of its own,
 saves them as `FOLDER/theirs/<name>` and their outputs as `FOLDER/theirs/<name>.npz`.
 """
 
@@ -11,7 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
-SENTENCE = "Mrs. Alder kept 12 hives, one day near Édith's house!"
+SENTENCES = (
+    "Mrs. Alder kept 12 hives, one day near Édith's house!",
+    "He said ( so ) - and left .",
+    '"Oh!" - a.b, 3.5 .',
+)
+PAIRS = [("Who kept it ?", "The keeper - he ."), ("A wall", "Is (it) so")]
+MASKED = "The keeper of the [MASK] has it ."
 
 # Models that transformers makes: class, and changes to the config.
 THEIRS = {
@@ -61,8 +67,8 @@ def main(folder: Path) -> None:
         }
         tokenizer = transformers.AutoTokenizer.from_pretrained(path)
         tokenizer.save_pretrained(folder / "tokenizers" / path.name)
-        tokens = np.array(tokenizer(SENTENCE, add_special_tokens=False)["input_ids"])
-        np.savez(f"{path}.npz", tokens=tokens, **keys, **outputs(model, inputs))
+        np.savez(f"{path}.npz", **keys, **outputs(model, inputs))
+        Path(f"{path}.json").write_text(json.dumps(of_texts(model, tokenizer)))
     for name, (kind, changes) in THEIRS.items():
         kind = getattr(transformers, kind)
         model = kind(kind.config_class(**{**CONFIG, **changes}))
@@ -73,6 +79,26 @@ def main(folder: Path) -> None:
         shards = {"max_shard_size": "20KB"} if name == "pretraining" else {}
         model.save_pretrained(folder / "theirs" / name, **shards)
         np.savez(folder / "theirs" / f"{name}.npz", **outputs(model, inputs))
+
+
+def of_texts(model, tokenizer):
+    """The tokens of sentences, and of a classifier or masked language model the answers to texts."""
+    import torch
+
+    tokens = tokenizer(list(SENTENCES), add_special_tokens=False)["input_ids"]
+    name = type(model).__name__
+    if name.endswith("ForSequenceClassification"):
+        batch = tokenizer(*zip(*PAIRS, strict=True), padding=True, return_tensors="pt")
+        place = slice(None)
+    elif name.endswith("ForMaskedLM"):
+        batch = tokenizer([MASKED.replace("[MASK]", tokenizer.mask_token)], return_tensors="pt")
+        place = batch["input_ids"] == tokenizer.mask_token_id
+    else:
+        return {"tokens": tokens}
+    with torch.no_grad():
+        logits = model.eval()(**batch)["logits"][place]  # [N, K]
+    answers = logits if logits.shape[-1] == 1 else torch.softmax(logits, dim=-1)
+    return {"tokens": tokens, "answers": answers.tolist()}
 
 
 def outputs(model, inputs):

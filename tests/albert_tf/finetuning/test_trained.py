@@ -5,12 +5,15 @@ import shutil
 
 import pytest
 
+import albert_tf
+from albert_tf import cli
 from albert_tf.finetuning.task_table import TASKS, task_entries
 from albert_tf.finetuning.trained import columns_of, read_trained, run_task
 from albert_tf.recipes import QuestionSettings
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.utils.errors import InputError
-from tests.tiny import DOCUMENTS
+from tests.albert_tf.commands import mistake
+from tests.tiny import DOCUMENTS, TINY
 
 SENTENCES = [sentence for document in DOCUMENTS for sentence in document]
 COLUMNS = Columns("text", label="kind")
@@ -57,3 +60,27 @@ def test_tasks_of_runs(run):
         run_task({"model": "pretrainer", "sentence_objective": "sop"})
     assert run_task({"task": "mnli"}, "ax") == "ax"
     assert run_task({"task": "mnli"}) == run_task({"task": "mnli"}, "mnli") == "mnli"
+
+
+def test_a_classifier_from_elsewhere(tiny_vocabulary, table, tmp_path, capsys):
+    """As converted from Hugging Face: task.json has no task. It answers files as `pipeline` does texts."""
+    labels, run = ["b", "a"], tmp_path / "run"
+    model = albert_tf.AlbertClassifier(TINY, num_labels=2)
+    albert_tf.save(model, run, tiny_vocabulary, task={"labels": labels})
+    words, columns = ["--run", str(run)], ["--text", "text", "--label", "kind"]
+    output = tmp_path / "predicted.jsonl"
+    assert cli.run(["predict", *words, *columns, "--input", str(table), "--output", str(output)]) == 0
+    rows = [json.loads(line) for line in output.read_text().splitlines()]
+    answers = albert_tf.pipeline(run)(SENTENCES)
+    assert [row["prediction"] for row in rows] == [answer["label"] for answer in answers]
+    assert [row["score"] for row in rows] == pytest.approx([answer["score"] for answer in answers], abs=1e-5)
+    capsys.readouterr()
+    assert cli.run(["evaluate", *words, *columns, "--eval", str(table)]) == 0
+    right = sum(answer["label"] == row["kind"] for answer, row in zip(answers, rows, strict=True))
+    assert json.loads(capsys.readouterr().out)["accuracy"] == pytest.approx(right / len(rows), abs=1e-6)
+    assert "--text" in mistake(capsys, "evaluate", *words, "--eval", table)
+    assert read_trained(run).entries["seq_length"] == TINY.max_position_embeddings
+    assert run_task({"model": "span_labeler", "answerability": True}) == "squad-v2.0"
+    assert run_task({"model": "classifier", "num_labels": 1}) == "regression"
+    with pytest.raises(InputError, match="encoder"):
+        run_task({"model": "encoder"})

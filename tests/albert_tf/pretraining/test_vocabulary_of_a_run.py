@@ -10,7 +10,9 @@ from albert_tf.conversion import convert
 from albert_tf.pretraining.evaluation import evaluate_run
 from albert_tf.pretraining.run import pretrain
 from albert_tf.tokenizers import Vocabulary, train_vocabulary
+from albert_tf.utils.errors import InputError
 from hub_export.export import export
+from tests.tiny import TINY
 
 ANOTHER = r"spiece\.model is not the vocabulary of .*run"
 
@@ -61,6 +63,15 @@ def test_a_vocabulary_given_for_the_runs_is_compared_with_it(
         convert("run", "google", run, tmp_path / "google", vocabulary=other_vocabulary)
     convert("run", "google", run, tmp_path / "google", vocabulary=tiny_vocabulary)
     assert (tmp_path / "google" / "30k-clean.model").read_bytes() == tiny_vocabulary.read_bytes()
+
+
+def test_padding_that_other_code_counts_positions_by_is_asked_for(settings, tmp_path):
+    """RoBERTa's shape is trained on any vocabulary, and convertible with byte-level BPE's padding alone."""
+    lines = []
+    roberta = TINY.replace(sharing="none", embedding_size=32, position_offset=2, max_position_embeddings=4)
+    with pytest.raises(InputError, match="seq_length=32"):  # before it trains
+        pretrain(settings(tmp_path / "run", config=roberta), lines.append)
+    assert any("padding has id 0 in the vocabulary" in line for line in lines)
 
 
 def test_a_run_that_does_not_name_its_vocabulary_is_not_compared(changed_run):

@@ -119,7 +119,7 @@ def test_short_texts_are_as_truncated_ones(tiny_tokenizer):
 
 def test_pairs_and_rooms_without_a_token_are_refused(tiny_tokenizer):
     pair = TextRecord("f.csv", 2, "0", "the sea", "a cup", "a")
-    with pytest.raises(InputError, match=r"f\.csv is pairs"):
+    with pytest.raises(InputError, match=r"f\.csv holds a pair"):
         kind(long="head_tail").encode([pair], tiny_tokenizer.tokenize, False)
     with pytest.raises(InputError, match="seq_length=2"):
         kind(long="windows", seq_length=2).encode(

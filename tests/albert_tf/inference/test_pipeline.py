@@ -168,7 +168,7 @@ def test_one_text_has_one_answer(asked):
 
 
 WRONG = [
-    ("classification", ["a", None], r"inputs\[1\]=None"),
+    ("classification", ["a", 5], r"inputs\[1\]=5"),
     ("classification", ("a", "b"), "a pair or two texts"),
     ("classification", {"a", "b"}, "is a set"),
     ("regression", ["a"], r"inputs\[0\]"),

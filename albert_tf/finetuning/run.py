@@ -104,7 +104,8 @@ def finetune(
             best=best_by(contents.task[BEST_KEY]),
         )
         held_out = f"; held out: {data.sets.held_out}" if data.sets.held_out else ""
-        train(run, training, contents, report, note=f"; {len(data.rows)} examples{held_out}")
+        windows = f" in {len(data.rows)} windows" if len(data.rows) > len(data.sets.train) else ""
+        train(run, training, contents, report, note=f"; {len(data.sets.train)} examples{windows}{held_out}")
     if not hosts_of(strategy).is_chief:
         return {}
     for line in ending(run, data.task, data.sets.dev):
@@ -200,7 +201,10 @@ def _first_values(
         report(f"weights from {str(name)!r}" + (f"; new: {new}" if new else ""))
         for line in growth.listing():
             logging.vlog(1, line)
-    for line in (*described(data.task, data.sets), *unread(data.rows, data.kind.seq_length)):
+    for line in (
+        *described(data.task, data.sets),
+        *unread(data.rows, data.kind.seq_length, contents.task.get("long")),
+    ):
         report(line)
 
     def read(variable: str) -> np.ndarray | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -163,7 +164,11 @@ class TextEstimator(BaseEstimator):
             execution=Execution(precision=self.precision),
             seed=self.seed,
         )
-        finetune(settings)
+        try:
+            finetune(settings)
+        except InputError as error:  # which names the file, and flags
+            message = re.sub(r"(?<!\S)--(?=[a-z])", "", str(error))
+            raise InputError(message.replace(str(train), "X and y")) from None
         self.run_ = os.fspath(settings.output)
         self.__dict__.pop("_pipeline", None)
         return self

@@ -99,6 +99,7 @@ def test_regression_and_pairs(origin, tmp_path):
         (TEXTS, np.eye(32), "shape"),
         ([*TEXTS[:-1], 3], LABELS, "3"),
         (TEXTS, np.array(["a", "a "] * 16), "'a '"),
+        (TEXTS, ["a"] * 32, "^X and y: the only label is 'a'"),
     ],
 )
 def test_what_does_not_fit_is_named(origin, texts, labels, named):

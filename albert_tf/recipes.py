@@ -61,7 +61,7 @@ class QuestionSettings:
     """Settings of windows on contexts and of answers, under their names in task.json.
 
     Args:
-      doc_stride: tokens from one window to the next.
+      doc_stride: tokens from one window to the next; where it is more than a window holds, that number.
       max_query_length: tokens of a question, of which the first ones stay.
       max_answer_length: of an answer, in tokens.
       n_best: answers that are kept of each question; without answerability also the starts and ends of a
@@ -86,7 +86,7 @@ class LongTexts:
     Args:
       long: what is read of them: the beginning (truncate), the first quarter of an input and the end
         (head_tail), or all, in windows.
-      doc_stride: tokens from one window to the next.
+      doc_stride: tokens from one window to the next; where it is more than a window holds, that number.
       window_pooling: the logits of a text: the mean or the maximum of its windows'.
     """
 

@@ -23,6 +23,7 @@ FORMATS = ("csv", "tsv", "jsonl", "parquet")  # of tables
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
+    parser.epilog = "Texts are read as the run was trained: its task.json has seq_length and long."
     add = parser.add_argument
     shared.paths_flag(parser, "--run", shared.RUN + "; with --submission one a task")
     source = "files or globs, the folder of a task's original files, or - for standard input, a table in CSV"
@@ -31,7 +32,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     place = parser.add_mutually_exclusive_group(required=True).add_argument
     place(
         "--output",
-        help="a file of predictions, whose ending is its format (.csv, .tsv, .jsonl, .parquet, and .gz); "
+        help="a file of predictions, whose ending is its format (.csv, .tsv, .jsonl, .parquet, and .gz), and "
+        "which replaces one that is there; "
         "a new folder; or - for standard output, in the format of the input",
     )
     place("--submission", metavar="ZIP", help="what GLUE's server takes, of all tasks in the folder --input")
@@ -71,11 +73,12 @@ def run(flags: argparse.Namespace) -> None:
     alike = ("task", "prediction_column", "score_column", "top_k", "step", "batch_size", "xla", "patience")
     options = {name: getattr(flags, name) for name in alike} | {"probabilities": bool(flags.probabilities)}
     output = sys.stdout.buffer if flags.output in OUTPUT else flags.output
+    is_there = flags.output not in OUTPUT and Path(flags.output).is_file()
     with _input_files(flags.input, flags.input_format) as source:
         written = predict(runs[0], source, output, columns=shared.columns_given(flags), **options)
     if written:
         what = written[0] if len(written) == 1 else f"{len(written)} files to {flags.output}"
-        logging.info("wrote %s", what)
+        logging.info("%s %s", "replaced" if is_there else "wrote", what)
 
 
 @contextlib.contextmanager

@@ -77,7 +77,7 @@ def read_sets(
         rest, held_out = _parts(records, [number == fold.number for number in numbers])
     names = ", ".join(path_list(train))
     if not rest or not held_out:
-        raise InputError(f"{names}: too little to hold any of it out: name other data by --eval")
+        raise InputError(f"{names}: too little to hold any of it out: add examples, or name others by --eval")
     return Sets(rest, {DEV: held_out}, f"{len(held_out)} of {len(records)} examples of {names}")
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import tensorflow as tf
+from absl import logging
 
 from albert_tf.checkpoints.run import opened_run
 from albert_tf.finetuning.trained import Trained, columns_of, read_trained, run_task
@@ -114,7 +115,9 @@ def predicted_files(
     files = {origin: data.files(origin, records, form) for origin, records in sets.items()}
     found: dict[str, Content] = {}
     for origin, records in sets.items():
-        found |= files[origin](trained.predictions(records, batch_size))
+        if not records:
+            logging.warning("%s has no rows to predict for", origin)
+        found |= files[origin](trained.predictions(records, batch_size) if records else [])
     return found
 
 

@@ -41,6 +41,11 @@ def described(task: Task, sets: Sets) -> list[str]:
             f"warning: {len(counts)} different labels in {len(rows)} examples: "
             "is that the column of the labels?"
         )
+    spellings: dict[str, list[str]] = {}
+    for label in counts:
+        spellings.setdefault("".join(label.casefold().split()), []).append(shown(label))
+    if alike := [" and ".join(labels) for labels in spellings.values() if len(labels) > 1]:
+        lines.append(f"warning: labels that differ in case or spaces alone are different: {_first(alike)}")
     there = {label for dev in sets.dev.values() for record in dev for label in task.kind.labels_of(record)}
     if missing := [shown(label) for label in counts if label not in there]:
         lines.append(f"evaluated on no example of {_first(missing)}")

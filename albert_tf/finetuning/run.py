@@ -109,7 +109,8 @@ def finetune(
         before = run.recipe.get("steps") if run.is_begun else None
         if before is not None and recipe.steps > before and hosts_of(strategy).is_chief:
             report(f"extended from {before} to {recipe.steps} updates")
-        train(run, training, contents, report, note=f"; {len(data.rows)} examples{held_out}")
+        windows = f" in {len(data.rows)} windows" if len(data.rows) > len(data.sets.train) else ""
+        train(run, training, contents, report, note=f"; {len(data.sets.train)} examples{windows}{held_out}")
     if not hosts_of(strategy).is_chief:
         return {}
     if _chooses(run, settings):
@@ -225,7 +226,10 @@ def _first_values(
         report(f"weights from {str(name)!r}" + (f"; new: {new}" if new else ""))
         for line in growth.listing():
             logging.vlog(1, line)
-    for line in (*described(data.task, data.sets), *unread(data.rows, data.kind.seq_length)):
+    for line in (
+        *described(data.task, data.sets),
+        *unread(data.rows, data.kind.seq_length, contents.task.get("long")),
+    ):
         report(line)
 
     def read(variable: str) -> np.ndarray | None:

@@ -50,7 +50,7 @@ class Trained(NamedTuple):
         check_range("batch_size", batch_size, at_least=1)
         kind = self.task.kind(self.entries)
         examples = kind.encode(records, self.tokenizer, is_labelled)
-        for line in unread(examples.rows, kind.seq_length):
+        for line in unread(examples.rows, kind.seq_length, self.entries.get("long")):
             logging.log(level, line)
         has_loss = is_labelled and kind.has_evaluation_loss
         predict = predictor(kind, self.model, batch_size, has_loss, self.xla, self.patience)

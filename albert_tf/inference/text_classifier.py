@@ -406,7 +406,8 @@ class TextClassifier(Decisions, keras.Model):
             if y is not None:
                 y = labels.targets(y, len(rows), "y" if argument == "x" else f"{argument}[1]")
             columns = self._columns(rows)
-            x, lines = packed(rows, columns), unread(rows, max(columns, self.seq_length))
+            x = packed(rows, columns)
+            lines = unread(rows, max(columns, self.seq_length), self.long_texts.long)
         if learns and pairs is not None:
             self._learn_form(pairs)
         self._check_form(pairs, argument)

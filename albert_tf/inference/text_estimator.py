@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -192,7 +193,11 @@ class TextEstimator(BaseEstimator):
                 seed=self.seed,
                 command=MADE_BY,
             )
-            finetune(settings)
+            try:
+                finetune(settings)
+            except InputError as error:  # which names the file, and flags
+                message = re.sub(r"(?<!\S)--(?=[a-z])", "", str(error))
+                raise InputError(message.replace(str(train), "X and y")) from None
             run = KeptRun.of(RunDirectory(settings.output))
         if output is not None:
             run.copy_to(output)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
 from albert_tf.inference.labels import Labels
 from albert_tf.tasks.classification import TextKind, text_rows
@@ -15,6 +16,7 @@ from albert_tf.tasks.examples.rows import TokenRows
 from albert_tf.tokenizers import pack
 from albert_tf.tokenizers.given import listed
 from albert_tf.tokenizers.kinds import TextTokenizer
+from albert_tf.utils.checks import is_missing
 from albert_tf.utils.errors import InputError, shown
 
 
@@ -23,7 +25,8 @@ def text_records(texts: Any, argument: str) -> list[TextRecord]:
 
     Args:
       texts: a list, array, tensor, or a column of pandas or of Hugging Face's datasets; of pairs a tuple of
-        two of these, an array [B, 2], a list of tuples, or a table of two columns.
+        two of these, an array [B, 2], a list of tuples, or a table of two columns. A missing one (None, NaN)
+        is an empty text, and a warning says how many are.
       argument: what the caller calls it, for errors.
     Raises:
       InputError: one is not a text or a pair, it is not clear which of both they are, or they are in no list.
@@ -39,7 +42,27 @@ def text_records(texts: Any, argument: str) -> list[TextRecord]:
         if len(first) != len(second):
             raise InputError(f"{argument} holds {len(first)} first texts and {len(second)} second ones")
         values = list(zip(first, second, strict=True))
+    if texts is not None:
+        values = _present(values, argument)
     return [TextKind.read(value, f"{argument}[{number}]") for number, value in enumerate(values)]
+
+
+def _present(values: Sequence[Any], argument: str) -> list[Any]:
+    """The texts, or pairs of them, with empty ones for those that are missing."""
+    missing = [
+        any(map(is_missing, value)) if isinstance(value, tuple | list) else is_missing(value)
+        for value in values
+    ]
+    if not any(missing):
+        return list(values)
+    logging.warning("%s: %d of %d texts are missing, and read as empty", argument, sum(missing), len(values))
+
+    def filled(value: Any) -> Any:
+        if isinstance(value, tuple | list):
+            return type(value)(map(filled, value))
+        return "" if is_missing(value) else value
+
+    return list(map(filled, values))
 
 
 def _columns(texts: Any, argument: str) -> Any:

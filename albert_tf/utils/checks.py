@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -17,6 +18,12 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "None": (type(None),),
     "Mapping[str, float]": (Mapping,),
 }
+
+
+def is_missing(value: Any) -> bool:
+    """True for None, NaN, and the NA and NaT of pandas."""
+    is_nan = isinstance(value, float) and math.isnan(value)
+    return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
 
 
 def check_choice(name: str, value: Any, choices: Collection[str]) -> None:

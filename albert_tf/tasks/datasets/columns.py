@@ -14,6 +14,7 @@ import numpy as np
 from albert_tf.raw_text.paths import Paths
 from albert_tf.tasks.datasets.formats import Content, DataFormat, Files, Form, PathLike, shortest
 from albert_tf.tasks.datasets.tables import (
+    ABSENT,
     NESTED,
     Table,
     known_ending,
@@ -22,6 +23,7 @@ from albert_tf.tasks.datasets.tables import (
     table_text,
 )
 from albert_tf.tasks.examples.records import SEPARATOR, TextRecord
+from albert_tf.utils.checks import is_missing
 from albert_tf.utils.errors import InputError
 
 
@@ -42,8 +44,9 @@ def own_records(
     An InputError if columns are not named, or as `text_records`.
     """
     if columns is None or (needs_labels and columns.label is None):
-        name = "text" if columns is None else "label"
-        raise InputError(f"{os.fspath(file)}: --{name} names the column of the {name}s: it is missing")
+        wanted = "that of the texts by --text, and that of the labels by --label"
+        wanted = wanted if columns is None else "that of the labels by --label"
+        raise InputError(f"{os.fspath(file)}: the run does not know the columns of a table: name {wanted}")
     columns = columns if needs_labels else columns._replace(label=None)
     if columns.label in (columns.text, columns.text_pair) and columns.label is not None:
         raise InputError(f"--label {columns.label} is the column of the texts, too: name that of the labels")
@@ -53,24 +56,28 @@ def own_records(
 def text_records(table: Table, columns: Columns, has_lists: bool = False) -> list[TextRecord]:
     """The rows of a table as records; with `has_lists` a label may be a list of several.
 
-    An InputError if there is no such column, or a row has no text in it.
+    A missing text is an empty one. An InputError if there is no such column, a text is a list or an object,
+    or there are labels to read and no rows.
     """
     numbers = [None if name is None else table.number(name) for name in columns]
+    if columns.label is not None:
+        table.check_rows()
     records = []
     for count, row in enumerate(table.rows):
         cells = [None if number is None else _text(row.cells[number], has_lists) for number in numbers]
         text, text_pair, label, row_id = cells
         if text is None or (columns.text_pair is not None and text_pair is None):
             name = columns.text if text is None else columns.text_pair
-            raise InputError(f"{table.file}:{row.line}: the row has no text under {name!r}")
+            raise InputError(f"{table.file}:{row.line}: the cell under {name!r} is not a text")
         label = (label or "").strip() or None  # else a space after one would make another
-        row_id = str(count) if row_id is None else row_id
-        records.append(TextRecord(table.file, row.line, row_id, text, text_pair, label))
+        records.append(TextRecord(table.file, row.line, row_id or str(count), text, text_pair, label))
     return records
 
 
 def _text(value: Any, has_lists: bool) -> str | None:
-    """A cell as text: JSON's numbers and truth values as JSON spells them; None for null and for lists."""
+    """A cell as text: empty if missing, numbers and truth values as JSON spells them; None for lists."""
+    if value is ABSENT or is_missing(value):
+        return ""
     if has_lists and isinstance(value, list) and all(isinstance(item, str) for item in value):
         return SEPARATOR.join(value)
     if isinstance(value, int | float):
@@ -106,7 +113,7 @@ def extended_table(table: Table, ending: str, form: Form) -> Files:
         return [*map(cell, (value, score)), *(map(cell, found.scores) if form.probabilities else ())]
 
     def files(predictions: Sequence[Any]) -> dict[str, Content]:
-        added = zip(*map(cells, predictions), strict=True)
+        added = list(zip(*map(cells, predictions), strict=True)) or [()] * len(columns)
         extended = table.extended(dict(zip(columns, added, strict=True)))
         return {Path(table.file).name: table_text(extended, ending)}
 

@@ -37,15 +37,18 @@ class Table:
     file: str
     columns: tuple[str, ...]
     rows: Sequence[Row] = dataclasses.field(repr=False)
-    types: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # of Parquet's columns
+    schema: Any = dataclasses.field(default=None, repr=False)  # of pyarrow, where the file is Parquet
 
     def __post_init__(self) -> None:
-        """An InputError where a row has another number of cells, or there are no rows."""
+        """An InputError where a row has another number of cells."""
         for row in self.rows:
             if len(row.cells) != len(self.columns):
                 cells, columns = _counted(len(row.cells), "cell"), _counted(len(self.columns), "column")
                 where, names = f"{self.file}:{row.line}", _names_shown(self.columns)
                 raise InputError(f"{where}: {cells} in a table of {columns} ({names}){self._separator}")
+
+    def check_rows(self) -> None:
+        """An InputError where there are no rows."""
         if not self.rows:
             raise InputError(f"{self.file} has no rows, only the names of its columns")
 
@@ -189,17 +192,18 @@ def table_text(table: Table, ending: str) -> str | bytes:
     """The text of a file that `read_table` reads as this table; of Parquet its bytes.
 
     CSV and TSV have what is no text, such as a list, as JSON, and nothing for null or an absent field. Values
-    that JSON does not know, such as dates, are spelled as by `str`. An InputError names what cannot be
+    that JSON does not know, such as dates, are spelled as by `str`. In Parquet the cells of CSV and TSV are
+    numbers and truth values where a whole column is. An InputError names what cannot be
     written: a tab or line break in TSV, columns of one name in JSON lines and Parquet.
     """
     if ending in NESTED:
         for name in table.columns:
             table.number(name)
     if ending == ".parquet":
-        values = ([None if cell is ABSENT else cell for cell in row.cells] for row in table.rows)
-        return parquet_content(
-            table.file, dict(zip(table.columns, zip(*values, strict=True), strict=True)), table.types
-        )
+        values = [[None if cell is ABSENT else cell for cell in row.cells] for row in table.rows]
+        columns = {name: [row[place] for row in values] for place, name in enumerate(table.columns)}
+        are_nested = table_ending(table.file) in NESTED
+        return parquet_content(table.file, columns, table.schema, infers=not are_nested)
     if ending == ".jsonl":
         rows = (zip(table.columns, row.cells, strict=True) for row in table.rows)
         objects = ({name: value for name, value in row if value is not ABSENT} for row in rows)
@@ -226,9 +230,9 @@ def _spelled(cell: Any) -> str:
 
 
 def _read_parquet(file: str) -> Table:
-    names, types, values = read_parquet(file)
+    schema, values = read_parquet(file)
     rows = [Row(number, cells) for number, cells in enumerate(zip(*values, strict=True), start=1)]
-    return Table(file, tuple(names), rows, dict(zip(names, types, strict=True)))
+    return Table(file, tuple(schema.names), rows, schema)
 
 
 FORMATS: dict[str, Callable[[str], Table]] = {

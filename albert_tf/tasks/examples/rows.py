@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.tokenizers.kinds import TokenIds
+from albert_tf.utils.choices import HEAD_TAIL
 from albert_tf.utils.errors import InputError
 
 TEXTS_AT_ONCE = 1024
@@ -67,8 +68,11 @@ def token_rows(
     return TokenRows(tokens, starts, lengths, features, vocabulary, **further)
 
 
-def unread(rows: TokenRows, seq_length: int) -> list[str]:
-    """Lines about empty texts, and tokens that a model does not read or know; none where there are few."""
+def unread(rows: TokenRows, seq_length: int, long: str | None = None) -> list[str]:
+    """Lines about empty texts, and tokens that a model does not read or know; none where there are few.
+
+    `long` is what is read of longer texts, as task.json has it.
+    """
     lines = []
     empty = (rows.lengths == 0).sum()
     if empty and rows.lengths.ndim == 2:  # choices share their texts
@@ -78,7 +82,8 @@ def unread(rows: TokenRows, seq_length: int) -> list[str]:
         num_tokens = rows.lengths.sum(dtype=np.int64) + np.sum(rows.dropped)
         count, share = (dropped > 0).sum(), dropped.sum() / num_tokens
         examples = f"{count:,} of {len(rows):,} example{'s' * (len(rows) > 1)} {_are(count)} longer"
-        lines.append(f"{examples} than seq_length={seq_length}: {share:.1%} of all tokens are dropped")
+        kept = "; the beginning and the end of each are read" if long == HEAD_TAIL else ""
+        lines.append(f"{examples} than seq_length={seq_length}: {share:.1%} of all tokens are dropped{kept}")
     unknown = (rows.tokens == rows.vocabulary.special_ids.unknown).sum() / max(len(rows.tokens), 1)
     if unknown > MAX_UNKNOWN:
         language = "was it made for this language?"

@@ -76,7 +76,9 @@ def test_from_a_table_to_predictions(words, files, tmp_path, capsys):
     output = tmp_path / "predicted.parquet"
     assert cli.run(["predict", "--run", str(run), "--input", *both, "--output", str(output)]) == 0
     columnar = parquet.read_table(output).to_pydict()
+    assert capsys.readouterr().err.splitlines()[-1] == f"wrote {output}"
     output = tmp_path / "predicted.tsv"
+    output.write_text("of another run")
     assert cli.run(["predict", "--run", str(run), "--input", str(table), "--output", str(output)]) == 0
     lines = [line.split("\t") for line in output.read_text().splitlines()]
     assert lines[0] == ["body", "class", "prediction", "score"]
@@ -89,7 +91,7 @@ def test_from_a_table_to_predictions(words, files, tmp_path, capsys):
     assert figures["examples"] == len(right) == len(ROWS)
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert printed.err.splitlines()[-1] == f"wrote {output}"
+    assert printed.err.splitlines()[-1] == f"replaced {output}"
 
 
 def test_mistakes_of_flags_are_one_line(words, files, capsys, tmp_path):

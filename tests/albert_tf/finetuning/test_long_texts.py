@@ -35,8 +35,9 @@ def settings_of(asked, long, output=None):
 @pytest.fixture(scope="module", params=LONG)
 def long_run(request, asked):
     """The way of reading, and a run of six updates."""
-    made = settings_of(asked, request.param)
-    finetune(made)
+    made, lines = settings_of(asked, request.param), []
+    finetune(made, lines.append)
+    assert any(" examples in " in line for line in lines) == (request.param == "windows")
     return request.param, made.output
 
 

@@ -80,6 +80,15 @@ def test_labels_of_a_table(classifier, tmp_path):
     assert evaluate_trained(run, file=table, columns=columns).figures == figures
 
 
+def test_a_row_is_answered_without_a_text_and_a_table_without_rows(classifier, tmp_path):
+    source, output = tmp_path / "texts.csv", tmp_path / "predicted.csv"
+    for content, count in (("id,text\n1,\n2,a\n", 2), ("id,text\n", 0)):
+        source.write_text(content)
+        predict(classifier[1], source, output)
+        assert output.read_text().startswith("id,text,prediction,score\n")
+        assert [row["id"] for row in read_rows(output)] == ["1", "2"][:count]
+
+
 def test_what_is_predicted_for_is_not_replaced(classifier, tmp_path):
     table, run = classifier
     before = table.read_bytes()

@@ -19,6 +19,8 @@ def test_labels_and_scores_show_a_wrong_column():
     assert lines("classification", adverts, adverts[:3])[1:] == ["evaluated on no example of 'article'"]
     (line,) = lines("classification", records(f"{n % 40:02} {'x' * 80}" for n in range(80)))
     assert line.endswith(" and 30 more") and len(line) < 800
+    *_, hint = lines("classification", records(["Good", "good", "bad", "very  bad", "very bad"]))
+    assert hint.endswith("are different: 'Good' and 'good', 'very  bad' and 'very bad'")
     each = records(f"{'x' * 80}{n % 60}" for n in range(100))
     line, warning, *_ = lines("classification", each)
     assert line.startswith(f"labels: '{'x' * 56}…' (2)")

@@ -181,7 +181,7 @@ def test_one_input_by_the_names_of_its_parts(asked):
 
 
 WRONG = [
-    ("classification", ["a", None], r"inputs\[1\]=None"),
+    ("classification", ["a", 5], r"inputs\[1\]=5"),
     ("classification", ("a", "b"), "a pair or two texts"),
     ("classification", {"a", "b"}, "is a set"),
     ("regression", ["a"], r"inputs\[0\]"),

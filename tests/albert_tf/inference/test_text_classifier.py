@@ -10,6 +10,7 @@ import tf_keras as keras
 import albert_tf
 from albert_tf.finetuning.trained import read_trained
 from albert_tf.inference.labels import Labels
+from albert_tf.inference.texts import text_records
 from albert_tf.models.padding import Tokens
 from albert_tf.utils.errors import InputError, Missing
 from hub_export.encoder import encoder_module
@@ -243,6 +244,23 @@ def test_columns_of_tables_are_texts_and_pairs(classifier, fresh):
             classifier.predict(table)
 
 
+def test_a_missing_text_is_an_empty_one(caplog):
+    """In lists, such as columns of Hugging Face's datasets are, and in columns of pandas."""
+    pandas = pytest.importorskip("pandas")
+    for texts in (
+        ["a", None, ""],
+        pandas.Series(["a", np.nan, ""]),
+        pandas.Series(["a", None, ""], dtype="string"),
+    ):
+        caplog.clear()
+        assert [record.text for record in text_records(texts, "x")] == ["a", "", ""]
+        assert "x: 1 of 3 texts are missing, and read as empty" in caplog.text
+    (pair,) = text_records([("a", None)], "x")
+    assert (pair.text, pair.text_pair) == ("a", "")
+    with pytest.raises(InputError, match="None"):
+        text_records(None, "x")
+
+
 def test_columns_of_pandas(classifier):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"text": TEXTS, "second": TEXTS[::-1], "label": [NAMES[x] for x in LABELS]})
@@ -425,7 +443,7 @@ def test_from_hub(made, tiny_vocabulary, tmp_path):
 WRONG_DATA = [
     ([], [], "x holds no texts$"),
     ("one text", [0], "x='one text' is not a list"),
-    (["a", None], [0, 1], r"x\[1\]=None"),
+    (["a", 5], [0, 1], r"x\[1\]=5"),
     ((["a", "b"], ["c"]), [0, 1], "x holds 2 first texts and 1 second ones"),
     ([("a", "b"), "c"], [0, 1], "x holds both single texts and pairs"),
     ([["a", "b", "c"], ["d", "e", "f"]], [0, 1, 0], r"x\[0\]"),
@@ -474,7 +492,7 @@ def test_what_does_not_fit(made, classifier, tmp_path):
     classifier.classifier.save(tmp_path / "other.keras")
     with pytest.raises(InputError, match="holds another model than a TextClassifier"):
         albert_tf.TextClassifier.load(tmp_path / "other.keras")
-    for inputs in (tf.constant([1, 2, 3]), tf.constant([["a", "b", "c"]]), ["a", None]):
+    for inputs in (tf.constant([1, 2, 3]), tf.constant([["a", "b", "c"]]), ["a", 5]):
         with pytest.raises(InputError):
             classifier(inputs)
 

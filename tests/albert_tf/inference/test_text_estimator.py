@@ -173,6 +173,7 @@ def test_parameters_are_in_the_documentation():
         (TEXTS, np.eye(32), "shape"),
         ([*TEXTS[:-1], 3], LABELS, "3"),
         (TEXTS, np.array(["a", "a "] * 16), "'a '"),
+        (TEXTS, ["a"] * 32, "^X and y: the only label is 'a'"),
     ],
 )
 def test_what_does_not_fit_is_named(origin, texts, labels, named):

@@ -1,6 +1,7 @@
 import datetime
 import gzip
 
+import pandas
 import pyarrow
 import pytest
 from pyarrow import parquet
@@ -70,7 +71,6 @@ def test_rows_broken_by_line_feeds(file):
 @pytest.mark.parametrize(
     ("name", "content", "value"),
     [
-        ("data.csv", "text,label\n", "data.csv"),
         ("data.csv", "text,label\na,1\nb\n", "data.csv:3"),
         ("data.csv", 'text,label\na,1\n"b"c,1\n', "data.csv:3"),
         ("data.csv", 'text,label\na,1\n"b,1\nc,0\n', "data.csv:3"),
@@ -95,11 +95,30 @@ def test_records(file):
     ]
 
 
+def test_a_missing_text_is_an_empty_one(file, tmp_path):
+    """In each format; and a missing label is none."""
+    path = tmp_path / "data.parquet"
+    texts, numbers = ["a", None, "c"], pyarrow.array([1.0, 2.0, float("nan")])
+    parquet.write_table(pyarrow.table({"text": texts, "n": numbers}), path)
+    lines = '{"text": "a", "n": 1.0}\n{"text": null, "n": 2.0}\n{"text": "c", "n": NaN}\n'
+    for read in (file("text,n\na,1.0\n,2.0\nc,\n"), file(lines, "data.jsonl"), path):
+        records = own_records(read, True, Columns("text", label="n"))
+        assert [(record.text, record.label) for record in records] == [("a", "1.0"), ("", "2.0"), ("c", None)]
+    pairs = text_records(read_table(file('{"a": "x"}\n{"b": "y"}', "data.jsonl")), Columns("a", "b"))
+    assert [(record.text, record.text_pair) for record in pairs] == [("x", ""), ("", "y")]
+
+
+def test_a_table_without_rows_has_nothing_to_learn(file, tmp_path):
+    table = file("text,label\n")
+    assert own_records(table, False, Columns("text", label="label")) == []
+    with pytest.raises(InputError, match=r"data\.csv has no rows"):
+        own_records(table, True, Columns("text", label="label"))
+
+
 @pytest.mark.parametrize(
     ("content", "columns", "value"),
     [
         ('{"a": "x", "b": "y"}', Columns("c"), r"'c'.*'a', 'b'"),
-        ('{"a": "x"}\n{"b": "y"}', Columns("a"), r"data.jsonl:2: .*'a'"),
         ('{"a": "x", "b": ["y"]}', Columns("a", "b"), r"data.jsonl:1: .*'b'"),
         ('{"a": "x"}', None, "--text"),
     ],
@@ -141,21 +160,46 @@ def test_parquet(tmp_path):
     assert table_text(table, ".csv") == 'text,n,day,tags\na,1,2024-02-29,"[""x""]"\n"b\n",,,[]\n'
     assert '"day": "2024-02-29"' in table_text(table, ".jsonl")
     mixed = Table("c.jsonl", ("x",), [Row(1, [1]), Row(2, ["y"])])
-    with pytest.raises(InputError, match=r"c\.jsonl: .*'x'"):
+    with pytest.raises(InputError, match=r"c\.jsonl: .*'x'.* several types .*name a \.csv"):
         table_text(mixed, ".parquet")
 
 
-def test_what_is_no_parquet_or_has_no_rows(tmp_path, monkeypatch):
+def test_parquet_keeps_what_pandas_wrote(tmp_path):
+    frame = pandas.DataFrame(
+        {"text": ["a", "b"], "n": pandas.array([1, None], "Int64"), "kind": pandas.Categorical(["x", "y"])},
+        index=pandas.Index([7, 9], name="key"),
+    )
+    frame.to_parquet(tmp_path / "a.parquet")
+    table = read_table(tmp_path / "a.parquet").extended({"prediction": ["x", "y"]})
+    (tmp_path / "b.parquet").write_bytes(table_text(table, ".parquet"))
+    found = pandas.read_parquet(tmp_path / "b.parquet")
+    pandas.testing.assert_frame_equal(found[list(frame)], frame)
+    assert found["prediction"].tolist() == ["x", "y"]
+
+
+def test_texts_of_csv_are_numbers_in_parquet(file, tmp_path):
+    table = read_table(file("text,n,x,code,is,none,mixed\na,1,0.5,007,true,,1\nb,,2,12,false,,z\n"))
+    (tmp_path / "a.parquet").write_bytes(table_text(table, ".parquet"))
+    assert parquet.read_table(tmp_path / "a.parquet").to_pydict() == {
+        "text": ["a", "b"],
+        "n": [1, None],
+        "x": [0.5, 2.0],
+        "code": ["007", "12"],
+        "is": [True, False],
+        "none": ["", ""],
+        "mixed": ["1", "z"],
+    }
+
+
+def test_what_is_no_parquet(tmp_path, monkeypatch):
     (tmp_path / "a.parquet").write_text("text,label\na,b\n")
-    parquet.write_table(pyarrow.table({"text": pyarrow.array([], "string")}), tmp_path / "b.parquet")
-    for name, problem in (("a", "cannot be read as Parquet"), ("b", "has no rows")):
-        with pytest.raises(InputError, match=rf"{name}\.parquet {problem}"):
-            read_table(tmp_path / f"{name}.parquet")
+    with pytest.raises(InputError, match=r"a\.parquet cannot be read as Parquet"):
+        read_table(tmp_path / "a.parquet")
     with pytest.raises(FileNotFoundError, match=r"c\.parquet"):
         read_table(tmp_path / "c.parquet")
     monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
-    with pytest.raises(InputError, match=r"b\.parquet: .*pip install pyarrow"):
-        read_table(tmp_path / "b.parquet")
+    with pytest.raises(InputError, match=r"a\.parquet: .*pip install pyarrow"):
+        read_table(tmp_path / "a.parquet")
 
 
 def test_several_files_are_one_table(tmp_path):

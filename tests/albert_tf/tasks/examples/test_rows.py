@@ -63,6 +63,9 @@ def test_texts_that_are_longer(rows):
     assert unread(rows("one two three", "one two three four"), 6) == []
     (line,) = unread(rows("a b c d", "a b c d e", "a b c d e f g h i j k"), 7)
     assert "1 of 3" in line and "seq_length=7" in line and "30.0%" in line  # 6 of 20
+    assert unread(rows("a b c d e f"), 7, "head_tail")[0].endswith(
+        "the beginning and the end of each are read"
+    )
     (line,) = unread(rows("a b", "a b c", pair="d e"), 7)  # with three special tokens
     assert "1 of 2" in line and "11.1%" in line  # 1 of 9
 

@@ -26,7 +26,7 @@ bench: $(VENV)/.ready $(PEERS:%=.venv-peers/%/.ready)  ## beside other ALBERTs, 
 	$(BIN)/python -m benchmarks.peers $(BENCH)
 
 docs: $(DOCS)/.ready  ## the documentation site, into build/site/; a warning is an error
-	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/python -m mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/python -m mkdocs build
 
 bazel: $(VENV)/.ready-dev  ## builds the BUILD files and runs the small tests, with the Bazel of Debian 12
 	tools/bazel/debian/make_bazel.sh

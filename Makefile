@@ -4,13 +4,14 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 2
 INTEROP := .venv-interop
+DOCS    := .venv-docs
 PIP_INTEROP ?=
 PEERS   := model-garden keras-hub huggingface onnx-runtime openvino
 BENCH   ?=
 
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: demo test test-slow bench bazel lint format dist clean
+.PHONY: demo test test-slow bench docs bazel lint format dist clean
 
 demo: $(VENV)/.ready  ## raw text to TF Hub modules, end to end; TEXT=path for your own text
 	$(BIN)/python demo.py $(if $(TEXT),--text $(TEXT))
@@ -23,6 +24,9 @@ test-slow: $(VENV)/.ready-dev $(INTEROP)/.ready  ## what takes longer, under 25 
 
 bench: $(VENV)/.ready $(PEERS:%=.venv-peers/%/.ready)  ## beside other ALBERTs, under 30 minutes on two cores; BENCH="flags of benchmarks.peers"
 	$(BIN)/python -m benchmarks.peers $(BENCH)
+
+docs: $(DOCS)/.ready  ## the documentation site, into build/site/; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/python -m mkdocs build
 
 bazel: $(VENV)/.ready-dev  ## builds the BUILD files and runs the small tests, with the Bazel of Debian 12
 	tools/bazel/debian/make_bazel.sh
@@ -41,7 +45,7 @@ dist: $(VENV)/.ready-dev  ## wheel and sdist, into dist/
 	$(BIN)/python -m build
 
 clean:
-	rm -rf $(VENV) $(INTEROP) .venv-peers build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(INTEROP) $(DOCS) .venv-peers build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 
 # --use-pep517: without it Python 3.10's own pip builds seqeval in a way that fails.
 $(VENV)/.ready: requirements.txt pyproject.toml
@@ -59,6 +63,12 @@ $(VENV)/.ready-dev: $(VENV)/.ready requirements-dev.txt
 $(INTEROP)/.ready: requirements-interop.txt
 	$(PYTHON) -m venv $(INTEROP)
 	$(INTEROP)/bin/python -m pip install --quiet $(PIP_INTEROP) -r requirements-interop.txt
+	touch $@
+
+# MkDocs and its plugins.
+$(DOCS)/.ready: requirements-docs.txt
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet -r requirements-docs.txt
 	touch $@
 
 # What benchmarks/peers compares: an environment each.

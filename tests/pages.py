@@ -37,7 +37,7 @@ class Block(NamedTuple):
 
 def pages() -> list[str]:
     """README.md and those of docs/ and of the examples, relative to the repository."""
-    found = [*sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("examples/*/README.md"))]
+    found = [*sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("examples/*/README.md"))]
     return ["README.md", *(str(path.relative_to(ROOT)) for path in found)]
 
 

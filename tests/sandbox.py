@@ -1,5 +1,6 @@
 """The files that README.md and the pages of the examples name and do not make, as small as they can be."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -47,7 +48,11 @@ def write_sandbox(folder: Path, vocabulary: Path) -> None:
     for name, example in tables.items():
         shutil.copy(examples / "finetune" / f"{example}.csv", folder / f"{name}.csv")
     shutil.copy(vocabulary, folder / "spiece.model")
-    texts = {"corpus/text.txt": CORPUS, "held_out.txt": CORPUS, "ru/text.txt": RUSSIAN, "de/text.txt": GERMAN}
+    lines = "".join(json.dumps({"text": text}) + "\n" for text in CORPUS.split("\n\n"))
+    texts = {
+        **{"corpus/text.jsonl": lines, "corpus/text.txt": CORPUS, "held_out.txt": CORPUS},
+        **{"ru/text.txt": RUSSIAN, "de/text.txt": GERMAN},
+    }
     for name, text in (texts | {f"SST-2/{part}.tsv": rows for part, rows in SST_2.items()}).items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text, "utf-8")

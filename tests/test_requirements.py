@@ -29,7 +29,7 @@ def test_pins_are_of_the_ranges_and_of_nothing_else():
 
 def test_what_other_environments_share_with_the_library_is_the_same():
     pins = pins_of("requirements.txt")
-    for name in ("requirements-dev.txt", "requirements-interop.txt"):
+    for name in ("requirements-dev.txt", "requirements-docs.txt", "requirements-interop.txt"):
         others = pins_of(name)
         same = {other: others[other].specifier for other in others.keys() & pins.keys()}
         assert same == {other: pins[other].specifier for other in same}

@@ -1,0 +1,37 @@
+"""The documentation site, as far as it can be checked without building it: `make docs` does that."""
+
+import ast
+import re
+
+import albert_tf
+from tests.pages import ROOT, pages
+
+
+def test_every_page_is_in_the_navigation():
+    navigation = re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
+    made = {"docs/reference/commands.md", "docs/reference/words.md"}  # by tools/site/hook.py
+    assert len(navigation) == len(set(navigation))
+    assert set(pages()) <= set(navigation)
+    assert [page for page in navigation if not (ROOT / page).exists()] == sorted(made)
+
+
+def test_every_public_name_is_in_the_reference():
+    text = "".join(path.read_text("utf-8") for path in ROOT.glob("docs/reference/*.md"))
+    names = set(re.findall(r"^::: albert_tf\.(\w+)$", text, re.MULTILINE))
+    assert names == set(albert_tf.__all__) - {
+        "__version__",
+        "optimization",
+    }  # a module, with names of its own
+
+
+def test_tests_that_pages_name_are_there():
+    named = {
+        found
+        for page in pages()
+        for found in re.findall(r"`(tests/\S+\.py)(?:::(\w+))?`", (ROOT / page).read_text("utf-8"))
+    }
+    assert len(named) > 30
+    for path, function in named:
+        tree = ast.parse((ROOT / path).read_text("utf-8"))
+        functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+        assert not function or function in functions, f"{path}::{function}"

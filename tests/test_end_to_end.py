@@ -1,5 +1,6 @@
 """The whole way in one page: text → vocabulary → pre-training → modules → hub.KerasLayer → fine-tuning."""
 
+import pytest
 import tensorflow as tf
 import tensorflow_hub as hub
 import tf_keras as keras
@@ -13,6 +14,7 @@ from hub_export.export import export
 from tests.tiny import TINY
 
 
+@pytest.mark.slow
 def test_text_to_a_fine_tuned_classifier(tiny_corpus, tmp_path):
     # Text to a vocabulary with ALBERT's ids.
     vocabulary = tmp_path / "spiece.model"

@@ -120,6 +120,7 @@ def without_pooler(request, tiny_corpus, tmp_path_factory):
 
 
 @pytest.mark.parametrize("types", [1, pytest.param(0, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_a_roberta_with_another_vocabulary(types, tiny_corpus, tiny_vocabulary, tmp_path):
     """Whose inputs have type 1, which the network does not know: its only type is that of all tokens."""
     config = CONFIGS["roberta"].replace(type_vocab_size=types)
@@ -135,6 +136,7 @@ def test_a_roberta_with_another_vocabulary(types, tiny_corpus, tiny_vocabulary, 
 
 
 @pytest.mark.parametrize("xla", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_an_export_without_a_pooler_gives_the_first_state(without_pooler, xla, tmp_path):
     export(without_pooler, tmp_path, seq_length=16, xla=xla, check=xla)
     module = tf.saved_model.load(str(tmp_path / "encoder"))
@@ -165,6 +167,7 @@ def test_a_head_on_the_mean_needs_no_pooler(without_pooler, tmp_path):
     ("task", "label", "pooling"),
     [("regression", "length", "first"), ("classification", "label", "mean")],
 )
+@pytest.mark.slow
 def test_other_heads_of_texts(task, label, pooling, without_pooler, tmp_path):
     table = tmp_path / "table.jsonl"
     rows = [{"text": text, "label": "ab"[n % 2], "length": len(text)} for n, text in enumerate(DOCUMENTS[0])]

@@ -250,11 +250,11 @@ def test_what_is_not_run_is_understood(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "examples" / "serving")
     clients = [f"examples/serving/{name}.py" for name in ("rest_client", "grpc_client")]
     parsers = {client: runpy.run_path(str(ROOT / client))["parse"] for client in clients}
-    understood = set()
+    parser, understood = cli.command_line_parser(), set()
     for block in (block for page in pages() for block in blocks(page) if block.language == "shell"):
         for program, *words in commands(block):
             if program == "albert-tf":
-                flags = cli.command_line_parser().parse_args(completed(words))
+                flags = parser.parse_args(completed(words))
                 understood.add(getattr(flags, "strategy", None))
             elif program == "python" and words[0] in clients:
                 options = parsers[words[0]](words)

@@ -85,6 +85,7 @@ def programs(folder):
     return [name[1] for name in names if name and "encode" in name[1]]
 
 
+@pytest.mark.slow
 def test_a_server_answers_as_the_plain_model_and_compiles_nothing_after_its_warm_up(exports, tmp_path):
     """In a process of its own, in which nothing of this package is imported."""
     requests = [TEXTS, TEXTS[:1], TEXTS * 15, [text * 9 for text in TEXTS], [""]]

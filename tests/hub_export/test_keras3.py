@@ -38,6 +38,7 @@ def test_inference_is_that_of_the_module_and_dropout_is_live_in_training(classif
     assert np.abs(first - second).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_training_reaches_every_weight_and_the_model_is_saved_whole(classifier, tmp_path):
     classifier.compile(keras3.optimizers.Adam(1e-3), keras3.losses.BinaryCrossentropy(from_logits=True))
     layer = classifier.get_layer("encoder")

@@ -1,10 +1,12 @@
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from hub_export.export import export
 from hub_export.precision import in_dtype
 
 
+@pytest.mark.slow
 def test_a_module_in_bfloat16_halves_the_variables_and_agrees(run, model, inputs, exported, tmp_path):
     narrow = in_dtype(model, "bfloat16")
     for ours, theirs in zip(narrow.trainable_weights, model.trainable_weights, strict=True):

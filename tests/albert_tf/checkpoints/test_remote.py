@@ -17,6 +17,7 @@ from tests.albert_tf.finetuning.runs import RECIPE as FINETUNING
 from tests.tiny import TINY
 
 
+@pytest.mark.slow
 def test_a_finetuned_run(run, asked, own_table, tmp_path):  # noqa: F811
     for path in run.rglob("*"):
         if path.is_file():

@@ -230,6 +230,7 @@ def test_packed_sentences_have_no_sentence_objective(input_format, tiny_corpus, 
 
 
 @pytest.mark.parametrize("name", ["gutenberg", "imdb_unlabelled"])
+@pytest.mark.slow
 def test_full_sentences_fill_their_inputs(name, shared):
     """Of sentences a line, and of paragraphs a line."""
     batches = pretraining_dataset(

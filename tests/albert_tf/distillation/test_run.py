@@ -73,6 +73,7 @@ def test_run_directory_of_a_student(teacher, student, tiny_corpus):
     assert evaluate_run(student, [str(tiny_corpus)], seq_length=32)["eval_mlm_loss"] > 0
 
 
+@pytest.mark.slow
 def test_a_resumed_student_ends_with_the_same_weights(student, taught):
     stopped = taught()
     with dying_after(3):

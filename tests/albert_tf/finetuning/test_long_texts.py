@@ -55,6 +55,7 @@ def scores_by_hand(long, run, tokenizer, texts):
     return shares / shares.sum(axis=1, keepdims=True)
 
 
+@pytest.mark.slow
 def test_all_ways_to_ask_read_texts_as_training_did(long_run, piece_tokenizer, own_table, tmp_path):
     long, run = long_run
     labels, expected = ["speech", "tale"], scores_by_hand(long, run, piece_tokenizer, TEXTS)

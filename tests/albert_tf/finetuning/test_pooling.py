@@ -56,6 +56,7 @@ def test_its_files_say_so_and_all_but_the_pooler_learns(mean, asked):
         finetune(asked(mean, recipe={**MEAN, "pooling": "first"}))
 
 
+@pytest.mark.slow
 def test_predictions_and_exported_answers_are_those_by_hand(mean, own_table, piece_tokenizer, tmp_path):
     labels, expected = ["speech", "tale"], scores_by_hand(mean, piece_tokenizer, SENTENCES)
     assert np.ptp(expected[:, 0]) > 0.01

@@ -46,6 +46,7 @@ def predicted_labels(file):
     return [cell[1] for cell in cells]
 
 
+@pytest.mark.slow
 def test_both_sets_of_mnli_and_ax(saved, tmp_path):
     labels = write_glue(tmp_path / "MNLI", "mnli", 7)
     write_glue(tmp_path / "AX", "ax", 5)

@@ -310,7 +310,10 @@ def test_callbacks_of_keras(fresh, tmp_path):
     assert len(seen) == 2  # the second epoch is no better by 100
     assert float(model.optimizer.learning_rate.numpy()) == pytest.approx(5e-4)
     for name in ("best.keras", "best"):
-        assert albert_tf.TextClassifier.load(tmp_path / name).predict(TEXTS, verbose=0).shape == (len(TEXTS), 2)
+        assert albert_tf.TextClassifier.load(tmp_path / name).predict(TEXTS, verbose=0).shape == (
+            len(TEXTS),
+            2,
+        )
     assert (tmp_path / "weights.h5").exists() and list((tmp_path / "tensorboard/train").iterdir())
 
 

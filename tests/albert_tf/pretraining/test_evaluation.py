@@ -83,6 +83,7 @@ def test_a_recipe_that_says_nonsense_is_named(run, tmp_path):
         read_recipe(tmp_path)
 
 
+@pytest.mark.slow
 def test_another_step_length_and_more_passes(run, tiny_corpus, evaluated):
     two = evaluate_run(run, [str(tiny_corpus)], batch_size=4, passes=2)  # with other pairs and masks
     assert 1.8 < two["examples"] / evaluated["examples"] < 2.2
@@ -95,6 +96,7 @@ def test_another_step_length_and_more_passes(run, tiny_corpus, evaluated):
         evaluate_run(run, [str(tiny_corpus)], step=4)
 
 
+@pytest.mark.slow
 def test_other_masks_are_those_of_a_run_that_was_trained_with_them(run, tiny_corpus, evaluated, tmp_path):
     copy, asked = shutil.copytree(run, tmp_path / "run"), {"masked_lm_prob": 0.3, "max_ngram": 1}
     recipe = json.loads((run / "recipe.json").read_text())

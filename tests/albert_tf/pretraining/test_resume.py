@@ -92,6 +92,7 @@ def test_text_of_an_older_run_is_compared_by_its_path(run, settings, tiny_corpus
         pretrain(settings(tmp_path / "run", train=[str(tmp_path / tiny_corpus.name)]))
 
 
+@pytest.mark.slow
 def test_where_weights_began_is_compared_by_them(run, settings, tmp_path, monkeypatch):
     """As far as it is still there: a begun run needs it no more."""
     recipe = RECIPE.replace(steps=1, warmup_steps=0)

@@ -99,6 +99,7 @@ def test_the_second_stage_is_made_by_hand(staged, settings):
 
 
 @pytest.mark.parametrize("step", [3, pytest.param(5, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_a_killed_run_goes_on_as_one_that_was_not(staged, settings, tmp_path, step):
     """Between the stages it makes up for the evaluation of the first one."""
     copy = stopped_at(staged, step, tmp_path / "run")

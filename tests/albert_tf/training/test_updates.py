@@ -122,6 +122,7 @@ def test_float16_skips_updates_whose_gradients_are_not_finite():
     assert float(totals.terms["mlm"].weight) == 0
 
 
+@pytest.mark.slow
 def test_each_update_drops_units_of_its_own():
     """The first rate is 0: the second update of the same batch differs in nothing but what is dropped."""
     config = SMALL.replace(hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.5)

@@ -19,6 +19,12 @@ FOLDER = Path(__file__).resolve().parents[2] / "notebooks"
 PICTURES = {
     "text_to_batch": 4,
     "inside_the_encoder": 3,
+    "layer_similarity": 3,
+    "pretrain_small": 2,
+    "finetune_your_own_csv": 3,
+    "question_answering": 3,
+    "export_and_serve": 1,
+    "train_on_tpu": 2,
 }
 TEXTS = (
     'TEXT, HELD_OUT = "{folder}/train.txt", "{folder}/held_out.txt"\nVOCABULARY = "{folder}/spiece.model"\n'
@@ -26,6 +32,12 @@ TEXTS = (
 SETTINGS = {
     "text_to_batch": TEXTS + "BATCHES = 20",
     "inside_the_encoder": "",
+    "layer_similarity": TEXTS + 'RUN = "{folder}/run"\nNUM_LAYERS, STEPS = 3, 6',
+    "pretrain_small": TEXTS + "VOCAB_SIZE, STEPS = 1000, 60",
+    "finetune_your_own_csv": 'RUN = "{folder}/run"\nROWS, EPOCHS = 30, 2',
+    "question_answering": TEXTS + "PARAGRAPHS, EPOCHS = 24, 1",
+    "export_and_serve": 'RUN = "{folder}/run"',
+    "train_on_tpu": TEXTS + "STEPS, EPOCHS = 24, 1",
 }
 
 # What must not be in a notebook that is read elsewhere: timings, and names of a machine.
@@ -82,10 +94,50 @@ def check_inside_the_encoder(notebook):
     assert "11,683,584 parameters; by arithmetic 11,683,584\n" in printed(notebook)
 
 
-CHECKS = {
-    "text_to_batch": check_text_to_batch,
-    "inside_the_encoder": check_inside_the_encoder,
-}
+def check_layer_similarity(notebook):
+    layers = numbers(notebook, r"^ +\d+ +([\d.]+) +(-?[\d.]+) +([\d.]+) +(-?[\d.]+)$")  # shared, unshared
+    assert (layers[:, ::2] > 0).all() and (abs(layers[:, 1::2]) <= 1).all()
+    (shared,), (unshared,) = numbers(notebook, r"^(?:un)?shared +(\d+) parameters")
+    attention, feed_forward = 4 * (128 * 128 + 128), 2 * 128 * 512 + 512 + 128
+    assert unshared - shared == (len(layers) - 1) * (attention + feed_forward + 4 * 128)
+
+
+def check_pretrain_small(notebook):
+    """The loss falls; each sentence has answers before and after."""
+    ((first, last),) = numbers(notebook, r"masked tokens: ([\d.]+) nats at the first evaluation ([\d.]+)")
+    assert last < first
+    assert len(re.findall(r"^  (?:before|after) +\S+ [\d.]+%", printed(notebook), flags=re.M)) == 8
+
+
+def check_finetune_your_own_csv(notebook):
+    accuracies = numbers(notebook, r"^(?:fine-tuned|TF-IDF) +accuracy ([\d.]+) ± [\d.]+ of")
+    assert len(accuracies) == 2 and (accuracies > 0.2).all()  # of four labels
+    assert "the run answers as the model in memory: True" in printed(notebook)
+
+
+def check_question_answering(notebook):
+    ((exact, f1),) = numbers(notebook, r"^exact match ([\d.]+) F1 ([\d.]+)$")
+    assert 0 <= exact <= f1 <= 100
+    assert len(re.findall(r"^ +\S.*\? .*\(\d+%\)$", printed(notebook), flags=re.M)) == 4
+
+
+def check_export_and_serve(notebook):
+    assert printed(notebook).count("agree to 1e-5: True\n") == 2
+    (whole, unmoved), (half, moved) = numbers(
+        notebook, r"^b?float\d+ +([\d.]+) MB of weights vectors moved by ([\d.]+)%"
+    )
+    assert 0.45 < half / whole < 0.6
+    assert unmoved == 0 < moved < 2
+    assert '{"signature_name": "fill_mask", "inputs": {"text": ["The function' in printed(notebook)
+
+
+def check_train_on_tpu(notebook):
+    ((first, last),) = numbers(notebook, r"^masked tokens: from ([\d.]+) nats to ([\d.]+)")
+    assert last < first
+    assert "input_word_ids         int32    (32, 64)\n" in printed(notebook)
+
+
+CHECKS = {name: globals()[f"check_{name}"] for name in PICTURES}
 
 
 def check(name, notebook):

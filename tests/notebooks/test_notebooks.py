@@ -24,6 +24,7 @@ PICTURES = {
     "finetune_your_own_csv": 3,
     "question_answering": 3,
     "export_and_serve": 1,
+    "family": 2,
     "train_on_tpu": 2,
 }
 TEXTS = (
@@ -37,6 +38,7 @@ SETTINGS = {
     "finetune_your_own_csv": 'RUN = "{folder}/run"\nROWS, EPOCHS = 30, 2',
     "question_answering": TEXTS + "PARAGRAPHS, EPOCHS = 24, 1",
     "export_and_serve": 'RUN = "{folder}/run"',
+    "family": TEXTS + "VOCAB_SIZE, STEPS = 700, 4",
     "train_on_tpu": TEXTS + "STEPS, EPOCHS = 24, 1",
 }
 
@@ -129,6 +131,14 @@ def check_export_and_serve(notebook):
     assert 0.45 < half / whole < 0.6
     assert unmoved == 0 < moved < 2
     assert '{"signature_name": "fill_mask", "inputs": {"text": ["The function' in printed(notebook)
+
+
+def check_family(notebook):
+    """The published encoders' parameters; Hugging Face counts a pooler of RoBERTa, too."""
+    published = "11,683,584 +109,482,240 +124,055,040 +66,362,880"
+    assert re.search(f"^parameters +{published}$", printed(notebook), flags=re.M)
+    small = numbers(notebook, r"^(?:ALBERT|BERT|RoBERTa|DistilBERT) +(\d{6,}) +[\d.]+ +-?[\d.]+")[:, 0]
+    assert len(small) == 4 and small[0] == small.min()
 
 
 def check_train_on_tpu(notebook):

@@ -215,7 +215,7 @@ def test_an_export_by_any_of_its_folders(exported, tmp_path):
     for name in ("hub", "hub/serving", "hub/serving/1"):
         pipeline = albert_tf.pipeline(tmp_path / name)
         assert pipeline.task == "regression"
-    with pytest.raises(InputError, match="trained on pairs"):  # as its run: see WRONG
+    with pytest.raises(InputError, match="the model takes a pair"):  # as its run: see WRONG
         pipeline(["a"])
 
 

@@ -388,7 +388,7 @@ def test_a_model_of_pairs_answers_no_single_texts(fresh, tmp_path):
     for function in (again, again.predict, model.predict):
         with pytest.raises(InputError, match=r"^(x|inputs) holds single texts"):
             function(TEXTS)
-    with pytest.raises(InputError, match="pairs"):
+    with pytest.raises(InputError, match="the model takes a pair"):
         albert_tf.pipeline(model)("a boat")
     with pytest.raises(InputError, match="holds single texts"):
         model.evaluate(batches(TEXTS, LABELS))

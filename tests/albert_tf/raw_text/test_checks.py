@@ -49,7 +49,9 @@ def flipped(position):
 
 
 @pytest.mark.parametrize(
-    "content", [gzip.compress(TEXT)[:-1], gzip.compress(TEXT)[:-100], flipped(30), flipped(-6), TEXT]
+    "content",
+    [gzip.compress(TEXT)[:-1], gzip.compress(TEXT)[:-100], flipped(30), flipped(-6), TEXT],
+    ids=["a byte short", "100 bytes short", "data flipped", "checksum flipped", "not packed"],
 )
 def test_a_damaged_compressed_file(content, tmp_path):
     with pytest.raises(InputError, match=r"text\.gz is damaged or cut off"):

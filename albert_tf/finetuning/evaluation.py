@@ -127,10 +127,11 @@ def choose_threshold(run: RunDirectory, found: Evaluation) -> str:
     tried = thresholds(scores.ravel(), targets.ravel() > 0, MAX_THRESHOLDS).tolist()
     values = {threshold: found.with_threshold(threshold).figures[best_by] for threshold in tried}
     best = max(tried, key=lambda threshold: (values[threshold], -abs(threshold - 0.5)))
-    write_json(run.file(TASK), {**run.task, "threshold": best})
     figures = {**found.with_threshold(best).figures, **mean_loss(found.predicted.values())}
     step, _ = figures.pop("step"), figures.pop("examples")
     chosen = {"step": step, "eval_sha256": digests(found.sets), "figures": figures}
+    # In this order: a run that is killed in between chooses again when it is resumed.
     write_json(run.file(RECIPE), {**run.recipe, CHOSEN: chosen})
+    write_json(run.file(TASK), {**run.task, "threshold": best})
     found_by = f"{best_by} {values[best]:.3f} on {len(targets)} examples, {values[0.5]:.3f} at 0.5"
     return f"threshold {best:.4f} ({found_by})"

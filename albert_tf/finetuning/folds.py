@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-import operator
 from collections.abc import Sequence
 from pathlib import PurePath
 
-import tensorflow as tf
 from absl import logging
 
 from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.checkpoints.storage import write_bytes
 from albert_tf.finetuning.data import Fold, fold_numbers
 from albert_tf.finetuning.evaluation import Evaluation
-from albert_tf.finetuning.outputs import Predicted
+from albert_tf.finetuning.outputs import Predicted, summed_terms
 from albert_tf.finetuning.runs import finetune_each
 from albert_tf.finetuning.settings import AUTO, Finetuning
 from albert_tf.finetuning.trained import read_trained
@@ -73,9 +70,9 @@ def finetune_folds(
         write_bytes(folder.file(name), encoded(content))
     # Each run has decided by its own threshold.
     entries = {name: value for name, value in trained.entries.items() if name != "threshold"}
-    terms = functools.reduce(functools.partial(tf.nest.map_structure, operator.add), [x.terms for x in parts])
+    said = Predicted(in_order, summed_terms(parts))
     of_all = trained._replace(entries=entries, step=None)
-    return best, Evaluation(of_all, {"dev": records}, {"dev": Predicted(in_order, terms)}, notes)
+    return best, Evaluation(of_all, {"dev": records}, {"dev": said}, notes)
 
 
 def _files(settings: Finetuning, records: Records, numbers: Sequence[int]) -> Files:

@@ -110,8 +110,11 @@ def predictor(
 
 def mean_loss(found: Iterable[Predicted]) -> dict[str, float]:
     """The `loss` of all predictions together; empty where they do not tell it."""
+    sums = summed_terms(found)
+    return {"loss": term_metrics(sums)["loss"]} if sums else {}
+
+
+def summed_terms(found: Iterable[Predicted]) -> dict[str, Term]:
+    """The losses of all predictions together; empty where they do not tell them."""
     terms = [predicted.terms for predicted in found if predicted.terms]
-    if not terms:
-        return {}
-    sums = functools.reduce(functools.partial(tf.nest.map_structure, operator.add), terms)
-    return {"loss": term_metrics(sums)["loss"]}
+    return functools.reduce(functools.partial(tf.nest.map_structure, operator.add), terms) if terms else {}

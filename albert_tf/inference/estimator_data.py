@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from albert_tf.tasks.datasets.columns import Columns
+from albert_tf.tasks.datasets.formats import encoded
+from albert_tf.tasks.datasets.tables import Row, Table, table_text
 from albert_tf.tasks.examples.records import TextRecord, same_label
 from albert_tf.tokenizers.given import listed
+from albert_tf.utils.checks import is_missing
 from albert_tf.utils.errors import InputError
-
-_MISSING = ("None", "nan", "NaT", "<NA>")  # labels that are none, as Python, NumPy and pandas spell them
 
 
 def write_table(file: Path, texts: Sequence[TextRecord], labels: Sequence[str | float]) -> Columns:
@@ -27,11 +27,12 @@ def write_table(file: Path, texts: Sequence[TextRecord], labels: Sequence[str | 
     if len({text.text_pair is None for text in texts}) != 1:
         raise InputError("X holds both single texts and pairs")
     columns = Columns("text", None if texts[0].text_pair is None else "text_pair", "label")
-    rows = (
-        {"text": text.text, "text_pair": text.text_pair, "label": label}
-        for text, label in zip(texts, labels, strict=True)
-    )
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    names = tuple(filter(None, columns))
+    rows = [
+        Row(number, [*filter(lambda x: x is not None, (text.text, text.text_pair)), label])
+        for number, (text, label) in enumerate(zip(texts, labels, strict=True), start=1)
+    ]
+    file.write_bytes(encoded(table_text(Table("X", names, rows), file.suffix)))
     return columns
 
 
@@ -44,7 +45,7 @@ def classes_and_names(y: Any) -> tuple[np.ndarray, list[str]]:
     if values.ndim != 1:
         raise InputError(f"y has the shape {list(values.shape)}: give one label a text, [n]")
     for row, value in enumerate(listed(y)):
-        if not isinstance(value, str) and str(value) in _MISSING:
+        if is_missing(value):
             raise InputError(f"y[{row}]={value!r} is a missing label: leave out its row")
     try:
         classes, places = np.unique(values, return_inverse=True)

@@ -13,6 +13,7 @@ from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.checkpoints.metrics_log import METRICS
 from albert_tf.checkpoints.run import load, save
 from albert_tf.inference.answerers import Answerer, run_answerer
+from albert_tf.utils.files import replace_folder, scratch
 
 MADE_BY = "TextEstimator.fit"  # entry `command` of recipe.json, of runs that may be replaced
 
@@ -41,8 +42,14 @@ class KeptRun:
 
     def copy_to(self, output: RunDirectory) -> None:
         """Writes the run to a place for which `check_replaceable` has been called."""
-        storage.remove_folder(output.path)
-        _write(output.path, _files(Path(self.path)))
+        files, place = _files(Path(self.path)), Path(output.path)
+        if storage.is_local(output.path) and place.exists():  # whose run stays until the new one is whole
+            with scratch(place) as new:
+                _write(str(new), files)
+                replace_folder(new, place)
+        else:
+            storage.remove_folder(output.path)
+            _write(output.path, files)
         self.output = output.path
 
     @functools.cached_property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -21,8 +20,14 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 def is_missing(value: Any) -> bool:
-    """True for None, NaN, and the NA and NaT of pandas."""
-    is_nan = isinstance(value, float) and math.isnan(value)
+    """True for None, NaN and NaT, also NumPy's, and the NA and NaT of pandas.
+
+    >>> import numpy as np
+    >>> [is_missing(x) for x in (None, float("nan"), np.float32("nan"), np.datetime64("NaT"), "", 0.0, [])]
+    [True, True, True, True, False, False, False]
+    """
+    is_number = isinstance(value, float) or getattr(value, "shape", None) == ()
+    is_nan = is_number and bool(value != value)
     return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
 
 

@@ -14,6 +14,8 @@ from sklearn.metrics import accuracy_score, f1_score, log_loss, roc_auc_score
 import albert_tf
 from albert_tf import cli
 from albert_tf.checkpoints.directory import RunDirectory
+from albert_tf.checkpoints.storage import write_json
+from albert_tf.finetuning import evaluation as evaluation_module
 from albert_tf.finetuning.evaluation import choose_threshold, evaluate_trained
 from albert_tf.finetuning.predict import predict
 from albert_tf.finetuning.reports import best_figures
@@ -173,7 +175,18 @@ def test_training_chooses_it_and_goes_on_with_it(asked, table, tmp_path):
 
 def test_a_run_that_is_done_chooses_one(finetuned, asked, own_table, tmp_path):
     shutil.copytree(finetuned, tmp_path / "run")
-    made, lines = asked(tmp_path / "run", threshold="auto"), []
+    made, lines, written = asked(tmp_path / "run", threshold="auto"), [], []
+
+    def killed(path, values):
+        if written:
+            raise KeyboardInterrupt
+        written.append(path)
+        write_json(path, values)
+
+    with pytest.MonkeyPatch.context() as patch:  # between the two files that it is written to
+        patch.setattr(evaluation_module, "write_json", killed)
+        with pytest.raises(KeyboardInterrupt):
+            finetune(made)
     finetune(made, lines.append)
     threshold = RunDirectory(made.output).task["threshold"]
     assert any(line.startswith(f"threshold {threshold:.4f}") for line in lines)

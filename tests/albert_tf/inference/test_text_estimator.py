@@ -17,6 +17,7 @@ from albert_tf.checkpoints.steps import checkpoint_parts
 from albert_tf.features import WEIGHTS
 from albert_tf.finetuning import run as run_module
 from albert_tf.finetuning.recipes import RECIPES
+from albert_tf.inference import kept_run
 from albert_tf.recipes import LongTexts
 from albert_tf.sklearn import TextEstimator
 from albert_tf.utils.errors import InputError
@@ -117,6 +118,15 @@ def test_a_split_and_a_pipeline_take_it(origin, tmp_path, capfd):
     assert [answer[0]["score"] for answer in answers] == pytest.approx(best)
     assert not np.array_equal(first.predict_proba(TEXTS[:2]), second.predict_proba(TEXTS[:2]))
     assert "step" not in capfd.readouterr().err
+    there = {path.name: path.read_bytes() for path in (tmp_path / "run").glob("*.json")}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            kept_run, "_write", lambda folder, files: Path(folder).read_bytes()
+        )  # a disk that fails
+        with pytest.raises(OSError, match="run"):
+            first._run.copy_to(RunDirectory(tmp_path / "run"))
+    assert {path.name: path.read_bytes() for path in (tmp_path / "run").glob("*.json")} == there
+    assert albert_tf.pipeline(tmp_path / "run")(TEXTS[:2], top_k=2) == answers
     (tmp_path / "other").mkdir()
     (tmp_path / "other/file").touch()
     for place in (origin, tmp_path / "other"):

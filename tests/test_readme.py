@@ -65,7 +65,17 @@ OMITTED = ["--train", "corpus/*.txt", "--output", "grown"]
 
 # What is true after a block of Python, by a part of it.
 AFTERWARDS = {
-    "hub.KerasLayer(": """
+    "print(model.predict_labels(": """
+import numpy as np
+assert model.predict_labels(["Only today: two for one."])[0] in ("advert", "article")
+np.testing.assert_allclose(model.predict_proba(["Only today!"]).sum(), 1, atol=1e-6)
+""",
+    'print(outputs["pooled_output"]': """
+import numpy as np
+assert outputs["pooled_output"].shape == (2, 32) and np.isfinite(outputs["pooled_output"]).all()
+assert encoder.trainable_weights and not preprocessor.trainable_weights
+""",
+    'custom_objects={"KerasLayer"': """
 import numpy as np
 losses = classifier.history.history["loss"]
 assert len(losses) == 3 and np.isfinite(losses).all()
@@ -255,7 +265,10 @@ def test_networks_of_the_families_in_the_table():
 
 
 def test_every_link_leads_somewhere():
-    sources = [*pages(), "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/README.md"]
+    sources = [
+        *pages(),
+        *(f"{name}.md" for name in ("CONTRIBUTING", "CHANGELOG", "benchmarks/README", "notebooks/README")),
+    ]
     found = [(page, *link.partition("#")[::2]) for page in sources for link in links(page)]
     assert len(found) > 20
     for page, path, anchor in found:

@@ -18,7 +18,7 @@ from albert_tf.tasks.examples.batches import few_lengths, task_batches
 from albert_tf.tasks.kind import Examples, FinetunedKind, Tensors
 from albert_tf.training.compilation import compilation_log
 from albert_tf.training.metrics import term_metrics
-from albert_tf.training.strategies import compiles
+from albert_tf.training.strategies import compiles, device_kind
 from albert_tf.training.updates import Batch, call_traced, replica_rows
 
 # Called with the number of examples that a batch has had.
@@ -33,6 +33,13 @@ class Predicted(NamedTuple):
     predictions: list[Any]  # one a record
     terms: dict[str, Term]  # summed over the examples; empty where nobody asks for losses
     layers: np.ndarray | None = None  # number of layers that each example took, where it may leave early
+
+
+def lengths_to_compile(seq_length: int, xla: bool | None) -> tuple[int, ...] | None:
+    """Lengths to pad batches to where XLA compiles, one on a TPU, whose shapes are static; else None."""
+    if device_kind(tf.distribute.get_strategy()) == "TPU":
+        return (seq_length,)
+    return few_lengths(seq_length) if compiles(xla) else None
 
 
 def predictor(
@@ -54,15 +61,14 @@ def predictor(
     if patience is not None:
         check_patience(patience, getattr(model, "early_exit", False), xla)
     is_compiled = compiles(xla) and patience is None
-    is_padded = is_compiled or isinstance(strategy, tf.distribute.TPUStrategy)
-    lengths = few_lengths(kind.seq_length) if is_compiled else None
+    lengths = None if patience is not None else lengths_to_compile(kind.seq_length, xla)
     before_batch = compilation_log("prediction") if is_compiled else None
 
     @tf.function(autograph=False, jit_compile=is_compiled or None)
     def compute(rows: Batch) -> tuple[Tensors, dict[str, Term]]:
         inputs = {name: rows[name] for name in ENCODER_INPUTS}
         if patience is None:
-            outputs = model(inputs if is_padded else skip_padding(inputs), training=False)
+            outputs = model(skip_padding(inputs) if lengths is None else inputs, training=False)
         else:
             outputs = call_with_patience(model, inputs, patience)
         kept = {name: outputs[name] for name in outputs.keys() & {LAYERS}}

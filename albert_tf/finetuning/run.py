@@ -25,7 +25,7 @@ from albert_tf.features import FIRST
 from albert_tf.finetuning.class_weights import training_kind
 from albert_tf.finetuning.data import Data, check_same_data, encoded, read_sets
 from albert_tf.finetuning.evaluation import choose_threshold, evaluation
-from albert_tf.finetuning.outputs import Predicted, mean_loss, predictor
+from albert_tf.finetuning.outputs import Predicted, lengths_to_compile, mean_loss, predictor
 from albert_tf.finetuning.recipes import EvaluationSettings, FinetuningRecipe
 from albert_tf.finetuning.reports import described, ending
 from albert_tf.finetuning.settings import AUTO, ENCODER, Finetuning
@@ -36,7 +36,7 @@ from albert_tf.models.memory import TRAINING, check_memory
 from albert_tf.optimization import recipe_optimizer
 from albert_tf.recipes import QuestionSettings
 from albert_tf.tasks.datasets.formats import Records
-from albert_tf.tasks.examples.batches import batches_per_epoch, few_lengths, task_batches
+from albert_tf.tasks.examples.batches import batches_per_epoch, task_batches
 from albert_tf.tasks.examples.records import scores
 from albert_tf.tasks.examples.rows import unread
 from albert_tf.tasks.kind import Examples, FinetunedKind
@@ -47,7 +47,7 @@ from albert_tf.tokenizers.kinds import open_tokenizer
 from albert_tf.training.metrics import term_metrics
 from albert_tf.training.phases import Phase, Training, built_optimizer, model_options
 from albert_tf.training.settings import Execution
-from albert_tf.training.strategies import Feed, compiles, feed, hosts_of
+from albert_tf.training.strategies import Feed, feed, hosts_of
 from albert_tf.training.trainer import Report, train, training_scope
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.records import defaults, flat
@@ -248,9 +248,7 @@ def _phase(
     """All updates of a run, whose best step is told by a metric."""
     assert recipe.steps is not None
     strategy = tf.distribute.get_strategy()
-    lengths = few_lengths(recipe.seq_length) if compiles(execution.xla) else None
-    if isinstance(strategy, tf.distribute.TPUStrategy):  # whose shapes are static
-        lengths = (recipe.seq_length,)
+    lengths = lengths_to_compile(recipe.seq_length, execution.xla)
 
     def training_feed(seed: int) -> Feed:
         def batches(count: int, part: tf.distribute.InputContext | None) -> tf.data.Dataset:

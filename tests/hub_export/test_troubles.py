@@ -1,4 +1,4 @@
-"""The table "When it does not work" of README.md: mistakes with modules are said to be what it says."""
+"""docs/troubleshooting.md: mistakes with modules end in the messages of its table."""
 
 import re
 import subprocess
@@ -73,7 +73,7 @@ MISTAKES = {
 
 @pytest.mark.parametrize("message", MISTAKES)
 def test_the_mistake_is_said_to_be_that(message, exported, tmp_path):
-    assert message in (ROOT / "README.md").read_text("utf-8")
+    assert message in (ROOT / "docs/troubleshooting.md").read_text("utf-8")
     with tf.device("CPU"), pytest.raises(Exception) as error:  # a GPU does not refuse ids
         MISTAKES[message](exported, tmp_path)
     said = str(error.value)

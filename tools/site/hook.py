@@ -1,33 +1,52 @@
-"""A hook of MkDocs: the site has the repository's pages at their own paths, and two that are made here.
+"""A hook of MkDocs: the site has the repository's pages at their own paths, and those that are made here.
 
-So the links between README.md, docs/, examples/ and benchmarks/ are the same in the site and on GitHub, and
-nothing is copied.
+So the links between README.md, docs/, examples/, notebooks/ and benchmarks/ are the same in the site and on
+GitHub, and nothing is copied. A link to a notebook leads to the page that is made of it.
 """
 
 import re
 from pathlib import Path
 
-from commands import page
+import commands
+import notebook_pages
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 import albert_tf
 
 # A word of the glossary in the docstring of albert_tf, and its meaning.
 _WORD = re.compile(r"^(\w+) {2,}(.*(?:\n {4,}.*)*)", re.MULTILINE)
 
+# A link to a notebook, without its ending.
+_NOTEBOOK = re.compile(r"\]\(([^)\s]+)\.ipynb\)")
+
 ROOT = Path(__file__).parents[2]
-PAGES = ("*.md", "docs/**/*.md", "examples/*/README.md", "benchmarks/**/README.md")
+PAGES = ("*.md", "docs/**/*.md", "examples/*/README.md", "notebooks/*.md", "benchmarks/**/README.md")
+PICTURES = ("docs/pictures/*.png",)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the pages to what the theme brings."""
-    for path in sorted(path for pattern in PAGES for path in ROOT.glob(pattern)):
+    for path in sorted(path for pattern in PAGES + PICTURES for path in ROOT.glob(pattern)):
         name = str(path.relative_to(ROOT))
         files.append(File.generated(config, name, abs_src_path=str(path)))
-    for name, content in (("commands", page()), ("words", words())):
-        files.append(File.generated(config, f"docs/reference/{name}.md", content=content))
+    made: dict[str, str | bytes] = {
+        "docs/reference/commands.md": commands.page(),
+        "docs/reference/words.md": words(),
+    }
+    for path in sorted(ROOT.glob("notebooks/*.ipynb")):
+        content, pictures = notebook_pages.page(path)
+        made[f"notebooks/{path.stem}.md"] = content
+        made |= {f"notebooks/{name}": picture for name, picture in pictures.items()}
+    for name, content in made.items():
+        files.append(File.generated(config, name, content=content))
     return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Has links to notebooks lead to their pages."""
+    return _NOTEBOOK.sub(r"](\1.md)", markdown)
 
 
 def words() -> str:

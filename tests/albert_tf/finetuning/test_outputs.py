@@ -2,7 +2,8 @@
 
 import tensorflow as tf
 
-from albert_tf.finetuning.outputs import predictor
+from albert_tf.finetuning import outputs
+from albert_tf.finetuning.outputs import lengths_to_compile, predictor
 from albert_tf.tasks.classification import text_rows
 from albert_tf.tasks.examples.records import TextRecord
 from albert_tf.tasks.kind import Examples
@@ -82,3 +83,19 @@ def test_few_examples_are_not_filled_up_to_a_batch(piece_tokenizer):
         examples = Examples(SENTENCES[:count], text_rows(records(SENTENCES[:count]), piece_tokenizer, {}))
         assert len(predict(examples).predictions["length"]) == count
         assert rows == ([count] if count <= 32 else [32, 32])
+
+
+def test_on_a_tpu_all_shapes_are_static(piece_tokenizer, monkeypatch):
+    """Whatever is said of XLA: a TPU's programs are compiled in any case."""
+    monkeypatch.setattr(outputs, "device_kind", lambda strategy: "TPU")
+    assert {lengths_to_compile(100, xla) for xla in (None, True, False)} == {(100,)}
+    seen = []
+
+    def keep(found, inputs):
+        seen.append(inputs["input_mask"].shape.as_list())
+        return {"length": tf.reduce_sum(found["input_mask"], axis=1)}
+
+    predict = predictor(Kind(keep), lambda batch, training: batch, 10)
+    lengths = predict(Examples(SENTENCES, text_rows(records(SENTENCES), piece_tokenizer, {}))).predictions
+    assert seen == [[10, 48]]  # traced once
+    assert len({length > 32 for length in lengths["length"]}) == 2

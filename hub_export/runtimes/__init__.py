@@ -1,0 +1,1 @@
+"""Networks for other runtimes, from token ids: `python -m hub_export --to`."""

@@ -19,8 +19,7 @@ from albert_tf.utils.errors import InputError
 
 Arrays = Mapping[str, np.ndarray]
 Call = Callable[[Arrays], Arrays]
-# With one input signature, from int32 tensors to tensors by name.
-Function = tf.types.experimental.GenericFunction
+Function = Any  # a tf.function with one input signature, from int32 tensors to tensors by name
 
 
 def _openvino(function: Function, file: Path, length: int) -> None:
@@ -34,9 +33,16 @@ def _openvino_int8(function: Function, plain: Path, file: Path, samples: Sequenc
     import nncf
     import openvino
 
-    network, is_transformer = openvino.Core().read_model(plain), nncf.ModelType.TRANSFORMER
+    # Without what would fit the weights to each layer: layers that share them would have copies.
+    advanced = nncf.AdvancedQuantizationParameters(
+        disable_bias_correction=True, smooth_quant_alphas=nncf.AdvancedSmoothQuantParameters(matmul=-1)
+    )
     quantized = nncf.quantize(
-        network, nncf.Dataset(samples), model_type=is_transformer, subset_size=len(samples)
+        openvino.Core().read_model(plain),
+        nncf.Dataset(samples),
+        model_type=nncf.ModelType.TRANSFORMER,
+        subset_size=len(samples),
+        advanced_parameters=advanced,
     )
     openvino.save_model(quantized, file, compress_to_fp16=False)
 

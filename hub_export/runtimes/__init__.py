@@ -1,1 +1,0 @@
-"""Networks for other runtimes, from token ids: `python -m hub_export --to`."""

@@ -42,6 +42,8 @@ def _openvino_int8(function: Function, plain: Path, file: Path, samples: Sequenc
         nncf.Dataset(samples),
         model_type=nncf.ModelType.TRANSFORMER,
         subset_size=len(samples),
+        # Of a head that follows up starts its parts would share a scale, and differ in its kind.
+        ignored_scope=nncf.IgnoredScope(types=["Concat"], validate=False),
         advanced_parameters=advanced,
     )
     openvino.save_model(quantized, file, compress_to_fp16=False)

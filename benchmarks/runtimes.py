@@ -89,8 +89,8 @@ def write_encoder(run: Path | None, folder: Path) -> None:
             variable.assign_add(tf.random.stateless_normal(variable.shape, seed=[number, 0], stddev=0.02))
         albert_tf.save(model, run)
     (folder / "run.txt").write_text(str(Path(run).resolve()))
-    export(run, folder, encoder_only=True, check=False)
-    encoder = tf.saved_model.load(str(folder / "encoder"))
+    export(run, folder / "hub", encoder_only=True, check=False)
+    encoder = tf.saved_model.load(str(folder / "hub/encoder"))
     random = np.random.default_rng(0)
     vocab_size = albert_tf.load(run).config.vocab_size
     for length in LENGTHS:
@@ -116,7 +116,7 @@ def measured(row: str, folder: Path, rounds: int) -> dict[str, object]:
 
 def loaded(row: str, folder: Path, length: int) -> tuple[Callable[[Inputs], np.ndarray], list[Path]]:
     """The encoder in a runtime, from its inputs to the pooled output, and the files that it is made of."""
-    encoder = folder / "encoder"
+    encoder = folder / "hub/encoder"
     if row == TENSORFLOW:
         import tensorflow as tf
 

@@ -2,10 +2,11 @@
 
     python benchmarks/runtimes.py
 
-Exports a network of albert_base's shape with random weights, or the run that --run names, converts it as
-examples/runtimes does, in .venv-interop (`make test-slow` makes it), and prints as Markdown: the size of what
+Exports a network of albert_base's shape with random weights, or the run that --run names, converts it by
+`hub_export --to`, and prints as Markdown: the size of what
 is deployed, the time of an input of 16 and of 128 tokens, and the largest difference of `pooled_output`. Each
-runtime has a process of its own, one after the other, and as many threads as there are cores.
+runtime has a process of its own, one after the other, and as many threads as there are cores. The scripts of
+examples/runtimes load it.
 """
 
 from __future__ import annotations
@@ -28,26 +29,24 @@ import numpy as np
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 ROOT = Path(__file__).resolve().parents[1]
-PYTHON = ROOT / ".venv-interop/bin/python"
 LENGTHS = (16, 128)
 WARM_UP = 10
 
 
-class Runtime(NamedTuple):
-    """A script of examples/runtimes, the file that it writes, and arguments of its two functions."""
+class Row(NamedTuple):
+    """A runtime of `hub_export --to`, the script of examples/runtimes that loads its file, with arguments."""
 
+    runtime: str
     script: str
     file: str
-    convert: Mapping[str, Any] = {}
     load: Mapping[str, Any] = {}
 
 
-RUNTIMES = {
-    "OpenVINO, f32": Runtime("with_openvino", "encoder.xml"),
-    "OpenVINO, its own choice": Runtime("with_openvino", "encoder.xml", load={"exact": False}),
-    "ONNX Runtime": Runtime("with_onnxruntime", "encoder.onnx"),
-    "LiteRT, float32": Runtime("with_litert", "encoder.tflite"),
-    "LiteRT, dynamic int8": Runtime("with_litert", "encoder.tflite", convert={"int8": True}),
+ROWS = {
+    "OpenVINO, f32": Row("openvino", "with_openvino", "model.xml"),
+    "OpenVINO, its own choice": Row("openvino", "with_openvino", "model.xml", {"exact": False}),
+    "ONNX Runtime": Row("onnx", "with_onnxruntime", "model.onnx"),
+    "LiteRT": Row("litert", "with_litert", "model.tflite"),
 }
 TENSORFLOW = "TensorFlow"
 
@@ -68,8 +67,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         write_encoder(options.run, Path(folder))
         print("| runtime | MB | ms, 1×16 | ms, 1×128 | largest difference |\n|---|---|---|---|---|")
-        for row in (TENSORFLOW, *RUNTIMES):
-            command = [PYTHON, __file__, "--rounds", str(options.rounds), "--measure", row, folder]
+        for row in (TENSORFLOW, *ROWS):
+            command = [sys.executable, __file__, "--rounds", str(options.rounds), "--measure", row, folder]
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
             result = json.loads(done.stdout.splitlines()[-1])
             times = " | ".join(f"{milliseconds:.1f}" for milliseconds in result["milliseconds"])
@@ -77,7 +76,7 @@ def main() -> None:
 
 
 def write_encoder(run: Path | None, folder: Path) -> None:
-    """Writes the module, and what it is asked and answers by TensorFlow at each length."""
+    """Writes the module, its run's place, and what it is asked and answers by TensorFlow at each length."""
     import tensorflow as tf
 
     import albert_tf
@@ -89,8 +88,9 @@ def write_encoder(run: Path | None, folder: Path) -> None:
         for number, variable in enumerate(model.variables):  # no bias 0, no gain 1: what is left out shows
             variable.assign_add(tf.random.stateless_normal(variable.shape, seed=[number, 0], stddev=0.02))
         albert_tf.save(model, run)
-    export(run, folder, encoder_only=True, check=False)
-    encoder = tf.saved_model.load(str(folder / "encoder"))
+    (folder / "run.txt").write_text(str(Path(run).resolve()))
+    export(run, folder / "hub", encoder_only=True, check=False)
+    encoder = tf.saved_model.load(str(folder / "hub/encoder"))
     random = np.random.default_rng(0)
     vocab_size = albert_tf.load(run).config.vocab_size
     for length in LENGTHS:
@@ -116,7 +116,7 @@ def measured(row: str, folder: Path, rounds: int) -> dict[str, object]:
 
 def loaded(row: str, folder: Path, length: int) -> tuple[Callable[[Inputs], np.ndarray], list[Path]]:
     """The encoder in a runtime, from its inputs to the pooled output, and the files that it is made of."""
-    encoder = folder / "encoder"
+    encoder = folder / "hub/encoder"
     if row == TENSORFLOW:
         import tensorflow as tf
 
@@ -128,17 +128,16 @@ def loaded(row: str, folder: Path, length: int) -> tuple[Callable[[Inputs], np.n
 
         return pooled_output, [file for file in encoder.rglob("*") if file.is_file()]
     sys.path.append(str(ROOT / "examples/runtimes"))
-    runtime = RUNTIMES[row]
-    script, changes = importlib.import_module(runtime.script), dict(runtime.convert)
-    place = folder / row
-    if runtime.script == "with_litert":  # a graph for one length
-        place, changes["length"] = folder / f"{row} {length}", length
-    model = str(place / runtime.file)
+    runtime = ROWS[row]
+    place = folder / f"{runtime.runtime}-{length}"  # LiteRT's graph is for one length
     if not place.exists():
-        place.mkdir()
-        script.convert(str(encoder), model, **changes)
-    outputs = script.load(model, **runtime.load)
-    return lambda inputs: outputs(inputs)["pooled_output"], list(place.iterdir())
+        from hub_export.other_runtimes import export_to
+
+        export_to((folder / "run.txt").read_text(), place, runtime.runtime, seq_length=length)
+    model = place / runtime.file
+    outputs, _ = importlib.import_module(runtime.script).load(str(model), **runtime.load)
+    files = list(place.glob(f"{model.stem}.*"))
+    return lambda inputs: outputs(inputs)["pooled_output"], files
 
 
 def median_seconds(call: Callable[[], object], rounds: int) -> float:

@@ -9,12 +9,13 @@ from pathlib import Path
 from albert_tf.startup import OneLineParser, quiet_start, run_program
 from albert_tf.startup.exits import TERMINATED
 from albert_tf.startup.signals import end_in_order
-from albert_tf.utils.choices import EXPORTED_DTYPES
+from albert_tf.utils.choices import EXPORT_RUNTIMES, EXPORTED_DTYPES
+from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import check_place
 
 DESCRIPTION = (
     "Writes OUTPUT/preprocessor and OUTPUT/encoder, modules for hub.KerasLayer, OUTPUT/serving/VERSION, "
-    "a model for TF Serving, and OUTPUT/README.md, a model card."
+    "a model for TF Serving, and OUTPUT/README.md, a model card. With --to a network for another runtime."
 )
 
 
@@ -40,12 +41,24 @@ def add_flags(parser: OneLineParser) -> None:
     add("--encoder_only", action="store_true", help="the encoder alone; a run without vocabulary needs it")
     xla = "encoders that XLA compiles where they run, for GPUs (off: such a module loads anywhere)"
     add("--xla", action="store_true", help=xla)
+    to = "a network from token ids for another runtime, in a new folder, in place of the modules"
+    add("--to", choices=EXPORT_RUNTIMES, help=to)
+    calibrate = "texts, one a line, or two with a tab between: with --to, int8 besides, and a comparison"
+    add("--calibrate", metavar="FILE", help=calibrate)
     add("--license", metavar="NAME", help="of the weights, for the model card (the card says: none is named)")
 
 
 def run(flags: argparse.Namespace) -> None:
-    """Writes the modules, and prints their folders."""
+    """Writes the modules, and prints their folders; with --to the folder, and prints its card's table."""
     settings = vars(flags)
+    runtime, texts = settings.pop("to"), settings.pop("calibrate")
+    if texts is not None and runtime is None:
+        raise InputError(f"--calibrate {texts}: of no use without --to")
+    modules = {"version": 1, "dtype": "float32", "encoder_only": False, "xla": False}
+    if runtime is not None and (
+        given := [f"--{name}" for name in modules if settings[name] != modules[name]]
+    ):
+        raise InputError(f"{', '.join(given)}: of no use with --to {runtime}, leave it out")
     check_place(Path(flags.output), is_folder=True)  # before anybody waits for TensorFlow
     with quiet_start():
         import tensorflow as tf
@@ -53,6 +66,14 @@ def run(flags: argparse.Namespace) -> None:
         from albert_tf.checkpoints.directory import best_run
         from hub_export.export import export
     tf.get_logger().setLevel("ERROR")  # the loader of TensorFlow 1 is deprecated, but it is what servers run
+    if runtime is not None:
+        from hub_export.other_runtimes import export_to
+
+        others = {name: settings[name] for name in settings.keys() - modules.keys() - {"run"}}
+        card = export_to(best_run(settings["run"]), runtime=runtime, calibrate=texts, **others)
+        print(*(line for line in card.read_text("utf-8").splitlines() if line.startswith("|")), sep="\n")
+        print(card.parent)
+        return
     for folder in export(best_run(settings.pop("run")), **settings):
         print(folder)
 

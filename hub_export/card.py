@@ -71,7 +71,7 @@ def model_card(
         "requests": {name: signature.example for name, signature in signatures.items()},
     }
     network, article = NETWORKS[model.config.family]
-    return _filled(
+    return filled(
         "card.md",
         family=model.config.family,
         network=network,
@@ -79,7 +79,7 @@ def model_card(
         front="" if license is None else f"license: {json.dumps(license)}\n",  # which YAML reads, too
         what=f"fine-tuned for {task}" if task else run.task["model"].replace("_", " "),
         facts=json.dumps(facts, indent=2, ensure_ascii=False),
-        text=_filled("card_text.md", serving=serving, request=signatures[DEFAULT].example)
+        text=filled("card_text.md", serving=serving, request=signatures[DEFAULT].example)
         if signatures
         else "",
         pooled=FIRST_STATE if model.config.pooler == "none" else POOLED,
@@ -87,7 +87,7 @@ def model_card(
     )
 
 
-def _filled(template: str, **values: Any) -> str:
+def filled(template: str, **values: Any) -> str:
     """A template beside this file with its placeholders filled in."""
     text = Path(__file__).with_name(template).read_text(encoding="utf-8")
     return string.Template(text).substitute(values)

@@ -192,7 +192,7 @@ def save_serving(
         vocabulary = Path(str(run.vocabulary)).name  # which the tokenizer was made of
         _copy(run, {name: name for name in (CONFIG, TOKENIZER, TASK, vocabulary)}, folder)
     # With XLA these compile all that there is to compile.
-    shapes = [] if served.compiled is None else served.compiled.shapes
+    shapes = getattr(served.compiled, "shapes", [])
     answers.write_requests(
         folder, [*requests.items(), *((TOKENS, answers.example_ids(*shape)) for shape in shapes)]
     )

@@ -58,9 +58,7 @@ def head_signature(
     columns = max(getattr(model, "start_n_top", 0), getattr(model, "end_n_top", 0))
 
     def outputs(inputs: Tensors) -> Tensors:
-        rows = {name: tf.reshape(tensor, [-1, tf.shape(tensor)[-1]]) for name, tensor in inputs.items()}
-        found = model.head(rows, call(rows), None)
-        return found if choices is None else {"logits": tf.reshape(found["logits"], [-1, choices])}  # [B, C]
+        return model.with_encoder(call, inputs)
 
     shape: list[int | None] = [None, None] if choices is None else [None, choices, None]
     request = {}

@@ -60,18 +60,19 @@ def save(
         write_checkpoint(folder, step, model=model)
 
 
-def load(run_dir: PathLike, step: int | None = None) -> Any:
+def load(run_dir: PathLike, step: int | None = None, **kwargs: Any) -> Any:
     """The model of a run directory, of the class that task.json names, with the weights of a step.
 
     Args:
       run_dir: the run directory.
       step: training step; None takes that of `RunDirectory.default_step`.
+      **kwargs: of keras.Model, such as `dtype`.
     Raises:
       FileNotFoundError: the run, or its checkpoint, does not exist.
       ValueError: a file of the run is damaged; the message names it.
     """
     stored = stored_model(run_dir, step)
-    return build_model(stored.config, stored.task, stored.read)
+    return build_model(stored.config, stored.task, stored.read, **kwargs)
 
 
 class StoredModel(NamedTuple):

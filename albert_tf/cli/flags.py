@@ -15,6 +15,7 @@ from absl import logging
 from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.tokenizer_settings import TOKENIZER_DEFAULTS
 from albert_tf.training.settings import Execution, LoopSettings
+from albert_tf.utils.choices import PRECISIONS, RUNTIMES
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.records import flat_fields
 
@@ -105,6 +106,16 @@ def patience_flag(parser: Flags) -> None:
         "of a run with --early_exit: an example leaves once so many layers in a row agree with the one before"
     )
     parser.add_argument("--patience", type=int, metavar="N", help=f"{leaves} (all layers)")
+
+
+def runtime_flags(parser: Flags) -> None:
+    """What computes a run's network, and in what."""
+    runtime = (
+        "what computes the encoder: openvino is quicker on CPUs, and kept in the run's folder openvino; auto "
+        "is openvino where that changes answers by rounding alone, as a line says (tensorflow)"
+    )
+    parser.add_argument("--runtime", choices=RUNTIMES, help=runtime)
+    parser.add_argument("--precision", choices=PRECISIONS, help="of the computation (float32)")
 
 
 def run_named(name: str) -> RunDirectory:

@@ -48,6 +48,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--top_k", type=int, metavar="K", help=top_k)
     shared.checkpoint_flags(parser)
     shared.patience_flag(parser)
+    shared.runtime_flags(parser)
 
 
 def run(flags: argparse.Namespace) -> None:
@@ -55,10 +56,9 @@ def run(flags: argparse.Namespace) -> None:
     if flags.submission is None and len(flags.run) > 1:
         raise InputError(f"--run {' '.join(flags.run)}: one run predicts; several do for --submission")
     if flags.submission is not None:
-        names = ("task", "step", "text", "text_pair", "label", "prediction_column", "score_column")
-        shared.check_unused(
-            flags, (*names, "probabilities", "top_k", "input_format", "patience"), "--submission"
-        )
+        columns = ("text", "text_pair", "label", "prediction_column", "score_column", "probabilities")
+        others = ("task", "step", "top_k", "input_format", "patience", "runtime", "precision")
+        shared.check_unused(flags, (*columns, *others), "--submission")
     with quiet_start():
         from albert_tf.finetuning.predict import predict, submit
         from albert_tf.training.determinism import make_deterministic
@@ -70,8 +70,9 @@ def run(flags: argparse.Namespace) -> None:
         submit(runs, glue, flags.submission, flags.batch_size, flags.xla)
         logging.info("wrote %s", flags.submission)
         return
-    alike = ("task", "prediction_column", "score_column", "top_k", "step", "batch_size", "xla", "patience")
-    options = {name: getattr(flags, name) for name in alike} | {"probabilities": bool(flags.probabilities)}
+    names = ("task", "prediction_column", "score_column", "probabilities", "top_k", "step", "batch_size")
+    given = {name: getattr(flags, name) for name in (*names, "xla", "patience", "runtime", "precision")}
+    options = {name: value for name, value in given.items() if value is not None}
     output = sys.stdout.buffer if flags.output in OUTPUT else flags.output
     is_there = flags.output not in OUTPUT and Path(flags.output).is_file()
     with _input_files(flags.input, flags.input_format) as source:

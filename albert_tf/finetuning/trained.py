@@ -12,6 +12,7 @@ from albert_tf.checkpoints.run import check_finite, load, opened_run
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.outputs import Predicted, predictor
 from albert_tf.finetuning.task_table import TASKS, Task, find_task
+from albert_tf.runtimes.openvino import OpenVinoEncoder
 from albert_tf.tasks import kind_of
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.datasets.formats import PathLike, Records
@@ -20,6 +21,7 @@ from albert_tf.tasks.kind import SEQ_LENGTH
 from albert_tf.tasks.question_answering import QuestionAnswering
 from albert_tf.tokenizers.kinds import TextTokenizer, open_tokenizer
 from albert_tf.utils.checks import check_range
+from albert_tf.utils.choices import POLICIES
 from albert_tf.utils.errors import InputError
 
 BAR_DELAY = 2.0  # seconds until a progress bar is shown
@@ -35,6 +37,7 @@ class Trained(NamedTuple):
     step: int | None  # of the weights; None: those of several runs
     xla: bool | None = None  # as `Execution` takes it
     patience: int | None = None  # as `predict` takes it
+    encoder: OpenVinoEncoder | None = None  # which computes in the place of the model's own
 
     def predictions(self, records: Records, batch_size: int = 32) -> list[Any]:
         """A prediction for each record, in their order; a terminal shows the progress of long work."""
@@ -53,7 +56,7 @@ class Trained(NamedTuple):
         for line in unread(examples.rows, kind.seq_length, self.entries.get("long")):
             logging.log(level, line)
         has_loss = is_labelled and kind.has_evaluation_loss
-        predict = predictor(kind, self.model, batch_size, has_loss, self.xla, self.patience)
+        predict = predictor(kind, self.model, batch_size, has_loss, self.xla, self.patience, self.encoder)
         with tqdm(total=len(examples.rows), unit=" examples", disable=None, delay=BAR_DELAY) as bar:
             return predict(examples, bar.update)
 
@@ -96,11 +99,17 @@ def columns_of(entries: Mapping[str, Any]) -> Columns | None:
 
 
 def read_trained(
-    run: PathLike, step: int | None = None, asked: str | None = None, xla: bool | None = None
+    run: PathLike,
+    step: int | None = None,
+    asked: str | None = None,
+    xla: bool | None = None,
+    precision: str = "float32",
+    is_openvino: bool = False,
 ) -> Trained:
     """A fine-tuned run, at a step; None: that which `load` takes.
 
-    `asked` is the task to predict for, where it is not the run's own: "ax" of an MNLI run.
+    `asked` is the task to predict for, where it is not the run's own: "ax" of an MNLI run;
+    `is_openvino` is True if OpenVINO computes the encoder.
 
     Raises:
       FileNotFoundError: there is no run, no vocabulary in it, or no such checkpoint.
@@ -113,6 +122,7 @@ def read_trained(
         raise FileNotFoundError(f"{run} has no vocabulary: copy it there")
     tokenizer = open_tokenizer(vocabulary, **run.tokenizer)
     step = run.default_step() if step is None else step
-    model = load(run, step)
+    model = load(run, step, dtype=POLICIES["float32" if is_openvino else precision])
     check_finite(model, run, step)
-    return Trained(task, model, tokenizer, entries, step or 0, xla)
+    encoder = OpenVinoEncoder(model.encoder, precision, run) if is_openvino else None
+    return Trained(task, model, tokenizer, entries, step or 0, xla, encoder=encoder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -113,15 +114,25 @@ class AlbertMultipleChoice(PooledModel):
         self, inputs: Inputs, training: bool | None = None, seed: tf.Tensor | None = None
     ) -> dict[str, Any]:
         """The logits of the choices; arguments and errors are those of `TaskModel.call`."""
-        flat = {name: self._flatten(name, inputs[name]) for name in ENCODER_INPUTS if name in inputs}
+        flat = self._rows(inputs)
         if TOKEN_PLACES in inputs:  # the same places row by row
             flat[TOKEN_PLACES] = inputs[TOKEN_PLACES]
         outputs = super().call(flat, training, seed)
-        found = {"logits": tf.reshape(outputs["logits"], [-1, self.num_choices])}  # [B, C]
+        found = self._by_example(outputs)
         if self.exits is not None:  # [B·C, L, 1] of all layers
             logits = tf.reshape(outputs["exit_logits"], [-1, self.num_choices, self.config.num_hidden_layers])
             found["exit_logits"] = tf.transpose(logits, [0, 2, 1])  # [B, L, C]
         return found
+
+    def with_encoder(self, encode: Callable[[Inputs], Any], inputs: Inputs) -> dict[str, tf.Tensor]:
+        """`logits` [B, C], where a function computes the encoder's outputs of rows [B·C, S]."""
+        return self._by_example(super().with_encoder(encode, self._rows(inputs)))
+
+    def _rows(self, inputs: Inputs) -> dict[str, tf.Tensor]:
+        return {name: self._flatten(name, inputs[name]) for name in ENCODER_INPUTS if name in inputs}
+
+    def _by_example(self, outputs: Inputs) -> dict[str, tf.Tensor]:
+        return {"logits": tf.reshape(outputs["logits"], [-1, self.num_choices])}  # [B, C]
 
     def _flatten(self, name: str, values: tf.Tensor) -> tf.Tensor:
         tensor = tf.convert_to_tensor(values)

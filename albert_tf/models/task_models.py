@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -41,6 +42,10 @@ class TaskModel(NetworkModel):
     def head(self, inputs: Inputs, outputs: dict[str, Any], seed: tf.Tensor | None) -> dict[str, tf.Tensor]:
         """The outputs of the head, by the model's inputs and the encoder's outputs; no seed, no dropout."""
         raise NotImplementedError
+
+    def with_encoder(self, encode: Callable[[Inputs], Any], inputs: Inputs) -> dict[str, tf.Tensor]:
+        """The outputs of the model's inputs, where a function computes the encoder's; without dropout."""
+        return self.head(inputs, encode(inputs), None)
 
 
 @keras.saving.register_keras_serializable("albert_tf")

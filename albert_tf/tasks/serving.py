@@ -9,7 +9,6 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.features import MASK, TYPE_IDS, WORD_IDS
-from albert_tf.models.compiled import CompiledEncoder
 from albert_tf.models.encoder import AlbertEncoder, with_pooled_output
 from albert_tf.models.exits import call_with_patience
 from albert_tf.models.padding import skip_padding
@@ -49,7 +48,7 @@ class Served(NamedTuple):
     seq_length: int  # longest input of the model in tokens
     task: Mapping[str, Any]  # content of task.json
     top_k: int = TOP_K  # fillings of a mask
-    compiled: CompiledEncoder | None = None  # of the model, where XLA compiles it
+    compiled: Callable[[Tensors], Tensors] | None = None  # the encoder, where XLA or another runtime has it
 
     @property
     def encoder(self) -> AlbertEncoder:

@@ -32,3 +32,10 @@ STRATEGY_NAMES = ("one", "mirrored", "multi_worker", "tpu")
 
 # What exported modules hold their variables and compute in.
 EXPORTED_DTYPES = ("float32", "bfloat16")
+
+# What computes a trained network for answers, and in what.
+RUNTIMES = TENSORFLOW, OPENVINO, _ = ("tensorflow", "openvino", AUTO)
+PRECISIONS = ("float32", "bfloat16")
+
+# What `hub_export --to` writes networks for.
+EXPORT_RUNTIMES = ("openvino", "onnx", "litert")

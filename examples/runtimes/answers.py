@@ -17,7 +17,7 @@ def answer(tokens: Tokens, inputs: Row, outputs: Row, text: str, pair: str = "")
     in the second segment.
 
     Args:
-      tokens: of the module.
+      tokens: of the network's folder.
       inputs: of the text, without the dimension of the batch.
       outputs: for these inputs, likewise.
       text: the first segment.

@@ -1,4 +1,4 @@
-"""Text to the inputs of an exported model, without TensorFlow: as the module `preprocessor` does."""
+"""Text to the inputs of a converted network, without TensorFlow: as `albert_tf.Tokenizer` and `pack` do."""
 
 from __future__ import annotations
 
@@ -28,26 +28,24 @@ IGNORABLE = dict.fromkeys(
 
 
 class Tokens:
-    """The tokenizer in the assets of an exported encoder or fine-tuned serving model.
+    """The tokenizer in the folder of a converted network.
 
-    Its ids are the module's. Only where two ways to cut a word are equally likely, such as `! !!!` and
+    Its ids are those of TF Text. Only where two ways to cut a word are equally likely, such as `! !!!` and
     `!!! !`, rounding decides, and TF Text has another version of SentencePiece, which may round otherwise.
 
     Args:
-      module: its folder.
+      folder: what `python -m hub_export --to` has written.
     """
 
-    def __init__(self, module: str | Path):
-        assets = Path(module) / "assets"
-        config = next(assets.glob("*config.json"))  # albert_config.json of an encoder
-        settings, config = (
-            json.loads(file.read_text(encoding="utf-8")) for file in (assets / "tokenizer.json", config)
+    def __init__(self, folder: str | Path):
+        settings, config, task = (
+            json.loads(Path(folder, f"{name}.json").read_text(encoding="utf-8"))
+            for name in ("tokenizer", "config", "task")
         )
         self.lowercase, self.strip_accents = settings["lowercase"], settings["strip_accents"]
         self.longest = config["max_position_embeddings"]
-        task = assets / "task.json"  # of a fine-tuned model
-        self.task = json.loads(task.read_text(encoding="utf-8")) if task.exists() else {}
-        self.pieces = sentencepiece.SentencePieceProcessor(model_file=str(assets / "spiece.model"))
+        self.task = {} if task["model"] in ("encoder", "pretrainer") else task  # of a fine-tuned network
+        self.pieces = sentencepiece.SentencePieceProcessor(model_file=str(Path(folder, "spiece.model")))
 
     def ids(self, text: str) -> list[int]:
         """The token ids of a text, no special tokens among them."""

@@ -1,0 +1,258 @@
+"""A run directory to a folder for another runtime: the network, and what text needs without TensorFlow."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import shutil
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from albert_tf.checkpoints import RunDirectory, load, opened_run
+from albert_tf.checkpoints.directory import CONFIG, TASK
+from albert_tf.checkpoints.run import check_finite
+from albert_tf.features import ENCODER_INPUTS, MASK
+from albert_tf.models.encoder import AlbertEncoder, with_pooled_output
+from albert_tf.tasks.kind import SEQ_LENGTH
+from albert_tf.tasks.serving import Served, Signature
+from albert_tf.tokenizer_settings import TOKENIZER, vocabulary_files
+from albert_tf.tokenizers.kinds import open_tokenizer
+from albert_tf.utils.checks import check_choice, check_range
+from albert_tf.utils.errors import InputError
+from albert_tf.utils.files import check_new, new_directory
+from hub_export.card import CARD, filled
+from hub_export.check.modules import CheckFailed
+from hub_export.converters import RUNTIMES, Arrays, Call, Runtime
+from hub_export.serving import head_signature, ids_signature
+
+TOLERANCE = 1e-3  # of a converted network in float32
+
+# What of an output is a decision, whose agreement is counted; of other outputs, distances alone.
+DECISIONS = {
+    **dict.fromkeys(("logits", "start_logits", "end_logits"), lambda x: x.argmax(-1)),
+    "start_top_index": lambda x: x[..., 0],
+}
+
+
+def export_to(
+    run: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    runtime: str,
+    calibrate: str | os.PathLike[str] | None = None,
+    seq_length: int | None = None,
+    step: int | None = None,
+    license: str | None = None,
+) -> Path:
+    """Writes a folder with the network of a run for another runtime, whole or not at all.
+
+    A fine-tuned run's network answers what its head does, another's `pooled_output` and `sequence_output`.
+    All layers are computed: there are no early exits. The tokenizer's files, the settings and a card are
+    beside it.
+
+    Args:
+      run: a run directory.
+      output: the folder, new or empty.
+      runtime: "openvino", "onnx" or "litert".
+      calibrate: file of texts, one a line, or two with a tab between, by which products of activations are
+        computed in int8, in a second file; the card then compares both with TensorFlow on these texts.
+      seq_length: tokens of a text at most, and of all inputs for LiteRT; None: as the run has it, else 128.
+      step: of the checkpoint; None: that which `load` takes.
+      license: of the weights, by name, for the card.
+    Returns:
+      The card.
+    Raises:
+      InputError: a package is missing, or the run does not fit the arguments.
+      OSError: a file cannot be read or written, or the folder holds something.
+      CheckFailed: what was converted answers otherwise than TensorFlow.
+    """
+    check_choice("to", runtime, RUNTIMES)
+    target, run = RUNTIMES[runtime], opened_run(run)
+    target.check_installed(calibrate is not None)
+    check_new(Path(output))
+    model = load(run, step)
+    check_finite(model, run, step)
+    longest = model.config.max_position_embeddings
+    seq_length = min(run.task.get("seq_length", SEQ_LENGTH), longest) if seq_length is None else seq_length
+    check_range("seq_length", seq_length, at_least=3, at_most=longest)
+    signature = network(model)
+    texts = None if calibrate is None else inputs_of_texts(run, model, Path(calibrate), seq_length)
+    with new_directory(Path(output)) as folder:
+        file = folder / target.file
+        target.convert(signature.function, file, seq_length)
+        check_close(target, file, signature, seq_length)
+        table = f"| network | MB |\n|---|---|\n| {target.title}, float32 | {_megabytes(file):.2f} |"
+        if texts is not None:
+            rows = [_fixed(row, seq_length) for row in texts] if target.is_fixed else texts
+            int8 = file.with_stem(f"{file.stem}_int8")
+            with contextlib.redirect_stdout(sys.stderr):  # where progress belongs
+                target.quantize(signature.function, file, int8, rows)
+            table = comparison(target, signature, model, [file, int8], texts, rows)
+        _copy_files(run, folder)
+        text = _card(run, model, signature, target, table, seq_length, license)
+        (folder / CARD).write_text(text, encoding="utf-8")
+    return Path(output) / CARD
+
+
+def network(model: Any) -> Signature:
+    """What is converted, from token ids, and a request for it."""
+    encoder = model if isinstance(model, AlbertEncoder) else model.encoder
+
+    def encoded(inputs: Any) -> Any:
+        outputs = with_pooled_output(encoder(inputs, training=False))
+        return {name: outputs[name] for name in ("pooled_output", "sequence_output")}  # no layers, no exits
+
+    example = dict(zip(ENCODER_INPUTS, ([[2, 5, 3]], [[1, 1, 1]], [[0, 0, 0]]), strict=True))
+    if not hasattr(model, "with_encoder") or hasattr(model, "mlm"):
+        return Signature(ids_signature(encoded), example)
+    return head_signature(model, encoded, example)
+
+
+def inputs_of_texts(run: RunDirectory, model: Any, file: Path, seq_length: int) -> list[Arrays]:
+    """The network's inputs of the texts in a file, [1, S] each; an InputError where they do not fit it."""
+    if run.vocabulary is None or run.task["model"] == "multiple_choice":
+        problem = "has no vocabulary" if run.vocabulary is None else "chooses among options"
+        raise InputError(f"calibrate={str(file)!r}: {run} {problem}: leave it out")
+    lines = [line.split("\t", 1) for line in file.read_text("utf-8").splitlines() if line.strip()]
+    count = 2 if run.task["model"] == "span_labeler" else len(lines[0]) if lines else 1
+    if not lines or any(len(line) != count for line in lines):
+        raise InputError(f"calibrate={str(file)!r} must hold texts, one a line, {count - 1} tabs in each")
+    served = Served(model, open_tokenizer(run.vocabulary, **run.tokenizer), seq_length, run.task)
+    least = max(getattr(model, "start_n_top", 0), getattr(model, "end_n_top", 0))
+    found = ({name: x.numpy() for name, x in served.inputs(*map(_batch, line)).items()} for line in lines)
+    return [_fixed(row, max(least, row[MASK].shape[-1])) for row in found]
+
+
+def _batch(text: str) -> Any:
+    import tensorflow as tf
+
+    return tf.constant([text])
+
+
+def _fixed(row: Arrays, length: int) -> Arrays:
+    """Inputs filled up to a length."""
+    missing = length - row[MASK].shape[-1]
+    return {name: np.pad(x, [*[(0, 0)] * (x.ndim - 1), (0, missing)]) for name, x in row.items()}
+
+
+def check_close(target: Runtime, file: Path, signature: Signature, seq_length: int) -> None:
+    """CheckFailed unless a converted network answers its example as TensorFlow does."""
+    row: Arrays = {name: np.array(values, np.int32) for name, values in signature.example.items()}
+    row = _fixed(row, seq_length) if target.is_fixed else row
+    found, expected = target.load(file)(row), _tensorflow(signature)(row)
+    apart = difference(found, expected, row) if found.keys() == expected.keys() else float("inf")
+    if not apart <= TOLERANCE:
+        raise CheckFailed(f"{target.title}: outputs are {apart:.1e} away from TensorFlow's")
+
+
+def _tensorflow(signature: Signature) -> Call:
+    return lambda row: {name: tensor.numpy() for name, tensor in signature.function(**row).items()}
+
+
+def difference(found: Arrays, expected: Arrays, row: Arrays) -> float:
+    """The largest between outputs, but for those at padding."""
+    distances = [
+        float(np.abs(one - other)[_tokens(one, row)].max())
+        for name, other in expected.items()
+        if np.issubdtype((one := found[name]).dtype, np.floating)
+    ]
+    return max(distances)
+
+
+def _tokens(output: np.ndarray, row: Arrays) -> Any:
+    """An index of what is not at padding, of outputs [B, S, …] and others."""
+    mask = row[MASK]
+    return mask > 0 if output.shape[:2] == mask.shape else ...
+
+
+def comparison(
+    target: Runtime,
+    signature: Signature,
+    model: Any,
+    files: Sequence[Path],
+    texts: Sequence[Arrays],
+    rows: Sequence[Arrays],
+) -> str:
+    """A table of TensorFlow and of files in float32 and in int8: size, latency, agreement on texts.
+
+    `texts` are without padding, `rows` the same as these files take them. Networks answer in turn.
+    """
+    calls = {"TensorFlow, float32": (_tensorflow(signature), texts, 4 * model.count_params() / 1e6)}
+    for name, file in zip(("float32", "int8"), files, strict=True):
+        calls[f"{target.title}, {name}"] = (target.load(file), rows, _megabytes(file))
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    outputs: dict[str, list[Arrays]] = {name: [] for name in calls}
+    for call, inputs, _ in calls.values():
+        call(inputs[0])  # warm
+    for number in range(len(rows)):
+        for name, (call, inputs, _) in calls.items():
+            start = time.perf_counter()
+            outputs[name].append(call(inputs[number]))
+            seconds[name].append(time.perf_counter() - start)
+    lines = ["| network | MB | ms a text (median) | decisions as TensorFlow's | largest difference |"]
+    lines.append("|---|---|---|---|---|")
+    for name, (_, inputs, megabytes) in calls.items():
+        expected = list(map(_tensorflow(signature), inputs))
+        apart = max(map(difference, outputs[name], expected, inputs))
+        same = _agreement(outputs[name], expected, inputs)
+        milliseconds = 1000 * statistics.median(seconds[name])
+        lines.append(f"| {name} | {megabytes:.2f} | {milliseconds:.2f} | {same} | {apart:.1e} |")
+    return "\n".join(lines)
+
+
+def _agreement(found: Sequence[Arrays], expected: Sequence[Arrays], texts: Sequence[Arrays]) -> str:
+    """The share of decisions that are the same; a dash where there are none."""
+    same = [
+        (decide(one[name]) == decide(other[name]))[_tokens(decide(one[name]), text)].reshape(-1)
+        for one, other, text in zip(found, expected, texts, strict=True)
+        for name, decide in DECISIONS.items()
+        if name in other and other[name].shape[-1] > 1
+    ]
+    return f"{100 * np.concatenate(same).mean():.1f} %" if same else "–"
+
+
+def _megabytes(file: Path) -> float:
+    return sum(part.stat().st_size for part in file.parent.glob(f"{file.stem}.*")) / 1e6
+
+
+def _copy_files(run: RunDirectory, folder: Path) -> None:
+    """The settings of a run, and its vocabulary where it has one."""
+    for name in (CONFIG, TASK, TOKENIZER):
+        shutil.copyfile(run.file(name), folder / name)
+    for name, file in {} if run.vocabulary is None else vocabulary_files(run.vocabulary).items():
+        shutil.copyfile(file, folder / name)
+
+
+def _card(
+    run: RunDirectory,
+    model: Any,
+    signature: Signature,
+    target: Runtime,
+    table: str,
+    seq_length: int,
+    license: str | None,
+) -> str:
+    function = signature.function.get_concrete_function()
+    shapes = {spec.name: spec.shape.as_list() for spec in signature.function.input_signature}
+    outputs = {name: tensor.shape.as_list() for name, tensor in function.structured_outputs.items()}
+    described = functools.partial(map, lambda item: f"- `{item[0]}` {item[1]}")
+    exits = "\nThe run has exits after each layer; here all layers are computed: there are no early exits.\n"
+    fixed = f" One row of {seq_length} tokens, [1, …, {seq_length}], at a time." if target.is_fixed else ""
+    return filled(
+        "runtime_card.md",
+        title=target.title,
+        what=run.task.get("task") or run.task["model"].replace("_", " "),
+        inputs="\n".join(described(shapes.items())),
+        outputs="\n".join(described(outputs.items())),
+        fixed=fixed,
+        longest=seq_length,
+        table=table,
+        exits=exits if getattr(model, "early_exit", False) else "",
+        license=license or "None is named: ask whoever made the model and its text.",
+    )

@@ -1,0 +1,144 @@
+"""`hub_export --to`: what OpenVINO, ONNX Runtime and LiteRT answer, from the folder that it writes.
+
+tests/examples/test_runtimes.py answers from text with such folders.
+"""
+
+import importlib.util
+import json
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import albert_tf
+from albert_tf.utils.errors import InputError
+from hub_export import converters, other_runtimes
+from hub_export.__main__ import main
+from hub_export.check.modules import CheckFailed
+from hub_export.converters import RUNTIMES
+from hub_export.other_runtimes import difference, export_to
+from tests.tiny import CORPUS, TINY
+
+SENTENCES = CORPUS.replace("\n\n", "\n").splitlines()[:8]
+WIDE = TINY.replace(hidden_size=128, intermediate_size=512, num_hidden_layers=6)
+QUESTIONS = {"seq_length": 48, "max_query_length": 16, "doc_stride": 16, "max_answer_length": 20, "n_best": 9}
+MODELS = {
+    "encoder": lambda: (albert_tf.AlbertPretrainer(TINY), {}),
+    "classifier": lambda: (
+        albert_tf.AlbertClassifier(WIDE, 3, early_exit=True),
+        {"task": "classification", "labels": ["a", "b", "c"], "seq_length": 32},
+    ),
+    "tagger": lambda: (albert_tf.AlbertTokenClassifier(TINY, 2), {"labels": ["O", "B-X"], "seq_length": 32}),
+    "answerability": lambda: (albert_tf.AlbertSpanLabeler(TINY, answerability=True), QUESTIONS),
+    "choices": lambda: (albert_tf.AlbertMultipleChoice(TINY, 3), {"seq_length": 32}),
+}
+
+
+@pytest.fixture(scope="module")
+def run_of(tmp_path_factory, tiny_vocabulary):
+    """The run of a kind, with large weights."""
+    folder = tmp_path_factory.mktemp("runs")
+
+    def make(kind):
+        if not (folder / kind).exists():
+            model, task = MODELS[kind]()
+            for number, variable in enumerate(model.variables):
+                variable.assign_add(tf.random.stateless_normal(variable.shape, seed=[number, 3], stddev=0.1))
+            albert_tf.save(model, folder / kind, tiny_vocabulary, task=task)
+        return folder / kind
+
+    return make
+
+
+def write_texts(folder, kind):
+    """A file of texts, or of pairs."""
+    pairs = [f"Who kept it\t{text}" for text in SENTENCES]
+    (folder / "texts").write_text("\n".join(pairs if kind == "answerability" else SENTENCES))
+    return folder / "texts"
+
+
+def table_of(card):
+    """The cells of the card's table, without its head, by network."""
+    rows = [line.strip("| ").split(" | ") for line in card.read_text().splitlines() if line.startswith("|")]
+    return {name: cells for name, *cells in rows[2:]}
+
+
+CASES = [("openvino", kind) for kind in MODELS] + [("onnx", "answerability"), ("litert", "tagger")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("runtime", "kind"), CASES)
+def test_networks_answer_as_tensorflow(runtime, kind, run_of, tmp_path):
+    run, model = run_of(kind), albert_tf.load(run_of(kind))
+    texts = None if kind == "choices" else write_texts(tmp_path, kind)
+    card = export_to(run, tmp_path / "out", runtime, texts)
+    shape = [1, 3, 32] if kind == "choices" else [1, 32]
+    ids = np.random.default_rng(0).integers(5, TINY.vocab_size, shape).astype(np.int32)
+    types = np.broadcast_to(np.arange(32) > 9, shape).astype(np.int32)
+    inputs = {"input_word_ids": ids, "input_mask": np.ones_like(ids), "input_type_ids": types}
+    if kind == "answerability" and runtime != "openvino":
+        inputs = {name: rows[:, :20] for name, rows in inputs.items()}
+    found = RUNTIMES[runtime].load(card.parent / RUNTIMES[runtime].file)(inputs)
+    expected = model.encoder(inputs) if kind == "encoder" else model(inputs)
+    assert found.keys() == (
+        {"pooled_output", "sequence_output"} if kind == "encoder" else expected.keys() - {"exit_logits"}
+    )
+    for name, array in found.items():
+        np.testing.assert_allclose(array, expected[name], atol=1e-4, err_msg=name)
+    there = {"README.md", "config.json", "task.json", "tokenizer.json", "spiece.model"}
+    assert there < {path.name for path in card.parent.iterdir()}
+    assert json.loads((card.parent / "task.json").read_text()) == json.loads((run / "task.json").read_text())
+    assert ("no early exits" in card.read_text()) == (kind == "classifier")
+    if texts is None:
+        return
+    title, rows = RUNTIMES[runtime].title, table_of(card)
+    assert list(rows) == ["TensorFlow, float32", f"{title}, float32", f"{title}, int8"]
+    assert [cells[2] for cells in rows.values()][:2] == ["–" if kind == "encoder" else "100.0 %"] * 2
+    assert float(rows[f"{title}, float32"][3]) < 1e-4 < float(rows[f"{title}, int8"][3])
+    if kind == "classifier":  # layers share their weights in int8, too
+        size = [(card.parent / f"{name}.bin").stat().st_size for name in ("model", "model_int8")]
+        assert size[1] < 0.35 * size[0]
+
+
+def test_differences_and_agreement_by_hand():
+    row = {"input_mask": np.array([[1, 1, 0]])}
+    one = {"start_logits": np.array([[1.0, 2.0, 0.0]]), "logits": np.array([[[0, 1.0], [3, 1], [0, 1]]])}
+    other = {"start_logits": np.array([[1.0, 2.5, 9.0]]), "logits": np.array([[[1, 0.0], [3, 1], [9, 1]]])}
+    assert difference(one, other, row) == 1.0  # not 9, which is at padding
+    assert other_runtimes._agreement([one], [one], [row]) == "100.0 %"
+    shifted = {**other, "start_logits": other["start_logits"] - [[0, 0, 9]]}
+    assert (
+        other_runtimes._agreement([one], [shifted], [row]) == "66.7 %"
+    )  # of a start and two tags, a tag not
+    assert (
+        other_runtimes._agreement([{"logits": np.ones([1, 1])}], [{"logits": np.ones([1, 1])}], [row]) == "–"
+    )
+
+
+def test_bad_input_leaves_nothing(run_of, tmp_path, monkeypatch, capsys):
+    run, out = run_of("choices"), tmp_path / "out"
+    texts = write_texts(tmp_path, "choices")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    for runtime, missing in (("openvino", "openvino nncf"), ("onnx", "tf2onnx onnxruntime")):
+        with pytest.raises(InputError, match=f"pip install {missing}$"):
+            export_to(run, out, runtime, texts)
+    monkeypatch.undo()
+    monkeypatch.setattr(converters.Runtime, "check_installed", lambda *_: None)
+    empty = tmp_path / "empty"
+    empty.write_text("\n")
+    for kind, file in (("choices", texts), ("tagger", empty), ("answerability", texts)):
+        with pytest.raises(InputError, match=re.escape(f"calibrate='{file}'")):
+            export_to(run_of(kind), out, "openvino", file)
+    monkeypatch.setattr(other_runtimes, "TOLERANCE", -1)
+    with pytest.raises(CheckFailed, match="OpenVINO"):
+        export_to(run, out, "openvino")
+    command = ["--run", str(run), "--output", str(out)]
+    for flags, named in (
+        (["--to", "openvino", "--dtype", "bfloat16", "--xla"], "--dtype, --xla"),
+        (["--calibrate", "x"], "--calibrate x"),
+    ):
+        with pytest.raises(SystemExit):
+            main([*command, *flags])
+        assert named in capsys.readouterr().err.splitlines()[-1]
+    assert not out.exists() and not list(tmp_path.glob(".out*"))

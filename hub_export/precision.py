@@ -8,8 +8,8 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.checkpoints import build_model, task_of
-from albert_tf.utils.checks import check_choice
 from albert_tf.models.int8 import quantise
+from albert_tf.utils.checks import check_choice
 from albert_tf.utils.choices import EXPORTED_DTYPES, INT8
 
 

@@ -42,7 +42,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     shared.field_flags(parser, PretrainingRecipe, "the recipe's")
     of_task = parser.add_argument_group("of a teacher that is fine-tuned")
     of_task.add_argument(
-        "--task", metavar="TASK", help="task of the teacher; --config, --init_from or --num_hidden_layers is the student"
+        "--task",
+        metavar="TASK",
+        help="task of the teacher; --config, --init_from or --num_hidden_layers is the student",
     )
     finetune.data_flags(of_task)
     shared.field_flags(of_task, SoftLabels, but=shared.field_names(SoftTargets))

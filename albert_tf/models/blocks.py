@@ -119,7 +119,8 @@ class FeedForwardBlock(Layer):
 
     def parameters(self) -> Parameters:
         """Kernel and bias of the inner layer and of the output; gamma and beta."""
-        return tuple(part.parameters() for part in (self.intermediate, self.output_dense, self.layer_norm))
+        parts = self.intermediate, self.output_dense, self.layer_norm
+        return tuple(part.parameters() for part in parts)  # type: ignore[return-value]
 
     def call(
         self,

@@ -190,7 +190,7 @@ class AlbertEncoder(NetworkModel):
             return self.feed_forward_blocks[second](x, parameters[1], computed, seeds[2] if seeds else None)
 
         def function(pair: BlockPair) -> Callable[..., tf.Tensor]:
-            apply = functools.partial(layer, *(path.key() for path in pair))
+            apply = functools.partial(layer, pair.attention.key(), pair.feed_forward.key())
             # A graph for answers, an exported one above all, has it once, however often it is applied.
             return apply if training or tf.executing_eagerly() else tf.function(apply, autograph=False)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Union
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 import tf_keras as keras
@@ -54,7 +54,7 @@ def _converted(
 
 tf.register_tensor_conversion_function(Int8Matrix, _converted)
 
-Matrix = Union[tf.Tensor, Int8Matrix]
+Matrix: TypeAlias = tf.Tensor | Int8Matrix
 
 
 def matrix_for(x: tf.Tensor, matrix: Matrix) -> tf.Tensor:
@@ -73,7 +73,9 @@ def joined(matrices: Sequence[Matrix]) -> Matrix:
     """Kernels [I, O] beside each other."""
     if not isinstance(matrices[0], Int8Matrix):
         return tf.concat(matrices, axis=1)
-    return Int8Matrix(*(tf.concat([getattr(m, part) for m in matrices], axis=1) for part in ("values", "scale")))
+    return Int8Matrix(
+        *(tf.concat([getattr(m, part) for m in matrices], axis=1) for part in ("values", "scale"))
+    )
 
 
 def quantise(model: keras.Model) -> None:

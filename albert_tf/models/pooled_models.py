@@ -113,7 +113,7 @@ class AlbertMultipleChoice(PooledModel):
         self, inputs: Inputs, training: bool | None = None, seed: tf.Tensor | None = None
     ) -> dict[str, Any]:
         """The logits of the choices; arguments and errors are those of `TaskModel.call`."""
-        flat = {name: self._flatten(name, inputs[name]) for name in ENCODER_INPUTS if name in inputs}
+        flat = {name: self._flat(name, inputs[name]) for name in ENCODER_INPUTS if name in inputs}
         if TOKEN_PLACES in inputs:  # the same places row by row
             flat[TOKEN_PLACES] = inputs[TOKEN_PLACES]
         outputs = super().call(flat, training, seed)
@@ -123,7 +123,7 @@ class AlbertMultipleChoice(PooledModel):
             found["exit_logits"] = tf.transpose(logits, [0, 2, 1])  # [B, L, C]
         return found
 
-    def _flatten(self, name: str, values: tf.Tensor) -> tf.Tensor:
+    def _flat(self, name: str, values: tf.Tensor) -> tf.Tensor:
         tensor = tf.convert_to_tensor(values)
         if not tensor.shape.is_compatible_with([None, self.num_choices, None]):
             raise InputError(

@@ -30,6 +30,6 @@ POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixe
 AUTO = "auto"
 STRATEGY_NAMES = ("one", "mirrored", "multi_worker", "tpu")
 
-# What exported modules hold their variables in, and compute in; of int8, whose matrices have scales, in float32.
+# What exported modules hold their variables in, and compute in; those of int8 compute in float32.
 INT8 = "int8"
 EXPORTED_DTYPES = ("float32", "bfloat16", INT8)

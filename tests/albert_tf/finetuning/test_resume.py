@@ -132,6 +132,7 @@ def test_a_run_that_never_got_to_a_checkpoint_starts_again(finetuned, asked, tmp
 @pytest.mark.slow
 def test_a_run_of_fewer_layers_resumes_exactly(asked, tiny_vocabulary, tmp_path):
     """By its own network, whose depth cannot change."""
+
     def shallow(output=None, layers=1):
         made = asked(output, config=None, vocabulary=None, init_from=origin)
         return dataclasses.replace(made, num_hidden_layers=layers)

@@ -23,6 +23,7 @@ from albert_tf.tasks.serving import DEFAULT, Signature
 from albert_tf.tokenizer_settings import TOKENIZER
 from albert_tf.tokenizers.kinds import TextTokenizer, open_tokenizer
 from albert_tf.utils.checks import check_range
+from albert_tf.utils.choices import INT8
 from albert_tf.utils.errors import InputError, exists_already
 from albert_tf.utils.files import check_place, replace_folder, restore_folder, scratch, writing
 from hub_export.card import CARD, MARK, model_card
@@ -64,7 +65,8 @@ def export(
         model, in tokens. None: what task.json has, as that of a fine-tuned run does, and else 128.
       encoder_only: True to write the encoder alone; a run without a vocabulary needs it.
       version: of the serving model; a new one.
-      dtype: in which the modules hold their variables and compute: "float32" or "bfloat16".
+      dtype: in which the modules hold their variables and compute: "float32" or "bfloat16"; or "int8", of
+        which matrices are, with a float32 scale for each output channel, and which computes in float32.
       check: False leaves out hub_export.check of what was written.
       step: of the checkpoint to export; None: that which `load` takes.
       license: of the weights, by name, for the card.
@@ -77,6 +79,8 @@ def export(
       CheckFailed: the check found a fault.
     """
     run, output = opened_run(run), Path(output)
+    if xla and dtype == INT8:
+        raise InputError("xla: of no use to dtype='int8', whose matrices a program of XLA holds in float32")
     if output.resolve() == Path(run.path).resolve():
         raise InputError(f"output={str(output)!r} is the run itself: name another folder")
     tokenizer = None if encoder_only else _tokenizer(run)
@@ -89,15 +93,16 @@ def export(
     numbered = f"{SERVING}/{version}"
     _check_output(output, None if encoder_only else output / numbered)
     step = run.default_step() if step is None else step
-    model = in_dtype(load(run, step), dtype)
-    check_finite(model, run, step)
+    loaded = load(run, step)
+    check_finite(loaded, run, step)
+    model = in_dtype(loaded, dtype)
     # Columns that encoders are compiled for: those of texts, and for other ids the longest input.
     lengths = sorted({*few_lengths(min(seq_length, longest)), longest}) if xla else None
     served = None if tokenizer is None else Served(model, tokenizer, seq_length, run.task)
     if served is not None and lengths is not None:
         served = served._replace(compiled=CompiledEncoder(served.encoder, lengths))
     signatures = {} if served is None else serving_signatures(served)
-    card = model_card(run, step, model, dtype, seq_length, numbered, signatures, license, xla)
+    card = model_card(run, step, loaded, dtype, seq_length, numbered, signatures, license, xla)
     encoder = functools.partial(save_encoder, run, encoder_module(model, run.vocabulary, lengths))
     writers: dict[str, Callable[[Path], answers.Answers]] = {ENCODER: encoder}
     if served is not None:

@@ -22,7 +22,7 @@ DEFAULT_RECIPE = "distilbert_base_uncased"
 _TEXT_FIELDS = shared.field_names(PretrainingRecipe) | shared.field_names(SoftTargets)
 _TASK_FIELDS = shared.field_names(FinetuningRecipe) | shared.field_names(SoftLabels)
 _TASK_FLAGS = (
-    *("data", "text", "text_pair", "label", "threshold", "freeze", "doc_stride"),
+    *("data", "text", "text_pair", "label", "threshold", "freeze", "num_hidden_layers", "doc_stride"),
     *shared.field_names(EvaluationSettings),
 )
 
@@ -42,7 +42,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     shared.field_flags(parser, PretrainingRecipe, "the recipe's")
     of_task = parser.add_argument_group("of a teacher that is fine-tuned")
     of_task.add_argument(
-        "--task", metavar="TASK", help="task of the teacher; --config or --init_from is the student"
+        "--task",
+        metavar="TASK",
+        help="task of the teacher; --config, --init_from or --num_hidden_layers is the student",
     )
     finetune.data_flags(of_task)
     shared.field_flags(of_task, SoftLabels, but=shared.field_names(SoftTargets))

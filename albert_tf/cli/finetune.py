@@ -68,6 +68,8 @@ def data_flags(parser: shared.Flags) -> None:
     add("--threshold", type=_threshold, help=threshold)
     shared.field_flags(parser, EvaluationSettings, {"best_by": "the first of the task's figures"})
     add("--freeze", choices=["encoder"], help="train the head alone")
+    layers = "fewer layers than --init_from has: shared ones are applied so often, of others every k-th"
+    add("--num_hidden_layers", type=int, metavar="L", help=f"{layers} is taken (all)")
 
 
 def _threshold(word: str) -> float | str:
@@ -117,7 +119,7 @@ def run(flags: argparse.Namespace) -> None:
 
 def settings_given(flags: argparse.Namespace) -> dict[str, Any]:
     """Settings that the command line names, by the fields of Finetuning."""
-    alike = ("task", "data", "train", "eval", "vocabulary", "threshold", "freeze")
+    alike = ("task", "data", "train", "eval", "vocabulary", "threshold", "freeze", "num_hidden_layers")
     return {
         **shared.run_given(flags),
         **{name: getattr(flags, name) for name in alike},

@@ -76,6 +76,8 @@ def distill_task(settings: TaskDistillation, report: Report = logging.info) -> N
     if settings.entry.kind not in SOFT_LABELS:
         kinds = ", ".join(kind.name for kind in SOFT_LABELS)
         raise InputError(f"task={settings.task!r} has no soft labels: choose one of the kinds {kinds}")
+    if settings.init_from is None and settings.config is None:  # the teacher with fewer layers
+        settings = dataclasses.replace(settings, init_from=settings.teacher)
     asked, tokenizer, config = settings.vocabulary, settings.tokenizer, settings.config
     if settings.init_from is not None:
         origin = run_at(settings.init_from)

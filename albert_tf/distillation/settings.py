@@ -37,7 +37,7 @@ class TaskDistillation(Finetuning):
     targets: SoftLabels = dataclasses.field(default_factory=SoftLabels)
 
     def _check_start(self) -> None:
-        if self.init_from is None and self.config is None:
+        if self.init_from is None and self.config is None and self.num_hidden_layers is None:
             raise InputError("the student's network is missing: name it by `config`, or a run by `init_from`")
         if self.recipe.get("early_exit"):
             raise InputError("early_exit: a student learns the teacher's last layer alone: leave it out")

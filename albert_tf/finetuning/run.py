@@ -49,6 +49,7 @@ from albert_tf.training.phases import Phase, Training, built_optimizer, model_op
 from albert_tf.training.settings import Execution
 from albert_tf.training.strategies import Feed, feed, hosts_of
 from albert_tf.training.trainer import Report, train, training_scope
+from albert_tf.utils.checks import check_range
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.records import defaults, flat
 
@@ -138,6 +139,11 @@ def _start(run: RunDirectory, settings: Finetuning) -> Iterator[Start]:
         with opened(origin, vocabulary, tokenizer) as start:
             if config is not None:  # which is compared with that of the run
                 start = start._replace(config=config.replace(vocab_size=start.config.vocab_size))
+            if (layers := settings.num_hidden_layers) is not None:
+                if origin is settings.init_from:  # else compared with that of the run, too
+                    most, remedy = start.config.num_hidden_layers, f"{origin} has no more layers"
+                    check_range("num_hidden_layers", layers, at_most=most, remedy=remedy)
+                start = start._replace(config=start.config.replace(num_hidden_layers=layers))
             yield start
         return
     assert config is not None

@@ -60,6 +60,8 @@ class Finetuning(RunSettings):
         second of two labels (None: where it is the likelier); "auto" takes that by which the best step has
         the best metric on what it is evaluated on, also of a run that is done.
       freeze: "encoder" trains the head alone; None: everything.
+      num_hidden_layers: of the network, fewer than `init_from` has: those that are shared are applied so many
+        times, of others as many are taken, spread evenly over its depth; None: all.
       loop: what differs from evaluating and saving once an epoch, or every 1,000 updates where it is longer;
         by the fields of LoopSettings.
     Raises:
@@ -88,6 +90,7 @@ class Finetuning(RunSettings):
     trial: Mapping[str, Any] | None = None
     threshold: float | str | None = None
     freeze: str | None = None
+    num_hidden_layers: int | None = None
     loop: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -96,6 +99,12 @@ class Finetuning(RunSettings):
         if self.freeze not in (None, ENCODER):
             raise InputError(f"freeze={self.freeze!r} must be {ENCODER!r}, or nothing")
         self._check_start()
+        if self.num_hidden_layers is not None:
+            check_range("num_hidden_layers", self.num_hidden_layers, at_least=1)
+            if self.config is not None:
+                raise InputError(
+                    f"num_hidden_layers={self.num_hidden_layers}: the `config` names its own, leave one out"
+                )
         if isinstance(self.threshold, str):
             check_choice("threshold", self.threshold, [AUTO])
         elif self.threshold is not None:

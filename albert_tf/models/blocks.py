@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
+from albert_tf.models.int8 import joined
 from albert_tf.models.layer import (
     DenseLayer,
     Elementwise,
@@ -49,8 +50,8 @@ class AttentionBlock(Layer):
         kernels, biases = zip(
             *(part.parameters() for part in (self.query, self.key, self.value)), strict=True
         )
-        joined = tf.concat(kernels, axis=1), tf.concat(biases, axis=0)
-        return joined, self.output_dense.parameters(), self.layer_norm.parameters()
+        projections = joined(kernels), tf.concat(biases, axis=0)
+        return projections, self.output_dense.parameters(), self.layer_norm.parameters()
 
     def call(
         self,
@@ -72,9 +73,9 @@ class AttentionBlock(Layer):
           tokens: of which x are the hidden states, [T, H] then; None: of all positions.
         """
         config = self.config
-        joined, output, norm = parameters
+        projections, output, norm = parameters
         probabilities_seed, output_seed = seeds or (None, None)
-        query, key, value = self._heads(x, joined, bias, tokens)
+        query, key, value = self._heads(x, projections, bias, tokens)
         rate, softmax = config.attention_probs_dropout_prob, elementwise.softmax
         context = attention(query, key, value, bias, rate, probabilities_seed, softmax)  # [B, N, S, D]
         context = tf.transpose(context, [0, 2, 1, 3])  # [B, S, N, D]
@@ -90,11 +91,11 @@ class AttentionBlock(Layer):
         return attention_probabilities(query, key, bias)
 
     def _heads(
-        self, x: tf.Tensor, joined: Pair, bias: tf.Tensor, tokens: Tokens | None = None
+        self, x: tf.Tensor, projections: Pair, bias: tf.Tensor, tokens: Tokens | None = None
     ) -> list[tf.Tensor]:
         """Query, key and value of each head, [B, N, S, D] each; arguments as in `call`."""
         heads, width = self.config.num_attention_heads, self.config.hidden_size
-        projected = dense(x, *joined)  # [B·S, 3H]
+        projected = dense(x, *projections)  # [B·S, 3H]
         if tokens is not None:
             projected = tokens.spread(projected)
         shape = [tf.shape(bias)[0], tf.shape(bias)[3], 3, heads, width // heads]
@@ -118,7 +119,8 @@ class FeedForwardBlock(Layer):
 
     def parameters(self) -> Parameters:
         """Kernel and bias of the inner layer and of the output; gamma and beta."""
-        return tuple(part.parameters() for part in (self.intermediate, self.output_dense, self.layer_norm))
+        parts = self.intermediate, self.output_dense, self.layer_norm
+        return tuple(part.parameters() for part in parts)  # type: ignore[return-value]
 
     def call(
         self,

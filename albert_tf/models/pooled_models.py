@@ -129,12 +129,12 @@ class AlbertMultipleChoice(PooledModel):
         return self._by_example(super().with_encoder(encode, self._rows(inputs)))
 
     def _rows(self, inputs: Inputs) -> dict[str, tf.Tensor]:
-        return {name: self._flatten(name, inputs[name]) for name in ENCODER_INPUTS if name in inputs}
+        return {name: self._flat(name, inputs[name]) for name in ENCODER_INPUTS if name in inputs}
 
     def _by_example(self, outputs: Inputs) -> dict[str, tf.Tensor]:
         return {"logits": tf.reshape(outputs["logits"], [-1, self.num_choices])}  # [B, C]
 
-    def _flatten(self, name: str, values: tf.Tensor) -> tf.Tensor:
+    def _flat(self, name: str, values: tf.Tensor) -> tf.Tensor:
         tensor = tf.convert_to_tensor(values)
         if not tensor.shape.is_compatible_with([None, self.num_choices, None]):
             raise InputError(

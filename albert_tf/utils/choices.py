@@ -30,8 +30,9 @@ POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixe
 AUTO = "auto"
 STRATEGY_NAMES = ("one", "mirrored", "multi_worker", "tpu")
 
-# What exported modules hold their variables and compute in.
-EXPORTED_DTYPES = ("float32", "bfloat16")
+# What exported modules hold their variables in, and compute in; those of int8 compute in float32.
+INT8 = "int8"
+EXPORTED_DTYPES = ("float32", "bfloat16", INT8)
 
 # What computes a trained network for answers, and in what.
 RUNTIMES = TENSORFLOW, OPENVINO, _ = ("tensorflow", "openvino", AUTO)

@@ -1,5 +1,6 @@
 """Stopping a fine-tuning run and going on: bit for bit where nothing has changed."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -8,6 +9,7 @@ import signal
 import numpy as np
 import pytest
 
+import albert_tf
 from albert_tf.checkpoints import checkpoint_steps
 from albert_tf.finetuning.run import finetune
 from albert_tf.tasks.datasets.columns import Columns
@@ -16,6 +18,8 @@ from albert_tf.training.preemption import Preempted
 from albert_tf.utils.errors import InputError
 from tests.albert_tf.finetuning.runs import CONFIG, LOOP, RECIPE, ROWS
 from tests.albert_tf.pretraining.runs import metrics, weights
+from tests.albert_tf.training.toy import dying_after
+from tests.tiny import TINY
 
 
 def assert_same_weights(found, expected, step=6):
@@ -123,3 +127,23 @@ def test_a_run_that_never_got_to_a_checkpoint_starts_again(finetuned, asked, tmp
     finetune(asked(copy, loop={**LOOP, "log_every": 6}), lines.append)
     assert any("training from step 0, to 6" in line for line in lines)
     assert_same_weights(copy, finetuned)
+
+
+@pytest.mark.slow
+def test_a_run_of_fewer_layers_resumes_exactly(asked, tiny_vocabulary, tmp_path):
+    """By its own network, whose depth cannot change."""
+
+    def shallow(output=None, layers=1):
+        made = asked(output, config=None, vocabulary=None, init_from=origin)
+        return dataclasses.replace(made, num_hidden_layers=layers)
+
+    origin, network = tmp_path / "deep", CONFIG.replace(vocab_size=TINY.vocab_size, num_hidden_layers=2)
+    albert_tf.save(albert_tf.AlbertEncoder(network), origin, tiny_vocabulary)
+    straight, stopped = shallow(), shallow()
+    finetune(straight)
+    with dying_after(3):
+        finetune(stopped)
+    finetune(stopped)
+    assert_same_weights(stopped.output, straight.output)
+    with pytest.raises(InputError, match="num_hidden_layers is 1 there and 2 here"):
+        finetune(shallow(stopped.output, 2))

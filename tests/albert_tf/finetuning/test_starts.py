@@ -1,5 +1,6 @@
 """Where the weights of a fine-tuned run begin."""
 
+import dataclasses
 import json
 import shutil
 
@@ -11,6 +12,7 @@ from albert_tf.checkpoints.models import build_model
 from albert_tf.features import ENCODER_INPUTS
 from albert_tf.finetuning.run import finetune
 from albert_tf.finetuning.runs import finetune_runs
+from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.utils.errors import InputError
 from tests.albert_tf.finetuning.runs import RECIPE, ROWS
@@ -45,7 +47,7 @@ def begun(asked, monkeypatch):
     class Seen(Exception):
         pass
 
-    def begin(origin, **changes):
+    def begin(origin, num_hidden_layers=None, **changes):
         lines = []
 
         def replica_update(model, *_, **__):
@@ -53,11 +55,30 @@ def begun(asked, monkeypatch):
 
         monkeypatch.setattr("albert_tf.training.phases.replica_update", replica_update)
         made = asked(**{"init_from": origin, "config": None, "vocabulary": None, **changes})
+        made = dataclasses.replace(made, num_hidden_layers=num_hidden_layers)
         with pytest.raises(Seen) as seen:
             finetune(made, lines.append)
         return seen.value.args[0], lines
 
     return begin
+
+
+@pytest.mark.parametrize("sharing", ["all", "none"])
+def test_fewer_layers_than_the_origin_has(sharing, begun, asked, tiny_vocabulary, tmp_path):
+    """Shared ones are the same weights fewer times; of others every second is taken."""
+    network = TINY.replace(num_hidden_layers=4, sharing=sharing, initializer_range=0.3)
+    albert_tf.save(build_model(network, {"model": "encoder"}), tmp_path / "deep", tiny_vocabulary)
+    found, _ = begun(tmp_path / "deep", num_hidden_layers=2)
+    by_hand, there = AlbertEncoder(network.replace(num_hidden_layers=2)), weights(tmp_path / "deep")
+    for variable in by_hand.variables:
+        origin = variable.name.replace("/group_1/", "/group_2/")
+        np.testing.assert_array_equal(found.pop(variable.name), there[origin], err_msg=origin)
+    assert found.keys() == HEAD
+    for number, message in ((0, "=0 must be at least 1"), (5, "=5 must be at most 4: .*deep has no more")):
+        with pytest.raises(InputError, match=f"num_hidden_layers{message}"):
+            begun(tmp_path / "deep", number)
+    with pytest.raises(InputError, match="num_hidden_layers=2: the `config` names its own"):
+        dataclasses.replace(asked(), num_hidden_layers=2)
 
 
 def assert_copied(found, origin, but=()):

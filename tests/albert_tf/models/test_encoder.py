@@ -1,5 +1,7 @@
 """AlbertEncoder in every mode, precision and sharing; recorded numbers are compared in test_tasks."""
 
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -255,10 +257,11 @@ def test_policies(encoder, inputs, name, tolerance):
         values = tf.convert_to_tensor(gradient)
         assert values.dtype == tf.float32 and np.isfinite(values).all()
     traced = tf.function(other.__call__).get_concrete_function(dict.fromkeys(KEYS, UNKNOWN))
-    types = {}
-    for op in traced.graph.get_operations():
-        if op.outputs:
-            types.setdefault(op.type, set()).add(op.outputs[0].dtype.name)
+    graph, types = traced.graph.as_graph_def(), {}
+    for node in itertools.chain(graph.node, *(function.node_def for function in graph.library.function)):
+        types.setdefault(node.op, set()).add(
+            tf.as_dtype(node.attr["T"].type).name if node.attr["T"].type else ""
+        )
     assert types["Softmax"] == types["Rsqrt"] == types["Square"] == {"float32"}
     assert types["MatMul"] == types["BatchMatMulV2"] == types["BiasAdd"] == {compute_type}
 

@@ -1,10 +1,12 @@
 """A run of six updates, and settings of others like it."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 
 from albert_tf.checkpoints import build_model
+from albert_tf.pretraining import corpus
 from albert_tf.pretraining.run import pretrain
 from albert_tf.pretraining.settings import Pretraining
 from albert_tf.tokenizers import PieceTokenizer, Vocabulary
@@ -31,6 +33,27 @@ def settings(tiny_corpus, tiny_vocabulary, tmp_path_factory):
         return changed(made, **changes)
 
     return make
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _datasets_are_traced_once():
+    """Runs of a process whose text and settings are the same share a dataset; each has its own iterators."""
+    traced, original = {}, corpus.pretraining_dataset
+
+    def dataset(inputs, **options):
+        files = [Path(path) for path in [*inputs, options["vocabulary"]]]
+        if options.get("input_context") or options.get("data_service") or not all(x.is_file() for x in files):
+            return original(inputs, **options)
+        files += sorted(files[-1].parent.glob("*tokenizer.json"))
+        settings = {name: value for name, value in options.items() if name != "vocabulary"}
+        key = (*(file.read_bytes() for file in files), repr(settings))
+        if key not in traced:
+            traced[key] = original(inputs, **options)
+        return traced[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(corpus, "pretraining_dataset", dataset)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -48,7 +48,7 @@ def test_the_lowest_loss_tells_the_best_step(by_loss, own_table):
     ],
 )
 def test_a_figure_of_the_report_tells_the_best_step(asked, own_table, tmp_path, changes, best_by, choose):
-    loop = {"log_every": 0, "eval_every": 2, "checkpoint_every": 2}
+    loop = {"log_every": 0, "eval_every": 3, "checkpoint_every": 3}
     made = asked(tmp_path / "run", evaluation={"best_by": best_by}, loop=loop, **changes)
     finetune(made)
     values = {}

@@ -26,10 +26,10 @@ SHORT = {"eval": None, "recipe": {**RECIPE, "steps": 2, "warmup_steps": 1}, "loo
 
 @pytest.fixture(scope="module")
 def crossed(asked, made_once):
-    """Two folds of two updates, the second of which a second call has trained."""
+    """Two folds of two updates that choose thresholds; a second call has trained the second one."""
 
     def write(folder):
-        made, original = asked(folder, **SHORT), runs.finetune
+        made, original = asked(folder, threshold="auto", **SHORT), runs.finetune
 
         def stopped(settings, report):
             if settings.fold.number == 2:
@@ -47,6 +47,7 @@ def crossed(asked, made_once):
         (folder / "report.json").write_text(json.dumps(found.report(folder).content()))
         assert (folder / "fold-1/checkpoints").stat().st_mtime_ns == before
         (folder / "log").write_text("\n".join(lines))
+        (folder / "found.json").write_text(json.dumps({"notes": found.notes, "figures": found.figures}))
 
     return made_once("crossed", write)
 
@@ -98,19 +99,14 @@ def test_the_report_is_of_all_rows_out_of_fold(crossed):
     assert not any(name.startswith("learning_curve") for name in report["tables"])
 
 
-def test_thresholds_of_folds_are_optimistic(asked, tmp_path):
-    made, lines = asked(tmp_path / "run", threshold="auto", **SHORT), []
-    _, found = finetune_folds(made, 2, lines.append)
-    summary = json.loads((tmp_path / "run/summary.json").read_text())
-    assert summary["notes"] == list(found.notes) and summary["notes"][0] in lines
+def test_thresholds_of_folds_are_optimistic(crossed):
+    summary, found = (json.loads((crossed / name).read_text()) for name in ("summary.json", "found.json"))
+    lines = (crossed / "log").read_text().splitlines()
+    assert summary["notes"] == found["notes"] and summary["notes"][0] in lines
     assert "optimistic" in lines[-1]
-    rows = out_of_fold(tmp_path / "run")
-    for fold in (1, 2):
-        pairs = [(row["kind"], row["prediction"]) for row in rows if row["fold"] == fold]
-        accuracy = summary["runs"][f"fold-{fold}"]["accuracy"]
-        assert accuracy == pytest.approx(accuracy_score(*zip(*pairs, strict=True)))
-    pairs = [(row["kind"], row["prediction"]) for row in rows]
-    assert found.figures["accuracy"] == pytest.approx(accuracy_score(*zip(*pairs, strict=True)))
+    assert all(0 < RunDirectory(crossed / f"fold-{fold}").task["threshold"] < 1 for fold in (1, 2))
+    pairs = [(row["kind"], row["prediction"]) for row in out_of_fold(crossed)]
+    assert found["figures"]["accuracy"] == pytest.approx(accuracy_score(*zip(*pairs, strict=True)))
 
 
 def test_a_folder_of_folds_stays_one(asked, crossed):

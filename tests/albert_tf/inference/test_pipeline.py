@@ -82,7 +82,17 @@ def test_a_run_and_its_export_agree_in_any_batch(kind, exported, asked, monkeypa
         assert list(faults(folder / "1", tf.saved_model.load(str(folder / "1")))) == []
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("multi_label", "regression")])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "question_answering",
+        *(
+            pytest.param(kind, marks=pytest.mark.slow)  # the same encoder in front of other heads
+            for kind in KINDS
+            if kind not in ("question_answering", "multi_label", "regression")
+        ),
+    ],
+)
 def test_compiled_by_xla_it_answers_the_same(kind, made, asked, monkeypatch):
     monkeypatch.setattr(Tokens, "at", None)  # no program has the shapes of what is padded
     inputs = [*INPUTS[kind][:3], INPUTS[kind][-1]]

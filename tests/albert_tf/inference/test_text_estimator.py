@@ -33,7 +33,7 @@ QUICK = {"epochs": 1, "batch_size": 16, "seq_length": 16}
 def origin(tiny_vocabulary, tmp_path_factory):
     """A run to start from."""
     run = tmp_path_factory.mktemp("origin") / "run"
-    albert_tf.save(albert_tf.AlbertEncoder(TINY), run, tiny_vocabulary)
+    albert_tf.save(albert_tf.AlbertEncoder(TINY.replace(num_hidden_layers=1)), run, tiny_vocabulary)
     return str(run)
 
 

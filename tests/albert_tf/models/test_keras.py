@@ -53,7 +53,6 @@ CASES = {
         LOGITS,
         form="plain",
         file="saved_model",
-        is_compiled=True,
     ),
     "token_classifier": Case(
         lambda **kwargs: albert_tf.AlbertTokenClassifier(SMALL, num_labels=C, **kwargs),
@@ -128,7 +127,7 @@ def test_fit_evaluate_predict_save_and_load(name, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.is_compiled])
+@pytest.mark.parametrize("name", CASES)
 def test_compiled_by_xla_it_learns_and_predicts(name):
     case = CASES[name]._replace(form="by name", is_compiled=True)
     model, losses, _ = fitted(case)

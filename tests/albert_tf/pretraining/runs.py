@@ -1,8 +1,10 @@
 """The runs that the tests of training make, and what they look at."""
 
 import json
+import shutil
 
 import albert_tf
+from albert_tf.checkpoints import checkpoint_steps, delete_checkpoint
 from albert_tf.pretraining.corpus import Corpus
 from albert_tf.recipes import PretrainingRecipe
 from tests.tiny import TINY
@@ -11,7 +13,9 @@ RECIPE = PretrainingRecipe().replace(
     learning_rate=0.01, batch_size=4, steps=6, warmup_steps=2, seq_length=32, max_predictions=5
 )
 # Dropout too must go on where it stopped.
-CONFIG = TINY.replace(vocab_size=1, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
+CONFIG = TINY.replace(
+    vocab_size=1, num_hidden_layers=2, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1
+)
 
 
 def weights(run, step=None):
@@ -20,6 +24,17 @@ def weights(run, step=None):
 
 def metrics(run):
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def stopped_at(run, step, copy):
+    """A copy of a run that was killed when the checkpoint of a step was there, and its evaluation not yet."""
+    shutil.copytree(run, copy)
+    for later in checkpoint_steps(copy):
+        if later > step:
+            delete_checkpoint(copy, later)
+    lines = [line for line in metrics(copy) if line["step"] < step or "loss" in line]
+    (copy / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return copy
 
 
 def corpus_of(settings, recipe=None):

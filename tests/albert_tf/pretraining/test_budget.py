@@ -53,9 +53,9 @@ def test_updates_fill_the_time_that_training_gets():
     assert size.recipe.stages == STAGES and size.config == CONFIG
 
 
-@pytest.mark.parametrize(("seconds", "layers"), [(1000, 1), (2000, 3)])
+@pytest.mark.parametrize(("seconds", "layers"), [(1000, 1), (2000, 2)])
 def test_the_largest_network_that_gets_its_updates(seconds, layers):
-    paces = {1: [0.1], 3: [1.0, 3.0]}  # 380 updates of the large one in 1000 s, and 760 in 2000 s
+    paces = {1: [0.1], 2: [1.0, 3.0]}  # 380 updates of the large one in 1000 s, and 760 in 2000 s
     size = fitted(seconds, [SMALL, LARGE], lambda size: paces[size.config.num_hidden_layers])
     assert size.config.num_hidden_layers == layers
 

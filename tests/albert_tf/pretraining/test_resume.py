@@ -13,21 +13,21 @@ from albert_tf.checkpoints import checkpoint_steps
 from albert_tf.pretraining import run as run_module
 from albert_tf.pretraining.run import pretrain
 from albert_tf.utils.errors import InputError
-from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, metrics, weights
-from tests.albert_tf.training.toy import dying_after
+from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, metrics, stopped_at, weights
 
 
-def test_a_resumed_run_ends_with_the_same_weights(run, settings):
-    stopped = settings(recipe=RECIPE.replace(steps=6), checkpoint_every=2)
-    with dying_after(4):
-        pretrain(stopped)
-    assert checkpoint_steps(stopped.output) == [2, 3, 4]
-    pretrain(stopped)
-    found = weights(stopped.output)
+def test_a_resumed_run_ends_with_the_same_weights(run, settings, tmp_path):
+    """How a run dies, the tests of the loop show with a toy, and test_killed.py with whole processes."""
+    copy = stopped_at(run, 3, tmp_path / "run")
+    assert checkpoint_steps(copy) == [3]
+    pretrain(settings(copy))
+    assert checkpoint_steps(copy) == [3, 6]
+    found = weights(copy)
     for name, value in weights(run).items():
         np.testing.assert_array_equal(found[name], value, err_msg=name)
-    steps = [line["step"] for line in metrics(stopped.output) if "loss" in line]
-    assert steps == [2, 4, 6]
+    lines = metrics(copy)
+    assert [line["step"] for line in lines if "loss" in line] == [2, 4, 6]
+    assert [line["step"] for line in lines if "eval_loss" in line] == [3, 6]
 
 
 def test_what_lacks_a_part_is_nothing_to_go_on_from(run, settings, tmp_path):
@@ -44,10 +44,10 @@ def test_what_lacks_a_part_is_nothing_to_go_on_from(run, settings, tmp_path):
 
 
 def test_other_settings_are_refused_by_name(run, settings):
-    recipe, config = RECIPE.replace(learning_rate=0.02), CONFIG.replace(num_hidden_layers=2)
+    recipe, config = RECIPE.replace(learning_rate=0.02), CONFIG.replace(num_hidden_layers=3)
     with pytest.raises(InputError) as refused:
         pretrain(settings(run, recipe=recipe, config=config, lowercase=False))
-    for difference in ("learning_rate is 0.01", "num_hidden_layers is 3", "lowercase is True"):
+    for difference in ("learning_rate is 0.01", "num_hidden_layers is 2", "lowercase is True"):
         assert difference in str(refused.value)
     assert checkpoint_steps(run) == [3, 6]
 

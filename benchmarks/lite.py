@@ -1,0 +1,261 @@
+"""What makes answers cheaper, on SST-2 from text: accuracy, agreement, time, and size on disk and in memory.
+
+    python benchmarks/lite.py --data SST-2 --vocabulary 30k-clean.model
+    python benchmarks/lite.py --data SST-2 --run run --exits run-with-exits --shallow run-of-6-layers
+
+Prints Markdown: a fine-tuned run, or without one albert_base's shape with random weights, whose answers mean
+nothing; their exits are set so that every text leaves after --exit_layers. Beside it in transformers, by the
+Python that --huggingface names, if there is one with benchmarks/peers/requirements-huggingface.txt. Each row
+is a process of its own, one after the other. Agreement is with the first row; memory is what the process
+grows by from before the model is loaded to after its last answer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gc
+import importlib.util
+import inspect
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+ROOT = Path(__file__).resolve().parents[1]
+BATCHES = (1, 32)
+LABELS = ["0", "1"]
+Answer = Callable[[list[str]], Sequence[str]]
+
+# What an exported model of ours is measured by: its folder, and arguments of `pipeline`.
+OURS: dict[str, tuple[str, dict[str, Any]]] = {
+    "float32, unpadded": ("float32/serving", {}),
+    "bfloat16": ("bfloat16/serving", {}),
+    "int8 weights": ("int8/serving", {}),
+    "fewer layers": ("shallow-float32/serving", {}),
+    "fewer layers, int8 weights": ("shallow-int8/serving", {}),
+    "early exit": ("exits", {}),
+    "OpenVINO": ("run", {"runtime": "openvino"}),
+}
+PADDED = "float32, padded"
+HUGGING_FACE = ("PyTorch", "PyTorch, compiled", "PyTorch, dynamic int8", "PyTorch, DistilBERT's shape")
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    add = parser.add_argument
+    add("--data", type=Path, help="GLUE's folder of SST-2")
+    add("--vocabulary", type=Path, help="SentencePiece model of the random weights")
+    add("--run", type=Path, help="fine-tuned for sst-2 (random weights)")
+    add("--exits", type=Path, help="the same with early_exit")
+    add("--shallow", type=Path, help="the same with fewer layers (half of the run's, not trained further)")
+    add("--config", help="a network's JSON file, of the random weights (albert_base_v2)")
+    add("--patience", type=int, default=3, help="of the exits (3)")
+    add("--exit_layers", type=int, default=6, help="layers of each text, of random weights (6)")
+    add("--texts", type=int, default=872, help="of dev.tsv (872)")
+    add("--huggingface", type=Path, default=ROOT / ".venv-peers/huggingface/bin/python", help="a Python")
+    add("--measure", nargs=2, metavar=("ROW", "FOLDER"), help=argparse.SUPPRESS)
+    flags = parser.parse_args()
+    if flags.measure:
+        row, folder = flags.measure
+        print(json.dumps(measured(row, Path(folder))))
+        return
+    if flags.data is None or (flags.run is None) == (flags.vocabulary is None):
+        parser.error("name --data, and either --run or --vocabulary")
+    with tempfile.TemporaryDirectory() as place:
+        rows = prepared(flags, Path(place))
+        print_table(rows, flags.huggingface, Path(place))
+
+
+def prepared(flags: argparse.Namespace, folder: Path) -> list[str]:
+    """Writes runs, exports and texts; returns the rows that can be measured."""
+    import albert_tf
+    from albert_tf.checkpoints.directory import RunDirectory
+    from albert_tf.conversion.convert import convert
+    from hub_export.export import export
+
+    runs = {"run": flags.run, "exits": flags.exits, "shallow": flags.shallow}
+    if flags.run is None:
+        runs |= write_random(flags, folder)
+    elif flags.shallow is None:
+        runs["shallow"] = write_shallow(flags.run, folder / "shallow")
+    for name in ("run", "exits"):
+        if runs[name] is not None and not (folder / name).exists():
+            (folder / name).symlink_to(runs[name].resolve())
+    for dtype in ("float32", "bfloat16", "int8"):
+        export(runs["run"], folder / dtype, dtype=dtype, check=False)
+        if dtype != "bfloat16":
+            export(runs["shallow"], folder / f"shallow-{dtype}", dtype=dtype, check=False)
+    with (flags.data / "dev.tsv").open(encoding="utf-8", newline="") as file:
+        found = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))[: flags.texts]
+    about = {"texts": [row["sentence"] for row in found], "labels": [row["label"] for row in found]}
+    (folder / "about.json").write_text(json.dumps({**about, "patience": flags.patience}))
+    rows = [PADDED, *OURS]
+    if runs["exits"] is None:
+        rows.remove("early exit")
+    has_runtimes = "runtime" in inspect.signature(albert_tf.pipeline).parameters
+    if not (has_runtimes and importlib.util.find_spec("openvino")):
+        print("No row of OpenVINO: `pipeline` has no runtimes, or the package is missing.\n")
+        rows.remove("OpenVINO")
+    if not flags.huggingface.exists():
+        print(f"No rows of PyTorch: there is no {flags.huggingface}.\n")
+        return rows
+    convert("run", "huggingface", RunDirectory(runs["run"]).path, folder / "huggingface")
+    return [*rows, *HUGGING_FACE]
+
+
+def write_random(flags: argparse.Namespace, folder: Path) -> dict[str, Path]:
+    """Runs of random weights: plain, with exits that are set, and with half of the layers."""
+    import tensorflow as tf
+
+    import albert_tf
+    from albert_tf.config import AlbertConfig
+    from albert_tf.tokenizers.kinds import open_tokenizer
+
+    task = {"task": "sst-2", "labels": LABELS, "seq_length": 128}
+    config = (
+        AlbertConfig.from_json_file(flags.config) if flags.config else albert_tf.PRESETS["albert_base_v2"]
+    )
+    config = config.replace(vocab_size=len(open_tokenizer(flags.vocabulary).vocabulary))
+    for name in ("run", "exits"):
+        model = albert_tf.AlbertClassifier(config, num_labels=2, early_exit=name == "exits")
+        for number, variable in enumerate(model.encoder.variables):
+            variable.assign_add(tf.random.stateless_normal(variable.shape, seed=[number, 0], stddev=0.02))
+        if model.exits is not None:
+            # Each layer says otherwise than the one before, until `patience` layers in a row agree.
+            layers = np.arange(1, config.num_hidden_layers)
+            says = np.maximum(flags.exit_layers - flags.patience - layers, 0) % 2
+            model.exits.output_weights.assign(0 * model.exits.output_weights)
+            model.exits.output_bias.assign(np.eye(2)[says])
+        albert_tf.save(model, folder / name, flags.vocabulary, task=task)
+    shallow = write_shallow(folder / "run", folder / "shallow")
+    return {"run": folder / "run", "exits": folder / "exits", "shallow": shallow}
+
+
+def write_shallow(run: Path, output: Path) -> Path:
+    """The weights of a run in a network of half its layers."""
+    import albert_tf
+    from albert_tf.checkpoints.directory import best_run
+    from albert_tf.checkpoints.growth import grown_from
+    from albert_tf.checkpoints.models import build_model
+
+    origin = best_run(run)
+    config = origin.config.replace(num_hidden_layers=-(-origin.config.num_hidden_layers // 2))
+    model = build_model(config, origin.task, grown_from(origin, config, origin.task).read)
+    albert_tf.save(model, output, origin.vocabulary, tokenizer=origin.tokenizer, task=origin.task)
+    return output
+
+
+def print_table(rows: Sequence[str], huggingface: Path, folder: Path) -> None:
+    """Measures each row and prints it."""
+    labels, first = json.loads((folder / "about.json").read_text())["labels"], None
+    times = " | ".join(f"ms a text, {size} at a time" for size in BATCHES)
+    print(f"| | accuracy | agreement | {times} | MB, disk | MB, memory |\n|{'---|' * (5 + len(BATCHES))}")
+    for row in rows:
+        python = huggingface if row in HUGGING_FACE else sys.executable
+        command = [python, "-m", "benchmarks.lite", "--measure", row, folder]
+        done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+        found = json.loads(done.stdout.splitlines()[-1])
+        first = first or found["answers"]
+        shares = (np.mean(np.equal(found["answers"], other)) for other in (labels, first))
+        numbers = [*(f"{share:.3f}" for share in shares), *(f"{x:.1f}" for x in found["numbers"])]
+        print(f"| {row} | {' | '.join(numbers)} |", flush=True)
+
+
+def measured(row: str, folder: Path) -> dict[str, Any]:
+    """Answers, and milliseconds a text by size of batch, megabytes on disk, and in memory."""
+    about = json.loads((folder / "about.json").read_text())
+    load = huggingface_answer if row in HUGGING_FACE else our_answer
+    answer, before, files = load(row, folder, about)
+    texts, answers, numbers = about["texts"], [], []
+    for size in BATCHES:
+        batches = [texts[start : start + size] for start in range(0, len(texts), size)]
+        for batch in batches[:3]:
+            answer(batch)
+        seconds, answers = [], []
+        for batch in batches:
+            start = time.perf_counter()
+            answers += answer(batch)
+            seconds.append((time.perf_counter() - start) / len(batch))
+        numbers.append(1000 * statistics.median(seconds))
+    size = sum(file.stat().st_size for file in files.rglob("*") if file.is_file())
+    return {"answers": answers, "numbers": [*numbers, size / 1e6, resident() - before]}
+
+
+def our_answer(row: str, folder: Path, about: Mapping[str, Any]) -> tuple[Answer, float, Path]:
+    """A function from texts to labels, memory before it was loaded, and the folder of its files."""
+    import tensorflow as tf
+
+    import albert_tf.tokenizers  # registers the ops of TF Text
+
+    tf.function(lambda x: tf.nn.gelu(x))(tf.ones([2, 2]))  # what TensorFlow itself needs is there before
+    before = resident()
+    if row != PADDED:
+        name, arguments = OURS[row]
+        patience = {"patience": about["patience"]} if name == "exits" else {}
+        answer = albert_tf.pipeline(folder / name, batch_size=max(BATCHES), **arguments, **patience)
+        files = folder / name
+        return lambda texts: [found["label"] for found in answer(texts)], before, files
+    prepare = tf.saved_model.load(str(folder / "float32/preprocessor"))
+    model = tf.saved_model.load(str(folder / "float32/serving/1"))
+
+    def padded(texts: list[str]) -> Sequence[str]:
+        logits = model.signatures["head"](**prepare(tf.constant(texts)))["logits"]
+        return [LABELS[number] for number in np.argmax(logits, axis=1)]
+
+    return padded, before, folder / "float32/serving"
+
+
+def huggingface_answer(row: str, folder: Path, about: Mapping[str, Any]) -> tuple[Answer, float, Path]:
+    """The same, of transformers on PyTorch with our tokens; runs in its own environment."""
+    import torch
+    import transformers
+
+    from examples.runtimes.tokens import Tokens
+
+    torch.set_num_threads(os.cpu_count() or 1)
+    before, tokens = resident(), Tokens(folder / "float32/encoder")
+    network, is_other = folder / "huggingface", row.endswith("shape")
+    if is_other:
+        config = transformers.DistilBertConfig(vocab_size=tokens.pieces.get_piece_size(), num_labels=2)
+        model = transformers.DistilBertForSequenceClassification(config)
+        model.save_pretrained(network := folder / "distilbert")
+    else:
+        model = transformers.AlbertForSequenceClassification.from_pretrained(network)
+    model = model.eval()
+    if row.endswith("int8"):
+        model = torch.ao.quantization.quantize_dynamic(model, {torch.nn.Linear}, dtype=torch.qint8)
+        (network := folder / "int8-state").mkdir(exist_ok=True)
+        torch.save(model.state_dict(), network / "state.pt")
+    if row.endswith("compiled"):
+        model = torch.compile(model, dynamic=True)
+
+    def answer(texts: list[str]) -> Sequence[str]:
+        found = tokens.inputs(texts)
+        ids, mask = (torch.from_numpy(found[name]).long() for name in ("input_word_ids", "input_mask"))
+        with torch.inference_mode():
+            return [LABELS[number] for number in model(input_ids=ids, attention_mask=mask).logits.argmax(1)]
+
+    return answer, before, network
+
+
+def resident() -> float:
+    """The memory that this process alone holds, in megabytes (Linux)."""
+    gc.collect()
+    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Anonymous")) / 1e3
+
+
+if __name__ == "__main__":
+    main()

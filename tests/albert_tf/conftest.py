@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from albert_tf.checkpoints import build_model
-from albert_tf.pretraining import corpus
+from albert_tf.pretraining import corpus, evaluation
 from albert_tf.pretraining.run import pretrain
 from albert_tf.pretraining.settings import Pretraining
 from albert_tf.tokenizers import PieceTokenizer, Vocabulary
@@ -40,19 +40,19 @@ def _datasets_are_traced_once():
     """Runs of a process whose text and settings are the same share a dataset; each has its own iterators."""
     traced, original = {}, corpus.pretraining_dataset
 
-    def dataset(inputs, **options):
-        files = [Path(path) for path in [*inputs, options["vocabulary"]]]
+    def dataset(inputs, vocabulary, *size, **options):
+        files = [Path(path) for path in [*inputs, vocabulary]]
         if options.get("input_context") or options.get("data_service") or not all(x.is_file() for x in files):
-            return original(inputs, **options)
+            return original(inputs, vocabulary, *size, **options)
         files += sorted(files[-1].parent.glob("*tokenizer.json"))
-        settings = {name: value for name, value in options.items() if name != "vocabulary"}
-        key = (*(file.read_bytes() for file in files), repr(settings))
+        key = (*(file.read_bytes() for file in files), size, repr(options))
         if key not in traced:
-            traced[key] = original(inputs, **options)
+            traced[key] = original(inputs, vocabulary, *size, **options)
         return traced[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(corpus, "pretraining_dataset", dataset)
+        for module in (corpus, evaluation):
+            patch.setattr(module, "pretraining_dataset", dataset)
         yield
 
 

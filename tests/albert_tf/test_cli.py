@@ -168,8 +168,10 @@ def python(*words, **options) -> tuple[int, str, str]:
 
 
 def test_the_program_ends_with_its_status_and_nothing_but_its_line():
-    line = "albert-tf evaluate: nowhere/config.json is missing: nowhere is not a run directory\n"
-    assert python("-m", "albert_tf", "evaluate", "--run", "nowhere", "--input", "x") == (2, "", line)
+    words = ["analyse", "parameters", "--against", "albert_huge"]
+    status, output, line = python("-m", "albert_tf", *words)
+    assert (status, output, line.count("\n")) == (2, "", 1)
+    assert line.startswith("albert-tf analyse: --against albert_huge ")
 
 
 def test_a_command_that_does_well_says_nothing_on_stderr(tmp_path):

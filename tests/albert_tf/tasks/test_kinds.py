@@ -36,7 +36,7 @@ def ids(piece_tokenizer):
     return lambda text: piece_tokenizer(tf.constant([text])).to_list()[0]
 
 
-@pytest.mark.parametrize("xla", [False, True])
+@pytest.mark.parametrize("xla", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_labels(piece_tokenizer, tiny_model, ids, xla):
     labels = ["yes" if n % 3 else "no" for n in range(len(SENTENCES))]
     records = [
@@ -78,7 +78,7 @@ def test_scores_and_sets_of_labels():
     assert [found.value for found in kind.decode(Examples([], None), kept)] == [2, -3]
 
 
-@pytest.mark.parametrize("xla", [False, True])
+@pytest.mark.parametrize("xla", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_choices(piece_tokenizer, tiny_model, ids, xla):
     records = [
         ChoiceRecord(f"f:{n}", str(n), "", s, "Who?", ("a boat", "the keeper", "a cow"), n % 3)

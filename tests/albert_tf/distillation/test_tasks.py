@@ -37,6 +37,15 @@ def test_a_student_begins_with_layers_and_head_of_the_teacher(task_teacher, task
             np.testing.assert_array_equal(value, before[name.replace("/group_1/", "/group_2/")], err_msg=name)
 
 
+def test_a_student_of_fewer_layers_begins_with_its_teacher(task_teacher, task_taught, begun, monkeypatch):
+    monkeypatch.setattr(finetuning, "ending", lambda *_: [])
+    made = dataclasses.replace(task_taught(), config=None, vocabulary=None, num_hidden_layers=1)
+    after, before = begun(distill_task, finetuning, made, []), weights(task_teacher)
+    assert {name for name in before if "/group_" not in name or "/group_0/" in name} == after.keys()
+    for name, value in after.items():
+        np.testing.assert_array_equal(value, before[name], err_msg=name)
+
+
 def test_run_directory_of_a_student(student, table):
     recipe = json.loads((student / "recipe.json").read_text())
     assert [recipe[name] for name in ("temperature", "soft_weight", "label_weight")] == [2, 0.5, 0.5]

@@ -57,8 +57,8 @@ def run(flags: argparse.Namespace) -> None:
         raise InputError(f"--run {' '.join(flags.run)}: one run predicts; several do for --submission")
     if flags.submission is not None:
         columns = ("text", "text_pair", "label", "prediction_column", "score_column", "probabilities")
-        others = ("task", "step", "top_k", "input_format", "patience", "runtime", "precision")
-        shared.check_unused(flags, (*columns, *others), "--submission")
+        others = ("top_k", "input_format", "patience", "runtime", "precision")
+        shared.check_unused(flags, ("task", "step", *columns, *others), "--submission")
     with quiet_start():
         from albert_tf.finetuning.predict import predict, submit
         from albert_tf.training.determinism import make_deterministic

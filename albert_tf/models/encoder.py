@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import tensorflow as tf
@@ -189,16 +189,10 @@ class AlbertEncoder(NetworkModel):
             x = self.attention_blocks[first](x, parameters[0], bias, computed, seeds[:2], tokens)
             return self.feed_forward_blocks[second](x, parameters[1], computed, seeds[2] if seeds else None)
 
-        def function(pair: BlockPair) -> Callable[..., tf.Tensor]:
-            apply = functools.partial(layer, pair.attention.key(), pair.feed_forward.key())
-            # A graph for answers, an exported one above all, has it once, however often it is applied.
-            return apply if training or tf.executing_eagerly() else tf.function(apply, autograph=False)
-
-        functions = {pair: function(pair) for pair in dict.fromkeys(plan)}
         states = []
         for index, pair in enumerate(plan):
             first, second = (path.key() for path in pair)
-            apply = functions[pair]
+            apply = functools.partial(layer, first, second)
             drops = tuple(seeds[3 * index : 3 * index + 3]) if seeds else ()
             parameters = attention[first], feed_forward[second]
             if self.remat and training:

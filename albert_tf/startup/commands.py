@@ -126,6 +126,7 @@ def quiet_start() -> Iterator[None]:
 
 def _start_log() -> None:
     """Directs absl.logging to stderr, or where absl's flags say; a file of --log_dir has absl's prefixes."""
+    logging.use_absl_handler()  # which app.run does once, and a library may have undone
     handler = logging.get_absl_handler()
     handler.addFilter(_is_shown)
     if flags.FLAGS.log_dir:

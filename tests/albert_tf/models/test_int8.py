@@ -92,7 +92,7 @@ def test_floats_of_a_graph_come_one_after_the_other():
     int8 = tf.int8.as_datatype_enum
     casts = [node for node in nodes.values() if node.op == "Cast" and node.attr["SrcT"].type == int8]
     casts = [node for node in casts if "/embeddings/" not in node.name]  # rows of tables
-    # Query, key and value; output; both of the feed-forward block; and the projection of embeddings, the pooler.
+    # Query, key and value; output; both of the feed-forward; and the projection of embeddings, the pooler.
     assert len(casts) == 4 * CONFIG.num_hidden_layers + 2
     for node in casts:
         inputs = list(node.input)

@@ -83,8 +83,9 @@ def export(
         raise InputError("xla: of no use to dtype='int8', whose matrices a program of XLA holds in float32")
     if output.resolve() == Path(run.path).resolve():
         raise InputError(f"output={str(output)!r} is the run itself: name another folder")
+    task = run.task  # first of all, for it says if this is no run
     tokenizer = None if encoder_only else _tokenizer(run)
-    seq_length = run.task.get("seq_length", SEQ_LENGTH) if seq_length is None else seq_length
+    seq_length = task.get("seq_length", SEQ_LENGTH) if seq_length is None else seq_length
     longest = run.config.max_position_embeddings
     if tokenizer is not None:
         least = 1 + tokenizer.vocabulary.input_format.num_special_tokens(1)
@@ -98,7 +99,7 @@ def export(
     model = in_dtype(loaded, dtype)
     # Columns that encoders are compiled for: those of texts, and for other ids the longest input.
     lengths = sorted({*few_lengths(min(seq_length, longest)), longest}) if xla else None
-    served = None if tokenizer is None else Served(model, tokenizer, seq_length, run.task)
+    served = None if tokenizer is None else Served(model, tokenizer, seq_length, task)
     if served is not None and lengths is not None:
         served = served._replace(compiled=CompiledEncoder(served.encoder, lengths))
     signatures = {} if served is None else serving_signatures(served)

@@ -121,8 +121,11 @@ def inputs_of_texts(run: RunDirectory, model: Any, file: Path, seq_length: int) 
         raise InputError(f"calibrate={str(file)!r}: {run} {problem}: leave it out")
     lines = [line.split("\t", 1) for line in file.read_text("utf-8").splitlines() if line.strip()]
     count = 2 if run.task["model"] == "span_labeler" else len(lines[0]) if lines else 1
-    if not lines or any(len(line) != count for line in lines):
-        raise InputError(f"calibrate={str(file)!r} must hold texts, one a line, {count - 1} tabs in each")
+    if not lines:
+        raise InputError(f"calibrate={str(file)!r} holds no text: write some, one per line")
+    if any(len(line) != count for line in lines):
+        form = "two texts with a tab between them" if count > 1 else "one text without a tab"
+        raise InputError(f"calibrate={str(file)!r}: write {form} into each line")
     served = Served(model, open_tokenizer(run.vocabulary, **run.tokenizer), seq_length, run.task)
     least = max(getattr(model, "start_n_top", 0), getattr(model, "end_n_top", 0))
     found = ({name: x.numpy() for name, x in served.inputs(*map(_batch, line)).items()} for line in lines)

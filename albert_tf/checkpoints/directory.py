@@ -234,7 +234,7 @@ class RunDirectory:
     def _read(self, name: str, checked: Callable[[dict[str, Any]], Any]) -> Any:
         path = self.file(name)
         if not storage.exists(path):
-            raise Missing(f"{path} is missing: {self} is not a run directory{_other_kind(self)}")
+            raise Missing(f"{path} is missing: {self} {_not_a_run(self)}")
         values = storage.read_json(path)
         try:
             return checked(values)
@@ -253,13 +253,17 @@ def _local_folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory()
 
 
-def _other_kind(folder: RunDirectory) -> str:
-    """The kind of a folder that is not a run directory, and the remedy, from " but" on; "" if unknown."""
+def _not_a_run(folder: RunDirectory) -> str:
+    """What a folder is that is not a run directory, and the remedy, behind its name."""
+    if not storage.exists(folder.path):
+        return "does not exist, correct the path"
     if storage.exists(folder.file("saved_model.pb")):
-        return f" but an exported module: a run begins with its weights by --init_from hub:{folder}"
-    if storage.exists(folder.file(CONFIG)) and "model_type" in storage.read_json(folder.file(CONFIG)):
-        return " but a checkpoint of Hugging Face: `albert-tf convert --from huggingface` makes a run of it"
-    return ""
+        kind = f"an exported module: a run begins with its weights by --init_from hub:{folder}"
+    elif storage.exists(folder.file(CONFIG)) and "model_type" in storage.read_json(folder.file(CONFIG)):
+        kind = "a checkpoint of Hugging Face: `albert-tf convert --from huggingface` makes a run of it"
+    else:
+        return "is not a run directory"
+    return f"is not a run directory but {kind}"
 
 
 def best_run(path: PathLike) -> RunDirectory:

@@ -70,6 +70,8 @@ def test_a_run_without_vocabulary_gives_an_encoder_only(tmp_path):
     albert_tf.save(albert_tf.AlbertEncoder(SMALL), tmp_path / "run")
     with pytest.raises(ValueError, match=r"has no vocabulary: .*--encoder_only"):
         export(tmp_path / "run", tmp_path / "out")
+    with pytest.raises(FileNotFoundError, match=r"task.json is missing: .*nowhere does not exist"):
+        export(tmp_path / "nowhere", tmp_path / "out")
     assert not (tmp_path / "out").exists()
     written = export(tmp_path / "run", tmp_path / "out", encoder_only=True, check=False)
     assert written == [tmp_path / "out/encoder"]

@@ -127,8 +127,12 @@ def test_bad_input_leaves_nothing(run_of, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(converters.Runtime, "check_installed", lambda *_: None)
     empty = tmp_path / "empty"
     empty.write_text("\n")
-    for kind, file in (("choices", texts), ("tagger", empty), ("answerability", texts)):
-        with pytest.raises(InputError, match=re.escape(f"calibrate='{file}'")):
+    for kind, file, problem in (
+        ("choices", texts, ""),
+        ("tagger", empty, " holds no text"),
+        ("answerability", texts, ": write two texts with a tab between them into each line"),
+    ):
+        with pytest.raises(InputError, match=re.escape(f"calibrate='{file}'{problem}")):
             export_to(run_of(kind), out, "openvino", file)
     monkeypatch.setattr(other_runtimes, "TOLERANCE", -1)
     with pytest.raises(CheckFailed, match="OpenVINO"):

@@ -49,6 +49,8 @@ NOT_HERE = {
 
 # By how a command begins; the first that fits.
 SMALL = {
+    "finetune --task sst-2 --data SST-2 --init_from run --output six": "--num_hidden_layers 2 --steps 2",
+    "distill --task sst-2 --data SST-2 --teacher twelve": "--num_hidden_layers 2 --steps 2 --batch_size 8",
     "vocab --kind": "--vocab_size 400",
     "vocab": "--vocab_size 90",
     "plan --time": "--config tiny.json --against none --batch_size 4 --seq_length 32",

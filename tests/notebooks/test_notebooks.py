@@ -35,11 +35,11 @@ SETTINGS = {
     "inside_the_encoder": "",
     "layer_similarity": TEXTS + 'RUN = "{folder}/run"\nNUM_LAYERS, STEPS = 3, 6',
     "pretrain_small": TEXTS + "VOCAB_SIZE, STEPS = 1000, 60",
-    "finetune_your_own_csv": 'RUN = "{folder}/run"\nROWS, EPOCHS = 30, 2',
+    "finetune_your_own_csv": 'RUN = "{folder}/run"\nROWS, EPOCHS = 90, 8',
     "question_answering": TEXTS + "PARAGRAPHS, EPOCHS = 24, 1",
     "export_and_serve": 'RUN = "{folder}/run"',
     "family": TEXTS + "VOCAB_SIZE, STEPS = 700, 4",
-    "train_on_tpu": TEXTS + "STEPS, EPOCHS = 24, 1",
+    "train_on_tpu": TEXTS + "STEPS, EPOCHS = 100, 1",
 }
 
 # What must not be in a notebook that is read elsewhere: timings, and names of a machine.
@@ -113,7 +113,7 @@ def check_pretrain_small(notebook):
 
 def check_finetune_your_own_csv(notebook):
     accuracies = numbers(notebook, r"^(?:fine-tuned|TF-IDF) +accuracy ([\d.]+) ± [\d.]+ of")
-    assert len(accuracies) == 2 and (accuracies > 0.2).all()  # of four labels
+    assert len(accuracies) == 2 and (accuracies > 0.3).all()  # of four labels
     assert "the run answers as the model in memory: True" in printed(notebook)
 
 

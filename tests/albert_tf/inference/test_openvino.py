@@ -51,12 +51,11 @@ def assert_close(found, expected, tolerance=1e-4):
         assert found == (pytest.approx(expected, abs=tolerance) if isinstance(expected, float) else expected)
 
 
-# Models with heads of their own; the others read the same outputs in the same way.
-QUICK = ("classification", "question_answering", "multiple_choice")
-SLOW = [pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS if kind not in QUICK]
+# A conversion takes seconds: of all kinds in the slow suite.
+SLOW = [pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS if kind != "classification"]
 
 
-@pytest.mark.parametrize("kind", [*QUICK, *SLOW])
+@pytest.mark.parametrize("kind", ["classification", *SLOW])
 def test_answers_are_tensorflows(kind, made, monkeypatch):
     inputs = INPUTS[kind][:4]
     expected = albert_tf.pipeline(made(kind).run, batch_size=3)(inputs)
@@ -81,6 +80,7 @@ def test_encoders_of_the_family(family):
     np.testing.assert_allclose(found["sequence_output"] * rows, expected["sequence_output"] * rows, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_what_is_converted_is_kept_until_the_weights_change(run, conversions):
     model, ids = albert_tf.load(run), tf.constant([[2, 9, 8, 3]])
     inputs = dict(zip(ENCODER_INPUTS, (ids, tf.ones_like(ids), 0 * ids), strict=True))
@@ -105,6 +105,7 @@ def test_what_is_converted_is_kept_until_the_weights_change(run, conversions):
     assert len(conversions) == 3 and [path != kept for path in (run / "openvino").iterdir()] == [True]
 
 
+@pytest.mark.slow
 def test_where_nothing_can_be_written_it_is_in_memory(run, conversions, monkeypatch):
     encoder = albert_tf.load(run).encoder
     monkeypatch.setattr("openvino.save_model", lambda *_, **__: None)  # as of a full disk
@@ -168,7 +169,8 @@ def test_bad_combinations_are_refused(made, exported, tiny_vocabulary, run, tmp_
         albert_tf.pipeline(run, runtime="openvino")
 
 
-@pytest.mark.parametrize("kind", ["multiple_choice", pytest.param("answerability", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["multiple_choice", "answerability"])
 def test_predictions_are_tensorflows(kind, made, monkeypatch):
     ours, theirs = (read_trained(made(kind).run, is_openvino=is_openvino) for is_openvino in (False, True))
     pipeline_kind = kind_of(ours.entries)

@@ -31,7 +31,7 @@ class Network(Module):
     def __init__(self, forward: Forward, inputs: tuple[str, ...], variables: list[tf.Variable]):
         super().__init__(variables)
         self._forward = forward
-        spec = {name: tf.TensorSpec([None, None], tf.int32, name) for name in inputs}
+        spec = ids_spec(inputs)
         for training in (False, True):
             self.__call__.get_concrete_function(spec, training=training)
         self.serve.get_concrete_function(spec)
@@ -52,6 +52,11 @@ class Network(Module):
     def call_training(self, inputs: Tensors) -> dict[str, Any]:
         """The call with dropout on, as an endpoint of its own: Keras 3's TFSMLayer passes no `training`."""
         return self(inputs, training=True)
+
+
+def ids_spec(names: Sequence[str]) -> dict[str, tf.TensorSpec]:
+    """Inputs by name, int32 [B, any length] each."""
+    return {name: tf.TensorSpec([None, None], tf.int32, name) for name in names}
 
 
 def encoder_module(
@@ -83,6 +88,15 @@ def encoder_module(
             outputs = compiled(inputs, training)
         return {"default": outputs["pooled_output"], **{name: outputs[name] for name in OUTPUTS}}
 
+    forward: Forward = encode
+    if not encoder.trainable:  # in int8: one graph, concrete, for saving would trace it again
+        infer = tf.function(lambda inputs: encode(inputs, False)).get_concrete_function(
+            ids_spec(ENCODER_INPUTS)
+        )
+
+        def forward(inputs: Tensors, training: bool) -> dict[str, Any]:
+            return infer(inputs)
+
     def mlm_logits(outputs: Tensors, inputs: Tensors) -> dict[str, tf.Tensor]:
         sequence = tf.cast(outputs["sequence_output"], encoder.compute_dtype)
         words = encoder.embeddings.word_embeddings
@@ -92,7 +106,7 @@ def encoder_module(
         pooled = tf.cast(outputs["pooled_output"], encoder.compute_dtype)
         return {f"{model.sentence_objective}_logits": model.sentence(pooled)}
 
-    module = Network(encode, ENCODER_INPUTS, encoder.weights)
+    module = Network(forward, ENCODER_INPUTS, encoder.weights)
     if isinstance(model, AlbertPretrainer):
         module.mlm = _with_head(module, model.mlm, mlm_logits, MLM_POSITIONS)
         if model.sentence is not None:

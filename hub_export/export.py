@@ -66,7 +66,7 @@ def export(
       encoder_only: True to write the encoder alone; a run without a vocabulary needs it.
       version: of the serving model; a new one.
       dtype: in which the modules hold their variables and compute: "float32" or "bfloat16"; or "int8", of
-        which matrices are, with a float32 scale for each output channel, and which computes in float32.
+        which matrices are, with a bfloat16 scale for each output channel, and which computes in float32.
       check: False leaves out hub_export.check of what was written.
       step: of the checkpoint to export; None: that which `load` takes.
       license: of the weights, by name, for the card.

@@ -98,7 +98,7 @@ def test_mistakes_of_flags_are_one_line(words, files, capsys, tmp_path):
     folder = {"train": None, "text": None, "label": None}
     for changes, message in (
         ({"task": "sst2"}, "task='sst2' is none of cola, sst-2"),
-        ({"label": "kind"}, "own.csv: there is no column 'kind'"),
+        ({"label": "kind"}, "own.csv: there is no column label='kind'"),
         ({"config": None}, "--init_from"),
         ({"config": "albert_huge"}, "albert_huge"),
         ({"config": None, "init_from": "nowhere"}, "nowhere"),

@@ -141,7 +141,7 @@ def test_a_mistake_is_one_line_and_status_2(arguments, message, small_run, tmp_p
         main(command)
     assert stopped.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("hub_export: ")
+    assert line.startswith("python -m hub_export: ")
     assert message in line
     assert not (tmp_path / "out").exists()
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.utils.choices import EXPORT_RUNTIMES
 from albert_tf.utils.errors import InputError
 
 Arrays = Mapping[str, np.ndarray]
@@ -147,15 +148,15 @@ class Runtime(NamedTuple):
 
 RUNTIMES = {
     "openvino": Runtime(
-        *("OpenVINO", "model.xml", {"openvino": "openvino"}, {"nncf": "nncf"}),
+        *("OpenVINO", EXPORT_RUNTIMES["openvino"], {"openvino": "openvino"}, {"nncf": "nncf"}),
         *(_openvino, _openvino_int8, _openvino_load),
     ),
     "onnx": Runtime(
-        *("ONNX Runtime", "model.onnx", {"tf2onnx": "tf2onnx", "onnxruntime": "onnxruntime"}, {}),
+        *("ONNX Runtime", EXPORT_RUNTIMES["onnx"], {"tf2onnx": "tf2onnx", "onnxruntime": "onnxruntime"}, {}),
         *(_onnx, _onnx_int8, _onnx_load),
     ),
     "litert": Runtime(
-        *("LiteRT", "model.tflite", {"ai_edge_litert": "ai-edge-litert"}, {}),
+        *("LiteRT", EXPORT_RUNTIMES["litert"], {"ai_edge_litert": "ai-edge-litert"}, {}),
         *(_litert, _litert_int8, _litert_load, True),
     ),
 }

@@ -20,13 +20,14 @@ from albert_tf.checkpoints.directory import CONFIG, TASK
 from albert_tf.checkpoints.run import check_finite
 from albert_tf.features import ENCODER_INPUTS, MASK
 from albert_tf.models.encoder import AlbertEncoder, with_pooled_output
+from albert_tf.tasks.classification import PAIRS_KEY, takes_pairs
 from albert_tf.tasks.kind import SEQ_LENGTH
 from albert_tf.tasks.serving import Served, Signature
 from albert_tf.tokenizer_settings import TOKENIZER, vocabulary_files
 from albert_tf.tokenizers.kinds import open_tokenizer
 from albert_tf.utils.checks import check_choice, check_range
 from albert_tf.utils.errors import InputError
-from albert_tf.utils.files import check_new, new_directory
+from albert_tf.utils.files import check_new, json_text, new_directory
 from hub_export.card import CARD, filled
 from hub_export.check.modules import CheckFailed
 from hub_export.converters import RUNTIMES, Arrays, Call, Runtime
@@ -226,8 +227,11 @@ def _megabytes(file: Path) -> float:
 
 def _copy_files(run: RunDirectory, folder: Path) -> None:
     """The settings of a run, and its vocabulary where it has one."""
-    for name in (CONFIG, TASK, TOKENIZER):
+    for name in (CONFIG, TOKENIZER):
         shutil.copyfile(run.file(name), folder / name)
+    pairs = takes_pairs(run.task)  # for readers that know no tasks' names
+    task = run.task if pairs is None else {**run.task, PAIRS_KEY: pairs}
+    (folder / TASK).write_text(json_text(task), encoding="utf-8")
     for name, file in {} if run.vocabulary is None else vocabulary_files(run.vocabulary).items():
         shutil.copyfile(file, folder / name)
 

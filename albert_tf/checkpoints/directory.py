@@ -234,7 +234,7 @@ class RunDirectory:
     def _read(self, name: str, checked: Callable[[dict[str, Any]], Any]) -> Any:
         path = self.file(name)
         if not storage.exists(path):
-            raise Missing(f"{path} is missing: {self} {_not_a_run(self)}")
+            raise Missing(_not_a_run(self, path))
         values = storage.read_json(path)
         try:
             return checked(values)
@@ -253,17 +253,18 @@ def _local_folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory()
 
 
-def _not_a_run(folder: RunDirectory) -> str:
-    """What a folder is that is not a run directory, and the remedy, behind its name."""
+def _not_a_run(folder: RunDirectory, missing: str) -> str:
+    """The error of a folder in which a run's file is missing: what it is instead, and the remedy."""
     if not storage.exists(folder.path):
-        return "does not exist, correct the path"
-    if storage.exists(folder.file("saved_model.pb")):
-        kind = f"an exported module: a run begins with its weights by --init_from hub:{folder}"
+        return f"{folder}: no such folder: name a run"
+    modules = (folder.path, folder.file("encoder"))  # one of `hub_export`, or all of them
+    exported = [module for module in modules if storage.exists(storage.join(module, "saved_model.pb"))]
+    kind = ""
+    if exported:
+        kind = f" but an exported module: a run begins with its weights by --init_from hub:{exported[0]}"
     elif storage.exists(folder.file(CONFIG)) and "model_type" in storage.read_json(folder.file(CONFIG)):
-        kind = "a checkpoint of Hugging Face: `albert-tf convert --from huggingface` makes a run of it"
-    else:
-        return "is not a run directory"
-    return f"is not a run directory but {kind}"
+        kind = " but a checkpoint of Hugging Face: `albert-tf convert --from huggingface` makes a run of it"
+    return f"{missing} is missing: {folder} is not a run directory{kind}"
 
 
 def best_run(path: PathLike) -> RunDirectory:

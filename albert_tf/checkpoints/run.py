@@ -16,6 +16,7 @@ from albert_tf.checkpoints.storage import PathLike
 from albert_tf.checkpoints.tensor_bundle import DamagedCheckpoint
 from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import AlbertConfig
+from albert_tf.utils.choices import EXPORT_RUNTIMES
 from albert_tf.utils.errors import InputError, Missing
 
 
@@ -90,6 +91,9 @@ def stored_model(run_dir: PathLike, step: int | None = None) -> StoredModel:
     config, task = run.config, run.task
     step = run.default_step() if step is None else checked_step(step)
     if step is None:
+        runtimes = [name for name, file in EXPORT_RUNTIMES.items() if storage.exists(run.file(file))]
+        if runtimes:
+            raise Missing(f"{run} is an export for {runtimes[0]}: name its run, or see examples/runtimes")
         raise Missing(f"{run.file('checkpoints')} holds no checkpoint: nothing to load")
     shapes = {names.ours: names.shape for names in variable_names(config, task)}
     try:

@@ -85,7 +85,7 @@ def distill_task(settings: TaskDistillation, report: Report = logging.info) -> N
         config = config or origin.config
     assert config is not None
     teacher, vocabulary = _opened(settings.teacher, asked, tokenizer)
-    if (there := run_task(teacher.task)) != settings.task:
+    if (there := run_task(teacher.task, teacher)) != settings.task:
         raise InputError(f"{teacher} is fine-tuned for {there} and not for {settings.task}")
     _check_positions(teacher, config, settings.hyper_parameters(config).seq_length)
     if settings.config is not None:

@@ -148,7 +148,7 @@ def submit(
     """
     of_task: dict[str, PathLike] = {}
     for run in runs:
-        name = run_task(opened_run(run).task)
+        name = run_task(opened_run(run).task, run)
         if name not in GLUE or name in of_task:
             raise InputError(f"{run} is of task={name!r}: name one run of each of {', '.join(GLUE)} but ax")
         of_task[name] = run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -61,19 +62,19 @@ class Trained(NamedTuple):
             return predict(examples, bar.update)
 
 
-def run_task(entries: Mapping[str, Any], asked: str | None = None) -> str:
+def run_task(entries: Mapping[str, Any], run: PathLike, asked: str | None = None) -> str:
     """The task that a run with these entries of task.json is to predict for: its own, or one asked for.
 
     A run that names none, such as one converted from Hugging Face, is of own data for its head. An InputError
-    says if the run is not fine-tuned, or for another task.
+    names the run if it is not fine-tuned, or for another task.
     """
     there = entries.get("task", _own_task(entries))
-    if there not in TASKS:
-        tasks = f"{', '.join(TASKS)}: `albert-tf finetune` does"
-        raise InputError(f"the run is of a {entries.get('model')} that is not fine-tuned for one of {tasks}")
+    if there not in TASKS and "task" not in entries:
+        remedy = f"fine-tune it first (`albert-tf finetune --init_from {os.fspath(run)} …`)"
+        raise InputError(f"{os.fspath(run)} is pre-trained only: {remedy}")
     name = str(asked or there)
     if name != there and find_task(name).trained_as != there:
-        raise InputError(f"the run is fine-tuned for {there} and not for {name}: name a run that is")
+        raise InputError(f"{os.fspath(run)} is fine-tuned for {there} and not for {name}: name a run that is")
     return name
 
 
@@ -117,7 +118,7 @@ def read_trained(
     """
     run = opened_run(run)
     entries = run.task if "task" in run.task else _completed(run.task, run.config)
-    task, vocabulary = find_task(run_task(run.task, asked)), run.vocabulary
+    task, vocabulary = find_task(run_task(run.task, run, asked)), run.vocabulary
     if vocabulary is None:
         raise FileNotFoundError(f"{run} has no vocabulary: copy it there")
     tokenizer = open_tokenizer(vocabulary, **run.tokenizer)

@@ -65,7 +65,7 @@ def run_program(
     def parsed(arguments: Sequence[str]) -> Command:
         parser = OneLineParser(prog=f"python -m {name}", description=description)
         add_flags(parser)
-        return name, functools.partial(run, parser.parse_args(arguments))
+        return parser.prog, functools.partial(run, parser.parse_args(arguments))
 
     if status := run_command(parsed, sys.argv[1:] if arguments is None else arguments):
         sys.exit(status)

@@ -78,7 +78,8 @@ def one_line(error: BaseException) -> str:
     if isinstance(error, Terminated):
         return "stopped by SIGTERM"
     if isinstance(error, OSError) and error.filename is not None:
-        return f"{os.fsdecode(error.filename)}: {error.strerror}"
+        remedy = ": correct the path" if isinstance(error, FileNotFoundError) else ""
+        return f"{os.fsdecode(error.filename)}: {error.strerror}{remedy}"
     text = _innermost(str(getattr(error, "message", ""))) if is_tensorflows(error) else str(error)
     return " ".join(text.split()) or type(error).__name__
 

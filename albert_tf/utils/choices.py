@@ -38,5 +38,5 @@ EXPORTED_DTYPES = ("float32", "bfloat16", INT8)
 RUNTIMES = TENSORFLOW, OPENVINO, _ = ("tensorflow", "openvino", AUTO)
 PRECISIONS = ("float32", "bfloat16")
 
-# What `hub_export --to` writes networks for.
-EXPORT_RUNTIMES = ("openvino", "onnx", "litert")
+# What `hub_export --to` writes networks for, each with the name of the network's file.
+EXPORT_RUNTIMES = {"openvino": "model.xml", "onnx": "model.onnx", "litert": "model.tflite"}

@@ -30,4 +30,4 @@ def load(file: str) -> tuple[Call, int]:
 
 
 if __name__ == "__main__":
-    main(__doc__, "model.tflite", load)
+    main(__doc__, "litert", "model.tflite", load)

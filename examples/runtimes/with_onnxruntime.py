@@ -22,4 +22,4 @@ def load(file: str) -> tuple[Call, None]:
 
 
 if __name__ == "__main__":
-    main(__doc__, "model.onnx", load)
+    main(__doc__, "onnx", "model.onnx", load)

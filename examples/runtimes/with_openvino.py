@@ -24,4 +24,4 @@ def load(file: str, exact: bool = True) -> tuple[Call, None]:
 
 
 if __name__ == "__main__":
-    main(__doc__, "model.xml", load)
+    main(__doc__, "openvino", "model.xml", load)

@@ -30,6 +30,7 @@ SCRIPTS = {"openvino": "with_openvino", "onnx": "with_onnxruntime", "litert": "w
 RUNS = {"demo-output/run": "encoder", "sentiment-run": "classifier", "questions-run": "spans"}
 
 sys.path.append(str(EXAMPLES))  # as a script has its own folder there
+import command_line  # noqa: E402
 from answers import answer  # noqa: E402
 from tokens import Tokens  # noqa: E402
 
@@ -178,6 +179,29 @@ def test_an_empty_text_has_no_words(runs):
     tokens.task = {"model": "token_classifier", "labels": ["O", "B-PER"]}
     (inputs,) = ({name: rows[0] for name, rows in tokens.inputs([""]).items()},)
     assert answer(tokens, inputs, {"logits": np.zeros([2, 2])}, "") == []
+
+
+def test_mistakes_are_one_line(runs, tmp_path, monkeypatch, capsys):
+    pair = ["--pair", PAIR]
+    for kind, words, message in (
+        (None, [TEXT], "none: no such folder: `python -m hub_export --run RUN --output FOLDER --to onnx`"),
+        ("classifier", [TEXT, "--int8"], "has no model_int8.onnx: .* --to onnx --calibrate FILE`"),
+        ("classifier", [TEXT, *pair, PAIR], "texts is 1, and that of --pair is 2"),
+        ("classifier", [TEXT, *pair], "takes a single text: leave --pair out"),
+        ("tagger", [TEXT, *pair], "takes a single text"),
+        ("spans", [TEXT], "takes two texts: name the second by --pair"),
+        ("classifier", [], "text"),
+    ):
+        folder = tmp_path / str(kind).lower()
+        if kind is not None and not folder.exists():
+            shutil.copytree(runs[kind], folder)
+            (folder / "model.onnx").touch()
+            task = json.loads((folder / "task.json").read_text())
+            (folder / "task.json").write_text(json.dumps({**task, "takes_pairs": False}))
+        monkeypatch.setattr(sys, "argv", ["script", str(folder), *words])
+        with pytest.raises(SystemExit, match="2"):
+            command_line.main("", "onnx", "model.onnx", lambda _: pytest.fail("loads"))
+        assert re.fullmatch(f"script: .*{message}.*\n", capsys.readouterr().err), message
 
 
 @pytest.mark.slow

@@ -136,7 +136,7 @@ def test_a_damaged_module_is_one_line_and_status_1(tmp_path, capsys):
         main([str(tmp_path)])
     assert stopped.value.code == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"hub_export.check: {tmp_path / 'doubler'} does not load and answer: ")
+    assert line.startswith(f"python -m hub_export.check: {tmp_path / 'doubler'} does not load and answer: ")
 
 
 def test_a_folder_without_modules_is_status_2(tmp_path, capsys):

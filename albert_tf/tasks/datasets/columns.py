@@ -59,7 +59,8 @@ def text_records(table: Table, columns: Columns, has_lists: bool = False) -> lis
     A missing text is an empty one. An InputError if there is no such column, a text is a list or an object,
     or there are labels to read and no rows.
     """
-    numbers = [None if name is None else table.number(name) for name in columns]
+    named = zip(columns, Columns._fields, strict=True)
+    numbers = [None if name is None else table.number(name, argument) for name, argument in named]
     if columns.label is not None:
         table.check_rows()
     records = []

@@ -50,14 +50,15 @@ class Table:
     def check_rows(self) -> None:
         """An InputError where there are no rows."""
         if not self.rows:
-            raise InputError(f"{self.file} has no rows, only the names of its columns")
+            raise InputError(f"{self.file} has no rows, only the names of its columns: add some")
 
-    def number(self, column: str) -> int:
-        """The number of the column with a name; an InputError if none or several have it."""
+    def number(self, column: str, argument: str | None = None) -> int:
+        """The number of the column that an argument names; an InputError if none or several are called so."""
         if self.columns.count(column) != 1:
             problem = "several columns are called" if column in self.columns else "there is no column"
+            asked = repr(column) if argument is None else f"{argument}={column!r}"
             names = f"the first line of a table names its columns, here {_names_shown(self.columns)}"
-            raise InputError(f"{self.file}: {problem} {column!r}: {names}{self._separator}")
+            raise InputError(f"{self.file}: {problem} {asked}: {names}{self._separator}")
         return self.columns.index(column)
 
     @property

@@ -35,7 +35,7 @@ def read_text(file: str | os.PathLike) -> str:
     file = os.fspath(file)
     text = decode_text(read_bytes(file), file)
     if not text.strip():
-        raise InputError(f"{file} is empty")
+        raise InputError(f"{file} is empty: correct the path, or write it")
     return text
 
 

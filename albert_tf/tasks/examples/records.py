@@ -110,7 +110,10 @@ def label_ids(found: Iterable[tuple[str, str]], labels: Iterable[str]) -> list[i
     ids = []
     for label, where in found:
         if label not in numbers:
-            raise InputError(f"{where}: label {shown(label)} is none of {', '.join(map(repr, numbers))}")
+            known = ", ".join(map(repr, numbers))
+            raise InputError(
+                f"{where}: label {shown(label)} is none of {known}: correct it, or train with it"
+            )
         ids.append(numbers[label])
     return ids
 

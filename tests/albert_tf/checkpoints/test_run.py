@@ -146,8 +146,10 @@ def test_something_else_at_the_place(model, tmp_path):
     (tmp_path / "empty").mkdir()
     RunDirectory(tmp_path / "empty").create(RunContents(SMALL, {"model": "encoder"}))
     assert RunDirectory(tmp_path / "empty").config == SMALL
-    with pytest.raises(FileNotFoundError, match="holds no checkpoint"):
-        albert_tf.load(tmp_path / "empty")
+    for file, message in (("", "holds no checkpoint"), ("model.onnx", "empty is an export for onnx")):
+        (tmp_path / "empty" / file).touch()
+        with pytest.raises(FileNotFoundError, match=message):
+            albert_tf.load(tmp_path / "empty")
 
 
 def test_what_is_not_there_is_a_mistake_of_the_users(run, tmp_path):
@@ -156,10 +158,13 @@ def test_what_is_not_there_is_a_mistake_of_the_users(run, tmp_path):
         for kind in (ValueError, FileNotFoundError):
             with pytest.raises(kind, match="is missing: "):
                 albert_tf.load(path, step)
-    (tmp_path / "module").mkdir()
-    (tmp_path / "module/saved_model.pb").touch()
-    with pytest.raises(InputError, match=r"hub:.*/module$"):
-        albert_tf.load(tmp_path / "module")
+    with pytest.raises(FileNotFoundError, match=rf"^{tmp_path}/nowhere: no such folder"):
+        albert_tf.load(tmp_path / "nowhere")
+    (tmp_path / "hub/encoder").mkdir(parents=True)
+    (tmp_path / "hub/encoder/saved_model.pb").touch()
+    for folder in ("hub", "hub/encoder"):
+        with pytest.raises(InputError, match=r"hub:.*/hub/encoder$"):
+            albert_tf.load(tmp_path / folder)
     with pytest.raises(InputError, match="a dict cannot be saved"):
         albert_tf.save({}, tmp_path / "new")
 

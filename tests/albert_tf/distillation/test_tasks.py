@@ -80,7 +80,7 @@ def test_what_no_student_can_learn_is_refused(teacher, teacher_of, task_taught, 
     others = {**entries, "task": "classification", "labels": ["speech", "song"], "num_labels": 2}
     for changes, named in (
         ({"task": "tagging", "columns": None}, "task='tagging' has no soft labels"),
-        ({"teacher": teacher}, "not fine-tuned"),
+        ({"teacher": teacher}, f"{teacher} is pre-trained only"),
         ({"teacher": teacher_of(BERT, entries)}, "fine-tuned for regression and not for classification"),
         ({"teacher": teacher_of(BERT, others)}, "labels"),
         ({"config": STUDENT.replace(max_position_embeddings=80)}, "max_position_embeddings=80"),

@@ -56,10 +56,11 @@ def test_tasks_of_runs(run):
     for asked, message in (("ax", "classification and not for ax"), ("axe", "task='axe' is none of cola")):
         with pytest.raises(InputError, match=message):
             read_trained(run, asked=asked)
-    with pytest.raises(InputError, match="pretrainer"):
-        run_task({"model": "pretrainer", "sentence_objective": "sop"})
-    assert run_task({"task": "mnli"}, "ax") == "ax"
-    assert run_task({"task": "mnli"}) == run_task({"task": "mnli"}, "mnli") == "mnli"
+    for model in ({"model": "pretrainer", "sentence_objective": "sop"}, {"model": "encoder"}):
+        with pytest.raises(InputError, match=r"^here/run is pre-trained only: .*--init_from here/run "):
+            run_task(model, "here/run")
+    assert run_task({"task": "mnli"}, "run", "ax") == "ax"
+    assert run_task({"task": "mnli"}, "run") == run_task({"task": "mnli"}, "run", "mnli") == "mnli"
 
 
 def test_a_classifier_from_elsewhere(tiny_vocabulary, table, tmp_path, capsys):
@@ -80,7 +81,5 @@ def test_a_classifier_from_elsewhere(tiny_vocabulary, table, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["accuracy"] == pytest.approx(right / len(rows), abs=1e-6)
     assert "--text" in mistake(capsys, "evaluate", *words, "--eval", table)
     assert read_trained(run).entries["seq_length"] == TINY.max_position_embeddings
-    assert run_task({"model": "span_labeler", "answerability": True}) == "squad-v2.0"
-    assert run_task({"model": "classifier", "num_labels": 1}) == "regression"
-    with pytest.raises(InputError, match="encoder"):
-        run_task({"model": "encoder"})
+    assert run_task({"model": "span_labeler", "answerability": True}, run) == "squad-v2.0"
+    assert run_task({"model": "classifier", "num_labels": 1}, run) == "regression"

@@ -20,7 +20,7 @@ def of_system(number, *names):
     [
         (InputError("steps=0 must be\nat least 1"), 2, "steps=0 must be at least 1"),
         (FileNotFoundError("nowhere: no such file"), 2, "nowhere: no such file"),
-        (of_system(errno.ENOENT, "nowhere"), 2, "nowhere: No such file or directory"),
+        (of_system(errno.ENOENT, "nowhere"), 2, "nowhere: No such file or directory: correct the path"),
         (of_system(errno.EEXIST, b"bytes"), 2, "bytes: File exists"),
         (of_system(errno.EROFS, "x"), 2, "x: Read-only file system"),
         (BlockingIOError("run is in use"), 2, "run is in use"),

@@ -129,7 +129,7 @@ def test_bad_columns(file, content, columns, value):
 
 
 def test_columns_that_are_mistaken(file):
-    with pytest.raises(InputError, match=r"no column 'text'.*separated by ;"):
+    with pytest.raises(InputError, match=r"no column text='text'.*separated by ;"):
         text_records(read_table(file("text;label\na;b\n")), Columns("text"))
     table = file("text,label\na,b\n")
     assert own_records(table, False, Columns("text", label="text"))[0].label is None

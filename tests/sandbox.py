@@ -51,7 +51,7 @@ def write_sandbox(folder: Path, vocabulary: Path) -> None:
     lines = "".join(json.dumps({"text": text}) + "\n" for text in CORPUS.split("\n\n"))
     texts = {
         **{"corpus/text.jsonl": lines, "corpus/text.txt": CORPUS, "held_out.txt": CORPUS},
-        **{"ru/text.txt": RUSSIAN, "de/text.txt": GERMAN},
+        **{"ru/text.txt": RUSSIAN, "de/text.txt": GERMAN, "texts.txt": "A fine film.\nA dull film.\n"},
     }
     for name, text in (texts | {f"SST-2/{part}.tsv": rows for part, rows in SST_2.items()}).items():
         (folder / name).parent.mkdir(exist_ok=True)
@@ -60,6 +60,10 @@ def write_sandbox(folder: Path, vocabulary: Path) -> None:
     config = TINY.replace(max_position_embeddings=128)  # as many as the demo's network has
     (folder / "tiny.json").write_text(config.to_json_string(), "utf-8")
     albert_tf.save(albert_tf.AlbertPretrainer(config), folder / "run", vocabulary=vocabulary)
+    classifier = albert_tf.AlbertClassifier(config, num_labels=2)
+    columns = {"text": "review", "label": "verdict"}
+    task = {"task": "classification", "labels": ["bad", "good"], "seq_length": 32, "columns": columns}
+    albert_tf.save(classifier, folder / "sentiment", vocabulary=vocabulary, task=task)
     export(folder / "run", folder / "demo-output" / "hub", check=False)
     shutil.copytree(folder / "run", folder / "demo-output" / "run")
     shutil.copytree(folder / "demo-output" / "hub" / "encoder", folder / "albert_en_base_3")

@@ -44,6 +44,8 @@ NOT_HERE = {
     r"local_repository\(": "a line of Bazel's WORKSPACE",
     r"apt-get install": "system packages",
     r"MODELS=.* docker compose": "Docker",
+    r"albert-tf distill --num_hidden_layers": "examples/finetune/README.md has it for another task",
+    r"python -m hub_export .* --dtype ": "seconds each; tests/hub_export exports all types",
     r"python examples/serving/": "a server; tests/hub_export/test_serving_clients.py has one",
 }
 
@@ -51,6 +53,7 @@ NOT_HERE = {
 SMALL = {
     "finetune --task sst-2 --data SST-2 --init_from run --output six": "--num_hidden_layers 2 --steps 2",
     "distill --task sst-2 --data SST-2 --teacher twelve": "--num_hidden_layers 2 --steps 2 --batch_size 8",
+    "finetune --num_hidden_layers": "--num_hidden_layers 2 --steps 2 --batch_size 8 --seq_length 32",
     "vocab --kind": "--vocab_size 400",
     "vocab": "--vocab_size 90",
     "plan --time": "--config tiny.json --against none --batch_size 4 --seq_length 32",

@@ -88,15 +88,6 @@ def encoder_module(
             outputs = compiled(inputs, training)
         return {"default": outputs["pooled_output"], **{name: outputs[name] for name in OUTPUTS}}
 
-    forward: Forward = encode
-    if not encoder.trainable:  # in int8: one graph, concrete, for saving would trace it again
-        infer = tf.function(lambda inputs: encode(inputs, False)).get_concrete_function(
-            ids_spec(ENCODER_INPUTS)
-        )
-
-        def forward(inputs: Tensors, training: bool) -> dict[str, Any]:
-            return infer(inputs)
-
     def mlm_logits(outputs: Tensors, inputs: Tensors) -> dict[str, tf.Tensor]:
         sequence = tf.cast(outputs["sequence_output"], encoder.compute_dtype)
         words = encoder.embeddings.word_embeddings
@@ -106,6 +97,7 @@ def encoder_module(
         pooled = tf.cast(outputs["pooled_output"], encoder.compute_dtype)
         return {f"{model.sentence_objective}_logits": model.sentence(pooled)}
 
+    forward = encode if encoder.trainable else _of_one_graph(encode)
     module = Network(forward, ENCODER_INPUTS, encoder.weights)
     if isinstance(model, AlbertPretrainer):
         module.mlm = _with_head(module, model.mlm, mlm_logits, MLM_POSITIONS)
@@ -114,6 +106,13 @@ def encoder_module(
     if vocabulary is not None:
         module.sp_model_file = tf.saved_model.Asset(os.fspath(vocabulary))
     return module
+
+
+def _of_one_graph(forward: Forward) -> Forward:
+    """A forward pass without dropout, for int8; concrete, since saving would trace another once more."""
+    spec = ids_spec(ENCODER_INPUTS)
+    infer = tf.function(lambda inputs: forward(inputs, False)).get_concrete_function(spec)
+    return lambda inputs, training: infer(inputs)
 
 
 def _compiled(encoder: AlbertEncoder, lengths: Sequence[int]) -> Forward:

@@ -1,4 +1,4 @@
-"""Matrices in int8 with a bfloat16 scale for each output channel, for inference in a quarter of the memory."""
+"""Matrices in int8 with a bfloat16 scale for each output channel: inference in a quarter of the memory."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from albert_tf.models.compiled import ROWS_AT_ONCE, filled_up, next_length
 from albert_tf.models.encoder import AlbertEncoder, with_pooled_output
 from albert_tf.models.layer import drawn_seed
 from albert_tf.models.task_models import AlbertPretrainer
-from hub_export.module import Module
+from hub_export.module import Module, ids_spec
 
 Tensors = Mapping[str, tf.Tensor]
 OUTPUTS = ("pooled_output", "sequence_output", "encoder_outputs")
@@ -52,11 +52,6 @@ class Network(Module):
     def call_training(self, inputs: Tensors) -> dict[str, Any]:
         """The call with dropout on, as an endpoint of its own: Keras 3's TFSMLayer passes no `training`."""
         return self(inputs, training=True)
-
-
-def ids_spec(names: Sequence[str]) -> dict[str, tf.TensorSpec]:
-    """Inputs by name, int32 [B, any length] each."""
-    return {name: tf.TensorSpec([None, None], tf.int32, name) for name in names}
 
 
 def encoder_module(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import tensorflow as tf
 
@@ -27,3 +27,8 @@ class Module(tf.train.Checkpoint):
 def callable_module(call: tf.types.experimental.GenericFunction) -> Module:
     """A module without variables that is called as a tf.function is."""
     return type("CallableModule", (Module,), {"__call__": staticmethod(call)})()
+
+
+def ids_spec(names: Sequence[str]) -> dict[str, tf.TensorSpec]:
+    """Inputs by name, int32 [B, any length] each."""
+    return {name: tf.TensorSpec([None, None], tf.int32, name) for name in names}

@@ -15,6 +15,7 @@ from albert_tf.models.encoder import with_pooled_output
 from albert_tf.tasks import kind_of
 from albert_tf.tasks.kind import FinetunedKind
 from albert_tf.tasks.serving import DEFAULT, Served, Signature, Tensors, encoder_signatures
+from hub_export.module import ids_spec
 
 # The signatures from token ids: to the encoder's outputs, and to those of a fine-tuned head.
 TOKENS, HEAD = "tokens", "head"
@@ -32,7 +33,8 @@ def serving_signatures(served: Served) -> dict[str, Signature]:
     def encoded(inputs: Tensors) -> Tensors:
         return with_pooled_output(encoder(inputs, training=False))
 
-    call = served.compiled or encoded
+    # Concrete, so that the graph of `head` calls that of `tokens` and does not hold all layers again.
+    call = served.compiled or tf.function(encoded).get_concrete_function(ids_spec(ENCODER_INPUTS))
     example = dict(zip(ENCODER_INPUTS, ([[ids.start, ids.separator]], [[1, 1]], [[0, 0]]), strict=True))
     of_ids = {TOKENS: Signature(ids_signature(call), example)}
     if model is encoder:

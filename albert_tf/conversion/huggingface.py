@@ -13,6 +13,7 @@ from albert_tf.checkpoints.names import HUGGING_FACE_SCOPE, variable_names
 from albert_tf.checkpoints.tensor_bundle import Tensors
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion.huggingface_config import (
+    ANY_NUMBER,
     hugging_face_config,
     hugging_face_group,
     kind_of,
@@ -146,6 +147,10 @@ def _task(task: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
             return {"model": "multiple_choice", "num_choices": values.get("num_choices", 4)}  # as RACE has
         if any(name.endswith("ForTokenClassification") for name in architectures):
             task = {**task, "model": "token_classifier"}
+        elif values.get("problem_type") == ANY_NUMBER:
+            task = {**task, "multi_label": True}
+        if "threshold" in values:
+            task = {**task, "threshold": values["threshold"]}
         numbers = range(task["num_labels"])
         names = values.get("id2label") or {}
         labels = [names.get(str(number), f"LABEL_{number}") for number in numbers]

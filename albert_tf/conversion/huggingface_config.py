@@ -28,6 +28,9 @@ _KINDS = {
 
 _MLM_ALONE = "ForMaskedLM"
 
+# A problem_type: what a classifier's logits mean to transformers' pipeline.
+ANY_NUMBER = "multi_label_classification"
+
 # The ids of the published vocabularies; padding's is that of RoBERTa's positions.
 _SPECIAL_IDS = {
     "albert": {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3},
@@ -88,8 +91,11 @@ def hugging_face_config(
         names = task.get("labels") or [f"LABEL_{i}" for i in range(task["num_labels"])]
         values["id2label"] = {str(i): name for i, name in enumerate(names)}
         values["label2id"] = {name: i for i, name in enumerate(names)}
-    values |= {key: task[key] for key in ("num_choices", "sentence_objective") if key in task}
-    return values
+    if task["model"] == "classifier":
+        of_one = "regression" if task["num_labels"] == 1 else "single_label_classification"
+        values["problem_type"] = ANY_NUMBER if task.get("multi_label") else of_one
+    kept = ("num_choices", "sentence_objective", "threshold")  # which transformers does not know
+    return values | {key: task[key] for key in kept if key in task}
 
 
 def _special_ids(family: str, special: SpecialIds | None) -> dict[str, int]:

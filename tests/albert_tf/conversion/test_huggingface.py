@@ -159,6 +159,10 @@ def test_labels_and_choices(tmp_path):
     models = {
         "classifier": (albert_tf.AlbertClassifier(small, num_labels=3), labels),
         "regression": (albert_tf.AlbertClassifier(small, num_labels=1), {}),
+        "sets": (
+            albert_tf.AlbertClassifier(small, num_labels=3),
+            {**labels, "multi_label": True, "threshold": 0.3},
+        ),
         "tokens": (albert_tf.AlbertTokenClassifier(small, num_labels=3), labels),
         "choice": (albert_tf.AlbertMultipleChoice(small, num_choices=5), {}),
         "nsp": (albert_tf.AlbertPretrainer(small, sentence_objective="nsp"), {}),
@@ -172,6 +176,11 @@ def test_labels_and_choices(tmp_path):
     config = json.loads((tmp_path / "classifier hf" / "config.json").read_text())
     assert config["id2label"] == dict(zip("012", labels["labels"], strict=True))
     assert config["label2id"] == {"entailment": 0, "neutral": 1, "contradiction": 2}
+    problems = {"classifier": "single_label", "sets": "multi_label"}
+    for name in ("classifier", "regression", "sets"):
+        config = json.loads((tmp_path / f"{name} hf" / "config.json").read_text())
+        kind = f"{problems[name]}_classification" if name in problems else name
+        assert config["problem_type"] == kind
 
 
 def test_token_classification(golden, tmp_path):

@@ -35,6 +35,7 @@ OURS = {
     "projected": lambda: albert_tf.AlbertEncoder(TINY.replace(embedding_size=32, project_embeddings=True)),
     "classification": lambda: albert_tf.AlbertClassifier(TINY, num_labels=3),
     "regression": lambda: albert_tf.AlbertClassifier(TINY, num_labels=1),
+    "multi_label": lambda: albert_tf.AlbertClassifier(TINY, num_labels=3),
     "token_classification": lambda: albert_tf.AlbertTokenClassifier(TINY, num_labels=3),
     "question_answering": lambda: albert_tf.AlbertSpanLabeler(TINY),
     "multiple_choice": lambda: albert_tf.AlbertMultipleChoice(TINY, num_choices=1),
@@ -105,7 +106,8 @@ def exchange(tmp_path_factory, tiny_vocabulary, tiny_corpus):
         for variable in model.variables:
             variable.assign_add(rng.normal(0, 0.05, variable.shape))
         vocabulary = vocabularies.get(name.partition(" ")[0], tiny_vocabulary)
-        albert_tf.save(model, folder / "runs" / name, vocabulary)
+        task = {"multi_label": True} if name == "multi_label" else None
+        albert_tf.save(model, folder / "runs" / name, vocabulary, task=task)
         convert("run", "huggingface", folder / "runs" / name, folder / "ours" / name)
     command = [PYTHON, script.__file__, folder]
     subprocess.run(command, check=True, env={**os.environ, "HF_HUB_OFFLINE": "1"}, timeout=600)

@@ -84,21 +84,21 @@ def main(folder: Path) -> None:
 def of_texts(model, tokenizer):
     """The tokens of sentences, and of a classifier or masked language model the answers to texts."""
     import torch
+    import transformers
 
     tokens = tokenizer(list(SENTENCES), add_special_tokens=False)["input_ids"]
     name = type(model).__name__
     if name.endswith("ForSequenceClassification"):
-        batch = tokenizer(*zip(*PAIRS, strict=True), padding=True, return_tensors="pt")
-        place = slice(None)
-    elif name.endswith("ForMaskedLM"):
-        batch = tokenizer([MASKED.replace("[MASK]", tokenizer.mask_token)], return_tensors="pt")
-        place = batch["input_ids"] == tokenizer.mask_token_id
-    else:
+        answer = transformers.TextClassificationPipeline(model=model, tokenizer=tokenizer)
+        found = answer([{"text": first, "text_pair": second} for first, second in PAIRS], top_k=None)
+        by_label = [sorted(labels, key=lambda x: x["label"]) for labels in found]
+        return {"tokens": tokens, "answers": [[x["score"] for x in labels] for labels in by_label]}
+    if not name.endswith("ForMaskedLM"):
         return {"tokens": tokens}
+    batch = tokenizer([MASKED.replace("[MASK]", tokenizer.mask_token)], return_tensors="pt")
     with torch.no_grad():
-        logits = model.eval()(**batch)["logits"][place]  # [N, K]
-    answers = logits if logits.shape[-1] == 1 else torch.softmax(logits, dim=-1)
-    return {"tokens": tokens, "answers": answers.tolist()}
+        logits = model.eval()(**batch)["logits"][batch["input_ids"] == tokenizer.mask_token_id]  # [N, K]
+    return {"tokens": tokens, "answers": torch.softmax(logits, dim=-1).tolist()}
 
 
 def outputs(model, inputs):

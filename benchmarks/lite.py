@@ -225,7 +225,7 @@ def huggingface_answer(row: str, folder: Path, about: Mapping[str, Any]) -> tupl
     from examples.runtimes.tokens import Tokens
 
     torch.set_num_threads(os.cpu_count() or 1)
-    before, tokens = resident(), Tokens(folder / "float32/encoder")
+    before, tokens = resident(), Tokens(folder / "float32/serving/1/assets")
     network, is_other = folder / "huggingface", row.endswith("shape")
     if is_other:
         config = transformers.DistilBertConfig(vocab_size=tokens.pieces.get_piece_size(), num_labels=2)

@@ -263,7 +263,10 @@ def _not_a_run(folder: RunDirectory, missing: str) -> str:
     if exported:
         kind = f" but an exported module: a run begins with its weights by --init_from hub:{exported[0]}"
     elif storage.exists(folder.file(CONFIG)) and "model_type" in storage.read_json(folder.file(CONFIG)):
-        kind = " but a checkpoint of Hugging Face: `albert-tf convert --from huggingface` makes a run of it"
+        kind = (
+            " but a checkpoint of Hugging Face: `albert-tf convert --from huggingface --to run "
+            f"--input {folder} --output RUN` makes a run of it"
+        )
     return f"{missing} is missing: {folder} is not a run directory{kind}"
 
 

@@ -111,8 +111,8 @@ def patience_flag(parser: Flags) -> None:
 def runtime_flags(parser: Flags) -> None:
     """What computes a run's network, and in what."""
     runtime = (
-        "what computes the encoder: openvino is quicker on CPUs, and kept in the run's folder openvino; auto "
-        "is openvino where that changes answers by rounding alone, as a line says (tensorflow)"
+        "what computes the encoder: openvino, quicker on some CPUs, is kept in the run's folder; auto is "
+        "openvino where that changes answers by rounding alone, as a line says (tensorflow)"
     )
     parser.add_argument("--runtime", choices=RUNTIMES, help=runtime)
     parser.add_argument("--precision", choices=PRECISIONS, help="of the computation (float32)")

@@ -153,7 +153,8 @@ class Finetuning(RunSettings):
         for name, (value, is_needed) in values.items():
             if is_needed and value is None:
                 flags = name.replace(" and ", " and --")
-                raise InputError(f"task={self.task!r} needs {name}: name it by --{flags}")
+                pronoun = "it" if flags == name else "them"
+                raise InputError(f"task={self.task!r} needs {name}: name {pronoun} by --{flags}")
             if is_needed is False and value is not None:
                 raise InputError(f"{name}: of no use to task={self.task!r}, leave it out")
 

@@ -25,7 +25,7 @@ PathLike = str | os.PathLike[str]
 # Kinds of tasks by a name: this package's, or Hugging Face's.
 TASKS: dict[str, tuple[str, ...]] = {
     **{name: (name,) for name in KINDS},
-    "text-classification": ("classification", "regression"),
+    "text-classification": ("classification", "multi_label", "regression"),
     "sentiment-analysis": ("classification",),
     "fill-mask": ("fill_mask",),
     "question-answering": ("question_answering",),
@@ -64,7 +64,7 @@ def pipeline(
       patience: of a model that was fine-tuned with early_exit: a text leaves the network as soon as so many
         layers in a row agree with the one before, and is not compiled; None: all layers.
       runtime: what computes the encoder of a run, or of a TextClassifier: "tensorflow", or "openvino", which
-        is quicker on CPUs and has no exits; of a run it is converted once, and kept in its folder `openvino`.
+        has no exits and is quicker on some CPUs; of a run it is converted once, and kept in its folder.
         "auto" is OpenVINO only where that changes answers by rounding alone, in float32 (1e-5), on CPUs
         where it is installed, without patience; a line in the log says which it is.
       precision: of a run's computation: "float32" or "bfloat16"; None: float32. A TextClassifier computes in
@@ -79,6 +79,8 @@ def pipeline(
     elif source in TASKS and task not in (None, *TASKS):
         named = task, source
     source, task = named
+    if source in TASKS and task is None and not Path(source).exists():
+        raise InputError(f"{source} is a task: name the model, too, pipeline(RUN, task={source!r})")
     if task is not None:
         check_choice("task", task, TASKS)
     check_range("batch_size", batch_size, at_least=1)

@@ -60,8 +60,9 @@ _DECISIONS = ("multi_label", "threshold")  # entries of task.json about what log
 _LONG = tuple(field.name for field in dataclasses.fields(LongTexts))  # and about how long texts are read
 
 
-# Token ids, and batches that Keras takes as they are.
-_NOT_TEXTS = (Mapping, keras.utils.Sequence, Iterator, tf.distribute.DistributedDataset)
+# Batches that Keras takes as they are, and these or token ids.
+_BATCHES = (keras.utils.Sequence, Iterator, tf.distribute.DistributedDataset)
+_NOT_TEXTS = (Mapping, *_BATCHES)
 
 
 @keras.saving.register_keras_serializable("albert_tf")
@@ -336,6 +337,8 @@ class TextClassifier(Decisions, keras.Model):
                 )
             if class_weight != BALANCED:
                 class_weight = self._labels(None).weights(class_weight)
+        if y is None and not isinstance(x, (tf.data.Dataset, *_BATCHES)):
+            raise InputError("y is missing: give the label of each text")
         x, y = self._data(x, y, "x", learns=True)
         if class_weight == BALANCED:
             class_weight = self._labels(None).balanced_weights(y)
@@ -398,11 +401,11 @@ class TextClassifier(Decisions, keras.Model):
         labels, lines = self._labels(getattr(self, "loss", None)), []  # Keras sets the loss when it compiles
         if isinstance(x, tf.data.Dataset):
             x, pairs = tokenised_dataset(x, self._token_ids, labels, argument)
-        elif isinstance(x, _NOT_TEXTS):
+        elif isinstance(x, _NOT_TEXTS) and not hasattr(x, "column_names"):
             return x, y
         else:
             seq_length = self.seq_length if self.long_texts.long == HEAD_TAIL else None
-            rows, pairs = tokenised_texts(x, self.tokenizer, argument, seq_length)
+            rows, pairs = tokenised_texts(x, self.tokenizer, argument, seq_length, y)
             if y is not None:
                 y = labels.targets(y, len(rows), "y" if argument == "x" else f"{argument}[1]")
             columns = self._columns(rows)

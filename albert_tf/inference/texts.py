@@ -31,6 +31,10 @@ def text_records(texts: Any, argument: str) -> list[TextRecord]:
     Raises:
       InputError: one is not a text or a pair, it is not clear which of both they are, or they are in no list.
     """
+    if isinstance(texts, Mapping) and hasattr(texts, "column_names"):  # a DatasetDict
+        raise InputError(
+            f"{argument} holds the datasets {', '.join(texts)}: name one, and of it the column of texts"
+        )
     if isinstance(texts, str | Mapping):
         raise InputError(f"{argument}={shown(texts)} is not a list: give a list of texts, or of pairs")
     texts = _columns(texts, argument)
@@ -96,11 +100,12 @@ def segments(texts: Any) -> list[tf.Tensor]:
 
 
 def tokenised_texts(
-    x: Any, tokenizer: TextTokenizer, argument: str, seq_length: int | None = None
+    x: Any, tokenizer: TextTokenizer, argument: str, seq_length: int | None = None, y: Any = None
 ) -> tuple[TokenRows, bool]:
     """The tokens of texts in any form of `text_records`, and True if they are pairs; as of `text_rows`.
 
-    InputError if there are none, one is not a text, or some are pairs and some are not.
+    InputError if there are none, one is not a text, some are pairs and some are not, or the second texts of
+    pairs are the labels y, as they are where a table of texts and labels is given for the texts.
     """
     records = text_records(x, argument)
     if not records:
@@ -108,6 +113,8 @@ def tokenised_texts(
     pairs = {record.text_pair is not None for record in records}
     if len(pairs) != 1:
         raise InputError(f"{argument} holds both single texts and pairs")
+    if y is not None and pairs == {True} and [record.text_pair for record in records] == list(listed(y)):
+        raise InputError(f"{argument}: the second texts are the labels: give the column of texts alone")
     return text_rows(records, tokenizer, {}, seq_length if pairs == {False} else None), pairs.pop()
 
 
@@ -133,6 +140,9 @@ def tokenised_dataset(
     spec = dataset.element_spec
     inputs = spec[0] if isinstance(spec, tuple) else spec
     are_ids = isinstance(inputs, Mapping)
+    if are_ids and any(part.dtype == tf.string for part in tf.nest.flatten(inputs)):
+        pairs = f"{argument}.map(lambda row: (row['text'], row['label']))"
+        raise InputError(f"{argument} has the columns {', '.join(inputs)}: give texts and labels, {pairs}")
     if any(part.shape.rank == int(are_ids) for part in tf.nest.flatten(inputs)):
         raise InputError(f"{argument} is an unbatched tf.data.Dataset: give {argument}.batch(32)")
 

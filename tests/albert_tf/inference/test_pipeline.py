@@ -259,7 +259,9 @@ def test_a_text_classifier_as_it_is_and_as_it_was_saved(made, asked, tmp_path):
 
 
 def test_what_is_not_a_source(made, tmp_path, tiny_vocabulary):
-    for source, named in ((tmp_path, "is not a run"), ("none", "none"), (None, "source=None")):
+    is_task = "^text-classification is a task: name the model"
+    sources = {tmp_path: "is not a run", "none": "none", None: "source=None", "text-classification": is_task}
+    for source, named in sources.items():
         with pytest.raises(InputError, match=named):
             albert_tf.pipeline(source)
     with pytest.raises(InputError, match="batch_size=0"):

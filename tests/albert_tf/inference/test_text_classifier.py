@@ -1,6 +1,7 @@
 """Texts to logits: trained, asked, saved and loaded as a Keras model, and against the model by hand."""
 
 import collections
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -242,6 +243,23 @@ def test_columns_of_tables_are_texts_and_pairs(classifier, fresh):
     for table in (rows, Rows(text=TEXTS, label=NAMES)):
         with pytest.raises(InputError, match=r"x has the columns 'text', .*x\['text'\]"):
             classifier.predict(table)
+    by_name = [NAMES[label] for label in LABELS]
+    with pytest.raises(InputError, match=r"^x: the second texts are the labels: "):  # not pairs to learn from
+        classifier.fit(Rows(message=TEXTS, topic=by_name), Rows(topic=by_name)["topic"])
+
+    class Splits(dict):
+        """As the DatasetDict of Hugging Face's datasets."""
+
+        column_names: ClassVar = {"train": ["text"], "test": ["text"]}
+
+    for function in (classifier.predict, lambda x: classifier.fit(x, NAMES)):
+        with pytest.raises(InputError, match=r"^x holds the datasets train, test: "):
+            function(Splits(train=rows, test=rows))
+    with pytest.raises(InputError, match=r"^y is missing"):
+        classifier.fit(TEXTS)
+    columns = tf.data.Dataset.from_tensor_slices({"text": TEXTS, "label": LABELS}).batch(2)
+    with pytest.raises(InputError, match=r"^x has the columns text, label: .*row\['text'\]"):
+        classifier.fit(columns)
 
 
 def test_a_missing_text_is_an_empty_one(caplog):

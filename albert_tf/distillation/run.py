@@ -81,6 +81,7 @@ def distill_task(settings: TaskDistillation, report: Report = logging.info) -> N
     asked, tokenizer, config = settings.vocabulary, settings.tokenizer, settings.config
     if settings.init_from is not None:
         origin = run_at(settings.init_from)
+        _ = origin.task  # which says what the folder is, if it is no run
         asked, tokenizer = asked or origin.vocabulary, {**origin.tokenizer, **tokenizer}
         config = config or origin.config
     assert config is not None
@@ -95,10 +96,7 @@ def distill_task(settings: TaskDistillation, report: Report = logging.info) -> N
     settings = dataclasses.replace(settings, vocabulary=vocabulary, tokenizer=teacher.tokenizer)
 
     def objective(kind: FinetunedKind) -> Objective:
-        labels = teacher.task.get("labels") or []
-        if list(kind.labels) != labels:
-            raise InputError(f"the labels {list(kind.labels)} are not those of {teacher}, {labels}")
-        return task_terms(kind, read_teacher(teacher, settings.execution), settings.targets)
+        return task_terms(kind, read_teacher(teacher, settings.execution, kind.labels), settings.targets)
 
     finetune(settings, report, objective)
 

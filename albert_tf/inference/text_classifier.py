@@ -337,8 +337,7 @@ class TextClassifier(Decisions, keras.Model):
                 )
             if class_weight != BALANCED:
                 class_weight = self._labels(None).weights(class_weight)
-        if y is None and not isinstance(x, (tf.data.Dataset, *_BATCHES)):
-            raise InputError("y is missing: give the label of each text")
+        _check_labelled(x, y)
         x, y = self._data(x, y, "x", learns=True)
         if class_weight == BALANCED:
             class_weight = self._labels(None).balanced_weights(y)
@@ -356,6 +355,7 @@ class TextClassifier(Decisions, keras.Model):
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Keras' `evaluate`; texts and labels as in `fit`."""
+        _check_labelled(x, y)
         with known_labels():
             return super().evaluate(*self._data(x, y, "x"), *args, **kwargs)
 
@@ -470,3 +470,9 @@ class TextClassifier(Decisions, keras.Model):
         files = {name: base64.b64decode(content) for name, content in vocabulary.items()}
         settings = {name: config.pop(name) for name in TOKENIZER_DEFAULTS}
         return cls(classifier, KINDS[kind].from_files(files, **settings), **config)
+
+
+def _check_labelled(x: Any, y: Any) -> None:
+    """InputError for texts without labels; a dataset has them beside its texts."""
+    if y is None and not isinstance(x, (tf.data.Dataset, *_BATCHES)):
+        raise InputError("y is missing: give the label of each text")

@@ -5,14 +5,18 @@ import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from albert_tf.checkpoints import RunDirectory
 from albert_tf.distillation.run import distill, distill_task
+from albert_tf.distillation.teacher import read_teacher
 from albert_tf.finetuning import run as finetuning
 from albert_tf.finetuning.evaluation import evaluate_trained
 from albert_tf.finetuning.run import finetune
 from albert_tf.finetuning.settings import Finetuning
 from albert_tf.finetuning.task_table import task_entries
 from albert_tf.tasks.datasets.columns import TABLE, Columns
+from albert_tf.training.settings import Execution
 from albert_tf.utils.errors import InputError
 from tests.albert_tf.distillation.runs import BERT, STUDENT
 from tests.albert_tf.finetuning.runs import RECIPE
@@ -44,6 +48,14 @@ def test_a_student_of_fewer_layers_begins_with_its_teacher(task_teacher, task_ta
     assert {name for name in before if "/group_" not in name or "/group_0/" in name} == after.keys()
     for name, value in after.items():
         np.testing.assert_array_equal(value, before[name], err_msg=name)
+
+
+def test_logits_of_a_teacher_are_in_the_order_of_the_students_labels(task_teacher):
+    run = RunDirectory(task_teacher)
+    batch, labels = {"input_word_ids": tf.constant([[2, 9, 8, 3], [2, 7, 3, 0]])}, run.task["labels"]
+    own, other = (read_teacher(run, Execution(), order)(batch)["logits"] for order in (labels, labels[::-1]))
+    np.testing.assert_array_equal(other, own.numpy()[:, ::-1])
+    assert np.ptp(own) > 0
 
 
 def test_run_directory_of_a_student(student, table):

@@ -255,8 +255,9 @@ def test_columns_of_tables_are_texts_and_pairs(classifier, fresh):
     for function in (classifier.predict, lambda x: classifier.fit(x, NAMES)):
         with pytest.raises(InputError, match=r"^x holds the datasets train, test: "):
             function(Splits(train=rows, test=rows))
-    with pytest.raises(InputError, match=r"^y is missing"):
-        classifier.fit(TEXTS)
+    for function in (classifier.fit, classifier.evaluate):
+        with pytest.raises(InputError, match=r"^y is missing"):
+            function(TEXTS)
     columns = tf.data.Dataset.from_tensor_slices({"text": TEXTS, "label": LABELS}).batch(2)
     with pytest.raises(InputError, match=r"^x has the columns text, label: .*row\['text'\]"):
         classifier.fit(columns)

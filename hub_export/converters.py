@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.runtimes.openvino import converted_function
 from albert_tf.utils.choices import EXPORT_RUNTIMES
 from albert_tf.utils.errors import InputError
 
@@ -26,7 +27,7 @@ Function = Any  # a tf.function with one input signature, from int32 tensors to 
 def _openvino(function: Function, file: Path, length: int) -> None:
     import openvino
 
-    network = openvino.convert_model(function.get_concrete_function())
+    network = converted_function(function.get_concrete_function())
     openvino.save_model(network, file, compress_to_fp16=False)
 
 

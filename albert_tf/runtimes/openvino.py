@@ -12,6 +12,7 @@ import importlib.metadata
 import importlib.util
 import json
 import shutil
+import tempfile
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -127,8 +128,6 @@ def _network(encoder: AlbertEncoder, run: RunDirectory | None) -> Any:
 
 def converted(encoder: AlbertEncoder) -> Any:
     """The encoder as OpenVINO's network in float32, from `ENCODER_INPUTS`, int32 [B, S], to OUTPUTS."""
-    import openvino
-
     if encoder.compute_dtype != "float32":
         trained, encoder = encoder, AlbertEncoder(encoder.config, dtype="float32")
         for variable, value in zip(encoder.variables, trained.variables, strict=True):
@@ -143,7 +142,21 @@ def converted(encoder: AlbertEncoder) -> Any:
         outputs = with_pooled_output(encoder(inputs, training=False))
         return {name: outputs[name] for name in OUTPUTS}
 
-    return openvino.convert_model(encode.get_concrete_function())
+    return converted_function(encode.get_concrete_function())
+
+
+def converted_function(function: tf.types.experimental.ConcreteFunction) -> Any:
+    """A function from tensors to tensors by name as OpenVINO's network.
+
+    Through a SavedModel, since OpenVINO 2026.4 converts no function itself on Python 3.13.
+    """
+    import openvino
+
+    module = tf.Module()
+    module.held = function.variables
+    with tempfile.TemporaryDirectory() as folder:
+        tf.saved_model.save(module, folder, signatures=function)
+        return openvino.convert_model(folder)
 
 
 def _key(encoder: AlbertEncoder) -> str:

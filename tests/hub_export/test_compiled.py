@@ -110,6 +110,7 @@ def test_a_server_answers_as_the_plain_model_and_compiles_nothing_after_its_warm
         np.testing.assert_allclose(json.loads(line), signature(text=tf.constant(texts))["scores"], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_warm_up_requests_are_of_all_shapes_and_the_card_says_what_it_is(exports):
     assert ['"compiled": true' in (folder / CARD).read_text() for folder in exports] == [False, True]
     found = set()

@@ -129,6 +129,7 @@ def test_a_threshold_can_be_anywhere(run_of, tmp_path):
         assert {prediction.value for prediction in moved} == {label}
 
 
+@pytest.mark.slow
 def test_training_chooses_it_and_goes_on_with_it(asked, table, tmp_path):
     file, kinds = table("classification")
     made = asked(tmp_path / "run", train=file, eval=file, columns=COLUMNS, threshold="auto")

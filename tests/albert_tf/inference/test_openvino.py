@@ -137,6 +137,8 @@ def test_a_text_classifier_computes_in_its_dtype(run):
 
 
 def test_auto_says_what_it_takes(run, caplog, monkeypatch):
+    monkeypatch.setattr("albert_tf.inference.answerers.OpenVinoEncoder", lambda *_: None)
+
     def said(**settings):
         caplog.clear()
         albert_tf.pipeline(run, runtime="auto", **settings)
@@ -185,6 +187,7 @@ def test_predictions_are_tensorflows(kind, made, monkeypatch):
             assert_close([answer._asdict() for answer in one.answers], [x._asdict() for x in other.answers])
 
 
+@pytest.mark.slow
 def test_the_command_line_predicts_with_it(run, tmp_path, capsys):
     table = tmp_path / "table.jsonl"
     table.write_text("".join(json.dumps({"t": text}) + "\n" for text in TEXTS[:9]))

@@ -104,6 +104,7 @@ def test_what_weighs_nothing_is_not_learned(origin, monkeypatch):
         np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_split_and_a_pipeline_take_it(origin, tmp_path, capfd):
     """Each fit replaces the run of another, and nothing else; each estimator keeps its own weights."""
     upper = FunctionTransformer(lambda texts: [text.upper() for text in texts])

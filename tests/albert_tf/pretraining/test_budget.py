@@ -177,6 +177,7 @@ def test_a_run_with_a_budget_resumes_as_it_was_begun(settings, monkeypatch):
         pretrain(settings(made.output, budget=Budget(seconds=9.0, sizes=(SMALL,))))
 
 
+@pytest.mark.slow
 def test_a_start_that_does_not_fit_is_told_before_updates_are_timed(settings, run, monkeypatch):
     monkeypatch.setattr(budget, "seconds_per_update", never)
     wide = Size(config=CONFIG.replace(hidden_size=64), recipe=RECIPE)

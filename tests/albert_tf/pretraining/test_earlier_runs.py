@@ -44,6 +44,7 @@ def test_a_run_exports(earlier):
     assert export("run", "hub", seq_length=16, check=False)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_where_it_stopped(earlier, caplog):
     """By its command as it was typed, with more steps."""
     caplog.set_level("INFO", "absl")

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.runtimes.openvino import converted_function
+from albert_tf.runtimes.saved_models import converted_function
 from albert_tf.utils.choices import EXPORT_RUNTIMES
 from albert_tf.utils.errors import InputError
 

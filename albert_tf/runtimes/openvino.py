@@ -12,7 +12,6 @@ import importlib.metadata
 import importlib.util
 import json
 import shutil
-import tempfile
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,6 +25,7 @@ from albert_tf.checkpoints import storage
 from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.features import ENCODER_INPUTS
 from albert_tf.models.encoder import AlbertEncoder, with_pooled_output
+from albert_tf.runtimes.saved_models import converted_function
 from albert_tf.training.strategies import compiles
 from albert_tf.utils.checks import check_choice
 from albert_tf.utils.choices import AUTO, OPENVINO, PRECISIONS, RUNTIMES
@@ -143,20 +143,6 @@ def converted(encoder: AlbertEncoder) -> Any:
         return {name: outputs[name] for name in OUTPUTS}
 
     return converted_function(encode.get_concrete_function())
-
-
-def converted_function(function: tf.types.experimental.ConcreteFunction) -> Any:
-    """A function from tensors to tensors by name as OpenVINO's network.
-
-    Through a SavedModel, since OpenVINO 2026.4 converts no function itself on Python 3.13.
-    """
-    import openvino
-
-    module = tf.Module()
-    module.held = function.variables
-    with tempfile.TemporaryDirectory() as folder:
-        tf.saved_model.save(module, folder, signatures=function)
-        return openvino.convert_model(folder)
 
 
 def _key(encoder: AlbertEncoder) -> str:

@@ -129,7 +129,7 @@ def _litert_load(file: Path) -> Call:
 
 
 class Runtime(NamedTuple):
-    """How to write and to load a file of a runtime."""
+    """Functions that write and load a file of a runtime."""
 
     title: str
     file: str

@@ -102,7 +102,7 @@ def export_to(
 
 
 def network(model: Any) -> Signature:
-    """What is converted, from token ids, and a request for it."""
+    """The function from token ids that is converted, and a request for it."""
     encoder = model if isinstance(model, AlbertEncoder) else model.encoder
 
     def encoded(inputs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""How far each layer moves the hidden states of tokens, as tables and as a picture."""
+"""Distances by which layers move the hidden states of tokens, as tables and as a picture."""
 
 from __future__ import annotations
 

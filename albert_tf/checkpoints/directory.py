@@ -136,6 +136,9 @@ class RunDirectory:
     @functools.cached_property
     def tokenizer(self) -> dict[str, bool]:
         """`lowercase` and `strip_accents`."""
+        _ = (
+            self.task
+        )  # which says what the folder is instead: other checkpoints have a file of this name, too
         return self._read(
             TOKENIZER, lambda values: checked_settings({k: v for k, v in values.items() if k != KIND})
         )

@@ -75,7 +75,6 @@ def _pretrain(flags: argparse.Namespace) -> None:
         from albert_tf.distillation.run import distill
         from albert_tf.distillation.settings import Distillation
     teacher = run_at(flags.teacher)
-    _ = teacher.task  # which says what the folder is, if it is no run
     flags.recipe = flags.recipe or (flags.config if flags.config in RECIPES else DEFAULT_RECIPE)
     flags.sentence_objective = getattr(flags, "sentence_objective", "none")
     is_begun = RunDirectory(flags.output, "output").is_begun

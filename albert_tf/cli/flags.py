@@ -109,7 +109,7 @@ def patience_flag(parser: Flags) -> None:
 
 
 def runtime_flags(parser: Flags) -> None:
-    """What computes a run's network, and in what."""
+    """`--runtime` and `--precision`, of a run's network."""
     runtime = (
         "what computes the encoder: openvino, quicker on some CPUs, is kept in the run's folder; auto is "
         "openvino where that changes answers by rounding alone, as a line says (tensorflow)"

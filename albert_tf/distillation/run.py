@@ -81,7 +81,6 @@ def distill_task(settings: TaskDistillation, report: Report = logging.info) -> N
     asked, tokenizer, config = settings.vocabulary, settings.tokenizer, settings.config
     if settings.init_from is not None:
         origin = run_at(settings.init_from)
-        _ = origin.task  # which says what the folder is, if it is no run
         asked, tokenizer = asked or origin.vocabulary, {**origin.tokenizer, **tokenizer}
         config = config or origin.config
     assert config is not None

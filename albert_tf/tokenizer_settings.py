@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from albert_tf.utils.checks import check_choice, check_type
-from albert_tf.utils.errors import InputError
+from albert_tf.utils.errors import InputError, Missing
 from albert_tf.utils.files import read_json, write_json
 
 PathLike = str | os.PathLike[str]
@@ -99,18 +100,31 @@ def remembered_kind(vocabulary: PathLike, kinds: Collection[str] | None = None) 
     return kind
 
 
-def vocabulary_files(vocabulary: PathLike) -> dict[str, Path]:
-    """The files of a vocabulary by their names in a run directory.
+def read_vocabulary(vocabulary: PathLike, kind: str | None = None) -> dict[str, bytes]:
+    """The contents of a vocabulary's files by their names in a run directory.
 
-    It is named by its file; byte-level BPE's by one of its two, or their folder.
+    It is named by its file; byte-level BPE's by one of its two, or their folder. None: its kind is read, too.
+
+    Raises:
+      FileNotFoundError: a file does not exist.
+      InputError: a folder is named in place of a file.
     """
-    return files_of_kind(vocabulary, remembered_kind(vocabulary, VOCABULARY_FILES))
+    path, names = (
+        _main_file(vocabulary),
+        VOCABULARY_FILES[kind or remembered_kind(vocabulary, VOCABULARY_FILES)],
+    )
+    files = {names[0]: path} if len(names) == 1 else {name: path.with_name(name) for name in names}
+    for name, file in files.items():
+        if file.is_dir():
+            raise InputError(f"{file} is a folder: name the vocabulary in it, such as {file / name}")
+        if not file.is_file():
+            raise Missing(f"{file}: no such vocabulary file; `albert-tf vocab` trains one")
+    return {name: file.read_bytes() for name, file in files.items()}
 
 
-def files_of_kind(vocabulary: PathLike, kind: str) -> dict[str, Path]:
-    """As `vocabulary_files`, of a vocabulary whose kind is known."""
-    path, names = _main_file(vocabulary), VOCABULARY_FILES[kind]
-    return {names[0]: path} if len(names) == 1 else {name: path.with_name(name) for name in names}
+def fingerprint_of(files: Mapping[str, bytes]) -> str:
+    """SHA-256 of a vocabulary's files, in hexadecimal: tells whether data was made with it."""
+    return hashlib.sha256(b"".join(files.values())).hexdigest()
 
 
 def lines_of_vocabulary(content: bytes) -> list[str]:

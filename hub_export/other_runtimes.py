@@ -23,7 +23,7 @@ from albert_tf.models.encoder import AlbertEncoder, with_pooled_output
 from albert_tf.tasks.classification import PAIRS_KEY, takes_pairs
 from albert_tf.tasks.kind import SEQ_LENGTH
 from albert_tf.tasks.serving import Served, Signature
-from albert_tf.tokenizer_settings import TOKENIZER, vocabulary_files
+from albert_tf.tokenizer_settings import TOKENIZER, read_vocabulary
 from albert_tf.tokenizers.kinds import open_tokenizer
 from albert_tf.utils.checks import check_choice, check_range
 from albert_tf.utils.errors import InputError
@@ -232,8 +232,8 @@ def _copy_files(run: RunDirectory, folder: Path) -> None:
     pairs = takes_pairs(run.task)  # for readers that know no tasks' names
     task = run.task if pairs is None else {**run.task, PAIRS_KEY: pairs}
     (folder / TASK).write_text(json_text(task), encoding="utf-8")
-    for name, file in {} if run.vocabulary is None else vocabulary_files(run.vocabulary).items():
-        shutil.copyfile(file, folder / name)
+    for name, content in {} if run.vocabulary is None else read_vocabulary(run.vocabulary).items():
+        (folder / name).write_bytes(content)
 
 
 def _card(

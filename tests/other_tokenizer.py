@@ -21,10 +21,6 @@ class Words(TokenIds):
     def __init__(self, *_):
         self.files, self.pieces = {}, range(SIZE)
 
-    @classmethod
-    def from_file(cls, path):
-        return cls()
-
 
 class WordTokenizer(TextTokenizer):
     """Text to its words, without normalisation."""

@@ -13,7 +13,7 @@ import contextlib
 import functools
 import hashlib
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,9 +29,10 @@ from albert_tf.tokenizer_settings import (
     TOKENIZER,
     VOCABULARY_FILES,
     checked_settings,
+    fingerprint_of,
+    read_vocabulary,
     remembered_kind,
     resolved_settings,
-    vocabulary_files,
 )
 from albert_tf.utils.checks import check_choice
 from albert_tf.utils.errors import InputError, Missing
@@ -77,9 +78,9 @@ class RunContents(NamedTuple):
         }
         recipe = dict(self.recipe or {})
         if self.vocabulary is not None:
-            files = {name: file.read_bytes() for name, file in vocabulary_files(self.vocabulary).items()}
+            files = read_vocabulary(self.vocabulary, kind)
             contents |= files
-            recipe[VOCABULARY_KEY] = _fingerprint(files.values())
+            recipe[VOCABULARY_KEY] = fingerprint_of(files)
         if self.recipe is not None:
             contents[RECIPE] = json_text(recipe).encode()
         return contents
@@ -150,7 +151,7 @@ class RunDirectory:
         if not files:
             return None
         main = next(iter(files))
-        self._check_fingerprint(self.file(main), files)
+        self.check_vocabulary(self.file(main), fingerprint_of(files))
         if storage.is_local(self.path):
             return Path(self.path, main)
         folder = Path(_local_folder().name, hashlib.sha256(self.path.encode()).hexdigest())
@@ -158,11 +159,6 @@ class RunDirectory:
         for name, content in files.items():
             (folder / name).write_bytes(content)
         return folder / main
-
-    def check_vocabulary(self, path: PathLike) -> None:
-        """InputError for a vocabulary that the run was not made with."""
-        files = vocabulary_files(path)
-        self._check_fingerprint(path, {name: file.read_bytes() for name, file in files.items()})
 
     def _vocabulary_files(self) -> dict[str, bytes]:
         """The contents of the vocabulary's files by name; empty if one is missing."""
@@ -174,14 +170,15 @@ class RunDirectory:
             return {}
         return {name: storage.read_bytes(self.file(name)) for name in names}
 
-    def _check_fingerprint(self, path: PathLike, files: Mapping[str, bytes]) -> None:
-        """InputError unless files have the SHA-256 in recipe.json or, without one, of those in the run."""
+    def check_vocabulary(self, path: PathLike, fingerprint: str) -> None:
+        """InputError for a vocabulary with another fingerprint than that the run was made with."""
         expected = self.recipe.get(VOCABULARY_KEY)
         if expected is None:
-            expected = _fingerprint((self._vocabulary_files() or files).values())
-        if (found := _fingerprint(files.values())) != expected:
+            there = self._vocabulary_files()
+            expected = fingerprint_of(there) if there else fingerprint
+        if fingerprint != expected:
             raise InputError(
-                f"{path} is not the vocabulary of {self}: its SHA-256 is {found[:12]}…, not "
+                f"{path} is not the vocabulary of {self}: its SHA-256 is {fingerprint[:12]}…, not "
                 f"{str(expected)[:12]}…: bring back the file that the run was made with"
             )
 
@@ -243,11 +240,6 @@ class RunDirectory:
             return checked(values)
         except ValueError as error:
             raise InputError(f"{path}: {error}") from error
-
-
-def _fingerprint(contents: Iterable[bytes]) -> str:
-    """SHA-256 of the files of a vocabulary, in hexadecimal."""
-    return hashlib.sha256(b"".join(contents)).hexdigest()
 
 
 @functools.cache

@@ -9,13 +9,14 @@ import sentencepiece
 
 from albert_tf.tokenizer_settings import (
     BYTE_LEVEL_BPE,
+    VOCABULARY_FILES,
     WORDPIECE,
     lines_of_vocabulary,
+    read_vocabulary,
     remembered_kind,
-    vocabulary_files,
 )
-from albert_tf.utils.errors import InputError, Missing
-from albert_tf.utils.files import read_json
+from albert_tf.utils.errors import InputError
+from albert_tf.utils.files import json_object
 
 
 def check_vocabulary(path: str | os.PathLike[str], vocab_size: int, *, exactly: bool = False) -> None:
@@ -32,15 +33,15 @@ def check_vocabulary(path: str | os.PathLike[str], vocab_size: int, *, exactly: 
 
 
 def _piece_count(path: Path) -> int:
-    files = list(vocabulary_files(path).values())
-    if missing := [file for file in files if not file.is_file()]:
-        raise Missing(f"{missing[0]} is not a file: the vocabulary is missing")
-    kind = remembered_kind(path)
+    kind = remembered_kind(path, VOCABULARY_FILES)
+    content, *_ = read_vocabulary(path, kind).values()
     if kind == WORDPIECE:
-        return len(lines_of_vocabulary(files[0].read_bytes()))
+        return len(lines_of_vocabulary(content))
     if kind == BYTE_LEVEL_BPE:
-        return len(read_json(files[0]))
+        return len(json_object(content, path))
+    processor = sentencepiece.SentencePieceProcessor()
     try:
-        return sentencepiece.SentencePieceProcessor(model_file=str(path)).get_piece_size()
+        processor.load_from_serialized_proto(content)
+        return processor.get_piece_size()
     except (RuntimeError, OSError):
         raise InputError(f"{path} is not a SentencePiece model, or damaged") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from importlib import metadata
@@ -24,10 +23,11 @@ from albert_tf.conversion.transfer import Source, read_model
 from albert_tf.features import FIRST
 from albert_tf.tokenizer_settings import (
     SENTENCEPIECE,
+    fingerprint_of,
+    read_vocabulary,
     remember_settings,
     remembered_kind,
     resolved_settings,
-    vocabulary_files,
 )
 from albert_tf.tokenizers.kinds import open_tokenizer
 from albert_tf.utils.errors import InputError
@@ -150,8 +150,9 @@ def _write(
     model = build_model(stored.config, task, stored.read)
     check_finite(model, run, step)
     pieces = Path(vocabulary) if vocabulary else run.vocabulary
+    files = {} if pieces is None else read_vocabulary(pieces)
     if pieces is not None:
-        run.check_vocabulary(pieces)
+        run.check_vocabulary(pieces, fingerprint_of(files))
         check_vocabulary(pieces, model.config.vocab_size, exactly=True)
     tokenizer = resolved_settings(pieces, run.tokenizer)
     with new_directory(output) as folder:
@@ -161,13 +162,12 @@ def _write(
             kind = SENTENCEPIECE if pieces is None else remembered_kind(pieces)
             special = None if pieces is None else open_tokenizer(pieces).vocabulary.special_ids
             huggingface.write_hugging_face(model, folder, run.task, run.tokenizer, kind, special)
-        if pieces is not None:
-            files = vocabulary_files(pieces)
-            if remembered_kind(pieces) == SENTENCEPIECE:  # which the formats call by names of their own
-                files = {WRITERS[target]: pieces}
-                remember_settings(folder / WRITERS[target], tokenizer)
-                if target == "huggingface":
-                    write_json(folder / FAST_TOKENIZER, albert_tokenizer(pieces.read_bytes(), tokenizer))
-            for name, file in files.items():
-                shutil.copyfile(file, folder / name)
+        if pieces is not None and remembered_kind(pieces) == SENTENCEPIECE:
+            (content,) = files.values()
+            files = {WRITERS[target]: content}  # which the formats call by names of their own
+            remember_settings(folder / WRITERS[target], tokenizer)
+            if target == "huggingface":
+                write_json(folder / FAST_TOKENIZER, albert_tokenizer(content, tokenizer))
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
     return [name for name in stored.shapes if name.startswith("exits/")]

@@ -19,7 +19,8 @@ from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion.convert import convert
 from albert_tf.conversion.published import cache_folder, local_checkpoint, publisher_of
-from albert_tf.utils.errors import InputError, Missing
+from albert_tf.tokenizer_settings import fingerprint_of, read_vocabulary
+from albert_tf.utils.errors import InputError
 
 PathLike = str | os.PathLike[str]
 
@@ -73,9 +74,7 @@ def start_of_run(
     _ = run.task  # which says what the folder is instead: other checkpoints have files of the other names
     found = run.vocabulary if vocabulary is None else Path(vocabulary)
     if vocabulary is not None:
-        if not Path(vocabulary).exists():
-            raise Missing(f"{vocabulary} is not there: the vocabulary is missing")
-        run.check_vocabulary(vocabulary)
+        run.check_vocabulary(vocabulary, fingerprint_of(read_vocabulary(vocabulary)))
     if found is None:
         raise InputError(f"{origin} has no vocabulary: name it by --vocabulary")
     there = run.tokenizer

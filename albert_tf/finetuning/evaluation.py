@@ -108,15 +108,16 @@ def evaluate_trained(
     return evaluation(trained, sets, batch_size, logging.INFO)
 
 
-def choose_threshold(run: RunDirectory, found: Evaluation) -> str:
-    """Writes the threshold that is best on evaluated records to a run, and says so in a line.
+def choose_threshold(path: PathLike, sets: Mapping[str, Records]) -> str:
+    """Writes the threshold that is best on records by the name of their set to a run, and says so in a line.
 
     task.json gets the threshold, and recipe.json the figures at it with the digests of the records.
 
     Best is the highest value of the metric that the best step has, in place of the loss of the task's own; of
     equal ones that nearest to 0.5.
     """
-    run = RunDirectory(run.path)  # its files may be newer than what has been read
+    run = RunDirectory(path)
+    found = evaluation(read_trained(run, xla=run.recipe["xla"]), sets)  # as it was trained
     best_by = run.task[BEST_KEY].removeprefix("eval_")
     best_by = best_by if best_by in found.figures else found.trained.task.best_metric
     kind: Any = found.trained.task.kind(found.trained.entries)

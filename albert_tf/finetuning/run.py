@@ -24,13 +24,12 @@ from albert_tf.data.service import served
 from albert_tf.features import FIRST
 from albert_tf.finetuning.class_weights import training_kind
 from albert_tf.finetuning.data import Data, check_same_data, encoded, read_sets
-from albert_tf.finetuning.evaluation import choose_threshold, evaluation
+from albert_tf.finetuning.evaluation import choose_threshold
 from albert_tf.finetuning.outputs import Predicted, lengths_to_compile, mean_loss, predictor
 from albert_tf.finetuning.recipes import EvaluationSettings, FinetuningRecipe
 from albert_tf.finetuning.reports import described, ending
 from albert_tf.finetuning.settings import AUTO, ENCODER, Finetuning
 from albert_tf.finetuning.task_table import set_metrics, task_entries
-from albert_tf.finetuning.trained import read_trained
 from albert_tf.models.losses import Objective
 from albert_tf.models.memory import TRAINING, check_memory
 from albert_tf.optimization import recipe_optimizer
@@ -115,9 +114,7 @@ def finetune(
     if not hosts_of(strategy).is_chief:
         return {}
     if _chooses(run, settings):
-        report(
-            choose_threshold(run, evaluation(read_trained(run, xla=settings.execution.xla), data.sets.dev))
-        )
+        report(choose_threshold(run.path, data.sets.dev))
     for line in ending(RunDirectory(run.path), data.task, data.sets.dev):
         report(line)
     return data.sets.dev

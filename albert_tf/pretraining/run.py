@@ -95,6 +95,7 @@ def pretrain(
                 )
         corpus = Corpus(settings.train, settings.eval, {"vocabulary": settings.vocabulary, **tokenizer})
         corpus = corpus.holding_out(settings.recipe.examples, run.recipe if run.is_begun else None)
+        text = corpus.record()
         is_grown = settings.init_from is not None
         training = functools.partial(
             _training, corpus, execution, settings.loop, settings.seed, extend, is_grown=is_grown
@@ -105,14 +106,14 @@ def pretrain(
             size = measured(settings.budget.seconds, sizes, training, report)
         record = {
             **flat(size.recipe),
-            **corpus.record(),
+            **text,
             **settings.run_record(run),
             "vocabulary": vocabulary.fingerprint,
             "extend_positions": settings.extend_positions,
             "budget": settings.budget and settings.budget.seconds,
         }
         if run.is_begun:
-            run.check_vocabulary(settings.vocabulary)
+            run.check_vocabulary(settings.vocabulary, vocabulary.fingerprint)
             check_same_run(run, {**size.config.to_dict(), **task, **tokenizer, **record}, size.recipe)
 
         read = None if run.steps() else _first_values(size, growths.get(size.config), corpus, report)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar
@@ -11,9 +10,9 @@ from typing import ClassVar
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.tokenizer_settings import VOCABULARY_FILES, PathLike, files_of_kind
+from albert_tf.tokenizer_settings import VOCABULARY_FILES, PathLike, fingerprint_of, read_vocabulary
 from albert_tf.tokenizers.input_format import InputFormat, SpecialIds
-from albert_tf.utils.errors import InputError, Missing
+from albert_tf.utils.errors import InputError
 
 Tokenize = Callable[[tf.Tensor], tf.RaggedTensor]  # string [B] → int32 [B, (tokens)]
 # Ids, int32 [B, (tokens)], and of each the first byte in its text and the one after its last, int64.
@@ -50,13 +49,7 @@ class TokenIds:
 
         FileNotFoundError if a file does not exist, InputError if it is not a vocabulary of this kind.
         """
-        files = files_of_kind(path, cls.kind)
-        for name, file in files.items():
-            if file.is_dir():
-                raise InputError(f"{file} is a folder: name the vocabulary in it, such as {file / name}")
-            if not file.is_file():
-                raise Missing(f"{file}: no such vocabulary file; `albert-tf vocab` trains one")
-        return cls({name: file.read_bytes() for name, file in files.items()}, os.fspath(path))
+        return cls(read_vocabulary(path, cls.kind), os.fspath(path))
 
     def __len__(self) -> int:
         """The number of ids, V."""
@@ -76,8 +69,8 @@ class TokenIds:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the files, in hexadecimal: tells whether data was made with this vocabulary."""
-        return hashlib.sha256(b"".join(self.files.values())).hexdigest()
+        """That of `fingerprint_of`."""
+        return fingerprint_of(self.files)
 
     @functools.cached_property
     def ends_sentence(self) -> np.ndarray:

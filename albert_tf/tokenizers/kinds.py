@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from typing import Any
 
-from albert_tf.tokenizer_settings import PathLike, remembered_kind, resolved_settings
+from albert_tf.tokenizer_settings import PathLike, read_vocabulary, remembered_kind, resolved_settings
 from albert_tf.tokenizers.base import TextTokenizer, TokenIds
 from albert_tf.tokenizers.byte_level_bpe import BytePairTokenizer
 from albert_tf.tokenizers.sentencepiece import PieceTokenizer
@@ -43,7 +44,8 @@ def saved_tokenizer(vocabulary: PathLike, **settings: Any) -> SavedTokenizer:
       InputError: it is not a vocabulary of its kind, or remembers other settings.
     """
     kind, resolved = remembered_kind(vocabulary, KINDS), resolved_settings(vocabulary, settings)
-    files = KINDS[kind].vocabulary_class.from_file(vocabulary).files
+    files = read_vocabulary(vocabulary, kind)
+    KINDS[kind].vocabulary_class(files, os.fspath(vocabulary))  # or an error now
     return SavedTokenizer(kind, tuple(files.items()), tuple(resolved.items()))
 
 

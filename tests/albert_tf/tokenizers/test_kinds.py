@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import albert_tf
+from albert_tf.tokenizer_settings import VOCABULARY_FILES
 from albert_tf.tokenizers import kinds
 from albert_tf.tokenizers.kinds import open_tokenizer
 from albert_tf.tokenizers.sentencepiece import PieceTokenizer
@@ -16,6 +17,8 @@ from tests.other_tokenizer import IDS, WordTokenizer
 @pytest.fixture
 def vocabulary(tmp_path, monkeypatch):
     monkeypatch.setitem(kinds.KINDS, "words", WordTokenizer)
+    monkeypatch.setitem(VOCABULARY_FILES, "words", ("words.txt",))
+    (tmp_path / "words.txt").touch()
     (tmp_path / "words.txt.tokenizer.json").write_text(json.dumps({"kind": "words"}))
     return tmp_path / "words.txt"
 

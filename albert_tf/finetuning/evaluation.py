@@ -117,7 +117,7 @@ def choose_threshold(path: PathLike, sets: Mapping[str, Records]) -> str:
     equal ones that nearest to 0.5.
     """
     run = RunDirectory(path)
-    found = evaluation(read_trained(run, xla=run.recipe["xla"]), sets)  # as it was trained
+    found = evaluation(read_trained(run, xla=run.recipe.get("xla")), sets)  # as it was trained
     best_by = run.task[BEST_KEY].removeprefix("eval_")
     best_by = best_by if best_by in found.figures else found.trained.task.best_metric
     kind: Any = found.trained.task.kind(found.trained.entries)

@@ -71,8 +71,7 @@ def read_probabilities(run, file, output):
 def test_the_best_threshold_is_what_everything_uses(run_of, task, tmp_path):
     file, right, run = run_of(task)
     _, scores = read_probabilities(run, file, tmp_path / "before.csv")
-    found = evaluate_trained(run, file=file)
-    line = choose_threshold(RunDirectory(run), found)
+    line = choose_threshold(run, evaluate_trained(run, file=file).sets)
     threshold = json.loads((run / "task.json").read_text())["threshold"]
     assert f"threshold {threshold:.4f}" in line
 

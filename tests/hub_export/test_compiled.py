@@ -20,6 +20,8 @@ from hub_export.check.answers import REQUESTS
 from hub_export.export import export
 from tests.tiny import TINY
 
+pytestmark = pytest.mark.slow
+
 CONFIG = TINY.replace(
     num_hidden_layers=1,
     max_position_embeddings=32,
@@ -85,7 +87,6 @@ def programs(folder):
     return [name[1] for name in names if name and "encode" in name[1]]
 
 
-@pytest.mark.slow
 def test_a_server_answers_as_the_plain_model_and_compiles_nothing_after_its_warm_up(exports, tmp_path):
     """In a process of its own, in which nothing of this package is imported."""
     requests = [TEXTS, TEXTS[:1], TEXTS * 15, [text * 9 for text in TEXTS], [""]]
@@ -110,7 +111,6 @@ def test_a_server_answers_as_the_plain_model_and_compiles_nothing_after_its_warm
         np.testing.assert_allclose(json.loads(line), signature(text=tf.constant(texts))["scores"], atol=1e-5)
 
 
-@pytest.mark.slow
 def test_warm_up_requests_are_of_all_shapes_and_the_card_says_what_it_is(exports):
     assert ['"compiled": true' in (folder / CARD).read_text() for folder in exports] == [False, True]
     found = set()
@@ -149,7 +149,6 @@ def test_gradients_are_those_of_the_plain_encoder_and_dropout_is_live_in_trainin
     assert np.abs(first - second).max() > 1e-3
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", [0, 1], ids=["plain", "compiled"])
 def test_an_encoder_is_fine_tuned_in_a_model_that_keras_compiles(number, exports, tensors):
     encoder = hub.KerasLayer(str(exports[number] / "encoder"), trainable=True)

@@ -51,11 +51,8 @@ def assert_close(found, expected, tolerance=1e-4):
         assert found == (pytest.approx(expected, abs=tolerance) if isinstance(expected, float) else expected)
 
 
-# A conversion takes seconds: of all kinds in the slow suite.
-SLOW = [pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS if kind != "classification"]
-
-
-@pytest.mark.parametrize("kind", ["classification", *SLOW])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
 def test_answers_are_tensorflows(kind, made, monkeypatch):
     inputs = INPUTS[kind][:4]
     expected = albert_tf.pipeline(made(kind).run, batch_size=3)(inputs)

@@ -45,6 +45,7 @@ def assert_same_run(found, expected):
     assert lines[0] == lines[1]
 
 
+@pytest.mark.slow
 def test_lines_say_of_which_network_they_are(staged):
     lines = metrics(staged)
     assert [line["step"] for line in lines if "loss" in line] == [1, 2, 3, 4, 5, 6]
@@ -61,6 +62,7 @@ def test_lines_say_of_which_network_they_are(staged):
     np.testing.assert_allclose(rates, [0.01 * x / 6 for x in (0, 3, 4, 3, 2, 1)], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_second_stage_is_made_by_hand(staged, settings):
     """Of the checkpoint between them, its 16 positions twice, the batches of its step, and the optimizer."""
     recipe = STAGED.at(STAGES[1])
@@ -83,7 +85,7 @@ def test_the_second_stage_is_made_by_hand(staged, settings):
         np.testing.assert_array_equal(variable.numpy(), expected[variable.name], err_msg=variable.name)
 
 
-@pytest.mark.parametrize("step", [3, pytest.param(5, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [3, 5])
 @pytest.mark.slow
 def test_a_killed_run_goes_on_as_one_that_was_not(staged, settings, tmp_path, step):
     """Between the stages it makes up for the evaluation of the first one."""
@@ -92,6 +94,7 @@ def test_a_killed_run_goes_on_as_one_that_was_not(staged, settings, tmp_path, st
     assert_same_run(copy, staged)
 
 
+@pytest.mark.slow
 def test_the_recipe_is_written_down_and_decides(staged, settings):
     assert read_recipe(staged) == STAGED
     for stages in ((), (Stage(until=0.5, num_hidden_layers=2, seq_length=16), Stage())):
@@ -99,6 +102,7 @@ def test_the_recipe_is_written_down_and_decides(staged, settings):
             pretrain(settings(staged, recipe=RECIPE.replace(stages=stages)))
 
 
+@pytest.mark.slow
 def test_more_steps_may_move_no_update_to_another_stage(staged, settings, tmp_path, monkeypatch):
     with pytest.raises(InputError, match=r"\[3, 6\]: with --steps 8 .* \[4, 8\]"):
         pretrain(settings(staged, recipe=STAGED.replace(steps=8)))

@@ -133,7 +133,9 @@ def test_each_update_drops_units_of_its_own():
     assert abs(second / first - 1) > 0.02
 
 
-@pytest.mark.parametrize(("parts", "accumulate"), [("two_replicas", 1), (None, 2)])
+@pytest.mark.parametrize(
+    ("parts", "accumulate"), [pytest.param("two_replicas", 1, marks=pytest.mark.slow), (None, 2)]
+)
 def test_replicas_and_microbatches_drop_units_of_their_own(parts, accumulate, request):
     """Of the same rows: would they drop the same units, both would have the gradient of one."""
     strategy = request.getfixturevalue(parts) if parts else None

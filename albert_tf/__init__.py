@@ -23,9 +23,8 @@ shard         one of the TFRecord files of a prepared corpus
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from albert_tf.utils.lazy import lazy_names
+import importlib
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from albert_tf import optimization
@@ -63,8 +62,14 @@ _NAMES_IN = {
 }
 _MODULE_OF = {name: f"albert_tf.{module}" for module, names in _NAMES_IN.items() for name in names.split()}
 __all__ = ["__version__", *_MODULE_OF]
-# `import *` must not put it in the place of scikit-learn.
-__getattr__ = lazy_names(__name__, {**_MODULE_OF, "sklearn": "albert_tf.sklearn"})
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("optimization", "sklearn"):  # modules; `import *` must not put ours in scikit-learn's place
+        return importlib.import_module(f"albert_tf.{name}")
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULE_OF[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -102,31 +102,20 @@ class AlbertConfig:
 
     def _check_agreement(self) -> None:
         """InputError if two fields contradict each other."""
-        if self.hidden_size % self.num_attention_heads:
-            raise InputError(
-                f"hidden_size={self.hidden_size} is not a multiple of "
-                f"num_attention_heads={self.num_attention_heads}"
-            )
-        if self.num_hidden_layers * self.inner_group_num > MAX_BLOCKS:
-            raise InputError(
-                f"num_hidden_layers={self.num_hidden_layers} times inner_group_num={self.inner_group_num} "
-                f"must be at most {MAX_BLOCKS}: every layer is a part of the graph, shared or not"
-            )
-        if self.num_hidden_groups > self.num_hidden_layers:
-            raise InputError(
-                f"num_hidden_groups={self.num_hidden_groups} is more than "
-                f"num_hidden_layers={self.num_hidden_layers}: some groups would have no layer"
-            )
-        if self.sharing in ("attention", "ffn") and self.num_hidden_groups != 1:
-            raise InputError(
-                f'sharing="{self.sharing}" shares that block over all layers: it needs '
-                f"num_hidden_groups=1, not {self.num_hidden_groups}"
-            )
-        if self.project_embeddings is False and self.embedding_size != self.hidden_size:
-            raise InputError(
-                f"project_embeddings=False needs embedding_size={self.embedding_size} to equal "
-                f"hidden_size={self.hidden_size}"
-            )
+        layers, groups = self.num_hidden_layers, self.num_hidden_groups
+        width, heads = self.hidden_size, self.num_attention_heads
+        if width % heads:
+            raise InputError(f"hidden_size={width} is not a multiple of num_attention_heads={heads}")
+        if layers * self.inner_group_num > MAX_BLOCKS:
+            blocks = f"num_hidden_layers={layers} of inner_group_num={self.inner_group_num} blocks"
+            raise InputError(f"{blocks} must be at most {MAX_BLOCKS}: all are parts of the graph")
+        if groups > layers:
+            raise InputError(f"num_hidden_groups={groups} is more than num_hidden_layers={layers}: use fewer")
+        if self.sharing in ("attention", "ffn") and groups != 1:
+            raise InputError(f"sharing={self.sharing} of all layers needs num_hidden_groups=1, not {groups}")
+        if self.project_embeddings is False and self.embedding_size != width:
+            sizes = f"embedding_size={self.embedding_size} and hidden_size={width}"
+            raise InputError(f"project_embeddings=False needs the same {sizes}")
 
     @property
     def has_projection(self) -> bool:
@@ -205,17 +194,14 @@ class AlbertConfig:
         return json.dumps(self.to_dict(), indent=2) + "\n"
 
 
-_BASE = AlbertConfig()
-_SHAPES = {
-    "base": _BASE,
-    "large": _BASE.replace(
-        num_hidden_layers=24, hidden_size=1024, num_attention_heads=16, intermediate_size=4096
-    ),
-    "xlarge": _BASE.replace(
-        num_hidden_layers=24, hidden_size=2048, num_attention_heads=16, intermediate_size=8192
-    ),
-    "xxlarge": _BASE.replace(hidden_size=4096, num_attention_heads=64, intermediate_size=16384),
+_COLUMNS = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")
+_SIZES = {
+    "base": (12, 768, 12, 3072),
+    "large": (24, 1024, 16, 4096),
+    "xlarge": (24, 2048, 16, 8192),
+    "xxlarge": (12, 4096, 64, 16384),
 }
+_SHAPES = {name: AlbertConfig(**dict(zip(_COLUMNS, row, strict=True))) for name, row in _SIZES.items()}
 _DROPOUT = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
 
 # What BERT has otherwise than ALBERT: no shared layers, embeddings as wide as the hidden states, dropout.

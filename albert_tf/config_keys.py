@@ -38,10 +38,10 @@ HUGGING_FACE_ACTIVATIONS = {
 
 # Values of Hugging Face's files that describe a network which exists here; they may be left out.
 _HUGGING_FACE_NETWORKS = {
-    "position_embedding_type": "absolute",
-    "tie_word_embeddings": True,
-    "is_decoder": False,
-    "add_cross_attention": False,
+    "position_embedding_type": ("absolute",),
+    "tie_word_embeddings": (True,),
+    "is_decoder": (False,),
+    "add_cross_attention": (False,),
 }
 
 # Of a DistilBERT in Hugging Face's files; other models have our names.
@@ -93,16 +93,18 @@ def our_fields(values: Mapping[str, Any], fields: Collection[str]) -> dict[str, 
         raise InputError(f"a config must be a JSON object, not {type(values).__name__}")
     if "model_type" in values:
         values = _from_hugging_face(values, fields)
-    refused = [
-        f"{key}={values[key]!r} describes another network, only {' or '.join(map(repr, known))} is known here"
-        for key, known in _HISTORICAL.items()
-        if key in values and values[key] not in known
-    ]
-    if refused:
-        raise InputError("; ".join(refused))
+    _check_network(values, _HISTORICAL)
     if unknown := sorted(set(values) - set(fields) - set(_HISTORICAL) - _UNREAD):
         raise InputError(f"unknown config key {', '.join(map(repr, unknown))}: check its spelling")
     return {key: value for key, value in values.items() if key in fields}
+
+
+def _check_network(values: Mapping[str, Any], networks: Mapping[str, tuple[Any, ...]]) -> None:
+    """InputError for a value of a key that is none of those known of it."""
+    for key, known in networks.items():
+        if key in values and values[key] not in known:
+            only = " or ".join(map(repr, known))
+            raise InputError(f"{key}={values[key]!r} describes another network, only {only} is known here")
 
 
 def of_google_bert(values: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -116,9 +118,7 @@ def _from_hugging_face(values: Mapping[str, Any], fields: Collection[str]) -> di
     """Our fields from a Hugging Face config.json; InputError where its network is another one."""
     model_type = values["model_type"]
     check_choice("model_type", model_type, tuple(_FIXED))
-    for key, known in _HUGGING_FACE_NETWORKS.items():
-        if values.get(key, known) != known:
-            raise InputError(f"{key}={values[key]!r} describes another network, only {known!r} is known here")
+    _check_network(values, _HUGGING_FACE_NETWORKS)
     keys = DISTILBERT_KEYS if model_type == "distilbert" else {}
     ours = {keys.get(key, key): value for key, value in values.items()}
     ours = {**_HUGGING_FACE_DEFAULTS[model_type], **{key: ours[key] for key in ours if key in fields}}

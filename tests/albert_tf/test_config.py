@@ -211,7 +211,7 @@ def test_historical_and_unknown_keys():
         assert AlbertConfig.from_dict({key: neutral}) == AlbertConfig()
         with pytest.raises(InputError, match=re.escape(f"{key}={other!r}")):
             AlbertConfig.from_dict({key: other})
-    with pytest.raises(InputError, match=r"^gap_size=1 .*; ln_type='preln' "):
+    with pytest.raises(InputError, match=r"^gap_size=1 "):
         AlbertConfig.from_dict({"gap_size": 1, "ln_type": "preln", "layers_to_keep": []})
     with pytest.raises(InputError, match="'hiden_size', 'n_layers'"):
         AlbertConfig.from_dict({"n_layers": 2, "hidden_size": 24, "hiden_size": 24})

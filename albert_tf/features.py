@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from albert_tf.utils.checks import check_choice
-
 if TYPE_CHECKING:
     import tensorflow as tf
 
@@ -36,21 +34,9 @@ SENTENCE_LABELS = {"sop": "sentence_order_labels", "nsp": "next_sentence_labels"
 SENTENCE_OBJECTIVES = (*SENTENCE_LABELS, "none")
 
 
-def check_sentence_objective(value: str) -> str:
-    """The objective itself; InputError if there is none of this name."""
-    check_choice("sentence_objective", value, SENTENCE_OBJECTIVES)
-    return value
-
-
 # What a classifier reads of a sequence: its pooled output, which is of the first token, or the mean of the
 # states of all its tokens.
 POOLINGS = FIRST, MEAN = ("first", "mean")
-
-
-def check_pooling(value: str) -> str:
-    """The pooling itself; InputError if there is none of this name."""
-    check_choice("pooling", value, POOLINGS)
-    return value
 
 
 def pretraining_spec(
@@ -64,7 +50,7 @@ def pretraining_spec(
         **dict.fromkeys(ENCODER_INPUTS, tokens),
         **dict.fromkeys((MLM_POSITIONS, MLM_IDS, MLM_WEIGHTS), predictions),
     }
-    if check_sentence_objective(sentence_objective) != "none":
+    if sentence_objective != "none":
         shapes[SENTENCE_LABELS[sentence_objective]] = [batch_size]
     types = {MLM_WEIGHTS: tf.float32}
     return {name: tf.TensorSpec(shape, types.get(name, tf.int32), name) for name, shape in shapes.items()}

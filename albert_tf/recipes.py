@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.features import check_sentence_objective
+from albert_tf.features import SENTENCE_OBJECTIVES
 from albert_tf.stages import Stage, stage_ends
 from albert_tf.utils.checks import check_choice, check_range, check_type
 from albert_tf.utils.choices import (
@@ -46,12 +46,14 @@ _BOUNDS: dict[str, dict[str, Any]] = {
 
 
 def check_fields(record: Any) -> None:
-    """InputError, with its name, for a value of another type than its field's or an impossible number."""
+    """InputError, with its name, for a value of another type, out of bounds or none of the choices."""
     for field in dataclasses.fields(record):
         value = getattr(record, field.name)
         if dataclasses.is_dataclass(value) or isinstance(value, tuple):
             continue  # which has checked itself
         check_type(field.name, str(field.type), value)
+        if "choices" in field.metadata:
+            check_choice(field.name, value, field.metadata["choices"])
         if value is not None:
             check_range(field.name, value, **_BOUNDS.get(field.name, {}))
 
@@ -90,14 +92,12 @@ class LongTexts:
       window_pooling: the logits of a text: the mean or the maximum of its windows'.
     """
 
-    long: str = TRUNCATE
+    long: str = dataclasses.field(default=TRUNCATE, metadata={"choices": LONG})
     doc_stride: int = QuestionSettings.doc_stride
-    window_pooling: str = MEAN_WINDOW
+    window_pooling: str = dataclasses.field(default=MEAN_WINDOW, metadata={"choices": WINDOW_POOLINGS})
 
     def __post_init__(self) -> None:
         check_fields(self)
-        check_choice("long", self.long, LONG)
-        check_choice("window_pooling", self.window_pooling, WINDOW_POOLINGS)
 
     def entries(self) -> dict[str, Any]:
         """The entries of task.json; none of truncated texts, and of head and tail that alone."""
@@ -128,7 +128,7 @@ class ExampleSettings:
     seq_length: int = 512
     max_predictions: int | None = None
     input_format: str = dataclasses.field(default=SEGMENT_PAIR, metadata={"choices": EXAMPLE_FORMATS})
-    sentence_objective: str = "sop"
+    sentence_objective: str = dataclasses.field(default="sop", metadata={"choices": SENTENCE_OBJECTIVES})
     short_seq_prob: float = 0.1
     masked_lm_prob: float = 0.15
     max_ngram: int = 3
@@ -136,18 +136,12 @@ class ExampleSettings:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        check_sentence_objective(self.sentence_objective)
-        check_choice("input_format", self.input_format, EXAMPLE_FORMATS)
         if self.is_packed and self.sentence_objective != "none":
-            raise InputError(
-                f"input_format={self.input_format} has no two segments for "
-                f"sentence_objective={self.sentence_objective}: choose sentence_objective=none"
-            )
+            given = f"sentence_objective={self.sentence_objective}"
+            raise InputError(f"{given} with input_format={self.input_format}: choose sentence_objective=none")
         specials = self.segments + 1
-        if self.seq_length < specials + 2:
-            raise InputError(
-                f"seq_length={self.seq_length} is too short: {specials} special tokens and at least 2 of text"
-            )
+        remedy = f"{specials} special tokens and at least 2 of text"
+        check_range("seq_length", self.seq_length, at_least=specials + 2, remedy=remedy)
         check_range("max_predictions", self.predictions, at_least=1, at_most=self.seq_length)
 
     @property
@@ -208,7 +202,6 @@ class PretrainingRecipe:
         check_fields(self)
         remedy = f"it cannot exceed steps={self.steps}; set warmup_steps, too, if you set steps"
         check_range("warmup_steps", self.warmup_steps, at_least=0, at_most=self.steps, remedy=remedy)
-        check_choice("word_embeddings", self.word_embeddings, WORD_EMBEDDINGS)
         _ = self.stage_ends
         for number, stage in enumerate(self.stages):
             try:
@@ -231,9 +224,7 @@ class PretrainingRecipe:
         own = self.examples.seq_length
         length, tokens = stage.seq_length or own, self.batch_size * own
         if stage.batch_size is None and tokens % length:
-            raise InputError(
-                f"seq_length={length} does not divide the {tokens} tokens of an update: name its batch_size"
-            )
+            raise InputError(f"seq_length={length} does not divide {tokens} tokens: name a batch_size")
         changes = {} if length == own else {"seq_length": length, "max_predictions": None}
         return self.replace(stages=(), batch_size=stage.batch_size or tokens // length, **changes)
 

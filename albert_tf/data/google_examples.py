@@ -16,7 +16,6 @@ from albert_tf.features import (
     SENTENCE_LABELS,
     TYPE_IDS,
     WORD_IDS,
-    check_sentence_objective,
 )
 from albert_tf.recipes import ExampleSettings
 from albert_tf.tokenizers.kinds import TokenIds
@@ -85,6 +84,6 @@ def decode_examples(records: tf.Tensor, settings: ExampleSettings) -> dict[str, 
     }
     parsed = tf.io.parse_example(records, specs | {LABELS: tf.io.FixedLenFeature([], tf.int64)})
     batch = {name: parsed[google] for name, google in GOOGLE_NAMES.items()}
-    if check_sentence_objective(settings.sentence_objective) != "none":
+    if settings.sentence_objective != "none":
         batch[SENTENCE_LABELS[settings.sentence_objective]] = parsed[LABELS]
     return {name: x if x.dtype == tf.float32 else tf.cast(x, tf.int32) for name, x in batch.items()}

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from albert_tf.config import AlbertConfig
-from albert_tf.features import FIRST, POOLINGS, check_pooling
+from albert_tf.features import FIRST, POOLINGS
 from albert_tf.recipes import LongTexts, check_fields
 from albert_tf.utils.checks import check_range, check_type
 from albert_tf.utils.choices import LONG, WINDOW_POOLINGS
@@ -77,8 +77,6 @@ class FinetuningRecipe:
     def __post_init__(self) -> None:
         object.__setattr__(self, "class_weight", _label_weights(self.class_weight))
         check_fields(self)
-        check_pooling(self.pooling)
-        self.long_texts()
         if (self.steps is None) == (self.epochs is None):
             raise InputError(f"steps={self.steps} and epochs={self.epochs}: give one of them, not both")
         if self.warmup_steps is not None:

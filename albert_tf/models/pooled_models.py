@@ -9,12 +9,13 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.config import AlbertConfig
-from albert_tf.features import ENCODER_INPUTS, FIRST, MASK, MEAN, TOKEN_PLACES, check_pooling
+from albert_tf.features import ENCODER_INPUTS, FIRST, MASK, MEAN, POOLINGS, TOKEN_PLACES
 from albert_tf.models.encoder import Inputs
 from albert_tf.models.exits import ExitClassifiers
 from albert_tf.models.heads import OutputLayer, mean_state
 from albert_tf.models.layer import dropout
 from albert_tf.models.task_models import TaskModel, check_pooler, positive
+from albert_tf.utils.checks import check_choice
 from albert_tf.utils.errors import InputError
 
 
@@ -44,7 +45,8 @@ class PooledModel(TaskModel):
         **kwargs: Any,
     ):
         super().__init__(config, **kwargs)
-        self.pooling = check_pooling(pooling)
+        check_choice("pooling", pooling, POOLINGS)
+        self.pooling = pooling
         if pooling == FIRST:
             check_pooler(config, f'pooling="{FIRST}"', f'"{MEAN}"')
         elif self.encoder.pooler is not None:

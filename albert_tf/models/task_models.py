@@ -9,14 +9,11 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.config import AlbertConfig
-from albert_tf.features import (
-    MLM_POSITIONS,
-    check_sentence_objective,
-)
+from albert_tf.features import MLM_POSITIONS, SENTENCE_OBJECTIVES
 from albert_tf.models.encoder import AlbertEncoder, Inputs, NetworkModel
 from albert_tf.models.heads import MaskedLanguageModel, OutputLayer
 from albert_tf.models.layer import drawn_seed, dropout
-from albert_tf.utils.checks import check_range, check_type
+from albert_tf.utils.checks import check_choice, check_range, check_type
 from albert_tf.utils.errors import InputError
 
 
@@ -62,7 +59,8 @@ class AlbertPretrainer(TaskModel):
 
     def __init__(self, config: AlbertConfig, sentence_objective: str = "sop", **kwargs: Any):
         super().__init__(config, **kwargs)
-        self.sentence_objective = check_sentence_objective(sentence_objective)
+        check_choice("sentence_objective", sentence_objective, SENTENCE_OBJECTIVES)
+        self.sentence_objective = sentence_objective
         if sentence_objective != "none":
             check_pooler(config, f'sentence_objective="{sentence_objective}"', '"none"')
         self.mlm = MaskedLanguageModel(config, name="mlm")

@@ -80,8 +80,8 @@ def test_what_is_left_out_is_the_runs_and_keeps_its_tokens_an_update():
 @pytest.mark.parametrize(
     ("stage", "message"),
     [
-        ({"seq_length": 100}, r"stages\[0\]: seq_length=100 does not divide the 8192 tokens of an update: n"),
-        ({"seq_length": 4}, r"stages\[0\]: seq_length=4 is too short"),
+        ({"seq_length": 100}, r"stages\[0\]: seq_length=100 does not divide 8192 tokens: n"),
+        ({"seq_length": 4}, r"stages\[0\]: seq_length=4 must be at least 5"),
     ],
 )
 def test_a_stage_without_examples_or_with_half_ones_is_refused(stage, message):

@@ -156,7 +156,7 @@ def test_a_cache_is_filled_once_and_examples_do_not_depend_on_the_batch_size(dat
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"seq_length": 4}, "seq_length=4 is too short: 3 special tokens"),
+        ({"seq_length": 4}, "seq_length=4 must be at least 5: 3 special"),
         ({"batch_size": 0}, "batch_size=0"),
         ({"masked_lm_prob": math.nan}, "masked_lm_prob=nan"),
         ({"sentence_objective": "soap"}, "sentence_objective='soap'"),

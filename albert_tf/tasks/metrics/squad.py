@@ -65,13 +65,17 @@ def answer_metrics(
     """`squad_scores` of questions and predictions in memory; `is_second` of SQuAD 2.0."""
     ids = [key for key, _ in questions]
     _check_values(found, "predictions", ids if is_second else [key for key in ids if key in found], str)
+    if not is_second and (odds is not None or not all(answers for _, answers in questions)):
+        raise InputError("dataset is SQuAD 1.1: every question needs an answer, and takes no probability")
+    pairs = np.array(
+        [
+            answers_score(answers, found[key], is_second) if key in found else Score(0, 0)
+            for key, answers in questions
+        ]
+    )  # [Q, 2]
     if not is_second:
-        if odds is not None or not all(answers for _, answers in questions):
-            raise InputError("dataset is SQuAD 1.1: every question needs an answer, and takes no probability")
-        scores = [_best(answers, found[key]) if key in found else Score(0, 0) for key, answers in questions]
-        exact, f1, _ = _means(np.array(scores)).values()
+        exact, f1, _ = _means(pairs).values()
         return {"exact_match": exact, "f1": f1}
-    pairs = np.array([_second_score(answers, found[key]) for key, answers in questions])  # [Q, 2]
     has_answer = np.array([bool(answers) for _, answers in questions])
     if odds is None:
         return _second_metrics(has_answer, pairs)
@@ -117,20 +121,11 @@ def answer_score(annotated: str, predicted: str) -> Score:
 
 def answers_score(answers: Sequence[str], predicted: str, is_second: bool) -> Score:
     """Agreement of a prediction with all annotated answers of a question, in SQuAD 2.0 perhaps none."""
-    return _second_score(answers, predicted) if is_second else _best(answers, predicted)
-
-
-def _best(answers: Iterable[str], predicted: str) -> Score:
-    exact, f1 = zip(*(answer_score(answer, predicted) for answer in answers), strict=True)
-    return Score(max(exact), max(f1))
-
-
-def _second_score(answers: Sequence[str], predicted: str) -> Score:
-    # An annotation that normalisation leaves empty does not count.
-    answers = [answer for answer in answers if normalized_answer(answer)] or [""]
-    if answers == [""] or not normalized_answer(predicted):
-        return Score(*[float(normalized_answer(predicted) == answers[0])] * 2)
-    return _best(answers, predicted)
+    if is_second:  # an annotation that normalisation leaves empty does not count
+        answers = [answer for answer in answers if normalized_answer(answer)] or [""]
+    exact, f1 = map(max, zip(*(answer_score(answer, predicted) for answer in answers), strict=True))
+    # Two empty answers have no word in common, and agree in SQuAD 2.0.
+    return Score(exact, max(exact, f1) if is_second else f1)
 
 
 def _second_metrics(has_answer: np.ndarray, scores: np.ndarray) -> dict[str, float]:

@@ -201,7 +201,9 @@ _SIZES = {
     "xlarge": (24, 2048, 16, 8192),
     "xxlarge": (12, 4096, 64, 16384),
 }
-_SHAPES = {name: AlbertConfig(**dict(zip(_COLUMNS, row, strict=True))) for name, row in _SIZES.items()}
+_SHAPES = {
+    name: AlbertConfig().replace(**dict(zip(_COLUMNS, row, strict=True))) for name, row in _SIZES.items()
+}
 _DROPOUT = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
 
 # What BERT has otherwise than ALBERT: no shared layers, embeddings as wide as the hidden states, dropout.

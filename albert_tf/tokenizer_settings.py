@@ -32,8 +32,6 @@ TOKENIZER_DEFAULTS = {"lowercase": True, "strip_accents": True}
 # Of a kind that does not normalise.
 UNCHANGED = {"lowercase": False, "strip_accents": False}
 
-_MODEL = ".model"
-
 
 def settings_beside(vocabulary: PathLike) -> Path:
     """The file with the settings of a vocabulary.
@@ -42,7 +40,7 @@ def settings_beside(vocabulary: PathLike) -> Path:
     'folder/ru.tokenizer.json'
     """
     path = Path(vocabulary)
-    return path.with_name(f"{path.name.removesuffix(_MODEL)}.{TOKENIZER}")
+    return path.with_name(f"{path.name.removesuffix(".model")}.{TOKENIZER}")
 
 
 def checked_settings(values: Mapping[str, Any], where: str = "") -> dict[str, bool]:
@@ -78,10 +76,8 @@ def resolved_settings(vocabulary: PathLike | None, asked: Mapping[str, Any] | No
     remembered = checked_settings({name: values[name] for name in values if name != KIND}, f"{path}: ")
     for name, value in asked.items():
         if value != remembered[name]:
-            raise InputError(
-                f"{name}={value} contradicts {name}={remembered[name]} in {path}, which says how the text of "
-                f"{vocabulary} was normalised: say the same or nothing, or train another vocabulary"
-            )
+            there = f"{name}={remembered[name]} in {path}, by which {vocabulary} was made"
+            raise InputError(f"{name}={value} contradicts {there}: leave it out, or train another vocabulary")
     return remembered
 
 
@@ -109,10 +105,8 @@ def read_vocabulary(vocabulary: PathLike, kind: str | None = None) -> dict[str, 
       FileNotFoundError: a file does not exist.
       InputError: a folder is named in place of a file.
     """
-    path, names = (
-        _main_file(vocabulary),
-        VOCABULARY_FILES[kind or remembered_kind(vocabulary, VOCABULARY_FILES)],
-    )
+    path = _main_file(vocabulary)
+    names = VOCABULARY_FILES[kind or remembered_kind(vocabulary, VOCABULARY_FILES)]
     files = {names[0]: path} if len(names) == 1 else {name: path.with_name(name) for name in names}
     for name, file in files.items():
         if file.is_dir():

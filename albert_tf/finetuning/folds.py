@@ -84,9 +84,7 @@ def _files(settings: Finetuning, records: Records, numbers: Sequence[int]) -> Fi
         table, ending = read_table(source), table_ending(source[0])
         for name in ("prediction", "score", "fold"):
             if name in table.columns:
-                raise InputError(
-                    f"{table.file}: there is a column {name!r} already: rename it for folds={max(numbers)}"
-                )
+                raise InputError(f"{table.file} has a column {name!r}: rename it for folds={max(numbers)}")
         files = extended_table(table.extended({"fold": numbers}), ending, AS_READ)
 
     def renamed(predictions: Sequence[object]) -> dict[str, Content]:

@@ -83,8 +83,8 @@ def predict(
     """
     if top_k is not None:
         check_range("top_k", top_k, at_least=1)
-    form = form_of(output, prediction_column, score_column)
-    form = form._replace(probabilities=probabilities, top_k=top_k)
+    names = {"prediction": prediction_column, "score": score_column}
+    form = form_of(output, **names, probabilities=probabilities, top_k=top_k)
     sources = distinct_paths(source)
     if form.file is not None and Path(form.file).resolve() in [Path(path).resolve() for path in sources]:
         raise InputError(f"{form.file} is what is predicted for: name another `output`")

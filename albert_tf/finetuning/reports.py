@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -16,10 +16,9 @@ from albert_tf.tasks.examples.records import TextRecord, label_of, scores
 from albert_tf.tasks.kind import Prediction
 from albert_tf.tasks.regression import Regression
 from albert_tf.training.logbook import FIGURES
-from albert_tf.utils.errors import shown
+from albert_tf.utils.errors import listed, shown
 
 OTHER = "{:.3f}"  # format of metrics that the log does not show
-MAX_LABELS = 10  # that are told, of many
 
 # So many labels, and for more than half of the examples another one, are rarely meant.
 MIN_SUSPECT = 50
@@ -35,26 +34,19 @@ def described(task: Task, sets: Sets) -> list[str]:
         mean = sum(wanted) / len(wanted)
         return [f"scores: {min(wanted):g} to {max(wanted):g}, {mean:g} on average"]
     counts = collections.Counter(label for record in rows for label in task.kind.labels_of(record))
-    lines = [f"labels: {_first([f'{shown(label)} ({count})' for label, count in counts.most_common()])}"]
+    lines = [f"labels: {listed(f'{shown(label)} ({count})' for label, count in counts.most_common())}"]
     if task.kind is Classification and len(counts) >= MIN_SUSPECT and 2 * len(counts) > len(rows):
-        lines.append(
-            f"warning: {len(counts)} different labels in {len(rows)} examples: "
-            "is that the column of the labels?"
-        )
+        found = f"{len(counts)} different labels in {len(rows)} examples"
+        lines.append(f"warning: {found}: is that the column of the labels?")
     spellings: dict[str, list[str]] = {}
     for label in counts:
         spellings.setdefault("".join(label.casefold().split()), []).append(shown(label))
     if alike := [" and ".join(labels) for labels in spellings.values() if len(labels) > 1]:
-        lines.append(f"warning: labels that differ in case or spaces alone are different: {_first(alike)}")
+        lines.append(f"warning: labels that differ in case or spaces alone are different: {listed(alike)}")
     there = {label for dev in sets.dev.values() for record in dev for label in task.kind.labels_of(record)}
     if missing := [shown(label) for label in counts if label not in there]:
-        lines.append(f"evaluated on no example of {_first(missing)}")
+        lines.append(f"evaluated on no example of {listed(missing)}")
     return lines
-
-
-def _first(words: Sequence[str]) -> str:
-    more = f" and {len(words) - MAX_LABELS} more" if len(words) > MAX_LABELS else ""
-    return ", ".join(words[:MAX_LABELS]) + more
 
 
 def best_figures(run: RunDirectory) -> Mapping[str, float | None]:

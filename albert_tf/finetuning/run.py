@@ -50,12 +50,9 @@ from albert_tf.training.strategies import Feed, feed, hosts_of
 from albert_tf.training.trainer import Report, train, training_scope
 from albert_tf.utils.checks import check_range
 from albert_tf.utils.errors import InputError
-from albert_tf.utils.records import defaults, flat
+from albert_tf.utils.records import flat
 
 OUTPUT_BIASES = ("classifier/output_bias", "exits/output_bias")
-
-# What older runs, which do not say it, have done.
-_UNSAID = {**defaults(FinetuningRecipe), **defaults(EvaluationSettings), "fold": None, "trial": None}
 
 
 def finetune(
@@ -186,7 +183,7 @@ def planned(
         if _chooses(run, settings):  # which also a run can that had the default until now
             begun["threshold"], there = AUTO, run.task.get("threshold", THRESHOLD)
             is_free = CHOSEN in run.recipe or there == THRESHOLD
-        settings.check_same(run, begun, _UNSAID, ["threshold"] if is_free else [])
+        settings.check_same(run, begun, {}, ["threshold"] if is_free else [])
         record |= {name: run.recipe[name] for name in {CHOSEN} & run.recipe.keys()}
         check_same_data(run, record)
     return recipe, data, RunContents(config, entries, start.vocabulary, start.tokenizer, record)
@@ -209,8 +206,7 @@ def _warmup_there(run: RunDirectory, recipe: FinetuningRecipe, asked: str) -> in
     warmup_steps, steps = run.recipe.get("warmup_steps"), recipe.steps
     if warmup_steps is not None and steps is not None and steps < warmup_steps:
         raise InputError(
-            f"{run} was begun with steps={run.recipe.get('steps')} and warmup_steps={warmup_steps}, and "
-            f"{asked} is less than that: give more, or another --output"
+            f"{run} has warmup_steps={warmup_steps}, more than {asked}: give more, or another --output"
         )
     return warmup_steps
 

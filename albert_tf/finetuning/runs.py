@@ -23,6 +23,7 @@ from albert_tf.finetuning.run import check_output, finetune
 from albert_tf.finetuning.settings import Finetuning
 from albert_tf.tasks.datasets.formats import Records
 from albert_tf.training.trainer import Report
+from albert_tf.utils.checks import check_range
 from albert_tf.utils.errors import InputError
 
 
@@ -37,8 +38,7 @@ def finetune_runs(
     Returns:
       The best run, and the records to evaluate on, as `finetune` has them.
     """
-    if runs < 1:
-        raise InputError(f"runs={runs} must be at least 1")
+    check_range("runs", runs, at_least=1)
     seeds = range(settings.seed, settings.seed + runs)
     _, best = finetune_each(settings, {f"seed-{seed}": {"seed": seed} for seed in seeds}, report)
     return best
@@ -70,10 +70,8 @@ def finetune_each(
     for name, made in zip(changes, each, strict=True):
         check_output(run := RunDirectory(made.output))
         if run.is_begun and made.trial is not None and (there := run.recipe.get("trial")) != made.trial:
-            raise InputError(
-                f"search: {name} of {folder} is of {there}, and of {made.trial} here: search for the same "
-                "values, or name another --output"
-            )
+            problem = f"{name} of {folder} is of {there}, and of {made.trial} here"
+            raise InputError(f"search: {problem}: search for the same values, or name another --output")
     dev = []
     for number, made in enumerate(each, start=1):
         report(f"run {number} of {len(each)}: {made.output}")

@@ -15,7 +15,6 @@ from albert_tf.raw_text.paths import Paths, path_list
 from albert_tf.recipes import LongTexts, QuestionSettings
 from albert_tf.tasks.classification import Classification, TextKind, takes_pairs
 from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.tasks.kind import FinetunedKind
 from albert_tf.tasks.multi_label import MultiLabel
 from albert_tf.tasks.regression import Regression
 from albert_tf.tasks.tagging import Tagging
@@ -102,9 +101,7 @@ class Finetuning(RunSettings):
         if self.num_hidden_layers is not None:
             check_range("num_hidden_layers", self.num_hidden_layers, at_least=1)
             if self.config is not None:
-                raise InputError(
-                    f"num_hidden_layers={self.num_hidden_layers}: the `config` names its own, leave one out"
-                )
+                raise InputError(f"num_hidden_layers={self.num_hidden_layers} of a `config`: set it there")
         if isinstance(self.threshold, str):
             check_choice("threshold", self.threshold, [AUTO])
         elif self.threshold is not None:
@@ -125,59 +122,52 @@ class Finetuning(RunSettings):
 
     def _check_task(self, task: Task) -> None:
         """InputError if a setting is missing for the task, or of no use to it."""
-        kind, is_folder = task.kind, task.format.is_folder
-        needs_columns = issubclass(kind, TextKind) and not is_folder
-        # Values, and True if the task needs one, False if it has no use for it.
-        values: dict[str, tuple[Any, bool | None]] = {
+        kind, is_folder, recipe = task.kind, task.format.is_folder, self.recipe
+        is_text = issubclass(kind, TextKind)
+        has_columns, long = is_text and not is_folder, recipe.get("long", LongTexts.long)
+        has_windows, has_exits = is_text and long == WINDOWS, recipe.get("early_exit", False)
+        # Values, and True if the task needs one, else has no use for it.
+        needed: dict[str, tuple[Any, bool]] = {
             "data": (self.data, is_folder),
             "train": (self.train, not is_folder),
-            "eval": (self.eval, False if is_folder else None),
-            "text and label": (self.columns and self.columns.label, needs_columns),
-            "folds": (self.fold, False if is_folder else None),
-            "eval_share": (self.evaluation.get("eval_share"), False if is_folder else None),
-            "class_weight": (self.recipe.get("class_weight"), None if issubclass(kind, _WEIGHTED) else False),
-            "label_smoothing": (
-                self.recipe.get("label_smoothing"),
-                None if issubclass(kind, _SMOOTHED) else False,
-            ),
-            "sample_weight": (self.sample_weight, None if needs_columns else False),
-            "threshold": (self.threshold, None if kind in (MultiLabel, Classification) else False),
-            "pooling": (self.recipe.get("pooling"), None if kind.is_pooled else False),
-            "early_exit": (self.recipe.get("early_exit") or None, None if kind.has_exits else False),
-            "exit_threshold": (
-                self.recipe.get("exit_threshold"),
-                None if kind is Regression and self.recipe.get("early_exit") else False,
-            ),
-            **self._window_settings(kind),
+            "text and label": (self.columns and self.columns.label, has_columns),
         }
-        for name, (value, is_needed) in values.items():
+        # Values, and True if the task has a use for one.
+        questions = {name for name in self.questions if not has_windows or name != "doc_stride"}
+        optional: dict[str, tuple[Any, bool]] = {
+            "eval": (self.eval, not is_folder),
+            "folds": (self.fold, not is_folder),
+            "eval_share": (self.evaluation.get("eval_share"), not is_folder),
+            "class_weight": (recipe.get("class_weight"), issubclass(kind, _WEIGHTED)),
+            "label_smoothing": (recipe.get("label_smoothing"), issubclass(kind, _SMOOTHED)),
+            "sample_weight": (self.sample_weight, has_columns),
+            "threshold": (self.threshold, kind in (MultiLabel, Classification)),
+            "pooling": (recipe.get("pooling"), kind.is_pooled),
+            "early_exit": (has_exits or None, kind.has_exits),
+            "exit_threshold": (recipe.get("exit_threshold"), kind is Regression and has_exits),
+            "long": (recipe.get("long"), is_text),
+            "window_pooling": (recipe.get("window_pooling"), is_text),
+            ", ".join(sorted(questions)): (questions or None, kind.has_windows),
+        }
+        for name, (value, is_needed) in needed.items():
             if is_needed and value is None:
                 flags = name.replace(" and ", " and --")
-                pronoun = "it" if flags == name else "them"
-                raise InputError(f"task={self.task!r} needs {name}: name {pronoun} by --{flags}")
-            if is_needed is False and value is not None:
+                raise InputError(f"task={self.task!r} needs {name}: give --{flags}")
+        for name, (value, is_of_use) in {**needed, **optional}.items():
+            if value is not None and not is_of_use:
                 raise InputError(f"{name}: of no use to task={self.task!r}, leave it out")
+        if is_text:
+            self._check_long(long)
 
-    def _window_settings(self, kind: type[FinetunedKind]) -> dict[str, tuple[Any, bool | None]]:
-        """Settings of long texts, and of questions, as `_check_task` has them."""
-        long, is_text = self.recipe.get("long", LongTexts.long), issubclass(kind, TextKind)
-        if is_text and long != LongTexts.long:
-            columns = self.columns and self.columns._asdict()
-            if takes_pairs({"task": self.task, "columns": columns}):
-                raise InputError(f"long={long!r}: pairs of texts are truncated, leave it out")
-        has_windows = is_text and long == WINDOWS
-        if has_windows and self.recipe.get("early_exit"):
+    def _check_long(self, long: str) -> None:
+        """InputError if settings of texts contradict what is read of long ones."""
+        columns = self.columns and self.columns._asdict()
+        if long != LongTexts.long and takes_pairs({"task": self.task, "columns": columns}):
+            raise InputError(f"long={long!r}: pairs of texts are truncated, leave it out")
+        if long == WINDOWS and self.recipe.get("early_exit"):
             raise InputError(f"early_exit: of no use to long={long!r}, leave one of them out")
-        if "window_pooling" in self.recipe and is_text and not has_windows:
-            raise InputError(
-                f"window_pooling: of no use to long={long!r}, leave it out or name long={WINDOWS!r}"
-            )
-        questions = {name for name in self.questions if not has_windows or name != "doc_stride"}
-        return {
-            "long": (self.recipe.get("long"), None if is_text else False),
-            "window_pooling": (self.recipe.get("window_pooling"), None if is_text else False),
-            ", ".join(sorted(questions)): (questions or None, None if kind.has_windows else False),
-        }
+        if long != WINDOWS and "window_pooling" in self.recipe:
+            raise InputError(f"window_pooling: of no use to long={long!r}, leave it out or name {WINDOWS}")
 
     @property
     def entry(self) -> Task:

@@ -33,9 +33,7 @@ def check_text_files(files: Iterable[str]) -> None:
 
     def check(file: str) -> None:
         if file.removesuffix(GZIP_SUFFIX).endswith(".jsonl"):
-            raise InputError(
-                f"{file} holds JSON, not text: `albert-tf prepare --input_format jsonl` reads it"
-            )
+            raise InputError(f"{file} holds JSON: `albert-tf prepare --input_format jsonl` reads it")
         stat = tf.io.gfile.stat(file)
         _check(file, stat.length, stat.mtime_nsec)
 
@@ -62,10 +60,7 @@ def decompressed(file: str, stored: IO[bytes]) -> Iterator[IO[bytes]]:
     try:
         yield cast(IO[bytes], gzip.GzipFile(fileobj=stored))
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(
-            f"{file} is damaged or cut off ({error}): make or copy it again, "
-            "or rename it if it is not compressed"
-        ) from None
+        raise InputError(f"{file} is damaged, cut off or not compressed ({error}): copy it again") from None
 
 
 def check_utf8(stream: IO[bytes], file: str) -> None:
@@ -77,9 +72,7 @@ def check_utf8(stream: IO[bytes], file: str) -> None:
             decoder.decode(part, final=not part)
         except UnicodeDecodeError as error:
             line += error.object.count(b"\n", 0, error.start)
-            raise InputError(
-                f"{file}:{line}: not UTF-8: convert the file (`iconv -f ENCODING -t UTF-8`), or name another"
-            ) from None
+            raise InputError(f"{file}:{line}: not UTF-8: `iconv -f ENCODING -t UTF-8` converts it") from None
         line += part.count(b"\n")
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+
+from albert_tf.utils.files import csv_text
 
 MAX_ROWS = 40  # of a table on a terminal
 _PER_LINE = 6  # figures there
@@ -42,9 +42,7 @@ class Table(NamedTuple):
 
     def csv(self) -> str:
         """The table as CSV."""
-        text = io.StringIO(newline="")
-        csv.writer(text, lineterminator="\n").writerows([self.columns, *self.rows])
-        return text.getvalue()
+        return csv_text([self.columns, *self.rows])
 
     def text(self) -> list[str]:
         """The lines of the table on a terminal, the first rows of many."""

@@ -31,10 +31,7 @@ def picture(tables: Sequence[Table], form: str = "png") -> bytes:
         assert table.chart is not None
         _CHARTS[table.chart](axes, table)
         axes.set_title(table.title)
-    content = io.BytesIO()
-    with matplotlib.rc_context({"svg.hashsalt": "albert_tf"}):
-        figure.savefig(content, dpi=120, format=form)
-    return content.getvalue()
+    return _content(figure, form)
 
 
 def grid_of_maps(maps: np.ndarray, pieces: Sequence[str]) -> bytes:
@@ -68,8 +65,14 @@ def grid_of_maps(maps: np.ndarray, pieces: Sequence[str]) -> bytes:
         axes.set_xticks(places[0], [*pieces] * columns, rotation=90, fontsize=5)
         axes.set_yticks(places[1], [*pieces] * rows, fontsize=5)
         axes.tick_params(length=1, pad=1)
+    return _content(figure)
+
+
+def _content(figure: Figure, form: str = "png") -> bytes:
+    """The content of a file with a figure."""
     content = io.BytesIO()
-    figure.savefig(content, dpi=120, format="png")
+    with matplotlib.rc_context({"svg.hashsalt": "albert_tf"}):
+        figure.savefig(content, dpi=120, format=form)
     return content.getvalue()
 
 

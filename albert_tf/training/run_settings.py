@@ -11,7 +11,7 @@ from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.checkpoints.origin import origin_record
 from albert_tf.training.settings import Execution
 from albert_tf.utils.checks import check_range
-from albert_tf.utils.errors import InputError, shown
+from albert_tf.utils.errors import InputError, listed, shown
 
 PathLike = str | os.PathLike[str]
 
@@ -92,6 +92,4 @@ def _place(name: str, values: Mapping[str, Any]) -> str:
 
 def _shown(value: Any) -> str:
     """A setting in an error's one line; of a long list the first items."""
-    if not isinstance(value, list) or len(value) <= _MAX_SHOWN:
-        return repr(value)
-    return f"[{', '.join(map(shown, value[:_MAX_SHOWN]))} and {len(value) - _MAX_SHOWN} more]"
+    return f"[{listed(map(shown, value), _MAX_SHOWN)}]" if isinstance(value, list) else repr(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 
 
 class InputError(ValueError):
@@ -42,6 +43,13 @@ def shown(value: object) -> str:
     if len(text) <= 60:
         return text
     return f"{text[:57]}…{text[-1]}" if isinstance(value, str) else f"{text[:57]}…"
+
+
+def listed(words: Iterable[str], most: int = 10) -> str:
+    """Words in an error's or a log's one line: the first ones of many."""
+    first = [*words]
+    more = f" and {len(first) - most} more" if len(first) > most else ""
+    return ", ".join(first[:most]) + more
 
 
 def is_tensorflows(error: BaseException) -> bool:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import ctypes
 import errno
 import fcntl
 import glob
+import io
 import json
 import os
 import re
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +145,13 @@ def json_text(values: Mapping[str, Any]) -> str:
     return json.dumps(dict(values), indent=2, ensure_ascii=False) + "\n"
 
 
+def csv_text(rows: Iterable[Sequence[Any]]) -> str:
+    """Rows of cells as CSV."""
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file; an InputError, with the file's name, if it holds none."""
     return json_object(path.read_bytes(), path)
@@ -241,7 +250,5 @@ def sole_use(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise BlockingIOError(
-                f"{folder} is in use by another process: wait for its end, or name another place"
-            ) from None
+            raise BlockingIOError(f"{folder} is in use by another process: wait, or name another") from None
         yield

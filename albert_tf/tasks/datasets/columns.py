@@ -44,9 +44,8 @@ def own_records(
     An InputError if columns are not named, or as `text_records`.
     """
     if columns is None or (needs_labels and columns.label is None):
-        wanted = "that of the texts by --text, and that of the labels by --label"
-        wanted = wanted if columns is None else "that of the labels by --label"
-        raise InputError(f"{os.fspath(file)}: the run does not know the columns of a table: name {wanted}")
+        wanted = "--text and --label" if columns is None else "--label"
+        raise InputError(f"{os.fspath(file)}: the columns of the table are not known: name them by {wanted}")
     columns = columns if needs_labels else columns._replace(label=None)
     if columns.label in (columns.text, columns.text_pair) and columns.label is not None:
         raise InputError(f"--label {columns.label} is the column of the texts, too: name that of the labels")

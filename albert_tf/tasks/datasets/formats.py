@@ -125,17 +125,20 @@ def shortest(value: Any) -> float:
     return float(str(np.float32(value)))
 
 
-def form_of(output: PathLike | BinaryIO, prediction: str | None = None, score: str | None = None) -> Form:
-    """The form of an output; an OSError if nothing can be written there, or the folder is not empty."""
+def form_of(output: PathLike | BinaryIO, **further: Any) -> Form:
+    """The form of an output, with further fields of `Form`.
+
+    An OSError if nothing can be written there, or the folder is not empty.
+    """
     if not isinstance(output, str | os.PathLike):  # a stream
-        return Form(None, True, prediction, score)
+        return Form(None, True, **further)
     output = Path(output)
     # A file's name has an ending other than a number, which v1.0 has.
     is_file = bool(output.suffix) and not output.suffix[1:].isdecimal() and not output.is_dir()
     if not is_file and (output.is_file() or (output.is_dir() and any(output.iterdir()))):
         raise exists_already(output)
     check_place(output, is_folder=not is_file)
-    return Form(str(output) if is_file else None, is_file, prediction, score)
+    return Form(str(output) if is_file else None, is_file, **further)
 
 
 def write_predictions(output: PathLike | BinaryIO, files: Mapping[str, Content]) -> list[Path]:

@@ -6,19 +6,12 @@ import contextlib
 import io
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from albert_tf.tasks.datasets.text_files import read_bytes
 from albert_tf.utils.errors import InputError
 
 _CODE = re.compile(r"-?0\d")
-
-
-class ParquetColumns(NamedTuple):
-    """The columns of a file."""
-
-    schema: Any  # of pyarrow, with metadata such as the index of pandas
-    values: list[list[Any]]  # Python's, None for null
 
 
 def _pyarrow(file: str) -> Any:
@@ -30,14 +23,14 @@ def _pyarrow(file: str) -> Any:
     return pyarrow
 
 
-def read_parquet(file: str) -> ParquetColumns:
-    """The columns of a file; an InputError where it is none."""
+def read_parquet(file: str) -> tuple[Any, list[list[Any]]]:
+    """The schema of a file, of pyarrow, and its columns, None for null; an InputError where it is none."""
     pyarrow = _pyarrow(file)
     try:
         table = pyarrow.parquet.read_table(io.BytesIO(read_bytes(file)))
     except pyarrow.ArrowException as error:
         raise InputError(f"{file} cannot be read as Parquet: {error}") from None
-    return ParquetColumns(table.schema, [x.to_pylist() for x in table.columns])
+    return table.schema, [x.to_pylist() for x in table.columns]
 
 
 def parquet_content(file: str, columns: Mapping[str, Sequence[Any]], schema: Any, infers: bool) -> bytes:

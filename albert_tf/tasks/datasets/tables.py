@@ -15,9 +15,8 @@ from albert_tf.raw_text.checks import GZIP_SUFFIX
 from albert_tf.raw_text.paths import Paths, distinct_paths
 from albert_tf.tasks.datasets.parquet import parquet_content, read_parquet
 from albert_tf.tasks.datasets.text_files import read_json_lines, read_lines, read_text
-from albert_tf.utils.errors import InputError, shown
-
-_MAX_SHOWN = 12  # columns in an error
+from albert_tf.utils.errors import InputError, listed, shown
+from albert_tf.utils.files import csv_text
 
 # The cell of a JSON object that has no field of this name; None is null.
 ABSENT = object()
@@ -43,9 +42,9 @@ class Table:
         """An InputError where a row has another number of cells."""
         for row in self.rows:
             if len(row.cells) != len(self.columns):
-                cells, columns = _counted(len(row.cells), "cell"), _counted(len(self.columns), "column")
-                where, names = f"{self.file}:{row.line}", _names_shown(self.columns)
-                raise InputError(f"{where}: {cells} in a table of {columns} ({names}){self._separator}")
+                names = f"columns: {len(self.columns)} ({listed(map(shown, self.columns))})"
+                cells = f"cells: {len(row.cells)}, and {names}"
+                raise InputError(f"{self.file}:{row.line}: {cells}{self._separator}")
 
     def check_rows(self) -> None:
         """An InputError where there are no rows."""
@@ -57,8 +56,8 @@ class Table:
         if self.columns.count(column) != 1:
             problem = "several columns are called" if column in self.columns else "there is no column"
             asked = repr(column) if argument is None else f"{argument}={column!r}"
-            names = f"the first line of a table names its columns, here {_names_shown(self.columns)}"
-            raise InputError(f"{self.file}: {problem} {asked}: {names}{self._separator}")
+            there = f"the first line of a table names its columns, here {listed(map(shown, self.columns))}"
+            raise InputError(f"{self.file}: {problem} {asked}: {there}{self._separator}")
         return self.columns.index(column)
 
     @property
@@ -72,16 +71,6 @@ class Table:
         added = zip(*columns.values(), strict=True)
         rows = [Row(row.line, [*row.cells, *cells]) for row, cells in zip(self.rows, added, strict=True)]
         return dataclasses.replace(self, columns=(*self.columns, *columns), rows=rows)
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
-
-
-def _names_shown(columns: Sequence[str]) -> str:
-    """Column names in an error's one line; a file without a header has texts among them."""
-    more = f" and {len(columns) - _MAX_SHOWN} more" if len(columns) > _MAX_SHOWN else ""
-    return ", ".join(map(shown, columns[:_MAX_SHOWN])) + more
 
 
 def table_ending(file: str | os.PathLike) -> str:
@@ -106,17 +95,13 @@ def joined_tables(tables: Sequence[Table]) -> Table:
     columns, rows = tuple(dict.fromkeys(name for table in tables for name in table.columns)), []
     for table in tables:
         places = {name: table.number(name) for name in table.columns}
-        if missing := [name for name in columns if name not in places and not _is_json(table)]:
+        may_lack = table_ending(table.file) == ".jsonl"
+        if missing := [name for name in columns if name not in places and not may_lack]:
             raise InputError(f"{table.file}: there is no column {missing[0]!r}, which other files have")
         for row in table.rows:
             cells = [row.cells[places[name]] if name in places else ABSENT for name in columns]
             rows.append(Row(row.line, cells))
     return dataclasses.replace(tables[0], columns=columns, rows=rows)
-
-
-def _is_json(table: Table) -> bool:
-    """True if fields of rows may be absent."""
-    return table_ending(table.file) == ".jsonl"
 
 
 def known_ending(file: str) -> str:
@@ -211,9 +196,7 @@ def table_text(table: Table, ending: str) -> str | bytes:
         return "".join(json.dumps(line, ensure_ascii=False, default=str) + "\n" for line in objects)
     spelled = [table.columns, *([_spelled(cell) for cell in row.cells] for row in table.rows)]
     if ending == ".csv":
-        written = io.StringIO(newline="")
-        csv.writer(written, lineterminator="\n").writerows(spelled)
-        return written.getvalue()
+        return csv_text(spelled)
     for cell in itertools.chain(*spelled):
         if {"\t", "\n", "\r"} & set(cell):
             raise InputError(f"{table.file}: TSV cannot hold {shown(cell)}: name a .csv or .jsonl file")
@@ -231,8 +214,8 @@ def _spelled(cell: Any) -> str:
 
 
 def _read_parquet(file: str) -> Table:
-    schema, values = read_parquet(file)
-    rows = [Row(number, cells) for number, cells in enumerate(zip(*values, strict=True), start=1)]
+    schema, columns = read_parquet(file)
+    rows = [Row(number, cells) for number, cells in enumerate(zip(*columns, strict=True), start=1)]
     return Table(file, tuple(schema.names), rows, schema)
 
 

@@ -111,9 +111,7 @@ def label_ids(found: Iterable[tuple[str, str]], labels: Iterable[str]) -> list[i
     for label, where in found:
         if label not in numbers:
             known = ", ".join(map(repr, numbers))
-            raise InputError(
-                f"{where}: label {shown(label)} is none of {known}: correct it, or train with it"
-            )
+            raise InputError(f"{where}: label {shown(label)} is none of {known}: correct it or train with it")
         ids.append(numbers[label])
     return ids
 

@@ -77,7 +77,7 @@ def test_fewer_layers_than_the_origin_has(sharing, begun, asked, tiny_vocabulary
     for number, message in ((0, "=0 must be at least 1"), (5, "=5 must be at most 4: .*deep has no more")):
         with pytest.raises(InputError, match=f"num_hidden_layers{message}"):
             begun(tmp_path / "deep", number)
-    with pytest.raises(InputError, match="num_hidden_layers=2: the `config` names its own"):
+    with pytest.raises(InputError, match="num_hidden_layers=2 of a `config`"):
         dataclasses.replace(asked(), num_hidden_layers=2)
 
 

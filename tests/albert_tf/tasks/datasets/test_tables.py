@@ -64,7 +64,7 @@ def test_rows_broken_by_line_feeds(file):
         (5, ["2", "d", "e  ", "1"]),
     ]
     for ending in ("1\ta\n", "1\ta\nb\tc\td\te\n"):
-        with pytest.raises(InputError, match=r"data.csv:2: \d cells? in a table of 4 columns"):
+        with pytest.raises(InputError, match=r"data.csv:2: cells: \d, and columns: 4"):
             read_tsv(str(file("id\tq1\tq2\tsame\n" + ending)), broken_lines=True)
 
 
@@ -75,8 +75,12 @@ def test_rows_broken_by_line_feeds(file):
         ("data.csv", 'text,label\na,1\n"b"c,1\n', "data.csv:3"),
         ("data.csv", 'text,label\na,1\n"b,1\nc,0\n', "data.csv:3"),
         ("data.tsv", "text\tlabel\na\tb\t1\n", "data.tsv:2"),
-        ("data.csv", "text\na,b\n", r"data.csv:2: 2 cells in a table of 1 column \('text'\)$"),
-        ("data.csv", "text;label\na;b,c\n", r"1 column .*separated by ;: write it with commas, or as \.tsv"),
+        ("data.csv", "text\na,b\n", r"data.csv:2: cells: 2, and columns: 1 \('text'\)$"),
+        (
+            "data.csv",
+            "text;label\na;b,c\n",
+            r"columns: 1 .*separated by ;: write it with commas, or as \.tsv",
+        ),
         ("data.txt", "text,label\na,1\n", "data.txt.*.csv, .tsv, .jsonl"),
     ],
 )

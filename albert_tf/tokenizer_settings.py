@@ -40,7 +40,7 @@ def settings_beside(vocabulary: PathLike) -> Path:
     'folder/ru.tokenizer.json'
     """
     path = Path(vocabulary)
-    return path.with_name(f"{path.name.removesuffix(".model")}.{TOKENIZER}")
+    return path.with_name(f"{path.name.removesuffix('.model')}.{TOKENIZER}")
 
 
 def checked_settings(values: Mapping[str, Any], where: str = "") -> dict[str, bool]:

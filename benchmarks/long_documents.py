@@ -78,9 +78,9 @@ def main() -> None:
 def measured(run: Path, records: list) -> tuple[float, float]:
     """The accuracy of a run on records, and the milliseconds of a prediction."""
     trained = read_trained(run)
-    predictions = trained.predictions(records)
+    predictions = trained.predicted(records).predictions
     started = time.perf_counter()
-    trained.predictions(records)
+    trained.predicted(records)
     took = time.perf_counter() - started
     return trained.task.metrics(records, predictions)["accuracy"], 1000 * took / len(records)
 

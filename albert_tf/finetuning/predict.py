@@ -124,7 +124,7 @@ def predicted_files(
     for origin, records in sets.items():
         if not records:
             logging.warning("%s has no rows to predict for", origin)
-        found |= files[origin](trained.predictions(records, batch_size) if records else [])
+        found |= files[origin](trained.predicted(records, batch_size).predictions if records else [])
     return found
 
 

@@ -40,15 +40,12 @@ class Trained(NamedTuple):
     patience: int | None = None  # as `predict` takes it
     encoder: OpenVinoEncoder | None = None  # which computes in the place of the model's own
 
-    def predictions(self, records: Records, batch_size: int = 32) -> list[Any]:
-        """A prediction for each record, in their order; a terminal shows the progress of long work."""
-        return self.predicted(records, batch_size).predictions
-
     def predicted(
         self, records: Records, batch_size: int = 32, is_labelled: bool = False, level: int = logging.INFO
     ) -> Predicted:
-        """Predictions of records; with `is_labelled` the losses, where predictions tell them, as well.
+        """Predictions of records, in their order; a terminal shows the progress of long work.
 
+        With `is_labelled` there are the losses, where predictions tell them, as well.
         Labels that the model does not know are refused then. What is said of long texts has a level of absl.
         """
         check_range("batch_size", batch_size, at_least=1)

@@ -60,7 +60,8 @@ def decompressed(file: str, stored: IO[bytes]) -> Iterator[IO[bytes]]:
     try:
         yield cast(IO[bytes], gzip.GzipFile(fileobj=stored))
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(f"{file} is damaged, cut off or not compressed ({error}): copy it again") from None
+        problem = f"{file} is damaged or cut off ({error})"
+        raise InputError(f"{problem}: copy it again, or rename it if it is not compressed") from None
 
 
 def check_utf8(stream: IO[bytes], file: str) -> None:

@@ -14,8 +14,6 @@ from albert_tf.tasks.metrics.curves import calibration, precision_recall
 ERRORS = "errors"  # name of the table of errors
 WORST = 50  # rows in it
 
-LABEL_COLUMNS = ("label", "precision", "recall", "f1", "support")
-
 # Columns that show what was answered, by their names.
 Inputs = Mapping[str, Sequence[Any] | np.ndarray]
 
@@ -53,7 +51,7 @@ def label_report(
         "probability_of_label": of_label,
     }
     tables = [
-        label_table(names, right, predicted, there, ("macro", "weighted")),
+        label_table(names, right, predicted, there),
         confusion(right, predicted, there, names),
         reliability,
         precision_recall(labels, is_label, scores),
@@ -93,10 +91,9 @@ def multi_label_report(
         name: ["; ".join(np.array(labels, object)[row]) for row in rows]
         for name, rows in (("labels", right), ("prediction", predicted))
     }
-    averages = ("micro", "macro", "weighted", "samples")
     columns = ("label", "true negatives", "false positives", "false negatives", "true positives")
     tables = [
-        label_table(names, one, other, there, averages),
+        label_table(names, one, other, there),
         Table("confusion", "Decisions", columns, decisions),
         reliability,
         precision_recall(labels, right, scores),
@@ -105,26 +102,23 @@ def multi_label_report(
     return Report({"ece": error}, tables)
 
 
-def label_table(
-    names: Sequence[str], right: Any, predicted: Any, numbers: Sequence[int], averages: Iterable[str]
-) -> Table:
+def label_table(names: Sequence[str], right: Any, predicted: Any, numbers: Sequence[int]) -> Table:
     """Precision, recall, F1 and support of labels, and averages over them; 0 where nothing was predicted."""
-    from sklearn.metrics import precision_recall_fscore_support
-
-    def scored(average: str | None) -> Any:
-        return precision_recall_fscore_support(
-            right, predicted, labels=numbers, average=average, zero_division=0
-        )
+    from sklearn.metrics import classification_report
 
     if not names:  # nothing to find, and nothing found
-        return Table("labels", "Labels", LABEL_COLUMNS, [], is_brief=True)
-    rows = [
-        (name, *map(float, row), int(support))
-        for name, *row, support in zip(names, *scored(None), strict=True)
-    ]
-    total = sum(row[-1] for row in rows)
-    means = [(f"{average} avg", *map(float, scored(average)[:3]), total) for average in averages]
-    return Table("labels", "Labels", LABEL_COLUMNS, [*rows, *means], is_brief=True)
+        return table_of_labels("Labels", [])
+    found = classification_report(right, predicted, labels=numbers, output_dict=True, zero_division=0)
+    found.pop("accuracy", None)  # whose row has no more; labels are called by their numbers here
+    averages = [*found][len(names) :]
+    return table_of_labels("Labels", zip([*names, *averages], found.values(), strict=True))
+
+
+def table_of_labels(title: str, found: Iterable[tuple[str, Mapping[str, Any]]]) -> Table:
+    """The table of the entries of a `classification_report`."""
+    numbers = ("precision", "recall", "f1-score")
+    rows = [(name, *(float(row[x]) for x in numbers), int(row["support"])) for name, row in found]
+    return Table("labels", title, ("label", "precision", "recall", "f1", "support"), rows, is_brief=True)
 
 
 def confusion(right: Any, predicted: Any, labels: Sequence[Any], names: Sequence[str]) -> Table:

@@ -9,7 +9,7 @@ import numpy as np
 
 from albert_tf.reports.content import Report, Table
 from albert_tf.tasks.metrics.curves import calibration
-from albert_tf.tasks.metrics.label_report import LABEL_COLUMNS, Inputs, confusion, worst_errors
+from albert_tf.tasks.metrics.label_report import Inputs, confusion, table_of_labels, worst_errors
 from albert_tf.tasks.metrics.labels import Tags, entity_spans, known_tags
 
 MAX_KINDS = 30  # of tags in a picture, the most frequent of more
@@ -58,15 +58,10 @@ def _entity_table(right: Tags, predicted: Tags) -> Table:
     from seqeval.metrics import classification_report
 
     both = [[known_tags(tags) for tags in sentences] for sentences in (right, predicted)]
-    rows = []
-    if any(entity_spans(tags) for tags in both[0] + both[1]):  # seqeval fails without any
-        found = classification_report(*both, output_dict=True, zero_division=0)
-        names = ("precision", "recall", "f1-score")
-        rows = [
-            (label, *(float(row[name]) for name in names), int(row["support"]))
-            for label, row in found.items()
-        ]
-    return Table("labels", "Entities", LABEL_COLUMNS, rows, is_brief=True)
+    if not any(entity_spans(tags) for tags in both[0] + both[1]):  # seqeval fails without any
+        return table_of_labels("Entities", [])
+    found = classification_report(*both, output_dict=True, zero_division=0)
+    return table_of_labels("Entities", found.items())
 
 
 def _listed(words: Sequence[str], entities: set[tuple[str, int, int]]) -> str:

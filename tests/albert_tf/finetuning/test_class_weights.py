@@ -78,7 +78,7 @@ def test_training_is_weighted_and_evaluations_are_not(weighted, finetuned, own_t
     records = trained.task.format.read(own_table, True, Columns("text", None, "kind"))
     chances = [
         found.scores[kinds.index(record.label)]
-        for record, found in zip(records, trained.predictions(records), strict=True)
+        for record, found in zip(records, trained.predicted(records).predictions, strict=True)
     ]
     (line,) = (line for line in metrics(weighted) if "eval_loss" in line and line["step"] == 6)
     assert line["eval_loss"] == pytest.approx(-np.log(chances).mean(), rel=1e-4)

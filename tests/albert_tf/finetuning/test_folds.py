@@ -69,7 +69,7 @@ def test_each_row_is_predicted_by_the_run_of_its_fold(crossed, own_table):
         assert run.recipe["fold"] == f"{fold} of 2"
         assert run.recipe["examples"] == len(rows) - len(chosen)
         assert run.recipe["eval_examples"] == {"dev": len(chosen)}
-        found = read_trained(run.path).predictions([records[n] for n in chosen])
+        found = read_trained(run.path).predicted([records[n] for n in chosen]).predictions
         assert [x.value for x in found] == [rows[n]["prediction"] for n in chosen]
         np.testing.assert_allclose([x.score for x in found], [rows[n]["score"] for n in chosen], rtol=1e-5)
 

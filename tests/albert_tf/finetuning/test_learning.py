@@ -75,5 +75,5 @@ def test_learnt_by_heart_and_served_as_predicted(name, shared, tmp_path):
 
     *_, served = export(run, tmp_path / "hub", check=False)
     check(served)
-    predictions = read_trained(run).predictions(sets.train)
+    predictions = read_trained(run).predicted(sets.train).predictions
     assert_answered(tf.saved_model.load(str(served)).signatures, sets.train, predictions)

@@ -174,9 +174,9 @@ def test_predictions_are_tensorflows(kind, made, monkeypatch):
     ours, theirs = (read_trained(made(kind).run, is_openvino=is_openvino) for is_openvino in (False, True))
     pipeline_kind = kind_of(ours.entries)
     records = [pipeline_kind.read(value, "inputs") for value in INPUTS[kind][:5]]
-    expected = ours.predictions(records, 4)
+    expected = ours.predicted(records, 4).predictions
     monkeypatch.setattr(AlbertEncoder, "call", None)
-    for one, other in zip(theirs.predictions(records, 4), expected, strict=True):
+    for one, other in zip(theirs.predicted(records, 4).predictions, expected, strict=True):
         if kind == "multiple_choice":
             assert one.value == other.value
             np.testing.assert_allclose(one.scores, other.scores, atol=1e-4)

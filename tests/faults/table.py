@@ -269,8 +269,8 @@ FAULTS = (
     Fault(
         "squad: the first annotated answer counts, not the best",
         "albert_tf/tasks/metrics/squad.py",
-        "return Score(max(exact), max(f1))",
-        "return Score(exact[0], f1[0])",
+        "exact, f1 = map(max, zip(*scores, strict=True))",
+        "exact, f1 = scores[0]",
         ("tests/albert_tf/tasks/metrics",),
     ),
     Fault(

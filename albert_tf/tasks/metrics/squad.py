@@ -123,7 +123,8 @@ def answers_score(answers: Sequence[str], predicted: str, is_second: bool) -> Sc
     """Agreement of a prediction with all annotated answers of a question, in SQuAD 2.0 perhaps none."""
     if is_second:  # an annotation that normalisation leaves empty does not count
         answers = [answer for answer in answers if normalized_answer(answer)] or [""]
-    exact, f1 = map(max, zip(*(answer_score(answer, predicted) for answer in answers), strict=True))
+    scores = [answer_score(answer, predicted) for answer in answers]
+    exact, f1 = map(max, zip(*scores, strict=True))
     # Two empty answers have no word in common, and agree in SQuAD 2.0.
     return Score(exact, max(exact, f1) if is_second else f1)
 

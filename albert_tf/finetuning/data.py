@@ -222,9 +222,12 @@ def _digest(records: Records) -> str:
 
 
 def check_same_data(run: RunDirectory, record: Mapping[str, Any]) -> None:
-    """InputError if a run was begun with other examples than recipe.json would now record."""
+    """InputError if a run was begun with other examples than recipe.json would now record.
+
+    Runs of older versions say nothing of the examples to evaluate on.
+    """
     for name in ("data_sha256", "eval_examples", "eval_sha256"):
-        if run.recipe.get(name) != record[name]:
+        if run.recipe.get(name, record[name]) != record[name]:
             given = [record[name] for name in ("data", "train", "eval") if record[name] is not None]
             files = " and ".join(path for paths in given for path in path_list(paths))
             raise InputError(f"{run} began with other examples than {files}: name those, or another --output")

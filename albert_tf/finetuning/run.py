@@ -50,9 +50,12 @@ from albert_tf.training.strategies import Feed, feed, hosts_of
 from albert_tf.training.trainer import Report, train, training_scope
 from albert_tf.utils.checks import check_range
 from albert_tf.utils.errors import InputError
-from albert_tf.utils.records import flat
+from albert_tf.utils.records import defaults, flat
 
 OUTPUT_BIASES = ("classifier/output_bias", "exits/output_bias")
+
+# What older runs, which do not say it, have done.
+_UNSAID = {**defaults(FinetuningRecipe), **defaults(EvaluationSettings), "fold": None, "trial": None}
 
 
 def finetune(
@@ -183,7 +186,7 @@ def planned(
         if _chooses(run, settings):  # which also a run can that had the default until now
             begun["threshold"], there = AUTO, run.task.get("threshold", THRESHOLD)
             is_free = CHOSEN in run.recipe or there == THRESHOLD
-        settings.check_same(run, begun, {}, ["threshold"] if is_free else [])
+        settings.check_same(run, begun, _UNSAID, ["threshold"] if is_free else [])
         record |= {name: run.recipe[name] for name in {CHOSEN} & run.recipe.keys()}
         check_same_data(run, record)
     return recipe, data, RunContents(config, entries, start.vocabulary, start.tokenizer, record)

@@ -6,20 +6,13 @@ TF Serving lacks some of TF Text's trimming ops, and a TPU's host runs no Assert
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import tensorflow as tf
 
 from albert_tf.features import MASK, TYPE_IDS, WORD_IDS
 from albert_tf.tokenizers.input_format import ALBERT_FORMAT, InputFormat
 from albert_tf.utils.errors import InputError, shown
-
-
-class _Owner(Protocol):
-    """A tokenizer, for one."""
-
-    @property
-    def input_format(self) -> InputFormat: ...
 
 
 def trimmed_lengths(a: tf.Tensor, b: tf.Tensor, budget: tf.Tensor | int) -> tuple[tf.Tensor, tf.Tensor]:
@@ -97,14 +90,14 @@ def _segment_bounds(
 def pack(
     segments: Sequence[tf.RaggedTensor],
     seq_length: tf.Tensor | int,
-    input_format: InputFormat | _Owner = ALBERT_FORMAT,
+    input_format: Any = ALBERT_FORMAT,
 ) -> dict[str, tf.Tensor]:
     """The inputs of the encoder from one or two tokenised segments, trimmed to fit.
 
     Args:
       segments: one or two of int32 [B, (tokens)] or [B, (words), (tokens)], without special tokens.
       seq_length: S, the special tokens included; a Python int or an int32 scalar.
-      input_format: the special tokens, or the tokenizer whose they are; else those at ALBERT's ids, which
+      input_format: the special tokens, an InputFormat, or the tokenizer whose they are; else those at ALBERT's ids, which
         published BERT's and RoBERTa's vocabularies have elsewhere.
     Returns:
       input_word_ids, input_mask, input_type_ids, int32 [B, S]. Segments that are too long are cut to prefixes
@@ -114,20 +107,17 @@ def pack(
       tf.errors.InvalidArgumentError: batch sizes differ that are known only when it runs.
     Source: TF Hub's common text API, `bert_pack_inputs`.
     """
-    if not isinstance(input_format, InputFormat):
-        input_format = input_format.input_format
+    input_format = getattr(input_format, "input_format", input_format)
     _check_segments(segments, seq_length, input_format)
     splits = [_token_splits(segment) for segment in segments]  # [B + 1] each
     flat = [segment.flat_values for segment in segments]
     starts = [split[:-1] for split in splits]
     # Stacked, since that raises where the batch sizes differ: what follows would broadcast.
-    lengths = tf.unstack(tf.stack([split[1:] - split[:-1] for split in splits]))
+    first, *second = tf.unstack(tf.stack([split[1:] - split[:-1] for split in splits]))
     budget = seq_length - input_format.num_special_tokens(len(segments))
-    if len(segments) == 1:
-        lengths = [tf.minimum(lengths[0], tf.maximum(budget, 0))]
-    else:
+    lengths = trimmed_lengths(first, *(second or [0]), budget)[: len(segments)]
+    if second:
         starts[1] += tf.size(flat[0])
-        lengths = list(trimmed_lengths(lengths[0], lengths[1], budget))
     mask, type_ids = mask_and_type_ids(lengths, seq_length, input_format)
     word_ids = pack_spans(tf.concat(flat, axis=0), starts, lengths, seq_length, input_format)
     return {WORD_IDS: word_ids, MASK: mask, TYPE_IDS: type_ids}

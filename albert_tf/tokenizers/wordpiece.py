@@ -11,7 +11,7 @@ import tensorflow_text as tf_text
 
 from albert_tf.tokenizer_settings import WORDPIECE, lines_of_vocabulary
 from albert_tf.tokenizers.base import TextTokenizer, TokenIds, TokensWithOffsets
-from albert_tf.tokenizers.offsets import normalize_with_offsets, rows_of
+from albert_tf.tokenizers.offsets import normalize_with_offsets
 from albert_tf.tokenizers.windows import words_of
 from albert_tf.utils.errors import InputError
 
@@ -104,8 +104,7 @@ class WordPieceTokenizer(TextTokenizer):
         first = places + starts.values
         after = places + tf.maximum(limits.values, sizes)
         tokens = _of_texts(pieces, words.text)
-        spans = source.spans(rows_of(tokens.row_splits), first, after)
-        return tokens, *(tokens.with_values(values) for values in spans)
+        return tokens, *source.spans(tokens, first, after)
 
 
 def _known(words: tf.Tensor) -> tf.Tensor:

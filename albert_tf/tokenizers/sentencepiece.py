@@ -44,19 +44,12 @@ class Vocabulary(TokenIds):
     kind = SENTENCEPIECE
     special_pieces = SPECIAL_PIECES
 
-    @classmethod
-    def from_bytes(cls, model: bytes) -> Vocabulary:
-        """The vocabulary that the content of a `.model` file describes."""
-        return cls({FILE_OF_RUN: model})
-
     def _read(self) -> tuple[str, ...]:
         processor = sentencepiece.SentencePieceProcessor()
         try:
             processor.LoadFromSerializedProto(self.files[FILE_OF_RUN])
         except RuntimeError:
-            raise InputError(
-                f"{self.name} is not a SentencePiece model; one of WordPiece is known by its name, vocab.txt"
-            ) from None
+            raise InputError(f"{self.name} is not a SentencePiece model; WordPiece's is vocab.txt") from None
         ids = range(processor.get_piece_size())
         pieces = tuple(processor.id_to_piece(i) for i in ids)
         for expected, piece in zip(ALBERT_IDS, SPECIAL_PIECES, strict=True):

@@ -20,7 +20,6 @@ SPECIAL_PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUATION = "##"  # begins the pieces that go on with a word
 
 MAX_WORD_LENGTH = 200  # characters; a longer word is unknown
-_MAX_WORD_BYTES = 4 * MAX_WORD_LENGTH
 _NO_WORD = "\0"  # is in no vocabulary, and the clean-up removes it from texts
 
 _IDEOGRAPHS = (
@@ -81,7 +80,7 @@ class WordPieceTokenizer(TextTokenizer):
         self._wordpiece = tf_text.FastWordpieceTokenizer(
             list(vocabulary.pieces),
             suffix_indicator=CONTINUATION,
-            max_bytes_per_word=_MAX_WORD_BYTES,
+            max_bytes_per_word=4 * MAX_WORD_LENGTH,
             token_out_type=tf.int32,
             no_pretokenization=True,
         )

@@ -44,10 +44,11 @@ def settings_beside(vocabulary: PathLike) -> Path:
 
 
 def checked_settings(values: Mapping[str, Any], where: str = "") -> dict[str, bool]:
-    """Settings of the normalisation with the defaults of what is left out.
+    """Settings of the normalisation, without the kind, and with the defaults of what is left out.
 
     An InputError, which begins with `where`, if a name is unknown, or a value is neither true nor false.
     """
+    values = {name: value for name, value in values.items() if name != KIND}
     if unknown := sorted(values.keys() - TOKENIZER_DEFAULTS.keys()):
         names = ", ".join(TOKENIZER_DEFAULTS)
         raise InputError(f"{where}unknown tokenizer setting {', '.join(unknown)}: there are {names}")
@@ -73,7 +74,7 @@ def resolved_settings(vocabulary: PathLike | None, asked: Mapping[str, Any] | No
     if vocabulary is None or (found := _remembered(vocabulary)) is None:
         return wanted
     path, values = found
-    remembered = checked_settings({name: values[name] for name in values if name != KIND}, f"{path}: ")
+    remembered = checked_settings(values, f"{path}: ")
     for name, value in asked.items():
         if value != remembered[name]:
             there = f"{name}={remembered[name]} in {path}, by which {vocabulary} was made"

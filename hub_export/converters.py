@@ -16,7 +16,6 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.runtimes.saved_models import converted_function
-from albert_tf.utils.choices import EXPORT_RUNTIMES
 from albert_tf.utils.errors import InputError
 
 Arrays = Mapping[str, np.ndarray]
@@ -92,17 +91,8 @@ def _onnx_load(file: Path) -> Call:
     return lambda inputs: dict(zip(names, session.run(names, dict(inputs)), strict=True))
 
 
-def _litert(function: Function, file: Path, length: int) -> None:
-    file.write_bytes(_litert_model(function, length))
-
-
-def _litert_int8(function: Function, plain: Path, file: Path, samples: Sequence[Arrays]) -> None:
-    length = next(iter(samples[0].values())).shape[-1]
-    file.write_bytes(_litert_model(function, length, samples))
-
-
-def _litert_model(function: Function, length: int, samples: Sequence[Arrays] = ()) -> bytes:
-    """The file's content, for one row of so many tokens; int8 where there are samples of such rows."""
+def _litert(function: Function, file: Path, length: int, samples: Sequence[Arrays] = ()) -> None:
+    """For one row of so many tokens; int8 where there are samples of such rows."""
     specs, names = function.input_signature, [spec.name for spec in function.input_signature]
     fixed = [tf.TensorSpec([1, *spec.shape[1:-1], length], tf.int32, spec.name) for spec in specs]
     holder = tf.Module()
@@ -118,7 +108,11 @@ def _litert_model(function: Function, length: int, samples: Sequence[Arrays] = (
         if samples:
             converter.optimizations = [tf.lite.Optimize.DEFAULT]
             converter.representative_dataset = lambda: iter(samples)
-        return converter.convert()
+        file.write_bytes(converter.convert())
+
+
+def _litert_int8(function: Function, plain: Path, file: Path, samples: Sequence[Arrays]) -> None:
+    _litert(function, file, next(iter(samples[0].values())).shape[-1], samples)
 
 
 def _litert_load(file: Path) -> Call:
@@ -132,9 +126,8 @@ class Runtime(NamedTuple):
     """Functions that write and load a file of a runtime."""
 
     title: str
-    file: str
-    packages: Mapping[str, str]  # modules, and what pip calls them
-    quantizer: Mapping[str, str]  # further ones for int8
+    packages: tuple[str, ...]  # modules; pip has "-" for "_"
+    quantizer: tuple[str, ...]  # further ones for int8
     convert: Callable[[Function, Path, int], None]  # of a length in tokens, where `is_fixed`
     quantize: Callable[[Function, Path, Path, Sequence[Arrays]], None]  # from the file in float32
     load: Callable[[Path], Call]
@@ -142,22 +135,14 @@ class Runtime(NamedTuple):
 
     def check_installed(self, is_quantized: bool) -> None:
         """InputError, with the command that installs them, if packages are missing."""
-        needed = {**self.packages, **(self.quantizer if is_quantized else {})}
-        if missing := [pip for module, pip in needed.items() if importlib.util.find_spec(module) is None]:
+        needed = self.packages + (self.quantizer if is_quantized else ())
+        missing = [name.replace("_", "-") for name in needed if importlib.util.find_spec(name) is None]
+        if missing:
             raise InputError(f"{self.title} needs {', '.join(missing)}: pip install {' '.join(missing)}")
 
 
 RUNTIMES = {
-    "openvino": Runtime(
-        *("OpenVINO", EXPORT_RUNTIMES["openvino"], {"openvino": "openvino"}, {"nncf": "nncf"}),
-        *(_openvino, _openvino_int8, _openvino_load),
-    ),
-    "onnx": Runtime(
-        *("ONNX Runtime", EXPORT_RUNTIMES["onnx"], {"tf2onnx": "tf2onnx", "onnxruntime": "onnxruntime"}, {}),
-        *(_onnx, _onnx_int8, _onnx_load),
-    ),
-    "litert": Runtime(
-        *("LiteRT", EXPORT_RUNTIMES["litert"], {"ai_edge_litert": "ai-edge-litert"}, {}),
-        *(_litert, _litert_int8, _litert_load, True),
-    ),
+    "openvino": Runtime("OpenVINO", ("openvino",), ("nncf",), _openvino, _openvino_int8, _openvino_load),
+    "onnx": Runtime("ONNX Runtime", ("tf2onnx", "onnxruntime"), (), _onnx, _onnx_int8, _onnx_load),
+    "litert": Runtime("LiteRT", ("ai_edge_litert",), (), _litert, _litert_int8, _litert_load, is_fixed=True),
 }

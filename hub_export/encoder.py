@@ -74,13 +74,14 @@ def encoder_module(
       its sentence objective, `sop` with `sop_logits` or `nsp` with `nsp_logits` [B, 2].
     """
     encoder = model if isinstance(model, AlbertEncoder) else model.encoder
-    compiled = None if lengths is None else _compiled(encoder, lengths)
+
+    def plain(inputs: Tensors, training: bool) -> Tensors:
+        return with_pooled_output(encoder(inputs, training=training))
+
+    compute = plain if lengths is None else _compiled(encoder, lengths)
 
     def encode(inputs: Tensors, training: bool) -> dict[str, Any]:
-        if compiled is None:
-            outputs = with_pooled_output(encoder(inputs, training=training))
-        else:
-            outputs = compiled(inputs, training)
+        outputs = compute(inputs, training)
         return {"default": outputs["pooled_output"], **{name: outputs[name] for name in OUTPUTS}}
 
     def mlm_logits(outputs: Tensors, inputs: Tensors) -> dict[str, tf.Tensor]:

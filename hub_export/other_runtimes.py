@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import shutil
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from albert_tf.checkpoints import RunDirectory, load, opened_run
 from albert_tf.checkpoints.directory import CONFIG, TASK
@@ -26,6 +26,7 @@ from albert_tf.tasks.serving import Served, Signature
 from albert_tf.tokenizer_settings import TOKENIZER, read_vocabulary
 from albert_tf.tokenizers.kinds import open_tokenizer
 from albert_tf.utils.checks import check_choice, check_range
+from albert_tf.utils.choices import EXPORT_RUNTIMES
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import check_new, json_text, new_directory
 from hub_export.card import CARD, filled
@@ -85,7 +86,7 @@ def export_to(
     signature = network(model)
     texts = None if calibrate is None else inputs_of_texts(run, model, Path(calibrate), seq_length)
     with new_directory(Path(output)) as folder:
-        file = folder / target.file
+        file = folder / EXPORT_RUNTIMES[runtime]
         target.convert(signature.function, file, seq_length)
         check_close(target, file, signature, seq_length)
         table = f"| network | MB |\n|---|---|\n| {target.title}, float32 | {_megabytes(file):.2f} |"
@@ -129,14 +130,8 @@ def inputs_of_texts(run: RunDirectory, model: Any, file: Path, seq_length: int) 
         raise InputError(f"calibrate={str(file)!r}: write {form} into each line")
     served = Served(model, open_tokenizer(run.vocabulary, **run.tokenizer), seq_length, run.task)
     least = max(getattr(model, "start_n_top", 0), getattr(model, "end_n_top", 0))
-    found = ({name: x.numpy() for name, x in served.inputs(*map(_batch, line)).items()} for line in lines)
-    return [_fixed(row, max(least, row[MASK].shape[-1])) for row in found]
-
-
-def _batch(text: str) -> Any:
-    import tensorflow as tf
-
-    return tf.constant([text])
+    rows = (served.inputs(*(tf.constant([text]) for text in line)) for line in lines)
+    return [_fixed(row, max(least, row[MASK].shape[-1])) for row in map(_arrays, rows)]
 
 
 def _fixed(row: Arrays, length: int) -> Arrays:
@@ -156,17 +151,20 @@ def check_close(target: Runtime, file: Path, signature: Signature, seq_length: i
 
 
 def _tensorflow(signature: Signature) -> Call:
-    return lambda row: {name: tensor.numpy() for name, tensor in signature.function(**row).items()}
+    return lambda row: _arrays(signature.function(**row))
+
+
+def _arrays(tensors: Mapping[str, tf.Tensor]) -> Arrays:
+    return {name: tensor.numpy() for name, tensor in tensors.items()}
 
 
 def difference(found: Arrays, expected: Arrays, row: Arrays) -> float:
     """The largest between outputs, but for those at padding."""
-    distances = [
-        float(np.abs(one - other)[_tokens(one, row)].max())
-        for name, other in expected.items()
-        if np.issubdtype((one := found[name]).dtype, np.floating)
-    ]
-    return max(distances)
+    return max(
+        float(np.abs(one - expected[name])[_tokens(one, row)].max())
+        for name, one in found.items()
+        if np.issubdtype(one.dtype, np.floating)
+    )
 
 
 def _tokens(output: np.ndarray, row: Arrays) -> Any:
@@ -190,22 +188,22 @@ def comparison(
     calls = {"TensorFlow, float32": (_tensorflow(signature), texts, 4 * model.count_params() / 1e6)}
     for name, file in zip(("float32", "int8"), files, strict=True):
         calls[f"{target.title}, {name}"] = (target.load(file), rows, _megabytes(file))
-    seconds: dict[str, list[float]] = {name: [] for name in calls}
-    outputs: dict[str, list[Arrays]] = {name: [] for name in calls}
+    measured: dict[str, list[tuple[float, Arrays]]] = {name: [] for name in calls}
     for call, inputs, _ in calls.values():
         call(inputs[0])  # warm
     for number in range(len(rows)):
         for name, (call, inputs, _) in calls.items():
             start = time.perf_counter()
-            outputs[name].append(call(inputs[number]))
-            seconds[name].append(time.perf_counter() - start)
+            found = call(inputs[number])
+            measured[name].append((time.perf_counter() - start, found))
     lines = ["| network | MB | ms a text (median) | decisions as TensorFlow's | largest difference |"]
     lines.append("|---|---|---|---|---|")
     for name, (_, inputs, megabytes) in calls.items():
+        seconds, outputs = zip(*measured[name], strict=True)
         expected = list(map(_tensorflow(signature), inputs))
-        apart = max(map(difference, outputs[name], expected, inputs))
-        same = _agreement(outputs[name], expected, inputs)
-        milliseconds = 1000 * statistics.median(seconds[name])
+        apart = max(map(difference, outputs, expected, inputs))
+        same = _agreement(outputs, expected, inputs)
+        milliseconds = 1000 * statistics.median(seconds)
         lines.append(f"| {name} | {megabytes:.2f} | {milliseconds:.2f} | {same} | {apart:.1e} |")
     return "\n".join(lines)
 
@@ -246,20 +244,22 @@ def _card(
     license: str | None,
 ) -> str:
     function = signature.function.get_concrete_function()
-    shapes = {spec.name: spec.shape.as_list() for spec in signature.function.input_signature}
-    outputs = {name: tensor.shape.as_list() for name, tensor in function.structured_outputs.items()}
-    described = functools.partial(map, lambda item: f"- `{item[0]}` {item[1]}")
+    inputs = {spec.name: spec for spec in signature.function.input_signature}
     exits = "\nThe run has exits after each layer; here all layers are computed: there are no early exits.\n"
     fixed = f" One row of {seq_length} tokens, [1, …, {seq_length}], at a time." if target.is_fixed else ""
     return filled(
         "runtime_card.md",
         title=target.title,
         what=run.task.get("task") or run.task["model"].replace("_", " "),
-        inputs="\n".join(described(shapes.items())),
-        outputs="\n".join(described(outputs.items())),
+        inputs=_described(inputs),
+        outputs=_described(function.structured_outputs),
         fixed=fixed,
         longest=seq_length,
         table=table,
         exits=exits if getattr(model, "early_exit", False) else "",
         license=license or "None is named: ask whoever made the model and its text.",
     )
+
+
+def _described(tensors: Mapping[str, Any]) -> str:
+    return "\n".join(f"- `{name}` {tensor.shape.as_list()}" for name, tensor in tensors.items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -58,16 +59,12 @@ def head_signature(
     choices = getattr(model, "num_choices", None)
     # A span labeler with answerability needs as many columns as it follows up starts and ends.
     columns = max(getattr(model, "start_n_top", 0), getattr(model, "end_n_top", 0))
-
-    def outputs(inputs: Tensors) -> Tensors:
-        return model.with_encoder(call, inputs)
-
     shape: list[int | None] = [None, None] if choices is None else [None, choices, None]
     request = {}
     for name, row in example.items():
         wide = np.pad(row, [[0, 0], [0, max(columns - len(row[0]), 0)]])
         request[name] = (wide if choices is None else wide[np.newaxis].repeat(choices, 1)).tolist()
-    return Signature(ids_signature(outputs, None, shape), request)
+    return Signature(ids_signature(functools.partial(model.with_encoder, call), None, shape), request)
 
 
 def ids_signature(

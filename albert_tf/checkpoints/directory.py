@@ -67,23 +67,18 @@ class RunContents(NamedTuple):
 
     def files(self) -> dict[str, bytes]:
         """The contents of the files by name, recipe.json last."""
-        kind = (
-            SENTENCEPIECE if self.vocabulary is None else remembered_kind(self.vocabulary, VOCABULARY_FILES)
-        )
-        tokenizer = {KIND: kind, **resolved_settings(self.vocabulary, self.tokenizer)}
-        contents = {
-            CONFIG: self.config.to_json_string().encode(),
-            TASK: json_text(self.task).encode(),
-            TOKENIZER: json_text(tokenizer).encode(),
-        }
-        recipe = dict(self.recipe or {})
+        kind, files, made_with = SENTENCEPIECE, {}, {}
         if self.vocabulary is not None:
+            kind = remembered_kind(self.vocabulary, VOCABULARY_FILES)
             files = read_vocabulary(self.vocabulary, kind)
-            contents |= files
-            recipe[VOCABULARY_KEY] = fingerprint_of(files)
-        if self.recipe is not None:
-            contents[RECIPE] = json_text(recipe).encode()
-        return contents
+            made_with = {VOCABULARY_KEY: fingerprint_of(files)}
+        objects = {
+            TASK: self.task,
+            TOKENIZER: {KIND: kind, **resolved_settings(self.vocabulary, self.tokenizer)},
+            **({} if self.recipe is None else {RECIPE: {**self.recipe, **made_with}}),
+        }
+        texts = {name: json_text(values).encode() for name, values in objects.items()}
+        return {CONFIG: self.config.to_json_string().encode(), **files, **texts}
 
 
 class RunDirectory:
@@ -137,12 +132,8 @@ class RunDirectory:
     @functools.cached_property
     def tokenizer(self) -> dict[str, bool]:
         """`lowercase` and `strip_accents`."""
-        _ = (
-            self.task
-        )  # which says what the folder is instead: other checkpoints have a file of this name, too
-        return self._read(
-            TOKENIZER, lambda values: checked_settings({k: v for k, v in values.items() if k != KIND})
-        )
+        _ = self.task  # says what the folder is instead: other checkpoints have a file of this name, too
+        return self._read(TOKENIZER, checked_settings)
 
     @functools.cached_property
     def vocabulary(self) -> Path | None:
@@ -222,10 +213,7 @@ class RunDirectory:
         except FileExistsError as error:
             if not storage.exists(self.file(RECIPE)):
                 raise
-            raise BlockingIOError(
-                f"{self} is in use by another process, which has just begun it: wait for its end, or name "
-                "another --output"
-            ) from error
+            raise BlockingIOError(f"{self} is in use by another process: name another --output") from error
 
     def lock(self) -> contextlib.AbstractContextManager[None]:
         """Keeps other processes out while the block runs; BlockingIOError if one is using the run."""

@@ -1,4 +1,4 @@
-"""Names of the variables of BERT, RoBERTa and DistilBERT.
+"""Names of the parts of BERT, RoBERTa and DistilBERT.
 
 Google's are those of google-research/bert's code, Hugging Face's those of transformers.
 """
@@ -45,52 +45,38 @@ _OTHERS = {
 # RobertaForSequenceClassification has the pooler in its head.
 _ROBERTA_CLASSIFIER = {"pooler/dense": "classifier.dense", "classifier": "classifier.out_proj"}
 
-# The names of parameters in PyTorch; tables of embeddings are layers there, with a weight.
-_PARAMETERS = {
-    **{"kernel": "weight", "gamma": "weight", "output_weights": "weight"},
-    **{"bias": "bias", "beta": "bias", "output_bias": "bias"},
-}
-
-_IN_LAYER = re.compile(r"encoder/transformer/group_(\d+)/inner_group_0/(.+)/(\w+)")
+_IN_LAYER = re.compile(r"encoder/transformer/group_(\d+)/inner_group_0/(.+)")
 
 
-def google_bert_name(name: str) -> str:
-    """The name in google-research/bert's code of a variable, from the name in google-research/albert's.
+def google_bert_name(part: str) -> str:
+    """The name in google-research/bert's code of a part of the network, from google-research/albert's.
 
-    >>> google_bert_name("bert/encoder/transformer/group_1/inner_group_0/ffn_1/intermediate/dense/bias")
-    'bert/encoder/layer_1/intermediate/dense/bias'
+    >>> google_bert_name("bert/encoder/transformer/group_1/inner_group_0/ffn_1/intermediate/dense")
+    'bert/encoder/layer_1/intermediate/dense'
     """
-
-    def of_bert(match: re.Match[str]) -> str:
-        return f"encoder/layer_{match[1]}/{_LAYER[match[2]][0].replace('.', '/')}/{match[3]}"
-
-    return _IN_LAYER.sub(of_bert, name)
+    return _IN_LAYER.sub(
+        lambda found: f"encoder/layer_{found[1]}/{_LAYER[found[2]][0].replace('.', '/')}", part
+    )
 
 
-def hugging_face_name(ours: str, family: str, model: str) -> str:
-    """The name in Hugging Face's files of a variable.
+def hugging_face_name(part: str, family: str, model: str) -> str:
+    """The name in Hugging Face's files of a part of the network.
 
     Args:
-      ours: the name here.
+      part: its name here.
       family: "bert", "roberta" or "distilbert".
       model: the model's kind, as task.json has it.
 
-    >>> hugging_face_name("pooler/dense/kernel", "roberta", "classifier")
-    'classifier.dense.weight'
+    >>> hugging_face_name("pooler/dense", "roberta", "classifier")
+    'classifier.dense'
     """
-    part, _, parameter = ours.rpartition("/")
-    if parameter not in _PARAMETERS:
-        return f"{family}.{ours.replace('/', '.')}.weight"
-    others = {
-        **_OTHERS[family],
-        **(_ROBERTA_CLASSIFIER if (family, model) == ("roberta", "classifier") else {}),
-    }
-    if match := _IN_LAYER.fullmatch(ours):
+    has_pooler = (family, model) == ("roberta", "classifier")
+    others = _OTHERS[family] | (_ROBERTA_CLASSIFIER if has_pooler else {})
+    if match := _IN_LAYER.fullmatch(part):
         bert, distilbert = _LAYER[match[2]]
         layers, there = ("transformer", distilbert) if family == "distilbert" else ("encoder", bert)
-        part = f"{family}.{layers}.layer.{match[1]}.{there}"
-    elif part in others:
-        part = others[part]
-    elif part.startswith(("embeddings/", "pooler/")):
-        part = f"{family}.{part}"
-    return f"{part.replace('/', '.')}.{_PARAMETERS[parameter]}"
+        return f"{family}.{layers}.layer.{match[1]}.{there}"
+    if part in others:
+        return others[part]
+    scope = f"{family}." if part.startswith(("embeddings/", "pooler/")) else ""
+    return scope + part.replace("/", ".")

@@ -6,7 +6,6 @@ networks from the shallower ones.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -73,14 +72,12 @@ def _numbered(layers: Sequence[int]) -> str:
 def _layers_of(names: Sequence[str], config: AlbertConfig) -> tuple[int, ...]:
     """The layers of a network, from 1, that have variables of these names in a block."""
     scopes = {"/".join(name.split("/")[:5]) for name in names}
-    blocks = enumerate(sharing_plan(config))
-    return tuple(
-        dict.fromkeys(
-            index // config.inner_group_num + 1
-            for index, (attention, ffn) in blocks
-            if scopes & {f"{attention.scope()}/attention_1", f"{ffn.scope()}/ffn_1"}
-        )
-    )
+    found = {
+        index // config.inner_group_num + 1
+        for index, (attention, ffn) in enumerate(sharing_plan(config))
+        if scopes & {f"{attention.scope()}/attention_1", f"{ffn.scope()}/ffn_1"}
+    }
+    return tuple(sorted(found))
 
 
 def grown_from(
@@ -104,14 +101,14 @@ def grown_from(
     Raises: as `load` does; ValueError, too, where the widths differ or there are more positions.
     """
     source = stored_model(run)
-    _check_same(run, source.config, config)
+    if differing := differences(source.config, config):
+        raise InputError(
+            f"{run} is of another network: {'; '.join(differing)}. Only depth, groups, sharing, positions, "
+            "dropout and the pooler may differ, and the network may have no segment types"
+        )
     has, wants = source.config.max_position_embeddings, config.max_position_embeddings
     if wants > has and not extend_positions:
-        raise InputError(
-            f"max_position_embeddings={wants} is more than the {has} of {run}: --extend_positions starts the "
-            "others as copies of those"
-        )
-    has_same = functools.partial(_is_same, source.task, task)
+        raise InputError(f"max_position_embeddings={wants}: {run} has {has}, --extend_positions copies them")
     wanted = {names.ours: names.shape for names in variable_names(config, task)}
     scopes = _scopes(source.config, config)
     origins = {}
@@ -121,7 +118,7 @@ def grown_from(
         is_other = name.startswith("pooler/") and source.config.pooler != config.pooler
         if name.startswith("exits/"):  # of each layer
             is_other = source.shapes.get(name) != wanted[name]
-        if origin in source.shapes and not is_other and has_same(name):
+        if origin in source.shapes and not is_other and _is_same(source.task, task, name):
             origins[name] = origin
 
     def read(name: str) -> np.ndarray | None:
@@ -150,14 +147,6 @@ def differences(source: AlbertConfig, config: AlbertConfig) -> list[str]:
         for name, value in here.items()
         if name not in _FREE and there[name] != value and (name, value) != ("type_vocab_size", 0)
     ]
-
-
-def _check_same(run: PathLike, source: AlbertConfig, config: AlbertConfig) -> None:
-    if differing := differences(source, config):
-        raise InputError(
-            f"{run} is of another network: {'; '.join(differing)}. Only depth, groups, sharing, positions, "
-            "dropout and the pooler may differ, and the network may have no segment types"
-        )
 
 
 def _is_same(source: Mapping[str, Any], task: Mapping[str, Any], name: str) -> bool:

@@ -21,103 +21,84 @@ from albert_tf.models.sharing import BlockPath, sharing_plan
 GOOGLE_SCOPE, HUGGING_FACE_SCOPE = "bert/", "albert."
 
 
-class _Row(NamedTuple):
-    """A variable of the tables; shapes in letters: V E S T H I N D, K labels, X exits."""
+class _Part(NamedTuple):
+    """A part of the network in the tables; shapes in letters: V E S T H I N D, K labels, X exits.
+
+    Those of dense and of output parts are from > to.
+    """
 
     ours: str
     hugging_face: str
+    kind: str  # of _VARIABLES
     shape: str
     hub: str = ""
     hub_shape: str = ""  # the same elements in the same order; "": the same shape
-    google: str = ""  # "": as here
+    google: str | None = None  # None: as here
 
 
-def _rows(table: str) -> list[_Row]:
-    return [_Row(*line.split()) for line in table.strip().splitlines()]
+# The variables of each kind of part, and their names in PyTorch.
+_VARIABLES = {
+    "table": {"": "weight"},
+    "dense": {"kernel": "weight", "bias": "bias"},
+    "kernel": {"kernel": "weight"},
+    "norm": {"gamma": "weight", "beta": "bias"},
+    "output": {"output_weights": "weight", "output_bias": "bias"},
+    "bias": {"output_bias": "bias"},
+}
 
 
-_EMBEDDINGS = _rows("""
-embeddings/word_embeddings       embeddings.word_embeddings.weight       V,E word_embeddings/embeddings
-embeddings/token_type_embeddings embeddings.token_type_embeddings.weight T,E type_embeddings/embeddings
-embeddings/position_embeddings   embeddings.position_embeddings.weight   S,E position_embedding/embeddings
-embeddings/LayerNorm/gamma       embeddings.LayerNorm.weight             E   embeddings/layer_norm/gamma
-embeddings/LayerNorm/beta        embeddings.LayerNorm.bias               E   embeddings/layer_norm/beta
+def _parts(table: str) -> list[_Part]:
+    return [_Part(*line.split()) for line in table.strip().splitlines()]
+
+
+_EMBEDDINGS = _parts("""
+embeddings/word_embeddings       embeddings.word_embeddings       table V,E word_embeddings
+embeddings/token_type_embeddings embeddings.token_type_embeddings table T,E type_embeddings
+embeddings/position_embeddings   embeddings.position_embeddings   table S,E position_embedding
+embeddings/LayerNorm             embeddings.LayerNorm             norm  E   embeddings/layer_norm
 """)
-_PROJECTION = _rows("""
-encoder/embedding_hidden_mapping_in/kernel encoder.embedding_hidden_mapping_in.weight E,H embedding_projection/kernel
-encoder/embedding_hidden_mapping_in/bias   encoder.embedding_hidden_mapping_in.bias   H   embedding_projection/bias
-""")  # noqa: E501
-_POOLER = _rows("""
-pooler/dense/kernel pooler.weight H,H pooler_transform/kernel
-pooler/dense/bias   pooler.bias   H   pooler_transform/bias
+_PROJECTION = _parts("""
+encoder/embedding_hidden_mapping_in encoder.embedding_hidden_mapping_in dense E>H embedding_projection
+""")
+_POOLER = _parts("""
+pooler/dense pooler dense H>H pooler_transform
 """)
 
 # Of a block of any group, in whose scope the names are.
-_ATTENTION = _rows("""
-attention_1/self/query/kernel   attention.query.weight     H,H self_attention/query/kernel            H,N,D
-attention_1/self/query/bias     attention.query.bias       H   self_attention/query/bias              N,D
-attention_1/self/key/kernel     attention.key.weight       H,H self_attention/key/kernel              H,N,D
-attention_1/self/key/bias       attention.key.bias         H   self_attention/key/bias                N,D
-attention_1/self/value/kernel   attention.value.weight     H,H self_attention/value/kernel            H,N,D
-attention_1/self/value/bias     attention.value.bias       H   self_attention/value/bias              N,D
-attention_1/output/dense/kernel attention.dense.weight     H,H self_attention/attention_output/kernel N,D,H
-attention_1/output/dense/bias   attention.dense.bias       H   self_attention/attention_output/bias
-LayerNorm/gamma                 attention.LayerNorm.weight H   self_attention_layer_norm/gamma
-LayerNorm/beta                  attention.LayerNorm.bias   H   self_attention_layer_norm/beta
+_ATTENTION = _parts("""
+attention_1/self/query   attention.query     dense H>H self_attention/query            H>N,D
+attention_1/self/key     attention.key       dense H>H self_attention/key              H>N,D
+attention_1/self/value   attention.value     dense H>H self_attention/value            H>N,D
+attention_1/output/dense attention.dense     dense H>H self_attention/attention_output N,D>H
+LayerNorm                attention.LayerNorm norm  H   self_attention_layer_norm
 """)
-_FEED_FORWARD = _rows("""
-ffn_1/intermediate/dense/kernel        ffn.weight                   H,I intermediate/kernel
-ffn_1/intermediate/dense/bias          ffn.bias                     I   intermediate/bias
-ffn_1/intermediate/output/dense/kernel ffn_output.weight            I,H output/kernel
-ffn_1/intermediate/output/dense/bias   ffn_output.bias              H   output/bias
-LayerNorm_1/gamma                      full_layer_layer_norm.weight H   output_layer_norm/gamma
-LayerNorm_1/beta                       full_layer_layer_norm.bias   H   output_layer_norm/beta
+_FEED_FORWARD = _parts("""
+ffn_1/intermediate/dense        ffn                   dense H>I intermediate
+ffn_1/intermediate/output/dense ffn_output            dense I>H output
+LayerNorm_1                     full_layer_layer_norm norm  H   output_layer_norm
 """)
 
 _HEADS = {
-    "mlm": _rows("""
-cls/predictions/transform/dense/kernel    predictions.dense.weight     H,E
-cls/predictions/transform/dense/bias      predictions.dense.bias       E
-cls/predictions/transform/LayerNorm/gamma predictions.LayerNorm.weight E
-cls/predictions/transform/LayerNorm/beta  predictions.LayerNorm.bias   E
-cls/predictions/output_bias               predictions.bias             V
+    "mlm": _parts("""
+cls/predictions/transform/dense     predictions.dense     dense H>E
+cls/predictions/transform/LayerNorm predictions.LayerNorm norm  E
+cls/predictions                     predictions           bias  V
 """),
-    "sentence": _rows("""
-cls/seq_relationship/output_weights sop_classifier.classifier.weight 2,H
-cls/seq_relationship/output_bias    sop_classifier.classifier.bias   2
-"""),
+    "sentence": _parts("cls/seq_relationship sop_classifier.classifier output H>2"),
     # run_classifier and run_race of google-research/albert give their heads no scope. That of token
     # classifiers is ours, and tells them from those.
-    "classifier": [
-        _Row("classifier/output_weights", "classifier.weight", "K,H", google="output_weights"),
-        _Row("classifier/output_bias", "classifier.bias", "K", google="output_bias"),
-    ],
-    # Of all layers but the last; no other format has them.
-    "exits": _rows("""
-exits/output_weights exits.weight X,K,H
-exits/output_bias    exits.bias   X,K
-"""),
-    "token_classifier": _rows("""
-classifier/output_weights classifier.weight K,H
-classifier/output_bias    classifier.bias   K
-"""),
-    "span": _rows("""
-cls/squad/output_weights qa_outputs.weight 2,H
-cls/squad/output_bias    qa_outputs.bias   2
-"""),
+    "classifier": [_Part("classifier", "classifier", "output", "H>K", google="")],
+    "exits": _parts("exits exits output H>X,K"),  # of all layers but the last; no other format has them
+    "token_classifier": _parts("classifier classifier output H>K"),
+    "span": _parts("cls/squad qa_outputs output H>2"),
     # run_squad_v2's. In transformers XLNet has such a head, ALBERT does not.
-    "answerable_span": _rows("""
-start_logits/dense/kernel    start_logits.dense.weight     H,1
-start_logits/dense/bias      start_logits.dense.bias       1
-end_logits/dense_0/kernel    end_logits.dense_0.weight     2H,H
-end_logits/dense_0/bias      end_logits.dense_0.bias       H
-end_logits/LayerNorm/gamma   end_logits.LayerNorm.weight   H
-end_logits/LayerNorm/beta    end_logits.LayerNorm.bias     H
-end_logits/dense_1/kernel    end_logits.dense_1.weight     H,1
-end_logits/dense_1/bias      end_logits.dense_1.bias       1
-answer_class/dense_0/kernel  answer_class.dense_0.weight   2H,H
-answer_class/dense_0/bias    answer_class.dense_0.bias     H
-answer_class/dense_1/kernel  answer_class.dense_1.weight   H,1
+    "answerable_span": _parts("""
+start_logits/dense   start_logits.dense   dense  H>1
+end_logits/dense_0   end_logits.dense_0   dense  2H>H
+end_logits/LayerNorm end_logits.LayerNorm norm   H
+end_logits/dense_1   end_logits.dense_1   dense  H>1
+answer_class/dense_0 answer_class.dense_0 dense  2H>H
+answer_class/dense_1 answer_class.dense_1 kernel H>1
 """),
 }
 
@@ -158,40 +139,27 @@ def variable_names(config: AlbertConfig, task: Mapping[str, Any], family: str | 
     ('bert/pooler/dense/kernel', 'albert.pooler.weight', (768, 768))
     """
     plan = sharing_plan(config)
-    encoder = [row for row in _EMBEDDINGS if config.type_vocab_size or "T" not in row.shape]
-    encoder += _PROJECTION if config.has_projection else []
+    parts = [part for part in _EMBEDDINGS if config.type_vocab_size or "T" not in part.shape]
+    parts += _PROJECTION if config.has_projection else []
     for path in dict.fromkeys(pair.attention for pair in plan):
-        encoder += _in_group(path, _ATTENTION, config.sharing)
+        parts += _in_group(path, _ATTENTION, config.sharing)
     for path in dict.fromkeys(pair.feed_forward for pair in plan):
-        encoder += _in_group(path, _FEED_FORWARD, config.sharing)
-    encoder += _POOLER if config.pooler != "none" else []
-    sizes = _sizes(config, task)
-    names = [_names(row, sizes, GOOGLE_SCOPE, HUGGING_FACE_SCOPE) for row in encoder]
-    names += [_names(row, sizes) for row in _head_rows(task)]
-    return _in_family(names, family or config.family, task)
+        parts += _in_group(path, _FEED_FORWARD, config.sharing)
+    parts += _POOLER if config.pooler != "none" else []
+    encoder = [
+        part._replace(google=GOOGLE_SCOPE + part.ours, hugging_face=HUGGING_FACE_SCOPE + part.hugging_face)
+        for part in parts
+    ]
+    return _names([*encoder, *_head_parts(task)], config, task, family or config.family)
 
 
 def head_names(task: Mapping[str, Any], family: str = "albert") -> list[Names]:
     """The names of the variables on top of the encoder, for a network of any shape."""
-    names = [_names(row, _sizes(AlbertConfig(), task)) for row in _head_rows(task)]
-    return _in_family(names, family, task)
+    return _names(_head_parts(task), AlbertConfig(), task, family)
 
 
-def _in_family(names: list[Names], family: str, task: Mapping[str, Any]) -> list[Names]:
-    """ALBERT's names made those of a family."""
-    if family == "albert":
-        return names
-    return [
-        name._replace(
-            google=name.google._replace(name=google_bert_name(name.google.name)),
-            hugging_face=name.hugging_face._replace(name=hugging_face_name(name.ours, family, task["model"])),
-        )
-        for name in names
-    ]
-
-
-def _head_rows(task: Mapping[str, Any]) -> list[_Row]:
-    return [row for head in MODELS[task["model"]].heads(task) for row in _HEADS[head]]
+def _head_parts(task: Mapping[str, Any]) -> list[_Part]:
+    return [part for head in MODELS[task["model"]].heads(task) for part in _HEADS[head]]
 
 
 def _sizes(config: AlbertConfig, task: Mapping[str, Any]) -> dict[str, int]:
@@ -213,31 +181,49 @@ def _sizes(config: AlbertConfig, task: Mapping[str, Any]) -> dict[str, int]:
     }
 
 
-def _in_group(path: BlockPath, rows: Iterable[_Row], sharing: str) -> list[_Row]:
-    """The variables of a block of a certain group."""
+def _in_group(path: BlockPath, parts: Iterable[_Part], sharing: str) -> list[_Part]:
+    """The parts of a block of a certain group."""
     hub = f"transformer/layer_{path.group}" if sharing == "none" else "transformer"
     hugging_face = f"encoder.albert_layer_groups.{path.group}.albert_layers.{path.inner}"
     return [
-        row._replace(
-            ours=f"{path.scope()}/{row.ours}",
-            hugging_face=f"{hugging_face}.{row.hugging_face}",
-            hub=f"{hub}/{row.hub}",
+        part._replace(
+            ours=f"{path.scope()}/{part.ours}",
+            hugging_face=f"{hugging_face}.{part.hugging_face}",
+            hub=f"{hub}/{part.hub}",
         )
-        for row in rows
+        for part in parts
     ]
 
 
-def _names(row: _Row, sizes: Mapping[str, int], google: str = "", hugging_face: str = "") -> Names:
-    """A row of a network of certain sizes, which Google and Hugging Face have in a further scope."""
-    shape, hub_shape = (
-        tuple(sizes[letter] for letter in letters.split(","))
-        for letters in (row.shape, row.hub_shape or row.shape)
+def _names(parts: Iterable[_Part], config: AlbertConfig, task: Mapping[str, Any], family: str) -> list[Names]:
+    """The variables of parts of a network of certain sizes, by the names of a family."""
+    sizes, names = _sizes(config, task), []
+    for part in parts:
+        google = part.ours if part.google is None else part.google
+        hugging_face = part.hugging_face
+        if family != "albert":
+            google = google_bert_name(google)
+            hugging_face = hugging_face_name(part.ours, family, task["model"])
+        for name, in_torch in _VARIABLES[part.kind].items():
+            shape, hub_shape = (_shape(name, x, sizes) for x in (part.shape, part.hub_shape or part.shape))
+            is_kernel = name == "kernel"  # which PyTorch transposes
+            torch_shape = shape[::-1] if is_kernel else shape
+            ours, there = ("/".join(filter(None, [scope, name])) for scope in (part.ours, google))
+            names.append(
+                Names(
+                    ours,
+                    shape,
+                    Stored(there, shape, shape),
+                    Stored(f"{hugging_face}.{in_torch}", torch_shape, shape, is_kernel),
+                    Stored(f"{part.hub}/{name or 'embeddings'}", hub_shape, shape),
+                )
+            )
+    return names
+
+
+def _shape(name: str, letters: str, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """The shape of a variable of a part, which has the part's letters."""
+    before, after = (
+        tuple(sizes[letter] for letter in axes.split(",") if letter) for axes in letters.rpartition(">")[::2]
     )
-    is_kernel = row.ours.endswith("/kernel")  # which PyTorch transposes
-    return Names(
-        row.ours,
-        shape,
-        Stored(google + (row.google or row.ours), shape, shape),
-        Stored(hugging_face + row.hugging_face, shape[::-1] if is_kernel else shape, shape, is_kernel),
-        Stored(row.hub, hub_shape, shape),
-    )
+    return {"kernel": before + after, "output_weights": after + before}.get(name, after)

@@ -107,12 +107,7 @@ def check_free(folder: str) -> None:
     """FileExistsError if there is something else than an empty folder; OSError if none can be made."""
     if is_local(folder):
         check_new(Path(folder))
-    else:
-        _check_empty(folder)
-
-
-def _check_empty(folder: str) -> None:
-    if entries(folder):
+    elif entries(folder):
         raise exists_already(folder)
 
 
@@ -125,7 +120,7 @@ def new_folder(folder: str, files: Mapping[str, bytes]) -> Iterator[str]:
     """
     with contextlib.ExitStack() as stack:
         if not is_local(folder):
-            _check_empty(folder)
+            check_free(folder)
             tf.io.gfile.makedirs(place := folder)
         else:
             place = str(stack.enter_context(new_directory(Path(folder))))

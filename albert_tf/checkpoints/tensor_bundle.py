@@ -80,15 +80,11 @@ def open_bundle(prefix: str | os.PathLike[str]) -> Tensors:
     with reading(prefix):
         # tf.train.load_checkpoint takes a prefix on some filesystems for a folder.
         reader = tf.compat.v1.train.NewCheckpointReader(prefix)
-        shapes, types = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
+        shapes = {name: tuple(shape) for name, shape in sorted(reader.get_variable_to_shape_map().items())}
+        dtypes = {name: dtype.name for name, dtype in reader.get_variable_to_dtype_map().items()}
 
     def read(name: str) -> np.ndarray:
         with reading(prefix):
             return reader.get_tensor(name)
 
-    return Tensors(
-        prefix,
-        {name: tuple(shapes[name]) for name in sorted(shapes)},
-        {name: dtype.name for name, dtype in types.items()},
-        read,
-    )
+    return Tensors(prefix, shapes, dtypes, read)

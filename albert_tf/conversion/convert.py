@@ -83,9 +83,7 @@ def convert(
     check_new(Path(output))
     if source == "run" and target in WRITERS:
         if partial or config is not None or revision is not None:
-            raise InputError(
-                "a run has a config and is converted whole: leave out config, partial and revision"
-            )
+            raise InputError("a run is converted whole: leave out config, partial and revision")
         return Conversion(_write(target, RunDirectory(input), Path(output), vocabulary, step), [])
     if source not in READERS or target != "run":
         known = f"{', '.join(READERS)} to run, run to {' or '.join(WRITERS)}"
@@ -150,19 +148,19 @@ def _write(
     model = build_model(stored.config, task, stored.read)
     check_finite(model, run, step)
     pieces = Path(vocabulary) if vocabulary else run.vocabulary
-    files = {} if pieces is None else read_vocabulary(pieces)
+    kind, files, special = SENTENCEPIECE, dict[str, bytes](), None
     if pieces is not None:
+        kind, files = remembered_kind(pieces), read_vocabulary(pieces)
         run.check_vocabulary(pieces, fingerprint_of(files))
         check_vocabulary(pieces, model.config.vocab_size, exactly=True)
+        special = open_tokenizer(pieces).vocabulary.special_ids
     tokenizer = resolved_settings(pieces, run.tokenizer)
     with new_directory(output) as folder:
         if target == "google":
             google.write_google(model, folder, step or 0)
         else:
-            kind = SENTENCEPIECE if pieces is None else remembered_kind(pieces)
-            special = None if pieces is None else open_tokenizer(pieces).vocabulary.special_ids
             huggingface.write_hugging_face(model, folder, run.task, run.tokenizer, kind, special)
-        if pieces is not None and remembered_kind(pieces) == SENTENCEPIECE:
+        if files and kind == SENTENCEPIECE:
             (content,) = files.values()
             files = {WRITERS[target]: content}  # which the formats call by names of their own
             remember_settings(folder / WRITERS[target], tokenizer)

@@ -15,13 +15,7 @@ from albert_tf.checkpoints.names import GOOGLE_SCOPE, head_names, variable_names
 from albert_tf.checkpoints.tensor_bundle import Tensors, open_bundle
 from albert_tf.config import GOOGLE_BERT_FILE, GOOGLE_FILE, AlbertConfig
 from albert_tf.conversion.locations import find_vocabulary, only
-from albert_tf.conversion.transfer import (
-    Source,
-    check_groups,
-    find_task,
-    whole_layers,
-    with_usual_names,
-)
+from albert_tf.conversion.transfer import Source, check_groups, find_task, whole_layers, with_usual_names
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import write_json
 
@@ -33,9 +27,6 @@ BERT_CHECKPOINT = "bert_model.ckpt"
 _TRAINING = re.compile(
     r"(.*/)?(global_step|save_counter|beta[12]_power|(current_)?loss_scale|good_steps)(_\d+)?"
 )
-
-# What its code has fixed.
-_CODE_HAS = {"layer_norm_eps": 1e-12, "pooler": "tanh", "position_offset": 0}
 
 # Fields that ALBERT's configs do not have, and that BERT's do not have besides.
 _UNKNOWN = ("sharing", "layer_norm_eps", "project_embeddings", "position_offset", "pooler")
@@ -67,9 +58,7 @@ def bundle_source(tensors: Tensors, config: AlbertConfig, partial: bool, vocabul
     # Modules that are made here have ALBERT's names, whatever their family.
     family = "albert" if any("/transformer/group_" in name for name in tensors.shapes) else config.family
     if family != "bert" and any("/encoder/layer_0/" in name for name in tensors.shapes):
-        raise InputError(
-            f"{tensors.origin}: the layout is that of BERT, another network: its config is {GOOGLE_BERT_FILE}"
-        )
+        raise InputError(f"{tensors.origin}: the layout is that of BERT, its config is {GOOGLE_BERT_FILE}")
     tensors = with_usual_names(tensors, GOOGLE_SCOPE, "embeddings/word_embeddings")
     tensors = tensors.renamed(_with_layer_norms(tensors.shapes))
     task = {"model": "encoder"} if partial else find_task(tensors, "google", family)
@@ -117,15 +106,18 @@ def google_config(config: AlbertConfig) -> dict[str, Any]:
     if config.family in ("roberta", "distilbert"):
         raise InputError(f"{config.family} has no such format: Google published ALBERT and BERT in it")
     projects = config.has_projection and config.embedding_size == config.hidden_size
-    differing = [key for key, value in _CODE_HAS.items() if getattr(config, key) != value]
-    if config.hidden_act == "gelu_erf" or differing or projects or not config.type_vocab_size:
-        raise InputError(
-            f'google-research/{config.family} cannot express hidden_act="{config.hidden_act}", '
-            + "".join(f"{key}={getattr(config, key)!r}, " for key in _CODE_HAS)
-            + f"type_vocab_size={config.type_vocab_size}, project_embeddings={config.project_embeddings}: "
-            "its GELU is the tanh form, the epsilon 1e-12, the pooler's activation tanh; it has segment "
-            "types, no offset, and projects only where embedding_size and hidden_size differ"
-        )
+    differing = {
+        "hidden_act": ("the tanh form of GELU", config.hidden_act == "gelu_erf"),
+        "layer_norm_eps": ("1e-12", config.layer_norm_eps != 1e-12),
+        "pooler": ("tanh", config.pooler != "tanh"),
+        "position_offset": ("0", config.position_offset != 0),
+        "type_vocab_size": ("segment types", not config.type_vocab_size),
+        "project_embeddings": ("a projection only where embedding_size and hidden_size differ", projects),
+    }
+    for key, (has, differs) in differing.items():
+        if differs:
+            value = getattr(config, key)
+            raise InputError(f"google-research/{config.family} cannot express {key}={value!r}: it has {has}")
     is_bert = config.family == "bert"
     values = (config if is_bert else whole_layers(config, _group)).to_dict()
     unknown = {*_UNKNOWN, *(_UNKNOWN_TO_BERT if is_bert else ())}

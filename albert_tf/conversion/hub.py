@@ -67,10 +67,8 @@ def _encoder(tensors: Tensors, config: AlbertConfig) -> Source:
     sharing = _sharing(tensors)
     if config.sharing != sharing or config.num_hidden_groups * config.inner_group_num != 1:
         layers = {"all": "share one block", "none": "share nothing"}[sharing]
-        raise InputError(
-            f"layers of {tensors.origin} {layers}: so must the config's (sharing={sharing!r}, "
-            "num_hidden_groups=1)"
-        )
+        wanted = f"name a config with sharing={sharing!r}, num_hidden_groups=1"
+        raise InputError(f"layers of {tensors.origin} {layers}: {wanted}")
     task = {"model": "encoder"}
     stored = {names.ours: names.hub for names in variable_names(config, task)}
     return Source(tensors, config, task, stored, None, is_ignored=lambda name: name == _LOWERCASE)

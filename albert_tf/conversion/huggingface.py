@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from albert_tf.checkpoints.models import task_of
-from albert_tf.checkpoints.names import HUGGING_FACE_SCOPE, variable_names
+from albert_tf.checkpoints.names import HUGGING_FACE_SCOPE, head_names, variable_names
 from albert_tf.checkpoints.tensor_bundle import Tensors
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion.huggingface_config import (
@@ -21,12 +21,7 @@ from albert_tf.conversion.huggingface_config import (
 )
 from albert_tf.conversion.locations import files_in, find_vocabulary, only
 from albert_tf.conversion.safetensors import open_safetensors, write_safetensors
-from albert_tf.conversion.transfer import (
-    Source,
-    check_groups,
-    find_task,
-    with_usual_names,
-)
+from albert_tf.conversion.transfer import Source, check_groups, find_task, with_usual_names
 from albert_tf.tokenizer_settings import SENTENCEPIECE, VOCABULARY_FILES, WORDPIECE
 from albert_tf.tokenizers.input_format import SpecialIds
 from albert_tf.utils.errors import InputError
@@ -42,13 +37,6 @@ _POOLER = ("pooler/dense/kernel", "pooler/dense/bias")
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt")
 
 _PROJECTION = f"{HUGGING_FACE_SCOPE}encoder.embedding_hidden_mapping_in"
-# Files may repeat what is tied: what they call the MLM head's output layer, and its bias.
-_OUTPUT_LAYERS = {
-    "albert": ("predictions.decoder", "predictions.bias"),
-    "bert": ("cls.predictions.decoder", "cls.predictions.bias"),
-    "roberta": ("lm_head.decoder", "lm_head.bias"),
-    "distilbert": ("vocab_projector", "vocab_projector.bias"),
-}
 # LayerNorms of files that were written from TensorFlow's.
 _OLDER_ENDINGS = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
@@ -112,7 +100,9 @@ def _without_tied(tensors: Tensors, family: str) -> tuple[Tensors, set[str]]:
     Raises:
       InputError: what should be tied differs.
     """
-    layer, bias = _OUTPUT_LAYERS[family]
+    # Files may repeat what is tied: the MLM head's output layer, and its bias.
+    bias = head_names({"model": "pretrainer", "sentence_objective": "none"}, family)[-1].hugging_face.name
+    layer = bias.removesuffix(".bias") + ("" if family == "distilbert" else ".decoder")
     tied = {f"{layer}.weight": f"{family}.embeddings.word_embeddings.weight", f"{layer}.bias": bias}
     repeated = {name for name, other in tied.items() if name != other}
     for name in repeated & tensors.shapes.keys():
@@ -151,10 +141,9 @@ def _task(task: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
             task = {**task, "multi_label": True}
         if "threshold" in values:
             task = {**task, "threshold": values["threshold"]}
-        numbers = range(task["num_labels"])
-        names = values.get("id2label") or {}
-        labels = [names.get(str(number), f"LABEL_{number}") for number in numbers]
-        if labels != [f"LABEL_{number}" for number in numbers]:
+        names, numbered = values.get("id2label") or {}, [f"LABEL_{i}" for i in range(task["num_labels"])]
+        labels = [names.get(str(i), label) for i, label in enumerate(numbered)]
+        if labels != numbered:
             return {**task, "labels": labels}
     objective = values.get("sentence_objective")
     if task.get("sentence_objective", "none") != "none" and objective in ("sop", "nsp"):

@@ -104,10 +104,7 @@ def _special_ids(family: str, special: SpecialIds | None) -> dict[str, int]:
     if special is None:
         return published
     if family == "roberta" and special.padding != published["pad_token_id"]:
-        raise InputError(
-            f"padding has id {special.padding} in the vocabulary: RoBERTa's code counts positions by id 1, "
-            "as byte-level BPE has it"
-        )
+        raise InputError(f"padding has id {special.padding}: RoBERTa's needs 1, as byte-level BPE has it")
     found = {
         "pad_token_id": special.padding,
         "bos_token_id": special.start,
@@ -136,9 +133,9 @@ def _check_expressible(config: AlbertConfig, task: Mapping[str, Any], architectu
     if task.get("answerability"):
         raise InputError(f"answerability=True: transformers' {architecture} has no answer class")
     if config.family in ("roberta", "distilbert") and kind_of(task) == _KINDS["pretrainer"]:
+        objective = task["sentence_objective"]
         raise InputError(
-            f"sentence_objective={task['sentence_objective']!r}: transformers has no {architecture}, "
-            f"only {_FAMILIES[config.family]}{_MLM_ALONE}"
+            f"sentence_objective={objective!r}: transformers has no {architecture}, only {_MLM_ALONE}"
         )
     if config.family == "albert" and not config.type_vocab_size:
         raise InputError("type_vocab_size=0: transformers' ALBERT has segment types")

@@ -10,17 +10,15 @@ from __future__ import annotations
 import base64
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import sentencepiece
 from google.protobuf import empty_pb2, unknown_fields
 
-from albert_tf.conversion.transfer import Source
+from albert_tf.tokenizers.sentencepiece import FILE_OF_RUN, SPECIAL_PIECES
 from albert_tf.utils.errors import InputError
-from albert_tf.utils.files import read_json
 
-_SPECIAL_PIECES = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 _PAD_ID, _UNKNOWN_ID = 0, 1  # as all of ALBERT's vocabularies have them
 
 # Of sentencepiece_model.proto: types of pieces, and the types that a field can have on the wire. The module
@@ -40,7 +38,7 @@ _ADDED = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": 
 class RebuiltVocabulary(NamedTuple):
     """A vocabulary and how its text is normalised."""
 
-    model: bytes  # of a SentencePiece model file
+    files: dict[str, bytes]  # by their names in a run
     size: int  # pieces, V
     tokenizer: dict[str, bool]  # of tokenizer.json as a run has it
 
@@ -58,15 +56,10 @@ def albert_tokenizer(model: bytes, tokenizer: Mapping[str, bool]) -> dict[str, A
       InputError: it is not a unigram model, as AlbertTokenizer is.
     """
     fields = _fields(model)
-    pieces = [_fields(piece) for piece in fields[1]]
     if (kind := _fields(fields[2][0]).get(3, [_UNIGRAM])[0]) != _UNIGRAM:
-        raise InputError(
-            f"the vocabulary has model_type={kind}: transformers' AlbertTokenizer has unigram models"
-        )
-    vocab = [
-        [piece[1][0].decode(), *struct.unpack("<f", struct.pack("<I", piece.get(2, [0])[0]))]
-        for piece in pieces
-    ]
+        raise InputError(f"model_type={kind} of the vocabulary: AlbertTokenizer has unigram models alone")
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    vocab = [[processor.id_to_piece(i), processor.get_score(i)] for i in range(len(processor))]
     table = base64.b64encode(_fields(fields[3][0]).get(2, [b""])[0]).decode()
     normalizers = [
         *_REPLACED,
@@ -76,19 +69,21 @@ def albert_tokenizer(model: bytes, tokenizer: Mapping[str, bool]) -> dict[str, A
     ]
     start, end = "[CLS]", "[SEP]"
     single = [_special(start, 0), {"Sequence": {"id": "A", "type_id": 0}}, _special(end, 0)]
-    ids = {name: _SPECIAL_PIECES.index(name) for name in (start, end)}
     return {
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [{"id": i, "content": name, **_ADDED} for i, name in enumerate(_SPECIAL_PIECES)],
+        "added_tokens": [{"id": i, "content": name, **_ADDED} for i, name in enumerate(SPECIAL_PIECES)],
         "normalizer": {"type": "Sequence", "normalizers": normalizers},
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, _WORDS]},
         "post_processor": {
             "type": "TemplateProcessing",
             "single": single,
             "pair": [*single, {"Sequence": {"id": "B", "type_id": 1}}, _special(end, 1)],
-            "special_tokens": {name: {"id": name, "ids": [i], "tokens": [name]} for name, i in ids.items()},
+            "special_tokens": {
+                name: {"id": name, "ids": [SPECIAL_PIECES.index(name)], "tokens": [name]}
+                for name in (start, end)
+            },
         },
         "decoder": _WORDS,
         "model": {"type": "Unigram", "unk_id": _UNKNOWN_ID, "vocab": vocab, "byte_fallback": False},
@@ -100,51 +95,25 @@ def _special(name: str, type_id: int) -> dict[str, Any]:
 
 
 def _fields(message: bytes) -> dict[int, list[Any]]:
-    """The values of a protocol buffer's fields by number; a float32 is the integer of its bits."""
+    """The values of a protocol buffer's fields by number."""
     found = dict[int, list[Any]]()
     for field in unknown_fields.UnknownFieldSet(empty_pb2.Empty.FromString(message)):
         found.setdefault(field.field_number, []).append(field.data)
     return found
 
 
-def with_sentencepiece_model(source: Source, file: Path, path: Path) -> Source:
-    """A source with the vocabulary in an ALBERT's tokenizer.json, written as a SentencePiece model.
+def sentencepiece_vocabulary(values: Mapping[str, Any]) -> RebuiltVocabulary:
+    """The vocabulary in a tokenizer.json that transformers 5 wrote for an ALBERT, as a SentencePiece model.
 
-    Raises:
-      InputError: it cannot be rebuilt exactly, or contradicts the source.
+    An InputError, or another error of Python, if it cannot be rebuilt exactly.
     """
-    rebuilt = rebuilt_vocabulary(file)
-    if rebuilt.size != source.config.vocab_size:
-        raise InputError(
-            f"{file} has {rebuilt.size} pieces, the config says vocab_size={source.config.vocab_size}"
-        )
-    if source.tokenizer not in (None, rebuilt.tokenizer):
-        raise InputError(f"{file} normalises text as {rebuilt.tokenizer}, not as {source.tokenizer}")
-    path.write_bytes(rebuilt.model)
-    return source._replace(vocabulary=path, tokenizer=rebuilt.tokenizer)
-
-
-def rebuilt_vocabulary(path: Path) -> RebuiltVocabulary:
-    """The vocabulary in a tokenizer.json that transformers 5 wrote for an ALBERT.
-
-    Raises:
-      InputError: it cannot be rebuilt exactly, so that text becomes the same tokens; the message says why.
-    """
-    values = read_json(path)
-    try:
-        return _rebuilt(values)
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
-        raise InputError(f"{path} is not as transformers writes it for an ALBERT: {error}") from error
-
-
-def _rebuilt(values: Mapping[str, Any]) -> RebuiltVocabulary:
     model = values["model"]
     pieces, scores = zip(*((piece, _score(piece, score)) for piece, score in model["vocab"]), strict=True)
     is_unigram = model["type"] == "Unigram" and not model.get("byte_fallback")
     if not is_unigram or model["unk_id"] != _UNKNOWN_ID or len(set(pieces)) < len(pieces):
         raise InputError("it is not a unigram model of distinct pieces with <unk> at id 1")
-    if pieces[: len(_SPECIAL_PIECES)] != _SPECIAL_PIECES:
-        raise InputError(f"its pieces do not begin with {', '.join(_SPECIAL_PIECES)}")
+    if pieces[: len(SPECIAL_PIECES)] != SPECIAL_PIECES:
+        raise InputError(f"its pieces do not begin with {', '.join(SPECIAL_PIECES)}")
     _check_words(values["pre_tokenizer"])
     tokenizer, table = _normalizer(values["normalizer"]["normalizers"])
     types = _types(pieces, scores, values["added_tokens"])
@@ -157,7 +126,7 @@ def _rebuilt(values: Mapping[str, Any]) -> RebuiltVocabulary:
     )
     # A space before the text, single spaces, and these as ▁.
     content += _field(3, _message({1: b"nmt_nfkc", 2: table, 3: 1, 4: 1, 5: 1}))
-    return RebuiltVocabulary(content, len(pieces), tokenizer)
+    return RebuiltVocabulary({FILE_OF_RUN: content}, len(pieces), tokenizer)
 
 
 def _score(piece: str, score: float) -> float:
@@ -192,7 +161,7 @@ def _normalizer(steps: Sequence[Mapping[str, Any]]) -> tuple[dict[str, bool], by
 
 def _types(pieces: Sequence[str], scores: Sequence[float], added: Iterable[Mapping[str, Any]]) -> list[int]:
     """The type of each piece; those that are found whole wherever they stand have the score 0."""
-    special = set(range(len(_SPECIAL_PIECES)))
+    special = set(range(len(SPECIAL_PIECES)))
     for token in added:
         place, is_special = token["id"], token["special"]
         if pieces[place : place + 1] != (token["content"],) or not (is_special or scores[place] == 0):

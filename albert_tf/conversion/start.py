@@ -71,15 +71,13 @@ def start_of_run(
     Args and Raises: as `opened`; `origin` is what errors call the directory.
     """
     run, origin = opened_run(path), origin or os.fspath(path)
-    _ = run.task  # which says what the folder is instead: other checkpoints have files of the other names
+    there = run.tokenizer  # first of all: where this is no run, it says what it is instead
     found = run.vocabulary if vocabulary is None else Path(vocabulary)
     if vocabulary is not None:
         run.check_vocabulary(vocabulary, fingerprint_of(read_vocabulary(vocabulary)))
     if found is None:
         raise InputError(f"{origin} has no vocabulary: name it by --vocabulary")
-    there = run.tokenizer
-    differing = {name: value for name, value in (tokenizer or {}).items() if there[name] != value}
-    if differing:
+    if differing := {name: value for name, value in (tokenizer or {}).items() if there[name] != value}:
         raise InputError(f"{origin} was trained with {there}, not with {differing}: leave that out")
     return Start(run.config, found, there, run)
 

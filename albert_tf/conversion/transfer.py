@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,8 +16,6 @@ from albert_tf.config import AlbertConfig
 from albert_tf.utils.errors import InputError
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
-
-Form = Literal["google", "hugging_face", "hub"]  # as the fields of Names
 
 
 class Source(NamedTuple):
@@ -120,12 +118,12 @@ _TASKS: tuple[dict[str, Any], ...] = (
 )
 
 
-def find_task(tensors: Tensors, form: Form, family: str = "albert") -> dict[str, Any]:
+def find_task(tensors: Tensors, form: str, family: str = "albert") -> dict[str, Any]:
     """The entries of task.json that the heads in a checkpoint show; an encoder if it has no known head.
 
     Args:
       tensors: the checkpoint, with the usual names.
-      form: its format.
+      form: its format, as a field of `Names`.
       family: whose names it has.
     """
     for task in _TASKS:
@@ -151,8 +149,7 @@ def check_groups(config: AlbertConfig, group: Group) -> None:
     layers, groups = config.num_hidden_layers, config.num_hidden_groups
     if any(group(layer, layers, groups) != layer * groups // layers for layer in range(layers)):
         raise InputError(
-            f"num_hidden_groups={groups}: some of {layers} layers would be in other groups there, by a "
-            "rounding error"
+            f"num_hidden_groups={groups}: {layers} layers are grouped otherwise there, by rounding"
         )
 
 

@@ -51,25 +51,21 @@ def computes(runtime: str, precision: str, patience: int | None = None, xla: boo
     check_choice("precision", precision, PRECISIONS)
     if runtime not in (OPENVINO, AUTO):
         return False
+    has_patience, is_missing = patience is not None, importlib.util.find_spec("openvino") is None
     problems = {
-        f"patience={patience}: what OpenVINO computes has no exits, runtime='tensorflow' has": patience,
-        f"xla={xla}: OpenVINO compiles by itself, leave xla out": xla or None,
-        "openvino is not installed: pip install openvino": None if _is_installed() else True,
+        f"patience={patience}: what OpenVINO computes has no exits, runtime='tensorflow' has": has_patience,
+        f"xla={xla}: OpenVINO compiles by itself, leave xla out": xla,
+        "openvino is not installed: pip install openvino": is_missing,
+        "TensorFlow compiles for a GPU": runtime == AUTO and compiles(xla),
+        "in bfloat16 two runtimes round differently": runtime == AUTO and precision != "float32",
     }
-    if runtime == AUTO:
-        problems["TensorFlow compiles for a GPU"] = compiles(xla) or None
-        problems["in bfloat16 two runtimes round differently"] = precision != "float32" or None
-    problem = next((text for text, value in problems.items() if value is not None), None)
+    problem = next((text for text, applies in problems.items() if applies), None)
     if runtime == OPENVINO and problem is not None:
         raise InputError(f"runtime={runtime!r}: {problem}")
     if runtime == AUTO:  # a warning, for who calls from Python sees nothing else
         chosen = "OpenVINO computes" if problem is None else f"TensorFlow computes ({problem})"
         logging.warning("runtime='auto': %s", chosen)
     return problem is None
-
-
-def _is_installed() -> bool:
-    return importlib.util.find_spec("openvino") is not None
 
 
 class OpenVinoEncoder:

@@ -101,23 +101,23 @@ class BytePairTokenizer(TextTokenizer):
 
     def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
         """As of `TextTokenizer`."""
-        words, rows = split_words(text)
-        distinct, numbers = tf.unique(words)
+        words = cut_where(text, opens_word)
+        distinct, numbers = tf.unique(words.text)
         pieces = tf.gather(self._merged(distinct), numbers)  # [W, (tokens)]
-        counts = tf.math.unsorted_segment_sum(pieces.row_lengths(), rows, tf.size(text))
+        counts = tf.math.unsorted_segment_sum(pieces.row_lengths(), words.rows, tf.size(text))
         return tf.RaggedTensor.from_row_lengths(pieces.flat_values, counts, validate=False)
 
     def tokenize_with_offsets(self, text: tf.Tensor) -> TokensWithOffsets:
         """As of `TextTokenizer`."""
         tokens = self(text)
         sizes = np.array([len(token) for token in self.vocabulary.pieces], np.int64)  # a character is a byte
-        lengths = tokens.with_values(tf.gather(sizes, tokens.values))
-        ends = tf.cumsum(lengths.values)
-        bases = tf.gather(
-            tf.concat([[tf.constant(0, tf.int64)], ends], axis=0), tokens.row_splits[:-1]
-        )  # [B]
-        limits = ends - tf.gather(bases, rows_of(tokens.row_splits))
-        return tokens, tokens.with_values(limits - lengths.values), tokens.with_values(limits)
+        lengths = tf.gather(sizes, tokens.values)
+        starts = tf.cumsum(lengths, exclusive=True)  # in all texts joined
+        firsts = tf.gather(
+            tokens.row_splits, rows_of(tokens.row_splits)
+        )  # the first token of each one's text
+        starts -= tf.gather(starts, firsts)
+        return tokens, tokens.with_values(starts), tokens.with_values(starts + lengths)
 
     def _merged(self, words: tf.Tensor) -> tf.RaggedTensor:
         """The tokens of words, string [U] to int32 [U, (tokens)].
@@ -178,23 +178,14 @@ def character_classes() -> tuple[np.ndarray, np.ndarray]:
     return firsts.astype(np.int32), classes[firsts].astype(np.int32)
 
 
-def split_words(text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    r"""Texts, string [B], cut into GPT-2's words: letters, digits or others, with the one space before them.
+def opens_word(codes: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+    r"""True for the characters, int32 [C], that GPT-2's words begin with; rows are their texts, int32 [C].
 
-    The words are the matches of
+    Words are letters, digits or others, with the one space before them: the matches of
     `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`.
     TensorFlow's regular expressions cannot look ahead: so the characters that words begin with are found by
     what is around them.
-
-    Returns:
-      The words of all texts, string [W], which joined are the texts; the text of each, int32 [W], ascending.
     """
-    parts = cut_where(text, _opens_word)
-    return parts.text, parts.rows
-
-
-def _opens_word(codes: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-    """True for the characters, int32 [C], that words begin with; rows are their texts, int32 [C]."""
     firsts, kinds = character_classes()
     classes = tf.gather(kinds, tf.searchsorted(firsts, codes, side="right") - 1)  # [C]
     is_first, is_last = edges(rows)

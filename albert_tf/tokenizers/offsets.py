@@ -46,17 +46,20 @@ class SourceMap(NamedTuple):
     starts: tf.Tensor  # int64 [U], where it begins in its original
     bases: tf.Tensor  # int64 [B], where each text begins in what `positions` counts
 
-    def spans(self, rows: tf.Tensor, starts: tf.Tensor, limits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """The starts and limits in the originals of spans in the normalised texts, int64 [T] each.
+    def spans(
+        self, tokens: tf.RaggedTensor, starts: tf.Tensor, limits: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+        """The first bytes of tokens, [B, (tokens)], in the originals, and those after their last ones.
 
-        They are those of whole units, so that a character that normalisation makes several of belongs to
-        every token that has a part of it. `rows` are the texts of the spans.
+        They are of whole units, so that a character that normalisation makes several of belongs to every
+        token that has a part of it. Starts and limits are those in the normalised texts, int64 [T].
         """
-        bases = tf.gather(self.bases, rows)
+        bases = tf.gather(self.bases, rows_of(tokens.row_splits))
         first = tf.searchsorted(self.positions, bases + starts, side="right", out_type=tf.int64) - 1
         after = tf.searchsorted(self.positions, bases + limits, side="left", out_type=tf.int64)
         source_starts = tf.gather(self.starts, first)
-        return source_starts, tf.maximum(source_starts, tf.gather(self.starts, after))
+        source_limits = tf.maximum(source_starts, tf.gather(self.starts, after))
+        return tokens.with_values(source_starts), tokens.with_values(source_limits)
 
 
 def normalize_with_offsets(

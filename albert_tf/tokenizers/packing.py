@@ -6,20 +6,13 @@ TF Serving lacks some of TF Text's trimming ops, and a TPU's host runs no Assert
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import tensorflow as tf
 
 from albert_tf.features import MASK, TYPE_IDS, WORD_IDS
 from albert_tf.tokenizers.input_format import ALBERT_FORMAT, InputFormat
 from albert_tf.utils.errors import InputError, shown
-
-
-class _Owner(Protocol):
-    """A tokenizer, for one."""
-
-    @property
-    def input_format(self) -> InputFormat: ...
 
 
 def trimmed_lengths(a: tf.Tensor, b: tf.Tensor, budget: tf.Tensor | int) -> tuple[tf.Tensor, tf.Tensor]:
@@ -45,11 +38,10 @@ def pack_spans(
     Starts are the first position in `tokens` of each segment, int32 [B] each. Lengths are trimmed already:
     they fit with the special tokens.
     """
-    columns = tf.range(seq_length)[tf.newaxis]  # [1, S]
+    columns, begins, ends = _columns(lengths, seq_length, input_format)
     # Whatever lies outside of segments reads this padding, which also keeps the gather off an empty tensor.
     tokens = tf.concat([tokens, [input_format.padding]], axis=0)  # [T + 1]
     source = tf.fill([tf.size(starts[0]), seq_length], tf.size(tokens) - 1)  # [B, S]
-    begins, ends = _segment_bounds(lengths, input_format)
     for start, begin, end in zip(starts, begins, ends, strict=True):
         inside = (columns >= begin) & (columns < end)
         source = tf.where(inside, start[:, tf.newaxis] + columns - begin, source)
@@ -69,8 +61,7 @@ def segment_numbers(
 
     It is 1 in the first segment, 2 in the second, 0 for special tokens and padding.
     """
-    columns = tf.range(seq_length)[tf.newaxis]  # [1, S]
-    begins, ends = _segment_bounds(lengths, input_format)
+    columns, begins, ends = _columns(lengths, seq_length, input_format)
     inside = [(columns >= begin) & (columns < end) for begin, end in zip(begins, ends, strict=True)]
     return tf.add_n([tf.where(where, number, 0) for number, where in enumerate(inside, start=1)])
 
@@ -79,33 +70,33 @@ def mask_and_type_ids(
     lengths: Sequence[tf.Tensor], seq_length: tf.Tensor | int, input_format: InputFormat = ALBERT_FORMAT
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """The input_mask and input_type_ids of packed rows, int32 [B, S] each, from the segments' lengths."""
-    columns = tf.range(seq_length)[tf.newaxis]  # [1, S]
-    begins, ends = _segment_bounds(lengths, input_format)
+    columns, begins, ends = _columns(lengths, seq_length, input_format)
     mask = tf.cast(columns < ends[-1] + len(input_format.end), tf.int32)
     if len(lengths) == 1 or not input_format.has_type_ids:
         return mask, tf.zeros_like(mask)
     return mask, tf.cast(columns >= begins[1], tf.int32) * mask
 
 
-def _segment_bounds(
-    lengths: Sequence[tf.Tensor], input_format: InputFormat
-) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
-    """`InputFormat.bounds` as int32 [B, 1] each."""
-    return input_format.bounds([length[:, tf.newaxis] for length in lengths])
+def _columns(
+    lengths: Sequence[tf.Tensor], seq_length: tf.Tensor | int, input_format: InputFormat
+) -> tuple[tf.Tensor, list[tf.Tensor], list[tf.Tensor]]:
+    """The numbers of the columns, int32 [1, S], and `InputFormat.bounds` as int32 [B, 1] each."""
+    bounds = input_format.bounds([length[:, tf.newaxis] for length in lengths])
+    return tf.range(seq_length)[tf.newaxis], *bounds
 
 
 def pack(
     segments: Sequence[tf.RaggedTensor],
     seq_length: tf.Tensor | int,
-    input_format: InputFormat | _Owner = ALBERT_FORMAT,
+    input_format: Any = ALBERT_FORMAT,
 ) -> dict[str, tf.Tensor]:
     """The inputs of the encoder from one or two tokenised segments, trimmed to fit.
 
     Args:
       segments: one or two of int32 [B, (tokens)] or [B, (words), (tokens)], without special tokens.
       seq_length: S, the special tokens included; a Python int or an int32 scalar.
-      input_format: the special tokens, or the tokenizer whose they are; else those at ALBERT's ids, which
-        published BERT's and RoBERTa's vocabularies have elsewhere.
+      input_format: the special tokens, an InputFormat or the tokenizer whose they are; else those at ALBERT's
+        ids, which published BERT's and RoBERTa's vocabularies have elsewhere.
     Returns:
       input_word_ids, input_mask, input_type_ids, int32 [B, S]. Segments that are too long are cut to prefixes
       of about equal length that fill seq_length exactly.
@@ -114,20 +105,17 @@ def pack(
       tf.errors.InvalidArgumentError: batch sizes differ that are known only when it runs.
     Source: TF Hub's common text API, `bert_pack_inputs`.
     """
-    if not isinstance(input_format, InputFormat):
-        input_format = input_format.input_format
+    input_format = getattr(input_format, "input_format", input_format)
     _check_segments(segments, seq_length, input_format)
     splits = [_token_splits(segment) for segment in segments]  # [B + 1] each
     flat = [segment.flat_values for segment in segments]
     starts = [split[:-1] for split in splits]
     # Stacked, since that raises where the batch sizes differ: what follows would broadcast.
-    lengths = tf.unstack(tf.stack([split[1:] - split[:-1] for split in splits]))
+    first, *second = tf.unstack(tf.stack([split[1:] - split[:-1] for split in splits]))
     budget = seq_length - input_format.num_special_tokens(len(segments))
-    if len(segments) == 1:
-        lengths = [tf.minimum(lengths[0], tf.maximum(budget, 0))]
-    else:
+    lengths = trimmed_lengths(first, second[0] if second else 0, budget)[: len(segments)]
+    if second:
         starts[1] += tf.size(flat[0])
-        lengths = list(trimmed_lengths(lengths[0], lengths[1], budget))
     mask, type_ids = mask_and_type_ids(lengths, seq_length, input_format)
     word_ids = pack_spans(tf.concat(flat, axis=0), starts, lengths, seq_length, input_format)
     return {WORD_IDS: word_ids, MASK: mask, TYPE_IDS: type_ids}
@@ -137,10 +125,10 @@ def _check_segments(segments: Any, seq_length: Any, input_format: InputFormat) -
     is_list = isinstance(segments, list | tuple) and len(segments) in (1, 2)
     # By its attributes, which a symbolic one of Keras has as well.
     if not (is_list and all(hasattr(x, "row_splits") and x.dtype.is_integer for x in segments)):
-        raise InputError(
-            f"segments={shown(segments)} must be a list of one or two RaggedTensors of token ids: a "
-            "Tokenizer gives them, and tf.ragged.constant makes them of lists"
+        needed = (
+            "a list of one or two RaggedTensors of token ids, as a Tokenizer or tf.ragged.constant makes them"
         )
+        raise InputError(f"segments={shown(segments)} must be {needed}")
     specials = input_format.num_special_tokens(len(segments))
     if not (tf.is_tensor(seq_length) or (isinstance(seq_length, int) and seq_length >= specials)):
         raise InputError(f"seq_length={seq_length!r} must be a whole number of at least {specials}")

@@ -12,7 +12,7 @@ from albert_tf.tokenizer_settings import SENTENCEPIECE
 from albert_tf.tokenizers.base import TextTokenizer, TokenIds, Tokenize, TokensWithOffsets
 from albert_tf.tokenizers.input_format import ALBERT_IDS
 from albert_tf.tokenizers.normalization import normalize
-from albert_tf.tokenizers.offsets import normalize_with_offsets, rows_of
+from albert_tf.tokenizers.offsets import normalize_with_offsets
 from albert_tf.utils.errors import InputError
 
 FILE_OF_RUN = "spiece.model"  # the name of a SentencePiece model in a run directory
@@ -44,19 +44,12 @@ class Vocabulary(TokenIds):
     kind = SENTENCEPIECE
     special_pieces = SPECIAL_PIECES
 
-    @classmethod
-    def from_bytes(cls, model: bytes) -> Vocabulary:
-        """The vocabulary that the content of a `.model` file describes."""
-        return cls({FILE_OF_RUN: model})
-
     def _read(self) -> tuple[str, ...]:
         processor = sentencepiece.SentencePieceProcessor()
         try:
             processor.LoadFromSerializedProto(self.files[FILE_OF_RUN])
         except RuntimeError:
-            raise InputError(
-                f"{self.name} is not a SentencePiece model; one of WordPiece is known by its name, vocab.txt"
-            ) from None
+            raise InputError(f"{self.name} is not a SentencePiece model; WordPiece's is vocab.txt") from None
         ids = range(processor.get_piece_size())
         pieces = tuple(processor.id_to_piece(i) for i in ids)
         for expected, piece in zip(ALBERT_IDS, SPECIAL_PIECES, strict=True):
@@ -90,19 +83,14 @@ class PieceTokenizer(TextTokenizer):
 
     def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
         """As of `TextTokenizer`."""
-        return self.tokenize_normalized(self._normalized(text))
-
-    def tokenize_normalized(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """The token ids of texts that `normalize` has seen, string [B] → int32 [B, (tokens)]."""
-        return self._sentencepiece.tokenize(text)
+        return self._sentencepiece.tokenize(self._normalized(text))
 
     def tokenize_with_offsets(self, text: tf.Tensor) -> TokensWithOffsets:
         """As of `TextTokenizer`."""
         normalized, source = normalize_with_offsets(text, self._normalized)
         tokens, starts, limits = self._sentencepiece.tokenize_with_offsets(normalized)
         bytes_ = (tf.cast(ragged.values, tf.int64) for ragged in (starts, limits))
-        spans = source.spans(rows_of(tokens.row_splits), *bytes_)
-        return tokens, *(tokens.with_values(values) for values in spans)
+        return tokens, *source.spans(tokens, *bytes_)
 
     def for_corpora(self) -> Tokenize:
         """A FastPieceTokenizer."""
@@ -160,8 +148,8 @@ class FastPieceTokenizer:
         tokens = self._fast.tokenize(text).with_row_splits_dtype(tf.int64)  # [B, (tokens)]
         tied = self._tied(tokens)  # [B]
         # Made here, SentencePiece's model is part of the graph that tf.data sends to its workers.
-        exact = PieceTokenizer(self._vocabulary, *self._settings)
-        again = exact.tokenize_normalized(tf.boolean_mask(text, tied))
+        exact = PieceTokenizer(self._vocabulary, lowercase=False, strip_accents=False)  # text is normalised
+        again = exact(tf.boolean_mask(text, tied))
         source = tf.where(
             tied, tf.size(text) - 1 + tf.cumsum(tf.cast(tied, tf.int32)), tf.range(tf.size(text))
         )

@@ -32,11 +32,7 @@ class Tokenizer(keras.layers.Layer):
     """
 
     def __init__(
-        self,
-        model_file: str | os.PathLike,
-        lowercase: bool = True,
-        strip_accents: bool = True,
-        **kwargs: Any,
+        self, model_file: str | os.PathLike, lowercase: bool = True, strip_accents: bool = True, **kwargs: Any
     ):
         super().__init__(**kwargs)
         self._arguments = {

@@ -9,10 +9,7 @@ import tensorflow as tf
 from albert_tf.tokenizers.offsets import END, cut_where, edges, rows_of
 
 # What Python's `str.isspace` calls a space, as a reader of columns does.
-SPACES = (
-    "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009"
-    "\u200a\u2028\u2029\u202f\u205f\u3000"
-)
+SPACES = [code for code in range(0x3001) if chr(code).isspace()]  # as code points
 
 
 class Words(NamedTuple):
@@ -41,8 +38,7 @@ def words_of(text: tf.Tensor) -> Words:
 
 def _is_space(codes: tf.Tensor) -> tf.Tensor:
     """1 for code points of spaces, 0 for others, int32."""
-    spaces = [ord(space) for space in SPACES]
-    return tf.cast(tf.reduce_any(codes[:, tf.newaxis] == spaces, axis=1), tf.int32)
+    return tf.cast(tf.reduce_any(codes[:, tf.newaxis] == SPACES, axis=1), tf.int32)
 
 
 class Windows(NamedTuple):
@@ -68,9 +64,8 @@ def sliding_windows(lengths: tf.Tensor, budgets: tf.Tensor, stride: tf.Tensor | 
     rows = rows_of(tf.cast(splits, tf.int64))  # [W]
     numbers = tf.range(tf.size(rows)) - tf.gather(splits, rows)  # [W]
     starts = numbers * tf.gather(steps, rows)
-    return Windows(
-        rows, numbers, starts, tf.minimum(tf.gather(budgets, rows), tf.gather(lengths, rows) - starts)
-    )
+    sizes = tf.minimum(tf.gather(budgets, rows), tf.gather(lengths, rows) - starts)
+    return Windows(rows, numbers, starts, sizes)
 
 
 def word_windows(words: tf.Tensor, texts: tf.Tensor, budget: int) -> Windows:

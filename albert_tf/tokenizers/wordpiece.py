@@ -11,7 +11,7 @@ import tensorflow_text as tf_text
 
 from albert_tf.tokenizer_settings import WORDPIECE, lines_of_vocabulary
 from albert_tf.tokenizers.base import TextTokenizer, TokenIds, TokensWithOffsets
-from albert_tf.tokenizers.offsets import normalize_with_offsets, rows_of
+from albert_tf.tokenizers.offsets import normalize_with_offsets
 from albert_tf.tokenizers.windows import words_of
 from albert_tf.utils.errors import InputError
 
@@ -20,7 +20,6 @@ SPECIAL_PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUATION = "##"  # begins the pieces that go on with a word
 
 MAX_WORD_LENGTH = 200  # characters; a longer word is unknown
-_MAX_WORD_BYTES = 4 * MAX_WORD_LENGTH
 _NO_WORD = "\0"  # is in no vocabulary, and the clean-up removes it from texts
 
 _IDEOGRAPHS = (
@@ -81,7 +80,7 @@ class WordPieceTokenizer(TextTokenizer):
         self._wordpiece = tf_text.FastWordpieceTokenizer(
             list(vocabulary.pieces),
             suffix_indicator=CONTINUATION,
-            max_bytes_per_word=_MAX_WORD_BYTES,
+            max_bytes_per_word=4 * MAX_WORD_LENGTH,
             token_out_type=tf.int32,
             no_pretokenization=True,
         )
@@ -104,8 +103,7 @@ class WordPieceTokenizer(TextTokenizer):
         first = places + starts.values
         after = places + tf.maximum(limits.values, sizes)
         tokens = _of_texts(pieces, words.text)
-        spans = source.spans(rows_of(tokens.row_splits), first, after)
-        return tokens, *(tokens.with_values(values) for values in spans)
+        return tokens, *source.spans(tokens, first, after)
 
 
 def _known(words: tf.Tensor) -> tf.Tensor:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import operator
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -82,8 +80,10 @@ def of_call(module: Any) -> Answers:
 
 def of_signatures(signatures: Mapping[str, Any], requests: Requests) -> Answers:
     """Answers of signatures to requests."""
-    answers = (_arrays(name, signatures[name](**inputs)) for name, inputs in requests.items())
-    return functools.reduce(operator.or_, answers, {})
+    found: Answers = {}
+    for name, inputs in requests.items():
+        found |= _arrays(name, signatures[name](**inputs))
+    return found
 
 
 def in_session(folder: Path, requests: Requests) -> Answers:

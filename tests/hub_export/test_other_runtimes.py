@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
+from albert_tf.utils.choices import EXPORT_RUNTIMES
 from albert_tf.utils.errors import InputError
 from hub_export import converters, other_runtimes
 from hub_export.__main__ import main
@@ -79,7 +80,7 @@ def test_networks_answer_as_tensorflow(runtime, kind, run_of, tmp_path):
     inputs = {"input_word_ids": ids, "input_mask": np.ones_like(ids), "input_type_ids": types}
     if kind == "answerability" and runtime != "openvino":
         inputs = {name: rows[:, :20] for name, rows in inputs.items()}
-    found = RUNTIMES[runtime].load(card.parent / RUNTIMES[runtime].file)(inputs)
+    found = RUNTIMES[runtime].load(card.parent / EXPORT_RUNTIMES[runtime])(inputs)
     expected = model.encoder(inputs) if kind == "encoder" else model(inputs)
     assert found.keys() == (
         {"pooled_output", "sequence_output"} if kind == "encoder" else expected.keys() - {"exit_logits"}

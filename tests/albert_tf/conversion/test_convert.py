@@ -163,7 +163,7 @@ NARROW = TINY.replace(hidden_size=4, embedding_size=4, num_attention_heads=1, in
     ("target", "config", "named"),
     [
         ("google", TINY.replace(sharing="attention"), 'sharing="attention"'),
-        ("google", TINY.replace(hidden_act="gelu_erf"), 'hidden_act="gelu_erf"'),
+        ("google", TINY.replace(hidden_act="gelu_erf"), "hidden_act='gelu_erf'"),
         ("google", TINY.replace(layer_norm_eps=1e-5), "layer_norm_eps=1e-05"),
         ("huggingface", TINY.replace(sharing="ffn"), 'sharing="ffn"'),
         ("huggingface", TINY, "answerability=True"),

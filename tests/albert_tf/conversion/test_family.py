@@ -200,7 +200,7 @@ def test_bert_without_a_pooler(family_folder, tmp_path):
 @pytest.mark.parametrize(
     ("family", "changes", "target", "message"),
     [
-        ("bert", {}, "google", 'google-research/bert cannot express hidden_act="gelu_erf"'),
+        ("bert", {}, "google", "google-research/bert cannot express hidden_act='gelu_erf'"),
         ("roberta", {"hidden_act": "gelu"}, "google", "roberta has no such format"),
         ("distilbert", {"hidden_act": "gelu"}, "google", "distilbert has no such format"),
         (
@@ -224,7 +224,7 @@ def test_what_others_cannot_express(tmp_path, family, changes, target, message):
 def test_a_vocabulary_by_whose_padding_transformers_would_count_other_positions(tiny_vocabulary, tmp_path):
     config = CONFIGS["roberta"].replace(vocab_size=TINY.vocab_size)
     albert_tf.save(albert_tf.AlbertEncoder(config), tmp_path / "run", tiny_vocabulary)
-    with pytest.raises(InputError, match="padding has id 0 in the vocabulary"):
+    with pytest.raises(InputError, match="padding has id 0"):
         convert("run", "huggingface", tmp_path / "run", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

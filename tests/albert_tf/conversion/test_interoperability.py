@@ -11,7 +11,7 @@ import pytest
 import albert_tf
 from albert_tf.checkpoints import RunDirectory, task_of
 from albert_tf.conversion import convert
-from albert_tf.conversion.rebuilt_vocabulary import rebuilt_vocabulary
+from albert_tf.conversion.fast_tokenizer import rebuilt_vocabulary
 from albert_tf.tokenizers import PieceTokenizer, Vocabulary, train_vocabulary
 from albert_tf.tokenizers.kinds import open_tokenizer
 from tests.albert_tf.conversion import transformers_script as script
@@ -158,7 +158,10 @@ def test_the_vocabulary_in_what_transformers_writes(exchange, tiny_vocabulary, t
     assert not (written / "spiece.model").exists()
     rebuilt = rebuilt_vocabulary(written / "tokenizer.json")
     assert rebuilt.tokenizer == {"lowercase": True, "strip_accents": True}
-    ours, theirs = Vocabulary.from_bytes(rebuilt.model), Vocabulary.from_file(tiny_vocabulary)
+    ours, theirs = (
+        Vocabulary(rebuilt.files),
+        Vocabulary.from_file(tiny_vocabulary),
+    )
     assert ours.pieces == theirs.pieces and ours.ordinary_ids.tolist() == theirs.ordinary_ids.tolist()
     tokens = [PieceTokenizer(vocabulary)(CORPUS.splitlines()).to_list() for vocabulary in (ours, theirs)]
     assert tokens[0] == tokens[1]

@@ -11,7 +11,8 @@ from google.protobuf import empty_pb2, unknown_fields
 import albert_tf
 from albert_tf.checkpoints import RunDirectory
 from albert_tf.conversion import convert
-from albert_tf.conversion.rebuilt_vocabulary import albert_tokenizer, rebuilt_vocabulary
+from albert_tf.conversion.fast_tokenizer import rebuilt_vocabulary
+from albert_tf.conversion.rebuilt_vocabulary import albert_tokenizer
 from albert_tf.tokenizers import PieceTokenizer, Vocabulary
 from albert_tf.tokenizers.sentencepiece import FastPieceTokenizer
 from albert_tf.utils.errors import InputError
@@ -86,7 +87,7 @@ def check_same(rebuilt, model):
         assert ours.is_control(i) == theirs.is_control(i)
         assert ours.is_unknown(i) == theirs.is_unknown(i)
     texts = [*TEXTS, *(text.decode("utf-8", "replace") for text in fuzzed_texts(2000, longest=2000))]
-    texts += [piece.replace("▁", " ") for piece in Vocabulary.from_bytes(model).pieces[5:]]
+    texts += [piece.replace("▁", " ") for piece in Vocabulary({"spiece.model": model}).pieces[5:]]
     assert ours.encode(texts) == theirs.encode(texts)
 
 
@@ -94,17 +95,19 @@ def test_the_published_vocabulary(real_model, tmp_path):
     rebuilt = rebuilt_vocabulary(write(tmp_path, tokenizer_json(real_model)))
     assert rebuilt.size == 30000
     assert rebuilt.tokenizer == {"lowercase": True, "strip_accents": True}
-    assert charsmap(rebuilt.model) == charsmap(real_model)
-    check_same(rebuilt.model, real_model)
+    assert charsmap(rebuilt.files["spiece.model"]) == charsmap(real_model)
+    check_same(rebuilt.files["spiece.model"], real_model)
 
 
 def test_tokens_inside_the_graph(tiny_vocabulary, tmp_path):
     """TF Text reads the model with two readers of its own."""
     model = tiny_vocabulary.read_bytes()
-    rebuilt = rebuilt_vocabulary(write(tmp_path, tokenizer_json(model))).model
+    rebuilt = rebuilt_vocabulary(write(tmp_path, tokenizer_json(model))).files["spiece.model"]
     check_same(rebuilt, model)
     for tokenizer in (PieceTokenizer, FastPieceTokenizer):
-        ours, theirs = (tokenizer(Vocabulary.from_bytes(x))(tf.constant(TEXTS)) for x in (rebuilt, model))
+        ours, theirs = (
+            tokenizer(Vocabulary({"spiece.model": x}))(tf.constant(TEXTS)) for x in (rebuilt, model)
+        )
         assert ours.to_list() == theirs.to_list()
 
 
@@ -120,7 +123,7 @@ def test_the_form_that_transformers_5_writes(tiny_vocabulary, tmp_path, settings
     ]
     rebuilt = rebuilt_vocabulary(write(tmp_path, ours))
     assert rebuilt.tokenizer == settings
-    check_same(rebuilt.model, model)
+    check_same(rebuilt.files["spiece.model"], model)
 
 
 def at(values, *keys):

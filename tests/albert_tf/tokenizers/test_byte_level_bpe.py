@@ -10,8 +10,9 @@ from albert_tf.tokenizers.byte_level_bpe import (
     BytePairTokenizer,
     BytePairVocabulary,
     byte_characters,
-    split_words,
+    opens_word,
 )
+from albert_tf.tokenizers.offsets import cut_where
 from tests.fuzz import fuzzed_texts
 
 MERGES = ["a a", "aa a", "b c", "a bc", "Ġ a", "aa aa"]
@@ -76,9 +77,9 @@ def test_merges_by_hand():
     ],
 )
 def test_words_of_the_expression(text, words):
-    found, rows = split_words(tf.constant(["z", text, "s"]))
-    assert [word.decode() for word in found.numpy()] == ["z", *words, "s"]
-    assert rows.numpy().tolist() == [0, *([1] * len(words)), 2]
+    found = cut_where(tf.constant(["z", text, "s"]), opens_word)
+    assert [word.decode() for word in found.text.numpy()] == ["z", *words, "s"]
+    assert found.rows.numpy().tolist() == [0, *([1] * len(words)), 2]
 
 
 def test_offsets_cut_the_bytes_of_each_token(gpt2):

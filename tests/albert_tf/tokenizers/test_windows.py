@@ -89,7 +89,7 @@ def test_words_are_those_of_python():
 
 
 def test_spaces_are_those_of_python():
-    assert set(SPACES) == {chr(code) for code in range(0x110000) if chr(code).isspace()}
+    assert set(map(chr, SPACES)) == {chr(code) for code in range(0x110000) if chr(code).isspace()}
 
 
 def test_in_graph_of_any_size_and_without_asserts():

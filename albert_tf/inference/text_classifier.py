@@ -43,7 +43,7 @@ from albert_tf.tasks.examples.batches import few_lengths
 from albert_tf.tasks.examples.rows import TokenRows, check_length, unread
 from albert_tf.tasks.long_texts import pooled, text_inputs, window_inputs
 from albert_tf.tasks.serving import without_padding
-from albert_tf.tokenizer_settings import SENTENCEPIECE, TOKENIZER_DEFAULTS, VOCABULARY_FILES
+from albert_tf.tokenizer_settings import TOKENIZER_DEFAULTS
 from albert_tf.tokenizers.input_format import InputFormat
 from albert_tf.tokenizers.kinds import KINDS, TextTokenizer, open_tokenizer
 from albert_tf.training.strategies import compiles
@@ -464,9 +464,7 @@ class TextClassifier(Decisions, keras.Model):
         """An untrained model of the same shape and vocabulary."""
         config = dict(config)
         classifier = AlbertClassifier.from_config(config.pop("classifier"))
-        kind, vocabulary = config.pop("kind", SENTENCEPIECE), config.pop("vocabulary")
-        if isinstance(vocabulary, str):  # of older files, which were all of one kind
-            vocabulary = dict.fromkeys(VOCABULARY_FILES[SENTENCEPIECE], vocabulary)
+        kind, vocabulary = config.pop("kind"), config.pop("vocabulary")
         files = {name: base64.b64decode(content) for name, content in vocabulary.items()}
         settings = {name: config.pop(name) for name in TOKENIZER_DEFAULTS}
         return cls(classifier, KINDS[kind].from_files(files, **settings), **config)

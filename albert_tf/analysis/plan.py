@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import NamedTuple
 
-from albert_tf.analysis.parameters import block_parameters, head_parameters, parameter_count
 from albert_tf.config import AlbertConfig
+from albert_tf.models.parameters import block_parameters, head_parameters, parameter_count
 from albert_tf.models.sharing import sharing_plan
 from albert_tf.utils.checks import check_choice, check_range
 from albert_tf.utils.choices import POLICIES

@@ -73,7 +73,7 @@ def run(flags: argparse.Namespace) -> None:
 
 
 def _parameters(flags: argparse.Namespace) -> None:
-    from albert_tf.analysis.parameters import parameter_count
+    from albert_tf.models.parameters import parameter_count
 
     configs, against = dict(PRESETS), None
     if flags.against is not None:

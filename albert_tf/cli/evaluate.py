@@ -40,10 +40,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(flags: argparse.Namespace) -> None:
     """Prints the figures as JSON."""
     with quiet_start():
-        from albert_tf.training.determinism import make_deterministic
-
+        import tensorflow as tf
     if flags.deterministic:
-        make_deterministic()
+        tf.config.experimental.enable_op_determinism()
     flags.run = shared.run_named(flags.run)
     _ = flags.run.config  # which says so if there is no such run
     if flags.run.task.get("model") not in ("pretrainer", "encoder"):

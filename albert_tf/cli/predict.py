@@ -60,10 +60,11 @@ def run(flags: argparse.Namespace) -> None:
         others = ("top_k", "input_format", "patience", "runtime", "precision")
         shared.check_unused(flags, ("task", "step", *columns, *others), "--submission")
     with quiet_start():
+        import tensorflow as tf
+
         from albert_tf.finetuning.predict import predict, submit
-        from albert_tf.training.determinism import make_deterministic
     if flags.deterministic:
-        make_deterministic()
+        tf.config.experimental.enable_op_determinism()
     runs = [shared.run_named(name) for name in flags.run]
     if flags.submission is not None:
         glue = _single(flags.input, "--submission reads")

@@ -11,18 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data import (
-    NothingFound,
-    Share,
-    document_tokens,
-    evaluated_share,
-    held_out_shards,
-    held_out_shares,
-    pretraining_dataset,
-    to_evaluate_on,
-)
-from albert_tf.data.shares import BY_HASH
-from albert_tf.data.sources import corpus_files
+from albert_tf.data.held_out import evaluated_share, held_out_shares
+from albert_tf.data.pretraining import NothingFound, pretraining_dataset
+from albert_tf.data.shares import Share
+from albert_tf.data.sources import corpus_files, document_tokens, held_out_shards, to_evaluate_on
 from albert_tf.raw_text.identity import file_identities
 from albert_tf.recipes import ExampleSettings, PretrainingRecipe
 from albert_tf.training.strategies import Feed, feed
@@ -123,8 +115,6 @@ class Corpus:
     def _holding_out_as(self, recipe: Mapping[str, Any]) -> Corpus:
         """The same with the part held out that recipe.json names."""
         before, recorded = recipe.get("eval"), recipe.get("held_out")
-        if "held_out" not in recipe and before is None and not held_out_shards(self.train):  # an older run
-            recorded = {"of": BY_HASH, "begin": 0.0, "end": 0.01, "what": "1% of the documents"}
         if recorded is not None:
             share = Share(recorded["of"], recorded["begin"], recorded["end"])
             return dataclasses.replace(self, held_out=HeldOut(share, recorded["what"]))

@@ -16,7 +16,7 @@ from albert_tf.checkpoints.directory import RunContents, RunDirectory
 from albert_tf.checkpoints.growth import Growth, grown_from
 from albert_tf.checkpoints.models import build_model
 from albert_tf.conversion.start import run_at, start_of_run
-from albert_tf.data import naming_damaged_files
+from albert_tf.data.tfrecords import naming_damaged_files
 from albert_tf.models.losses import Objective, Term
 from albert_tf.models.memory import TRAINING, check_memory
 from albert_tf.models.sharing import at_depth
@@ -33,7 +33,6 @@ from albert_tf.training.metrics import evaluator
 from albert_tf.training.phases import Phase, Training, built_optimizer, is_fused, model_options
 from albert_tf.training.settings import Execution
 from albert_tf.training.trainer import Report, train, training_scope
-from albert_tf.utils.checks import check_range
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.records import flat
 
@@ -64,11 +63,11 @@ def pretrain(
     run, execution = RunDirectory(settings.output, "output"), settings.execution
     tokenizer = {"lowercase": settings.lowercase, "strip_accents": settings.strip_accents}
     task = _task(settings.recipe)
-    origin = None if run.steps() else settings.init_from  # which a resumed run needs no more
     with training_scope(run, execution, report):
-        start = None
+        # A resumed run needs no origin any more.
+        origin = None if run.steps() or settings.init_from is None else run_at(settings.init_from)
         if origin is not None:
-            start = start_of_run(run_at(origin), settings.vocabulary, tokenizer)
+            start_of_run(origin, settings.vocabulary, tokenizer)  # or an error now
         vocabulary = open_tokenizer(settings.vocabulary).vocabulary
         padding, offset = vocabulary.special_ids.padding, settings.config.position_offset
         if offset and padding != offset - 1:
@@ -88,10 +87,9 @@ def pretrain(
         growths = {}
         for size in sizes:  # before much is read
             check_size(size, execution)
-            if start is not None:
-                assert start.run is not None
+            if origin is not None:
                 growths[size.config] = grown_from(
-                    start.run, size.config, task, extend_positions=settings.extend_positions
+                    origin, size.config, task, extend_positions=settings.extend_positions
                 )
         corpus = Corpus(settings.train, settings.eval, {"vocabulary": settings.vocabulary, **tokenizer})
         corpus = corpus.holding_out(settings.recipe.examples, run.recipe if run.is_begun else None)
@@ -141,12 +139,7 @@ def check_size(size: Size, execution: Execution) -> None:
         part = recipe.at(stage)
         try:
             depth = at_depth(config, stage.num_hidden_layers).num_hidden_layers
-            check_range(
-                "seq_length",
-                part.examples.seq_length,
-                at_most=config.max_position_embeddings,
-                remedy="the config has no more positions",
-            )
+            config.check_length(part.examples.seq_length)
             if stage == recipe.all_stages[-1] and depth != config.num_hidden_layers:
                 raise InputError(
                     f"the last stage has num_hidden_layers={depth}, and the config "

@@ -23,8 +23,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     shared.checkpoint_flags(parser)
     pretrained = parser.add_argument_group("of a pre-trained run")
     shared.paths_flag(pretrained, "--input", shared.TEXT + ", for what is held out", required=False)
-    others = shared.field_names(ExampleSettings) - {*_OF_PRETRAINED}
-    shared.field_flags(pretrained, ExampleSettings, "as the run was trained", but=others)
+    shared.field_flags(pretrained, ExampleSettings, "as the run was trained", only=_OF_PRETRAINED)
     pretrained.add_argument("--max_examples", type=int, help="stop after so many, in whole batches")
     pretrained.add_argument("--passes", type=int, help="times over the text, with other masks (1)")
     finetuned = parser.add_argument_group("of a fine-tuned run", shared.FIGURES)

@@ -94,7 +94,7 @@ def checkpoint_flags(parser: Flags) -> None:
     """The checkpoint of a run to compute with, and how."""
     parser.add_argument("--step", type=int, help=STEP)
     parser.add_argument("--batch_size", type=int, default=32, help="examples at a time, for the memory (32)")
-    field_flags(parser, Execution, but=field_names(Execution) - {"deterministic", "xla"})
+    field_flags(parser, Execution, only=("deterministic", "xla"))
     parser.set_defaults(deterministic=False, xla=None)
 
 
@@ -152,14 +152,16 @@ def field_flags(
     kind: type,
     default: str | Mapping[str, str] | None = None,
     but: Collection[str] = (),
+    only: Collection[str] | None = None,
 ) -> None:
     """A flag for each field of a record and of the records in it; not given, the namespace lacks it.
 
     The help is what the docstring says of the field, and what is said of values that are not given, of all or
-    by name; else the fields' own defaults. Fields in `but` get none: another record has them, too.
+    by name; else the fields' own defaults. Fields in `but` get none, where another record has them, too;
+    with `only` no others do.
     """
     for owner, field in flat_fields(kind):
-        if field.name in but:
+        if field.name in but or (only is not None and field.name not in only):
             continue
         hint = typing.get_type_hints(owner)[field.name]
         text = _argument_texts(owner)[field.name].rstrip(".")

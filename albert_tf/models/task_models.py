@@ -9,10 +9,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.config import AlbertConfig
-from albert_tf.features import (
-    MLM_POSITIONS,
-    check_sentence_objective,
-)
+from albert_tf.features import MLM_POSITIONS, check_sentence_objective
 from albert_tf.models.encoder import AlbertEncoder, Inputs, NetworkModel
 from albert_tf.models.heads import MaskedLanguageModel, OutputLayer
 from albert_tf.models.layer import drawn_seed, dropout

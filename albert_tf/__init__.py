@@ -28,13 +28,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from albert_tf import optimization
-    from albert_tf.analysis.parameters import parameter_count
     from albert_tf.checkpoints import load, save
     from albert_tf.config import PRESETS, AlbertConfig
     from albert_tf.data import pretraining_dataset
     from albert_tf.inference.pipeline import pipeline
     from albert_tf.inference.text_classifier import TextClassifier
     from albert_tf.models.encoder import AlbertEncoder
+    from albert_tf.models.parameters import parameter_count
     from albert_tf.models.pooled_models import AlbertClassifier, AlbertMultipleChoice
     from albert_tf.models.span_labeler import AlbertSpanLabeler
     from albert_tf.models.task_models import AlbertPretrainer, AlbertTokenClassifier
@@ -56,7 +56,7 @@ _NAMES_IN = {
     "inference.text_classifier": "TextClassifier",
     "inference.pipeline": "pipeline",
     "checkpoints": "load save",
-    "analysis.parameters": "parameter_count",
+    "models.parameters": "parameter_count",
     "optimization": "optimization",
     "tasks.metrics.squad": "squad_scores",
 }

@@ -143,6 +143,10 @@ class AlbertConfig:
             return "roberta"
         return "bert" if self.type_vocab_size else "distilbert"
 
+    def check_length(self, seq_length: int, remedy: str = "the config has no more positions") -> None:
+        """InputError if sequences of so many tokens have no positions."""
+        check_range("seq_length", seq_length, at_most=self.max_position_embeddings, remedy=remedy)
+
     def with_pooler(self) -> AlbertConfig:
         """The same network with a pooler, as classifiers of its family have it."""
         if self.pooler != "none":

@@ -23,7 +23,8 @@ import tf_keras as keras
 import albert_tf
 from albert_tf.checkpoints import RunDirectory
 from albert_tf.checkpoints.run import load
-from albert_tf.data import pretraining_dataset, to_evaluate_on
+from albert_tf.data import pretraining_dataset
+from albert_tf.data.sources import to_evaluate_on
 from albert_tf.features import MLM_WEIGHTS
 from albert_tf.pretraining.settings import read_recipe
 from albert_tf.utils.records import flat

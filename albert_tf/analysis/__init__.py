@@ -1,1 +1,1 @@
-"""Parameters of models, and learning curves."""
+"""Learning curves, what layers and attention do to text, and plans of runs."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import NamedTuple
 
-from albert_tf.analysis.parameters import block_parameters, head_parameters, parameter_count
 from albert_tf.config import AlbertConfig
+from albert_tf.models.parameters import block_parameters, head_parameters, parameter_count
 from albert_tf.models.sharing import sharing_plan
 from albert_tf.utils.checks import check_choice, check_range
 from albert_tf.utils.choices import POLICIES
@@ -57,8 +57,7 @@ class Update:
         for name in ("batch_size", "seq_length", "predictions", "devices", "accumulate"):
             check_range(name, getattr(self, name), at_least=1)
         check_choice("precision", self.precision, POLICIES)
-        longest = self.config.max_position_embeddings
-        check_range("seq_length", self.seq_length, at_most=longest, remedy="the config has no more positions")
+        self.config.check_length(self.seq_length)
         if self.batch_size % (parts := self.devices * self.accumulate):
             raise InputError(
                 f"batch_size={self.batch_size} cannot be divided among {self.devices} devices times "

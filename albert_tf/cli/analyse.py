@@ -41,7 +41,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     _text_flags(kinds.add_parser("attention", help="the attention of each head, on a few texts"), max_texts=4)
     exits = kinds.add_parser("exits", help="metrics, layers and time of a run with --early_exit by patience")
     exits.add_argument("--run", required=True, help=shared.RUN)
-    exits.add_argument("--data", metavar="DIR", help="folder of the task's original files (GLUE, race)")
+    exits.add_argument("--data", metavar="DIR", help=shared.DATA)
     exits.add_argument("--eval", metavar="FILE", help="a file with labels (of all other tasks)")
     shared.column_flags(exits, " (as the run was trained)")
     exits.add_argument("--output", required=True, metavar="FOLDER", help="new folder for the table and plots")
@@ -50,9 +50,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def _text_flags(parser: argparse.ArgumentParser, max_texts: int) -> None:
     parser.add_argument("--run", required=True, help=shared.RUN)
-    parser.add_argument(
-        "--step", type=int, help="of the checkpoint (the newest; of a fine-tuned run the best)"
-    )
+    parser.add_argument("--step", type=int, help=shared.STEP)
     shared.paths_flag(parser, "--input", "text files, a text a line")
     parser.add_argument("--output", required=True, help="folder to write, which is new or empty")
     text = f"the first ones are taken ({max_texts})"
@@ -73,7 +71,7 @@ def run(flags: argparse.Namespace) -> None:
 
 
 def _parameters(flags: argparse.Namespace) -> None:
-    from albert_tf.analysis.parameters import parameter_count
+    from albert_tf.models.parameters import parameter_count
 
     configs, against = dict(PRESETS), None
     if flags.against is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from albert_tf.cli import flags as shared
 from albert_tf.startup import quiet_start
 from albert_tf.utils.choices import READ_FORMATS, WRITTEN_FORMATS
 
@@ -26,7 +27,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--vocabulary", help="SentencePiece model (the one beside the checkpoint)")
     add("--config", help="JSON file with the config (the one beside the checkpoint)")
     add("--partial", action="store_true", help="load the encoder only; say what is fresh")
-    add("--step", type=int, help="of a run's checkpoint (the newest; of a fine-tuned run the best)")
+    add("--step", type=int, help=shared.STEP)
 
 
 def run(flags: argparse.Namespace) -> None:

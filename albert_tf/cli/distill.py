@@ -49,8 +49,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     finetune.data_flags(of_task)
     shared.field_flags(of_task, SoftLabels, but=shared.field_names(SoftTargets))
     shared.field_flags(of_task, FinetuningRecipe, finetune.OWN, but=shared.field_names(PretrainingRecipe))
-    of_questions = shared.field_names(QuestionSettings) - {"doc_stride"}
-    shared.field_flags(of_task, QuestionSettings, but=of_questions)
+    shared.field_flags(of_task, QuestionSettings, only=["doc_stride"])
     every = dict.fromkeys(("log_every", "eval_every", "checkpoint_every"), "with --task once an epoch")
     shared.run_flags(parser, {name: f"{getattr(LoopSettings, name)}; {text}" for name, text in every.items()})
 

@@ -7,6 +7,7 @@ import json
 
 from albert_tf.cli import flags as shared
 from albert_tf.cli.results import check_report, give_report, report_flag
+from albert_tf.recipes import ExampleSettings
 from albert_tf.startup import quiet_start
 from albert_tf.utils.errors import InputError
 
@@ -22,13 +23,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     shared.checkpoint_flags(parser)
     pretrained = parser.add_argument_group("of a pre-trained run")
     shared.paths_flag(pretrained, "--input", shared.TEXT + ", for what is held out", required=False)
-    pretrained.add_argument("--seq_length", type=int, help="tokens of an example (as the run was trained)")
-    pretrained.add_argument("--masked_lm_prob", type=float, help="share that is masked (as it was trained)")
-    pretrained.add_argument("--max_ngram", type=int, help="longest masked span, in words (as it was trained)")
+    shared.field_flags(pretrained, ExampleSettings, "as the run was trained", only=_OF_PRETRAINED)
     pretrained.add_argument("--max_examples", type=int, help="stop after so many, in whole batches")
     pretrained.add_argument("--passes", type=int, help="times over the text, with other masks (1)")
     finetuned = parser.add_argument_group("of a fine-tuned run", shared.FIGURES)
-    finetuned.add_argument("--data", metavar="DIR", help="folder of the task's original files (GLUE, race)")
+    finetuned.add_argument("--data", metavar="DIR", help=shared.DATA)
     shared.paths_flag(finetuned, "--eval", "files with labels, or globs (of all tasks)", required=False)
     shared.column_flags(finetuned, " (as the run was trained)")
     everything = "print all figures and tables instead of the official figures"
@@ -40,10 +39,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(flags: argparse.Namespace) -> None:
     """Prints the figures as JSON."""
     with quiet_start():
-        from albert_tf.training.determinism import make_deterministic
-
+        import tensorflow as tf
     if flags.deterministic:
-        make_deterministic()
+        tf.config.experimental.enable_op_determinism()
     flags.run = shared.run_named(flags.run)
     _ = flags.run.config  # which says so if there is no such run
     if flags.run.task.get("model") not in ("pretrainer", "encoder"):
@@ -64,7 +62,7 @@ def run(flags: argparse.Namespace) -> None:
         shared.check_unused(flags, _OF_FINETUNED, f"{flags.run}, which is pre-trained: fine-tune it first")
         if flags.input is None:
             raise InputError("what is to be evaluated on is missing: name it by --input")
-        asked = {name: value for name in _OF_PRETRAINED if (value := getattr(flags, name)) is not None}
+        asked = {name: value for name in _OF_PRETRAINED if (value := getattr(flags, name, None)) is not None}
         figures = evaluate_run(
             flags.run, flags.input, flags.batch_size, step=flags.step, xla=flags.xla, **asked
         )

@@ -61,7 +61,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def data_flags(parser: shared.Flags) -> None:
     """Flags of labelled data, and of what is learnt from them, besides the files."""
     add = parser.add_argument
-    add("--data", metavar="DIR", help="folder of the task's original files (GLUE, race)")
+    add("--data", metavar="DIR", help=shared.DATA)
     shared.column_flags(parser)
     two = "or the second of two labels (where it is the likelier); auto: the best on what is evaluated on"
     threshold = f"probability from which on a text has a label of multi_label (0.5), {two}"

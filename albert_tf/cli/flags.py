@@ -36,6 +36,8 @@ FIGURES = (
 )
 
 RUN = "run directory, or a folder of several, whose best is taken"
+STEP = "of the checkpoint (the newest; of a fine-tuned run the best)"
+DATA = "folder of the task's original files (GLUE, race)"
 TEXT = "text files or globs, .gz too, or a folder of prepare"
 
 
@@ -90,14 +92,10 @@ def config_named(name: str, flag: str = "--config") -> AlbertConfig:
 
 def checkpoint_flags(parser: Flags) -> None:
     """The checkpoint of a run to compute with, and how."""
-    step = "of the checkpoint (the newest; of a fine-tuned run the best)"
-    parser.add_argument("--step", type=int, help=step)
+    parser.add_argument("--step", type=int, help=STEP)
     parser.add_argument("--batch_size", type=int, default=32, help="examples at a time, for the memory (32)")
-    deterministic = "the same numbers each time on GPUs, too, where it costs speed; CPUs give them anyway"
-    parser.add_argument("--deterministic", action="store_true", help=deterministic)
-    xla = "compile with XLA what a device computes; by default on GPUs, where it is several times as fast"
-    parser.add_argument("--xla", action=argparse.BooleanOptionalAction, help=xla)
-    _off_flag(parser, "xla", argparse.SUPPRESS)
+    field_flags(parser, Execution, only=("deterministic", "xla"))
+    parser.set_defaults(deterministic=False, xla=None)
 
 
 def patience_flag(parser: Flags) -> None:
@@ -154,14 +152,16 @@ def field_flags(
     kind: type,
     default: str | Mapping[str, str] | None = None,
     but: Collection[str] = (),
+    only: Collection[str] | None = None,
 ) -> None:
     """A flag for each field of a record and of the records in it; not given, the namespace lacks it.
 
     The help is what the docstring says of the field, and what is said of values that are not given, of all or
-    by name; else the fields' own defaults. Fields in `but` get none: another record has them, too.
+    by name; else the fields' own defaults. Fields in `but` get none, where another record has them, too;
+    with `only` no others do.
     """
     for owner, field in flat_fields(kind):
-        if field.name in but:
+        if field.name in but or (only is not None and field.name not in only):
             continue
         hint = typing.get_type_hints(owner)[field.name]
         text = _argument_texts(owner)[field.name].rstrip(".")

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from albert_tf.cli import flags as shared
-from albert_tf.recipes import DEFAULT_RECIPE, RECIPES
+from albert_tf.recipes import DEFAULT_RECIPE, RECIPES, PretrainingRecipe
 from albert_tf.startup import quiet_start
+from albert_tf.training.settings import Execution
 from albert_tf.utils.checks import check_range
-from albert_tf.utils.choices import POLICIES
 
 if TYPE_CHECKING:
     from albert_tf.analysis.plan import Update
@@ -47,15 +47,10 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--config", required=True, help="a preset or a JSON file; what is not given is as its recipe has it")
     other = "a second network, of the same updates; none: no other (bert_large)"
     add("--against", metavar="CONFIG", default="bert_large", help=other)
-    add("--batch_size", type=int, help="examples an update, over all devices (the recipe's)")
-    add("--seq_length", type=int, help="tokens an example (the recipe's)")
-    add("--max_predictions", type=int, help="masked tokens an example (15 %% of the tokens)")
-    add("--steps", type=int, help="updates (the recipe's)")
+    shared.field_flags(parser, PretrainingRecipe, "the recipe's", only=_SIZES)
     add("--devices", type=int, default=1, help="devices that divide the batch (1)")
     add("--memory", type=float, metavar="GB", help="of a device: find the smallest --accumulate that fits")
-    add("--precision", choices=POLICIES, default="float32", help="of the computation (float32)")
-    add("--remat", action="store_true", help="gradient checkpointing")
-    add("--accumulate", type=int, default=1, help="microbatches an update (1)")
+    shared.field_flags(parser, Execution, only=("precision", "remat", "accumulate"))
     rate = parser.add_mutually_exclusive_group()
     rate.add_argument("--rate", type=float, help="examples a second of a device, for the days of --config")
     timed = f"measure the rate here, of at most {_TIMED_ROWS} examples at once, in the same precision"
@@ -90,16 +85,15 @@ def _figures(flags: argparse.Namespace, flag: str) -> Mapping[str, float | None]
     from albert_tf.analysis.plan import Update, figures
 
     config = shared.config_named(getattr(flags, flag[2:]), flag)
-    sizes = {name: value for name in _SIZES if (value := getattr(flags, name)) is not None}
     recipe = RECIPES[flags.config if flags.config in RECIPES else DEFAULT_RECIPE]
-    recipe = recipe.replace(stages=(), warmup_steps=0, **sizes)
-    settings = {name: getattr(flags, name) for name in ("devices", "precision", "remat", "accumulate")}
+    recipe = recipe.replace(stages=(), warmup_steps=0, **shared.given(flags, PretrainingRecipe))
     update = Update(
         config=config,
         batch_size=recipe.batch_size,
         seq_length=recipe.examples.seq_length,
         predictions=recipe.examples.predictions,
-        **settings,
+        devices=flags.devices,
+        **shared.given(flags, Execution),
     )
     return figures(
         update,
@@ -114,7 +108,6 @@ def _measured_rate(update: Update) -> float:
     """Examples a second of a device of this machine."""
     with quiet_start():
         from albert_tf.pretraining.timing import examples_per_second
-        from albert_tf.training.settings import Execution
     execution = Execution(precision=update.precision, remat=update.remat)
     rows = min(update.rows, _TIMED_ROWS)
     return examples_per_second(update.config, rows, update.seq_length, update.predictions, execution)

@@ -53,20 +53,21 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Writes the files."""
-    if flags.submission is None and len(flags.run) > 1:
-        raise InputError(f"--run {' '.join(flags.run)}: one run predicts; several do for --submission")
-    if flags.submission is not None:
+    if flags.submission is None:
+        _single("run", flags.run, "without --submission there is")
+    else:
         columns = ("text", "text_pair", "label", "prediction_column", "score_column", "probabilities")
         others = ("top_k", "input_format", "patience", "runtime", "precision")
         shared.check_unused(flags, ("task", "step", *columns, *others), "--submission")
     with quiet_start():
+        import tensorflow as tf
+
         from albert_tf.finetuning.predict import predict, submit
-        from albert_tf.training.determinism import make_deterministic
     if flags.deterministic:
-        make_deterministic()
+        tf.config.experimental.enable_op_determinism()
     runs = [shared.run_named(name) for name in flags.run]
     if flags.submission is not None:
-        glue = _single(flags.input, "--submission reads")
+        glue = _single("input", flags.input, "--submission reads")
         submit(runs, glue, flags.submission, flags.batch_size, flags.xla)
         logging.info("wrote %s", flags.submission)
         return
@@ -91,7 +92,7 @@ def _input_files(names: Sequence[str], table_format: str | None) -> Iterator[Seq
             raise InputError(f"{problem}: leave it out")
         yield names
         return
-    _single(names, "standard input is")
+    _single("input", names, "standard input is")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / f"stdin.{table_format or FORMATS[0]}"
         content = sys.stdin.buffer.read()
@@ -104,8 +105,8 @@ def _input_files(names: Sequence[str], table_format: str | None) -> Iterator[Seq
             raise InputError(str(error).replace(str(file), "standard input") + remedy) from None
 
 
-def _single(names: Sequence[str], what: str) -> str:
-    """The only one of some paths; an InputError where they are several."""
+def _single(flag: str, names: Sequence[str], what: str) -> str:
+    """The only one of a flag's paths; an InputError where they are several."""
     if len(names) > 1:
-        raise InputError(f"--input {' '.join(names)}: {what} one input alone")
+        raise InputError(f"--{flag} {' '.join(names)}: {what} one {flag} alone")
     return names[0]

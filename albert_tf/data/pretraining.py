@@ -30,7 +30,6 @@ from albert_tf.utils.errors import InputError
 from albert_tf.utils.records import changed
 
 EXAMPLES_SHUFFLED = 4096
-DOCUMENTS_AT_ONCE = 16
 
 
 class NothingFound(InputError):
@@ -133,18 +132,14 @@ def example_batches(
     """
     pipeline_seed = tf.constant([seed, part.input_pipeline_id], tf.int64)
 
-    def blocks(order_seed: int | None, epoch: tf.Tensor | int = 0) -> tf.data.Dataset:
-        documents = corpus_documents(source.files, source.read, part, order_seed, epoch)
-        return maker.blocks(documents.batch(DOCUMENTS_AT_ONCE).map(source.decode, tf.data.AUTOTUNE))
-
     # Made here and not in each epoch, so that all epochs and iterators have it in common.
-    cached = blocks(None).cache() if cache else None
+    cached = maker.blocks(source.blocks(part)).cache() if cache else None
 
     def rows(epoch: tf.Tensor) -> tf.data.Dataset:
         block_seed, example_seed = tf.unstack(tf.random.split(tf.random.fold_in(pipeline_seed, epoch)))
+        blocks = cached or maker.blocks(source.blocks(part, seed if shuffle else None, epoch))
         rows = (
-            (blocks(seed if shuffle else None, epoch) if cached is None else cached)
-            .enumerate()
+            blocks.enumerate()
             .map(lambda i, block: maker.rows(block, tf.random.fold_in(block_seed, i)), tf.data.AUTOTUNE)
             .unbatch()
         )
@@ -194,7 +189,5 @@ def _are_single(source: DocumentSource, part: tf.distribute.InputContext) -> boo
 
 def _has_examples(source: DocumentSource, part: tf.distribute.InputContext, maker: ExampleMaker) -> bool:
     """True if any example comes of the documents that a pipeline reads."""
-    documents = corpus_documents(source.files, source.read, part).batch(DOCUMENTS_AT_ONCE)
-    blocks = maker.blocks(documents.map(source.decode))
-    rows = (maker.rows(block, tf.constant([0, 0])) for block in blocks)
+    rows = (maker.rows(block, tf.constant([0, 0])) for block in maker.blocks(source.blocks(part)))
     return any(tf.size(found) > 0 for found in rows)

@@ -38,7 +38,7 @@ from albert_tf.raw_text.paths import Paths, matched_paths
 from albert_tf.tokenizers.kinds import TextTokenizer, open_tokenizer
 from albert_tf.utils.errors import InputError
 
-_DOCUMENTS_PER_BATCH = 16
+DOCUMENTS_AT_ONCE = 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,6 +49,13 @@ class DocumentSource:
     read: Callable[[tf.Tensor], tf.data.Dataset]  # a file to its documents, string scalars
     hashed: Callable[[tf.Tensor], tf.data.Dataset]  # a file to its documents and the `hash_bucket` of each
     decode: Callable[[tf.Tensor], Documents]  # documents that were read, string [D]
+
+    def blocks(
+        self, part: tf.distribute.InputContext, seed: int | None = None, epoch: tf.Tensor | int = 0
+    ) -> tf.data.Dataset:
+        """The documents that one pipeline reads in an epoch, some at a time; as of `corpus_documents`."""
+        documents = corpus_documents(self.files, self.read, part, seed, epoch)
+        return documents.batch(DOCUMENTS_AT_ONCE).map(self.decode, tf.data.AUTOTUNE)
 
     def part(self, share: Share | None) -> DocumentSource:
         """The source of a share of the documents; None: of all."""
@@ -189,12 +196,7 @@ def document_tokens(
       int32 [T] for each document, or each part of one that is longer than MAX_DOCUMENT_BYTES.
     """
     source = open_documents(inputs, vocabulary, **normalisation).part(share)
-    blocks = (
-        corpus_documents(source.files, source.read, tf.distribute.InputContext())
-        .batch(_DOCUMENTS_PER_BATCH)
-        .map(source.decode, tf.data.AUTOTUNE)
-        .prefetch(tf.data.AUTOTUNE)
-    )
+    blocks = source.blocks(tf.distribute.InputContext()).prefetch(tf.data.AUTOTUNE)
     left = sys.maxsize if most is None else most
     for block in blocks.as_numpy_iterator():
         for document, _ in documents_of(block):

@@ -111,7 +111,7 @@ def _opened(
 def _check_positions(teacher: RunDirectory, config: AlbertConfig, seq_length: int) -> None:
     """InputError if a student asks for longer sequences than the teacher can read."""
     remedy, most = f"{teacher} has no more positions", teacher.config.max_position_embeddings
-    check_range("seq_length", seq_length, at_most=most, remedy=remedy)
+    teacher.config.check_length(seq_length, remedy)
     check_range("max_position_embeddings", config.max_position_embeddings, at_most=most, remedy=remedy)
 
 

@@ -8,7 +8,20 @@ from albert_tf.utils.checks import check_range
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SoftTargets:
+class _Softened:
+    """What text and labels have in common; an InputError names a number that is impossible."""
+
+    temperature: float = 2.0
+    soft_weight: float
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            above, at_least = (0, None) if name in ("temperature", "soft_weight") else (None, 0)
+            check_range(name, value, above=above, at_least=at_least, below=float("inf"))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SoftTargets(_Softened):
     """Weights of the losses of pre-training with a teacher.
 
     Args:
@@ -20,17 +33,13 @@ class SoftTargets:
     Source: Sanh et al. 2019, DistilBERT; the values from the code of its authors.
     """
 
-    temperature: float = 2.0
     soft_weight: float = 5.0
     mlm_weight: float = 2.0
     cosine_weight: float = 1.0
 
-    def __post_init__(self) -> None:
-        _check_numbers(self)
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SoftLabels:
+class SoftLabels(_Softened):
     """Weights of the losses of fine-tuning with a teacher.
 
     Args:
@@ -41,16 +50,5 @@ class SoftLabels:
     Source: Sanh et al. 2019, DistilBERT, §4; the values from the code of its authors.
     """
 
-    temperature: float = 2.0
     soft_weight: float = 0.5
     label_weight: float = 0.5
-
-    def __post_init__(self) -> None:
-        _check_numbers(self)
-
-
-def _check_numbers(record: SoftTargets | SoftLabels) -> None:
-    """InputError for a temperature or a weight that is impossible."""
-    for name, value in vars(record).items():
-        above, at_least = (0, None) if name in ("temperature", "soft_weight") else (None, 0)
-        check_range(name, value, above=above, at_least=at_least, below=float("inf"))

@@ -92,13 +92,14 @@ class Labels(NamedTuple):
             )
         known = Labels(self.names, self.num_labels, None)
         numbers = known.targets(list(class_weight), len(class_weight), "class_weight").tolist()
-        for number, (label, weight) in enumerate(class_weight.items()):
-            if numbers[number] in numbers[:number]:
+        weights = dict.fromkeys(range(self.num_labels), 1.0)
+        for place, (number, (label, weight)) in enumerate(zip(numbers, class_weight.items(), strict=True)):
+            if number in numbers[:place]:
                 raise InputError(f"class_weight: {label!r} is there by name and by number: give it once")
             if not isinstance(weight, int | float | np.number) or not 0 <= weight < np.inf:
                 raise InputError(f"class_weight[{label!r}]={shown(weight)} is not a weight of at least 0")
-        given = zip(numbers, map(float, class_weight.values()), strict=True)
-        return dict.fromkeys(range(self.num_labels), 1.0) | dict(given)
+            weights[number] = float(weight)
+        return weights
 
     def balanced_weights(self, targets: Any) -> dict[int, float]:
         """Weights of all labels by number, as those of scikit-learn, given what `targets` has returned."""

@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +20,13 @@ from albert_tf.checkpoints.directory import TASK, best_run
 from albert_tf.checkpoints.models import build_model
 from albert_tf.checkpoints.run import check_finite, save, stored_model
 from albert_tf.conversion import start as starts
-from albert_tf.features import FIRST, MASK
+from albert_tf.features import FIRST
 from albert_tf.finetuning.recipes import BALANCED, RECIPES
 from albert_tf.inference.binary_metrics import of_second_label
 from albert_tf.inference.decisions import Decisions
-from albert_tf.inference.labels import HEAD_VARIABLES, Labels, chosen_head, known_labels, label_names
-from albert_tf.inference.texts import (
-    are_pairs,
-    packed,
-    segments,
-    text_records,
-    tokenised_dataset,
-    tokenised_texts,
-)
+from albert_tf.inference.labels import HEAD_VARIABLES, chosen_head, known_labels, label_names
+from albert_tf.inference.texts import are_pairs, text_records
+from albert_tf.inference.token_inputs import TokenInputs, check_labelled
 from albert_tf.models.compiled import CompiledEncoder
 from albert_tf.models.exits import call_with_patience, check_patience
 from albert_tf.models.padding import skip_padding
@@ -40,14 +34,12 @@ from albert_tf.models.pooled_models import AlbertClassifier
 from albert_tf.recipes import LongTexts
 from albert_tf.tasks.classification import PAIRS_KEY, takes_pairs
 from albert_tf.tasks.examples.batches import few_lengths
-from albert_tf.tasks.examples.rows import TokenRows, check_length, unread
-from albert_tf.tasks.long_texts import pooled, text_inputs, window_inputs
+from albert_tf.tasks.examples.rows import check_length
 from albert_tf.tasks.serving import without_padding
 from albert_tf.tokenizer_settings import SENTENCEPIECE, TOKENIZER_DEFAULTS, VOCABULARY_FILES
-from albert_tf.tokenizers.input_format import InputFormat
 from albert_tf.tokenizers.kinds import KINDS, TextTokenizer, open_tokenizer
 from albert_tf.training.strategies import compiles
-from albert_tf.utils.choices import HEAD_TAIL, TRUNCATE, WINDOWS
+from albert_tf.utils.choices import TRUNCATE, WINDOWS
 from albert_tf.utils.errors import InputError, Missing
 from albert_tf.utils.files import checked_path
 
@@ -56,17 +48,22 @@ PathLike = str | os.PathLike[str]
 RECIPE = RECIPES["classification"]
 AUTO = "auto"
 
+# Loss and metrics of logits by task, where `compile` is given none.
+_DEFAULTS: dict[str, Callable[[], tuple[Any, list[Any]]]] = {
+    "regression": lambda: (keras.losses.MeanSquaredError(), []),
+    "classification": lambda: (keras.losses.SparseCategoricalCrossentropy(from_logits=True), ["accuracy"]),
+    "multi_label": lambda: (
+        keras.losses.BinaryCrossentropy(from_logits=True),
+        [keras.metrics.BinaryAccuracy(threshold=0.0)],
+    ),
+}
+
 _DECISIONS = ("multi_label", "threshold")  # entries of task.json about what logits mean
 _LONG = tuple(field.name for field in dataclasses.fields(LongTexts))  # and about how long texts are read
 
 
-# Batches that Keras takes as they are, and these or token ids.
-_BATCHES = (keras.utils.Sequence, Iterator, tf.distribute.DistributedDataset)
-_NOT_TEXTS = (Mapping, *_BATCHES)
-
-
 @keras.saving.register_keras_serializable("albert_tf")
-class TextClassifier(Decisions, keras.Model):
+class TextClassifier(TokenInputs, Decisions, keras.Model):
     """Texts, string [B], or pairs of them to logits float32 [B, K]; with one label, K = 1, it is regression.
 
     Pairs are a tuple of two string [B], or one string [B, 2]. `fit`, `evaluate` and `predict` also take
@@ -119,13 +116,12 @@ class TextClassifier(Decisions, keras.Model):
         self.classifier = classifier
         self.tokenizer = tokenizer
         self.labels = None if labels is None else tuple(label_names(labels))
-        count, longest = classifier.num_labels, classifier.config.max_position_embeddings
+        count = classifier.num_labels
         if self.labels is not None and len(self.labels) != count:
             raise InputError(f"labels={list(self.labels)}: {len(self.labels)} names for num_labels={count}")
         least = 1 + tokenizer.vocabulary.input_format.num_special_tokens(2)
         self.seq_length = check_length("seq_length", seq_length, least)
-        if seq_length > longest:
-            raise InputError(f"seq_length={seq_length} is more than max_position_embeddings={longest}")
+        classifier.config.check_length(seq_length)
         self.long_texts = LongTexts(long=long, doc_stride=doc_stride, window_pooling=window_pooling)
         if long != TRUNCATE and takes_pairs:
             raise InputError(f"long={long!r}: pairs of texts are truncated, leave it out")
@@ -140,17 +136,6 @@ class TextClassifier(Decisions, keras.Model):
         self._patience: int | None = None  # of the `predict` that runs
         self.built = True
         self._learn_form(takes_pairs if long == TRUNCATE else False)
-
-    def _learn_form(self, pairs: bool | None) -> None:
-        self.takes_pairs = pairs
-        # Of what a SavedModel takes; Keras would have it from the first call, which may be one of token ids.
-        self._saved_model_inputs_spec = None  # else Keras keeps the first
-        self._set_save_spec(tf.TensorSpec([None, 2] if pairs else [None], tf.string, "text"))
-
-    def _check_form(self, pairs: bool | None, argument: str) -> None:
-        if None not in (pairs, self.takes_pairs) and pairs != self.takes_pairs:
-            given, learned = ("pairs of texts", "single texts")[:: 1 if pairs else -1]
-            raise InputError(f"{argument} holds {given}: the model learned {learned}")
 
     @classmethod
     def from_run(
@@ -280,18 +265,10 @@ class TextClassifier(Decisions, keras.Model):
         """
         if kwargs.get("jit_compile") and self.long_texts.long == WINDOWS:
             raise InputError("jit_compile=True: the number of windows varies, leave it out")
-        is_regression = self.classifier.num_labels == 1
+        own_loss, own_metrics = _DEFAULTS[self.task_entries()["task"]]()
+        loss, metrics = (own_loss if loss == AUTO else loss), (own_metrics if metrics == AUTO else metrics)
         if optimizer == AUTO:
             optimizer = keras.optimizers.Adam(RECIPE.learning_rate)
-        if loss == AUTO:
-            cross_entropy = keras.losses.SparseCategoricalCrossentropy
-            loss = keras.losses.MeanSquaredError() if is_regression else cross_entropy(from_logits=True)
-            if self.multi_label:
-                loss = keras.losses.BinaryCrossentropy(from_logits=True)
-        if metrics == AUTO:
-            metrics = [] if is_regression else ["accuracy"]
-            if self.multi_label:
-                metrics = [keras.metrics.BinaryAccuracy(threshold=0.0)]
         weighted = kwargs.pop("weighted_metrics", None)
         if self.classifier.num_labels == 2 and not self.multi_label:
             metrics, weighted = tf.nest.map_structure(of_second_label, (metrics, weighted))
@@ -337,7 +314,7 @@ class TextClassifier(Decisions, keras.Model):
                 )
             if class_weight != BALANCED:
                 class_weight = self._labels(None).weights(class_weight)
-        _check_labelled(x, y)
+        check_labelled(x, y)
         x, y = self._data(x, y, "x", learns=True)
         if class_weight == BALANCED:
             class_weight = self._labels(None).balanced_weights(y)
@@ -355,7 +332,7 @@ class TextClassifier(Decisions, keras.Model):
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Keras' `evaluate`; texts and labels as in `fit`."""
-        _check_labelled(x, y)
+        check_labelled(x, y)
         with known_labels():
             return super().evaluate(*self._data(x, y, "x"), *args, **kwargs)
 
@@ -367,56 +344,6 @@ class TextClassifier(Decisions, keras.Model):
             self._patience, self.predict_function = patience, None  # which Keras traces once
         with known_labels():
             return super().predict(self._data(x, None, "x")[0], *args, **kwargs)
-
-    def _labels(self, loss: Any) -> Labels:
-        return Labels(self.labels, self.classifier.num_labels, loss)
-
-    def _token_ids(self, texts: Any) -> dict[str, tf.Tensor]:
-        """The encoder's inputs, int32 [B, S] each, of tensors of texts."""
-        tokens = [self.tokenizer(text) for text in segments(texts)]
-        return text_inputs(tokens, *self._reading)
-
-    @property
-    def _reading(self) -> tuple[int, InputFormat, LongTexts]:
-        return self.seq_length, self.tokenizer.vocabulary.input_format, self.long_texts
-
-    def _windows(self, ids: Mapping[str, tf.Tensor]) -> tuple[Any, Callable[[tf.Tensor], tf.Tensor]]:
-        """The network's inputs for those of texts, and a function from its logits to those of the texts."""
-        if self.long_texts.long != WINDOWS:
-            return ids, lambda logits: logits
-        windows, rows = window_inputs(ids, *self._reading)
-        return windows, lambda logits: pooled(logits, rows, tf.shape(ids[MASK])[0], self.long_texts)
-
-    def _columns(self, rows: TokenRows) -> int:
-        """Columns of an array of texts; for XLA, which compiles for each length, one of a few."""
-        if self.long_texts.long == WINDOWS:
-            return int(rows.sequence_lengths.max())
-        if self.pad_to_length or not self.jit_compile:
-            return self.seq_length  # `call` leaves the padding of each batch out
-        longest = min(rows.sequence_lengths.max(), self.seq_length)
-        return next(length for length in few_lengths(self.seq_length) if length >= longest)
-
-    def _data(self, x: Any, y: Any, argument: str, learns: bool = False) -> tuple[Any, Any]:
-        """Token ids for texts, and targets for labels, if there are any."""
-        labels, lines = self._labels(getattr(self, "loss", None)), []  # Keras sets the loss when it compiles
-        if isinstance(x, tf.data.Dataset):
-            x, pairs = tokenised_dataset(x, self._token_ids, labels, argument)
-        elif isinstance(x, _NOT_TEXTS) and not hasattr(x, "column_names"):
-            return x, y
-        else:
-            seq_length = self.seq_length if self.long_texts.long == HEAD_TAIL else None
-            rows, pairs = tokenised_texts(x, self.tokenizer, argument, seq_length, y)
-            if y is not None:
-                y = labels.targets(y, len(rows), "y" if argument == "x" else f"{argument}[1]")
-            columns = self._columns(rows)
-            x = packed(rows, columns)
-            lines = unread(rows, max(columns, self.seq_length), self.long_texts.long)
-        if learns and pairs is not None:
-            self._learn_form(pairs)
-        self._check_form(pairs, argument)
-        for line in lines if learns else ():
-            logging.warning(line)
-        return x, y
 
     def save_run(self, run: PathLike, step: int = 0) -> None:
         """Writes a run directory, which `hub_export`, `predict` and `pipeline` read; raises as `save`.
@@ -470,9 +397,3 @@ class TextClassifier(Decisions, keras.Model):
         files = {name: base64.b64decode(content) for name, content in vocabulary.items()}
         settings = {name: config.pop(name) for name in TOKENIZER_DEFAULTS}
         return cls(classifier, KINDS[kind].from_files(files, **settings), **config)
-
-
-def _check_labelled(x: Any, y: Any) -> None:
-    """InputError for texts without labels; a dataset has them beside its texts."""
-    if y is None and not isinstance(x, (tf.data.Dataset, *_BATCHES)):
-        raise InputError("y is missing: give the label of each text")

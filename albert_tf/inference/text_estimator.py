@@ -110,29 +110,9 @@ class TextEstimator(BaseEstimator):
         seed: int = 0,
         verbose: int = 0,
     ):
-        self.init_from = init_from
-        self.task = task
-        self.output = output
-        self.epochs = epochs
-        self.steps = steps
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.seq_length = seq_length
-        self.long = long
-        self.doc_stride = doc_stride
-        self.window_pooling = window_pooling
-        self.dropout = dropout
-        self.classifier_dropout = classifier_dropout
-        self.pooling = pooling
-        self.class_weight = class_weight
-        self.label_smoothing = label_smoothing
-        self.threshold = threshold
-        self.eval_share = eval_share
-        self.best_by = best_by
-        self.early_stop = early_stop
-        self.precision = precision
-        self.seed = seed
-        self.verbose = verbose
+        given = locals()
+        for name in self._get_param_names():
+            setattr(self, name, given[name])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from albert_tf.config import AlbertConfig
-from albert_tf.models.sharing import sharing_plan
+from albert_tf.models.parameters import parameter_count
 from albert_tf.utils.errors import InputError
 
 # What training holds of each parameter: itself, its gradient, and the optimizer's two running means.
@@ -31,7 +31,7 @@ def check_memory(config: AlbertConfig, copies: int = 1) -> None:
     Raises:
       InputError: they do; it names the sizes.
     """
-    number = matrix_parameters(config)
+    number = parameter_count(config)["total"]
     needed, memory = 4 * number * copies, physical_memory()
     if needed > memory:
         sizes = ", ".join(f"{name}={getattr(config, name)}" for name in _SIZES)
@@ -40,19 +40,6 @@ def check_memory(config: AlbertConfig, copies: int = 1) -> None:
             f"{number:,} parameters take {needed / 1e9:,.1f} GB{copy}, this machine has {memory / 1e9:,.1f} "
             f"GB of memory: make the network smaller, which has {sizes}"
         )
-
-
-def matrix_parameters(config: AlbertConfig) -> int:
-    """Parameters of all matrices, without vectors such as biases.
-
-    >>> matrix_parameters(AlbertConfig())
-    11671808
-    """
-    attention, feed_forward = (len(set(paths)) for paths in zip(*sharing_plan(config), strict=True))
-    width, embedding = config.hidden_size, config.embedding_size
-    pooler = 0 if config.pooler == "none" else width**2
-    blocks = attention * 4 * width**2 + feed_forward * 2 * width * config.intermediate_size
-    return config.num_embeddings * embedding + config.has_projection * embedding * width + blocks + pooler
 
 
 def physical_memory() -> int:

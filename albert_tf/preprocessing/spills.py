@@ -30,6 +30,7 @@ from albert_tf.preprocessing.whole_files import read_json, whole_file, write_jso
 from albert_tf.recipes import ExampleSettings
 from albert_tf.tokenizers.base import Tokenize
 from albert_tf.tokenizers.kinds import SavedTokenizer
+from albert_tf.utils.groups import grouped
 
 _BYTES_PER_BATCH = 1 << 20  # bytes that are tokenised together
 _EXAMPLES_PER_BATCH = 64
@@ -56,7 +57,8 @@ def write_spill(file_slice: FileSlice, plan: Preparation) -> None:
     counts: Counter[str] = Counter()
     by_shard: dict[str, list[Document]] = {name: [] for name in plan.shard_names}
     with tf.io.gfile.GFile(file_slice.file, "rb") as stream:
-        batches = _batches(read_slice(file_slice, stream, plan.input_format, plan.text_field, counts))
+        found = read_slice(file_slice, stream, plan.input_format, plan.text_field, counts)
+        batches = grouped(found, lambda part: sum(map(len, part.sentences)), _BYTES_PER_BATCH)
         parts = itertools.chain.from_iterable(_tokenized(batch, plan, counts) for batch in batches)
         for _, group in itertools.groupby(parts, key=lambda part: part[0]):
             for shard, document in _identified(list(group)):
@@ -73,20 +75,6 @@ def write_spill(file_slice: FileSlice, plan: Preparation) -> None:
             slices[shard] = (position, len(content))
             position += len(content)
     write_json(f"{path}.json", {"counts": counts, "slices": slices})
-
-
-def _batches(parts: Iterator[Part]) -> Iterator[list[Part]]:
-    """Parts in groups of about _BYTES_PER_BATCH bytes."""
-    batch: list[Part] = []
-    size = 0
-    for part in parts:
-        batch.append(part)
-        size += sum(map(len, part.sentences))
-        if size >= _BYTES_PER_BATCH:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
 
 
 def _identified(parts: list[tuple[int, str, Document]]) -> Iterator[tuple[str, Document]]:

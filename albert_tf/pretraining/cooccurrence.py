@@ -6,7 +6,7 @@ trained to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from scipy.sparse.linalg import svds
 
 from albert_tf.config import AlbertConfig
 from albert_tf.models.layer import kernel_initializer
+from albert_tf.utils.groups import grouped
 
 WINDOW = 5  # pieces on each side that are counted as near; with 10 or 2 the loss falls later
 SMOOTHING = 0.75  # power of the contexts' frequencies: without it rare contexts weigh too much
@@ -40,7 +41,7 @@ def counts(documents: Iterable[np.ndarray], vocab_size: int, window: int = WINDO
     """
     shape = (vocab_size, vocab_size)
     pieces, pairs = np.zeros([vocab_size], np.int64), sparse.csr_matrix(shape, dtype=np.int32)
-    for block in _blocks(documents):
+    for block in grouped(documents, len, _BLOCK_SIZE):
         ids, numbers = np.concatenate(block), np.repeat(np.arange(len(block)), [len(ids) for ids in block])
         pieces += np.bincount(ids, minlength=vocab_size)
         near = [numbers[k:] == numbers[:-k] for k in range(1, min(window + 1, len(ids)))]
@@ -48,19 +49,6 @@ def counts(documents: Iterable[np.ndarray], vocab_size: int, window: int = WINDO
         after = np.concatenate([ids[:0], *(ids[k:][same] for k, same in enumerate(near, 1))])
         pairs += sparse.coo_matrix((np.ones(len(before), np.int32), (before, after)), shape).tocsr()
     return Counts(pieces, (pairs + pairs.T).tocsr())
-
-
-def _blocks(documents: Iterable[np.ndarray]) -> Iterator[list[np.ndarray]]:
-    """Some documents at a time."""
-    block, size = list[np.ndarray](), 0
-    for document in documents:
-        block.append(document)
-        size += len(document)
-        if size >= _BLOCK_SIZE:
-            yield block
-            block, size = [], 0
-    if block:
-        yield block
 
 
 def positive_pmi(pairs: sparse.csr_matrix, smoothing: float = SMOOTHING) -> sparse.csr_matrix:

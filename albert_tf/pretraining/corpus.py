@@ -11,18 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data import (
-    NothingFound,
-    Share,
-    document_tokens,
-    evaluated_share,
-    held_out_shards,
-    held_out_shares,
-    pretraining_dataset,
-    to_evaluate_on,
-)
-from albert_tf.data.shares import BY_HASH
-from albert_tf.data.sources import corpus_files
+from albert_tf.data.held_out import evaluated_share, held_out_shares
+from albert_tf.data.pretraining import NothingFound, pretraining_dataset
+from albert_tf.data.shares import BY_HASH, Share
+from albert_tf.data.sources import corpus_files, document_tokens, held_out_shards, to_evaluate_on
 from albert_tf.raw_text.identity import file_identities
 from albert_tf.recipes import ExampleSettings, PretrainingRecipe
 from albert_tf.training.strategies import Feed, feed

@@ -11,8 +11,10 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.checkpoints.run import check_finite, load, opened_run
-from albert_tf.data import naming_damaged_files, pretraining_dataset, to_evaluate_on
+from albert_tf.data import pretraining_dataset
 from albert_tf.data.examples import filled_batch
+from albert_tf.data.sources import to_evaluate_on
+from albert_tf.data.tfrecords import naming_damaged_files
 from albert_tf.features import MASK, MLM_IDS, MLM_WEIGHTS
 from albert_tf.models.task_models import AlbertPretrainer
 from albert_tf.pretraining.objective import pretraining_metrics, pretraining_objective
@@ -72,8 +74,7 @@ def evaluate_run(
         changes["max_predictions"] = None
     changes["sentence_objective"] = model.sentence_objective
     settings = changed(read_recipe(run).examples, **changes)
-    longest = model.config.max_position_embeddings
-    check_range("seq_length", settings.seq_length, at_most=longest, remedy=f"{run} has no more positions")
+    model.config.check_length(settings.seq_length, f"{run} has no more positions")
     options: dict[str, Any] = {**flat(settings), **run.tokenizer, "shuffle": False, "repeat": False}
     made_with = (to_evaluate_on(inputs), run.vocabulary, batch_size)
     once = functools.partial(pretraining_dataset, *made_with, **options)

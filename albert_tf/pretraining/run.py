@@ -16,7 +16,7 @@ from albert_tf.checkpoints.directory import RunContents, RunDirectory
 from albert_tf.checkpoints.growth import Growth, grown_from
 from albert_tf.checkpoints.models import build_model
 from albert_tf.conversion.start import run_at, start_of_run
-from albert_tf.data import naming_damaged_files
+from albert_tf.data.tfrecords import naming_damaged_files
 from albert_tf.models.losses import Objective, Term
 from albert_tf.models.memory import TRAINING, check_memory
 from albert_tf.models.sharing import at_depth
@@ -31,9 +31,8 @@ from albert_tf.stages import Stage
 from albert_tf.tokenizers.kinds import open_tokenizer
 from albert_tf.training.metrics import evaluator
 from albert_tf.training.phases import Phase, Training, built_optimizer, is_fused, model_options
-from albert_tf.training.settings import Execution, LoopSettings
+from albert_tf.training.settings import Execution
 from albert_tf.training.trainer import Report, train, training_scope
-from albert_tf.utils.checks import check_range
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.records import flat
 
@@ -64,11 +63,11 @@ def pretrain(
     run, execution = RunDirectory(settings.output, "output"), settings.execution
     tokenizer = {"lowercase": settings.lowercase, "strip_accents": settings.strip_accents}
     task = _task(settings.recipe)
-    origin = None if run.steps() else settings.init_from  # which a resumed run needs no more
     with training_scope(run, execution, report):
-        start = None
+        # A resumed run needs no origin any more.
+        origin = None if run.steps() or settings.init_from is None else run_at(settings.init_from)
         if origin is not None:
-            start = start_of_run(run_at(origin), settings.vocabulary, tokenizer)
+            start_of_run(origin, settings.vocabulary, tokenizer)  # or an error now
         vocabulary = open_tokenizer(settings.vocabulary).vocabulary
         padding, offset = vocabulary.special_ids.padding, settings.config.position_offset
         if offset and padding != offset - 1:
@@ -88,18 +87,14 @@ def pretrain(
         growths = {}
         for size in sizes:  # before much is read
             check_size(size, execution)
-            if start is not None:
-                assert start.run is not None
+            if origin is not None:
                 growths[size.config] = grown_from(
-                    start.run, size.config, task, extend_positions=settings.extend_positions
+                    origin, size.config, task, extend_positions=settings.extend_positions
                 )
         corpus = Corpus(settings.train, settings.eval, {"vocabulary": settings.vocabulary, **tokenizer})
         corpus = corpus.holding_out(settings.recipe.examples, run.recipe if run.is_begun else None)
         text = corpus.record()
-        is_grown = settings.init_from is not None
-        training = functools.partial(
-            _training, corpus, execution, settings.loop, settings.seed, extend, is_grown=is_grown
-        )
+        training = functools.partial(_training, settings, corpus, extend)
 
         size = sizes[0]
         if settings.budget and not run.is_begun:
@@ -144,12 +139,7 @@ def check_size(size: Size, execution: Execution) -> None:
         part = recipe.at(stage)
         try:
             depth = at_depth(config, stage.num_hidden_layers).num_hidden_layers
-            check_range(
-                "seq_length",
-                part.examples.seq_length,
-                at_most=config.max_position_embeddings,
-                remedy="the config has no more positions",
-            )
+            config.check_length(part.examples.seq_length)
             if stage == recipe.all_stages[-1] and depth != config.num_hidden_layers:
                 raise InputError(
                     f"the last stage has num_hidden_layers={depth}, and the config "
@@ -161,34 +151,25 @@ def check_size(size: Size, execution: Execution) -> None:
 
 
 def _training(
-    corpus: Corpus,
-    execution: Execution,
-    loop: LoopSettings,
-    seed: int,
-    extend: Extend,
-    size: Size,
-    read: FirstValues | None = None,
-    *,
-    is_grown: bool,
+    settings: Pretraining, corpus: Corpus, extend: Extend, size: Size, read: FirstValues | None = None
 ) -> Training:
     """The model of a size, its optimizer and its phases."""
-    config, recipe = size.config, size.recipe
-    keras.utils.set_random_seed(seed)
-    model = build_model(config, _task(recipe), read=read, **model_options(execution))
+    execution, recipe = settings.execution, size.recipe
+    keras.utils.set_random_seed(settings.seed)
+    model = build_model(size.config, _task(recipe), read=read, **model_options(execution))
     optimizer = recipe_optimizer(recipe.optimizer, recipe, recipe.steps, recipe.warmup_steps)
     objective_of = functools.partial(pretraining_objective, recipe.examples.sentence_objective)
     objective = extend(objective_of(fused=is_fused(execution)))
     metrics = functools.partial(pretraining_metrics, factors=objective.factors)
-    trained = config.max_position_embeddings if is_grown else 0
     return Training(
         model=model,
         optimizer=built_optimizer(optimizer, model, execution),
         objective=objective,
-        phases=_phases(model, recipe, corpus, execution, trained, extend(objective_of()), metrics),
+        phases=_phases(settings, model, recipe, corpus, extend(objective_of()), metrics),
         metrics=metrics,
-        seed=seed,
+        seed=settings.seed,
         execution=execution,
-        loop=loop,
+        loop=settings.loop,
     )
 
 
@@ -198,18 +179,19 @@ def _task(recipe: PretrainingRecipe) -> dict[str, Any]:
 
 
 def _phases(
+    settings: Pretraining,
     model: keras.Model,
     recipe: PretrainingRecipe,
     corpus: Corpus,
-    execution: Execution,
-    trained: int,
     objective: Objective,
     metrics: Callable[[Mapping[str, Term]], dict[str, float]],
 ) -> list[Phase]:
     """A phase for each stage of a recipe, evaluated as it trains: of this depth, at this length.
 
-    So many positions are trained already; further ones begin, in the first stage that has them, as copies.
+    Positions that are not trained yet begin, in the first stage that has them, as copies of those that are.
     """
+    execution, phases = settings.execution, list[Phase]()
+    trained = 0 if settings.init_from is None else model.config.max_position_embeddings
 
     def phase(stage: Stage, end: int) -> Phase:
         part = recipe.at(stage)
@@ -229,7 +211,6 @@ def _phases(
             on_start=repeat if 0 < trained < length else None,
         )
 
-    phases = []
     for stage, end in zip(recipe.all_stages, recipe.stage_ends, strict=True):
         phases.append(phase(stage, end))
         trained = max(trained, recipe.at(stage).examples.seq_length)

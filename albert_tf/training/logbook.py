@@ -7,7 +7,6 @@ import datetime
 import json
 import logging as python_logging
 import math
-import operator
 import os
 import sys
 import time
@@ -49,32 +48,26 @@ class Interval:
 
     def __init__(self, metrics: Callable[[Mapping[str, Term]], dict[str, float]] = term_metrics) -> None:
         self._metrics = metrics
-        self._terms: dict[str, Term] | None = None
-        self._gradient_norm = math.nan
-        self._examples, self._seconds, self._waited = 0, 0.0, 0.0
+        self._updates: list[tuple[Totals, int, float]] = []
 
     def add(self, totals: Totals, examples: int, seconds: float) -> None:
         """Counts in the totals of some updates, as numbers."""
-        terms = totals.terms
-        if self._terms is not None:
-            terms = tf.nest.map_structure(operator.add, self._terms, terms)
-        self._terms, self._gradient_norm = terms, totals.gradient_norm
-        self._examples += examples
-        self._seconds += seconds
-        self._waited += totals.input_wait
+        self._updates.append((totals, examples, seconds))
 
     def figures(self, seq_length: int | None) -> dict[str, float]:
         """Mean losses and accuracies, the last update's gradient norm, and the speed.
 
         Tokens are positions, padding included; unknown where examples are not all as long (None).
         """
-        rate = self._examples / self._seconds
+        totals, examples, seconds = zip(*self._updates, strict=True)
+        terms = tf.nest.map_structure(lambda *parts: sum(parts), *(part.terms for part in totals))
+        rate = sum(examples) / sum(seconds)
         return {
-            **self._metrics(self._terms or {}),
-            "gradient_norm": self._gradient_norm,
+            **self._metrics(terms),
+            "gradient_norm": totals[-1].gradient_norm,
             "examples_per_second": rate,
             **({} if seq_length is None else {"tokens_per_second": rate * seq_length}),
-            "input_wait": min(1.0, self._waited / self._seconds),
+            "input_wait": min(1.0, sum(part.input_wait for part in totals) / sum(seconds)),
         }
 
 

@@ -20,7 +20,6 @@ from albert_tf.checkpoints.directory import RECIPE, RunContents, RunDirectory
 from albert_tf.checkpoints.steps import checkpoint_parts, clean_up, read_checkpoint, set_aside
 from albert_tf.checkpoints.storage import check_free, write_json
 from albert_tf.checkpoints.tensor_bundle import DamagedCheckpoint, OtherPipeline
-from albert_tf.training.determinism import make_deterministic
 from albert_tf.training.loop import train_phase
 from albert_tf.training.phases import Training, TrainingState
 from albert_tf.training.settings import Execution
@@ -48,7 +47,7 @@ def training_scope(
       Preempted: another host is lost.
     """
     if execution.deterministic:
-        make_deterministic()
+        tf.config.experimental.enable_op_determinism()  # of the whole process: TensorFlow cannot undo it
     strategy = make_strategy(execution.strategy, execution.tpu, report)
     if hosts_of(strategy).is_chief and not run.is_begun:
         check_free(run.path)

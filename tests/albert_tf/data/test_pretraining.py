@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.data import NothingFound, Share
+from albert_tf.data.pretraining import NothingFound
+from albert_tf.data.shares import Share
 from albert_tf.features import pretraining_spec
 from albert_tf.utils.errors import InputError
 from tests.tiny import DOCUMENTS

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data import Share, document_tokens
 from albert_tf.data.documents import in_hash_range, text_documents
+from albert_tf.data.shares import Share
+from albert_tf.data.sources import document_tokens
 from albert_tf.data.tfrecords import serialised_example
 from albert_tf.preprocessing.prepare import prepare
 from albert_tf.utils.errors import InputError

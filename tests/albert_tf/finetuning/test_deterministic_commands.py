@@ -1,11 +1,11 @@
 """--deterministic, which no process can turn off again: TensorFlow's function is replaced here."""
 
 import pytest
+import tensorflow as tf
 
 from albert_tf import cli
 from albert_tf.finetuning import trained
 from albert_tf.finetuning.run import finetune
-from albert_tf.training import determinism, trainer
 
 
 class Called(Exception):
@@ -18,10 +18,9 @@ def called():
 
 def test_every_command_that_computes_has_the_flag(asked, finetuned, own_table, tmp_path, monkeypatch):
     """It is heeded before a run is begun or read."""
-    monkeypatch.setattr(trainer, "make_deterministic", called)
+    monkeypatch.setattr(tf.config.experimental, "enable_op_determinism", called)
     with pytest.raises(Called):
         finetune(asked(deterministic=True))
-    monkeypatch.setattr(determinism, "make_deterministic", called)
     monkeypatch.setattr(trained, "load", lambda *arguments: pytest.fail("read before"))
     evaluate = ["evaluate", "--run", finetuned, "--eval", own_table]
     predict = ["predict", "--run", finetuned, "--input", own_table, "--output", tmp_path / "out.csv"]

@@ -14,8 +14,9 @@ import tensorflow as tf
 
 import albert_tf
 from albert_tf import cli
-from albert_tf.data import Share, held_out_shards
 from albert_tf.data.prepared import decode_documents, read_stats
+from albert_tf.data.shares import Share
+from albert_tf.data.sources import held_out_shards
 from albert_tf.preprocessing import prepare as corpus
 from albert_tf.preprocessing import reading, spills
 from albert_tf.preprocessing.plan import PreparationFailed

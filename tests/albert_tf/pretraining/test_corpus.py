@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data import Share
+from albert_tf.data.shares import Share
 from albert_tf.pretraining import corpus as corpus_module
 from albert_tf.pretraining.corpus import HeldOut
 from albert_tf.utils.errors import InputError

@@ -84,21 +84,6 @@ def test_training_is_weighted_and_evaluations_are_not(weighted, finetuned, own_t
     assert line["eval_loss"] == pytest.approx(-np.log(chances).mean(), rel=1e-4)
 
 
-def test_a_run_keeps_its_weights(asked, weighted, finetuned):
-    for run, recipe, message in (
-        (weighted, RECIPE, r"class_weight is {'speech': 40.0} there and None here; label_smoothing is 0.2"),
-        (finetuned, FITTED, "class_weight is None there"),
-    ):
-        with pytest.raises(InputError, match=message):
-            finetune(asked(run, recipe=recipe))
-
-
-def test_an_unknown_label(asked, tmp_path):
-    with pytest.raises(InputError, match="label='shout' is none of speech, tale"):
-        finetune(asked(tmp_path / "run", recipe={**RECIPE, "class_weight": {"shout": 2.0}}))
-    assert not (tmp_path / "run").exists()
-
-
 def test_weights_of_tags_are_by_words(tiny_vocabulary, tmp_path):
     """Of which each counts once, however many tokens it has."""
     file = tmp_path / "own.conll"

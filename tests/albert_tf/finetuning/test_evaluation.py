@@ -9,7 +9,7 @@ import shutil
 import numpy as np
 import pytest
 import tensorflow as tf
-from sklearn.metrics import accuracy_score, f1_score, log_loss, roc_auc_score
+from sklearn.metrics import accuracy_score, f1_score, log_loss
 
 import albert_tf
 from albert_tf import cli
@@ -219,23 +219,6 @@ def test_predictions_at_a_threshold_come_first(run_of, tmp_path):
     assert any(row["score"] < 0.5 for row in plain)
     answers = albert_tf.pipeline(run)(SENTENCES, top_k=2)
     assert [answer[0]["label"] for answer in answers] == expected
-
-
-def test_figures_of_a_report(run_of, tmp_path):
-    file, right, run = run_of("classification")
-    _, scores = read_probabilities(run, file, tmp_path / "a.csv")
-    figures = evaluate_trained(run, file=file).report(run).figures
-    of_second = scores[:, 1].astype(np.float64)
-    assert figures["loss"] == pytest.approx(log_loss(np.array(right) == "verse", of_second), rel=1e-4)
-    assert figures["auc"] == pytest.approx(roc_auc_score(np.array(right) == "verse", of_second))
-    file, right, run = run_of("regression")
-    figures = evaluate_trained(run, file=file).report(run).figures
-    predict(run, file, tmp_path / "b.jsonl")
-    found = [json.loads(line)["prediction"] for line in (tmp_path / "b.jsonl").read_text().splitlines()]
-    errors = np.array(found) - np.array(right, float)
-    assert figures["rmse"] == pytest.approx(np.sqrt((errors**2).mean()))
-    assert figures["mae"] == pytest.approx(np.abs(errors).mean())
-    assert figures["loss"] == pytest.approx((errors**2).mean(), rel=1e-4)
 
 
 def test_a_report_of_a_folder_of_glue(saved, tmp_path, capsys):

@@ -7,7 +7,7 @@ import pytest
 import sklearn.utils.estimator_checks as checks
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.model_selection import cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -134,14 +134,6 @@ def test_a_split_and_a_pipeline_take_it(origin, tmp_path, capfd):
         with pytest.raises(FileExistsError, match=str(place)):
             TextEstimator(origin, output=place).fit(TEXTS, LABELS)
     assert (tmp_path / "other/file").exists()
-
-
-@pytest.mark.slow
-def test_a_search_takes_it(origin):
-    search = GridSearchCV(TextEstimator(origin, **QUICK), {"learning_rate": [1e-4, 1e-3]}, cv=2)
-    search.fit(TEXTS, LABELS)
-    assert set(search.best_params_) == {"learning_rate"}
-    assert 0 <= search.best_score_ <= 1
 
 
 def test_regression_and_pairs(origin, tmp_path):

@@ -1,5 +1,6 @@
 """What `convert` does with files: where it finds them, what it refuses, what it leaves behind."""
 
+import errno
 import json
 import shutil
 import tarfile
@@ -14,6 +15,7 @@ from albert_tf.tokenizer_settings import remember_settings
 from albert_tf.utils.errors import InputError
 from tests.albert_tf.conversion import tf1
 from tests.albert_tf.pretraining.runs import weights
+from tests.full_disk import no_file_beyond
 from tests.tiny import TINY
 
 
@@ -187,3 +189,12 @@ def test_weights_that_are_not_finite_are_named_and_go_nowhere(run, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
     albert_tf.save(albert_tf.load(run), tmp_path / "run", step=8)
     convert("run", "google", tmp_path / "run", tmp_path / "there", step=8)
+
+
+@pytest.mark.parametrize("target", ["google", "huggingface", "run"])
+def test_a_full_disk_leaves_nothing_and_is_told_with_the_folder(run, golden, tmp_path, target):
+    conversion = ("run", target, run) if target != "run" else ("google", "run", golden / "tf1" / "shared")
+    with pytest.raises(OSError) as caught, no_file_beyond(10_000):
+        convert(*conversion, tmp_path / "there")
+    assert (caught.value.errno, caught.value.filename) == (errno.EFBIG, str(tmp_path / "there"))
+    assert list(tmp_path.iterdir()) == []

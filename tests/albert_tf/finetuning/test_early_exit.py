@@ -180,3 +180,12 @@ def test_bad_combinations(make, task, recipe, message):
     teacher = {"teacher": "t"} if make is TaskDistillation else {}
     with pytest.raises(InputError, match=message):
         make(**OWN, task=task, recipe=recipe, **teacher)
+
+
+def test_a_patience_needs_exits(finetuned, exits, own_table, tmp_path):
+    for run, options, message in (
+        (finetuned, {}, "patience=2: the model has no exits"),
+        (exits, {"xla": True}, "patience=2: XLA"),
+    ):
+        with pytest.raises(InputError, match=message):
+            predict(run, own_table, tmp_path / "out.csv", patience=2, **options)

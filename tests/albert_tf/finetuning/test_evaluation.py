@@ -2,7 +2,6 @@
 
 import csv
 import dataclasses
-import html
 import json
 import shutil
 
@@ -21,7 +20,6 @@ from albert_tf.finetuning.predict import predict
 from albert_tf.finetuning.reports import best_figures
 from albert_tf.finetuning.run import finetune
 from albert_tf.finetuning.task_table import TASKS, task_entries
-from albert_tf.reports.folder import write_report
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.utils.errors import InputError
 from hub_export.export import export
@@ -151,13 +149,7 @@ def test_training_chooses_it_and_goes_on_with_it(asked, table, tmp_path):
     best = evaluate_trained(made.output, file=file)
     others = [best.with_threshold(other).figures["accuracy"] for other in np.linspace(0.01, 0.99, 99)]
     assert best.figures["accuracy"] >= max(others)
-    report = best.report(made.output)
-    assert report.notes[0].startswith(f"threshold {threshold:.4f}: a text has 'verse' ")
-    assert "chosen on these very examples" in report.notes[0]
-    write_report(tmp_path / "report", "title", report)
-    assert html.escape(report.notes[0]) in (tmp_path / "report/report.html").read_text()
-    titles = {table.name: table.title for table in report.tables}
-    assert titles["learning_curve_metrics"] == "Learning curve: metrics at a threshold of 0.5"
+    assert "chosen on these very examples" in best.report(made.output).notes[0]
     file.write_text("".join(file.read_text().splitlines(keepends=True)[1:]))  # other examples
     assert "these very" not in evaluate_trained(made.output, file=file).report(made.output).notes[0]
     table("classification")

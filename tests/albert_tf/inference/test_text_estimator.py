@@ -200,15 +200,9 @@ def test_what_is_missing_is_named(origin, learned):
 @pytest.mark.parametrize(
     "check",
     [
-        checks.check_estimator_cloneable,
-        checks.check_estimator_repr,
-        checks.check_estimator_tags_renamed,
-        checks.check_valid_tag_types,
         checks.check_no_attributes_set_in_init,
         checks.check_parameters_default_constructible,
         checks.check_do_not_raise_errors_in_init_or_set_params,
-        checks.check_get_params_invariance,
-        checks.check_set_params,
         checks.check_mixin_order,
         checks.check_estimators_unfitted,
     ],

@@ -1,7 +1,6 @@
 import tensorflow as tf
 
 from albert_tf.tasks.masked_words import answer_table, mask_positions, tokens_with_masks
-from tests.other_tokenizer import IDS, WordTokenizer
 
 
 def test_tokens_with_masks(tiny_tokenizer):
@@ -20,15 +19,6 @@ def test_tokens_with_masks(tiny_tokenizer):
     assert pieces("") == []
     assert pieces("[mask]") != ["[MASK]"]
     assert tokens_with_masks(tf.constant([], tf.string), tokenizer).to_list() == []
-
-
-def test_of_a_tokenizer_without_spaces():
-    tokenizer = WordTokenizer()
-    (a, b), (row,) = (
-        tokenizer(tf.constant(["a b"])).to_list()[0],
-        tokens_with_masks(tf.constant(["a [MASK] b"]), tokenizer).to_list(),
-    )
-    assert row == [a, IDS.mask, b]
 
 
 def test_mask_positions():

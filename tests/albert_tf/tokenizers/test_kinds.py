@@ -1,32 +1,22 @@
-"""A further kind of tokenizer, with other special ids and another frame, goes through pre-training."""
+"""Kinds of tokenizers; one with other special ids and another frame goes through pre-training."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 
 import albert_tf
-from albert_tf.tokenizer_settings import VOCABULARY_FILES
-from albert_tf.tokenizers import kinds
+from albert_tf.tokenizers.byte_level_bpe import BytePairTokenizer
 from albert_tf.tokenizers.kinds import open_tokenizer
 from albert_tf.tokenizers.sentencepiece import PieceTokenizer
 from albert_tf.utils.errors import InputError
-from tests.other_tokenizer import IDS, WordTokenizer
-
-
-@pytest.fixture
-def vocabulary(tmp_path, monkeypatch):
-    monkeypatch.setitem(kinds.KINDS, "words", WordTokenizer)
-    monkeypatch.setitem(VOCABULARY_FILES, "words", ("words.txt",))
-    (tmp_path / "words.txt").touch()
-    (tmp_path / "words.txt.tokenizer.json").write_text(json.dumps({"kind": "words"}))
-    return tmp_path / "words.txt"
 
 
 @pytest.mark.parametrize("objective", ["nsp", "none"])
-def test_pretraining_batches(vocabulary, tiny_corpus, objective):
+def test_pretraining_batches(byte_pairs, tiny_corpus, objective):
     dataset = albert_tf.pretraining_dataset(
-        tiny_corpus, vocabulary, batch_size=8, seq_length=32, sentence_objective=objective, repeat=False
+        tiny_corpus, byte_pairs, batch_size=8, seq_length=32, sentence_objective=objective, repeat=False
     )
     for batch in dataset.as_numpy_iterator():
         ids, mask = batch["input_word_ids"], batch["input_mask"]
@@ -40,15 +30,16 @@ def test_pretraining_batches(vocabulary, tiny_corpus, objective):
             assert special == expected and row[length - 1] == 2
         rows, columns = np.nonzero(batch["masked_lm_weights"])
         masked = ids[rows, batch["masked_lm_positions"][rows, columns]]
-        assert (masked == IDS.mask).any() and (masked >= IDS.mask).all()
+        assert (masked == 4).any() and (masked >= 4).all()  # the mask, or what is no special piece
 
 
-def test_kinds_are_told_by_the_settings(vocabulary, tiny_vocabulary):
-    assert isinstance(open_tokenizer(vocabulary), WordTokenizer)
+def test_kinds_are_told_by_the_settings(byte_pairs, tiny_vocabulary, tmp_path):
+    assert isinstance(open_tokenizer(byte_pairs), BytePairTokenizer)
     found = open_tokenizer(tiny_vocabulary, lowercase=False)
     assert isinstance(found, PieceTokenizer) and found.kind == "sentencepiece"
     assert found.settings == {"lowercase": False, "strip_accents": True}
     assert found.vocabulary.files == {"spiece.model": tiny_vocabulary.read_bytes()}
-    (vocabulary.parent / "words.txt.tokenizer.json").write_text(json.dumps({"kind": "letters"}))
+    other = shutil.copy(tiny_vocabulary, tmp_path / "other.model")
+    (tmp_path / "other.tokenizer.json").write_text(json.dumps({"kind": "letters"}))
     with pytest.raises(InputError, match="'letters'"):
-        open_tokenizer(vocabulary)
+        open_tokenizer(other)

@@ -11,7 +11,9 @@ from albert_tf.checkpoints import RunDirectory
 from albert_tf.cli import command_line_parser
 from albert_tf.cli.finetune import settings_given
 from albert_tf.finetuning.predict import predict
+from albert_tf.finetuning.reports import ending
 from albert_tf.finetuning.run import finetune
+from albert_tf.finetuning.task_table import TASKS
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.utils.errors import InputError
 from tests.albert_tf.pretraining.runs import metrics
@@ -32,6 +34,8 @@ def test_the_lowest_loss_tells_the_best_step(by_loss, own_table):
             losses[line["step"]] = line["eval_loss"]
     assert run.default_step() == min(losses, key=losses.__getitem__)
     assert run.task["best_by"] == "eval_loss"
+    (line,) = ending(run, TASKS["tagging"], {})  # of which no baseline is told
+    assert line.startswith(f"best: step {run.default_step()} (loss ")
     count = len(own_table.read_text().splitlines())
     assert run.recipe["eval_share"] == 0.3
     assert run.recipe["eval_examples"] == {"dev": round(0.3 * count)}

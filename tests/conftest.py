@@ -131,6 +131,22 @@ def tiny_tokenizer(tiny_vocabulary):
     return Tokenizer(tiny_vocabulary)
 
 
+@pytest.fixture(scope="session")
+def byte_pairs(tiny_corpus, made_once) -> Path:
+    """A vocabulary of byte-level BPE of the tiny corpus: other special ids, and RoBERTa's frame."""
+    from albert_tf.tokenizers import train_vocabulary
+
+    return made_once("bpe", lambda folder: train_vocabulary(tiny_corpus, folder, 300, kind="byte_level_bpe"))
+
+
+@pytest.fixture(scope="session")
+def piece_tokenizer(tiny_vocabulary):
+    """The tiny vocabulary's tokenizer, as it is in a graph."""
+    from albert_tf.tokenizers import PieceTokenizer, Vocabulary
+
+    return PieceTokenizer(Vocabulary.from_file(tiny_vocabulary))
+
+
 @pytest.fixture
 def data_service():
     """The address of a tf.data service with two workers."""

@@ -53,7 +53,7 @@ def normalized(text: bytes) -> bytes:
         text,
         lambda t: "".join(c for c in unicodedata.normalize("NFD", t) if unicodedata.category(c) != "Mn"),
     )
-    return _on_text(without_accents, _nfkc_casefold)
+    return _on_text(without_accents, nfkc_casefold)
 
 
 def _on_text(data: bytes, function) -> bytes:
@@ -61,7 +61,7 @@ def _on_text(data: bytes, function) -> bytes:
     return function(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
-def _nfkc_casefold(text: str) -> str:
+def nfkc_casefold(text: str) -> str:
     """NFKC_Casefold: Unicode standard, section 3.13, R5."""
     for _ in range(2):
         text = unicodedata.normalize("NFD", text)

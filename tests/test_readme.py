@@ -124,13 +124,6 @@ again = keras.models.load_model("own.keras")
 np.testing.assert_allclose(again.predict(batches), model.predict(batches), atol=1e-6)
 assert model.predict(batches).shape == (2, 3)
 assert np.isfinite(again.fit(batches, verbose=0).history["loss"]).all()
-text = keras.Input([], dtype=tf.string)
-of_strings = keras.Model(text, model(albert_tf.pack([tokenizer(text)], 64)))
-texts = tf.constant(["A function.", "Buy now!"])
-np.testing.assert_allclose(of_strings(texts), model.predict(batches), atol=1e-5)
-of_strings.save("of_strings")
-(logits,) = tf.saved_model.load("of_strings").signatures["serving_default"](texts).values()
-np.testing.assert_allclose(logits, of_strings(texts), atol=1e-6)
 """,
     'pipeline("demo-output/run")': """
 assert len(fill(["A [MASK]."])[0]) == 5

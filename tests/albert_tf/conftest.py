@@ -9,7 +9,6 @@ from albert_tf.checkpoints import build_model
 from albert_tf.pretraining import corpus, evaluation
 from albert_tf.pretraining.run import pretrain
 from albert_tf.pretraining.settings import Pretraining
-from albert_tf.tokenizers import PieceTokenizer, Vocabulary
 from albert_tf.training.settings import LoopSettings
 from albert_tf.utils.records import changed
 from tests.albert_tf.pretraining.runs import CONFIG, RECIPE
@@ -61,12 +60,6 @@ def run(settings, made_once, tmp_path_factory):
     """A run of six updates without interruption, of which each process has a copy."""
     made = made_once("pretrained", lambda folder: pretrain(settings(folder)))
     return shutil.copytree(made, tmp_path_factory.mktemp("pretrained") / "run")
-
-
-@pytest.fixture(scope="session")
-def piece_tokenizer(tiny_vocabulary):
-    """The tiny vocabulary's tokenizer, as it is in a graph."""
-    return PieceTokenizer(Vocabulary.from_file(tiny_vocabulary))
 
 
 @pytest.fixture

@@ -63,22 +63,9 @@ def test_stages_come_from_a_file(tiny_corpus, tiny_vocabulary, tmp_path, monkeyp
     growing = (Stage(until=0.5, num_hidden_layers=1, seq_length=16), Stage())
     assert [settings.recipe.stages for settings in asked] == [growing, ()]
     # A preset's own stages are of other lengths than the one that is named.
-    for more in ({}, {"seq_length": 32}):
-        command = [
-            "pretrain",
-            "--config",
-            "bert_base",
-            "--train",
-            tiny_corpus,
-            "--vocabulary",
-            tiny_vocabulary,
-        ]
-        command += [
-            "--output",
-            tmp_path / "bert",
-            *(word for name in more for word in (f"--{name}", more[name])),
-        ]
-        assert cli.run([str(word) for word in command]) == 0
+    for more in ([], ["--seq_length", 32]):
+        places = ["--train", tiny_corpus, "--vocabulary", tiny_vocabulary, "--output", tmp_path / "bert"]
+        assert cli.run([*map(str, ["pretrain", "--config", "bert_base", *places, *more])]) == 0
     assert [len(settings.recipe.stages) for settings in asked[2:]] == [2, 0]
     assert "nowhere.json: No such file" in mistake(capsys, *words(stages="nowhere.json"))
 
@@ -138,19 +125,14 @@ def test_mistakes_are_one_line(tiny_corpus, tiny_vocabulary, tmp_path, capsys):
         ("vocab", "--input", tiny_corpus): "--output",
         (*vocab, "nowhere*.txt"): "nowhere*.txt",
         (*vocab, tiny_corpus, "--output", text / "x.model"): "x.model",
-        (*vocab, tiny_corpus, "--vocab_size", 3 * 10**9): "vocab_size=3000000000",
-        (*vocab, tmp_path / "empty.txt"): "no text",
         ("pretrain", "--trian", text): "--output",
         tuple(pretrain(config="albert_huge")): "albert_huge",
         tuple(pretrain(config=wide)): "hidden_size=1200000",
-        tuple(pretrain(train="missing.txt")): "missing.txt",
         tuple(pretrain(train=tmp_path / "empty.txt")): "empty.txt",
         (*vocab, tmp_path / "web.jsonl"): "web.jsonl",
         tuple(pretrain(train=tmp_path / "web.jsonl")): "--input_format jsonl",
         tuple(pretrain(vocabulary=tmp_path / "no.model")): "no.model",
-        tuple(pretrain(optimizer="sgd")): "optimizer='sgd'",
         tuple(pretrain(clip_norm="never")): "--clip_norm",
-        tuple(pretrain(warmup_steps=9)): "warmup_steps=9",
         tuple(pretrain(seq_length=99)): "seq_length=99",
         ("evaluate", "--run", tmp_path, "--input", tiny_corpus): "config.json is missing",
         ("analyse", "curve", "--run", tmp_path, "--output", "x.png"): "metrics.jsonl",

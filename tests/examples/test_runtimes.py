@@ -68,12 +68,6 @@ def runs(tmp_path_factory, tiny_vocabulary):
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tiny_vocabulary):
-    """TF Text's."""
-    return PieceTokenizer(Vocabulary.from_file(tiny_vocabulary))
-
-
-@pytest.fixture(scope="module")
 def python():
     """The interpreter with the other runtimes: from a command and where it runs to what it printed."""
     if not PYTHON.exists():
@@ -93,15 +87,6 @@ def python():
     return run
 
 
-def sentences(shared):
-    """Five hundred of each file of prose, encyclopedia and reviews, from all over it."""
-    found = []
-    for file in sorted((shared / "data/corpus").glob("[a-z]*.txt")):
-        lines = [line.strip() for line in file.read_text("utf-8").splitlines() if line.strip()]
-        found += lines[:: max(1, len(lines) // 500)][:500]
-    return found
-
-
 def differing(run, folder, vocabulary, texts, **settings):
     """The ids of the texts for which those of the example are not the tokenizer's: both."""
     for name in ("config.json", "task.json"):
@@ -114,28 +99,17 @@ def differing(run, folder, vocabulary, texts, **settings):
     return [(ours, theirs) for ours, theirs in zip(found, expected, strict=True) if ours != theirs]
 
 
-def test_the_ids_of_real_sentences_are_the_preprocessors(shared, runs, tmp_path):
-    texts = sentences(shared)
-    assert len(texts) == 2500 and sum(not text.isascii() for text in texts) > 50
-    vocabulary = shared / "data/vocabulary/30k-clean.model"
-    different = differing(runs["encoder"], tmp_path, vocabulary, texts, lowercase=True, strip_accents=True)
-    assert len(different) <= 2  # equally likely pieces, in another order
-    assert all(sorted(ours) == sorted(theirs) for ours, theirs in different)
-
-
 @pytest.mark.parametrize(("lowercase", "strip_accents"), [(True, True), (False, True), (True, False)])
-def test_the_ids_of_any_text_are_the_preprocessors(
-    lowercase, strip_accents, runs, tokenizer, tiny_vocabulary, tmp_path
-):
+def test_the_ids_of_any_text_are_the_preprocessors(lowercase, strip_accents, runs, tiny_vocabulary, tmp_path):
     texts = [text.decode("utf-8", "ignore") for text in fuzzed_texts(400, longest=2000)]
     texts += [*CORPUS.splitlines(), "Éclair Ǆ ﾞ ﬁ İ x\u00ady"]
     settings = {"lowercase": lowercase, "strip_accents": strip_accents}
     assert differing(runs["encoder"], tmp_path, tiny_vocabulary, texts, **settings) == []
 
 
-def test_inputs_are_packed_as_by_the_preprocessor(runs, tokenizer):
+def test_inputs_are_packed_as_by_the_preprocessor(runs, piece_tokenizer):
     texts = [*CORPUS.splitlines()[:8], "", CORPUS]  # the last is cut
-    packed = pack([tokenizer(tf.constant(texts))], LENGTH)
+    packed = pack([piece_tokenizer(tf.constant(texts))], LENGTH)
     for longest in (None, LENGTH + 1):  # the model has no more positions than LENGTH
         found = Tokens(runs["encoder"]).inputs(texts, longest)
         assert found.keys() == packed.keys()
@@ -148,12 +122,12 @@ def test_inputs_are_packed_as_by_the_preprocessor(runs, tokenizer):
 
 
 @pytest.mark.parametrize("length", [None, 24])
-def test_pairs_are_packed_as_by_the_preprocessor(length, runs, tokenizer):
+def test_pairs_are_packed_as_by_the_preprocessor(length, runs, piece_tokenizer):
     """What is too long is cut, of the second segment alone."""
     tokens, (firsts, seconds) = Tokens(runs["encoder"]), zip((TEXT, PAIR), ("A wall", ""), strict=True)
     found = tokens.inputs(firsts, length, seconds)
     columns = found["input_mask"].shape[1]
-    expected = pack([tokenizer(tf.constant(texts)) for texts in (firsts, seconds)], LENGTH)
+    expected = pack([piece_tokenizer(tf.constant(texts)) for texts in (firsts, seconds)], LENGTH)
     for name, array in expected.items():
         whole = array.numpy()[:, :columns]
         if length is not None and name == "input_word_ids":
@@ -161,10 +135,10 @@ def test_pairs_are_packed_as_by_the_preprocessor(length, runs, tokenizer):
         np.testing.assert_array_equal(found[name], whole)
 
 
-def test_spans_of_tokens_are_those_of_the_tokenizer(runs, tokenizer):
+def test_spans_of_tokens_are_those_of_the_tokenizer(runs, piece_tokenizer):
     """In characters of the text as it was given; the tokenizer gives bytes."""
     texts = [TEXT, PAIR, *CORPUS.splitlines()[:20], "Édith’s ﬁne Straße: №5 …", ""]
-    for text, *found in zip(texts, *tokenizer.tokenize_with_offsets(tf.constant(texts)), strict=True):
+    for text, *found in zip(texts, *piece_tokenizer.tokenize_with_offsets(tf.constant(texts)), strict=True):
         starts, limits = (
             [len(text.encode()[:place].decode()) for place in places.numpy()] for places in found[1:]
         )
@@ -188,7 +162,6 @@ def test_mistakes_are_one_line(runs, tmp_path, monkeypatch, capsys):
         ("classifier", [TEXT, "--int8"], "has no model_int8.onnx: .* --to onnx --calibrate FILE`"),
         ("classifier", [TEXT, *pair, PAIR], "texts is 1, and that of --pair is 2"),
         ("classifier", [TEXT, *pair], "takes a single text: leave --pair out"),
-        ("tagger", [TEXT, *pair], "takes a single text"),
         ("spans", [TEXT], "takes two texts: name the second by --pair"),
         ("classifier", [], "text"),
     ):

@@ -8,19 +8,12 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.tokenizers import PieceTokenizer, Vocabulary
 from hub_export.export import export
 from tests.tiny import TINY
 
 # Large weights and a live dropout: a tensor that is mixed up or left out shows.
 CONFIG = TINY.replace(initializer_range=0.2, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
 LENGTH = 24
-
-
-@pytest.fixture(scope="session")
-def piece_tokenizer(tiny_vocabulary):
-    """The tiny vocabulary's tokenizer, as it is in a graph."""
-    return PieceTokenizer(Vocabulary.from_file(tiny_vocabulary))
 
 
 @pytest.fixture(scope="session")

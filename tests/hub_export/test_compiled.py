@@ -18,17 +18,11 @@ from hub_export.__main__ import main
 from hub_export.card import CARD
 from hub_export.check.answers import REQUESTS
 from hub_export.export import export
-from tests.tiny import TINY
+from tests.hub_export.conftest import CONFIG as LARGE
 
 pytestmark = pytest.mark.slow
 
-CONFIG = TINY.replace(
-    num_hidden_layers=1,
-    max_position_embeddings=32,
-    initializer_range=0.2,
-    hidden_dropout_prob=0.1,
-    attention_probs_dropout_prob=0.1,
-)
+CONFIG = LARGE.replace(num_hidden_layers=1, max_position_embeddings=32)
 LENGTH = 16
 SHAPES = {(rows, length) for rows in (1, 32) for length in (8, LENGTH, CONFIG.max_position_embeddings)}
 TEXTS = ["The old clock", "", "A stone wall, and nobody had lived in it for years."]

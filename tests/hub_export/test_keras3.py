@@ -6,7 +6,6 @@ import pytest
 import tensorflow as tf
 
 TEXTS = tf.constant(["A stone wall", "the old clock in the village", "", "Snow fell for three days."])
-LABELS = np.array([0, 1, 0, 1])
 
 
 class HubLayer(keras3.layers.TFSMLayer):
@@ -36,24 +35,6 @@ def test_inference_is_that_of_the_module_and_dropout_is_live_in_training(classif
     np.testing.assert_allclose(classifier(TEXTS), pooled @ kernel + bias, rtol=0, atol=1e-5)
     first, second = (classifier(TEXTS, training=True) for _ in range(2))
     assert np.abs(first - second).max() > 1e-3
-
-
-@pytest.mark.slow
-def test_training_reaches_every_weight_and_the_model_is_saved_whole(classifier, tmp_path):
-    classifier.compile(keras3.optimizers.Adam(1e-3), keras3.losses.BinaryCrossentropy(from_logits=True))
-    layer = classifier.get_layer("encoder")
-    before = [weight.numpy().copy() for weight in layer.trainable_weights]
-    assert len(before) == 25
-    losses = classifier.fit(TEXTS, LABELS, epochs=10, verbose=0).history["loss"]
-    assert losses[-1] < losses[0]
-    for old, weight in zip(before, layer.trainable_weights, strict=True):
-        assert np.abs(weight.numpy() - old).max() > 1e-5, weight.path
-    classifier.save(tmp_path / "model.keras")
-    with keras3.utils.CustomObjectScope({"HubLayer": HubLayer}):
-        reloaded = keras3.models.load_model(tmp_path / "model.keras", safe_mode=False)
-    np.testing.assert_allclose(
-        reloaded.predict(TEXTS, verbose=0), classifier.predict(TEXTS, verbose=0), rtol=0, atol=1e-6
-    )
 
 
 def test_the_encoder_is_found_without_asking(exported, encoder, tensors):

@@ -81,20 +81,6 @@ def test_gradients_of_shared_parameters_are_many_until_they_are_summed():
     assert memory_of(update(accumulate=2)).gradients == 3 * shared + 11 * 4 * block
 
 
-def test_more_work_takes_more_memory():
-    """And what is there to save some does."""
-
-    def peak(**changes):
-        return memory_of(dataclasses.replace(update(rows=64, length=256), **changes)).peak
-
-    deep = PRESETS["albert_base_v2"].replace(num_hidden_layers=24)
-    for changes in ({"batch_size": 128}, {"seq_length": 512}, {"config": deep}, {"predictions": 80}):
-        assert peak(**changes) > peak(), changes
-    for changes in ({"remat": True}, {"accumulate": 2}, {"precision": "bfloat16"}, {"devices": 2}):
-        assert peak(**changes) < peak(), changes
-    assert peak(precision="float16") == peak(precision="bfloat16")
-
-
 def test_the_smallest_accumulate_that_fits():
     paper, memory = update("albert_xlarge_v1", 4096, 512, 77, devices=64, precision="bfloat16"), 16e9
     for remat in (False, True):

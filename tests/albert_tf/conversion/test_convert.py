@@ -14,7 +14,7 @@ from albert_tf.conversion import convert
 from albert_tf.tokenizer_settings import remember_settings
 from albert_tf.utils.errors import InputError
 from tests.albert_tf.conversion import tf1
-from tests.albert_tf.conversion.tf1 import weights
+from tests.albert_tf.pretraining.runs import weights
 from tests.full_disk import no_file_beyond
 from tests.tiny import TINY
 

@@ -9,7 +9,7 @@ import pytest
 
 from albert_tf.conversion import convert
 from albert_tf.utils.errors import InputError
-from tests.albert_tf.conversion.tf1 import weights
+from tests.albert_tf.pretraining.runs import weights
 
 INDEX, DATA = "model.ckpt-best.index", "model.ckpt-best.data-00000-of-00001"
 

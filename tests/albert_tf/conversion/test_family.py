@@ -12,20 +12,11 @@ import albert_tf
 from albert_tf.checkpoints import RunDirectory, task_of
 from albert_tf.conversion import convert
 from albert_tf.utils.errors import InputError
+from tests.albert_tf.models.oracles import perturbed
 from tests.tiny import TINY
 
 FAMILIES = ("bert", "roberta", "distilbert")
-SMALL = albert_tf.AlbertConfig(
-    vocab_size=30,
-    embedding_size=16,
-    hidden_size=16,
-    num_hidden_layers=2,
-    num_attention_heads=2,
-    intermediate_size=24,
-    max_position_embeddings=20,
-    sharing="none",
-    hidden_act="gelu_erf",
-)
+SMALL = TINY.replace(num_hidden_layers=2, embedding_size=32, sharing="none", hidden_act="gelu_erf")
 CONFIGS = {
     "bert": SMALL,
     "roberta": SMALL.replace(position_offset=2, type_vocab_size=1, pooler="none", layer_norm_eps=1e-5),
@@ -77,13 +68,6 @@ def test_hugging_face_and_back(shared, tmp_path, family):
     differing = {key for key in before.keys() & after.keys() if before[key] != after[key]}
     assert differing <= {"classifier_dropout"}  # None there, which means that of the hidden states
     assert after.keys() - before.keys() <= {"sentence_objective"}
-
-
-def perturbed(model):
-    generator = np.random.default_rng(0)
-    for variable in model.variables:
-        variable.assign_add(generator.normal(0, 0.05, variable.shape))
-    return model
 
 
 HEADS = {

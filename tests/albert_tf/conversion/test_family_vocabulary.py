@@ -45,17 +45,20 @@ def test_wordpiece(shared, tmp_path, family, values, lowercase, strip_accents):
     assert RunDirectory(tmp_path / "again").tokenizer == run.tokenizer
 
 
-def test_byte_level_bpe(tiny_corpus, tmp_path):
-    """With RoBERTa's ids, and settings that mean nothing to it."""
-    vocabulary = albert_tf.tokenizers.train_vocabulary(
-        tiny_corpus, tmp_path / "bpe", 270, kind="byte_level_bpe"
-    )
+@pytest.fixture
+def roberta(byte_pairs, tmp_path):
+    """The config of a run of that vocabulary, converted to `hf`."""
     config = albert_tf.PRESETS["roberta_base"].replace(
-        vocab_size=len(vocabulary.pieces),
+        vocab_size=len(json.loads((byte_pairs / "vocab.json").read_text())),
         **{"embedding_size": 8, "hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1},
     )
-    albert_tf.save(albert_tf.AlbertEncoder(config), tmp_path / "run", tmp_path / "bpe")
+    albert_tf.save(albert_tf.AlbertEncoder(config), tmp_path / "run", byte_pairs)
     convert("run", "huggingface", tmp_path / "run", tmp_path / "hf")
+    return config
+
+
+def test_byte_level_bpe(roberta, byte_pairs, tmp_path):
+    """With RoBERTa's ids, and settings that mean nothing to it."""
     written = json.loads((tmp_path / "hf" / "tokenizer_config.json").read_text())
     mask = written.pop("mask_token")
     assert mask["content"] == "<mask>" and mask["lstrip"] and not mask["rstrip"]
@@ -68,9 +71,9 @@ def test_byte_level_bpe(tiny_corpus, tmp_path):
     done = convert("huggingface", "run", tmp_path / "hf", tmp_path / "back")
     assert done.vocabulary == "vocab.json"
     back = RunDirectory(tmp_path / "back")
-    assert back.tokenizer == {"lowercase": False, "strip_accents": False} and back.config == config
+    assert back.tokenizer == {"lowercase": False, "strip_accents": False} and back.config == roberta
     for name in ("vocab.json", "merges.txt"):
-        assert (tmp_path / "back" / name).read_bytes() == (tmp_path / "bpe" / name).read_bytes()
+        assert (tmp_path / "back" / name).read_bytes() == (byte_pairs / name).read_bytes()
 
 
 def fast_bert(pieces, **normalizer):
@@ -129,16 +132,7 @@ def test_fast_tokenizers_that_are_others(shared, tmp_path, part, changes):
 
 
 @pytest.mark.parametrize("as_pairs", [True, False])
-def test_byte_level_bpe_of_a_fast_tokenizer_alone(tiny_corpus, tmp_path, as_pairs):
-    vocabulary = albert_tf.tokenizers.train_vocabulary(
-        tiny_corpus, tmp_path / "bpe", 270, kind="byte_level_bpe"
-    )
-    config = albert_tf.PRESETS["roberta_base"].replace(
-        vocab_size=len(vocabulary.pieces),
-        **{"embedding_size": 8, "hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1},
-    )
-    albert_tf.save(albert_tf.AlbertEncoder(config), tmp_path / "run", tmp_path / "bpe")
-    convert("run", "huggingface", tmp_path / "run", tmp_path / "hf")
+def test_byte_level_bpe_of_a_fast_tokenizer_alone(roberta, tiny_corpus, tmp_path, as_pairs):
     ids = json.loads((tmp_path / "hf" / "vocab.json").read_text())
     lines = (tmp_path / "hf" / "merges.txt").read_text().splitlines()[1:]
     values = {

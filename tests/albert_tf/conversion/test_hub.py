@@ -11,7 +11,7 @@ from albert_tf.checkpoints import RunDirectory
 from albert_tf.conversion import convert
 from albert_tf.utils.errors import InputError
 from tests.albert_tf.conversion import tf1
-from tests.albert_tf.conversion.tf1 import weights
+from tests.albert_tf.pretraining.runs import weights
 from tests.tiny import TINY
 
 
@@ -96,20 +96,6 @@ def test_tf1_module(golden, tmp_path):
     for name in ("named", "beside"):
         assert RunDirectory(tmp_path / name).config == RunDirectory(tmp_path / "expected").config
         np.testing.assert_equal(weights(tmp_path / name), weights(tmp_path / "expected"))
-
-
-def test_module_of_hub_export(tmp_path):
-    """A TF 2 checkpoint, by objects, of variables that have our own names."""
-    model = albert_tf.AlbertPretrainer(TINY)
-    (tmp_path / "hub" / "variables").mkdir(parents=True)
-    (tmp_path / "hub" / "saved_model.pb").write_bytes(b"")
-    checkpoint = tf.train.Checkpoint(variables=list(model.variables))
-    checkpoint.save_counter  # noqa: B018 - makes the counter that every SavedModel of a Checkpoint has
-    checkpoint.write(str(tmp_path / "hub" / "variables" / "variables"))
-    (tmp_path / "config.json").write_text(TINY.to_json_string())
-    convert("hub", "run", tmp_path / "hub", tmp_path / "run", config=tmp_path / "config.json")
-    assert RunDirectory(tmp_path / "run").task["model"] == "pretrainer"
-    np.testing.assert_equal(weights(tmp_path / "run"), {v.name: v.numpy() for v in model.variables})
 
 
 def test_a_published_encoder_of_bert(tmp_path):

@@ -14,7 +14,7 @@ from albert_tf.conversion import start as starts
 from albert_tf.conversion.start import opened, run_at
 from albert_tf.utils.errors import InputError
 from tests.albert_tf.conversion.loopback import COMMIT, Answer, nobody, packed, put_repository
-from tests.albert_tf.conversion.tf1 import weights
+from tests.albert_tf.pretraining.runs import weights
 from tests.tiny import TINY
 
 CASED = {"lowercase": False, "strip_accents": True}

@@ -1,11 +1,9 @@
-"""Checkpoints as dicts of arrays; those of TF1 to be changed and written anew."""
+"""Checkpoints of TF1 as dicts of arrays, to be changed and written anew."""
 
 from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
-
-import albert_tf
 
 
 def read(prefix: Path) -> dict[str, np.ndarray]:
@@ -23,8 +21,3 @@ def write(prefix: Path, values: dict[str, np.ndarray]) -> None:
         shape_and_slices=[""] * len(values),
         tensors=[tf.constant(value) for value in values.values()],
     )
-
-
-def weights(run: Path) -> dict[str, np.ndarray]:
-    """The values of a run's model, by our names."""
-    return {variable.name: variable.numpy() for variable in albert_tf.load(run).variables}

@@ -1,7 +1,5 @@
 """`albert-tf distill` as users type it, and what other commands make of its run."""
 
-import json
-
 import pytest
 
 from albert_tf import cli
@@ -43,35 +41,3 @@ def test_mistakes_end_in_one_line(words, teacher, task_teacher, table, tmp_path,
     ):
         assert named in mistake(capsys, *line)
     assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.slow
-def test_a_student_is_a_run_as_any_other(words, tiny_corpus, table, tmp_path, capsys):
-    """On text and then for a task: evaluated, fine-tuned with, predicted with, converted."""
-    run, tuned, teacher = tmp_path / "run", tmp_path / "tuned", tmp_path / "teacher"
-    data = [
-        "--task",
-        "classification",
-        "--train",
-        table,
-        "--eval",
-        table,
-        "--text",
-        "text",
-        "--label",
-        "kind",
-    ]
-    little = ["--epochs", 1, "--seq_length", 32]
-    for line in (
-        words,
-        ["evaluate", "--run", run, "--input", tiny_corpus],
-        ["convert", "--from", "run", "--to", "huggingface", "--input", run, "--output", tmp_path / "hf"],
-        ["finetune", *data, *little, "--init_from", words[2], "--output", teacher],
-        ["distill", *data, *little, "--teacher", teacher, "--init_from", run, "--output", tuned],
-        ["predict", "--run", tuned, "--input", table, "--output", tmp_path / "predicted.jsonl"],
-        ["evaluate", "--run", tuned, "--eval", table],
-    ):
-        assert cli.run([str(word) for word in line]) == 0, line
-        capsys.readouterr()
-    rows = [json.loads(line) for line in (tmp_path / "predicted.jsonl").read_text().splitlines()]
-    assert all(row["prediction"] in ("speech", "tale") for row in rows)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from scipy.special import expit, softmax
 
 from albert_tf.distillation.losses import (
     cosine_distance,
@@ -16,14 +17,6 @@ STUDENT, TEACHER = (3 * RNG.normal(size=[2, 3, 5]) for _ in range(2))
 GIVEN = RNG.normal(size=[2, 3])  # the gradient of a loss [2, 3]
 
 
-def softmax(logits):
-    return np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
-
-
-def sigmoid(logits):
-    return 1 / (1 + np.exp(-logits))
-
-
 def computed(function, *arguments):
     """The losses, and the gradient at the student's outputs."""
     student, teacher = (tf.constant(x, tf.float32) for x in (STUDENT, TEACHER))
@@ -35,7 +28,7 @@ def computed(function, *arguments):
 
 @pytest.mark.parametrize("temperature", [1.0, 2.0])
 def test_softmax_divergence(temperature):
-    p, q = softmax(TEACHER / temperature), softmax(STUDENT / temperature)
+    p, q = (softmax(x / temperature, axis=-1) for x in (TEACHER, STUDENT))
     losses, gradient = computed(softmax_divergence, temperature)
     np.testing.assert_allclose(losses, temperature**2 * (p * np.log(p / q)).sum(axis=-1), rtol=1e-5)
     np.testing.assert_allclose(gradient, GIVEN[..., None] * temperature * (q - p), atol=1e-5)
@@ -44,7 +37,7 @@ def test_softmax_divergence(temperature):
 
 @pytest.mark.parametrize("temperature", [1.0, 2.0])
 def test_sigmoid_divergence(temperature):
-    p, q = sigmoid(TEACHER / temperature), sigmoid(STUDENT / temperature)
+    p, q = expit(TEACHER / temperature), expit(STUDENT / temperature)
     losses, gradient = computed(sigmoid_divergence, temperature)
     divergences = p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q))
     np.testing.assert_allclose(losses, temperature**2 * divergences.mean(axis=-1), rtol=1e-4)

@@ -1,4 +1,4 @@
-"""Sixty-four real examples of each task in its own format, as small as a test can learn by heart."""
+"""Sixty-four real examples of a task in its own format, as small as a test can learn by heart."""
 
 import csv
 import itertools
@@ -18,13 +18,6 @@ def sample(task, data, folder):
       folder: where the sample is written.
     """
     return MAKERS[task](data, folder)
-
-
-def _pairs(data, folder):
-    lines = (data / "glue/STS-B/train.tsv").read_text("utf-8").rstrip("\n").split("\n")
-    for name in ("train.tsv", "dev.tsv"):
-        (folder / name).write_text("\n".join(lines[: COUNT + 1]) + "\n", encoding="utf-8")
-    return {"data": folder}
 
 
 def _squad(data, folder):
@@ -67,17 +60,19 @@ def _reviews(data):
     ):
         for file in pair:
             kind, is_strong = file.parent.name, file.stem.endswith(("_1", "_10"))
-            labels = f"{kind}|strong" if is_strong else kind
-            yield {"review": file.read_text(encoding="utf-8"), "kind": kind, "labels": labels}
+            yield {
+                "review": file.read_text(encoding="utf-8"),
+                "labels": f"{kind}|strong" if is_strong else kind,
+            }
 
 
-def _table(label, data, folder):
+def _table(data, folder):
     file = folder / "own.csv"
     with file.open("w", newline="", encoding="utf-8") as handle:
-        writer = csv.DictWriter(handle, ["kind", "labels", "review"])
+        writer = csv.DictWriter(handle, ["labels", "review"])
         writer.writeheader()
         writer.writerows(itertools.islice(_reviews(data), COUNT))
-    return {"train": file, "eval": file, "columns": Columns("review", label=label)}
+    return {"train": file, "eval": file, "columns": Columns("review", label="labels")}
 
 
 def _tagged(data, folder):
@@ -103,10 +98,8 @@ def _lines(file, lines):
 
 
 MAKERS = {
-    "sts-b": _pairs,
     "squad-v2.0": _squad,
     "race": _race,
-    "classification": lambda *places: _table("kind", *places),
-    "multi_label": lambda *places: _table("labels", *places),
+    "multi_label": _table,
     "tagging": _tagged,
 }

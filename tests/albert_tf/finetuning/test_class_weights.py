@@ -53,8 +53,6 @@ def test_how_weights_are_written():
         ("even", "class_weight='even'"),
         ("[1, 2]", "class_weight="),
         ('{"a": -1}', r"class_weight\['a'\]=-1"),
-        ('{"a": NaN}', r"class_weight\['a'\]=nan"),
-        ('{"a": "b"}', r"class_weight\['a'\]='b'"),
     ):
         with pytest.raises(InputError, match=message):
             replace(class_weight=asked)
@@ -82,21 +80,6 @@ def test_training_is_weighted_and_evaluations_are_not(weighted, finetuned, own_t
     ]
     (line,) = (line for line in metrics(weighted) if "eval_loss" in line and line["step"] == 6)
     assert line["eval_loss"] == pytest.approx(-np.log(chances).mean(), rel=1e-4)
-
-
-def test_a_run_keeps_its_weights(asked, weighted, finetuned):
-    for run, recipe, message in (
-        (weighted, RECIPE, r"class_weight is {'speech': 40.0} there and None here; label_smoothing is 0.2"),
-        (finetuned, FITTED, "class_weight is None there"),
-    ):
-        with pytest.raises(InputError, match=message):
-            finetune(asked(run, recipe=recipe))
-
-
-def test_an_unknown_label(asked, tmp_path):
-    with pytest.raises(InputError, match="label='shout' is none of speech, tale"):
-        finetune(asked(tmp_path / "run", recipe={**RECIPE, "class_weight": {"shout": 2.0}}))
-    assert not (tmp_path / "run").exists()
 
 
 def test_weights_of_tags_are_by_words(tiny_vocabulary, tmp_path):

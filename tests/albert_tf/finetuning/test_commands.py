@@ -100,11 +100,8 @@ def test_mistakes_of_flags_are_one_line(words, files, capsys, tmp_path):
         ({"task": "sst2"}, "task='sst2' is none of cola, sst-2"),
         ({"label": "kind"}, "own.csv: there is no column label='kind'"),
         ({"config": None}, "--init_from"),
-        ({"config": "albert_huge"}, "albert_huge"),
         ({"config": None, "init_from": "nowhere"}, "nowhere"),
-        ({"pooling": "max"}, "'max'"),
         ({"train": "missing.csv"}, "missing.csv"),
-        ({"train": "missing-*.csv"}, "missing-*.csv"),
         ({"eval": files / "bare.csv", "train": files / "*.csv"}, "bare.csv:2: the row has no label"),
         ({"task": "rte", **folder, "data": "RTE"}, "RTE/train.tsv"),
         ({"train": files / "other.csv"}, "other.csv"),  # which is too small to hold any of it out
@@ -112,7 +109,6 @@ def test_mistakes_of_flags_are_one_line(words, files, capsys, tmp_path):
         ({"train": files / "bare.csv"}, "bare.csv:2"),
         ({"task": "regression"}, "own.csv:2: label 'speech'"),
         ({"threshold": "best"}, "--threshold: invalid number or auto value: 'best'"),
-        ({"threshold": 1.0}, "threshold=1.0"),
         ({"report": files}, f"{files} exists already"),
     ):
         assert message in mistake(capsys, *words(**changes)), changes
@@ -129,7 +125,6 @@ def test_mistakes_with_a_run_are_one_line(finetuned, own_table, files, capsys, t
         ([*evaluate, "--eval", files / "other.csv", "--text", "body", "--label", "class"], "'speech', 't"),
         ([*evaluate, "--eval", files / "own.csv", "--text", "body"], "--label"),
         ([*evaluate, "--eval", own_table, "--step", 4], "steps 3, 6"),
-        ([*evaluate, "--eval", own_table, "--batch_size", 0], "batch_size=0"),
         (predict, "--submission"),
         ([*submit, "--output", out], "--submission"),
         ([*predict, "--output", out, "--run", "other"], "--submission"),
@@ -138,7 +133,6 @@ def test_mistakes_with_a_run_are_one_line(finetuned, own_table, files, capsys, t
         ([*predict, "--output", tmp_path / "folder", "--input", files / "own.csv"], "one file"),
         ([*predict, "--output", out, "--input", "-"], "standard input is one input alone"),
         ([*predict, "--output", out, "--task", "ax"], "classification and not for ax"),
-        (["predict", "--run", finetuned, "--output", out, "--input", "nowhere.csv"], "nowhere.csv"),
         ([*predict, "--output", out, "--score_column", "kind"], "--score_column"),
         (submit, "task='classification'"),
         ([*submit, "--step", "3", "--text", "body"], "--step, --text: of no use to --submission"),

@@ -53,7 +53,7 @@ def test_elementwise_functions_are_compiled_where_nothing_else_is(monkeypatch):
 def test_a_compiled_run_learns_the_same(asked, caplog):
     """But for rounding, and in batches of four lengths; a line announces each shape."""
     caplog.set_level("INFO", "absl")
-    recipe = {**RECIPE, "dropout": 0.0, "learning_rate": 1e-4}
+    recipe = {**RECIPE, "dropout": 0.0, "learning_rate": 1e-4, "seq_length": 64}
     plain, compiled = asked(recipe=recipe), asked(recipe=recipe, xla=True)
     for run in (plain, compiled):
         finetune(run)
@@ -61,7 +61,7 @@ def test_a_compiled_run_learns_the_same(asked, caplog):
         assert one.get("loss") == pytest.approx(other.get("loss"), abs=1e-3)
         assert one.get("eval_loss") == pytest.approx(other.get("eval_loss"), abs=1e-3)
     lines = [line for line in caplog.messages if line.startswith("compiling the ")]
-    shapes = {f"the {program} for 8 × {n} " for program in ("update", "prediction") for n in few_lengths(32)}
+    shapes = {f"the {program} for 8 × {n} " for program in ("update", "prediction") for n in few_lengths(64)}
     announced = [shape for line in lines for shape in shapes if shape in line]
     assert len(lines) == len(announced) == len(set(announced))
     assert {shape.split()[1] for shape in announced} == {"update", "prediction"}

@@ -120,13 +120,6 @@ def test_what_is_held_out_is_by_label_and_its_labels_are_known(tmp_path):
     assert sets.labelled is sets.train and sets.held_out == ""
 
 
-def test_another_share_is_held_out(tmp_path):
-    file = own_file(tmp_path, [{"text": f"text {n}", "kind": "ab"[n % 2]} for n in range(20)])
-    for share, count in ((0.3, 6), (0.5, 10), (0.01, 1)):
-        sets = read_sets(TASKS["classification"], None, file, None, COLUMNS, share)
-        assert (len(sets.train), len(sets.dev["dev"])) == (20 - count, count)
-
-
 def test_too_little_to_hold_any_out(tmp_path):
     file = own_file(tmp_path, [{"text": "text", "kind": "a"}])
     with pytest.raises(InputError, match=r"own\.jsonl: too little .* --eval"):

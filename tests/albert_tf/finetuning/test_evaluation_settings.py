@@ -16,7 +16,6 @@ from albert_tf.finetuning.run import finetune
 from albert_tf.finetuning.task_table import TASKS
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.utils.errors import InputError
-from tests.albert_tf.finetuning.test_runs import pretended
 from tests.albert_tf.pretraining.runs import metrics
 
 LOSS = {"eval_share": 0.3, "best_by": "loss"}
@@ -35,6 +34,8 @@ def test_the_lowest_loss_tells_the_best_step(by_loss, own_table):
             losses[line["step"]] = line["eval_loss"]
     assert run.default_step() == min(losses, key=losses.__getitem__)
     assert run.task["best_by"] == "eval_loss"
+    (line,) = ending(run, TASKS["tagging"], {})  # of which no baseline is told
+    assert line.startswith(f"best: step {run.default_step()} (loss ")
     count = len(own_table.read_text().splitlines())
     assert run.recipe["eval_share"] == 0.3
     assert run.recipe["eval_examples"] == {"dev": round(0.3 * count)}
@@ -73,33 +74,12 @@ def test_there_is_no_auc_of_three_labels(asked, tmp_path):
         finetune(asked(tmp_path / "run", train=file, eval=file, evaluation={"best_by": "auc"}))
 
 
-def test_a_run_keeps_them(asked, by_loss, finetuned, tmp_path):
-    for there, evaluation, message in (
-        (by_loss, {"best_by": "loss"}, "eval_share is 0.3 there and 0.1 here"),
-        (by_loss, {"eval_share": 0.3}, "best_by is 'eval_loss' there and 'eval_accuracy' here"),
-    ):
-        with pytest.raises(InputError, match=message):
-            finetune(asked(there, eval=None, evaluation=evaluation))
-    # A run of an older version, which does not say its share, goes on.
+def test_a_run_of_an_older_version_which_does_not_say_its_share_goes_on(asked, finetuned, tmp_path):
     run = shutil.copytree(finetuned, tmp_path / "run")
     recipe = json.loads((run / "recipe.json").read_text())
     assert recipe.pop("eval_share") == 0.1
     (run / "recipe.json").write_text(json.dumps(recipe))
     finetune(asked(run))
-
-
-@pytest.mark.parametrize(("best_by", "step"), [("loss", 1), ("precision", 2)])
-def test_the_end_of_the_log_names_the_metric(best_by, step, tmp_path):
-    """Also one that the lines of the log leave out."""
-    run = pretended(tmp_path, "run", {}, f"eval_{best_by}")
-    for number, precision, loss in ((1, 0.25, 0.5), (2, 0.75, 1.5)):
-        for ending_of in (".index", ".data-00000-of-00001"):
-            (run / "checkpoints" / f"ckpt-{number}{ending_of}").write_bytes(b"")
-        line = {"step": number, "eval_precision": precision, "eval_loss": loss}
-        with (run / "metrics.jsonl").open("a") as file:
-            file.write(json.dumps(line) + "\n")
-    (line,) = ending(RunDirectory(run), TASKS["tagging"], {})
-    assert line.startswith(f"best: step {step} ({best_by} {'0.5000' if best_by == 'loss' else '0.750'}")
 
 
 def test_the_flags():

@@ -1,6 +1,5 @@
 """Cross-validation: each record is predicted by the run that has not seen it."""
 
-import csv
 import json
 
 import numpy as np
@@ -133,20 +132,9 @@ def test_impossible_folds(asked, tmp_path, capsys):
     assert not (tmp_path / "run").exists()
 
 
-def test_files_of_tables_and_of_other_data(asked, tmp_path):
-    table, tags = tmp_path / "own.csv", tmp_path / "own.conll"
-    table.write_text('text,kind\n"a, boat",a\na bee,b\n')
+def test_a_file_that_is_no_table_does_not_say_the_fold(asked, tmp_path):
+    tags = tmp_path / "own.conll"
     tags.write_text("one B-X\ntwo O\n\nthree O\n")
-    made = asked(train=table, eval=None)
-    predictions = [Prediction("b", np.float32([0.25, 0.75])), Prediction("a", np.float32([0.5, 0.5]))]
-    records = made.entry.format.read(table, True, made.columns)
-    (found,) = folds_module._files(made, records, [2, 1])(predictions).items()
-    assert found[0] == "out_of_fold.csv"
-    assert list(csv.reader(found[1].splitlines())) == [
-        ["text", "kind", "fold", "prediction", "score"],
-        ["a, boat", "a", "2", "b", "0.75"],
-        ["a bee", "b", "1", "a", "0.5"],
-    ]
     made = asked(task="tagging", train=tags, eval=None, columns=None)
     predictions = [
         Prediction(("O", "O"), np.float32([0.5, 0.75])),

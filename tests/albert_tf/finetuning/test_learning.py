@@ -1,4 +1,4 @@
-"""Every task learns sixty-four real examples by heart, and what it learnt is served as it is predicted."""
+"""Tasks learn sixty-four real examples by heart, and what is learnt is served as it is predicted."""
 
 import collections
 
@@ -42,8 +42,8 @@ RECIPE = {
 WINDOWS = {"doc_stride": 64, "max_query_length": 32}
 LONGER = {"seq_length": 128}
 
-# One of each kind, and of each form of input.
-LEARNT = ["sts-b", "squad-v2.0", "race", "classification", "multi_label", "tagging"]
+# Of the kinds that other tests do not train.
+LEARNT = ["squad-v2.0", "race", "multi_label", "tagging"]
 
 
 @pytest.mark.parametrize("name", LEARNT)

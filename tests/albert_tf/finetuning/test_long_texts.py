@@ -11,8 +11,6 @@ from albert_tf.finetuning.evaluation import evaluate_trained
 from albert_tf.finetuning.predict import predict
 from albert_tf.finetuning.run import finetune
 from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.utils.errors import InputError
-from albert_tf.utils.records import changed
 from hub_export.check.modules import faults
 from hub_export.export import export
 from tests.albert_tf.finetuning.runs import LOOP, RECIPE, SENTENCES
@@ -90,18 +88,3 @@ def test_all_ways_to_ask_read_texts_as_training_did(long_run, piece_tokenizer, o
     assert list(faults(tmp_path / "hub/serving/1", served)) == []
     served = served.signatures["serving_default"](text=tf.constant(TEXTS))
     np.testing.assert_allclose(served["scores"], tf.nn.softmax(model(TEXTS)), atol=1e-6)
-
-
-def test_a_resumed_run_reads_texts_as_before(long_run, asked):
-    long, run = long_run
-    finetune(settings_of(asked, long, run))
-    made = settings_of(asked, long, run)
-    others = [{"recipe": {**READ, "long": "truncate"}, "questions": {}}]
-    if long == "windows":
-        mean = {**made.recipe, "window_pooling": "mean"}
-        others += [{"recipe": mean}, {"questions": {"doc_stride": 3}}]
-    names = ("long", "window_pooling", "doc_stride")
-    for name, changes in zip(names, others, strict=False):
-        with pytest.raises(InputError, match=f"{name} is .* there and .* here") as caught:
-            finetune(changed(made, **changes))
-        assert "\n" not in str(caught.value)

@@ -128,15 +128,6 @@ def test_the_figures_are_those_of_the_model(plain, examples):
     assert line["eval_f1"] == pytest.approx(f1_score(labels, predicted, average="macro"))
 
 
-def test_a_compiled_run_learns_the_same(plain, asked):
-    """But for rounding, and in batches of four lengths."""
-    made = asked(recipe=PLAIN, xla=True)
-    finetune(made)
-    for one, other in zip(metrics(plain), metrics(made.output), strict=True):
-        assert one.get("loss") == pytest.approx(other.get("loss"), abs=1e-3)
-        assert one.get("eval_loss") == pytest.approx(other.get("eval_loss"), abs=1e-3)
-
-
 @pytest.mark.slow
 def test_two_devices_train_as_one_does(plain, asked, two_replicas, monkeypatch):
     # A second strategy of these devices would mix its collective ops up with those of the first.

@@ -9,7 +9,6 @@ import pytest
 
 import albert_tf
 from albert_tf.checkpoints.models import build_model
-from albert_tf.features import ENCODER_INPUTS
 from albert_tf.finetuning.run import finetune
 from albert_tf.finetuning.runs import finetune_runs
 from albert_tf.models.encoder import AlbertEncoder
@@ -136,21 +135,6 @@ def test_the_best_step_of_a_finetuned_run_is_taken(saved, begun):
     found, _ = begun(origin)
     for name in found.keys() - HEAD:
         np.testing.assert_array_equal(found[name], weights(origin, 0)[name], err_msg=name)
-
-
-def test_a_published_encoder(shared, begun):
-    """It comes with its vocabulary, and what it begins with answers as was recorded of it."""
-    module = shared / "golden/tfhub"
-    found, _ = begun(f"hub:{module}")
-    config = json.loads((module / "encoder_config.json").read_text())
-    config = TINY.replace(vocab_size=config["vocab_size"], num_hidden_layers=config["num_layers"])
-    model = build_model(config, {"model": "classifier", "num_labels": 2})
-    for variable in model.variables:
-        variable.assign(found[variable.name])
-    recorded = np.load(module / "expected.npz")
-    outputs = model.encoder({name: recorded[name] for name in ENCODER_INPUTS}, training=False)
-    for name in ("sequence_output", "pooled_output"):
-        np.testing.assert_allclose(outputs[name], recorded[name], atol=1e-5)
 
 
 def test_the_run_that_it_began_with_may_go(pretrained, asked, tmp_path, monkeypatch):

@@ -7,9 +7,8 @@ import pytest
 
 import albert_tf
 from albert_tf import cli
-from albert_tf.finetuning.task_table import TASKS, task_entries
-from albert_tf.finetuning.trained import columns_of, read_trained, run_task
-from albert_tf.recipes import QuestionSettings
+from albert_tf.finetuning.task_table import TASKS
+from albert_tf.finetuning.trained import read_trained, run_task
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.utils.errors import InputError
 from tests.albert_tf.commands import mistake
@@ -31,16 +30,6 @@ def table(tmp_path):
 def run(saved, table):
     records = TASKS["classification"].format.read(table, True, COLUMNS)
     return saved("classification", records, 32, COLUMNS)
-
-
-def test_what_task_json_says(run):
-    assert columns_of(json.loads((run / "task.json").read_text())) == COLUMNS
-    assert columns_of({"task": "cola"}) is None
-    questions = QuestionSettings(n_best=5)
-    assert task_entries("squad-v2.0", [], 384, questions=questions) == {
-        "model": "span_labeler", "answerability": True, "task": "squad-v2.0", "seq_length": 384,
-        "best_by": "eval_f1", "doc_stride": 128, "max_query_length": 64, "max_answer_length": 30, "n_best": 5,
-    }  # fmt: skip
 
 
 def test_another_vocabulary_than_the_run_s(run, shared):

@@ -51,19 +51,19 @@ def asked(made):
     return ask
 
 
-def assert_close(one, other):
-    """The same texts, numbers that agree to 1e-5."""
+def assert_close(one, other, tolerance=1e-5):
+    """The same texts, numbers that are close."""
     assert type(one) is type(other)
     if isinstance(one, list):
         assert len(one) == len(other)
         for pair in zip(one, other, strict=True):
-            assert_close(*pair)
+            assert_close(*pair, tolerance)
     elif isinstance(one, dict):
         assert one.keys() == other.keys()
         for key in one:
-            assert_close(one[key], other[key])
+            assert_close(one[key], other[key], tolerance)
     else:
-        assert one == (pytest.approx(other, abs=1e-5) if isinstance(one, float) else other)
+        assert one == (pytest.approx(other, abs=tolerance) if isinstance(one, float) else other)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "multi_label"])
@@ -82,18 +82,8 @@ def test_a_run_and_its_export_agree_in_any_batch(kind, exported, asked, monkeypa
         assert list(faults(folder / "1", tf.saved_model.load(str(folder / "1")))) == []
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "question_answering",
-        *(
-            pytest.param(kind, marks=pytest.mark.slow)  # the same encoder in front of other heads
-            for kind in KINDS
-            if kind not in ("question_answering", "multi_label", "regression")
-        ),
-    ],
-)
-def test_compiled_by_xla_it_answers_the_same(kind, made, asked, monkeypatch):
+def test_compiled_by_xla_it_answers_the_same(made, asked, monkeypatch):
+    kind = "question_answering"
     inputs = [*INPUTS[kind][:3], INPUTS[kind][-1]]
     expected = asked(kind)(inputs)
     monkeypatch.setattr(Tokens, "at", None)  # no program has the shapes of what is padded

@@ -332,33 +332,6 @@ def test_metrics_of_two_labels_are_of_the_second(classifier, fresh, tmp_path):
     assert again.evaluate(TEXTS, labels, verbose=0, return_dict=True) == pytest.approx(found, rel=1e-4)
 
 
-@pytest.mark.slow
-def test_callbacks_of_keras(fresh, tmp_path):
-    model, seen, callbacks = fresh(), [], keras.callbacks
-    model.compile(keras.optimizers.Adam(1e-3))
-    best = {"save_best_only": True, "monitor": "val_loss"}
-    model.fit(
-        TEXTS, LABELS, validation_data=(TEXTS, LABELS), epochs=4, verbose=0,
-        callbacks=[
-            callbacks.EarlyStopping("val_loss", patience=1, min_delta=100.0),
-            callbacks.ModelCheckpoint(str(tmp_path / "best.keras"), **best),
-            callbacks.ModelCheckpoint(str(tmp_path / "best"), **best),
-            callbacks.ModelCheckpoint(str(tmp_path / "weights.h5"), save_weights_only=True),
-            callbacks.TensorBoard(str(tmp_path / "tensorboard")),
-            callbacks.ReduceLROnPlateau("val_loss", patience=1, factor=0.5, min_delta=100.0),
-            callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(logs["val_accuracy"])),
-        ],
-    )  # fmt: skip
-    assert len(seen) == 2  # the second epoch is no better by 100
-    assert float(model.optimizer.learning_rate.numpy()) == pytest.approx(5e-4)
-    for name in ("best.keras", "best"):
-        assert albert_tf.TextClassifier.load(tmp_path / name).predict(TEXTS, verbose=0).shape == (
-            len(TEXTS),
-            2,
-        )
-    assert (tmp_path / "weights.h5").exists() and list((tmp_path / "tensorboard/train").iterdir())
-
-
 def test_what_does_not_fit_in_a_dataset(classifier, fresh):
     for function in (classifier.fit, classifier.predict):
         with pytest.raises(InputError, match=r"^x has labels that are none of sea, bread: \[land\]$"):

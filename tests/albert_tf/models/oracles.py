@@ -5,6 +5,8 @@ import math
 import numpy as np
 import tensorflow as tf
 
+from tests.tiny import TINY
+
 
 def numpy_layer_norm(x, gamma, beta, epsilon):
     mean = x.mean(-1, keepdims=True)
@@ -52,3 +54,15 @@ def perturbed(model, scale=0.1):
     for variable in model.variables:
         variable.assign_add(rng.normal(0, scale, variable.shape))
     return model
+
+
+NAMES = ("input_word_ids", "input_mask", "input_type_ids")
+
+
+def inputs_of(mask):
+    """Random inputs of a network with that mask."""
+    rng = np.random.default_rng(4)
+    ids, types = (
+        rng.integers(low, high, mask.shape, np.int32) for low, high in ((5, TINY.vocab_size), (0, 2))
+    )
+    return dict(zip(NAMES, map(tf.constant, (ids, mask, types)), strict=True))

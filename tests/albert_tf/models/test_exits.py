@@ -11,8 +11,7 @@ from albert_tf.models import blocks
 from albert_tf.models.exits import call_with_patience, check_patience
 from albert_tf.models.layer import dense
 from albert_tf.utils.errors import InputError
-from tests.albert_tf.models.oracles import perturbed
-from tests.albert_tf.models.test_padding import inputs_of
+from tests.albert_tf.models.oracles import inputs_of, perturbed
 from tests.tiny import TINY
 
 L = 5

@@ -8,6 +8,7 @@ from albert_tf import AlbertClassifier, AlbertMultipleChoice, AlbertSpanLabeler,
 from albert_tf.models.heads import mean_state
 from albert_tf.models.task_models import head_seeds
 from albert_tf.utils.errors import InputError
+from tests.albert_tf.models.oracles import inputs_of
 from tests.tiny import TINY
 
 SMALL = TINY.replace(num_hidden_layers=1)
@@ -27,14 +28,9 @@ MODELS = {
 
 
 def inputs(shape):
-    rng = np.random.default_rng(0)
     mask = np.ones(shape, np.int32)
     mask[0, ..., -2:] = 0
-    return {
-        "input_word_ids": rng.integers(5, SMALL.vocab_size, shape, dtype=np.int32),
-        "input_mask": mask,
-        "input_type_ids": rng.integers(0, 2, shape, dtype=np.int32),
-    }
+    return {name: rows.numpy() for name, rows in inputs_of(mask).items()}
 
 
 @pytest.mark.parametrize("kind", MODELS)

@@ -8,7 +8,7 @@ import albert_tf
 from albert_tf.models import blocks
 from albert_tf.models.layer import dense
 from albert_tf.models.padding import skip_padding
-from tests.albert_tf.models.oracles import perturbed
+from tests.albert_tf.models.oracles import NAMES, inputs_of, perturbed
 from tests.tiny import TINY
 
 # Full, short, [CLS] alone, nothing at all, and one with a gap.
@@ -17,17 +17,8 @@ MASK = np.array(
     np.int32,
 )
 PLACES = [0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 18, 24, 25, 28]
-NAMES = ("input_word_ids", "input_mask", "input_type_ids")
 SPEC = dict.fromkeys(NAMES, tf.TensorSpec([None, None], tf.int32))
 SPEC["token_places"] = tf.TensorSpec([None], tf.int32)
-
-
-def inputs_of(mask):
-    rng = np.random.default_rng(4)
-    ids, types = (
-        rng.integers(low, high, mask.shape, np.int32) for low, high in ((5, TINY.vocab_size), (0, 2))
-    )
-    return dict(zip(NAMES, map(tf.constant, (ids, mask, types)), strict=True))
 
 
 @pytest.fixture(scope="module")

@@ -12,23 +12,17 @@ from tensorflow.python.eager import context  # what the graph optimizer made is 
 from albert_tf import AlbertEncoder, AlbertPretrainer
 from albert_tf.checkpoints import build_model, task_of
 from albert_tf.models.recompute import recomputed
-from tests.albert_tf.models.oracles import perturbed
+from tests.albert_tf.models.oracles import inputs_of, perturbed
 from tests.tiny import TINY
 
-B, S, H = 4, 6, 32
+S, H = 6, 32
 DROPOUT = TINY.replace(hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.1)
 SEED = tf.constant([5, 6])
 
 
 @pytest.fixture(scope="module")
 def inputs():
-    rng = np.random.default_rng(4)
-    mask = np.arange(S) < np.array([[6], [4], [6], [5]])
-    return {
-        "input_word_ids": tf.constant(rng.integers(5, TINY.vocab_size, (B, S)), tf.int32),
-        "input_mask": tf.constant(mask, tf.int32),
-        "input_type_ids": tf.constant(rng.integers(2, size=(B, S)), tf.int32),
-    }
+    return inputs_of(np.int32(np.arange(S) < [[6], [4], [6], [5]]))
 
 
 def pair(config, **kwargs):

@@ -6,7 +6,6 @@ import random
 import shutil
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -328,33 +327,6 @@ def test_no_documents(text, input_format, counts, start, tmp_path):
 @pytest.mark.slow
 def test_several_processes_write_the_same(prepared, start, tmp_path):
     start(beam_options=["--direct_running_mode=multi_processing", "--direct_num_workers=2"])
-    assert content(tmp_path / "out") == content(prepared)
-
-
-@pytest.fixture
-def job_service(tmp_path):
-    """The port of Beam's own job service, which takes serialised pipelines as a cluster's does."""
-    port = tmp_path / "port"
-    module = "apache_beam.runners.portability.local_job_service_main"
-    server = subprocess.Popen(
-        [sys.executable, "-m", module, "--port_file", str(port), "--staging_dir", str(tmp_path / "staging")]
-    )
-    try:
-        deadline = time.monotonic() + 120
-        while not port.exists():
-            assert server.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
-        yield port.read_text()
-    finally:
-        server.terminate()
-        server.wait(timeout=30)
-
-
-@pytest.mark.slow
-def test_portable_runner_writes_the_same(job_service, prepared, start, tmp_path):
-    endpoint = f"--job_endpoint=localhost:{job_service}"
-    start(beam_options=["--runner=PortableRunner", endpoint, "--environment_type=LOOPBACK"])
     assert content(tmp_path / "out") == content(prepared)
 
 

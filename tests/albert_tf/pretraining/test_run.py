@@ -66,8 +66,6 @@ def test_metrics_have_their_names(run):
 def test_nothing_is_written_where_there_is_nothing_to_learn_from(settings, tmp_path):
     empty = tmp_path / "empty.txt"
     empty.write_text("\n\n")
-    with pytest.raises(ValueError, match="optimizer='sgd'"):
-        pretrain(settings(tmp_path / "run", recipe=RECIPE.replace(optimizer="sgd")))
     for changes in ({"train": [str(empty)]}, {"eval": [str(empty)]}):
         with pytest.raises(ValueError, match="no text"):
             pretrain(settings(tmp_path / "run", **changes))

@@ -3,7 +3,6 @@
 import base64
 import csv
 import json
-import re
 from html.parser import HTMLParser
 from io import BytesIO
 
@@ -100,8 +99,3 @@ def test_whole_or_not_at_all(tmp_path, monkeypatch):
     with pytest.raises(ZeroDivisionError):
         write_report(tmp_path / "new", "A run", REPORT)
     assert [path.name for path in tmp_path.iterdir()] == ["there"]
-
-
-def test_names_of_pages_are_plain(tmp_path):
-    text = write_report(tmp_path / "report", "A run", Report({})).read_text(encoding="utf-8")
-    assert re.match(r"<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\">", text)

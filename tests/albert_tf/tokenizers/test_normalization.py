@@ -4,15 +4,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.tokenizers.normalization import normalize
-
-IGNORABLE = {0xAD, 0x34F, 0x61C, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF}
-
-
-def nfkc_casefold(text: str) -> str:
-    """NFKC_Casefold as the Unicode standard (D145, toNFKC_Casefold) builds it, by Python's own tables."""
-    text = "".join(c for c in unicodedata.normalize("NFD", text) if ord(c) not in IGNORABLE)
-    text = unicodedata.normalize("NFKC", text.casefold())
-    return unicodedata.normalize("NFKC", "".join(c for c in text if ord(c) not in IGNORABLE).casefold())
+from tests.fuzz import nfkc_casefold
 
 
 def without_accents(text: str) -> str:

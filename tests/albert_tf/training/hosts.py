@@ -6,9 +6,6 @@ import subprocess
 from pathlib import Path
 
 from tests.albert_tf import commands
-from tests.albert_tf.commands import SECONDS, ends
-
-__all__ = ["SECONDS", "ends", "start"]
 
 
 def ports(count: int) -> list[int]:

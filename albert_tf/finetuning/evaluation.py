@@ -10,6 +10,7 @@ from absl import logging
 
 from albert_tf.analysis.curve import curve_tables
 from albert_tf.checkpoints.directory import BEST_KEY, CHOSEN, RECIPE, TASK, RunDirectory
+from albert_tf.checkpoints.metrics_log import EVALUATION
 from albert_tf.checkpoints.storage import write_json
 from albert_tf.finetuning.data import dev_sets, digests
 from albert_tf.finetuning.outputs import Predicted, mean_loss
@@ -53,20 +54,27 @@ class Evaluation(NamedTuple):
         titled = [table._replace(title=f"Learning curve: {table.title}") for table in curves]
         tables = sorted([*found.tables, *titled], key=lambda table: table.name == ERRORS)  # long texts last
         figures, best_by = self.figures, entries.get(BEST_KEY, task.best_metric).removeprefix("eval_")
-        notes = [*self.notes, *self._threshold_note(RunDirectory(run))]
+        notes = [*self.notes, *self._choices(RunDirectory(run))]
         notes += baseline_warning(task, figures, best_by, self.sets)
         return Report({**figures, **loss, **found.figures}, tables, notes)
 
-    def _threshold_note(self, run: RunDirectory) -> list[str]:
-        """A line about the threshold of a run, if it has one, and the rows that it was chosen on."""
-        entries = self.trained.entries
-        if (threshold := entries.get("threshold")) is None:
-            return []
-        label = "a label" if entries.get("multi_label") else repr(entries["labels"][1])
-        line = f"threshold {threshold:.4f}: a text has {label} from that probability on"
-        if run.recipe.get(CHOSEN, {}).get("eval_sha256") == digests(self.sets):
-            line += "; it was chosen on these very examples, so the figures are optimistic"
-        return [line]
+    def _choices(self, run: RunDirectory) -> list[str]:
+        """Lines about the threshold of a run, if it has one, and about what was chosen on these examples."""
+        entries, recipe, sets = self.trained.entries, run.recipe, digests(self.sets)
+        lines = []
+        if (threshold := entries.get("threshold")) is not None:
+            label = "a label" if entries.get("multi_label") else repr(entries["labels"][1])
+            lines = [f"threshold {threshold:.4f}: a text has {label} from that probability on"]
+        is_same = recipe.get("eval_sha256") == sets
+        evaluations = sum(any(name.startswith(EVALUATION) for name in line) for line in run.metrics())
+        chosen = {
+            "the step": is_same and evaluations > 1,
+            "the hyper-parameters": is_same and recipe.get("trial"),
+            "the threshold": recipe.get(CHOSEN, {}).get("eval_sha256") == sets,
+        }
+        if what := ", ".join(name for name, is_chosen in chosen.items() if is_chosen):
+            lines.append(f"chosen on these very examples, so that the figures are optimistic: {what}")
+        return lines
 
     def with_threshold(self, threshold: float) -> Evaluation:
         """The same with the labels that a threshold gives."""

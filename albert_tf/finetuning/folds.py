@@ -25,7 +25,7 @@ from albert_tf.training.trainer import Report
 from albert_tf.utils.checks import check_range
 from albert_tf.utils.errors import InputError
 
-_OPTIMISTIC = "each threshold was chosen on the fold that it is judged by, so the figures are optimistic"
+_OPTIMISTIC = "chosen on the fold that a run is judged by, so that the figures are optimistic: its step"
 
 OUT_OF_FOLD = "out_of_fold"  # name of the file of predictions, but for its ending
 
@@ -39,7 +39,7 @@ def finetune_folds(
     predictions of each run for its fold, as `predict` writes them; those of tables have a column `fold`, too.
 
     Returns:
-      The best run, and the evaluation of all records, each by the run that has not seen it.
+      The best run, and the evaluation of all records, each by the run that was not trained on it.
     """
     check_range("folds", folds, at_least=2)
     each = {f"fold-{number}": {"fold": Fold(number, folds)} for number in range(1, folds + 1)}
@@ -51,9 +51,8 @@ def finetune_folds(
         files = ", ".join(path_list(settings.train))
         raise InputError(f"{files}: too little for folds={folds}: at most {max(numbers)} are possible")
     contents = _files(settings, records, numbers)
-    notes = [_OPTIMISTIC] if settings.threshold == AUTO else []
-    further = {"notes": notes} if notes else {}
-    summary, (best, _) = finetune_each(settings, each, report, further)
+    notes = [_OPTIMISTIC + (", its threshold" if settings.threshold == AUTO else "")]
+    summary, (best, _) = finetune_each(settings, each, report, {"notes": notes})
     folder = RunDirectory(settings.output)
     means = ", ".join(f"{name} {value:.4g}" for name, value in summary["mean"].items())
     for line in (f"mean of {folds} folds: {means}", *notes):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import column_or_1d
 
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.datasets.formats import encoded
@@ -36,14 +37,54 @@ def write_table(file: Path, texts: Sequence[TextRecord], labels: Sequence[str | 
     return columns
 
 
+def plain(value: Any) -> Any:
+    """A scalar of NumPy, which grids of hyper-parameters hold, as one of Python; others as they are."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def column_names(X: Any) -> np.ndarray | None:
+    """Names of the columns of a table; None where X is none."""
+    names = getattr(X, "columns", None) if np.ndim(X) == 2 else None
+    return (
+        None
+        if names is None or not all(isinstance(name, str) for name in names)
+        else np.array([*names], object)
+    )
+
+
+def check_columns(given: np.ndarray | None, fitted: np.ndarray | None) -> None:
+    """InputError for a table with other columns than that of `fit`, or in another order."""
+    if given is not None and fitted is not None and given.tolist() != fitted.tolist():
+        raise InputError(f"X has the columns {', '.join(given)}: `fit` was given {', '.join(fitted)}")
+
+
+def one_dimensional(y: Any) -> Any:
+    """Labels or numbers, [n]; a column, [n, 1], is taken with a warning of scikit-learn.
+
+    InputError if there are several a text, or none at all.
+    """
+    if y is None:
+        raise InputError("y is missing: give one label or number a text, [n]")
+    try:
+        shape = np.shape(y)
+    except ValueError:  # lists of several lengths
+        shape = (len(y), -1)
+    if len(shape) == 2 and shape[1] == 1:
+        return column_or_1d(y, warn=True)
+    if len(shape) != 1 or any(isinstance(value, set | frozenset) for value in listed(y)):
+        raise InputError(
+            "y holds no label or several of a text: give one a text, [n]; `albert-tf finetune --task "
+            "multi_label` trains for several"
+        )
+    return y
+
+
 def classes_and_names(y: Any) -> tuple[np.ndarray, list[str]]:
     """The labels that there are, ascending, and the name of each text's label.
 
-    InputError if y is not labels, [n]; it names the row of a missing one.
+    InputError if y, [n], is not labels; it names the row of a missing one.
     """
     values = np.asarray(y)
-    if values.ndim != 1:
-        raise InputError(f"y has the shape {list(values.shape)}: give one label a text, [n]")
     for row, value in enumerate(listed(y)):
         if is_missing(value):
             raise InputError(f"y[{row}]={value!r} is a missing label: leave out its row")

@@ -38,7 +38,11 @@ class KeptRun:
             save(
                 load(run), best, run.vocabulary, run.default_step() or 0, run.tokenizer, run.recipe, run.task
             )
-            return cls({**_files(best), METRICS: storage.read_bytes(run.file(METRICS))})
+            log = run.file(METRICS)  # which a converted run has not
+            return cls(_files(best) | ({METRICS: storage.read_bytes(log)} if storage.exists(log) else {}))
+
+    def __del__(self) -> None:
+        self._folder.cleanup()  # where Python would warn that nobody has done so
 
     def copy_to(self, output: RunDirectory) -> None:
         """Writes the run to a place for which `check_replaceable` has been called."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -18,17 +19,27 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from albert_tf.checkpoints.directory import RunDirectory
+from albert_tf.checkpoints.directory import RunDirectory, best_run
 from albert_tf.finetuning.run import finetune
 from albert_tf.finetuning.settings import Finetuning
-from albert_tf.inference.estimator_data import classes_and_names, label_names, row_weights, write_table
+from albert_tf.finetuning.task_table import find_task
+from albert_tf.finetuning.trained import run_task
+from albert_tf.inference.estimator_data import (
+    check_columns,
+    classes_and_names,
+    column_names,
+    label_names,
+    one_dimensional,
+    plain,
+    row_weights,
+    write_table,
+)
 from albert_tf.inference.kept_run import MADE_BY, KeptRun, check_replaceable
 from albert_tf.inference.labels import Labels
 from albert_tf.inference.pipeline import Pipeline
 from albert_tf.inference.texts import text_records
 from albert_tf.training.run_settings import PathLike
 from albert_tf.training.settings import Execution
-from albert_tf.utils.checks import check_choice
 from albert_tf.utils.errors import InputError
 
 CLASSIFICATION, REGRESSION = "classification", "regression"
@@ -68,8 +79,8 @@ class TextEstimator(BaseEstimator):
       threshold: probability from which on a text has the second of two labels; "auto": that which is best on
         what is held out; None: where it is the likelier.
       eval_share: share of the texts that is held out.
-      best_by: metric on these, "accuracy", "f1", "pearson", "spearman" or "loss", that tells the best epoch;
-        None: "accuracy" or "pearson".
+      best_by: metric on these, such as "accuracy", "f1", "auc", "pearson", "rmse" or "loss", that tells the
+        best epoch; None: "accuracy" or "pearson".
       early_stop: evaluations without a better one that end the training; 0: it goes on to its end.
       precision: "float32", "bfloat16" or "float16".
       seed: of everything random.
@@ -77,6 +88,8 @@ class TextEstimator(BaseEstimator):
 
     Attributes:
       classes_: labels, ascending, of a classifier.
+      feature_names_in_: names of the columns of X, where it is a table.
+      threshold_: that by which two labels are told apart; None: the likelier one is taken.
       run_: the fine-tuned run directory, which every command and `hub_export` take: `output`, or a temporary
         one that lives as long as the estimator.
 
@@ -135,16 +148,19 @@ class TextEstimator(BaseEstimator):
           sample_weight: weights of the texts in the loss, [n], which multiply those of `class_weight`; what
             is held out is scored without. None: all weigh the same.
         Raises:
-          ValueError: a setting is impossible, a text, label or weight is none, or they are not as many.
+          ValueError: a setting is impossible, a label is missing, a text or weight is none, or they are not
+            as many; a missing text is read as an empty one.
           FileExistsError: there is something else than the run of an earlier `fit` at `output`.
         """
-        check_choice("task", self.task, (CLASSIFICATION, REGRESSION))
+        if self.task not in (CLASSIFICATION, REGRESSION):
+            others = "`albert-tf finetune` trains for others"
+            raise InputError(f"task={self.task!r} is none of {CLASSIFICATION}, {REGRESSION}: {others}")
         if self.init_from is None:
             raise InputError("init_from is missing: name a run directory or a published checkpoint")
         output = None if self.output is None else RunDirectory(self.output, "output")
         if output is not None:
             check_replaceable(output)
-        texts, weights = text_records(X, "X"), None
+        texts, weights, y = text_records(X, "X"), None, one_dimensional(y)
         if self.task == CLASSIFICATION:
             classes, labels = classes_and_names(y)
             check_classification_targets(classes)
@@ -152,7 +168,8 @@ class TextEstimator(BaseEstimator):
             classes, labels = None, Labels(None, 1, None).targets(np.asarray(y), len(texts), "y").tolist()
         if sample_weight is not None:
             weights = row_weights(sample_weight, len(texts))
-        recipe = {name: value for name in _RECIPE if (value := getattr(self, name)) is not None}
+        given = {name: plain(value) for name, value in self.get_params(deep=False).items()}
+        recipe = {name: given[name] for name in _RECIPE if given[name] is not None}
         if isinstance(self.class_weight, Mapping):
             recipe["class_weight"] = {str(label): weight for label, weight in self.class_weight.items()}
         with tempfile.TemporaryDirectory() as folder, _log_shown(self.verbose):
@@ -165,12 +182,12 @@ class TextEstimator(BaseEstimator):
                 columns=write_table(train, texts, labels),
                 sample_weight=weights,
                 recipe=recipe,
-                questions={} if self.doc_stride is None else {"doc_stride": self.doc_stride},
-                evaluation={"eval_share": self.eval_share, "best_by": self.best_by},
-                threshold=self.threshold,
-                loop={"early_stop": self.early_stop},
+                questions={} if self.doc_stride is None else {"doc_stride": given["doc_stride"]},
+                evaluation={name: given[name] for name in ("eval_share", "best_by")},
+                threshold=given["threshold"],
+                loop={"early_stop": given["early_stop"]},
                 execution=Execution(precision=self.precision),
-                seed=self.seed,
+                seed=given["seed"],
                 command=MADE_BY,
             )
             try:
@@ -181,10 +198,31 @@ class TextEstimator(BaseEstimator):
             run = KeptRun.of(RunDirectory(settings.output))
         if output is not None:
             run.copy_to(output)
-        self._run = run
+        return self._fitted(run, classes, column_names(X))
+
+    def _fitted(self, run: KeptRun, classes: Any, columns: Any) -> TextEstimator:
+        self._run, self.threshold_ = run, RunDirectory(run.path).task.get("threshold")
+        self.__dict__.pop("feature_names_in_", None)
+        if columns is not None:
+            self.feature_names_in_ = columns
         if classes is not None:
             self.classes_ = classes
         return self
+
+    @classmethod
+    def from_run(cls, run: PathLike, **arguments: Any) -> TextEstimator:
+        """The fitted estimator of a run for classification or regression, such as `albert-tf finetune` makes.
+
+        Its `classes_` are the names of the labels. The arguments are those of the class, for a `fit` anew.
+        """
+        there = best_run(run)
+        kind = find_task(run_task(there.task, there)).kind.name
+        estimator = cls(**{"init_from": os.fspath(run), "task": kind, **arguments})
+        if kind != REGRESSION and (kind != CLASSIFICATION or "labels" not in there.task):
+            wanted = f"{REGRESSION} or {CLASSIFICATION} with names of labels"
+            raise InputError(f"{there} is not fine-tuned for {wanted}: name such a run")
+        classes = np.sort(np.array(there.task["labels"])) if kind == CLASSIFICATION else None
+        return estimator._fitted(KeptRun.of(there), classes, None)
 
     @property
     def run_(self) -> str:
@@ -196,6 +234,7 @@ class TextEstimator(BaseEstimator):
 
     def _answers(self, X: Any, top_k: int | None = None) -> list[Any]:
         check_is_fitted(self)
+        check_columns(column_names(X), getattr(self, "feature_names_in_", None))
         texts = [(x.text, x.text_pair) if x.text_pair is not None else x.text for x in text_records(X, "X")]
         return Pipeline(self._run.answerer, self.batch_size or 32)(texts, top_k)
 
@@ -204,7 +243,7 @@ class TextEstimator(BaseEstimator):
 
         Raises:
           NotFittedError: `fit` has not been called.
-          InputError: a text is none.
+          InputError: a text is none (a missing one is read as empty), or the columns are not those of `fit`.
         """
         answers = self._answers(X)
         if self.task == REGRESSION:
@@ -225,7 +264,12 @@ class TextEstimator(BaseEstimator):
         for row, answer in zip(probabilities, answers, strict=True):
             for said in answer:
                 row[places[said["label"]]] = said["score"]
-        return probabilities
+        return probabilities / probabilities.sum(axis=1, keepdims=True)  # they are float32's
+
+    @available_if(is_classifier)
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithms of `predict_proba`, float64 [n, K]; raises as `predict`."""
+        return np.log(self.predict_proba(X))
 
     @property
     def _places(self) -> dict[str, int]:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.checkpoints.origin import origin_record
 from albert_tf.training.settings import Execution
-from albert_tf.utils.checks import check_range
+from albert_tf.utils.checks import check_range, check_type
 from albert_tf.utils.errors import InputError, listed, shown
 
 PathLike = str | os.PathLike[str]
@@ -42,6 +42,7 @@ class RunSettings:
     CHANGEABLE: ClassVar[Collection[str]] = ("steps", "command")
 
     def __post_init__(self) -> None:
+        check_type("seed", "int", self.seed)
         check_range("seed", self.seed, at_least=0, below=2**31)
 
     def run_record(self, run: RunDirectory) -> dict[str, Any]:

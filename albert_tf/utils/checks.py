@@ -48,7 +48,7 @@ def check_range(name: str, value: float, *, remedy: str = "", **bounds: float | 
     """
     given = {kind: bound for kind, bound in bounds.items() if bound is not None}
     if not all(_BOUNDS[kind](value, bound) for kind, bound in given.items()):
-        allowed = " and ".join(f"{kind.replace('_', ' ')} {bound}" for kind, bound in given.items())
+        allowed = " and ".join(f"{kind.replace('_', ' ')} {bound:.12g}" for kind, bound in given.items())
         raise InputError(f"{name}={value} must be {allowed}{remedy and f': {remedy}'}")
 
 

@@ -250,5 +250,6 @@ def sole_use(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise BlockingIOError(f"{folder} is in use by another process: wait, or name another") from None
+            remedy = "wait for its end, or name another place"
+            raise BlockingIOError(f"{folder} is in use by another process: {remedy}") from None
         yield

@@ -61,6 +61,8 @@ def main(options: argparse.Namespace) -> None:
             # Of a signature with one output REST gives it without its name.
             for line in lines(inputs, outputs if isinstance(outputs, dict) else {"": outputs}):
                 print(line)
+    except requests.ConnectionError:
+        sys.exit(f"{options.address}: no server answers there: start it, or name another by --address")
     except (requests.RequestException, ValueError) as error:
         sys.exit(f"{options.address}: {error}")
 

@@ -79,7 +79,7 @@ _NUMBER = re.compile(r"[-+]?(?!0\d)\d*\.?\d+([eE][-+]?\d+)?", re.ASCII)
 # Between several labels of one row.
 SEPARATOR = "|"
 
-# More different numbers than these are something measured.
+# More different numbers than these are something measured, unless they number classes from 0 or 1.
 MAX_NUMBERS = 50
 
 
@@ -95,8 +95,9 @@ def label_names(records: Sequence[TextRecord]) -> tuple[str, ...]:
     if numbers and len(numbers) < len(names) and {"nan"}.issuperset(map(str.lower, {*names} - {*numbers})):
         raise InputError(f"{file}: the label 'nan' among numbers is a missing one: leave out its rows")
     if len(numbers) == len(names):
-        broken = [name for name in names if not float(name).is_integer()]
-        if broken or len(names) > MAX_NUMBERS:
+        broken, values = [name for name in names if not float(name).is_integer()], sorted(map(float, names))
+        is_numbered = values[0] in (0, 1) and values[-1] - values[0] == len(names) - 1  # each once
+        if broken or (len(names) > MAX_NUMBERS and not is_numbered):
             found = f"{len(names)} labels such as {(broken or names)[0]} look continuous"
             raise InputError(f"{file}: {found}: train with `task` regression, or name classes such as c7")
     if all(name.removeprefix("-").isdecimal() for name in names):

@@ -76,12 +76,12 @@ def unread(rows: TokenRows, seq_length: int, long: str | None = None) -> list[st
     lines = []
     empty = (rows.lengths == 0).sum()
     if empty and rows.lengths.ndim == 2:  # choices share their texts
-        lines.append(f"{empty:,} of {rows.lengths.size:,} texts are empty")
+        lines.append(f"{empty:,} of {rows.lengths.size:,} texts {_are(empty)} empty")
     dropped = np.maximum(rows.sequence_lengths - seq_length, 0).sum(axis=1) + rows.dropped  # [N]
     if dropped.any():
         num_tokens = rows.lengths.sum(dtype=np.int64) + np.sum(rows.dropped)
         count, share = (dropped > 0).sum(), dropped.sum() / num_tokens
-        examples = f"{count:,} of {len(rows):,} examples are longer"
+        examples = f"{count:,} of {len(rows):,} example{'s' * (len(rows) > 1)} {_are(count)} longer"
         kept = "; the beginning and the end of each are read" if long == HEAD_TAIL else ""
         lines.append(f"{examples} than seq_length={seq_length}: {share:.1%} of all tokens are dropped{kept}")
     unknown = (rows.tokens == rows.vocabulary.special_ids.unknown).sum() / max(len(rows.tokens), 1)
@@ -89,6 +89,10 @@ def unread(rows: TokenRows, seq_length: int, long: str | None = None) -> list[st
         language = "was it made for this language?"
         lines.append(f"{unknown:.1%} of all tokens are unknown to the vocabulary: {language}")
     return lines
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def tokenised(tokenize: Callable[..., Any], *texts: Sequence[str], at_once: int = TEXTS_AT_ONCE) -> Any:

@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -149,9 +150,9 @@ def test_training_chooses_it_and_goes_on_with_it(asked, table, tmp_path):
     best = evaluate_trained(made.output, file=file)
     others = [best.with_threshold(other).figures["accuracy"] for other in np.linspace(0.01, 0.99, 99)]
     assert best.figures["accuracy"] >= max(others)
-    assert "chosen on these very examples" in best.report(made.output).notes[0]
+    assert best.report(made.output).notes[1].endswith("optimistic: the step, the threshold")
     file.write_text("".join(file.read_text().splitlines(keepends=True)[1:]))  # other examples
-    assert "these very" not in evaluate_trained(made.output, file=file).report(made.output).notes[0]
+    assert len(evaluate_trained(made.output, file=file).report(made.output).notes) == 1
     table("classification")
     finetune(dataclasses.replace(made, recipe={**made.recipe, "steps": 8}), lines.append)  # goes on
     assert "extended from 6 to 8 updates" in lines
@@ -159,7 +160,10 @@ def test_training_chooses_it_and_goes_on_with_it(asked, table, tmp_path):
     assert best_figures(RunDirectory(made.output))["accuracy"] == pytest.approx(best.figures["accuracy"])
     with pytest.raises(InputError, match=r"threshold is .* there and 0\.3 here"):
         finetune(dataclasses.replace(made, threshold=0.3), lines.append)
+    recipe = Path(made.output, "recipe.json")  # as a search writes it
+    recipe.write_text(json.dumps({**json.loads(recipe.read_text()), "trial": {"steps": 8}}))
     report = best.report(made.output)
+    assert report.notes[1].endswith("optimistic: the step, the hyper-parameters, the threshold")
     curve = next(table for table in report.tables if table.name == "learning_curve_loss")
     assert {row[0] for row in curve.rows} == {"loss", "loss (held out)"}
     assert [row[1] for row in curve.rows if row[0] == "loss"] == [2, 4, 6, 8]

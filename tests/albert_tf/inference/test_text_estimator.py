@@ -1,12 +1,14 @@
+import copy
 import pickle
 import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn.utils.estimator_checks as checks
 from sklearn.base import clone, is_classifier, is_regressor
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.model_selection import cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -18,6 +20,7 @@ from albert_tf.features import WEIGHTS
 from albert_tf.finetuning import run as run_module
 from albert_tf.finetuning.recipes import RECIPES
 from albert_tf.inference import kept_run
+from albert_tf.inference.estimator_data import column_names, one_dimensional
 from albert_tf.recipes import LongTexts
 from albert_tf.sklearn import TextEstimator
 from albert_tf.utils.errors import InputError
@@ -53,9 +56,10 @@ def test_labels_are_learned_and_come_back_as_they_were_given(learned):
 def test_probabilities_are_in_the_order_of_the_classes(learned):
     found = learned.predict_proba(TEXTS[:5])
     answers = albert_tf.pipeline(learned.run_)(TEXTS[:5])
-    np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-6)
+    np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-15)
+    np.testing.assert_array_equal(learned.predict_log_proba(TEXTS[:5]), np.log(found))
     for row, answer in zip(found, answers, strict=True):
-        assert row[[-3, 7].index(int(answer["label"]))] == answer["score"] == row.max()
+        assert row[[-3, 7].index(int(answer["label"]))] == row.max() == pytest.approx(answer["score"])
 
 
 def test_a_pickled_estimator_answers_when_the_first_is_gone(learned, origin):
@@ -72,7 +76,12 @@ def test_a_pickled_estimator_answers_when_the_first_is_gone(learned, origin):
 def test_weights_of_labels_and_what_is_held_out_are_the_runs(origin):
     """Labels that are floats have the names that tables give them."""
     settings = {"class_weight": {7.0: 3.0}, "eval_share": 0.25, "label_smoothing": 0.1, "best_by": "loss"}
-    settings |= {**QUICK, "epochs": None, "steps": 3, "threshold": 1e-9}
+    settings |= {
+        **QUICK,
+        "epochs": None,
+        "steps": np.int64(3),
+        "threshold": np.float32(1e-9),
+    }  # as grids have them
     labels = LABELS.astype(float)
     estimator = TextEstimator(origin, **settings).fit(TEXTS, labels, sample_weight=[0, 1] * 16)
     run = RunDirectory(estimator.run_)
@@ -82,6 +91,7 @@ def test_weights_of_labels_and_what_is_held_out_are_the_runs(origin):
     assert run.task["best_by"] == "eval_loss"
     assert estimator.predict(TEXTS).tolist() == [7.0] * len(TEXTS)  # by the threshold
     assert estimator.predict_proba(TEXTS).min() > 1e-9
+    assert estimator.threshold_ == pytest.approx(1e-9)
 
 
 def test_what_weighs_nothing_is_not_learned(origin, monkeypatch):
@@ -146,6 +156,33 @@ def test_regression_and_pairs(origin, tmp_path):
     assert found.shape == numbers.shape
     assert estimator.score(pairs, found) == 1
     assert pickle.loads(pickle.dumps(estimator)).run_ == str(tmp_path / "run")
+    again = TextEstimator.from_run(tmp_path / "run")
+    assert is_regressor(again) and again.predict(pairs).tolist() == found.tolist()
+
+
+def test_the_estimator_of_a_run(learned, origin):
+    again = TextEstimator.from_run(learned.run_, epochs=1)
+    assert again.classes_.tolist() == ["-3", "7"] and again.get_params()["init_from"] == learned.run_
+    np.testing.assert_array_equal(again.predict_proba(TEXTS[:3]), learned.predict_proba(TEXTS[:3]))
+    assert again.score(TEXTS, LABELS.astype(str)) == 1
+    with pytest.raises(InputError, match="fine-tune it first"):
+        TextEstimator.from_run(origin)
+
+
+def test_columns_are_those_of_fit(learned):
+    """Pairs in another order would be other texts."""
+    table = pd.DataFrame({"good": TEXTS[:2], "other": TEXTS[:2]})
+    named = copy.copy(learned)._fitted(learned._run, learned.classes_, column_names(table[["good"]]))
+    assert named.feature_names_in_.tolist() == ["good"]
+    expected = learned.predict(TEXTS[:2]).tolist()
+    assert named.predict(table[["good"]]).tolist() == named.predict(TEXTS[:2]).tolist() == expected
+    with pytest.raises(InputError, match="columns other: `fit` was given good"):
+        named.predict(table[["other"]])
+
+
+def test_labels_in_a_column_are_taken_with_a_warning():
+    with pytest.warns(DataConversionWarning):
+        assert one_dimensional(LABELS[:, np.newaxis]).tolist() == LABELS.tolist()
 
 
 def test_parameters_are_in_the_documentation():
@@ -173,7 +210,10 @@ def test_parameters_are_in_the_documentation():
         (TEXTS, np.array([1, "a"] * 16, object), "several types"),
         (TEXTS, np.linspace(0, 1, 32), "continuous"),
         (TEXTS, LABELS[:-1], "31 labels"),
-        (TEXTS, np.eye(32), "shape"),
+        (TEXTS, np.eye(32), "multi_label"),
+        (TEXTS, [{"a"}, {"a", "b"}] * 16, "multi_label"),
+        (TEXTS, [["a"], ["a", "b"]] * 16, "multi_label"),
+        (TEXTS, None, "y is missing"),
         ([*TEXTS[:-1], 3], LABELS, "3"),
         (TEXTS, np.array(["a", "a "] * 16), "'a '"),
         (TEXTS, ["a"] * 32, "^X and y: the only label is 'a'"),
@@ -192,6 +232,9 @@ def test_what_is_missing_is_named(origin, learned):
             TextEstimator(origin).fit(TEXTS, LABELS, weights)
     with pytest.raises(InputError, match="init_from"):
         TextEstimator().fit(TEXTS, LABELS)
+    for wrong, named in ({"seed": None}, "seed=None"), ({"task": "tagging"}, "albert-tf finetune"):
+        with pytest.raises(InputError, match=named):
+            TextEstimator(origin, **wrong).fit(TEXTS, LABELS)
     for function in (learned.predict, learned.predict_proba):
         with pytest.raises(InputError, match=r"X='one text' .* list"):
             function("one text")

@@ -39,11 +39,10 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _command(arguments: Sequence[str]) -> Command:
-    parser = command_line_parser()
-    flags, others = parser.parse_known_args(arguments)
+    flags, others = command_line_parser().parse_known_args(arguments)
     flags.others = others
-    if others and flags.command != "prepare":  # whose other flags are Beam's
-        parser.error(f"unrecognized arguments: {shlex.join(others)}")
+    if flags.command != "prepare":  # whose other flags are Beam's
+        flags.parser.refuse(others)
     flags.command_line = shlex.join(["albert-tf", *arguments])
     return f"albert-tf {flags.command}", functools.partial(_run, flags)
 
@@ -71,5 +70,7 @@ def command_line_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"albert-tf {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, command in COMMANDS.items():
-        command.add_flags(commands.add_parser(name, help=command.SUMMARY, description=command.SUMMARY))
+        its_own = commands.add_parser(name, help=command.SUMMARY, description=command.SUMMARY)
+        its_own.set_defaults(parser=its_own)
+        command.add_flags(its_own)
     return parser

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import functools
 import logging as python_logging
 import os
+import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -92,6 +94,22 @@ class OneLineParser(argparse_flags.ArgumentParser):
             if value == "" or (isinstance(value, list) and "" in value):
                 self.error(f"{'/'.join(action.option_strings) or action.dest} is empty: give it a value")
         return found, others
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse's."""
+        found, others = self.parse_known_args(args, namespace)
+        self.refuse(others)
+        return found
+
+    def refuse(self, others: Sequence[str]) -> None:
+        """Ends the program if there are arguments that no flag takes; flags that look alike are named."""
+        words = [word.partition("=")[0] for word in others if word.startswith("-")]
+        alike = [
+            flag for word in words for flag in difflib.get_close_matches(word, self._option_string_actions, 1)
+        ]
+        if others:
+            meant = f": did you mean {', '.join(alike)}?" if alike else ""
+            self.error(f"unrecognized arguments: {shlex.join(others)}{meant}")
 
     def error(self, message: str) -> NoReturn:
         """Ends the program with status 2."""

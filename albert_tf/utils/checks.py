@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import operator
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -32,9 +33,11 @@ def is_missing(value: Any) -> bool:
 
 
 def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
-    """InputError unless a value is one of the choices."""
+    """InputError unless a value is one of the choices; it names one that looks alike."""
     if value not in choices:
-        raise InputError(f"{name}={value!r} is none of {', '.join(choices)}")
+        alike = difflib.get_close_matches(str(value), choices, 1)
+        meant = f": did you mean {alike[0]}?" if alike else ""
+        raise InputError(f"{name}={value!r} is none of {', '.join(choices)}{meant}")
 
 
 def check_range(name: str, value: float, *, remedy: str = "", **bounds: float | None) -> None:

@@ -30,3 +30,19 @@ def test_an_empty_value_is_refused(parser, words, capsys):
 def test_what_is_not_given_is_as_it_was(parser):
     expected = argparse.Namespace(command="make", input=None, output="here", number=0)
     assert parser.parse_args(["make", "--number", "0"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["--outptu", "there"], "did you mean --output?"),
+        (["--no=3"], "arguments: --no=3 ("),
+        (["x"], ": x ("),
+    ],
+)
+def test_what_no_flag_takes_is_refused(parser, words, meant, capsys):
+    parser.add_argument("--output")
+    with pytest.raises(SystemExit) as stopped:
+        parser.parse_args(words if words[0].startswith("-") else ["make", *words])
+    assert stopped.value.code == 2
+    assert meant in capsys.readouterr().err

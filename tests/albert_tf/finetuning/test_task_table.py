@@ -106,7 +106,7 @@ def test_the_table_is_complete():
     fixed = "cola sst-2 mrpc sts-b qqp mnli qnli rte wnli ax squad-v1.1 squad-v2.0 race"
     assert set(TASKS) == {*fixed.split(), *OWN}
     assert set(TASKS) - set(RECIPES) == {"ax"}
-    with pytest.raises(InputError, match="task='sst2' is none of cola, sst-2, .* did you mean sst-2"):
+    with pytest.raises(InputError, match=r"task='sst2' is none of cola, sst-2, .* did you mean sst-2"):
         find_task("sst2")
 
 

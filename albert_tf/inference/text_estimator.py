@@ -61,7 +61,7 @@ class TextEstimator(BaseEstimator):
       init_from: where the weights begin: a run directory, or the published name of a checkpoint.
       task: "classification" or "regression".
       output: place of a run directory that each `fit` writes when it is done, instead of that of an earlier
-        `fit`, its own or a clone's; it replaces nothing else. None: there is none. Predictions and pickles
+        `fit`, of whatever estimator; it replaces nothing else. None: there is none. Predictions and pickles
         are of the estimator's own weights in any case.
       epochs: times to go over the texts.
       steps: updates, in place of epochs.

@@ -114,6 +114,13 @@ class RunDirectory:
         """True if training has made the directory."""
         return storage.exists(self.file(RECIPE))
 
+    @property
+    def is_hugging_face(self) -> bool:
+        """True if the folder is no run but one that transformers has written."""
+        config = self.file(CONFIG)
+        is_run = storage.exists(self.file(TASK)) or not storage.exists(config)
+        return not is_run and "model_type" in storage.read_json(config)
+
     @functools.cached_property
     def config(self) -> AlbertConfig:
         """The network's shape."""
@@ -245,7 +252,7 @@ def _not_a_run(folder: RunDirectory, missing: str) -> str:
     kind = ""
     if exported:
         kind = f" but an exported module: a run begins with its weights by --init_from hub:{exported[0]}"
-    elif storage.exists(folder.file(CONFIG)) and "model_type" in storage.read_json(folder.file(CONFIG)):
+    elif folder.is_hugging_face:
         kind = (
             " but a checkpoint of Hugging Face: `albert-tf convert --from huggingface --to run "
             f"--input {folder} --output RUN` makes a run of it"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import tempfile
 import urllib.parse
@@ -15,6 +16,7 @@ from absl import logging
 from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.checkpoints.origin import HUB
 from albert_tf.checkpoints.run import opened_run
+from albert_tf.checkpoints.storage import is_local
 from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion.convert import convert
@@ -85,14 +87,19 @@ def start_of_run(
 def run_at(origin: PathLike) -> RunDirectory:
     """The run directory at a path of any filesystem, or that of a published checkpoint, which is made once.
 
-    It is kept in the cache, a repository's by commit. No part of a run is left if something is raised.
+    It is kept in the cache, a repository's by commit. No part of a run is left if something is raised. What
+    is made of a folder of transformers is there as long as the program runs.
 
     Args and Raises: as `local_checkpoint`.
     """
     name = os.fspath(origin)
     source = publisher_of(name)
     if source is None:
-        return RunDirectory(name, "init_from")
+        there = RunDirectory(name, "init_from")
+        if not (is_local(there.path) and there.is_hugging_face):
+            return there
+        newest = max(path.stat().st_mtime_ns for path in Path(there.path).iterdir())
+        return RunDirectory(Path(_converted(there.path, newest).name, "run"))
     _, commit = local_checkpoint(name, source)
     run = cache_folder() / "runs" / source / urllib.parse.quote(name, safe="") / (commit or "run")
     if not run.exists():
@@ -104,3 +111,12 @@ def run_at(origin: PathLike) -> RunDirectory:
             if not run.exists():  # else another process was faster
                 raise
     return RunDirectory(run)
+
+
+@functools.cache
+def _converted(folder: str, newest: int) -> tempfile.TemporaryDirectory[str]:
+    """A folder with the run of a folder of transformers, whose newest file is of this time."""
+    logging.info("converting %s", folder)
+    place = tempfile.TemporaryDirectory()
+    convert("huggingface", "run", folder, Path(place.name, "run"))
+    return place

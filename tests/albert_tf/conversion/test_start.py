@@ -81,8 +81,23 @@ def test_places_that_are_no_start(tmp_path):
         with pytest.raises(FileNotFoundError, match=str(tmp_path)), opened(origin):
             pass
     (tmp_path / "config.json").write_text('{"model_type": "albert"}')
-    with pytest.raises(InputError, match=r"a checkpoint of Hugging Face.*convert --from"), opened(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"model\.safetensors"), opened(tmp_path):
         pass
+
+
+def test_a_folder_of_transformers(run, tmp_path):
+    """It is converted once, and again when it has changed; a run's own commands say how to convert it."""
+    convert("run", "huggingface", run, tmp_path / "theirs")
+    first = run_at(tmp_path / "theirs")
+    assert run_at(tmp_path / "theirs").path == first.path
+    for name, value in weights(run).items():
+        np.testing.assert_array_equal(weights(first)[name], value)
+    with opened(tmp_path / "theirs") as start:
+        assert (start.tokenizer, start.run.path) == (CASED, first.path)
+    (tmp_path / "theirs/config.json").touch()
+    assert run_at(tmp_path / "theirs").path != first.path
+    with pytest.raises(FileNotFoundError, match=r"a checkpoint of Hugging Face: .*convert --from"):
+        _ = albert_tf.load(tmp_path / "theirs")
 
 
 @pytest.mark.parametrize("source", ["google", "huggingface", "hub"])

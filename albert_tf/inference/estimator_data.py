@@ -44,12 +44,10 @@ def plain(value: Any) -> Any:
 
 def column_names(X: Any) -> np.ndarray | None:
     """Names of the columns of a table; None where X is none."""
-    names = getattr(X, "columns", None) if np.ndim(X) == 2 else None
-    return (
-        None
-        if names is None or not all(isinstance(name, str) for name in names)
-        else np.array([*names], object)
-    )
+    names = getattr(X, "columns", None)
+    if names is None or np.ndim(X) != 2 or not all(isinstance(name, str) for name in names):
+        return None
+    return np.array([*names], object)
 
 
 def check_columns(given: np.ndarray | None, fitted: np.ndarray | None) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import tensorflow as tf
 from albert_tf.checkpoints import RunDirectory, load, opened_run
 from albert_tf.checkpoints.directory import CONFIG, TASK
 from albert_tf.checkpoints.run import check_finite
+from albert_tf.checkpoints.storage import read_bytes
 from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import GOOGLE_FILE
 from albert_tf.models.compiled import CompiledEncoder
@@ -210,4 +210,4 @@ def _copy(run: RunDirectory, files: Mapping[str, str], module: Path) -> None:
     assets = module / "assets"
     assets.mkdir(exist_ok=True)
     for file, name in files.items():
-        shutil.copyfile(run.file(file), assets / name)
+        (assets / name).write_bytes(read_bytes(run.file(file)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import statistics
 import sys
 import time
@@ -18,6 +17,7 @@ import tensorflow as tf
 from albert_tf.checkpoints import RunDirectory, load, opened_run
 from albert_tf.checkpoints.directory import CONFIG, TASK
 from albert_tf.checkpoints.run import check_finite
+from albert_tf.checkpoints.storage import read_bytes
 from albert_tf.features import ENCODER_INPUTS, MASK
 from albert_tf.models.encoder import AlbertEncoder, with_pooled_output
 from albert_tf.tasks.classification import PAIRS_KEY, takes_pairs
@@ -226,7 +226,7 @@ def _megabytes(file: Path) -> float:
 def _copy_files(run: RunDirectory, folder: Path) -> None:
     """The settings of a run, and its vocabulary where it has one."""
     for name in (CONFIG, TOKENIZER):
-        shutil.copyfile(run.file(name), folder / name)
+        (folder / name).write_bytes(read_bytes(run.file(name)))
     pairs = takes_pairs(run.task)  # for readers that know no tasks' names
     task = run.task if pairs is None else {**run.task, PAIRS_KEY: pairs}
     (folder / TASK).write_text(json_text(task), encoding="utf-8")

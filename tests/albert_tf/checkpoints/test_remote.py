@@ -12,6 +12,7 @@ from albert_tf.checkpoints import RunDirectory
 from albert_tf.checkpoints.directory import best_run
 from albert_tf.finetuning.runs import finetune_runs
 from albert_tf.utils.errors import InputError
+from hub_export.export import export
 from tests.albert_tf.finetuning.conftest import asked, own_table  # noqa: F401
 from tests.albert_tf.finetuning.runs import RECIPE as FINETUNING
 from tests.tiny import TINY
@@ -33,6 +34,13 @@ def test_a_finetuned_run(run, asked, own_table, tmp_path):  # noqa: F811
         cli.run(["predict", "--run", "ram://seeds", "--input", str(own_table), "--output", str(output)]) == 0
     )
     assert len(output.read_text().splitlines()) == 38
+    export(best, tmp_path / "hub", check=False)
+    files = {"config.json", "tokenizer.json", "task.json", "spiece.model"}
+    for path in (tmp_path / "hub/serving/1/assets").iterdir():
+        if path.name in files - {"spiece.model"}:
+            assert path.read_bytes() == tf.io.gfile.GFile(best.file(path.name), "rb").read()
+        files.discard(path.name)
+    assert not files
 
 
 def test_a_model(tmp_path, tiny_vocabulary):

@@ -220,7 +220,8 @@ class RunDirectory:
         except FileExistsError as error:
             if not storage.exists(self.file(RECIPE)):
                 raise
-            raise BlockingIOError(f"{self} is in use by another process: name another --output") from error
+            remedy = "wait for its end, or name another --output"
+            raise BlockingIOError(f"{self} is in use by another process: {remedy}") from error
 
     def lock(self) -> contextlib.AbstractContextManager[None]:
         """Keeps other processes out while the block runs; BlockingIOError if one is using the run."""

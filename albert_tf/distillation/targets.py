@@ -9,7 +9,7 @@ from albert_tf.utils.checks import check_range
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Softened:
-    """What text and labels have in common; an InputError names a number that is impossible."""
+    """Temperature and weight of a teacher's answers; an InputError names a number that is impossible."""
 
     temperature: float = 2.0
     soft_weight: float

@@ -78,17 +78,17 @@ class PieceTokenizer(TextTokenizer):
     def __init__(self, vocabulary: TokenIds, lowercase: bool = True, strip_accents: bool = True):
         super().__init__(vocabulary, lowercase, strip_accents)
         model = vocabulary.files[FILE_OF_RUN]
-        self.sentencepiece = tf_text.SentencepieceTokenizer(model=model, out_type=tf.int32)
-        self.sentencepiece._model_resource = _NamedModel(model, vocabulary.fingerprint)
+        self._sentencepiece = tf_text.SentencepieceTokenizer(model=model, out_type=tf.int32)
+        self._sentencepiece._model_resource = _NamedModel(model, vocabulary.fingerprint)
 
     def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
         """As of `TextTokenizer`."""
-        return self.sentencepiece.tokenize(self._normalized(text))
+        return self._sentencepiece.tokenize(self._normalized(text))
 
     def tokenize_with_offsets(self, text: tf.Tensor) -> TokensWithOffsets:
         """As of `TextTokenizer`."""
         normalized, source = normalize_with_offsets(text, self._normalized)
-        tokens, starts, limits = self.sentencepiece.tokenize_with_offsets(normalized)
+        tokens, starts, limits = self._sentencepiece.tokenize_with_offsets(normalized)
         bytes_ = (tf.cast(ragged.values, tf.int64) for ragged in (starts, limits))
         return tokens, *source.spans(tokens, *bytes_)
 
@@ -148,7 +148,7 @@ class FastPieceTokenizer:
         tokens = self._fast.tokenize(text).with_row_splits_dtype(tf.int64)  # [B, (tokens)]
         tied = self._tied(tokens)  # [B]
         # Made here, SentencePiece's model is part of the graph that tf.data sends to its workers.
-        exact = PieceTokenizer(self._vocabulary, *self._settings).sentencepiece
+        exact = PieceTokenizer(self._vocabulary, *self._settings)._sentencepiece
         again = exact.tokenize(tf.boolean_mask(text, tied))  # which is normalised
         source = tf.where(
             tied, tf.size(text) - 1 + tf.cumsum(tf.cast(tied, tf.int32)), tf.range(tf.size(text))

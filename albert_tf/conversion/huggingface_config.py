@@ -133,9 +133,9 @@ def _check_expressible(config: AlbertConfig, task: Mapping[str, Any], architectu
     if task.get("answerability"):
         raise InputError(f"answerability=True: transformers' {architecture} has no answer class")
     if config.family in ("roberta", "distilbert") and kind_of(task) == _KINDS["pretrainer"]:
-        objective = task["sentence_objective"]
+        objective, there = task["sentence_objective"], f"{_FAMILIES[config.family]}{_MLM_ALONE}"
         raise InputError(
-            f"sentence_objective={objective!r}: transformers has no {architecture}, only {_MLM_ALONE}"
+            f"sentence_objective={objective!r}: transformers has no {architecture}, only {there}"
         )
     if config.family == "albert" and not config.type_vocab_size:
         raise InputError("type_vocab_size=0: transformers' ALBERT has segment types")

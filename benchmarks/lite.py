@@ -15,8 +15,6 @@ from __future__ import annotations
 import argparse
 import csv
 import gc
-import importlib.util
-import inspect
 import json
 import os
 import statistics
@@ -41,11 +39,8 @@ Answer = Callable[[list[str]], Sequence[str]]
 OURS: dict[str, tuple[str, dict[str, Any]]] = {
     "float32, unpadded": ("float32/serving", {}),
     "bfloat16": ("bfloat16/serving", {}),
-    "int8 weights": ("int8/serving", {}),
     "fewer layers": ("shallow-float32/serving", {}),
-    "fewer layers, int8 weights": ("shallow-int8/serving", {}),
     "early exit": ("exits", {}),
-    "OpenVINO": ("run", {"runtime": "openvino"}),
 }
 PADDED = "float32, padded"
 HUGGING_FACE = ("PyTorch", "PyTorch, compiled", "PyTorch, dynamic int8", "PyTorch, DistilBERT's shape")
@@ -80,7 +75,6 @@ def main() -> None:
 
 def prepared(flags: argparse.Namespace, folder: Path) -> list[str]:
     """Writes runs, exports and texts; returns the rows that can be measured."""
-    import albert_tf
     from albert_tf.checkpoints.directory import RunDirectory
     from albert_tf.conversion.convert import convert
     from hub_export.export import export
@@ -93,10 +87,9 @@ def prepared(flags: argparse.Namespace, folder: Path) -> list[str]:
     for name in ("run", "exits"):
         if runs[name] is not None and not (folder / name).exists():
             (folder / name).symlink_to(runs[name].resolve())
-    for dtype in ("float32", "bfloat16", "int8"):
+    for dtype in ("float32", "bfloat16"):
         export(runs["run"], folder / dtype, dtype=dtype, check=False)
-        if dtype != "bfloat16":
-            export(runs["shallow"], folder / f"shallow-{dtype}", dtype=dtype, check=False)
+    export(runs["shallow"], folder / "shallow-float32", check=False)
     with (flags.data / "dev.tsv").open(encoding="utf-8", newline="") as file:
         found = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))[: flags.texts]
     about = {"texts": [row["sentence"] for row in found], "labels": [row["label"] for row in found]}
@@ -104,10 +97,6 @@ def prepared(flags: argparse.Namespace, folder: Path) -> list[str]:
     rows = [PADDED, *OURS]
     if runs["exits"] is None:
         rows.remove("early exit")
-    has_runtimes = "runtime" in inspect.signature(albert_tf.pipeline).parameters
-    if not (has_runtimes and importlib.util.find_spec("openvino")):
-        print("No row of OpenVINO: `pipeline` has no runtimes, or the package is missing.\n")
-        rows.remove("OpenVINO")
     if not flags.huggingface.exists():
         print(f"No rows of PyTorch: there is no {flags.huggingface}.\n")
         return rows

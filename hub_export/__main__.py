@@ -9,7 +9,7 @@ from pathlib import Path
 from albert_tf.startup import OneLineParser, quiet_start, run_program
 from albert_tf.startup.exits import TERMINATED
 from albert_tf.startup.signals import end_in_order
-from albert_tf.utils.choices import EXPORT_RUNTIMES, EXPORTED_DTYPES
+from albert_tf.utils.choices import EXPORT_RUNTIMES, PRECISIONS
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import check_place
 
@@ -37,7 +37,7 @@ def add_flags(parser: OneLineParser) -> None:
     length = "of the preprocessor unless told otherwise, and of the serving model's longest input, in tokens"
     add("--seq_length", type=int, help=f"{length} (a fine-tuned run's own, else 128)")
     add("--version", type=int, default=1, help="of the serving model; a new one (1)")
-    add("--dtype", choices=EXPORTED_DTYPES, default="float32", help="of variables and computation (float32)")
+    add("--dtype", choices=PRECISIONS, default="float32", help="of variables and computation (float32)")
     add("--encoder_only", action="store_true", help="the encoder alone; a run without vocabulary needs it")
     xla = "encoders that XLA compiles where they run, for GPUs (off: such a module loads anywhere)"
     add("--xla", action="store_true", help=xla)

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.runtimes.saved_models import converted_function
 from albert_tf.utils.errors import InputError
 
 Arrays = Mapping[str, np.ndarray]
@@ -26,8 +25,12 @@ Function = Any  # a tf.function with one input signature, from int32 tensors to 
 def _openvino(function: Function, file: Path, length: int) -> None:
     import openvino
 
-    network = converted_function(function.get_concrete_function())
-    openvino.save_model(network, file, compress_to_fp16=False)
+    # By way of a SavedModel: OpenVINO 2026.4 converts functions themselves, too, but not on Python 3.13.
+    concrete, holder = function.get_concrete_function(), tf.Module()
+    holder.held = concrete.variables
+    with tempfile.TemporaryDirectory() as folder:
+        tf.saved_model.save(holder, folder, signatures=concrete)
+        openvino.save_model(openvino.convert_model(folder), file, compress_to_fp16=False)
 
 
 def _openvino_int8(function: Function, plain: Path, file: Path, samples: Sequence[Arrays]) -> None:

@@ -93,8 +93,7 @@ def encoder_module(
         pooled = tf.cast(outputs["pooled_output"], encoder.compute_dtype)
         return {f"{model.sentence_objective}_logits": model.sentence(pooled)}
 
-    forward = encode if encoder.trainable else _of_one_graph(encode)
-    module = Network(forward, ENCODER_INPUTS, encoder.weights)
+    module = Network(encode, ENCODER_INPUTS, encoder.weights)
     if isinstance(model, AlbertPretrainer):
         module.mlm = _with_head(module, model.mlm, mlm_logits, MLM_POSITIONS)
         if model.sentence is not None:
@@ -102,13 +101,6 @@ def encoder_module(
     if vocabulary is not None:
         module.sp_model_file = tf.saved_model.Asset(os.fspath(vocabulary))
     return module
-
-
-def _of_one_graph(forward: Forward) -> Forward:
-    """A forward pass without dropout, for int8; concrete, since saving would trace another once more."""
-    spec = ids_spec(ENCODER_INPUTS)
-    infer = tf.function(lambda inputs: forward(inputs, False)).get_concrete_function(spec)
-    return lambda inputs, training: infer(inputs)
 
 
 def _compiled(encoder: AlbertEncoder, lengths: Sequence[int]) -> Forward:

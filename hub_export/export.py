@@ -23,7 +23,6 @@ from albert_tf.tasks.serving import DEFAULT, Signature
 from albert_tf.tokenizer_settings import TOKENIZER
 from albert_tf.tokenizers.kinds import TextTokenizer, open_tokenizer
 from albert_tf.utils.checks import check_range
-from albert_tf.utils.choices import INT8
 from albert_tf.utils.errors import InputError, exists_already
 from albert_tf.utils.files import check_place, replace_folder, restore_folder, scratch, writing
 from hub_export.card import CARD, MARK, model_card
@@ -65,8 +64,7 @@ def export(
         model, in tokens. None: what task.json has, as that of a fine-tuned run does, and else 128.
       encoder_only: True to write the encoder alone; a run without a vocabulary needs it.
       version: of the serving model; a new one.
-      dtype: in which the modules hold their variables and compute: "float32" or "bfloat16"; or "int8", of
-        which matrices are, with a bfloat16 scale for each output channel, and which computes in float32.
+      dtype: in which the modules hold their variables and compute: "float32" or "bfloat16".
       check: False leaves out hub_export.check of what was written.
       step: of the checkpoint to export; None: that which `load` takes.
       license: of the weights, by name, for the card.
@@ -79,8 +77,6 @@ def export(
       CheckFailed: the check found a fault.
     """
     run, output = opened_run(run), Path(output)
-    if xla and dtype == INT8:
-        raise InputError("xla: of no use to dtype='int8', whose matrices a program of XLA holds in float32")
     if output.resolve() == Path(run.path).resolve():
         raise InputError(f"output={str(output)!r} is the run itself: name another folder")
     task = run.task  # first of all, for it says if this is no run

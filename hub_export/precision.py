@@ -8,26 +8,20 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.checkpoints import build_model, task_of
-from albert_tf.models.int8 import quantise
 from albert_tf.utils.checks import check_choice
-from albert_tf.utils.choices import EXPORTED_DTYPES, INT8
+from albert_tf.utils.choices import PRECISIONS
 
 
 def in_dtype(model: keras.Model, dtype: str) -> keras.Model:
-    """A copy of a float32 model that holds its variables in a type of EXPORTED_DTYPES and computes in it.
+    """A copy of a float32 model that holds its variables in a type of PRECISIONS and computes in it.
 
-    LayerNorm and softmax stay as they are; for float32 the model itself is returned. For int8 the matrices
-    alone are so, and it computes in float32.
+    LayerNorm and softmax stay in float32. For float32 the model itself is returned.
     """
-    check_choice("dtype", dtype, EXPORTED_DTYPES)
+    check_choice("dtype", dtype, PRECISIONS)
     if dtype == "float32":
         return model
 
     values = {variable.name.removesuffix(":0"): variable for variable in model.variables}
-    if dtype == INT8:
-        narrow_model = build_model(model.config, task_of(model), values.get)
-        quantise(narrow_model)
-        return narrow_model
 
     def narrow(create: Any, **kwargs: Any) -> tf.Variable:
         if kwargs["dtype"] == tf.float32:  # Keras counts steps

@@ -95,7 +95,7 @@ def test_from_text_to_an_answer(family, kind, tiny_corpus, tmp_path):
     answers = served.signatures["serving_default"](text=tf.constant(texts))
     assert [label.decode() for label in answers["label"].numpy()] == [row["prediction"] for row in predicted]
     np.testing.assert_allclose(answers["score"], [row["score"] for row in predicted], atol=1e-5)
-    model = albert_tf.TextClassifier.from_run(tuned)
+    model = albert_tf.TextClassifier.from_pretrained(tuned)
     model.save(str(tmp_path / "own.keras"))
     again = albert_tf.TextClassifier.load(tmp_path / "own.keras")
     np.testing.assert_allclose(again.predict(texts), model.predict(texts), atol=1e-6)
@@ -152,14 +152,14 @@ def test_an_export_without_a_pooler_gives_the_first_state(without_pooler, xla, t
 
 
 def test_a_head_on_the_mean_needs_no_pooler(without_pooler, tmp_path):
-    first = albert_tf.TextClassifier.from_run(without_pooler, labels=["a", "b"])
+    first = albert_tf.TextClassifier.from_pretrained(without_pooler, labels=["a", "b"])
     assert first.classifier.config == albert_tf.load(without_pooler).config.with_pooler()
     assert first.predict(["A text."]).shape == (1, 2)
-    mean = albert_tf.TextClassifier.from_run(without_pooler, labels=["a", "b"], pooling="mean")
+    mean = albert_tf.TextClassifier.from_pretrained(without_pooler, labels=["a", "b"], pooling="mean")
     assert mean.classifier.config.pooler == "none"
     mean.save_run(tmp_path / "run")
     # From a fine-tuned run without a pooler to a head that reads one.
-    again = albert_tf.TextClassifier.from_run(tmp_path / "run", labels=["a", "b"], pooling="first")
+    again = albert_tf.TextClassifier.from_pretrained(tmp_path / "run", labels=["a", "b"], pooling="first")
     assert again.classifier.config.pooler != "none"
 
 

@@ -41,7 +41,7 @@ from albert_tf.utils.files import json_text, sole_use
 CONFIG, TASK, RECIPE = "config.json", "task.json", "recipe.json"
 
 SUMMARY = "summary.json"  # of a folder of several runs
-SEVERAL = ("seed-", "fold-", "trial-")  # how the names of runs in such a folder begin
+SEED = "seed-"  # how the names of runs in such a folder begin
 VOCABULARY_KEY = "vocabulary"  # of the vocabulary's SHA-256 in recipe.json
 BEST_KEY = "best_by"  # of the metric in task.json that tells the best step
 CHOSEN = "chosen_threshold"  # in recipe.json: of which step, on which records, and the figures at it
@@ -264,7 +264,7 @@ def _not_a_run(folder: RunDirectory, missing: str) -> str:
 def best_run(path: PathLike) -> RunDirectory:
     """The best run in a folder that fine-tuning has made several in; any other folder is itself."""
     folder = RunDirectory(path, "run")
-    has_runs = any(name.startswith(SEVERAL) for name in storage.entries(folder.path))
+    has_runs = any(name.startswith(SEED) for name in storage.entries(folder.path))
     if storage.exists(folder.file(TASK)) or not has_runs:
         return folder
     if not storage.exists(folder.file(SUMMARY)):

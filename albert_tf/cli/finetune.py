@@ -45,13 +45,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--vocabulary", help="SentencePiece model, where the weights come without one")
     shared.field_flags(parser, FinetuningRecipe, OWN)
     shared.field_flags(parser, QuestionSettings)
-    several = parser.add_mutually_exclusive_group().add_argument
-    several("--runs", type=int, help="train so many times, with a seed each, and sum up")
-    folds = "cross-validation: train so many times, each on all but a part of --train, which is evaluated on"
-    several("--folds", type=int, help=f"{folds}; sum up, and write what is predicted out of fold")
-    search = "hyper-parameters to try, such as learning_rate=1e-5,3e-5 batch_size=16,32: a run for each"
-    several("--search", nargs="+", action="extend", metavar="NAME=A,B", help=f"{search} combination")
-    add("--trials", type=int, help="of --search: so many combinations at random (all)")
+    add("--runs", type=int, help="train so many times, with a seed each, and sum up")
     every = dict.fromkeys(("eval_every", "checkpoint_every"), "once an epoch, at most 1000")
     report_flag(parser)
     shared.run_flags(parser, {**every, "log_every": "once an epoch, at most 100"})
@@ -83,34 +77,22 @@ def run(flags: argparse.Namespace) -> None:
     """Trains."""
     with quiet_start():
         from albert_tf.finetuning.evaluation import evaluation
-        from albert_tf.finetuning.folds import finetune_folds
         from albert_tf.finetuning.run import finetune
         from albert_tf.finetuning.runs import finetune_runs
-        from albert_tf.finetuning.search import finetune_search
         from albert_tf.finetuning.settings import Finetuning
         from albert_tf.finetuning.trained import read_trained
     settings = Finetuning(**settings_given(flags))
-    search = flags.search and shared.values_given(flags.search, FinetuningRecipe)
-    if search is None:
-        shared.check_unused(flags, ["trials"], "a training without --search")
     check_report(flags)
-    run, found, dev = flags.output, None, None
-    if flags.runs is not None:
-        run, dev = finetune_runs(settings, flags.runs)
-    elif flags.folds is not None:
-        run, found = finetune_folds(settings, flags.folds)
-    elif search is not None:
-        run, dev = finetune_search(settings, search, flags.trials)
-    else:
+    run = flags.output
+    if flags.runs is None:
         dev = finetune(settings)
-    run = str(run)
+    else:
+        best, dev = finetune_runs(settings, flags.runs)
+        run = str(best)
     if dev:
         found = evaluation(read_trained(run, xla=settings.execution.xla), dev)
-    if found is not None:
-        evaluated = run if flags.folds is None else f"the {flags.folds} folds of {flags.output}"
-        report = found.report(run if flags.folds is None else flags.output)
         data = flags.data or ", ".join(flags.eval or ["what is held out of " + ", ".join(flags.train)])
-        give_report(report, flags.report, f"Evaluation of {evaluated} on {data}")
+        give_report(found.report(run), flags.report, f"Evaluation of {run} on {data}")
     predict = ["albert-tf", "predict", "--run", run, "--input", "FILE", "--output", "FILE"]
     export = ["python", "-m", "hub_export", "--run", run, "--output", f"{run}-hub"]
     for words in (predict, export):

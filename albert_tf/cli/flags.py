@@ -15,7 +15,7 @@ from absl import logging
 from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.tokenizer_settings import TOKENIZER_DEFAULTS
 from albert_tf.training.settings import Execution, LoopSettings
-from albert_tf.utils.choices import PRECISIONS, RUNTIMES
+from albert_tf.utils.choices import PRECISIONS
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.records import flat_fields
 
@@ -106,13 +106,8 @@ def patience_flag(parser: Flags) -> None:
     parser.add_argument("--patience", type=int, metavar="N", help=f"{leaves} (all layers)")
 
 
-def runtime_flags(parser: Flags) -> None:
-    """`--runtime` and `--precision`, of a run's network."""
-    runtime = (
-        "what computes the encoder: openvino, quicker on some CPUs, is kept in the run's folder; auto is "
-        "openvino where that changes answers by rounding alone, as a line says (tensorflow)"
-    )
-    parser.add_argument("--runtime", choices=RUNTIMES, help=runtime)
+def precision_flag(parser: Flags) -> None:
+    """`--precision`, of a run's network."""
     parser.add_argument("--precision", choices=PRECISIONS, help="of the computation (float32)")
 
 
@@ -186,25 +181,6 @@ def given(flags: argparse.Namespace, kind: type) -> dict[str, Any]:
 def field_names(kind: type) -> set[str]:
     """The names of the fields of a record and of the records in it."""
     return {field.name for _, field in flat_fields(kind)}
-
-
-def values_given(words: Collection[str], kind: type) -> dict[str, list[Any]]:
-    """Several values of fields of a record, of words such as `batch_size=16,32`."""
-    hints = {name: hint for name, hint in typing.get_type_hints(kind).items() if hint is not bool}
-    found = dict[str, list[Any]]()
-    for word in words:
-        name, _, values = word.partition("=")
-        if name in found or name not in hints:
-            problem = "given twice" if name in found else f"none of {', '.join(hints)}"
-            raise InputError(f"{word!r}: {name!r} is {problem}: write NAME=VALUE,VALUE")
-        parser = _parser(hints[name])
-        try:
-            found[name] = [parser(value) for value in values.split(",")]
-        except ValueError:
-            raise InputError(
-                f"{word!r}: values must be of type {parser.__name__}, with commas between"
-            ) from None
-    return found
 
 
 def _parser(hint: Any) -> Callable[[str], Any]:

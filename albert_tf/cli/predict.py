@@ -48,7 +48,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--top_k", type=int, metavar="K", help=top_k)
     shared.checkpoint_flags(parser)
     shared.patience_flag(parser)
-    shared.runtime_flags(parser)
+    shared.precision_flag(parser)
 
 
 def run(flags: argparse.Namespace) -> None:
@@ -57,7 +57,7 @@ def run(flags: argparse.Namespace) -> None:
         _single("run", flags.run, "without --submission there is")
     else:
         columns = ("text", "text_pair", "label", "prediction_column", "score_column", "probabilities")
-        others = ("top_k", "input_format", "patience", "runtime", "precision")
+        others = ("top_k", "input_format", "patience", "precision")
         shared.check_unused(flags, ("task", "step", *columns, *others), "--submission")
     with quiet_start():
         import tensorflow as tf
@@ -72,7 +72,7 @@ def run(flags: argparse.Namespace) -> None:
         logging.info("wrote %s", flags.submission)
         return
     names = ("task", "prediction_column", "score_column", "probabilities", "top_k", "step", "batch_size")
-    given = {name: getattr(flags, name) for name in (*names, "xla", "patience", "runtime", "precision")}
+    given = {name: getattr(flags, name) for name in (*names, "xla", "patience", "precision")}
     options = {name: value for name, value in given.items() if value is not None}
     output = sys.stdout.buffer if flags.output in OUTPUT else flags.output
     is_there = flags.output not in OUTPUT and Path(flags.output).is_file()

@@ -27,7 +27,7 @@ SUMMARY = "train a model, or resume"
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
     add, presets = parser.add_argument, ", ".join(PRESETS)
-    own = "--recipe one_machine has networks of its own, on a GPU larger ones, which are untried"
+    own = "--recipe one_machine has networks of its own"
     add("--config", help=f"a JSON file, or one of {presets}; {own}")
     shared.paths_flag(parser, "--train", shared.TEXT)
     held_out = "to evaluate on (what prepare has held out, or else about 1 %% of the text)"
@@ -83,7 +83,7 @@ def sizes_given(flags: argparse.Namespace, *, is_begun: bool) -> Sequence[Size]:
     """The networks that may be trained, from the smallest to the largest, by their recipes."""
     from albert_tf.checkpoints.directory import RunDirectory
     from albert_tf.conversion.start import run_at
-    from albert_tf.pretraining.budget import Size, no_smaller, sizes_here, warmup_of
+    from albert_tf.pretraining.budget import ONE_MACHINE, Size, no_smaller, warmup_of
 
     changes = shared.given(flags, PretrainingRecipe)
     if "stages" in changes:
@@ -112,7 +112,7 @@ def sizes_given(flags: argparse.Namespace, *, is_begun: bool) -> Sequence[Size]:
         raise InputError(
             "--config is missing: name a preset or a file, or --recipe one_machine, as the run was begun"
         )
-    sizes = sizes_here(is_begun=is_begun, has_origin=flags.init_from is not None)
+    sizes = ONE_MACHINE
     if flags.init_from is not None and not is_begun:  # a run that is begun has its weights
         sizes = no_smaller(sizes, run_at(flags.init_from).config)
     return [changed(size) for size in sizes]

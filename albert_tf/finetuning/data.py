@@ -6,6 +6,7 @@ import collections
 import dataclasses
 import hashlib
 import itertools
+import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -24,16 +25,6 @@ from albert_tf.tasks.examples.rows import TokenRows
 from albert_tf.tasks.kind import Examples, FinetunedKind, TaskConfig
 from albert_tf.tokenizers.kinds import open_tokenizer
 from albert_tf.utils.errors import InputError
-
-
-class Fold(NamedTuple):
-    """A part of the training data to evaluate on, of several that make all of it up."""
-
-    number: int  # from 1
-    folds: int
-
-    def __str__(self) -> str:
-        return f"{self.number} of {self.folds}"
 
 
 class Sets(NamedTuple):
@@ -56,11 +47,10 @@ def read_sets(
     dev: Paths | None,
     columns: Columns | None,
     share: float = EvaluationSettings.eval_share,
-    fold: Fold | None = None,
 ) -> Sets:
     """The records to train and to evaluate on, of a folder or of files as `Finetuning` names them.
 
-    Without a file to evaluate on a share of the others is held out, or a fold.
+    Without a file to evaluate on a share of the others is held out.
     FileNotFoundError where a file is missing; an InputError names file and line of what is not of the task.
     """
     if task.format.is_folder:
@@ -70,11 +60,7 @@ def read_sets(
     records = task.format.read(train, True, columns)
     if dev is not None:
         return Sets(records, dev_sets(task, file=dev, columns=columns))
-    if fold is None:
-        rest, held_out = split_off(records, share, task.kind.labels_of)
-    else:
-        numbers = fold_numbers(records, fold.folds, task.kind.labels_of)
-        rest, held_out = _parts(records, [number == fold.number for number in numbers])
+    rest, held_out = split_off(records, share, task.kind.labels_of)
     names = ", ".join(path_list(train))
     if not rest or not held_out:
         raise InputError(f"{names}: too little to hold any of it out: add examples, or name others by --eval")
@@ -102,31 +88,6 @@ def split_off(
     Questions on one context stay together: who has seen some of them knows something of the others. Of each
     label the share is taken, as nearly as possible.
     """
-    return _parts(records, _chosen(records, share, label))
-
-
-def fold_numbers(records: Records, count: int, label: Callable[[Any], Hashable] | None = None) -> list[int]:
-    """The fold of each record, from 1: parts of the same size, each chosen as `split_off` does.
-
-    There are fewer folds than the count where there are fewer records, or contexts of questions.
-    """
-    numbers, left = [0] * len(records), list(range(len(records)))
-    for fold in range(1, count + 1):
-        chosen = _chosen([records[place] for place in left], 1 / (count + 1 - fold), label)
-        for place in itertools.compress(left, chosen):
-            numbers[place] = fold
-        left = [place for place in left if not numbers[place]]
-    return numbers
-
-
-def _parts(records: Records, chosen: Sequence[bool]) -> tuple[list[Any], list[Any]]:
-    """The records that are not chosen, and those that are."""
-    rest = [not is_chosen for is_chosen in chosen]
-    return list(itertools.compress(records, rest)), list(itertools.compress(records, chosen))
-
-
-def _chosen(records: Records, share: float, label: Callable[[Any], Hashable] | None) -> list[bool]:
-    """True for the records that `split_off` holds out."""
     units = [
         record.context if isinstance(record, ChoiceRecord | QuestionRecord) else number
         for number, record in enumerate(records)
@@ -142,7 +103,9 @@ def _chosen(records: Records, share: float, label: Callable[[Any], Hashable] | N
         if left[labels[name]]:
             left[labels[name]] -= 1
             chosen.add(name)
-    return [unit in chosen for unit in units]
+    is_chosen = [unit in chosen for unit in units]
+    rest = itertools.compress(records, map(operator.not_, is_chosen))
+    return list(rest), list(itertools.compress(records, is_chosen))
 
 
 def _quotas(sizes: collections.Counter[Hashable], count: int) -> dict[Hashable, int]:

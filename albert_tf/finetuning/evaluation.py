@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,7 +33,6 @@ class Evaluation(NamedTuple):
     trained: Trained
     sets: Mapping[str, Records]
     predicted: Mapping[str, Predicted]
-    notes: Sequence[str] = ()  # lines about them for a report
 
     @property
     def figures(self) -> dict[str, float]:
@@ -41,8 +40,7 @@ class Evaluation(NamedTuple):
         predictions = {name: (self.sets[name], found.predictions) for name, found in self.predicted.items()}
         examples = sum(map(len, self.sets.values()))
         metrics = set_metrics(self.trained.task, predictions)
-        step = {} if self.trained.step is None else {"step": self.trained.step}
-        return {**step, "examples": examples, **metrics}
+        return {"step": self.trained.step, "examples": examples, **metrics}
 
     def report(self, run: PathLike) -> Report:
         """The figures, those of all sets together, and the learning curve of the run."""
@@ -54,7 +52,7 @@ class Evaluation(NamedTuple):
         titled = [table._replace(title=f"Learning curve: {table.title}") for table in curves]
         tables = sorted([*found.tables, *titled], key=lambda table: table.name == ERRORS)  # long texts last
         figures, best_by = self.figures, entries.get(BEST_KEY, task.best_metric).removeprefix("eval_")
-        notes = [*self.notes, *self._choices(RunDirectory(run))]
+        notes = self._choices(RunDirectory(run))
         notes += baseline_warning(task, figures, best_by, self.sets)
         return Report({**figures, **loss, **found.figures}, tables, notes)
 
@@ -69,7 +67,6 @@ class Evaluation(NamedTuple):
         evaluations = sum(any(name.startswith(EVALUATION) for name in line) for line in run.metrics())
         chosen = {
             "the step": is_same and evaluations > 1,
-            "the hyper-parameters": is_same and recipe.get("trial"),
             "the threshold": recipe.get(CHOSEN, {}).get("eval_sha256") == sets,
         }
         if what := ", ".join(name for name, is_chosen in chosen.items() if is_chosen):

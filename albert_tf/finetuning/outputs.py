@@ -49,30 +49,25 @@ def predictor(
     has_loss: bool = False,
     xla: bool | None = None,
     patience: int | None = None,
-    encoder: Callable[[Tensors], Tensors] | None = None,
 ) -> Callable[..., Predicted]:
     """A function from examples, and what is called with their progress, to a prediction of each record.
 
     It traces the model no more often when it is called again. Examples of which `batch_size` at a time are
     divided among the replicas of the current strategy are labelled where losses are to be summed up on the
-    way (`has_loss`); `xla` is that of `Execution`, and `patience` that of `predict`. `encoder`
-    computes in the place of the model's own.
+    way (`has_loss`); `xla` is that of `Execution`, and `patience` that of `predict`.
     """
     objective = kind.objective() if has_loss else None
     strategy = tf.distribute.get_strategy()
     if patience is not None:
         check_patience(patience, getattr(model, "early_exit", False), xla)
-    is_plain = patience is None and encoder is None
-    is_compiled = compiles(xla) and is_plain
-    lengths = lengths_to_compile(kind.seq_length, xla) if is_plain else None
+    is_compiled = compiles(xla) and patience is None
+    lengths = lengths_to_compile(kind.seq_length, xla) if patience is None else None
     before_batch = compilation_log("prediction") if is_compiled else None
 
     @tf.function(autograph=False, jit_compile=is_compiled or None)
     def compute(rows: Batch) -> tuple[Tensors, dict[str, Term]]:
         inputs = {name: rows[name] for name in ENCODER_INPUTS}
-        if encoder is not None:
-            outputs = model.with_encoder(encoder, inputs)
-        elif patience is None:
+        if patience is None:
             outputs = model(skip_padding(inputs) if lengths is None else inputs, training=False)
         else:
             outputs = call_with_patience(model, inputs, patience)

@@ -12,7 +12,6 @@ from absl import logging
 from albert_tf.checkpoints.run import opened_run
 from albert_tf.finetuning.trained import Trained, columns_of, read_trained, run_task
 from albert_tf.raw_text.paths import Paths, distinct_paths
-from albert_tf.runtimes.openvino import computes
 from albert_tf.tasks.classification import Classification
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.datasets.formats import (
@@ -27,7 +26,6 @@ from albert_tf.tasks.datasets.formats import (
 from albert_tf.tasks.datasets.glue import GLUE, write_submission
 from albert_tf.tasks.multi_label import MultiLabel
 from albert_tf.utils.checks import check_range
-from albert_tf.utils.choices import TENSORFLOW
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import check_place
 
@@ -47,7 +45,6 @@ def predict(
     batch_size: int = 32,
     xla: bool | None = None,
     patience: int | None = None,
-    runtime: str = TENSORFLOW,
     precision: str = "float32",
 ) -> list[Path]:
     """Writes what a fine-tuned run predicts for a file or a folder of its task.
@@ -72,7 +69,6 @@ def predict(
       xla: as `Execution` takes it.
       patience: of a run with early_exit: an example leaves the network as soon as so many layers in a row
         agree with the one before; None: all layers.
-      runtime: as `pipeline` takes it.
       precision: of the computation, "float32" or "bfloat16".
     Returns:
       The files.
@@ -88,8 +84,7 @@ def predict(
     sources = distinct_paths(source)
     if form.file is not None and Path(form.file).resolve() in [Path(path).resolve() for path in sources]:
         raise InputError(f"{form.file} is what is predicted for: name another `output`")
-    is_openvino = computes(runtime, precision, patience, xla)
-    trained = read_trained(run, step, task, xla, precision, is_openvino)._replace(patience=patience)
+    trained = read_trained(run, step, task, xla, precision)._replace(patience=patience)
     files = predicted_files(trained, sources, columns, batch_size, form)
     return write_predictions(output, files)
 

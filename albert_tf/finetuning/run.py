@@ -55,7 +55,7 @@ from albert_tf.utils.records import defaults, flat
 OUTPUT_BIASES = ("classifier/output_bias", "exits/output_bias")
 
 # What older runs, which do not say it, have done.
-_UNSAID = {**defaults(FinetuningRecipe), **defaults(EvaluationSettings), "fold": None, "trial": None}
+_UNSAID = {**defaults(FinetuningRecipe), **defaults(EvaluationSettings)}
 
 
 def finetune(
@@ -161,7 +161,7 @@ def planned(
     settings.execution.check_divides(recipe.batch_size, tf.distribute.get_strategy().num_replicas_in_sync)
     evaluated = EvaluationSettings(**settings.evaluation)
     files = settings.data, settings.train, settings.eval
-    sets = read_sets(task, *files, settings.columns, evaluated.eval_share, settings.fold)
+    sets = read_sets(task, *files, settings.columns, evaluated.eval_share)
     # One that is chosen at the end is not that of the evaluations before.
     threshold = THRESHOLD if _chooses(run, settings) else settings.threshold
     assert not isinstance(threshold, str)

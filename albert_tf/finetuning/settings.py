@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.config import AlbertConfig
-from albert_tf.finetuning.data import Fold
 from albert_tf.finetuning.recipes import RECIPES, EvaluationSettings, FinetuningRecipe
 from albert_tf.finetuning.task_table import Task, find_task
 from albert_tf.raw_text.paths import Paths, path_list
@@ -53,8 +52,6 @@ class Finetuning(RunSettings):
       questions: what differs from QuestionSettings, of a task with contexts; `doc_stride` also of
         texts in windows.
       evaluation: what differs from EvaluationSettings, by its fields.
-      fold: part of `train` that is held out in place of a share; None: none is.
-      trial: fields of the recipe that a search has chosen, for the record.
       threshold: probability from which on a text has a label of the task multi_label (None: 0.5), or the
         second of two labels (None: where it is the likelier); "auto" takes that by which the best step has
         the best metric on what it is evaluated on, also of a run that is done.
@@ -85,8 +82,6 @@ class Finetuning(RunSettings):
     recipe: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     questions: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     evaluation: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    fold: Fold | None = None
-    trial: Mapping[str, Any] | None = None
     threshold: float | str | None = None
     freeze: str | None = None
     num_hidden_layers: int | None = None
@@ -108,9 +103,8 @@ class Finetuning(RunSettings):
             check_range("threshold", self.threshold, above=0, below=1)
         if (best_by := EvaluationSettings(**self.evaluation).best_by) is not None:
             check_choice("best_by", best_by, self.entry.reported)
-        held_out = {"eval": self.eval, "eval_share": self.evaluation.get("eval_share"), "folds": self.fold}
-        if len(given := [name for name, value in held_out.items() if value is not None]) > 1:
-            raise InputError(f"{' and '.join(given)}: each says what is evaluated on, name one of them")
+        if self.eval is not None and "eval_share" in self.evaluation:
+            raise InputError("eval and eval_share: each says what is evaluated on, name one of them")
         _ = self.hyper_parameters(self.config), self.loop_settings(1), QuestionSettings(**self.questions)
 
     def _check_start(self) -> None:
@@ -136,7 +130,6 @@ class Finetuning(RunSettings):
         questions = {name for name in self.questions if not has_windows or name != "doc_stride"}
         optional: dict[str, tuple[Any, bool]] = {
             "eval": (self.eval, not is_folder),
-            "folds": (self.fold, not is_folder),
             "eval_share": (self.evaluation.get("eval_share"), not is_folder),
             "class_weight": (recipe.get("class_weight"), issubclass(kind, _WEIGHTED)),
             "label_smoothing": (recipe.get("label_smoothing"), issubclass(kind, _SMOOTHED)),
@@ -203,7 +196,5 @@ class Finetuning(RunSettings):
             **{name: value[0] if value and len(value) == 1 else value for name, value in paths.items()},
             **self.run_record(run),
             "freeze": self.freeze,
-            "trial": self.trial,
-            "fold": None if self.fold is None else str(self.fold),
             "eval_share": EvaluationSettings(**self.evaluation).eval_share,
         }

@@ -13,7 +13,6 @@ from albert_tf.checkpoints.run import check_finite, load, opened_run
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.outputs import Predicted, predictor
 from albert_tf.finetuning.task_table import TASKS, Task, find_task
-from albert_tf.runtimes.openvino import OpenVinoEncoder
 from albert_tf.tasks import kind_of
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.datasets.formats import PathLike, Records
@@ -35,10 +34,9 @@ class Trained(NamedTuple):
     model: Any
     tokenizer: TextTokenizer
     entries: dict[str, Any]  # of task.json
-    step: int | None  # of the weights; None: those of several runs
+    step: int  # of the weights
     xla: bool | None = None  # as `Execution` takes it
     patience: int | None = None  # as `predict` takes it
-    encoder: OpenVinoEncoder | None = None  # which computes in the place of the model's own
 
     def predicted(
         self, records: Records, batch_size: int = 32, is_labelled: bool = False, level: int = logging.INFO
@@ -54,7 +52,7 @@ class Trained(NamedTuple):
         for line in unread(examples.rows, kind.seq_length, self.entries.get("long")):
             logging.log(level, line)
         has_loss = is_labelled and kind.has_evaluation_loss
-        predict = predictor(kind, self.model, batch_size, has_loss, self.xla, self.patience, self.encoder)
+        predict = predictor(kind, self.model, batch_size, has_loss, self.xla, self.patience)
         with tqdm(total=len(examples.rows), unit=" examples", disable=None, delay=BAR_DELAY) as bar:
             return predict(examples, bar.update)
 
@@ -102,12 +100,10 @@ def read_trained(
     asked: str | None = None,
     xla: bool | None = None,
     precision: str = "float32",
-    is_openvino: bool = False,
 ) -> Trained:
     """A fine-tuned run, at a step; None: that which `load` takes.
 
-    `asked` is the task to predict for, where it is not the run's own: "ax" of an MNLI run;
-    `is_openvino` is True if OpenVINO computes the encoder.
+    `asked` is the task to predict for, where it is not the run's own: "ax" of an MNLI run.
 
     Raises:
       FileNotFoundError: there is no run, no vocabulary in it, or no such checkpoint.
@@ -120,7 +116,6 @@ def read_trained(
         raise FileNotFoundError(f"{run} has no vocabulary: copy it there")
     tokenizer = open_tokenizer(vocabulary, **run.tokenizer)
     step = run.default_step() if step is None else step
-    model = load(run, step, dtype=POLICIES["float32" if is_openvino else precision])
+    model = load(run, step, dtype=POLICIES[precision])
     check_finite(model, run, step)
-    encoder = OpenVinoEncoder(model.encoder, precision, run) if is_openvino else None
-    return Trained(task, model, tokenizer, entries, step or 0, xla, encoder=encoder)
+    return Trained(task, model, tokenizer, entries, step or 0, xla)

@@ -18,7 +18,6 @@ from albert_tf.checkpoints.run import check_finite, load
 from albert_tf.conversion import start as starts
 from albert_tf.models.compiled import CompiledEncoder
 from albert_tf.models.exits import check_patience
-from albert_tf.runtimes.openvino import OpenVinoEncoder
 from albert_tf.tasks import Kind, TaskConfig, kind_of
 from albert_tf.tasks.examples.batches import few_lengths
 from albert_tf.tasks.kind import SEQ_LENGTH
@@ -54,11 +53,8 @@ def run_answerer(
     step: int | None,
     xla: bool | None = None,
     precision: str = "float32",
-    is_openvino: bool = False,
 ) -> Answerer:
     """The model of a run directory, or of a published name; arguments are those of `pipeline`.
-
-    `is_openvino` is True if OpenVINO computes the encoder.
 
     Raises:
       InputError: the model has no head that answers, weights are non-finite, or a file is damaged.
@@ -66,29 +62,21 @@ def run_answerer(
     """
     run = best_run(starts.run_at(source))
     start = starts.start_of_run(run)
-    model = load(run, step, dtype=POLICIES["float32" if is_openvino else precision])
+    model = load(run, step, dtype=POLICIES[precision])
     check_finite(model, run, step)
     tokenizer = open_tokenizer(start.vocabulary, **start.tokenizer)
-    encoder = OpenVinoEncoder(model.encoder, precision, run) if is_openvino else None
-    return model_answerer(model, tokenizer, run.task, xla, encoder)
+    return model_answerer(model, tokenizer, run.task, xla)
 
 
 def model_answerer(
-    model: Any,
-    tokenizer: TextTokenizer,
-    config: TaskConfig,
-    xla: bool | None = None,
-    encoder: OpenVinoEncoder | None = None,
+    model: Any, tokenizer: TextTokenizer, config: TaskConfig, xla: bool | None = None
 ) -> Answerer:
-    """A model in memory with the content of its task.json; `xla` is that of `pipeline`.
-
-    `encoder` computes in the place of the model's own.
-    """
+    """A model in memory with the content of its task.json; `xla` is that of `pipeline`."""
     config = {**config, **task_of(model)}
     kind = kind_of(config)
     seq_length = config.get("seq_length", min(SEQ_LENGTH, model.config.max_position_embeddings))
-    served = Served(model, tokenizer, seq_length, config, compiled=encoder)
-    if encoder is None and compiles(xla):
+    served = Served(model, tokenizer, seq_length, config)
+    if compiles(xla):
         served = served._replace(compiled=CompiledEncoder(served.encoder, few_lengths(seq_length)))
 
     @functools.lru_cache(maxsize=2)

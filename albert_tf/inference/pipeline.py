@@ -10,13 +10,11 @@ from typing import Any
 from albert_tf.inference.answerers import Answerer, exported_answerer, model_answerer, run_answerer
 from albert_tf.inference.text_classifier import TextClassifier
 from albert_tf.inference.texts import text_records
-from albert_tf.runtimes.openvino import OpenVinoEncoder, computes
 from albert_tf.tasks import KINDS
 from albert_tf.tasks.classification import TextKind
 from albert_tf.tasks.serving import TOP_K
 from albert_tf.tokenizers.given import listed
 from albert_tf.utils.checks import check_choice, check_range, check_type
-from albert_tf.utils.choices import OPENVINO, RUNTIMES, TENSORFLOW
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import checked_path
 
@@ -44,7 +42,6 @@ def pipeline(
     step: int | None = None,
     xla: bool | None = None,
     patience: int | None = None,
-    runtime: str = TENSORFLOW,
     precision: str | None = None,
 ) -> Pipeline:
     """A function from texts to the answers of a model.
@@ -63,10 +60,6 @@ def pipeline(
         is as it was exported.
       patience: of a model that was fine-tuned with early_exit: a text leaves the network as soon as so many
         layers in a row agree with the one before, and is not compiled; None: all layers.
-      runtime: what computes the encoder of a run, or of a TextClassifier: "tensorflow", or "openvino", which
-        has no exits and is quicker on some CPUs; of a run it is converted once, and kept in its folder.
-        "auto" is OpenVINO only where that changes answers by rounding alone, in float32 (1e-5), on CPUs
-        where it is installed, without patience; a line in the log says which it is.
       precision: of a run's computation: "float32" or "bfloat16"; None: float32. A TextClassifier computes in
         that of its `dtype`.
     Raises:
@@ -84,7 +77,7 @@ def pipeline(
     if task is not None:
         check_choice("task", task, TASKS)
     check_range("batch_size", batch_size, at_least=1)
-    answerer = _answerer(source, step, xla, patience, runtime, precision)
+    answerer = _answerer(source, step, xla, precision)
     if task is not None and answerer.kind.name not in TASKS[task]:
         raise InputError(f"task={task!r}: the model of {source} answers {answerer.kind.name}")
     if patience is not None:
@@ -92,14 +85,7 @@ def pipeline(
     return Pipeline(answerer, batch_size)
 
 
-def _answerer(
-    source: Any,
-    step: int | None,
-    xla: bool | None,
-    patience: int | None,
-    runtime: str,
-    precision: str | None,
-) -> Answerer:
+def _answerer(source: Any, step: int | None, xla: bool | None, precision: str | None) -> Answerer:
     folder = None
     if not isinstance(source, TextClassifier):
         path = checked_path(source, "source")
@@ -107,21 +93,14 @@ def _answerer(
         if path.suffix == ".keras" or (path / "keras_metadata.pb").is_file():
             source = TextClassifier.load(source)
         elif folder is None:
-            precision = precision or "float32"
-            return run_answerer(source, step, xla, precision, computes(runtime, precision, patience, xla))
+            return run_answerer(source, step, xla, precision or "float32")
     if step is not None:
         raise InputError(f"step={step} is of a run's checkpoint: {source} has one model")
     if precision is not None:
         raise InputError(f"precision={precision!r} is of a run: {source} was made with one")
     if isinstance(source, TextClassifier):
-        encoder, dtype = None, source.classifier.compute_dtype
-        if computes(runtime, dtype, patience, xla):
-            encoder = OpenVinoEncoder(source.classifier.encoder, dtype)
-        return model_answerer(source.classifier, source.tokenizer, source.task_entries(), xla, encoder)
+        return model_answerer(source.classifier, source.tokenizer, source.task_entries(), xla)
     assert folder is not None
-    check_choice("runtime", runtime, RUNTIMES)
-    if runtime == OPENVINO:
-        raise InputError(f"runtime={runtime!r}: {folder} is exported for TensorFlow: name the run")
     if xla is not None:
         raise InputError(f"xla={xla}: {folder} is exported; `python -m hub_export --xla` exports it compiled")
     return exported_answerer(folder)

@@ -76,8 +76,8 @@ class TextClassifier(TokenInputs, Decisions, keras.Model):
       classifier: the network.
       tokenizer: text to the ids that the network knows.
       labels: names in the order of the logits; None: they have none.
-      seq_length: longest input in tokens; `from_run` takes that of the run, or else 256, or what the network
-        has positions for.
+      seq_length: longest input in tokens; `from_pretrained` takes that of the run, or else 256, or as many as
+        the network has positions.
       long: what is read of longer texts: the beginning ("truncate"); of single texts also beginning and end
         ("head_tail"), or all ("windows"), whose logits are then pooled; see `LongTexts`.
       doc_stride: tokens from one window to the next.
@@ -138,7 +138,7 @@ class TextClassifier(TokenInputs, Decisions, keras.Model):
         self._learn_form(takes_pairs if long == TRUNCATE else False)
 
     @classmethod
-    def from_run(
+    def from_pretrained(
         cls,
         run: PathLike,
         num_labels: int | None = None,
@@ -203,8 +203,6 @@ class TextClassifier(TokenInputs, Decisions, keras.Model):
         model._begins_at_mean = classifier.num_labels == 1 and not is_kept
         return model
 
-    from_pretrained = from_run  # the name that it has elsewhere
-
     @classmethod
     def load(cls, path: PathLike) -> TextClassifier:
         """The model that `save` has written, as a SavedModel or `.keras`: as `keras.models.load_model`.
@@ -214,7 +212,7 @@ class TextClassifier(TokenInputs, Decisions, keras.Model):
         if not checked_path(path, "path").exists():
             raise Missing(f"path={os.fspath(path)!r} does not exist: correct the path")
         if Path(path, TASK).is_file():
-            raise InputError(f"path={os.fspath(path)!r} is a run: use {cls.__name__}.from_run")
+            raise InputError(f"path={os.fspath(path)!r} is a run: use {cls.__name__}.from_pretrained")
         try:
             model = keras.models.load_model(os.fspath(path))
         except (TypeError, ValueError) as error:  # of layers that Keras does not know

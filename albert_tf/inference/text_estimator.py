@@ -210,7 +210,7 @@ class TextEstimator(BaseEstimator):
         return self
 
     @classmethod
-    def from_run(cls, run: PathLike, **arguments: Any) -> TextEstimator:
+    def from_pretrained(cls, run: PathLike, **arguments: Any) -> TextEstimator:
         """The fitted estimator of a run for classification or regression, such as `albert-tf finetune` makes.
 
         Its `classes_` are the names of the labels. The arguments are those of the class, for a `fit` anew.

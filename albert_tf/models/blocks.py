@@ -11,7 +11,6 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.models.int8 import joined
 from albert_tf.models.layer import (
     DenseLayer,
     Elementwise,
@@ -50,7 +49,7 @@ class AttentionBlock(Layer):
         kernels, biases = zip(
             *(part.parameters() for part in (self.query, self.key, self.value)), strict=True
         )
-        projections = joined(kernels), tf.concat(biases, axis=0)
+        projections = tf.concat(kernels, axis=1), tf.concat(biases, axis=0)
         return projections, self.output_dense.parameters(), self.layer_norm.parameters()
 
     def call(
@@ -120,7 +119,7 @@ class FeedForwardBlock(Layer):
     def parameters(self) -> Parameters:
         """Kernel and bias of the inner layer and of the output; gamma and beta."""
         parts = self.intermediate, self.output_dense, self.layer_norm
-        return tuple(part.parameters() for part in parts)  # type: ignore[return-value]
+        return tuple(part.parameters() for part in parts)
 
     def call(
         self,

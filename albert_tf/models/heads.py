@@ -8,7 +8,6 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.features import MLM_POSITIONS
-from albert_tf.models.int8 import Matrix, matrix_for
 from albert_tf.models.layer import ACTIVATIONS, DenseLayer, Layer, LayerNorm, kernel_initializer
 from albert_tf.utils.errors import InputError
 
@@ -27,7 +26,7 @@ class MaskedLanguageModel(Layer):
         self.layer_norm = LayerNorm("cls/predictions/transform/LayerNorm", width, config)
         self.output_bias = self.add_weight("cls/predictions/output_bias", [config.vocab_size], "zeros")
 
-    def call(self, sequence: tf.Tensor, positions: tf.Tensor, word_embeddings: Matrix) -> tf.Tensor:
+    def call(self, sequence: tf.Tensor, positions: tf.Tensor, word_embeddings: tf.Tensor) -> tf.Tensor:
         """Logits of the pieces that may stand at each masked position.
 
         Args:
@@ -69,9 +68,9 @@ class OutputLayer(Layer):
         return biased_logits(x, self.output_weights, self.output_bias)
 
 
-def biased_logits(x: tf.Tensor, weights: Matrix, bias: tf.Tensor) -> tf.Tensor:
+def biased_logits(x: tf.Tensor, weights: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     """Float32 [R, K], which a softmax needs, of rows x [R, H], weights [K, H] and bias [K]."""
-    logits = tf.matmul(x, matrix_for(x, weights), transpose_b=True)
+    logits = tf.matmul(x, tf.cast(weights, x.dtype), transpose_b=True)
     return tf.nn.bias_add(tf.cast(logits, tf.float32), tf.cast(bias, tf.float32))
 
 

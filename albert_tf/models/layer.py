@@ -11,7 +11,6 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.config import AlbertConfig
-from albert_tf.models.int8 import Matrix, matrix_for
 
 ACTIVATIONS = {
     "gelu": functools.partial(tf.nn.gelu, approximate=True),
@@ -25,16 +24,16 @@ ACTIVATIONS = {
 MASKED_SCORE = -10000.0
 
 # Kernel [I, O] and bias [O] of a dense layer, or gamma [W] and beta [W] of a LayerNorm.
-Pair = tuple[Matrix, tf.Tensor]
+Pair = tuple[tf.Tensor, tf.Tensor]
 Function = Callable[..., tf.Tensor]
 
 # By XLA, once for each shape.
 compiled = functools.partial(tf.function, jit_compile=True, autograph=False)
 
 
-def dense(x: tf.Tensor, kernel: Matrix, bias: tf.Tensor) -> tf.Tensor:
+def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     """Rows [R, I] times kernel [I, O] plus bias [O], in the type of x."""
-    return tf.nn.bias_add(tf.matmul(x, matrix_for(x, kernel)), tf.cast(bias, x.dtype))
+    return tf.nn.bias_add(tf.matmul(x, tf.cast(kernel, x.dtype)), tf.cast(bias, x.dtype))
 
 
 def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> tf.Tensor:
@@ -204,11 +203,6 @@ class DenseLayer(Layer):
         super().__init__(name=scope.rpartition("/")[2], **kwargs)
         self.kernel = self.add_weight(f"{scope}/kernel", [inputs, outputs], kernel_initializer(config))
         self.bias = self.add_weight(f"{scope}/bias", [outputs], "zeros")
-
-    def parameters(self) -> Pair:
-        """Kernel and bias; a kernel in int8 stays so until it is used."""
-        is_float = isinstance(self.kernel, tf.Variable)
-        return tf.convert_to_tensor(self.kernel) if is_float else self.kernel, tf.convert_to_tensor(self.bias)
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
         """`dense`."""

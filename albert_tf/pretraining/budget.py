@@ -78,46 +78,12 @@ _WIDE = _DEEP.replace(hidden_size=256, num_attention_heads=8, intermediate_size=
 _STAGED = RECIPES["one_machine"]
 _FLAT = _STAGED.replace(stages=(Stage(until=0.75, seq_length=64, batch_size=32), Stage()))
 
-# What `--recipe one_machine` trains, its updates those of a budget.
+# What `--recipe one_machine` trains, its updates those of a budget, from the smallest to the largest.
 ONE_MACHINE: Sequence[Size] = (
     Size(config=_SMALL, recipe=_FLAT),
     Size(least_updates=10_000, config=_DEEP, recipe=_STAGED),
     Size(least_updates=16_000, config=_WIDE, recipe=_STAGED),
 )
-
-# Batches of 256 and more, 128 tokens throughout, AdamW with a rate that climbs once and falls to 0, and β₂ of
-# 0.98: Geiping & Goldstein 2023, "Cramming"; Izsak et al. 2021, 24hBERT. The largest is the base network of
-# Lan et al. 2020. Their variance of kernels times the width is about that of the networks above.
-_LARGE_BATCHES = _STAGED.replace(batch_size=256, warmup_steps=3000, beta_2=0.98, stages=())
-_MIDDLE = _WIDE.replace(num_hidden_layers=6, hidden_size=512, intermediate_size=2048, initializer_range=0.03)
-_BASE = _MIDDLE.replace(
-    num_hidden_layers=12,
-    hidden_size=768,
-    num_attention_heads=12,
-    intermediate_size=3072,
-    initializer_range=0.02,
-)
-
-# The same on a GPU, where all of it is untried: more updates of smaller networks would bring nothing more.
-ONE_GPU: Sequence[Size] = (
-    Size(least_updates=5_000, config=_WIDE.replace(num_hidden_layers=4), recipe=_LARGE_BATCHES),
-    Size(least_updates=10_000, config=_MIDDLE, recipe=_LARGE_BATCHES),
-    Size(least_updates=20_000, config=_BASE, recipe=_LARGE_BATCHES.replace(batch_size=512)),
-)
-
-
-def sizes_here(*, is_begun: bool, has_origin: bool) -> Sequence[Size]:
-    """The sizes that the recipe `one_machine` may train on this machine.
-
-    Args:
-      is_begun: the run is there, of a network that may be from another machine.
-      has_origin: weights come from another run, maybe of a machine without a GPU.
-    """
-    # Physical devices: a strategy of several hosts is made before TensorFlow starts those it has.
-    has_gpu = bool(tf.config.list_physical_devices("GPU"))
-    if is_begun or (has_gpu and has_origin):
-        return (*ONE_MACHINE, *ONE_GPU)
-    return ONE_GPU if has_gpu else ONE_MACHINE
 
 
 def seconds_from(text: str) -> float:

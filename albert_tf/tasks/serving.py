@@ -48,7 +48,7 @@ class Served(NamedTuple):
     seq_length: int  # longest input of the model in tokens
     task: Mapping[str, Any]  # content of task.json
     top_k: int = TOP_K  # fillings of a mask
-    compiled: Callable[[Tensors], Tensors] | None = None  # the encoder, where XLA or another runtime has it
+    compiled: Callable[[Tensors], Tensors] | None = None  # the encoder, where XLA has it
 
     @property
     def encoder(self) -> AlbertEncoder:

@@ -30,12 +30,7 @@ POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixe
 AUTO = "auto"
 STRATEGY_NAMES = ("one", "mirrored", "multi_worker", "tpu")
 
-# What exported modules hold their variables in, and compute in; those of int8 compute in float32.
-INT8 = "int8"
-EXPORTED_DTYPES = ("float32", "bfloat16", INT8)
-
-# What computes a trained network for answers, and in what.
-RUNTIMES = TENSORFLOW, OPENVINO, _ = ("tensorflow", "openvino", AUTO)
+# What a trained network computes answers in, and what exported modules hold their variables in.
 PRECISIONS = ("float32", "bfloat16")
 
 # What `hub_export --to` writes networks for, each with the name of the network's file.

@@ -1,15 +1,9 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-import tensorflow_hub as hub
 
-import albert_tf
-from albert_tf.conversion.convert import convert
-from albert_tf.tokenizers.kinds import open_tokenizer
-from albert_tf.utils.errors import InputError
 from hub_export.export import export
 from hub_export.precision import in_dtype
-from tests.hub_export.conftest import CONFIG
 
 
 @pytest.mark.slow
@@ -35,22 +29,3 @@ def test_a_module_in_bfloat16_halves_the_variables_and_agrees(run, model, inputs
         # bfloat16 keeps 8 bits, and the weights here are ten times the usual size; a CPU with AVX2 and no
         # instructions for bfloat16, which rounds at other places, came to 0.056.
         assert np.abs(outputs[name] - expected[name]).max() < 0.08 * largest
-
-
-def test_a_served_model_in_int8_answers_as_in_memory(tiny_vocabulary, tmp_path):
-    model = albert_tf.AlbertClassifier(CONFIG, num_labels=2)
-    run, texts = tmp_path / "run", ["A fine film.", "Dull."]
-    albert_tf.save(model, run, tiny_vocabulary, task={"task": "classification", "labels": ["bad", "good"]})
-    _, encoder, _ = export(run, tmp_path / "out", dtype="int8", seq_length=24)
-    served = albert_tf.pipeline(tmp_path / "out")(texts)
-    narrow = in_dtype(albert_tf.load(run), "int8")
-    tokenizer = open_tokenizer(tiny_vocabulary)
-    in_memory = albert_tf.pipeline(albert_tf.TextClassifier(narrow, tokenizer, ["bad", "good"], 24))(texts)
-    assert [answer["label"] for answer in served] == [answer["label"] for answer in in_memory]
-    np.testing.assert_allclose(*([a["score"] for a in answers] for answers in (served, in_memory)), atol=1e-5)
-    layer = hub.KerasLayer(str(encoder), trainable=True)
-    assert layer.weights and not layer.trainable_weights
-    with pytest.raises(InputError, match="is of type int8"):
-        convert("hub", "run", encoder, tmp_path / "back")
-    with pytest.raises(InputError, match="xla: of no use to dtype='int8'"):
-        export(run, tmp_path / "other", dtype="int8", xla=True)

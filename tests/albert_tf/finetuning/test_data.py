@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from albert_tf.conversion.start import Start
-from albert_tf.finetuning.data import dev_sets, encoded, fold_numbers, read_sets, split_off
+from albert_tf.finetuning.data import dev_sets, encoded, read_sets, split_off
 from albert_tf.finetuning.task_table import TASKS, task_entries
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.examples.records import ChoiceRecord, QuestionRecord, TextRecord, label_of
@@ -67,31 +67,6 @@ def test_questions_on_one_context_stay_together(kind):
     train, dev = split_off(records, 0.1)
     assert (len(train), len(dev)) == (54, 6)
     assert not {record.context for record in train} & {record.context for record in dev}
-
-
-@pytest.mark.parametrize("folds", [2, 3, 5])
-def test_folds_are_parts_of_the_same_size_and_mix(folds):
-    counts = {"a": 67, "b": 26, "c": 7}
-    records = label_records(counts)
-    numbers = fold_numbers(records, folds, label_of)
-    assert set(numbers) == set(range(1, folds + 1))
-    sizes = collections.Counter(numbers).values()
-    assert max(sizes) - min(sizes) <= 1
-    for label, count in counts.items():
-        shares = collections.Counter(n for n, x in zip(numbers, records, strict=True) if x.label == label)
-        assert all(abs(shares[fold] - count / folds) < 2 for fold in range(1, folds + 1)), (label, shares)
-    assert fold_numbers(records, folds, label_of) == numbers
-
-
-def test_folds_keep_contexts_whole():
-    records = [QuestionRecord(f"f:{n}", str(n), "Who?", f"context {n % 7}", (), True) for n in range(30)]
-    numbers = fold_numbers(records, 3)
-    folds = collections.defaultdict(set)
-    for record, number in zip(records, numbers, strict=True):
-        folds[record.context].add(number)
-    assert all(len(found) == 1 for found in folds.values())
-    assert len(set(numbers)) == 3
-    assert len(set(fold_numbers(records, 9))) == 7
 
 
 def own_file(folder, rows):

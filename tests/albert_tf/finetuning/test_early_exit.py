@@ -100,7 +100,7 @@ def test_everything_that_answers_takes_a_patience(exits, layers, own_table, tmp_
         np.testing.assert_allclose([float(row["score"]) for row in csv.DictReader(file)], best, atol=1e-5)
     answers = albert_tf.pipeline(exits, patience=1, batch_size=5)(TEXTS)
     np.testing.assert_allclose([answer["score"] for answer in answers], best, atol=1e-5)
-    model = albert_tf.TextClassifier.from_run(exits)
+    model = albert_tf.TextClassifier.from_pretrained(exits)
     for n in (1, 2):
         np.testing.assert_allclose(model.predict_proba(TEXTS, patience=n), layers[n][1], atol=1e-5)
     np.testing.assert_allclose(model.predict_proba(TEXTS), layers[L][1], atol=1e-5)

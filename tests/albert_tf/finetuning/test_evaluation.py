@@ -108,7 +108,7 @@ def test_the_best_threshold_is_what_everything_uses(run_of, task, tmp_path):
     outputs = served(text=tf.constant(SENTENCES))
     if task == "classification":
         assert [label.decode() for label in outputs["label"].numpy()] == expected
-    model = albert_tf.TextClassifier.from_run(run)
+    model = albert_tf.TextClassifier.from_pretrained(run)
     assert model.predict_labels(SENTENCES) == expected
     np.testing.assert_allclose(model.predict_proba(SENTENCES), scores, atol=1e-5)
     given = right if task == "classification" else [[x in y.split("|") for x in "ab"] for y in right]

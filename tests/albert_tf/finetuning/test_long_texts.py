@@ -78,7 +78,7 @@ def test_all_ways_to_ask_read_texts_as_training_did(long_run, piece_tokenizer, o
     answers = albert_tf.pipeline(run)(TEXTS, top_k=2)
     found = [[{x["label"]: x["score"] for x in row}[label] for label in labels] for row in answers]
     np.testing.assert_allclose(found, expected, atol=1e-5)
-    model = albert_tf.TextClassifier.from_run(run)
+    model = albert_tf.TextClassifier.from_pretrained(run)
     np.testing.assert_allclose(tf.nn.softmax(model(TEXTS)), expected, atol=1e-5)
     np.testing.assert_allclose(tf.nn.softmax(model.predict(TEXTS, verbose=0)), expected, atol=1e-5)
     assert model.task_entries().items() >= LONG[long].items()

@@ -2,7 +2,6 @@
 
 import pytest
 
-from albert_tf.finetuning.data import Fold
 from albert_tf.finetuning.settings import Finetuning
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.training.settings import LoopSettings
@@ -34,8 +33,6 @@ SCRATCH = {**GLUE, "init_from": None, "config": TINY, "vocabulary": "spiece.mode
         (OWN, {"task": "multi_label", "threshold": 1.0}, "threshold=1.0"),
         (OWN, {"evaluation": {"eval_share": 1.0}}, "eval_share=1.0"),
         (OWN, {"evaluation": {"eval_share": 0.2}, "eval": "dev.csv"}, "^eval and eval_share: "),
-        (OWN, {"fold": Fold(1, 5), "eval": "dev.csv"}, "^eval and folds: "),
-        (OWN, {"fold": Fold(1, 5), "evaluation": {"eval_share": 0.2}}, "^eval_share and folds: "),
         (GLUE, {"evaluation": {"eval_share": 0.2}}, "^eval_share: .*'rte'"),
         (OWN, {"evaluation": {"best_by": "micro_f1"}}, "best_by='micro_f1' is none of accuracy, f1, loss"),
         (

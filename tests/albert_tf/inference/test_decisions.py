@@ -13,7 +13,7 @@ from tests.albert_tf.inference.conftest import SENTENCES
 
 
 def test_one_label_each(made, tmp_path):
-    model = albert_tf.TextClassifier.from_run(made("classification").run)
+    model = albert_tf.TextClassifier.from_pretrained(made("classification").run)
     logits, labels = model.predict(SENTENCES), ["no", "yes", "é"]
     np.testing.assert_allclose(model.predict_proba(SENTENCES), softmax(logits, axis=1), rtol=1e-5)
     right = logits.argmax(axis=1)
@@ -26,11 +26,11 @@ def test_one_label_each(made, tmp_path):
     with pytest.raises(InputError, match=r"y\[0\]='maybe'"):
         model.score(SENTENCES, ["maybe"] * len(SENTENCES))
     with pytest.raises(InputError, match=r"threshold=0\.3.* 3"):
-        albert_tf.TextClassifier.from_run(made("classification").run, threshold=0.3)
+        albert_tf.TextClassifier.from_pretrained(made("classification").run, threshold=0.3)
 
 
 def test_any_number_of_labels(made, tmp_path):
-    model = albert_tf.TextClassifier.from_run(made("multi_label").run)
+    model = albert_tf.TextClassifier.from_pretrained(made("multi_label").run)
     scores = expit(model.predict(SENTENCES))
     np.testing.assert_allclose(model.predict_proba(SENTENCES), scores, rtol=1e-5)
     expected = [tuple(name for name, score in zip("abc", row, strict=True) if score >= 0.4) for row in scores]
@@ -51,7 +51,7 @@ def test_any_number_of_labels(made, tmp_path):
 
 
 def test_numbers(made):
-    model = albert_tf.TextClassifier.from_run(made("regression").run)
+    model = albert_tf.TextClassifier.from_pretrained(made("regression").run)
     pairs = list(itertools.pairwise(SENTENCES))
     numbers = model.predict(pairs)[:, 0]
     assert model.predict_labels(pairs) == numbers.tolist()

@@ -95,7 +95,7 @@ def test_gpus_compile_and_an_export_is_as_it_is(made, exported, monkeypatch):
     monkeypatch.setattr(strategies, "_local_kind", lambda: "GPU")
     monkeypatch.setattr(CompiledEncoder, "__call__", lambda *_: pytest.fail("compiled"))
     albert_tf.pipeline(run, xla=False)("a boat")
-    for model in (albert_tf.pipeline(run), albert_tf.TextClassifier.from_run(run).predict):
+    for model in (albert_tf.pipeline(run), albert_tf.TextClassifier.from_pretrained(run).predict):
         with pytest.raises(pytest.fail.Exception, match="compiled"):
             model(["a boat"])
     with pytest.raises(InputError, match=r"xla=True.*--xla"):
@@ -238,7 +238,7 @@ def test_source_and_task_in_any_order(made, monkeypatch, tmp_path):
 
 
 def test_a_text_classifier_as_it_is_and_as_it_was_saved(made, asked, tmp_path):
-    model = albert_tf.TextClassifier.from_run(made("classification").run)
+    model = albert_tf.TextClassifier.from_pretrained(made("classification").run)
     model.save(tmp_path / "model.keras")
     inputs = INPUTS["classification"][:5]
     expected = asked("classification")(inputs, top_k=3)
@@ -270,6 +270,6 @@ def test_another_step_than_the_damaged_one_is_advised(made, tiny_vocabulary, tmp
     for step, factor in ((1, 1.0), (2, np.nan)):
         model.variables[0].assign(model.variables[0] * factor)
         albert_tf.save(model, tmp_path / "run", vocabulary=tiny_vocabulary, step=step)
-    for load in (albert_tf.pipeline, albert_tf.TextClassifier.from_run):
+    for load in (albert_tf.pipeline, albert_tf.TextClassifier.from_pretrained):
         with pytest.raises(InputError, match=r"NaN.*1$"):
             load(tmp_path / "run", step=2)

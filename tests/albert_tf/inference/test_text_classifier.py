@@ -30,7 +30,7 @@ CATEGORICAL = keras.losses.CategoricalCrossentropy(from_logits=True)
 @pytest.fixture(scope="module")
 def classifier(made):
     """A model that no test trains; its head is large, for answers to differ."""
-    model = albert_tf.TextClassifier.from_run(made("fill_mask").run, labels=NAMES)
+    model = albert_tf.TextClassifier.from_pretrained(made("fill_mask").run, labels=NAMES)
     weights = model.classifier.classifier.output_weights
     weights.assign(tf.random.stateless_normal(weights.shape, [1, 2]))
     model.compile(**EAGER)
@@ -41,7 +41,7 @@ def classifier(made):
 def fresh(made):
     """A model of its own for a test, and others like it."""
     run = made("fill_mask").run  # now: a test may look at what is traced when it calls this
-    return lambda **settings: albert_tf.TextClassifier.from_run(run, **{"labels": NAMES, **settings})
+    return lambda **settings: albert_tf.TextClassifier.from_pretrained(run, **{"labels": NAMES, **settings})
 
 
 def by_hand(model, tokenizer, text, pair=None):
@@ -203,7 +203,7 @@ def test_regression_begins_at_the_mean(fresh, made, tmp_path):
     assert [x["score"] for x in found] == pytest.approx(scores[:, 0].tolist(), rel=1e-5)
     with pytest.raises(InputError, match=r"\[1\]=inf"):
         model.fit(["a", "b"], [0.5, float("inf")])
-    assert not albert_tf.TextClassifier.from_run(made("regression").run)._begins_at_mean
+    assert not albert_tf.TextClassifier.from_pretrained(made("regression").run)._begins_at_mean
 
 
 def test_labels_of_any_form_are_learned_alike(fresh):
@@ -423,7 +423,7 @@ def test_from_hub(made, tiny_vocabulary, tmp_path):
     save_module(encoder_module(source.model, tiny_vocabulary), tmp_path / "encoder")
     assets = tmp_path / "encoder/assets"
     (assets / "albert_config.json").write_text((source.run / "config.json").read_text())
-    model = albert_tf.TextClassifier.from_run(f"hub:{tmp_path}/encoder", num_labels=2)
+    model = albert_tf.TextClassifier.from_pretrained(f"hub:{tmp_path}/encoder", num_labels=2)
     ids = {"input_word_ids": tf.constant([[2, 8, 9, 3]])}
     np.testing.assert_allclose(
         model.classifier.encoder(ids)["pooled_output"], source.model.encoder(ids)["pooled_output"], atol=1e-5
@@ -458,7 +458,7 @@ def test_validation_data_is_named_in_errors(classifier):
 
 def test_what_does_not_fit(made, classifier, tmp_path):
     run = made("fill_mask").run
-    build = albert_tf.TextClassifier.from_run
+    build = albert_tf.TextClassifier.from_pretrained
     for source, settings, named in (
         (run, {}, "num_labels is missing"),
         (None, {}, "run=None"),
@@ -476,7 +476,7 @@ def test_what_does_not_fit(made, classifier, tmp_path):
     for path in ("none.keras", "none"):
         with pytest.raises(Missing, match=f"path='{path}' does not exist"):
             albert_tf.TextClassifier.load(path)
-    with pytest.raises(InputError, match=r"is a run: use TextClassifier\.from_run"):
+    with pytest.raises(InputError, match=r"is a run: use TextClassifier\.from_pretrained"):
         albert_tf.TextClassifier.load(run)
     classifier.classifier.save(tmp_path / "other.keras")
     with pytest.raises(InputError, match="holds another model than a TextClassifier"):

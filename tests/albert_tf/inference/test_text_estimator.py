@@ -156,17 +156,17 @@ def test_regression_and_pairs(origin, tmp_path):
     assert found.shape == numbers.shape
     assert estimator.score(pairs, found) == 1
     assert pickle.loads(pickle.dumps(estimator)).run_ == str(tmp_path / "run")
-    again = TextEstimator.from_run(tmp_path / "run")
+    again = TextEstimator.from_pretrained(tmp_path / "run")
     assert is_regressor(again) and again.predict(pairs).tolist() == found.tolist()
 
 
 def test_the_estimator_of_a_run(learned, origin):
-    again = TextEstimator.from_run(learned.run_, epochs=1)
+    again = TextEstimator.from_pretrained(learned.run_, epochs=1)
     assert again.classes_.tolist() == ["-3", "7"] and again.get_params()["init_from"] == learned.run_
     np.testing.assert_array_equal(again.predict_proba(TEXTS[:3]), learned.predict_proba(TEXTS[:3]))
     assert again.score(TEXTS, LABELS.astype(str)) == 1
     with pytest.raises(InputError, match="fine-tune it first"):
-        TextEstimator.from_run(origin)
+        TextEstimator.from_pretrained(origin)
 
 
 def test_columns_are_those_of_fit(learned):

@@ -28,7 +28,7 @@ from albert_tf.tasks.classification import Classification
 from albert_tf.tasks.datasets.glue import GLUE, read_glue_split
 from albert_tf.tasks.examples.batches import task_batches
 from albert_tf.tasks.examples.rows import TokenRows
-from albert_tf.training.updates import Batch, replica_update
+from albert_tf.training.train_step import Batch, TrainStep
 
 TASK = "sst-2"
 PADDED = 128  # tokens
@@ -70,12 +70,14 @@ def trainer(preset: str) -> Callable[[Batch], tf.Tensor]:
     optimizer = create_optimizer("adamw", init_lr=1e-5, num_train_steps=1000, num_warmup_steps=100)
     optimizer.build(model.trainable_variables)
     objective = Classification({"labels": GLUE[TASK].labels}).objective()
-    update = replica_update(model, optimizer, objective)
+    updates = tf.Variable(0, dtype=tf.int64, trainable=False)
+    train_step = TrainStep(model, optimizer, objective, {}, step=updates, seed=0)
     strategy = tf.distribute.get_strategy()
 
     @tf.function(reduce_retracing=True)
     def step(batch: Batch) -> tf.Tensor:
-        return strategy.run(update, (batch, tf.constant([1, 2]))).terms["label"].loss
+        terms, _ = strategy.run(train_step.replica_step, (batch, tf.constant([1, 2])))
+        return terms["label"].loss
 
     return step
 

@@ -23,7 +23,7 @@ import tf_keras as keras
 import albert_tf
 from albert_tf.optimization import create_optimizer
 from albert_tf.pretraining.objective import pretraining_objective
-from albert_tf.training.updates import replica_update, training_steps
+from albert_tf.training.train_step import TrainStep
 from benchmarks.update import random_batch
 
 PLAIN: dict[str, Any] = {"replicas": 1, "accumulate": 1, "xla": False, "remat": False, "fused": False}
@@ -79,12 +79,11 @@ def trained(
         model = albert_tf.AlbertPretrainer(config, remat=remat, fused=fused)
         optimizer = create_optimizer("adamw", init_lr=1e-3, num_train_steps=100, num_warmup_steps=1)
         optimizer.build(model.trainable_variables)
-        update = replica_update(model, optimizer, objective, accumulate=accumulate, xla=xla)
-        steps = training_steps(
-            update, objective.names, tf.Variable(0, dtype=tf.int64, trainable=False), seed=3
-        )
+        step = tf.Variable(0, dtype=tf.int64, trainable=False)
+        options = {"step": step, "seed": 3, "accumulate": accumulate, "xla": xla}
+        train_step = TrainStep(model, optimizer, objective, data.element_spec, **options)
         first, batches = weights(model), iter(data)
-        losses = [float(steps(batches, tf.constant(1)).terms["mlm"].loss) for _ in range(updates)]
+        losses = [float(train_step(batches, tf.constant(1)).terms["mlm"].loss) for _ in range(updates)]
     return first, weights(model), losses[-1]
 
 

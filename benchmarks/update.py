@@ -113,7 +113,7 @@ def train(
     import albert_tf
     from albert_tf.optimization import create_optimizer
     from albert_tf.pretraining.objective import pretraining_objective
-    from albert_tf.training.updates import replica_update, training_steps
+    from albert_tf.training.train_step import TrainStep
     from albert_tf.utils.choices import POLICIES
 
     keras.utils.set_random_seed(1)
@@ -141,15 +141,17 @@ def train(
             "lamb", init_lr=1e-4, num_train_steps=100, num_warmup_steps=10, clip_norm=1.0 if clipped else None
         )
         optimizer.build(model.trainable_variables)
-        update = replica_update(
+        train_step = TrainStep(
             model,
             optimizer,
             objective,
+            data.element_spec,
+            step=step,
+            seed=3,
             replicas_per_batch=1 if hosts else None,
             accumulate=accumulate,
             xla=options.xla,
         )
-        function = training_steps(update, objective.names, step, seed=3)
     batches, one = iter(data), tf.constant(1)
 
     before = resident()
@@ -157,7 +159,7 @@ def train(
     for _ in range(1 + options.updates):
         started = time.perf_counter()
         with strategy.scope():
-            loss = float(function(batches, one).terms["mlm"].loss)
+            loss = float(train_step(batches, one).terms["mlm"].loss)
         seconds.append(time.perf_counter() - started)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return {

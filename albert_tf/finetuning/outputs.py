@@ -19,7 +19,7 @@ from albert_tf.tasks.kind import Examples, FinetunedKind, Tensors
 from albert_tf.training.compilation import compilation_log
 from albert_tf.training.metrics import term_metrics
 from albert_tf.training.strategies import compiles, device_kind
-from albert_tf.training.updates import Batch, call_traced, replica_rows
+from albert_tf.training.train_step import Batch, call_traced, replica_rows
 
 # Called with the number of examples that a batch has had.
 Progress = Callable[[int], Any]

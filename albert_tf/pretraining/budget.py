@@ -143,12 +143,12 @@ def seconds_per_update(training: Training) -> list[float]:
     medians = []
     for phase in training.phases:
         feed = phase.batches(training.seed)
-        train_steps, iterator = training.train_steps(phase, feed, step), iter(feed.dataset)
-        train_steps(iterator, FIRST_UPDATES)
+        train_step, iterator = training.train_step(phase, feed, step), iter(feed.dataset)
+        train_step(iterator, FIRST_UPDATES)
         seconds: list[float] = []
         while len(seconds) < UPDATES and sum(seconds) < MAX_SECONDS:
             started = time.perf_counter()
-            float(train_steps(iterator, 1).gradient_norm)  # which waits for its end
+            float(train_step(iterator, 1).gradient_norm)  # which waits for its end
             seconds.append(time.perf_counter() - started)
         medians.append(statistics.median(seconds))
     return medians

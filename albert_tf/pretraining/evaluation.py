@@ -21,7 +21,7 @@ from albert_tf.pretraining.objective import pretraining_metrics, pretraining_obj
 from albert_tf.pretraining.settings import read_recipe
 from albert_tf.recipes import ExampleSettings
 from albert_tf.training.metrics import evaluator
-from albert_tf.training.updates import Batch
+from albert_tf.training.train_step import Batch
 from albert_tf.utils.checks import check_range
 from albert_tf.utils.errors import InputError, Missing
 from albert_tf.utils.records import changed, flat

@@ -9,7 +9,7 @@ from absl import logging
 from tqdm import tqdm
 
 from albert_tf.features import MASK
-from albert_tf.training.updates import Batch
+from albert_tf.training.train_step import Batch
 
 
 def compilation_log(program: str) -> Callable[[Batch], None]:

@@ -24,7 +24,7 @@ from albert_tf.checkpoints import storage
 from albert_tf.checkpoints.metrics_log import METRICS, Line, read_metrics
 from albert_tf.models.losses import Term
 from albert_tf.training.metrics import term_metrics
-from albert_tf.training.updates import Totals
+from albert_tf.training.train_step import Totals
 
 _FORMATS = {
     "{}": "num_hidden_layers seq_length batch_size",

@@ -77,7 +77,7 @@ class _Loop:
         self, run: RunDirectory, training: Training, phase: Phase, state: TrainingState, book: Logbook | None
     ):
         self.run, self.training, self.phase, self.state, self.book = run, training, phase, state, book
-        self.train_steps = training.train_steps(phase, state.feed, state.step)
+        self.train_step = training.train_step(phase, state.feed, state.step)
         self.step = self.before = state.steps_done  # now, and before the last call
         self.failed = 0  # updates in a row
         self.interval = Interval(training.metrics)
@@ -113,7 +113,7 @@ class _Loop:
         self.before = self.step
         count = self.training.loop.updates_until_next(self.step, self.phase.end)
         started = time.monotonic()
-        totals = tf.nest.map_structure(float, self.train_steps(self.state.iterator, count))
+        totals = tf.nest.map_structure(float, self.train_step(self.state.iterator, count))
         self.interval.add(totals, count * self.phase.batch_size, time.monotonic() - started)
         self.failed = self.failed + count if totals.failed == count else int(totals.failed)
         self.step += count

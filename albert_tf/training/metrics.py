@@ -11,7 +11,7 @@ import tf_keras as keras
 from albert_tf.models.losses import Objective, Term
 from albert_tf.training.compilation import compilation_log
 from albert_tf.training.strategies import compiles
-from albert_tf.training.updates import Batch, replica_rows
+from albert_tf.training.train_step import Batch, replica_rows
 from albert_tf.utils.errors import InputError
 
 

@@ -16,7 +16,7 @@ from albert_tf.training.compilation import compilation_log
 from albert_tf.training.metrics import term_metrics
 from albert_tf.training.settings import Execution, LoopSettings
 from albert_tf.training.strategies import Feed, compiles, device_kind, keeps_iterator
-from albert_tf.training.updates import Batch, Totals, replica_update, training_steps
+from albert_tf.training.train_step import Batch, TrainStep
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -81,23 +81,22 @@ class Training:
         """The phase of the update that leads to a step; at step 0 the first."""
         return next(phase for phase in self.phases if step <= phase.end)
 
-    def train_steps(
-        self, phase: Phase, feed: Feed, step: tf.Variable
-    ) -> Callable[[Iterator[Batch], int], Totals]:
-        """The function that trains in a phase, as `training_steps` makes it."""
+    def train_step(self, phase: Phase, feed: Feed, step: tf.Variable) -> TrainStep:
+        """The training step of a phase, on the batches of a feed; it counts in the variable `step`."""
         xla = compiles(self.execution.xla)
-        update = replica_update(
+        return TrainStep(
             self.model,
             self.optimizer,
             self.objective,
+            feed.dataset.element_spec,
+            step=step,
+            seed=self.seed,
             replicas_per_batch=feed.replicas_per_batch,
             accumulate=self.execution.accumulate,
             xla=xla,
             arguments=phase.arguments,
+            on_batch=compilation_log("update") if xla else None,
         )
-        before_update = compilation_log("update") if xla else None
-        names = self.objective.names
-        return training_steps(update, names, step, seed=self.seed, before_update=before_update)
 
 
 class TrainingState:

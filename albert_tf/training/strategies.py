@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NamedTuple
 
 import tensorflow as tf
 
-from albert_tf.training.updates import Batch
 from albert_tf.utils.checks import check_choice
 from albert_tf.utils.choices import AUTO
 from albert_tf.utils.errors import InputError
@@ -147,7 +146,7 @@ def _num_hosts() -> int:
 class Feed(NamedTuple):
     """Batches on their way to the replicas."""
 
-    dataset: Iterable[Batch]
+    dataset: tf.data.Dataset  # or one of a strategy
     replicas_per_batch: int | None  # that divide a batch among themselves; None: all
 
 

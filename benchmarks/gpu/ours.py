@@ -11,7 +11,7 @@ import tensorflow as tf
 import albert_tf
 from albert_tf.optimization import create_optimizer
 from albert_tf.pretraining.objective import pretraining_objective
-from albert_tf.training.updates import replica_update, training_steps
+from albert_tf.training.train_step import TrainStep
 from benchmarks.gpu.cases import PRODUCT, Case, cases, print_lines
 from benchmarks.peers.compared import FORWARD, encoder_inputs, pretraining_batch
 
@@ -44,11 +44,13 @@ def update(case: Case) -> Callable[[], Any]:
     optimizer = create_optimizer("adamw", init_lr=1e-5, num_train_steps=10**6)
     optimizer.build(model.trainable_variables)
     objective = pretraining_objective("sop")
-    compute = replica_update(model, optimizer, objective, xla=case.compiled)
-    steps = training_steps(compute, objective.names, tf.Variable(0, dtype=tf.int64), seed=0)
-    batches = iter(tf.data.Dataset.from_tensors(pretraining_batch(case, case.config.vocab_size)).repeat())
-    one = tf.constant(1)
-    return lambda: float(steps(batches, one).terms["mlm"].loss)
+    data = tf.data.Dataset.from_tensors(pretraining_batch(case, case.config.vocab_size)).repeat()
+    step = tf.Variable(0, dtype=tf.int64, trainable=False)
+    train_step = TrainStep(
+        model, optimizer, objective, data.element_spec, step=step, seed=0, xla=case.compiled
+    )
+    batches, one = iter(data), tf.constant(1)
+    return lambda: float(train_step(batches, one).terms["mlm"].loss)
 
 
 def peak_memory() -> int | None:

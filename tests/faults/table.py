@@ -18,7 +18,7 @@ SEGMENTS = ("tests/albert_tf/data/test_segments.py", "tests/albert_tf/data/test_
 LAYER = ("tests/albert_tf/models/test_layer.py",)
 ENCODER = ("tests/albert_tf/models/test_encoder.py",)
 OPTIMIZERS = ("tests/albert_tf/optimization",)
-UPDATES = ("tests/albert_tf/training/test_updates.py",)
+UPDATES = ("tests/albert_tf/training/test_train_step.py",)
 
 FAULTS = (
     Fault(
@@ -205,28 +205,28 @@ FAULTS = (
     ),
     Fault(
         "updates: a replica divides by its own weights",
-        "albert_tf/training/updates.py",
-        'weights = replica.all_reduce("SUM", objective.weights(rows))',
-        "weights = objective.weights(rows)",
+        "albert_tf/training/train_step.py",
+        'weights = replica.all_reduce("SUM", self.objective.weights(rows))',
+        "weights = self.objective.weights(rows)",
         UPDATES,
     ),
     Fault(
         "updates: all replicas work on the same rows",
-        "albert_tf/training/updates.py",
+        "albert_tf/training/train_step.py",
         "tf.reshape(tensor, shape)[replica.replica_id_in_sync_group % replicas]",
         "tf.reshape(tensor, shape)[0]",
         UPDATES,
     ),
     Fault(
         "updates: gradients are clipped before replicas are summed",
-        "albert_tf/training/updates.py",
-        'terms, gradients = replica.all_reduce("SUM", sum_over(microbatch, accumulate))',
-        "terms, gradients = sum_over(microbatch, accumulate)",
+        "albert_tf/training/train_step.py",
+        'terms, gradients = replica.all_reduce("SUM", sum_over(microbatch, self.accumulate))',
+        "terms, gradients = sum_over(microbatch, self.accumulate)",
         UPDATES,
     ),
     Fault(
         "updates: a non-finite gradient goes unnoticed",
-        "albert_tf/training/updates.py",
+        "albert_tf/training/train_step.py",
         "tf.stack([*losses, gradient_norm])",
         "tf.stack([*losses])",
         UPDATES,

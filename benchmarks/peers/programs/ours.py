@@ -11,7 +11,7 @@ import tensorflow_text  # noqa: F401  operations of the serving model
 import albert_tf
 from albert_tf.optimization import create_optimizer
 from albert_tf.pretraining.objective import pretraining_objective
-from albert_tf.training.updates import replica_update, training_steps
+from albert_tf.training.train_step import TrainStep
 from albert_tf.utils.choices import POLICIES
 from benchmarks.peers.compared import Setting
 
@@ -49,11 +49,11 @@ class Network:
         optimizer = create_optimizer("adamw", init_lr=1e-5, num_train_steps=10**6)
         optimizer.build(model.trainable_variables)
         objective = pretraining_objective("sop", fused=True)
-        update = replica_update(model, optimizer, objective)
-        steps = training_steps(update, objective.names, tf.Variable(0, dtype=tf.int64), seed=0)
-        batches = iter(tf.data.Dataset.from_tensors(dict(batch)).repeat())
-        one = tf.constant(1)
-        return lambda: float(steps(batches, one).terms["mlm"].loss)
+        data = tf.data.Dataset.from_tensors(dict(batch)).repeat()
+        step = tf.Variable(0, dtype=tf.int64, trainable=False)
+        train_step = TrainStep(model, optimizer, objective, data.element_spec, step=step, seed=0)
+        batches, one = iter(data), tf.constant(1)
+        return lambda: float(train_step(batches, one).terms["mlm"].loss)
 
 
 def pooled(outputs: Mapping[str, tf.Tensor]) -> np.ndarray:

@@ -49,10 +49,10 @@ def begun(asked, monkeypatch):
     def begin(origin, num_hidden_layers=None, **changes):
         lines = []
 
-        def replica_update(model, *_, **__):
+        def train_step(model, *_, **__):
             raise Seen({variable.name: variable.numpy() for variable in model.variables})
 
-        monkeypatch.setattr("albert_tf.training.phases.replica_update", replica_update)
+        monkeypatch.setattr("albert_tf.training.phases.TrainStep", train_step)
         made = asked(**{"init_from": origin, "config": None, "vocabulary": None, **changes})
         made = dataclasses.replace(made, num_hidden_layers=num_hidden_layers)
         with pytest.raises(Seen) as seen:

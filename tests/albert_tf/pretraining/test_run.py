@@ -163,12 +163,12 @@ def test_how_an_update_runs_is_as_asked(settings, monkeypatch, changes, expected
     class Seen(Exception):
         pass
 
-    def replica_update(model, optimizer, objective, *, accumulate, xla, **others):
+    def train_step(model, optimizer, *_, accumulate, xla, **others):
         scaled = isinstance(optimizer, keras.mixed_precision.LossScaleOptimizer)
         assert scaled == (changes.get("precision") == "float16")
         raise Seen(model.dtype_policy.name, model.encoder.remat, model.encoder.fused, accumulate, xla)
 
-    monkeypatch.setattr("albert_tf.training.phases.replica_update", replica_update)
+    monkeypatch.setattr("albert_tf.training.phases.TrainStep", train_step)
     with pytest.raises(Seen) as seen:
         pretrain(settings(**changes))
     assert seen.value.args == expected
@@ -197,11 +197,10 @@ def begun(monkeypatch):
             pretrain(settings)
         return seen.value.args
 
-    def training_steps(update, names, step, *, seed, before_update):
-        raise Seen(*update, seed)
+    def train_step(model, optimizer, *_, seed, **__):
+        raise Seen(model, optimizer, seed)
 
-    monkeypatch.setattr(phases, "replica_update", lambda model, optimizer, *_, **__: (model, optimizer))
-    monkeypatch.setattr(phases, "training_steps", training_steps)
+    monkeypatch.setattr(phases, "TrainStep", train_step)
     return begin
 
 

@@ -12,7 +12,7 @@ from albert_tf.pretraining.run import pretrain
 from albert_tf.pretraining.settings import read_recipe
 from albert_tf.stages import Stage
 from albert_tf.training.phases import seed_of
-from albert_tf.training.updates import replica_update, training_steps
+from albert_tf.training.train_step import TrainStep
 from albert_tf.utils.errors import InputError
 from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, corpus_of, metrics, stopped_at, weights
 from tests.tiny import TINY
@@ -77,8 +77,8 @@ def test_the_second_stage_is_made_by_hand(staged, settings):
     positions.assign(tf.concat([positions[:16], positions[:16], positions[32:]], axis=0))
     feed = corpus_of(made).training_feed(recipe, seed_of(made.seed, 3))
     objective = pretraining_objective("sop", fused=True)
-    train = training_steps(replica_update(model, optimizer, objective), objective.names, step, seed=made.seed)
-    train(iter(feed.dataset), 3)
+    spec = feed.dataset.element_spec
+    TrainStep(model, optimizer, objective, spec, step=step, seed=made.seed)(iter(feed.dataset), 3)
     assert int(step) == 6
     expected = weights(staged)
     for variable in model.variables:

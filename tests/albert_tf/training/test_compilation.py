@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.models.losses import Term
+from albert_tf.models.losses import Objective, Term
 from albert_tf.training.compilation import compilation_log
-from albert_tf.training.updates import training_steps
+from albert_tf.training.train_step import TrainStep
 
 LENGTHS = (4, 4, 8, 4, 8, 2)
 
@@ -32,21 +32,21 @@ def test_batches_are_announced_before_their_updates(length):
     """Each of unknown length, and of known length the first of a call, which has the shape of all."""
     step, seen = tf.Variable(0, dtype=tf.int64), []
 
-    def update(batch, seed):
-        size = tf.cast(tf.size(batch["input_mask"]), tf.float32)
-        return {"size": Term(size, size, size)}, size
+    class SizeStep(TrainStep):
+        def replica_step(self, batch, seed):
+            size = tf.cast(tf.size(batch["input_mask"]), tf.float32)
+            return {"size": Term(size, size, size)}, size
 
-    def batches():
-        spec = {"input_mask": tf.TensorSpec([3, length], tf.int32)}
-        lengths = LENGTHS if length is None else (length,) * 6
-        return iter(tf.data.Dataset.from_generator(lambda: map(batch, lengths), output_signature=spec))
-
-    def before_update(batch):
+    def on_batch(batch):
         seen.append((int(step), batch["input_mask"].shape[1]))
 
-    steps = training_steps(update, ["size"], step, seed=0, before_update=before_update)
-    iterator = batches()
-    found = [steps(iterator, tf.constant(count)) for count in (4, 2)]
+    spec = {"input_mask": tf.TensorSpec([3, length], tf.int32)}
+    lengths = LENGTHS if length is None else (length,) * 6
+    data = tf.data.Dataset.from_generator(lambda: map(batch, lengths), output_signature=spec)
+    objective = Objective(("size",), None, None)
+    train_step = SizeStep(None, None, objective, spec, step=step, seed=0, on_batch=on_batch)
+    iterator = iter(data)
+    found = [train_step(iterator, tf.constant(count)) for count in (4, 2)]
     assert seen == (list(enumerate(LENGTHS)) if length is None else [(0, 4), (4, 4)])
     expected = [20, 10] if length is None else [16, 8]
     np.testing.assert_array_equal([totals.terms["size"].loss for totals in found], np.multiply(expected, 3))

@@ -11,7 +11,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from albert_tf.models.losses import Term
 from albert_tf.training import logbook as logbook_module
 from albert_tf.training.logbook import Interval, Logbook
-from albert_tf.training.updates import Totals
+from albert_tf.training.train_step import Totals
 from albert_tf.utils.errors import InputError
 
 

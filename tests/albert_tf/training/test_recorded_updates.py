@@ -6,7 +6,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.models.losses import Objective, Term
-from albert_tf.training.updates import replica_update, training_steps
+from albert_tf.training.train_step import TrainStep
 from tests.albert_tf.optimization.test_optimizers import STEPS, Recording
 
 # What each of the four rows of a batch has of its gradient: the mean of the rows is the recorded one.
@@ -57,10 +57,10 @@ def test_recorded_updates(golden, name, replicas, accumulate, two_replicas):
         optimizer = type(original).from_config(original.get_config())
         optimizer.build(model.trainable_variables)
         step = tf.Variable(0, dtype=tf.int64, trainable=False)
-        update = replica_update(model, optimizer, OBJECTIVE, accumulate=accumulate)
-        train_steps = training_steps(update, OBJECTIVE.names, step, seed=0)
-        batches = iter(dataset(recording))
+        data = dataset(recording)
+        spec, options = data.element_spec, {"step": step, "seed": 0, "accumulate": accumulate}
+        train_step, batches = TrainStep(model, optimizer, OBJECTIVE, spec, **options), iter(data)
         for number in range(STEPS):
-            totals = train_steps(batches, tf.constant(1))
+            totals = train_step(batches, tf.constant(1))
             recording.check(number, model.parts)
     assert float(totals.terms["rows"].weight) == 4

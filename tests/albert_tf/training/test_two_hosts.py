@@ -12,7 +12,7 @@ from albert_tf.checkpoints import checkpoint_steps
 from tests.albert_tf.commands import ends, pretraining, wait_for
 from tests.albert_tf.training import two_hosts_script
 from tests.albert_tf.training.hosts import start
-from tests.albert_tf.training.updates import assert_close, trained
+from tests.albert_tf.training.steps import assert_close, trained
 from tests.tiny import TINY
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.training.strategies import feed, hosts_of, make_strategy, over_hosts
-from tests.albert_tf.training.updates import BATCH, batches, trained
+from tests.albert_tf.training.steps import BATCH, batches, trained
 
 
 def main(output: str, updates: int) -> None:

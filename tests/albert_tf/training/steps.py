@@ -8,7 +8,7 @@ from albert_tf import AlbertPretrainer
 from albert_tf.optimization import create_optimizer
 from albert_tf.pretraining.objective import pretraining_objective
 from albert_tf.training.strategies import Feed
-from albert_tf.training.updates import replica_update, training_steps
+from albert_tf.training.train_step import TrainStep
 from tests.tiny import TINY
 
 BATCH, LENGTH, PREDICTIONS = 8, 16, 4
@@ -47,7 +47,7 @@ def trained(
     loss_scale=2.0**10,
     feed=None,
     remat=False,
-    before_update=None,
+    on_batch=None,
     **options,
 ):
     """The variables after some updates, and the totals of the last call."""
@@ -61,9 +61,10 @@ def trained(
         step = tf.Variable(0, dtype=tf.int64, trainable=False)
         feed = feed or Feed(batches(), None)
         terms = pretraining_objective(objective)
-        update = replica_update(model, tools, terms, replicas_per_batch=feed.replicas_per_batch, **options)
-        steps = training_steps(update, terms.names, step, seed=3, before_update=before_update)
-        totals = steps(iter(feed.dataset), tf.constant(updates))
+        options |= {"replicas_per_batch": feed.replicas_per_batch, "on_batch": on_batch}
+        spec = feed.dataset.element_spec
+        train_step = TrainStep(model, tools, terms, spec, step=step, seed=3, **options)
+        totals = train_step(iter(feed.dataset), tf.constant(updates))
     assert int(tf.convert_to_tensor(step)) == updates
     return [variable.numpy() for variable in model.trainable_variables], totals
 

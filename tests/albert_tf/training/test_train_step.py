@@ -13,8 +13,8 @@ from albert_tf import AlbertPretrainer
 from albert_tf.optimization import create_optimizer
 from albert_tf.pretraining.objective import pretraining_objective
 from albert_tf.training.strategies import Feed, distributed_feed
-from albert_tf.training.updates import call_traced, replica_update, sum_over
-from tests.albert_tf.training.updates import BATCH, SMALL, assert_close, batches, initial, trained
+from albert_tf.training.train_step import TrainStep, call_traced, sum_over
+from tests.albert_tf.training.steps import BATCH, SMALL, assert_close, batches, initial, trained
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def test_a_feed_of_the_strategy_changes_nothing(reference, two_replicas):
     feed = distributed_feed(two_replicas, lambda rows, part: batches(rows=rows), BATCH)
     assert feed.replicas_per_batch == 1
     seen = []
-    variables, _ = trained(two_replicas, feed=feed, before_update=seen.append)
+    variables, _ = trained(two_replicas, feed=feed, on_batch=seen.append)
     assert_close(variables, reference[0])
     assert seen
 
@@ -82,9 +82,10 @@ def test_an_update_compiles_as_a_tpu_needs_it():
     model = AlbertPretrainer(config, dtype="mixed_bfloat16")
     optimizer = create_optimizer("lamb", init_lr=0.01, num_train_steps=20, num_warmup_steps=2)
     optimizer.build(model.trainable_variables)
-    update = replica_update(model, optimizer, pretraining_objective("sop"), accumulate=2)
-    batch, seed = next(iter(batches())), tf.constant([1, 2])
-    compiled = tf.function(update, autograph=False, jit_compile=True)
+    batch, seed, objective = next(iter(batches())), tf.constant([1, 2]), pretraining_objective("sop")
+    spec, step = batches().element_spec, tf.Variable(0, dtype=tf.int64, trainable=False)
+    train_step = TrainStep(model, optimizer, objective, spec, step=step, seed=0, accumulate=2)
+    compiled = tf.function(train_step.replica_step, autograph=False, jit_compile=True)
     program = compiled.experimental_get_compiler_ir(batch, seed)(stage="hlo")
     shapes = set(re.findall(r"(?:f32|bf16|s32|u32|s64|u64|pred)\[([^\]]*)\]", program))
     assert len(shapes) > 10

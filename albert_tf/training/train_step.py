@@ -1,0 +1,244 @@
+"""The training step: forward, backward, sum over the replicas, optimizer; and several steps in a row."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.models.losses import Objective, Term
+from albert_tf.optimization import global_norm
+
+Batch = Mapping[str, tf.Tensor]
+Gradients = dict[int, tf.Tensor]  # by the position of the variable in model.trainable_variables
+
+
+class Totals(NamedTuple):
+    """Sums over several steps. A step fails if its loss or its gradient is not finite."""
+
+    terms: dict[str, Term]  # summed over the steps that did not fail
+    gradient_norm: tf.Tensor  # of the last step, before clipping
+    failed: tf.Tensor  # number of steps that failed one after the other, up to the last one
+    input_wait: tf.Tensor  # seconds of waiting for batches, estimated from the first batch of the call
+
+
+class TrainStep:
+    """Trains a model by some steps: `train_step(iterator, count)`.
+
+    In one step each replica computes the losses and gradients of its rows, one microbatch after the other.
+    The gradients are summed over the replicas, and the optimizer applies them.
+
+    Losses are divided by the weights of the whole global batch. The number of replicas and the number of
+    microbatches therefore change a step by rounding alone. They do change dropout: each replica and each
+    microbatch draws from its own seed.
+
+    Create it under the strategy under which the model and the optimizer were created.
+
+    Args:
+      model: called with a batch, `training`, `seed` and `arguments`.
+      optimizer: built for the model's variables.
+      objective: the losses.
+      batch_spec: `element_spec` of the dataset.
+      step: int64 scalar variable, the steps done so far. Each step adds 1.
+      seed: of all dropout of the run.
+      replicas_per_batch: number of replicas that divide a batch among themselves: those of a host, or 1 if
+        each replica gets a batch of its own; None: all replicas.
+      accumulate: number of microbatches. Their gradients are added up in float32.
+      xla: True if XLA compiles forward and backward. The optimizer stays outside: a compiled
+        `apply_gradients` fails under MirroredStrategy.
+      arguments: further arguments of the model's call.
+      on_batch: called with each batch that may have a new shape, before it is computed.
+    """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        optimizer: keras.optimizers.Optimizer,
+        objective: Objective,
+        batch_spec: Mapping[str, tf.TensorSpec],
+        *,
+        step: tf.Variable,
+        seed: int,
+        replicas_per_batch: int | None = None,
+        accumulate: int = 1,
+        xla: bool = False,
+        arguments: Mapping[str, Any] | None = None,
+        on_batch: Callable[[Batch], None] | None = None,
+    ):
+        self.model, self.optimizer, self.objective = model, optimizer, objective
+        self.step, self.seed, self.arguments = step, seed, dict(arguments or {})
+        self.replicas_per_batch, self.accumulate, self.on_batch = replicas_per_batch, accumulate, on_batch
+        self.strategy = tf.distribute.get_strategy()
+        zero = tf.zeros([])
+        terms = {name: Term(zero, zero, zero) for name in objective.names}
+        self._no_steps = Totals(terms, zero, tf.constant(0), zero)
+        totals_spec = tf.nest.map_structure(tf.TensorSpec.from_tensor, self._no_steps)
+        self._gradients = tf.function(self.gradients, autograph=False, jit_compile=xla or None)
+        # The signature has it traced once, for batches of all lengths.
+        self._one_step = tf.function(
+            self.one_step, autograph=False, input_signature=[batch_spec, totals_spec]
+        )
+        self._many_steps = tf.function(self.many_steps)
+        specs = tf.nest.flatten(batch_spec, expand_composites=True)
+        self._has_static_shapes = all(spec.shape.is_fully_defined() for spec in specs)
+        self._has_started = False
+
+    def __call__(self, iterator: Iterator[Batch], count: int) -> Totals:
+        """Computes `count` steps on the next batches, and returns their sums."""
+        started = time.perf_counter()
+        batch = self._next_batch(iterator)
+        waited = time.perf_counter() - started  # the device has finished all earlier steps
+        totals, left = call_traced(self._one_step, batch, self._no_steps), int(count) - 1
+        if self.on_batch is not None and not self._has_static_shapes:
+            for _ in range(left):  # any of them may have a new shape
+                totals = call_traced(self._one_step, self._next_batch(iterator), totals)
+        elif left:
+            totals = call_traced(self._many_steps, iterator, tf.constant(left), totals)
+        # The very first batch waits for the pipeline to start. Others are as quick as the first of a call.
+        wait = waited * int(count) if self._has_started else waited
+        self._has_started = True
+        return totals._replace(input_wait=tf.constant(wait))
+
+    def _next_batch(self, iterator: Iterator[Batch]) -> Batch:
+        batch = next(iterator)
+        if self.on_batch is not None:
+            self.on_batch(batch)
+        return batch
+
+    def many_steps(self, iterator: Iterator[Batch], count: tf.Tensor, totals: Totals) -> Totals:
+        """Adds the next `count` steps to the totals, as a loop in the graph."""
+        for _ in tf.range(count):
+            totals = self._one_step(next(iterator), totals)
+        return totals
+
+    def one_step(self, batch: Batch, totals: Totals) -> Totals:
+        """Adds a step to the totals."""
+        seed = tf.random.fold_in(tf.constant([self.seed, 0]), self.step)
+        replicas = self.strategy.run(self.replica_step, (batch, seed))
+        # Every replica holds the same sums.
+        terms, gradient_norm = tf.nest.map_structure(
+            lambda part: self.strategy.experimental_local_results(part)[0], replicas
+        )
+        losses = [term.loss for term in terms.values()]
+        good = tf.reduce_all(tf.math.is_finite(tf.stack([*losses, gradient_norm])))
+        self.step.assign_add(1)
+        return Totals(
+            tf.nest.map_structure(lambda total, x: total + tf.where(good, x, 0), totals.terms, terms),
+            gradient_norm,
+            tf.where(good, 0, totals.failed + 1),
+            totals.input_wait,
+        )
+
+    def replica_step(self, batch: Batch, seed: tf.Tensor) -> tuple[dict[str, Term], tf.Tensor]:
+        """The part of one replica in a step.
+
+        Args:
+          batch: tensors [rows, …], of which this replica takes its share.
+          seed: of the step, int32 [2].
+        Returns:
+          The terms of the global batch, and the norm of its gradient before clipping.
+        """
+        replica, optimizer = tf.distribute.get_replica_context(), self.optimizer
+        seed = tf.random.fold_in(seed, replica.replica_id_in_sync_group)
+        rows = replica_rows(batch, replica, self.accumulate, self.replicas_per_batch)
+        weights = replica.all_reduce("SUM", self.objective.weights(rows))
+        is_scaled = isinstance(optimizer, keras.mixed_precision.LossScaleOptimizer)  # for float16
+        scale = optimizer.get_scaled_loss(tf.ones([])) if is_scaled else tf.ones([])
+
+        def microbatch(index: tf.Tensor) -> tuple[dict[str, Term], Gradients]:
+            part = {name: tensor[index] for name, tensor in rows.items()}
+            return self._gradients(part, weights, tf.random.fold_in(seed, index), scale)
+
+        terms, gradients = replica.all_reduce("SUM", sum_over(microbatch, self.accumulate))
+        if is_scaled:
+            unscaled = optimizer.get_unscaled_gradients(list(gradients.values()))
+            gradients = dict(zip(gradients, unscaled, strict=True))
+        variables = self.model.trainable_variables
+        pairs = [(gradient, variables[index]) for index, gradient in gradients.items()]
+        optimizer.apply_gradients(pairs, skip_gradients_aggregation=True)
+        return terms, global_norm(gradients.values())
+
+    def gradients(
+        self, batch: Batch, weights: Mapping[str, tf.Tensor], seed: tf.Tensor, scale: tf.Tensor
+    ) -> tuple[dict[str, Term], Gradients]:
+        """The terms of a microbatch, and the gradients of its share of the scaled loss.
+
+        Args:
+          batch: the microbatch.
+          weights: of each term, the sum over the global batch.
+          seed: of dropout, int32 [2].
+          scale: what the loss is multiplied by, for float16.
+        """
+        variables, objective = self.model.trainable_variables, self.objective
+        with tf.GradientTape() as tape:
+            outputs = self.model(batch, training=True, seed=seed, **self.arguments)
+            terms = objective.terms(outputs, batch)
+            losses = [
+                tf.math.divide_no_nan(term.loss, weights[name]) * objective.factors.get(name, 1.0)
+                for name, term in terms.items()
+            ]
+            loss = tf.add_n(losses) * scale
+        gradients = tape.gradient(loss, variables)
+        # A variable that no loss depends on has none (the pooler, if there is no sentence loss).
+        return terms, {
+            index: _with_shape(gradient, variable.shape)
+            for index, (gradient, variable) in enumerate(zip(gradients, variables, strict=True))
+            if gradient is not None
+        }
+
+
+def call_traced(function: Any, *arguments: Any) -> Any:
+    """Calls a tf.function through its concrete function.
+
+    TensorFlow counts traces by source, and would warn of retracing after several runs in one process.
+    """
+    return function.get_concrete_function(*arguments)(*arguments)
+
+
+def replica_rows(
+    batch: Batch,
+    replica: tf.distribute.ReplicaContext,
+    accumulate: int = 1,
+    replicas_per_batch: int | None = None,
+) -> Batch:
+    """The rows of a batch that one replica works on, a microbatch after another.
+
+    Tensors [A, rows / (R · A), …] of tensors [rows, …], A microbatches and R replicas that divide the batch
+    (None: all). Rows are static, and of the other dimensions all but one.
+    """
+    replicas = replicas_per_batch or replica.num_replicas_in_sync
+
+    def rows(tensor: tf.Tensor) -> tf.Tensor:
+        others = [-1 if size is None else size for size in tensor.shape[1:]]
+        shape = [replicas, accumulate, tensor.shape[0] // (replicas * accumulate), *others]
+        return tf.reshape(tensor, shape)[replica.replica_id_in_sync_group % replicas]
+
+    return {name: rows(tensor) for name, tensor in batch.items()}
+
+
+def sum_over(function: Callable[[tf.Tensor], Any], count: int) -> Any:
+    """function(0) + … + function(count - 1), any nested structure of tensors, one at a time in memory."""
+    if count == 1:
+        return function(tf.constant(0))
+    # The carry starts at zero: with function(0) in it, that one would be computed beside the loop, and two
+    # results would be in memory at once.
+    traced = tf.function(function, autograph=False).get_concrete_function(tf.TensorSpec([], tf.int32))
+    zeros = tf.nest.map_structure(lambda spec: tf.zeros(spec.shape, spec.dtype), traced.structured_outputs)
+    _, total = tf.while_loop(
+        lambda index, _: index < count,
+        lambda index, total: (index + 1, tf.nest.map_structure(tf.add, total, function(index))),
+        (tf.constant(0), zeros),
+        parallel_iterations=1,
+    )
+    return total
+
+
+def _with_shape(gradient: tf.Tensor | tf.IndexedSlices, shape: tf.TensorShape) -> tf.Tensor:
+    """A variable's gradient as a tensor of static shape."""
+    # Where the length of sequences is not static, TensorFlow does not know that of the positions' gradient.
+    # What is known is not ensured: that would add operations to XLA's program that no TPU runs by itself.
+    gradient = tf.convert_to_tensor(gradient)
+    return gradient if gradient.shape.is_fully_defined() else tf.ensure_shape(gradient, shape)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import functools
-import re
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from albert_tf import __version__
 from albert_tf.cli import (
@@ -22,7 +21,6 @@ from albert_tf.cli import (
     vocab,
 )
 from albert_tf.startup import Command, OneLineParser, run_command
-from albert_tf.utils.errors import InputError
 
 _MODULES = (vocab, prepare, pretrain, finetune, distill, evaluate, predict, convert, analyse, plan)
 COMMANDS = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
@@ -35,33 +33,18 @@ def run(arguments: Sequence[str]) -> int:
     that the same command resumes. All but 0 come with one line on stderr; with ALBERT_TF_TRACEBACK=1 in the
     environment, with a traceback.
     """
-    return run_command(_command, arguments)
+    return run_command(parse_command, arguments)
 
 
-def _command(arguments: Sequence[str]) -> Command:
+def parse_command(arguments: Sequence[str]) -> Command:
+    """The command that a command line names, with its flags."""
     flags, others = command_line_parser().parse_known_args(arguments)
     flags.others = others
     if flags.command != "prepare":  # whose other flags are Beam's
         flags.parser.refuse(others)
     flags.command_line = shlex.join(["albert-tf", *arguments])
-    return f"albert-tf {flags.command}", functools.partial(_run, flags)
-
-
-def _run(flags: argparse.Namespace) -> None:
-    """Runs a command, and names flags in its errors."""
-    try:
-        COMMANDS[flags.command].run(flags)
-    except InputError as error:
-        raise type(error)(_with_flags(str(error), vars(flags))) from error
-
-
-def _with_flags(message: str, names: Collection[str]) -> str:
-    """A message in which `arguments` are the flags that they come from.
-
-    >>> _with_flags("name another `output`", ["output"])
-    'name another --output'
-    """
-    return re.sub(r"`(\w+)`", lambda found: f"--{found[1]}" if found[1] in names else found[0], message)
+    work = functools.partial(COMMANDS[flags.command].run, flags)
+    return Command(f"albert-tf {flags.command}", work, flags=vars(flags).keys())
 
 
 def command_line_parser() -> argparse.ArgumentParser:

@@ -10,44 +10,48 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from absl import app, flags, logging
 from absl.flags import argparse_flags
 
-from albert_tf.startup.exits import outcome
+from albert_tf.startup.exits import DONE, report_error
 
 # The code of this project, of which the log shows all.
 _PROJECT = Path(__file__).absolute().parents[2]
 _PACKAGES = tuple(str(_PROJECT / name) + os.sep for name in ("albert_tf", "hub_export"))
 
-# The name of a command, as in the line of an error, and its work.
-Command = tuple[str, Callable[[], None]]
+
+class Command(NamedTuple):
+    """A command that is ready to run."""
+
+    prog: str  # its name in the line of an error
+    work: Callable[[], None]
+    flags: Collection[str] = ()  # names of its arguments
 
 
-def run_command(parsed: Callable[[Sequence[str]], Command], arguments: Sequence[str]) -> int:
+def run_command(parse: Callable[[Sequence[str]], Command], arguments: Sequence[str]) -> int:
     """Runs a command as absl.app runs programs, so that absl's flags (--verbosity, --pdb, …) are understood.
 
     Args:
-      parsed: what a command line asks for; it parses it by a OneLineParser.
+      parse: parses a command line, by a OneLineParser.
       arguments: the command line without the program's name.
     Returns:
-      The exit status, as `exits.outcome` has it; 2 where the flags are wrong.
+      The exit status: 0, 2 for wrong flags, or that of `report_error`.
     """
 
     def main(command: Command) -> int:
-        prog, work = command
-
-        def logged_work() -> None:
+        try:
             _start_log()
-            work()
-
-        return outcome(prog, logged_work)
+            command.work()
+        except BaseException as error:
+            return report_error(error, command.prog, command.flags)
+        return DONE
 
     try:
-        app.run(main, argv=sys.argv[:1] + list(arguments), flags_parser=lambda argv: parsed(argv[1:]))
+        app.run(main, argv=sys.argv[:1] + list(arguments), flags_parser=lambda argv: parse(argv[1:]))
     except SystemExit as end:
         return int(end.code or 0)
 
@@ -64,12 +68,12 @@ def run_program(
     The arguments are the command line without the program's name; None: that of the process.
     """
 
-    def parsed(arguments: Sequence[str]) -> Command:
+    def parse(arguments: Sequence[str]) -> Command:
         parser = OneLineParser(prog=f"python -m {name}", description=description)
         add_flags(parser)
-        return parser.prog, functools.partial(run, parser.parse_args(arguments))
+        return Command(parser.prog, functools.partial(run, parser.parse_args(arguments)))
 
-    if status := run_command(parsed, sys.argv[1:] if arguments is None else arguments):
+    if status := run_command(parse, sys.argv[1:] if arguments is None else arguments):
         sys.exit(status)
 
 

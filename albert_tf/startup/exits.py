@@ -6,7 +6,7 @@ import errno
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Collection
 
 from albert_tf.utils.errors import InputError, Preempted, Terminated, WorkFailed, is_tensorflows
 
@@ -38,24 +38,27 @@ _IN_LINE = re.compile(
 )
 
 
-def outcome(prog: str, work: Callable[[], None]) -> int:
-    """Does the work of a command; its exit status, and a line on stderr unless all is well.
+def report_error(error: BaseException, prog: str, flags: Collection[str] = ()) -> int:
+    """Prints the line on stderr that explains what ended a command; returns the exit status.
 
-    What nobody has foreseen is raised; with ALBERT_TF_TRACEBACK=1 in the environment, whatever goes wrong.
+    Errors that nobody has foreseen are raised again; with ALBERT_TF_TRACEBACK=1 in the environment, all are.
 
     Args:
+      error: what was raised.
       prog: the command, as the line names it.
-      work: what it does.
+      flags: names of arguments that are flags of the command: `name` in a message becomes --name.
+
+    >>> report_error(InputError("name another `output`"), "it", ["output"])  # "it: name another --output"
+    2
     """
-    try:
-        work()
-    except BaseException as error:
-        status = status_of(error)
-        if status is None or os.environ.get("ALBERT_TF_TRACEBACK") == "1":
-            raise
-        print(f"{prog}: {one_line(error)}", file=sys.stderr)
-        return status
-    return DONE
+    status = status_of(error)
+    if status is None or os.environ.get("ALBERT_TF_TRACEBACK") == "1":
+        raise error
+    line = re.sub(
+        r"`(\w+)`", lambda found: f"--{found[1]}" if found[1] in flags else found[0], one_line(error)
+    )
+    print(f"{prog}: {line}", file=sys.stderr)
+    return status
 
 
 def status_of(error: BaseException) -> int | None:

@@ -91,10 +91,12 @@ class TrainStep:
         started = time.perf_counter()
         batch = self._next_batch(iterator)
         waited = time.perf_counter() - started  # the device has finished all earlier steps
-        totals, left = call_traced(self._one_step, batch, self._no_steps), int(count) - 1
+        # Concrete: TensorFlow counts traces by source, and would warn of retracing after several runs.
+        one_step, left = self._one_step.get_concrete_function(), int(count) - 1
+        totals = one_step(batch, self._no_steps)
         if self.on_batch is not None and not self._has_static_shapes:
             for _ in range(left):  # any of them may have a new shape
-                totals = call_traced(self._one_step, self._next_batch(iterator), totals)
+                totals = one_step(self._next_batch(iterator), totals)
         elif left:
             totals = call_traced(self._many_steps, iterator, tf.constant(left), totals)
         # The very first batch waits for the pipeline to start. Others are as quick as the first of a call.
@@ -148,11 +150,11 @@ class TrainStep:
         is_scaled = isinstance(optimizer, keras.mixed_precision.LossScaleOptimizer)  # for float16
         scale = optimizer.get_scaled_loss(tf.ones([])) if is_scaled else tf.ones([])
 
-        def microbatch(index: tf.Tensor) -> tuple[dict[str, Term], Gradients]:
-            part = {name: tensor[index] for name, tensor in rows.items()}
-            return self._gradients(part, weights, tf.random.fold_in(seed, index), scale)
+        def gradients_of(index: tf.Tensor) -> tuple[dict[str, Term], Gradients]:
+            microbatch = {name: tensor[index] for name, tensor in rows.items()}
+            return self._gradients(microbatch, weights, tf.random.fold_in(seed, index), scale)
 
-        terms, gradients = replica.all_reduce("SUM", sum_over(microbatch, self.accumulate))
+        terms, gradients = replica.all_reduce("SUM", sum_over(gradients_of, self.accumulate))
         if is_scaled:
             unscaled = optimizer.get_unscaled_gradients(list(gradients.values()))
             gradients = dict(zip(gradients, unscaled, strict=True))

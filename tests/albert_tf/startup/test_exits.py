@@ -7,7 +7,7 @@ import re
 import pytest
 import tensorflow as tf
 
-from albert_tf.startup.exits import one_line, outcome, status_of
+from albert_tf.startup.exits import one_line, report_error, status_of
 from albert_tf.utils.errors import InputError, Preempted, Terminated, WorkFailed
 
 
@@ -33,25 +33,23 @@ def of_system(number, *names):
     ],
 )
 def test_statuses_and_lines(error, status, line, capsys, monkeypatch):
-    def work():
-        raise error
-
-    assert outcome("it", work) == status
+    assert report_error(error, "it") == status
     output = capsys.readouterr()
     assert (output.out, output.err) == ("", f"it: {line}\n")
     monkeypatch.setenv("ALBERT_TF_TRACEBACK", "1")
     with pytest.raises(type(error)):
-        outcome("it", work)
+        report_error(error, "it")
 
 
-def test_what_nobody_has_foreseen_is_raised_and_work_that_is_done(capsys):
-    def work():
-        raise ValueError("x")
-
+def test_unforeseen_errors_are_raised_again(capsys):
     with pytest.raises(ValueError, match="x"):
-        outcome("it", work)
-    assert outcome("it", lambda: print("a result")) == 0
-    assert capsys.readouterr() == ("a result\n", "")
+        report_error(ValueError("x"), "it")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_arguments_are_named_as_flags(capsys):
+    report_error(InputError("`output` and `other` are there"), "it", ["output"])
+    assert capsys.readouterr().err == "it: --output and `other` are there\n"
 
 
 def in_a_loop():

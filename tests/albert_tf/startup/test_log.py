@@ -13,7 +13,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 import albert_tf
-from albert_tf.startup import OneLineParser, run_command
+from albert_tf.startup import Command, OneLineParser, run_command
 
 def work():
     for file in (Path(albert_tf.__file__).with_name("ours.py"), Path("library.py").resolve()):
@@ -24,7 +24,7 @@ def work():
 
 def parsed(words):
     OneLineParser(prog="it").parse_args(words)
-    return "it", work
+    return Command("it", work)
 
 sys.exit(run_command(parsed, sys.argv[1:]))
 """

@@ -12,7 +12,7 @@ from albert_tf.startup.signals import signal_handlers
 
 def start(code, ignored=""):
     """A process that does this work of a command, once it is ready for signals."""
-    head = "import signal, sys, time\nfrom albert_tf.startup.exits import outcome\n"
+    head = "import signal, sys, time\nfrom albert_tf.startup.exits import report_error\n"
     head += "from albert_tf.startup.signals import end_in_order, signal_handlers\nend_in_order(75)\n"
     words = ["sh", "-c", f'{ignored} exec "$0" -c "$1"', sys.executable, head + code]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -42,7 +42,10 @@ def work():
     finally:
         print("clean")
 
-sys.exit(outcome("it", work))"""
+try:
+    work()
+except BaseException as error:
+    sys.exit(report_error(error, "it"))"""
     process = start(code)
     process.send_signal(number)
     assert end(process) == (status, "clean\n", [line])

@@ -1,9 +1,12 @@
+import csv
 import datetime
 import gzip
 
 import pandas
 import pyarrow
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from pyarrow import parquet
 
 from albert_tf.tasks.datasets.columns import Columns, own_records, text_records
@@ -25,6 +28,14 @@ LONG = "word " * 100_000  # beyond the csv module's own limit
          [(2, ['a "b", c', "1"]), (3, ["two\r\nlines", "0"]), (5, ["", "1"]), (6, ["plain\u2028x", "0"])]),
         ("a.csv", f'text,label\n"{LONG}",1\n', [(2, [LONG, "1"])]),
         ("a.TSV", 'text\t label\n"open\t1\n"a" b""\t0\r\n', [(2, ['"open', "1"]), (3, ['"a" b""', "0"])]),
+        # Quotes as to_csv(sep="\t") writes them, and cells that are rows by themselves.
+        ("a.tsv", 'text\tlabel\n"""a"""\t1\n"say ""b""\n"\t"0"\n', [(2, ['"a"', "1"]), (3, ['say "b"\n', "0"])]),
+        ("a.tsv", 'text\tlabel\n"open\t1\nclose"\t0\n', [(2, ['"open', "1"]), (3, ['close"', "0"])]),
+        ("a.tsv", '"text"\tlabel\n"open\t1\nclose"\t0\n', [(2, ["open\t1\nclose", "0"])]),
+        # Line ends of old Macs.
+        ("a.csv", 'text,label\ra,1\r\r"b\rc",0', [(2, ["a", "1"]), (4, ["b\rc", "0"])]),
+        ("a.tsv", "text\tlabel\ra\t1\r\rb\t0", [(2, ["a", "1"]), (4, ["b", "0"])]),
+        ("a.jsonl", '{"text": "a", "label": 1}\r{"text": "b", "label": 0}\r', [(1, ["a", 1]), (2, ["b", 0])]),
         ("a.jsonl", '{"text": "a", "label": 1}\n{"label": 2.5, "text": "b"}\n',
          [(1, ["a", 1]), (2, ["b", 2.5])]),
         # Blank lines.
@@ -81,6 +92,8 @@ def test_rows_broken_by_line_feeds(file):
             "text;label\na;b,c\n",
             r"columns: 1 .*separated by ;: write it with commas, or as \.tsv",
         ),
+        ("data.csv", '"text";"label"\n"a, b";"c"\n', r"data.csv:1: .*separated by ;: write it with commas"),
+        ("data.tsv", '"text"\t"label"\n"a"b\t1\n', "data.tsv:2"),
         ("data.txt", "text,label\na,1\n", "data.txt.*.csv, .tsv, .jsonl"),
     ],
 )
@@ -226,10 +239,53 @@ def test_several_files_are_one_table(tmp_path):
 def test_written_rows_are_those_that_were_read(file):
     for name, content in (
         ("data.csv", 'text,n\n"a ""b"", c",1\n"two\nlines",\n'),
-        ("data.tsv", 'text\tn\n"a \t1\n\u2028é\t\n'),
+        ("data.tsv", 'text\tn\na \t1\n\u2028é\t\n'),
+        ("data.tsv", '"text"\t"n"\n"""a"\t1\n"\r\t\n"\t\n'),
         ("data.jsonl", '{"text": "é\\n", "n": 1}\n{"text": "b", "n": null, "x": [1, {"y": null}]}\n'),
     ):
         assert table_text(read_table(file(content, name)), name[4:]) == content
     rows = [Row(n + 2, cells) for n, cells in enumerate([["", '"'], ["\r\n", ","], [" ", "é\u2028"]])]
     path = file(table_text(Table("data.csv", ("a", 'b "c"'), rows), ".csv"))
     assert [list(row.cells) for row in read_table(path).rows] == [list(row.cells) for row in rows]
+
+
+TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])) | st.text('\r\n\t",; a\ufeff\xa0')
+
+
+@st.composite
+def text_tables(draw):
+    width = draw(st.integers(1, 3))
+    names = st.lists(TEXT.map(str.strip).filter(bool), min_size=width, max_size=width, unique=True)
+    rows = draw(st.lists(st.lists(TEXT, min_size=width, max_size=width), max_size=4))
+    return Table("a.csv", tuple(draw(names)), [Row(n, row) for n, row in enumerate(rows)])
+
+
+@settings(max_examples=200, deadline=None)
+@given(text_tables(), st.sampled_from([(".csv", ","), (".tsv", "\t")]))
+@example(Table("a", ("a", "b"), [Row(1, ["x\ty\nz", ""]), Row(2, ['"', "\r"])]), (".tsv", "\t"))
+@example(Table("a", ("a",), [Row(1, [""]), Row(2, [" "]), Row(3, ["\n"]), Row(4, ['"'])]), (".tsv", "\t"))
+@example(Table("a", ("\ufeffa",), [Row(1, [""]), Row(2, [" "]), Row(3, ["\t"])]), (".csv", ","))
+def test_any_texts_are_read_as_they_were_written(tmp_path_factory, table, kind):
+    """By us, by csv and by pandas; nothing here depends on the version of Python's own writer."""
+    ending, separator = kind
+    path = tmp_path_factory.getbasetemp() / f"any{ending}"
+    path.write_bytes(table_text(table, ending).encode())
+    expected = [list(table.columns), *(list(row.cells) for row in table.rows)]
+    found = read_table(path)
+    assert [list(found.columns), *(list(row.cells) for row in found.rows)] == expected
+    with path.open(encoding="utf-8", newline="") as opened:
+        assert list(csv.reader(opened, delimiter=separator, strict=True)) == expected
+    frame = pandas.read_csv(path, sep=separator, header=None, dtype=str, keep_default_na=False)
+    assert frame.to_numpy().tolist() == expected
+
+
+@settings(max_examples=100, deadline=None)
+@given(text_tables(), st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]))
+def test_what_pandas_writes_is_read(tmp_path_factory, table, quoting):
+    """But a line break of a cell in a TSV whose names are not quoted may make rows."""
+    path, rows = tmp_path_factory.getbasetemp() / "pandas.tsv", [list(row.cells) for row in table.rows]
+    if quoting == csv.QUOTE_MINIMAL:
+        rows = [[cell.replace("\n", " ").replace("\r", " ") + "." for cell in row] for row in rows]
+    frame = pandas.DataFrame(rows, columns=[f"n{n}" for n in range(len(table.columns))])
+    frame.to_csv(path, sep="\t", index=False, quoting=quoting)
+    assert [list(row.cells) for row in read_table(path).rows] == rows

@@ -13,7 +13,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -143,7 +143,7 @@ def json_text(values: Mapping[str, Any]) -> str:
     return json.dumps(dict(values), indent=2, ensure_ascii=False) + "\n"
 
 
-def csv_text(rows: Iterable[Sequence[Any]], separator: str = ",", quotes_all: bool = False) -> str:
+def csv_text(rows: Iterable[Iterable[Any]], separator: str = ",", quotes_all: bool = False) -> str:
     r"""Rows of cells as CSV, or as TSV between tabs; None is an empty cell.
 
     Quotes are those of RFC 4180, around all cells or around those that need them. Python's own writer puts

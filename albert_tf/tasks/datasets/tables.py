@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import decimal
 import io
 import json
 import os
@@ -135,12 +136,14 @@ def _parse_rows(file: str, text: str, separator: str) -> list[Row]:
             line = reader.line_num
     except csv.Error as error:
         remedy = _separator_remedy(file, lines[0]) or ": write a quote in a quoted cell twice"
-        raise InputError(f"{file}:{line + 1}: not CSV ({error}){remedy}") from None
+        raise InputError(
+            f"{file}:{line + 1}: not {table_ending(file)[1:].upper()} ({error}){remedy}"
+        ) from None
     return rows
 
 
 def _separator_remedy(file: str, names: str) -> str:
-    """The end of an error about a CSV, given its line of names, if its separator is another one; else empty."""
+    """The end of an error about a CSV whose names are separated by something else; else empty."""
     is_other = '";"' in names or (";" in names and "," not in names)
     is_other &= table_ending(file) == ".csv"
     return ". It is separated by ;: write it with commas, or as .tsv" if is_other else ""
@@ -167,8 +170,8 @@ def _read_tsv(file: str) -> Table:
         are_rows = len({len(row.cells) for row in literal}) == 1
         if is_marked or len(table.rows) == len(literal) - 1 or not are_rows:
             return table
-        reason = "they are around line breaks, and each line is a row by itself"
-    logging.warning("%s: quotes are read as characters like others: %s", file, reason)
+        reason = f"{file}: there are quotes around line breaks, and each line is a row by itself"
+    logging.warning("%s. All quotes are read as characters: put one around the first name if not", reason)
     return _headed(file, literal)
 
 
@@ -241,23 +244,25 @@ def table_text(table: Table, ending: str) -> str | bytes:
     if ending == ".jsonl":
         rows = (zip(table.columns, row.cells, strict=True) for row in table.rows)
         objects = ({name: value for name, value in row if value is not ABSENT} for row in rows)
-        return "".join(json.dumps(line, ensure_ascii=False, default=str) + "\n" for line in objects)
+        return "".join(json.dumps(line, ensure_ascii=False, default=spell_cell) + "\n" for line in objects)
     separator = "," if ending == ".csv" else "\t"
-    rows = csv_text(([_spelled(cell) for cell in row.cells] for row in table.rows), separator)
     names = csv_text([table.columns], separator)
-    if ending == ".tsv" and '"' in names + rows:
+    text = csv_text((map(spell_cell, row.cells) for row in table.rows), separator)
+    if ending == ".tsv" and '"' in names + text:  # which tells `_read_tsv` that it is quoted
         names = csv_text([table.columns], separator, quotes_all=True)
-    return names + rows
+    return names + text
 
 
-def _spelled(cell: Any) -> str:
-    """A cell as CSV and TSV have it."""
+def spell_cell(cell: Any) -> str:
+    """A cell as CSV and TSV have it: nothing for null, numbers and lists as JSON, dates as by `str`."""
     if isinstance(cell, str):
         return cell
     if cell is None or cell is ABSENT:
         return ""
+    if isinstance(cell, decimal.Decimal):
+        return format(cell, "f")  # `str` may take an exponent
     is_plain = not isinstance(cell, bool | int | float | list | dict)  # a date, for example
-    return str(cell) if is_plain else json.dumps(cell, ensure_ascii=False, default=str)
+    return str(cell) if is_plain else json.dumps(cell, ensure_ascii=False, default=spell_cell)
 
 
 def _read_parquet(file: str) -> Table:

@@ -45,7 +45,7 @@ def read_lines(file: str | os.PathLike) -> list[str]:
 
 
 def split_lines(text: str) -> list[str]:
-    """The lines of a text, which end as Python's universal newlines do: Unicode's other line breaks end none."""
+    """The lines of a text, which end as Python's universal newlines do, not at Unicode's other breaks."""
     return text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n")
 
 

@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf import AlbertMultipleChoice
 from albert_tf.finetuning.outputs import predictor
+from albert_tf.inference.answerers import model_answerer
+from albert_tf.inference.pipeline import Pipeline
 from albert_tf.tasks.classification import Classification, takes_pairs
 from albert_tf.tasks.examples.records import ChoiceRecord, TaggedRecord, TextRecord
 from albert_tf.tasks.kind import Examples
@@ -14,7 +17,7 @@ from albert_tf.tasks.regression import Regression
 from albert_tf.tasks.tagging import Tagging
 from albert_tf.utils.errors import InputError
 from tests.albert_tf.tasks.answers import assert_answered, served
-from tests.tiny import DOCUMENTS
+from tests.tiny import DOCUMENTS, TINY
 
 SENTENCES = [*(sentence for document in DOCUMENTS[:3] for sentence in document), "", "É ¼ – Gäßchen 🐝"]
 LENGTH = 48
@@ -97,8 +100,41 @@ def test_choices(piece_tokenizer, tiny_model, ids, xla):
         assert prediction.value == np.argmax(logits)
     if not xla:
         assert_answered(served(model, piece_tokenizer, entries), records, found)
-    with pytest.raises(InputError, match=r"f:0: 3 .* 4$"):
-        MultipleChoice({**entries, "num_choices": 4}).encode(records, piece_tokenizer, False)
+    with pytest.raises(InputError, match=r"f:0: 3 .* 2$"):
+        MultipleChoice({**entries, "num_choices": 2}).encode(records, piece_tokenizer, False)
+
+
+def test_choices_of_questions_with_different_numbers_of_them(piece_tokenizer, ids):
+    """Each is answered, and learned, as if the others were not there."""
+    options = ("a boat", "the keeper", "a cow")
+    records = [
+        ChoiceRecord(f"f:{n}", str(n), "", " ".join(s.split()[:9]), "Who?", options[: 2 + n % 2], 1)
+        for n, s in enumerate(SENTENCES)
+    ]
+    entries = {**MultipleChoice.model_config(records), "seq_length": 64}
+    assert entries["num_choices"] == 3
+    config = TINY.replace(num_hidden_layers=2, initializer_range=0.5)
+    kind, model = MultipleChoice(entries), AlbertMultipleChoice(config, num_choices=3, early_exit=True)
+    examples = kind.encode(records, piece_tokenizer, True)
+    found = predictor(kind, model, 5, has_loss=True, xla=False)(examples)
+    losses = []
+    for record, prediction in zip(records, found.predictions, strict=True):
+        rows = [inputs(ids(record.context), ids(f"Who? {option}")) for option in record.options]
+        states = tf.concat([model.encoder(row)["pooled_output"] for row in rows], axis=0)
+        logits = model.classifier(states)[:, 0].numpy()
+        scores = np.exp(logits) / np.exp(logits).sum()
+        np.testing.assert_allclose(prediction.scores, [*scores, 0][:3], atol=1e-5)
+        losses.append(-np.log(scores[record.label]))
+    assert found.terms["label"].loss == pytest.approx(sum(losses), rel=1e-4)
+    leaving = predictor(kind, model, 5, patience=model.config.num_hidden_layers)(examples).predictions
+    for prediction, other in zip(found.predictions, leaving, strict=True):
+        np.testing.assert_allclose(other.scores, prediction.scores, atol=1e-5)
+    asked = [{name: getattr(record, name) for name in MultipleChoice.inputs} for record in records]
+    answers = Pipeline(model_answerer(model, piece_tokenizer, entries), 4)(asked)
+    assert [answer["label"] for answer in answers] == [prediction.value for prediction in found.predictions]
+    assert [x["score"] for x in answers] == pytest.approx(
+        [max(x.scores) for x in found.predictions], abs=1e-5
+    )
 
 
 @pytest.mark.parametrize("xla", [False, True])

@@ -4,10 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf import AlbertMultipleChoice
 from albert_tf.finetuning.outputs import predictor
-from albert_tf.inference.answerers import model_answerer
-from albert_tf.inference.pipeline import Pipeline
 from albert_tf.tasks.classification import Classification, takes_pairs
 from albert_tf.tasks.examples.records import ChoiceRecord, TaggedRecord, TextRecord
 from albert_tf.tasks.kind import Examples
@@ -17,7 +14,7 @@ from albert_tf.tasks.regression import Regression
 from albert_tf.tasks.tagging import Tagging
 from albert_tf.utils.errors import InputError
 from tests.albert_tf.tasks.answers import assert_answered, served
-from tests.tiny import DOCUMENTS, TINY
+from tests.tiny import DOCUMENTS
 
 SENTENCES = [*(sentence for document in DOCUMENTS[:3] for sentence in document), "", "É ¼ – Gäßchen 🐝"]
 LENGTH = 48
@@ -83,58 +80,33 @@ def test_scores_and_sets_of_labels():
 
 @pytest.mark.parametrize("xla", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_choices(piece_tokenizer, tiny_model, ids, xla):
+    """A question that has fewer is answered, and learned, as if there were no others."""
+    options = ("a boat", "the keeper", "a cow")
     records = [
-        ChoiceRecord(f"f:{n}", str(n), "", s, "Who?", ("a boat", "the keeper", "a cow"), n % 3)
+        ChoiceRecord(f"f:{n}", str(n), "", s, "Who?", options[: 2 + n % 2], n % 2)
         for n, s in enumerate(SENTENCES)
     ]
     entries = {**MultipleChoice.model_config(records), "seq_length": 64}
     assert entries == {"model": "multiple_choice", "num_choices": 3, "seq_length": 64}
     kind, model = MultipleChoice(entries), tiny_model(entries)
-    found = predictor(kind, model, 5, xla=xla)(kind.encode(records, piece_tokenizer, True)).predictions
-    for record, prediction in zip(records, found, strict=True):
+    predict = predictor(kind, model, 5, has_loss=True, xla=xla)
+    found, losses = predict(kind.encode(records, piece_tokenizer, True)), []
+    for record, prediction in zip(records, found.predictions, strict=True):
         rows = [inputs(ids(record.context), ids(f"Who? {option}"), length=64) for option in record.options]
+        losses.append(-np.log(prediction.scores[record.label]))
         if max(row["input_mask"].shape[1] for row in rows) > 64:
             continue
-        logits = model({name: tf.stack([row[name] for row in rows], axis=1) for name in rows[0]})["logits"]
-        np.testing.assert_allclose(prediction.scores, tf.nn.softmax(logits)[0], atol=1e-4 if xla else 1e-5)
+        packed = {name: tf.concat([row[name] for row in rows], axis=0) for name in rows[0]}
+        logits = model.classifier(model.encoder(packed)["pooled_output"])[:, 0]
+        scores = [*tf.nn.softmax(logits).numpy(), 0][:3]
+        np.testing.assert_allclose(prediction.scores, scores, atol=1e-4 if xla else 1e-5)
         assert prediction.value == np.argmax(logits)
-    if not xla:
-        assert_answered(served(model, piece_tokenizer, entries), records, found)
-    with pytest.raises(InputError, match=r"f:0: 3 .* 2$"):
-        MultipleChoice({**entries, "num_choices": 2}).encode(records, piece_tokenizer, False)
-
-
-def test_choices_of_questions_with_different_numbers_of_them(piece_tokenizer, ids):
-    """Each is answered, and learned, as if the others were not there."""
-    options = ("a boat", "the keeper", "a cow")
-    records = [
-        ChoiceRecord(f"f:{n}", str(n), "", " ".join(s.split()[:9]), "Who?", options[: 2 + n % 2], 1)
-        for n, s in enumerate(SENTENCES)
-    ]
-    entries = {**MultipleChoice.model_config(records), "seq_length": 64}
-    assert entries["num_choices"] == 3
-    config = TINY.replace(num_hidden_layers=2, initializer_range=0.5)
-    kind, model = MultipleChoice(entries), AlbertMultipleChoice(config, num_choices=3, early_exit=True)
-    examples = kind.encode(records, piece_tokenizer, True)
-    found = predictor(kind, model, 5, has_loss=True, xla=False)(examples)
-    losses = []
-    for record, prediction in zip(records, found.predictions, strict=True):
-        rows = [inputs(ids(record.context), ids(f"Who? {option}")) for option in record.options]
-        states = tf.concat([model.encoder(row)["pooled_output"] for row in rows], axis=0)
-        logits = model.classifier(states)[:, 0].numpy()
-        scores = np.exp(logits) / np.exp(logits).sum()
-        np.testing.assert_allclose(prediction.scores, [*scores, 0][:3], atol=1e-5)
-        losses.append(-np.log(scores[record.label]))
     assert found.terms["label"].loss == pytest.approx(sum(losses), rel=1e-4)
-    leaving = predictor(kind, model, 5, patience=model.config.num_hidden_layers)(examples).predictions
-    for prediction, other in zip(found.predictions, leaving, strict=True):
-        np.testing.assert_allclose(other.scores, prediction.scores, atol=1e-5)
-    asked = [{name: getattr(record, name) for name in MultipleChoice.inputs} for record in records]
-    answers = Pipeline(model_answerer(model, piece_tokenizer, entries), 4)(asked)
-    assert [answer["label"] for answer in answers] == [prediction.value for prediction in found.predictions]
-    assert [x["score"] for x in answers] == pytest.approx(
-        [max(x.scores) for x in found.predictions], abs=1e-5
-    )
+    if not xla:
+        padded = [record._replace(options=(*record.options, "")[:3]) for record in records]
+        assert_answered(served(model, piece_tokenizer, entries), padded, found.predictions)
+    with pytest.raises(InputError, match=r"f:1: 3 .* 2$"):
+        MultipleChoice({**entries, "num_choices": 2}).encode(records, piece_tokenizer, False)
 
 
 @pytest.mark.parametrize("xla", [False, True])

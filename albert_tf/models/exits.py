@@ -96,7 +96,7 @@ def call_with_patience(model: Any, inputs: Inputs, patience: tf.Tensor | int) ->
         sequence = tf.reshape(tokens.padded(x), [rows, length, x.shape[-1]])
         state = model.state(sequence, before.mask)
         logits = biased_logits(state, weights[before.layer], biases[before.layer])
-        logits = tf.reshape(logits, [-1, num_logits])
+        logits = tf.reshape(model.mask_logits(logits, before.mask), [-1, num_logits])
         is_same = (before.layer > 0) & agree(tf.gather(before.logits, before.examples), logits)
         agreed = tf.where(is_same, before.agreed + 1, 0)
         stays = agreed < tf.gather(wanted, before.examples)

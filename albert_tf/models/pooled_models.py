@@ -14,6 +14,7 @@ from albert_tf.models.encoder import Inputs
 from albert_tf.models.exits import ExitClassifiers
 from albert_tf.models.heads import OutputLayer, mean_state
 from albert_tf.models.layer import dropout
+from albert_tf.models.spans import IMPOSSIBLE
 from albert_tf.models.task_models import TaskModel, check_pooler, positive
 from albert_tf.utils.checks import check_choice
 from albert_tf.utils.errors import InputError
@@ -65,12 +66,19 @@ class PooledModel(TaskModel):
             x = dropout(x, rate, seed)
             logits = self.classifier(x[:, -1])
             exit_logits = tf.concat([self.exits(x[:, :-1]), logits[:, tf.newaxis]], axis=1)
-            return {"logits": logits, "exit_logits": exit_logits}
+            return {
+                "logits": self.mask_logits(logits, mask),
+                "exit_logits": self.mask_logits(exit_logits, mask),
+            }
         if self.pooling == FIRST:
             state = outputs["pooled_output"]
         else:
             state = mean_state(outputs["sequence_output"], mask)
-        return {"logits": self.classifier(dropout(state, rate, seed))}
+        return {"logits": self.mask_logits(self.classifier(dropout(state, rate, seed)), mask)}
+
+    def mask_logits(self, logits: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
+        """The logits [B, …], lowered where an input is none by its mask [B, S]: of multiple choice alone."""
+        return logits
 
     def state(self, sequence: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
         """The state [B, H] that a classifier reads of hidden states [B, S, H]."""
@@ -99,6 +107,8 @@ class AlbertClassifier(PooledModel):
 class AlbertMultipleChoice(PooledModel):
     """The encoder with one logit a choice: `logits` [B, C] of inputs [B, C, S].
 
+    A choice whose `input_mask` is 0 throughout is none: an example may have fewer than C.
+
     Args:
       config: the network's shape.
       num_choices: choices an example, C.
@@ -125,6 +135,14 @@ class AlbertMultipleChoice(PooledModel):
             logits = tf.reshape(outputs["exit_logits"], [-1, self.num_choices, self.config.num_hidden_layers])
             found["exit_logits"] = tf.transpose(logits, [0, 2, 1])  # [B, L, C]
         return found
+
+    def mask_logits(self, logits: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
+        """The logits [B·C, …], IMPOSSIBLE where the mask [B·C, S] is 0 throughout."""
+        if mask is None:
+            return logits
+        is_choice = tf.reduce_any(tf.cast(mask, tf.bool), axis=1)  # [B·C]
+        shape = [-1, *[1] * (logits.shape.rank - 1)]
+        return tf.where(tf.reshape(is_choice, shape), logits, IMPOSSIBLE)
 
     def with_encoder(self, encode: Callable[[Inputs], Any], inputs: Inputs) -> dict[str, tf.Tensor]:
         """`logits` [B, C], where a function computes the encoder's outputs of rows [B·C, S]."""

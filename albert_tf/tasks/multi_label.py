@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from albert_tf.reports.content import Report
 from albert_tf.tasks.classification import TextKind, TextRecords, label_scores, likeliest, shown_inputs
-from albert_tf.tasks.examples.records import TextRecord, label_ids, label_set
+from albert_tf.tasks.examples.records import TextRecord, label_ids, label_set, same_label
 from albert_tf.tasks.kind import Arrays, Prediction, TaskConfig, Tensors
 from albert_tf.tasks.losses import MULTI_LABEL
 from albert_tf.tasks.metrics.label_report import multi_label_report
@@ -48,7 +48,8 @@ class MultiLabel(TextKind):
     def targets(self, records: TextRecords) -> np.ndarray:
         """1 for each label of a text, int32 [N, K]."""
         pairs = [(row, label) for row, record in enumerate(records) for label in label_set(record)]
-        columns = label_ids(((label, records[row].where) for row, label in pairs), self.labels)
+        found_labels = ((label, records[row].where) for row, label in pairs)
+        columns = label_ids(found_labels, map(same_label, self.labels))
         found = np.zeros([len(records), len(self.labels)], np.int32)
         found[[row for row, _ in pairs], columns] = 1
         return found
@@ -66,7 +67,8 @@ class MultiLabel(TextKind):
     @classmethod
     def metrics(cls, records: TextRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
         """`micro_f1`, `macro_f1`, and the share of texts with all labels right as `accuracy`."""
-        return multi_label_scores([label_set(record) for record in records], [p.value for p in predictions])
+        predicted = [tuple(map(same_label, found.value)) for found in predictions]
+        return multi_label_scores([label_set(record) for record in records], predicted)
 
     def report(self, records: TextRecords, predictions: Sequence[Prediction]) -> Report:
         """`multi_label_report` of the texts."""

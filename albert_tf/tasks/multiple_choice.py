@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.features import LABELS
+from albert_tf.features import LABELS, MASK
 from albert_tf.reports.content import Report
 from albert_tf.tasks.examples.records import ChoiceRecord
-from albert_tf.tasks.examples.rows import Spans, check_length, joined, row_lengths, token_rows, tokenised
+from albert_tf.tasks.examples.rows import Spans, TokenRows, check_length, joined, row_lengths, tokenised
 from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, Prediction, TaskConfig, Tensors
 from albert_tf.tasks.losses import LABEL
 from albert_tf.tasks.metrics.label_report import label_report
@@ -90,7 +90,7 @@ def choice_spans(
 
 
 class MultipleChoice(FinetunedKind):
-    """Questions with the same number of options each."""
+    """Questions with options, of which each has the model's number or fewer."""
 
     name = "multiple_choice"
     model = "multiple_choice"
@@ -106,35 +106,44 @@ class MultipleChoice(FinetunedKind):
 
     @classmethod
     def model_config(cls, records: ChoiceRecords) -> dict[str, Any]:
-        """The number of options."""
-        return {"model": cls.model, "num_choices": len(records[0].options)}
+        """The largest number of options."""
+        return {"model": cls.model, "num_choices": max(len(record.options) for record in records)}
 
     def encode(self, records: ChoiceRecords, tokenizer: TextTokenizer, is_labelled: bool) -> Examples:
-        """A row of C sequences for each question."""
+        """A row of C sequences for each question; those without an option have starts of -1."""
         input_format = tokenizer.vocabulary.input_format
         check_length("seq_length", self.seq_length, input_format.num_special_tokens(2) + 2)
         self.check(records)
         numbers = {text: n for n, text in enumerate(dict.fromkeys(record.context for record in records))}
         pairs = [(record.question, option) for record in records for option in record.options]
-        (tokens, starts, lengths), dropped = choice_spans(
+        counts = np.array([len(record.options) for record in records])
+        spans, dropped = choice_spans(
             tokenised(tokenizer, list(numbers)),
-            np.repeat([numbers[record.context] for record in records], self.num_choices),
+            np.repeat([numbers[record.context] for record in records], counts),
             tokenised(lambda *texts: tokenizer(question_with_option(*texts)), *zip(*pairs, strict=True)),
             self.seq_length,
             input_format,
         )
-        shape = [len(records), self.num_choices, 2]
-        spans = Spans(tokens, tf.reshape(starts, shape), tf.reshape(lengths, shape))
+        is_option = np.arange(self.num_choices) < counts[:, np.newaxis]  # [N, C]
+
+        def fill(values: tf.Tensor, missing: int) -> np.ndarray:
+            """Values of options, [R, …], by question: [N, C, …]."""
+            filled = np.full([*is_option.shape, *values.shape[1:]], missing, values.dtype.as_numpy_dtype)
+            filled[is_option] = values.numpy()
+            return filled
+
+        starts, lengths, lost = fill(spans.starts, -1), fill(spans.lengths, 0), fill(dropped, 0)
+        tokens, lost = spans.tokens.numpy(), lost.sum(axis=1, dtype=np.int64)
         features = {LABELS: np.array([_right_option(r) for r in records], np.int32)} if is_labelled else {}
-        lost = dropped.numpy().reshape(shape[:2]).sum(axis=1, dtype=np.int64)
-        return Examples(records, token_rows(spans, tokenizer.vocabulary, features, dropped=lost))
+        rows = TokenRows(tokens, starts, lengths, features, tokenizer.vocabulary, dropped=lost)
+        return Examples(records, rows)
 
     def check(self, records: ChoiceRecords) -> None:
-        """All have the model's number of options."""
+        """None has more options than the model, or only one."""
         for record in records:
-            if len(record.options) != self.num_choices:
-                count = len(record.options)
-                raise InputError(f"{record.where}: {count} options where the model knows {self.num_choices}")
+            count, most = len(record.options), self.num_choices
+            if not min(2, most) <= count <= most:
+                raise InputError(f"{record.where}: {count} options, and the model takes 2 to {most}")
 
     def keep(self, outputs: Tensors, batch: Tensors) -> Tensors:
         """Probabilities [B, C]."""
@@ -169,8 +178,9 @@ class MultipleChoice(FinetunedKind):
     def signatures(self, served: Served) -> dict[str, Signature]:
         """`choose`: from `context`, `question` string [B] and `options` string [B, C] to the best option.
 
-        It answers `choice` int32 [B], from 0, and the probabilities of all, `scores` float32 [B, C]. A model
-        with exits has `early_exit`, the same with `patience` int32 [B], and answers the `layers` computed.
+        It answers `choice` int32 [B], from 0, and the probabilities of all, `scores` float32 [B, C]. An empty
+        option is none, since a question may have fewer than C; its probability is 0. A model with exits has
+        `early_exit`, the same with `patience` int32 [B], and answers the `layers` computed.
         """
         check_length("seq_length", served.seq_length, served.input_format.num_special_tokens(2) + 2)
         count = served.model.num_choices
@@ -185,7 +195,9 @@ class MultipleChoice(FinetunedKind):
             filled = question_with_option(tf.gather(texts[:, 1], rows), tf.reshape(texts[:, 2:], [-1]))
             contexts, questions = served.tokenizer(texts[:, 0]), served.tokenizer(filled)
             spans, _ = choice_spans(contexts, rows, questions, served.seq_length, served.input_format)
-            outputs = served.outputs(served.packed(spans), patience)
+            inputs = served.packed(spans)
+            is_option = tf.cast(tf.reshape(options, [-1, 1]) != "", tf.int32)  # [B·C, 1]
+            outputs = served.outputs({**inputs, MASK: inputs[MASK] * is_option}, patience)
             logits = tf.reshape(outputs["logits"], [-1, count])  # of [B·C, 1]
             best = {
                 "choice": tf.argmax(logits, axis=1, output_type=tf.int32),
@@ -212,9 +224,18 @@ class MultipleChoice(FinetunedKind):
         if isinstance(options, str) or not isinstance(options, Sequence):
             raise InputError(f"{where}['options']={shown(options)} is not a list of texts")
         texts = tuple(check_text(option, f"{where}['options'][{n}]") for n, option in enumerate(options))
+        if "" in texts:
+            raise InputError(f"{where}['options'][{texts.index('')}] is empty: leave it out")
         record = ChoiceRecord(where, where, "", context, question, texts, None)
         self.check([record])
         return record
+
+    def request(self, records: ChoiceRecords) -> tuple[str, dict[str, Any]]:
+        """Texts, and empty ones for options that a question has not."""
+        signature, texts = super().request(records)
+        for options in texts["options"]:
+            options += [b""] * (self.num_choices - len(options))
+        return signature, texts
 
     def answer(self, record: ChoiceRecord, outputs: Arrays, top_k: int | None) -> dict[str, Any]:
         """The number of the likeliest option, from 0."""

@@ -91,7 +91,9 @@ class QuestionAnswering(FinetunedKind):
                 questions, contexts, context_of, self.seq_length, self.settings, input_format
             )
         features = windows.labels(records) if is_labelled else {}
-        return Examples(records, token_rows(windows.spans, tokenizer.vocabulary, features), windows)
+        numbers = windows.windows.rows.numpy()
+        rows = token_rows(windows.spans, tokenizer.vocabulary, features, records=numbers)
+        return Examples(records, rows, windows)
 
     def keep(self, outputs: Tensors, batch: Tensors) -> Tensors:
         """Candidates for answers [B, C], and the logit of no answer [B].

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import ctypes
 import errno
 import fcntl
 import glob
-import io
 import json
 import os
 import re
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -145,11 +143,23 @@ def json_text(values: Mapping[str, Any]) -> str:
     return json.dumps(dict(values), indent=2, ensure_ascii=False) + "\n"
 
 
-def csv_text(rows: Iterable[Sequence[Any]]) -> str:
-    """Rows of cells as CSV."""
-    text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue()
+def csv_text(rows: Iterable[Iterable[Any]], separator: str = ",", quotes_all: bool = False) -> str:
+    r"""Rows of cells as CSV, or as TSV between tabs; None is an empty cell.
+
+    Quotes are those of RFC 4180, around all cells or around those that need them. Python's own writer puts
+    none around a lone carriage return, except in its latest versions.
+
+    >>> csv_text([["a\rb", "c", None, 0.5]])
+    '"a\rb",c,,0.5\n'
+    """
+    needs_quotes = re.compile("" if quotes_all else rf'^[ \t\ufeff]|[{separator}"\r\n]')
+
+    def spell(cell: Any) -> str:
+        text = "" if cell is None else str(cell)
+        return '"{}"'.format(text.replace('"', '""')) if needs_quotes.search(text) else text
+
+    # A blank line would be no row.
+    return "".join((separator.join(map(spell, row)) or '""') + "\n" for row in rows)
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -13,9 +13,10 @@ import tensorflow as tf
 from albert_tf.raw_text.paths import Paths, distinct_paths
 from albert_tf.tasks.datasets.columns import extended_table
 from albert_tf.tasks.datasets.formats import DataFormat, Files, Form, PathLike, shortest
-from albert_tf.tasks.datasets.tables import joined_tables, read_json_table
+from albert_tf.tasks.datasets.tables import joined_tables, read_json_table, spell_cell
 from albert_tf.tasks.datasets.text_files import field, read_json, read_json_lines
-from albert_tf.tasks.examples.records import ChoiceRecord
+from albert_tf.tasks.examples.records import ChoiceRecord, same_label
+from albert_tf.utils.checks import is_missing
 from albert_tf.utils.errors import InputError, shown
 
 RACE_GROUPS = ("middle", "high")
@@ -63,17 +64,19 @@ def _passage(file: str, group: str) -> list[ChoiceRecord]:
     ]
 
 
-def read_choices(file: str | os.PathLike) -> list[ChoiceRecord]:
+def read_choices(file: str | os.PathLike, needs_labels: bool = True) -> list[ChoiceRecord]:
     """The questions of a file of JSON lines with `context`, `question`, `options` and perhaps `label`.
 
-    The label is the number of the right option, from 0, or its letter, from A.
+    The label is the number of the right option, from 0, or its letter, from A; without `needs_labels` it is
+    left out.
     """
     records = []
     for number, (line, value) in enumerate(read_json_lines(file)):
         where = f"{os.fspath(file)}:{line}"
         context = field(value, "context", str, where)
-        others = (value.get(name) for name in ("question", "options", "label"))
-        records.append(_record(where, str(number), "", context, *others))
+        question, options, label = (value.get(name) for name in ("question", "options", "label"))
+        label = label if needs_labels else None
+        records.append(_record(where, str(number), "", context, question, options, label))
     return records
 
 
@@ -83,12 +86,23 @@ def _record(
     texts = [question, *options] if isinstance(options, list) else []
     if len(texts) < 3 or not all(isinstance(text, str) for text in texts):
         raise InputError(f"{where}: a question needs two or more options, all of them text")
-    letters = LETTERS[: len(options)]
-    if isinstance(label, str) and len(label) == 1 and label in letters:
-        label = letters.index(label)
-    if label is not None and not (type(label) is int and 0 <= label < len(options)):
-        raise InputError(f"{where}: label {shown(label)} is no number from 0 and no letter of {letters}")
-    return ChoiceRecord(where, number, group, context, question, tuple(options), label)
+    return ChoiceRecord(
+        where, number, group, context, question, tuple(options), _parse_option(label, len(options), where)
+    )
+
+
+def _parse_option(label: Any, count: int, where: str) -> int | None:
+    """The number of the right one of so many options; None if it is missing."""
+    text = "" if is_missing(label) else same_label(spell_cell(label).strip())
+    letters = [*LETTERS[:count]]
+    if text in letters:
+        return letters.index(text)
+    if text.isdecimal() and int(text) < count:
+        return int(text)
+    if text:
+        wanted = f"no number from 0 to {count - 1} and no letter of {LETTERS[:count]}"
+        raise InputError(f"{where}: label {shown(label)} is {wanted}")
+    return None
 
 
 def choice_files(source: Paths, records: Sequence[ChoiceRecord], form: Form) -> Files:
@@ -96,7 +110,7 @@ def choice_files(source: Paths, records: Sequence[ChoiceRecord], form: Form) -> 
     table = joined_tables([read_json_table(file) for file in distinct_paths(source)])
     labels = [row.cells[table.number("label")] for row in table.rows] if "label" in table.columns else []
     files = extended_table(table, ".jsonl", form)
-    if any(isinstance(label, str) for label in labels):
+    if any(isinstance(label, str) and label.strip() in [*LETTERS] for label in labels):
         return lambda predictions: files(
             [found._replace(value=LETTERS[found.value]) for found in predictions]
         )
@@ -129,4 +143,4 @@ RACE = DataFormat(
     lambda folder, name: read_race(f"{folder}/{name}"),
     is_set=_is_race_set,
 )
-QUESTIONS = DataFormat(lambda file, *_: read_choices(file), choice_files)
+QUESTIONS = DataFormat(lambda file, needs_labels, _: read_choices(file, needs_labels), choice_files)

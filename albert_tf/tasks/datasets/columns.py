@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime
+import decimal
 import functools
 import json
 import os
@@ -19,12 +22,16 @@ from albert_tf.tasks.datasets.tables import (
     Table,
     known_ending,
     read_table,
+    spell_cell,
     table_ending,
     table_text,
 )
 from albert_tf.tasks.examples.records import SEPARATOR, TextRecord
 from albert_tf.utils.checks import is_missing
-from albert_tf.utils.errors import InputError
+from albert_tf.utils.errors import InputError, shown
+
+# Types of cells that are read as texts.
+_SPELLED = (str, int, float, decimal.Decimal, datetime.date, datetime.time, datetime.timedelta)
 
 
 class Columns(NamedTuple):
@@ -55,34 +62,50 @@ def own_records(
 def text_records(table: Table, columns: Columns, has_lists: bool = False) -> list[TextRecord]:
     """The rows of a table as records; with `has_lists` a label may be a list of several.
 
-    A missing text is an empty one. An InputError if there is no such column, a text is a list or an object,
-    or there are labels to read and no rows.
+    A missing text is an empty one. An InputError if there is no such column, a cell is of another type than
+    texts, numbers, truth values and dates, or there are labels to read and no rows.
     """
-    named = zip(columns, Columns._fields, strict=True)
-    numbers = [None if name is None else table.number(name, argument) for name, argument in named]
-    if columns.label is not None:
+    named = {field: name for field, name in columns._asdict().items() if name is not None}
+    places = {field: table.number(name, field) for field, name in named.items()}
+    label_place = places.pop("label", None)
+    if label_place is not None:
         table.check_rows()
     records = []
     for count, row in enumerate(table.rows):
-        cells = [None if number is None else _text(row.cells[number], has_lists) for number in numbers]
-        text, text_pair, label, row_id = cells
-        if text is None or (columns.text_pair is not None and text_pair is None):
-            name = columns.text if text is None else columns.text_pair
-            raise InputError(f"{table.file}:{row.line}: the cell under {name!r} is not a text")
-        label = (label or "").strip() or None  # else a space after one would make another
-        records.append(TextRecord(table.file, row.line, row_id or str(count), text, text_pair, label))
+        where = f"{table.file}:{row.line}"
+        texts = {field: _parse_text(row.cells[place], named[field], where) for field, place in places.items()}
+        label = (
+            None
+            if label_place is None
+            else _parse_label(row.cells[label_place], named["label"], where, has_lists)
+        )
+        row_id = texts.get("id") or str(count)
+        records.append(
+            TextRecord(table.file, row.line, row_id, texts["text"], texts.get("text_pair"), label or None)
+        )
     return records
 
 
-def _text(value: Any, has_lists: bool) -> str | None:
-    """A cell as text: empty if missing, numbers and truth values as JSON spells them; None for lists."""
+def _parse_text(value: Any, column: str, where: str) -> str:
+    """A cell as text, empty if it is missing; an InputError where its type is none that is spelled."""
     if value is ABSENT or is_missing(value):
         return ""
-    if has_lists and isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return SEPARATOR.join(value)
-    if isinstance(value, int | float):
-        return json.dumps(value)
-    return value if isinstance(value, str) else None
+    if isinstance(value, _SPELLED):
+        return spell_cell(value)
+    problem = f"the cell under {column!r} is of type {type(value).__name__}, not a text: {shown(value)}"
+    raise InputError(f"{where}: {problem}: write a text; several labels are of `task` multi_label")
+
+
+def _parse_label(value: Any, column: str, where: str, has_lists: bool) -> str | tuple[str, ...]:
+    """A cell of a label, or with `has_lists` of several; an InputError where one of a list is missing."""
+    if has_lists and isinstance(value, str) and value.startswith("["):  # a list in CSV
+        with contextlib.suppress(ValueError):
+            value = json.loads(value)
+    if not has_lists or not isinstance(value, list):
+        return _parse_text(value, column, where).strip()  # else a space after one would make another
+    if any(map(is_missing, value)):
+        raise InputError(f"{where}: null is among the labels {shown(value)} under {column!r}: leave it out")
+    return tuple(_parse_text(item, column, where) for item in value)
 
 
 def table_files(source: Paths, records: Sequence[TextRecord], form: Form) -> Files:
@@ -92,7 +115,10 @@ def table_files(source: Paths, records: Sequence[TextRecord], form: Form) -> Fil
 
 
 def extended_table(table: Table, ending: str, form: Form) -> Files:
-    """A table with columns of predictions; several labels are a list, or joined where cells are texts."""
+    """A table with columns of predictions; several labels are a list, or joined where cells are texts.
+
+    A list it is there, too, where a label would be taken for several.
+    """
     ending = known_ending(form.file) if form.file else ending
     columns = form.columns(table.columns, table.file)
     table_text(table.extended(dict.fromkeys(columns, [""] * len(table.rows))), ending)  # or an error now
@@ -103,7 +129,8 @@ def extended_table(table: Table, ending: str, form: Form) -> Files:
         if isinstance(value, np.floating):
             return shortest(value)
         cells = [cell(item) for item in value]
-        return cells if ending in NESTED else SEPARATOR.join(map(str, cells))
+        is_list = ending in NESTED or any(SEPARATOR in str(x) or str(x).startswith("[") for x in cells)
+        return cells if is_list else SEPARATOR.join(map(str, cells))
 
     def cells(found: Any) -> list[Any]:
         value, score = found.value, found.score

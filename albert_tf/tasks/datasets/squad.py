@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+from absl import logging
 
 from albert_tf.tasks.datasets.formats import DataFormat, Files, Form, PathLike
 from albert_tf.tasks.datasets.text_files import field, read_json
@@ -19,41 +21,61 @@ def read_squad(file: str | os.PathLike, has_impossible: bool, needs_answers: boo
     Args:
       file: its path.
       has_impossible: True if questions may have no answer, as in version 2.0.
-      needs_answers: True to refuse a question without an annotated answer, unless it is impossible.
+      needs_answers: True to refuse a question without an annotated answer, unless it is impossible; False to
+        pass over wrong answers, with a warning.
     Raises:
-      InputError: the file is of the other version, or an answer is not where it should be.
+      InputError: the file is of the other version, or an answer that is needed is not where it should be.
     """
     file = os.fspath(file)
     records: dict[str, QuestionRecord] = {}
+    passed_over: list[InputError] = []
     has_flags = False
-    for number, article in enumerate(field(read_json(file), "data", list, file)):
-        where = f"{file}: article {number}"
-        for paragraph in field(article, "paragraphs", list, where):
-            context = field(paragraph, "context", str, where)
-            for question in field(paragraph, "qas", list, where):
-                name = field(question, "id", str, where)
-                if name in records:
-                    raise InputError(f"{file}: two questions have the id {name!r}")
-                has_flags |= "is_impossible" in question
-                records[name] = _record(f"{file}: question {name}", context, question, needs_answers)
+    for where, context, question in _questions(file):
+        name = question["id"]
+        if name in records:
+            raise InputError(f"{file}: two questions have the id {name!r}")
+        has_flags |= "is_impossible" in question
+        is_impossible, answers = False, tuple[Answer, ...]()
+        try:
+            is_impossible, answers = _answers(question, context, where, needs_answers)
+        except InputError as error:
+            if needs_answers:
+                raise
+            passed_over.append(error)
+        text = field(question, "question", str, where)
+        records[name] = QuestionRecord(where, name, text, context, answers, is_impossible)
     if not records:
         raise InputError(f"{file} holds no questions")
+    if passed_over:
+        count = f"{len(passed_over)} of {len(records)} questions have wrong answers"
+        logging.warning("%s; %s, which are not needed and passed over", passed_over[0], count)
     impossible = next((record for record in records.values() if record.is_impossible), None)
-    if impossible and not has_impossible:
+    if impossible and not has_impossible and needs_answers:
         raise InputError(f"{impossible.where} is impossible: train with --task squad-v2.0")
     if has_impossible and needs_answers and not has_flags:
         raise InputError(f"{file}: no question has `is_impossible`: train with --task squad-v1.1")
     return list(records.values())
 
 
-def _record(where: str, context: str, question: dict[str, Any], needs_answers: bool) -> QuestionRecord:
+def _questions(file: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """The questions of a file, each after its place and its context."""
+    for number, article in enumerate(field(read_json(file), "data", list, file)):
+        where = f"{file}: article {number}"
+        for paragraph in field(article, "paragraphs", list, where):
+            context = field(paragraph, "context", str, where)
+            for question in field(paragraph, "qas", list, where):
+                yield f"{file}: question {field(question, 'id', str, where)}", context, question
+
+
+def _answers(
+    question: dict[str, Any], context: str, where: str, needs_answers: bool
+) -> tuple[bool, tuple[Answer, ...]]:
+    """True if a question is impossible, and its annotated answers, none of an impossible one."""
     is_impossible = "is_impossible" in question and field(question, "is_impossible", bool, where)
     listed = [] if "answers" not in question else field(question, "answers", list, where)
     if needs_answers and not listed and not is_impossible:
         raise InputError(f"{where} has no answers")
-    answers = () if is_impossible else tuple(_answer(answer, context, where) for answer in listed)
-    text = field(question, "question", str, where)
-    return QuestionRecord(where, question["id"], text, context, answers, is_impossible)
+    return is_impossible, () if is_impossible else tuple(_answer(answer, context, where) for answer in listed)
 
 
 def _answer(value: Any, context: str, where: str) -> Answer:

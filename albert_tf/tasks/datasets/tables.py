@@ -1,25 +1,31 @@
-"""Tables of named columns: CSV as RFC 4180 quotes it, TSV whose quotes are literal, JSON lines, Parquet."""
+"""Tables of named columns: CSV and TSV as RFC 4180 quotes them, TSV without quoting, JSON lines, Parquet."""
 
 from __future__ import annotations
 
 import csv
 import dataclasses
+import decimal
 import io
-import itertools
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
+
+from absl import logging
 
 from albert_tf.raw_text.checks import GZIP_SUFFIX
 from albert_tf.raw_text.paths import Paths, distinct_paths
 from albert_tf.tasks.datasets.parquet import parquet_content, read_parquet
-from albert_tf.tasks.datasets.text_files import read_json_lines, read_lines, read_text
+from albert_tf.tasks.datasets.text_files import read_json_lines, read_lines, read_text, split_lines
 from albert_tf.utils.errors import InputError, listed, shown
 from albert_tf.utils.files import csv_text
 
 # The cell of a JSON object that has no field of this name; None is null.
 ABSENT = object()
+
+# The quote at the beginning of a cell between tabs.
+_OPENING_QUOTE = re.compile(r'(?:^|[\t\r\n])"')
 
 
 class Row(NamedTuple):
@@ -63,8 +69,7 @@ class Table:
     @property
     def _separator(self) -> str:
         """The end of an error about a CSV whose separator is another one; else empty."""
-        is_other = table_ending(self.file) == ".csv" and len(self.columns) == 1 and ";" in self.columns[0]
-        return ". It is separated by ;: write it with commas, or as .tsv" if is_other else ""
+        return _separator_remedy(self.file, ",".join(self.columns))
 
     def extended(self, columns: Mapping[str, Sequence[Any]]) -> Table:
         """The table with further columns, whose names are new."""
@@ -113,20 +118,61 @@ def known_ending(file: str) -> str:
 
 
 def _read_csv(file: str) -> Table:
-    text = read_text(file)
+    return _headed(file, _parse_rows(file, read_text(file), ","))
+
+
+def _parse_rows(file: str, text: str, separator: str) -> list[Row]:
+    """The rows of a text whose cells may be quoted; an InputError names the line of a wrong quote."""
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # long documents are beyond the usual limit
-    # Only line feeds end a line: other line breaks of Unicode are part of a text.
-    reader = csv.reader(io.StringIO(text, newline="\n"), strict=True)
-    rows, line = [], 1
+    lines = list(io.StringIO(text, newline=""))  # with their ends, which are those of `split_lines`
+    reader = csv.reader(lines, delimiter=separator, strict=True)
+    blank = " \t\r\n".replace(separator, "")
+    rows: list[Row] = []
+    line = 0
     try:
         for cells in reader:
-            is_blank = not cells or (len(cells) == 1 and cells[0].isspace())  # which pandas skips
-            if not is_blank:
-                rows.append(Row(line, cells))
-            line = reader.line_num + 1
+            if lines[line].strip(blank):  # else pandas skips it, too
+                rows.append(Row(line + 1, cells))
+            line = reader.line_num
     except csv.Error as error:
-        raise InputError(f"{file}:{line}: not CSV ({error}): write a quote in a quoted cell twice") from None
-    return _headed(file, rows)
+        remedy = _separator_remedy(file, lines[0]) or ": write a quote in a quoted cell twice"
+        raise InputError(
+            f"{file}:{line + 1}: not {table_ending(file)[1:].upper()} ({error}){remedy}"
+        ) from None
+    return rows
+
+
+def _separator_remedy(file: str, names: str) -> str:
+    """The end of an error about a CSV whose names are separated by something else; else empty."""
+    is_other = '";"' in names or (";" in names and "," not in names)
+    is_other &= table_ending(file) == ".csv"
+    return ". It is separated by ;: write it with commas, or as .tsv" if is_other else ""
+
+
+def _read_tsv(file: str) -> Table:
+    """TSV that is quoted as csv and pandas do it, or whose quotes are characters like others.
+
+    It is quoted if its first name is, which `table_text` takes care of; or if its quotes are all right, and
+    put no lines together that are rows by themselves.
+    """
+    text = read_text(file)
+    literal = _split_rows(split_lines(text))
+    if not _OPENING_QUOTE.search(text):
+        return _headed(file, literal)
+    is_marked = text.startswith('"')
+    try:
+        table = _headed(file, _parse_rows(file, text, "\t"))
+    except InputError as error:
+        if is_marked:
+            raise
+        reason = str(error)
+    else:
+        are_rows = len({len(row.cells) for row in literal}) == 1
+        if is_marked or len(table.rows) == len(literal) - 1 or not are_rows:
+            return table
+        reason = f"{file}: there are quotes around line breaks, and each line is a row by itself"
+    logging.warning("%s. All quotes are read as characters: put one around the first name if not", reason)
+    return _headed(file, literal)
 
 
 def read_tsv(file: str, columns: Sequence[str] | None = None, broken_lines: bool = False) -> Table:
@@ -135,13 +181,18 @@ def read_tsv(file: str, columns: Sequence[str] | None = None, broken_lines: bool
     Columns have names where no first line has them. With `broken_lines` cells may hold line breaks: rows that
     are too short go on in the next line.
     """
-    rows = [
-        Row(line, text.split("\t"))
-        for line, text in enumerate(read_lines(file), start=1)
-        if broken_lines or text.strip(" ")  # tabs are a row of empty cells
-    ]
+    rows = _split_rows(read_lines(file), broken_lines)
     header = [] if columns is None else [Row(0, columns)]
     return _headed(file, [*header, *(_joined(rows) if broken_lines else rows)])
+
+
+def _split_rows(lines: Sequence[str], keeps_blank: bool = False) -> list[Row]:
+    """The rows of lines, in which each tab is between two cells."""
+    return [
+        Row(number, line.split("\t"))
+        for number, line in enumerate(lines, start=1)
+        if keeps_blank or line.strip(" ")  # tabs are a row of empty cells
+    ]
 
 
 def _joined(lines: Sequence[Row]) -> Iterator[Row]:
@@ -180,7 +231,7 @@ def table_text(table: Table, ending: str) -> str | bytes:
     CSV and TSV have what is no text, such as a list, as JSON, and nothing for null or an absent field. Values
     that JSON does not know, such as dates, are spelled as by `str`. In Parquet the cells of CSV and TSV are
     numbers and truth values where a whole column is. An InputError names what cannot be
-    written: a tab or line break in TSV, columns of one name in JSON lines and Parquet.
+    written: columns of one name in JSON lines and Parquet.
     """
     if ending in NESTED:
         for name in table.columns:
@@ -193,24 +244,25 @@ def table_text(table: Table, ending: str) -> str | bytes:
     if ending == ".jsonl":
         rows = (zip(table.columns, row.cells, strict=True) for row in table.rows)
         objects = ({name: value for name, value in row if value is not ABSENT} for row in rows)
-        return "".join(json.dumps(line, ensure_ascii=False, default=str) + "\n" for line in objects)
-    spelled = [table.columns, *([_spelled(cell) for cell in row.cells] for row in table.rows)]
-    if ending == ".csv":
-        return csv_text(spelled)
-    for cell in itertools.chain(*spelled):
-        if {"\t", "\n", "\r"} & set(cell):
-            raise InputError(f"{table.file}: TSV cannot hold {shown(cell)}: name a .csv or .jsonl file")
-    return "".join("\t".join(row) + "\n" for row in spelled)
+        return "".join(json.dumps(line, ensure_ascii=False, default=spell_cell) + "\n" for line in objects)
+    separator = "," if ending == ".csv" else "\t"
+    names = csv_text([table.columns], separator)
+    text = csv_text((map(spell_cell, row.cells) for row in table.rows), separator)
+    if ending == ".tsv" and '"' in names + text:  # which tells `_read_tsv` that it is quoted
+        names = csv_text([table.columns], separator, quotes_all=True)
+    return names + text
 
 
-def _spelled(cell: Any) -> str:
-    """A cell as CSV and TSV have it."""
+def spell_cell(cell: Any) -> str:
+    """A cell as CSV and TSV have it: nothing for null, numbers and lists as JSON, dates as by `str`."""
     if isinstance(cell, str):
         return cell
     if cell is None or cell is ABSENT:
         return ""
+    if isinstance(cell, decimal.Decimal):
+        return format(cell, "f")  # `str` may take an exponent
     is_plain = not isinstance(cell, bool | int | float | list | dict)  # a date, for example
-    return str(cell) if is_plain else json.dumps(cell, ensure_ascii=False, default=str)
+    return str(cell) if is_plain else json.dumps(cell, ensure_ascii=False, default=spell_cell)
 
 
 def _read_parquet(file: str) -> Table:
@@ -221,7 +273,7 @@ def _read_parquet(file: str) -> Table:
 
 FORMATS: dict[str, Callable[[str], Table]] = {
     ".csv": _read_csv,
-    ".tsv": read_tsv,
+    ".tsv": _read_tsv,
     ".jsonl": read_json_table,
     ".parquet": _read_parquet,
 }

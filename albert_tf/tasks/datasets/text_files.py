@@ -40,8 +40,13 @@ def read_text(file: str | os.PathLike) -> str:
 
 
 def read_lines(file: str | os.PathLike) -> list[str]:
-    """The lines of a file; nothing else that Unicode calls a line break ends one."""
-    return [line.removesuffix("\r") for line in read_text(file).removesuffix("\n").split("\n")]
+    """The lines of a file, as `split_lines` has them."""
+    return split_lines(read_text(file))
+
+
+def split_lines(text: str) -> list[str]:
+    """The lines of a text, which end as Python's universal newlines do, not at Unicode's other breaks."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n")
 
 
 def read_json(file: str | os.PathLike) -> dict[str, Any]:

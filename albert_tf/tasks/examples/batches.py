@@ -72,7 +72,8 @@ def task_batches(
     Returns:
       Dicts of the encoder's inputs, int32 [B, S] or [B, C, S]; the features of the examples, [B]; `labels`
       [B, S] where tokens have labels; `rows` int32 [B], the number of each example. What is missing in the
-      one batch that is not full are rows of zeros, also in their mask, with -1 for number and labels.
+      one batch that is not full, or a choice that an example has not, are rows of zeros, also in their mask;
+      the number and labels of an example that is missing are -1.
     """
     check_length("seq_length", seq_length, rows.num_special_tokens + 1)
     ends = np.array(bucket_lengths(seq_length), np.int32)
@@ -150,11 +151,12 @@ def _batch_maker(rows: TokenRows, bucket_lengths: np.ndarray) -> MakeBatch:
             segments = [place.with_values(tf.gather(values, place.values)) for place in places]
             return pack(segments, length, frame)
 
+        is_there = (begins[..., 0] >= 0) & tf.reshape(is_example, [-1, *[1] * (begins.shape.rank - 2)])
         shape = [*begins.shape[:-1], static]
         batch = {}
         for name, tensor in packed(tokens, input_format).items():
             tensor = tf.ensure_shape(tf.reshape(tensor, [*shape[:-1], length]), shape)
-            batch[name] = _where(is_example, tensor, input_format.padding if name == WORD_IDS else 0)
+            batch[name] = _where(is_there, tensor, input_format.padding if name == WORD_IDS else 0)
         for name, values in features.items():
             filler = -1 if name == LABELS and values.dtype.is_integer else 0
             batch[name] = _where(is_example, tf.gather(values, found), filler)
@@ -166,7 +168,8 @@ def _batch_maker(rows: TokenRows, bucket_lengths: np.ndarray) -> MakeBatch:
     return make
 
 
-def _where(is_example: tf.Tensor, values: tf.Tensor, filler: int) -> tf.Tensor:
-    """The values [B, …] of examples, and the filler for what is none."""
-    condition = tf.reshape(is_example, [-1, *[1] * (values.shape.rank - 1)])
-    return tf.where(condition, values, tf.cast(filler, values.dtype))
+def _where(is_there: tf.Tensor, values: tf.Tensor, filler: int) -> tf.Tensor:
+    """The values [B, …] of what is there, bool [B] or [B, C], and the filler for the others."""
+    for _ in range(values.shape.rank - is_there.shape.rank):
+        is_there = is_there[..., tf.newaxis]
+    return tf.where(is_there, values, tf.cast(filler, values.dtype))

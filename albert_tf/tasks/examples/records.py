@@ -18,7 +18,7 @@ class TextRecord(NamedTuple):
     id: str  # of the file's id column, or the row's number from 0
     text: str
     text_pair: str | None
-    label: str | None  # as the file spells it
+    label: str | tuple[str, ...] | None  # as the file spells it; of a list a tuple
 
     @property
     def where(self) -> str:
@@ -146,18 +146,21 @@ def tags_of(record: TaggedRecord) -> tuple[str, ...]:
 
 def label_of(record: TextRecord) -> str:
     """The label of a row, as `same_label` spells it; an InputError names the place of one without."""
-    if not record.label:
+    if not record.label or isinstance(record.label, tuple):
         raise InputError(f"{record.where}: the row has no label")
     return same_label(record.label)
 
 
 def label_set(record: TextRecord) -> tuple[str, ...]:
-    """The labels of a row that may have any number of them."""
-    labels = (label.strip() for label in (record.label or "").split(SEPARATOR))
-    return tuple(dict.fromkeys(label for label in labels if label))
+    """The labels of a row that may have any number of them, as `same_label` spells them."""
+    found = record.label or ()
+    labels = map(str.strip, found if isinstance(found, tuple) else found.split(SEPARATOR))
+    return tuple(dict.fromkeys(same_label(label) for label in labels if label))
 
 
 def same_label(label: str) -> str:
-    """A label as it is compared with others: 1.0 is 1, and all that is no whole number is as it was."""
+    """A label as it is compared with others: 1.0 is 1, True and TRUE are true; others stay as they are."""
+    if label in ("True", "TRUE", "False", "FALSE"):  # of Python and of spreadsheets
+        return label.lower()
     match = _WHOLE.fullmatch(label)
     return label if match is None else str(int(match[1] + match[2]))

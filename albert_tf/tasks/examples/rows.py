@@ -33,7 +33,8 @@ class TokenRows:
     """N examples, each a sequence (or C of them, one a choice) of one or two segments (G).
 
     Texts are stored once, however many examples have them: a passage for all of its questions. Tokens, starts
-    and lengths are as in `Spans`; of choices starts and lengths are [N, C, G].
+    and lengths are as in `Spans`; of choices starts and lengths are [N, C, G], and where an example has fewer
+    than C, the starts are -1.
     """
 
     tokens: np.ndarray
@@ -43,6 +44,7 @@ class TokenRows:
     vocabulary: TokenIds
     token_labels: np.ndarray | None = None  # int32 [T], -1 for none; None where labels are not of tokens
     dropped: np.ndarray | int = 0  # tokens of each example that were left out already, int64 [N]
+    records: np.ndarray | None = None  # record of each example, int32 [N], where one has several: its windows
 
     def __len__(self) -> int:
         """The number of examples, N."""
@@ -74,9 +76,12 @@ def unread(rows: TokenRows, seq_length: int, long: str | None = None) -> list[st
     `long` is what is read of longer texts, as task.json has it.
     """
     lines = []
-    empty = (rows.lengths == 0).sum()
-    if empty and rows.lengths.ndim == 2:  # choices share their texts
-        lines.append(f"{empty:,} of {rows.lengths.size:,} texts {_are(empty)} empty")
+    lengths = rows.lengths
+    if rows.records is not None:  # the first window of each
+        lengths = lengths[np.unique(rows.records, return_index=True)[1]]
+    empty = (lengths == 0).sum()
+    if empty and lengths.ndim == 2:  # choices share their texts
+        lines.append(f"{empty:,} of {lengths.size:,} texts {_are(empty)} empty")
     dropped = np.maximum(rows.sequence_lengths - seq_length, 0).sum(axis=1) + rows.dropped  # [N]
     if dropped.any():
         num_tokens = rows.lengths.sum(dtype=np.int64) + np.sum(rows.dropped)

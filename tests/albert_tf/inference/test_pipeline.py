@@ -30,7 +30,7 @@ INPUTS = {
     ],
     "tagging": ["", "  ", *SENTENCES[:9], WIDE, "a\u00a0b\tc\n"],
     "multiple_choice": [
-        {"context": text, "question": "who _ ?", "options": [SENTENCES[n], "one", "two three"]}
+        {"context": text, "question": "who _ ?", "options": [SENTENCES[n], "one", "two three"][: 2 + n % 2]}
         for n, text in enumerate(SENTENCES[10:15])
     ],
 }
@@ -191,7 +191,12 @@ WRONG = [
     ("fill_mask", ["the old wall " * 20 + "[MASK]"], r"inputs\[0\]: a \[MASK\] stands"),
     ("question_answering", ["who?"], r"inputs\[0\]='who\?' is not a dict of question, context"),
     ("multiple_choice", {"context": "a", "question": "b", "options": "c"}, r"\['options'\]='c'"),
-    ("multiple_choice", {"context": "a", "question": "b", "options": ["c"]}, "1 options .* knows 3"),
+    ("multiple_choice", {"context": "a", "question": "b", "options": ["c"]}, "1 options, .* 2 to 3"),
+    (
+        "multiple_choice",
+        {"context": "a", "question": "b", "options": ["c", ""]},
+        r"\['options'\]\[1\] is empty",
+    ),
 ]
 
 

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import AlbertClassifier, AlbertMultipleChoice, AlbertSpanLabeler, AlbertTokenClassifier
+from albert_tf.models.exits import call_with_patience
 from albert_tf.models.heads import mean_state
 from albert_tf.models.task_models import head_seeds
 from albert_tf.utils.errors import InputError
@@ -72,6 +73,26 @@ def test_logits_of_the_mean_of_the_tokens_states():
         states = model.encoder(flat)["sequence_output"]
         logits = model.classifier(mean_state(states, flat["input_mask"]))
         np.testing.assert_allclose(model(batch)["logits"], tf.reshape(logits, [B, C]), atol=1e-5)
+
+
+def test_a_choice_without_tokens_is_none():
+    """Of the head, of all exits, and of examples that may leave early; the other choices stay as they are."""
+    config = SMALL.replace(num_hidden_layers=2)
+    model = AlbertMultipleChoice(config, num_choices=C, early_exit=True)
+    batch = inputs([B, C, S])
+    fewer = {**batch, "input_mask": batch["input_mask"].copy()}
+    fewer["input_mask"][1, C - 1] = 0
+    is_choice = np.ones([B, C], bool)
+    is_choice[1, C - 1] = False
+    expected, found = model(batch), model(fewer)
+    leaving = call_with_patience(model, fewer, config.num_hidden_layers)
+    np.testing.assert_array_equal(found["logits"], found["exit_logits"][:, -1])
+    for name, other in (("logits", found), ("exit_logits", found), ("logits", leaving)):
+        probabilities = tf.nn.softmax(other[name]).numpy().reshape([B, -1, C])
+        assert (probabilities[1, :, C - 1] == 0).all()
+        logits = other[name].numpy().reshape([B, -1, C]).swapaxes(1, 2)[is_choice]
+        wanted = expected[name].numpy().reshape([B, -1, C]).swapaxes(1, 2)[is_choice]
+        np.testing.assert_allclose(logits, wanted, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", [AlbertClassifier, AlbertTokenClassifier])

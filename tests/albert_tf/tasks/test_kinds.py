@@ -80,25 +80,33 @@ def test_scores_and_sets_of_labels():
 
 @pytest.mark.parametrize("xla", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_choices(piece_tokenizer, tiny_model, ids, xla):
+    """A question that has fewer is answered, and learned, as if there were no others."""
+    options = ("a boat", "the keeper", "a cow")
     records = [
-        ChoiceRecord(f"f:{n}", str(n), "", s, "Who?", ("a boat", "the keeper", "a cow"), n % 3)
+        ChoiceRecord(f"f:{n}", str(n), "", s, "Who?", options[: 2 + n % 2], n % 2)
         for n, s in enumerate(SENTENCES)
     ]
     entries = {**MultipleChoice.model_config(records), "seq_length": 64}
     assert entries == {"model": "multiple_choice", "num_choices": 3, "seq_length": 64}
     kind, model = MultipleChoice(entries), tiny_model(entries)
-    found = predictor(kind, model, 5, xla=xla)(kind.encode(records, piece_tokenizer, True)).predictions
-    for record, prediction in zip(records, found, strict=True):
+    predict = predictor(kind, model, 5, has_loss=True, xla=xla)
+    found, losses = predict(kind.encode(records, piece_tokenizer, True)), []
+    for record, prediction in zip(records, found.predictions, strict=True):
         rows = [inputs(ids(record.context), ids(f"Who? {option}"), length=64) for option in record.options]
+        losses.append(-np.log(prediction.scores[record.label]))
         if max(row["input_mask"].shape[1] for row in rows) > 64:
             continue
-        logits = model({name: tf.stack([row[name] for row in rows], axis=1) for name in rows[0]})["logits"]
-        np.testing.assert_allclose(prediction.scores, tf.nn.softmax(logits)[0], atol=1e-4 if xla else 1e-5)
+        packed = {name: tf.concat([row[name] for row in rows], axis=0) for name in rows[0]}
+        logits = model.classifier(model.encoder(packed)["pooled_output"])[:, 0]
+        scores = [*tf.nn.softmax(logits).numpy(), 0][:3]
+        np.testing.assert_allclose(prediction.scores, scores, atol=1e-4 if xla else 1e-5)
         assert prediction.value == np.argmax(logits)
+    assert found.terms["label"].loss == pytest.approx(sum(losses), rel=1e-4)
     if not xla:
-        assert_answered(served(model, piece_tokenizer, entries), records, found)
-    with pytest.raises(InputError, match=r"f:0: 3 .* 4$"):
-        MultipleChoice({**entries, "num_choices": 4}).encode(records, piece_tokenizer, False)
+        padded = [record._replace(options=(*record.options, "")[:3]) for record in records]
+        assert_answered(served(model, piece_tokenizer, entries), padded, found.predictions)
+    with pytest.raises(InputError, match=r"f:1: 3 .* 2$"):
+        MultipleChoice({**entries, "num_choices": 2}).encode(records, piece_tokenizer, False)
 
 
 @pytest.mark.parametrize("xla", [False, True])

@@ -78,11 +78,14 @@ def test_json_lines(tmp_path):
         ROW,
         {**ROW, "label": "A", "more": 3},
         {"context": "", "question": "", "options": ["", "x"], "label": 0},
+        {**ROW, "label": "0"},
+        {**ROW, "label": 1.0},
+        {**ROW, "label": " B"},
     ]
     file.write_text("\n".join(map(json.dumps, rows)))
     records = read_choices(file)
     assert [(record.where, record.id, record.label) for record in records] == [
-        (f"{file}:{n + 1}", str(n), label) for n, label in enumerate((1, 0, 0))
+        (f"{file}:{n + 1}", str(n), label) for n, label in enumerate((1, 0, 0, 0, 1, 1))
     ]
     assert records[0][3:6] == ("Tea.", "What?", ("tea", "soup"))
 
@@ -91,6 +94,10 @@ def test_json_lines(tmp_path):
     ("changes", "value"),
     [
         ({"label": 2}, "label 2"),
+        ({"label": "2"}, "label '2'"),
+        ({"label": -1}, "label -1"),
+        ({"label": 0.5}, r"label 0\.5"),
+        ({"label": [0]}, r"label \[0\]"),
         ({"label": "tea"}, "label 'tea'"),
         ({"label": True}, "label True"),
         ({"options": ["tea", 3]}, "options"),
@@ -103,3 +110,9 @@ def test_bad_lines(tmp_path, changes, value):
     file.write_text(json.dumps({**ROW, **changes}))
     with pytest.raises(InputError, match=rf"own\.jsonl:1: .*{value}"):
         read_choices(file)
+
+
+def test_labels_that_are_not_needed_are_left_out(tmp_path):
+    file = tmp_path / "own.jsonl"
+    file.write_text(json.dumps({**ROW, "label": 2}))
+    assert [record.label for record in read_choices(file, needs_labels=False)] == [None]

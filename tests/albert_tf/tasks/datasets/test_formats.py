@@ -42,12 +42,14 @@ SETS = [of(Prediction, ("x", "y"), 0.9, 0.5), of(Prediction, ())]
     [
         ("a.csv", 'n,text\n1,"a, b"\n', None, [LABEL], 'n,text,prediction,score\n1,"a, b",y,0.9\n'),
         ("a.tsv", 'text\n"a\nc\n', None, [LABEL, Prediction(*np.float32([0.1, 0.1]))],
-         'text\tprediction\tscore\n"a\ty\t0.9\nc\t0.1\t0.1\n'),
+         '"text"\t"prediction"\t"score"\n"""a"\ty\t0.9\nc\t0.1\t0.1\n'),
         ("a.jsonl", '{"n": 1}\n{"text": ["é"]}\n', None, SETS,
          '{"n": 1, "prediction": ["x", "y"], "score": [0.9, 0.5]}\n'
          '{"text": ["é"], "prediction": [], "score": []}\n'),
         ("a.csv", "text\na\nb\n", "b.csv", SETS, "text,prediction,score\na,x|y,0.9|0.5\nb,,\n"),
         ("a.csv", 'n,text\n1,"a, b"\n', "b.tsv.gz", [LABEL], "n\ttext\tprediction\tscore\n1\ta, b\ty\t0.9\n"),
+        ("a.csv", "text\na\n", "b.csv", [of(Prediction, ("R|D",), 0.9)],
+         'text,prediction,score\na,"[""R|D""]",0.9\n'),
         ("a.tsv", 'n\ttext\n1\t"a\n', "b.CSV", [LABEL], 'n,text,prediction,score\n1,"""a",y,0.9\n'),
         ("a.jsonl", '{"x": [1, {"y": "ü"}], "t": true, "z": null, "n": 2.50}\n', "b.csv", [LABEL],
          'x,t,z,n,prediction,score\n"[1, {""y"": ""ü""}]",true,,2.5,y,0.9\n'),
@@ -63,7 +65,6 @@ def test_rows_of_tables(tmp_path, source, content, output, predictions, expected
     ("source", "content", "output", "value"),
     [
         ("a.csv", "text\na\n", "b.txt", "b.txt"),
-        ("a.csv", 'text\n"a\nb"\n', "b.tsv", r"'a\nb'"),
         ("a.csv", "text,x,x\na,1,2\n", "b.jsonl", "'x'"),
         ("a.csv", "text,score\na,2\n", "b.csv", "score_column"),
         ("a.jsonl", '{"text": "a"}\n{"prediction": 1}\n', "b.csv", "prediction_column"),

@@ -1,13 +1,19 @@
+import csv
 import datetime
+import decimal
 import gzip
+import json
 
 import pandas
 import pyarrow
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from pyarrow import parquet
 
 from albert_tf.tasks.datasets.columns import Columns, own_records, text_records
 from albert_tf.tasks.datasets.tables import ABSENT, Row, Table, read_table, read_tsv, table_text
+from albert_tf.tasks.examples.records import label_of, label_set
 from albert_tf.utils.errors import InputError
 
 
@@ -25,6 +31,14 @@ LONG = "word " * 100_000  # beyond the csv module's own limit
          [(2, ['a "b", c', "1"]), (3, ["two\r\nlines", "0"]), (5, ["", "1"]), (6, ["plain\u2028x", "0"])]),
         ("a.csv", f'text,label\n"{LONG}",1\n', [(2, [LONG, "1"])]),
         ("a.TSV", 'text\t label\n"open\t1\n"a" b""\t0\r\n', [(2, ['"open', "1"]), (3, ['"a" b""', "0"])]),
+        # Quotes as to_csv(sep="\t") writes them, and cells that are rows by themselves.
+        ("a.tsv", 'text\tlabel\n"""a"""\t1\n"a ""b""\n"\t"0"\n', [(2, ['"a"', "1"]), (3, ['a "b"\n', "0"])]),
+        ("a.tsv", 'text\tlabel\n"open\t1\nclose"\t0\n', [(2, ['"open', "1"]), (3, ['close"', "0"])]),
+        ("a.tsv", '"text"\tlabel\n"open\t1\nclose"\t0\n', [(2, ["open\t1\nclose", "0"])]),
+        # Line ends of old Macs.
+        ("a.csv", 'text,label\ra,1\r\r"b\rc",0', [(2, ["a", "1"]), (4, ["b\rc", "0"])]),
+        ("a.tsv", "text\tlabel\ra\t1\r\rb\t0", [(2, ["a", "1"]), (4, ["b", "0"])]),
+        ("a.jsonl", '{"text": "a", "label": 1}\r{"text": "b", "label": 0}\r', [(1, ["a", 1]), (2, ["b", 0])]),
         ("a.jsonl", '{"text": "a", "label": 1}\n{"label": 2.5, "text": "b"}\n',
          [(1, ["a", 1]), (2, ["b", 2.5])]),
         # Blank lines.
@@ -81,6 +95,8 @@ def test_rows_broken_by_line_feeds(file):
             "text;label\na;b,c\n",
             r"columns: 1 .*separated by ;: write it with commas, or as \.tsv",
         ),
+        ("data.csv", '"text";"label"\n"a, b";"c"\n', r"data.csv:1: .*separated by ;: write it with commas"),
+        ("data.tsv", '"text"\t"label"\n"a"b\t1\n', "data.tsv:2"),
         ("data.txt", "text,label\na,1\n", "data.txt.*.csv, .tsv, .jsonl"),
     ],
 )
@@ -94,7 +110,7 @@ def test_records(file):
     found = own_records(read, True, Columns("t", label="n"), has_lists=True)
     assert [record[1:] for record in found] == [
         (1, "0", "a", None, "1"),
-        (2, "1", "true", None, "b"),
+        (2, "1", "true", None, (" b ",)),
         (3, "2", "", None, "c"),
     ]
 
@@ -226,10 +242,109 @@ def test_several_files_are_one_table(tmp_path):
 def test_written_rows_are_those_that_were_read(file):
     for name, content in (
         ("data.csv", 'text,n\n"a ""b"", c",1\n"two\nlines",\n'),
-        ("data.tsv", 'text\tn\n"a \t1\n\u2028é\t\n'),
+        ("data.tsv", "text\tn\na \t1\n\u2028é\t\n"),
+        ("data.tsv", '"text"\t"n"\n"""a"\t1\n"\r\t\n"\t\n'),
         ("data.jsonl", '{"text": "é\\n", "n": 1}\n{"text": "b", "n": null, "x": [1, {"y": null}]}\n'),
     ):
         assert table_text(read_table(file(content, name)), name[4:]) == content
     rows = [Row(n + 2, cells) for n, cells in enumerate([["", '"'], ["\r\n", ","], [" ", "é\u2028"]])]
     path = file(table_text(Table("data.csv", ("a", 'b "c"'), rows), ".csv"))
     assert [list(row.cells) for row in read_table(path).rows] == [list(row.cells) for row in rows]
+
+
+TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])) | st.text(
+    '\r\n\t",; a\ufeff\xa0'
+)
+
+
+@st.composite
+def text_tables(draw):
+    width = draw(st.integers(1, 3))
+    names = st.lists(TEXT.map(str.strip).filter(bool), min_size=width, max_size=width, unique=True)
+    rows = draw(st.lists(st.lists(TEXT, min_size=width, max_size=width), max_size=4))
+    return Table("a.csv", tuple(draw(names)), [Row(n, row) for n, row in enumerate(rows)])
+
+
+@settings(max_examples=200, deadline=None)
+@given(text_tables(), st.sampled_from([(".csv", ","), (".tsv", "\t")]))
+@example(Table("a", ("a", "b"), [Row(1, ["x\ty\nz", ""]), Row(2, ['"', "\r"])]), (".tsv", "\t"))
+@example(Table("a", ("a",), [Row(1, [""]), Row(2, [" "]), Row(3, ["\n"]), Row(4, ['"'])]), (".tsv", "\t"))
+@example(Table("a", ("\ufeffa",), [Row(1, [""]), Row(2, [" "]), Row(3, ["\t"])]), (".csv", ","))
+def test_any_texts_are_read_as_they_were_written(tmp_path_factory, table, kind):
+    """By us, by csv and by pandas; nothing here depends on the version of Python's own writer."""
+    ending, separator = kind
+    path = tmp_path_factory.getbasetemp() / f"any{ending}"
+    path.write_bytes(table_text(table, ending).encode())
+    expected = [list(table.columns), *(list(row.cells) for row in table.rows)]
+    found = read_table(path)
+    assert [list(found.columns), *(list(row.cells) for row in found.rows)] == expected
+    with path.open(encoding="utf-8", newline="") as opened:
+        assert list(csv.reader(opened, delimiter=separator, strict=True)) == expected
+    frame = pandas.read_csv(path, sep=separator, header=None, dtype=str, keep_default_na=False)
+    assert frame.to_numpy().tolist() == expected
+
+
+@settings(max_examples=100, deadline=None)
+@given(text_tables(), st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]))
+def test_what_pandas_writes_is_read(tmp_path_factory, table, quoting):
+    """But a line break of a cell in a TSV whose names are not quoted may make rows."""
+    path, rows = tmp_path_factory.getbasetemp() / "pandas.tsv", [list(row.cells) for row in table.rows]
+    if quoting == csv.QUOTE_MINIMAL:
+        rows = [[cell.replace("\n", " ").replace("\r", " ") + "." for cell in row] for row in rows]
+    frame = pandas.DataFrame(rows, columns=[f"n{n}" for n in range(len(table.columns))])
+    frame.to_csv(path, sep="\t", index=False, quoting=quoting)
+    assert [list(row.cells) for row in read_table(path).rows] == rows
+
+
+def test_labels_of_any_type_are_spelled_alike(file, tmp_path):
+    """In CSV, JSON lines and Parquet, by their own spelling there; alone, and in a list of several."""
+    values = {
+        "true": ("True", True), "1": ("1.0", 1), "0.5": ("0.5", 0.5), "a b": (" a b", "a b "),
+        "2.50": ("2.50", decimal.Decimal("2.50")), "0": ("0.00000000", decimal.Decimal("0E-8")),
+        "2024-02-29": ("2024-02-29", datetime.date(2024, 2, 29)),
+        "2024-02-29 01:02:03": ("2024-02-29 01:02:03", pandas.Timestamp("2024-02-29 01:02:03")),
+    }  # fmt: skip
+    columns = Columns("text", label="label")
+    for expected, (text, value) in values.items():
+        parquet.write_table(pyarrow.table({"text": ["a"], "label": [value]}), tmp_path / "a.parquet")
+        parquet.write_table(pyarrow.table({"text": ["a"], "label": [[value]]}), tmp_path / "list.parquet")
+        sources = [file(f"text,label\na,{text}\n"), tmp_path / "a.parquet"]
+        lists = [*sources, tmp_path / "list.parquet"]
+        if isinstance(value, str | int | float):
+            sources.append(file(json.dumps({"text": "a", "label": value}), "a.jsonl"))
+            lists += [sources[-1], file(json.dumps({"text": "a", "label": [value]}), "list.jsonl")]
+        assert [label_of(own_records(source, True, columns)[0]) for source in sources] == [expected] * len(
+            sources
+        )
+        found = [label_set(own_records(source, True, columns, has_lists=True)[0]) for source in lists]
+        assert found == [(expected,)] * len(lists)
+
+
+def test_labels_in_lists(file):
+    lines = [{"text": "a", "label": label} for label in (["R|D", 3, True, "3.0"], ["x", ""], [], "a|b", None)]
+    source = file("\n".join(map(json.dumps, lines)), "a.jsonl")
+    records = own_records(source, True, Columns("text", label="label"), has_lists=True)
+    assert list(map(label_set, records)) == [("R|D", "3", "true"), ("x",), (), ("a", "b"), ()]
+    # Written as CSV they are read again.
+    source.with_suffix(".csv").write_text(table_text(read_table(source), ".csv"))
+    again = own_records(source.with_suffix(".csv"), True, Columns("text", label="label"), has_lists=True)
+    assert list(map(label_set, again)) == list(map(label_set, records))
+
+
+@pytest.mark.parametrize(
+    ("label", "has_lists", "value"),
+    [
+        (["good"], False, "list.*multi_label"),
+        ({"a": 1}, False, "dict"),
+        (["ok", None], True, "null"),
+        (["ok", float("nan")], True, "null"),
+        (["ok", ["x"]], True, "list"),
+        ({"a": 1}, True, "dict"),
+        (b"good", False, "bytes"),
+        ([b"good"], True, "bytes"),
+    ],
+)
+def test_labels_of_no_type_that_is_spelled(label, has_lists, value):
+    table = Table("a.parquet", ("text", "label"), [Row(1, ["a", None]), Row(2, ["b", label])])
+    with pytest.raises(InputError, match=rf"a\.parquet:2: .*{value}"):
+        text_records(table, Columns("text", label="label"), has_lists)

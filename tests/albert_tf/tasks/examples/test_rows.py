@@ -2,10 +2,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.recipes import LongTexts
 from albert_tf.tasks.classification import text_rows
-from albert_tf.tasks.examples.records import ChoiceRecord, TextRecord
+from albert_tf.tasks.examples.records import ChoiceRecord, QuestionRecord, TextRecord
 from albert_tf.tasks.examples.rows import TokenRows, characters, check_length, row_lengths, tokenised, unread
+from albert_tf.tasks.long_texts import in_windows
 from albert_tf.tasks.multiple_choice import MultipleChoice
+from albert_tf.tasks.question_answering import QuestionAnswering
 
 
 def test_tokens_are_the_tokenizers(tiny_tokenizer):
@@ -77,6 +80,21 @@ def test_choices_lose_their_contexts(piece_tokenizer):
     # 10 - 3 special tokens - 2 and 3 of question and option leave 5 and 4 of 10 of the context.
     assert rows.dropped.tolist() == [5 + 6]
     assert "44.0%" in unread(rows, 10)[0]
+
+
+def test_empty_texts_are_counted_once_whatever_their_windows(rows, piece_tokenizer):
+    texts = rows("a b c d e f g h", "", "a b c d")
+    windows, _ = in_windows(texts, 5, LongTexts(long="windows", doc_stride=1))
+    assert len(windows) > 5
+    assert unread(windows, 5)[0].startswith("1 of 3 texts is empty")
+    config = {"seq_length": 10, "max_query_length": 4, "doc_stride": 2, "n_best": 1}
+    asked = [
+        QuestionRecord(f"f:{n}", str(n), question, "one two three four five six seven", (), False)
+        for n, question in enumerate(("who", ""))
+    ]
+    found = QuestionAnswering(config).encode(asked, piece_tokenizer, False).rows
+    assert len(found) > 4
+    assert any(line.startswith("1 of 4 texts is empty") for line in unread(found, 10))
 
 
 def test_unknown_pieces_are_told_above_one_in_twenty(rows):

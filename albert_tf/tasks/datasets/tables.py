@@ -6,7 +6,6 @@ import csv
 import dataclasses
 import io
 import itertools
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -15,8 +14,9 @@ from albert_tf.raw_text.checks import GZIP_SUFFIX
 from albert_tf.raw_text.paths import Paths, distinct_paths
 from albert_tf.tasks.datasets.parquet import parquet_content, read_parquet
 from albert_tf.tasks.datasets.text_files import read_json_lines, read_lines, read_text
+from albert_tf.utils.checks import check_json, is_missing
 from albert_tf.utils.errors import InputError, listed, shown
-from albert_tf.utils.files import csv_text
+from albert_tf.utils.files import csv_text, dump_json
 
 # The cell of a JSON object that has no field of this name; None is null.
 ABSENT = object()
@@ -191,9 +191,13 @@ def table_text(table: Table, ending: str) -> str | bytes:
         are_nested = table_ending(table.file) in NESTED
         return parquet_content(table.file, columns, table.schema, infers=not are_nested)
     if ending == ".jsonl":
-        rows = (zip(table.columns, row.cells, strict=True) for row in table.rows)
-        objects = ({name: value for name, value in row if value is not ABSENT} for row in rows)
-        return "".join(json.dumps(line, ensure_ascii=False, default=str) + "\n" for line in objects)
+        lines = []
+        for row in table.rows:
+            cells = zip(table.columns, row.cells, strict=True)
+            values = {name: value for name, value in cells if value is not ABSENT}
+            check_json(values, f"{table.file}:{row.line}", is_data=True)  # Parquet may have infinity
+            lines.append(dump_json(values, default=str) + "\n")
+        return "".join(lines)
     spelled = [table.columns, *([_spelled(cell) for cell in row.cells] for row in table.rows)]
     if ending == ".csv":
         return csv_text(spelled)
@@ -207,10 +211,10 @@ def _spelled(cell: Any) -> str:
     """A cell as CSV and TSV have it."""
     if isinstance(cell, str):
         return cell
-    if cell is None or cell is ABSENT:
+    if cell is ABSENT or is_missing(cell):
         return ""
-    is_plain = not isinstance(cell, bool | int | float | list | dict)  # a date, for example
-    return str(cell) if is_plain else json.dumps(cell, ensure_ascii=False, default=str)
+    is_plain = not isinstance(cell, bool | list | dict)  # a date, for example
+    return str(cell) if is_plain else dump_json(cell, default=str)
 
 
 def _read_parquet(file: str) -> Table:

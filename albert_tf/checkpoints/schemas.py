@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import math
 from collections.abc import Mapping
 from typing import Any
 
 from albert_tf.features import POOLINGS, SENTENCE_OBJECTIVES
+from albert_tf.raw_text.identity import check_identities
 from albert_tf.recipes import LongTexts, QuestionSettings
-from albert_tf.utils.checks import Check, check_entries, make_check, make_list_check, make_object_check
+from albert_tf.utils.checks import (
+    Check,
+    check_count,
+    check_entries,
+    make_check,
+    make_list_check,
+    make_object_check,
+)
 from albert_tf.utils.errors import InputError, shown
 
 _TEXT, _FLAG, _OBJECT = make_check("str"), make_check("bool"), make_check("Mapping")
-_COUNT, _SIZE = make_check("int", at_least=1, below=2**31), make_check("int", at_least=0)
+_COUNT = make_check("int", at_least=1, below=2**31)
 _SHARE = make_check("float", at_least=0, at_most=1)
-_NAME_OR_NULL, _SIZE_OR_NULL = make_check("str | None"), make_check("int | None", at_least=0)
+_NAME_OR_NULL, _COUNT_OR_NULL = make_check("str | None"), make_check("int | None", at_least=0)
 
 
 def _check_labels(name: str, value: Any) -> None:
     """InputError unless a value is a list of different texts."""
     make_list_check(_TEXT)(name, value)
-    if twice := [label for label in value if value.count(label) > 1]:
-        raise InputError(f"{name}: {shown(twice[0])} is there twice: each label has a name of its own")
+    label, count = next(iter(collections.Counter(value).most_common(1)), ("", 0))
+    if count > 1:
+        raise InputError(f"{name}: {shown(label)} is there twice: each label has a name of its own")
 
 
 def _check_columns(name: str, value: Any) -> None:
@@ -36,6 +46,10 @@ def _check_figures(name: str, value: Any) -> None:
     """InputError unless a value has numbers by name."""
     _OBJECT(name, value)
     check_entries(value, dict.fromkeys(value, make_check("float | None")), f"{name}.")
+
+
+def _or_null(check: Check) -> Check:
+    return lambda name, value: None if value is None else check(name, value)
 
 
 def _settings_schema(*kinds: type) -> dict[str, Check]:
@@ -61,17 +75,18 @@ TASK_SCHEMA: dict[str, Check] = {
     "threshold": _SHARE,
 }
 
-_FILES = make_list_check(make_object_check({"name": _TEXT, "bytes": _SIZE}, {"sha256": _TEXT}))
 _HELD_OUT = make_object_check({"of": _TEXT, "begin": _SHARE, "end": _SHARE, "what": _TEXT})
 
 # Of entries that are read and not only compared. Hyper-parameters check themselves.
 RECIPE_SCHEMA: dict[str, Check] = {
     **dict.fromkeys(("command", "vocabulary"), _TEXT),
     **dict.fromkeys(("init_from", "init_from_sha256"), _NAME_OR_NULL),
-    **dict.fromkeys(("steps", "warmup_steps"), _SIZE_OR_NULL),
-    **dict.fromkeys(("eval_files", "train_files"), lambda name, value: value is None or _FILES(name, value)),
-    "chosen_threshold": make_object_check({"step": _SIZE, "eval_sha256": _OBJECT, "figures": _check_figures}),
-    "held_out": lambda name, value: value is None or _HELD_OUT(name, value),
+    **dict.fromkeys(("steps", "warmup_steps"), _COUNT_OR_NULL),
+    **dict.fromkeys(("eval_files", "train_files"), _or_null(check_identities)),
+    "chosen_threshold": make_object_check(
+        {"step": check_count, "eval_sha256": _OBJECT, "figures": _check_figures}
+    ),
+    "held_out": _or_null(_HELD_OUT),
     "xla": make_check("bool | None"),
 }
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from albert_tf.utils.checks import Check
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import dump_json, parse_json
 
@@ -32,11 +33,13 @@ def write_json(path: str, value: Any) -> None:
         file.write(dump_json(value, indent=2) + "\n")
 
 
-def read_json(path: str) -> Any:
-    """The content of a JSON file; InputError if it is damaged."""
+def read_json(path: str, check: Check) -> Any:
+    """The content of a JSON file; InputError if it is damaged, or fails a check."""
     with tf.io.gfile.GFile(path, "rb") as file:
         content = file.read()
     try:
-        return parse_json(content, path)
-    except InputError:
-        raise InputError(f"{path} is damaged: delete its folder and type the same command again") from None
+        check("content", value := parse_json(content, path))
+        return value
+    except InputError as error:
+        remedy = "delete its folder and type the same command again"
+        raise InputError(f"{path} is damaged: {remedy} ({error})") from None

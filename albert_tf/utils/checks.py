@@ -120,6 +120,28 @@ def make_list_check(check_item: Check) -> Check:
     return check
 
 
+def make_tuple_check(*checks: Check) -> Check:
+    """A check of a list of as many items, a check each."""
+
+    def check(name: str, value: Any) -> None:
+        check_type(name, "list", value)
+        if len(value) != len(checks):
+            raise InputError(f"{name}={shown(value)} must have {len(checks)} items")
+        for number, (check_item, item) in enumerate(zip(checks, value, strict=True)):
+            check_item(f"{name}[{number}]", item)
+
+    return check
+
+
+check_count = make_check("int", at_least=0)
+
+
+def check_counts(name: str, value: Any) -> None:
+    """InputError unless a value has whole numbers by name, none of them negative."""
+    check_type(name, "Mapping", value)
+    check_entries(value, dict.fromkeys(value, check_count), f"{name}.")
+
+
 def check_json(value: Any, where: str, *, is_data: bool = False) -> None:
     """InputError for numbers that are not finite, such as `1e400`, and for halves of characters.
 

@@ -194,9 +194,9 @@ def table_text(table: Table, ending: str) -> str | bytes:
         lines = []
         for row in table.rows:
             cells = zip(table.columns, row.cells, strict=True)
-            values = {name: value for name, value in cells if value is not ABSENT}
-            check_json(values, f"{table.file}:{row.line}", is_data=True)  # Parquet may have infinity
-            lines.append(dump_json(values, default=str) + "\n")
+            line = {name: value for name, value in cells if value is not ABSENT}
+            check_json(line, f"{table.file}:{row.line}", is_data=True)  # Parquet may have infinity
+            lines.append(dump_json(line, default=str) + "\n")
         return "".join(lines)
     spelled = [table.columns, *([_spelled(cell) for cell in row.cells] for row in table.rows)]
     if ending == ".csv":

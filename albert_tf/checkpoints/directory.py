@@ -266,11 +266,6 @@ class RunDirectory:
             raise InputError(f"{path}: {error}") from error
 
 
-@functools.cache  # a run is asked more than once
-def _warn(text: str) -> None:
-    logging.warning("%s", text)
-
-
 @functools.cache
 def _local_folder() -> tempfile.TemporaryDirectory[str]:
     """A folder that is there as long as the program runs."""
@@ -292,6 +287,11 @@ def _not_a_run(folder: RunDirectory, missing: str) -> str:
             f"--input {folder} --output RUN` makes a run of it"
         )
     return f"{missing} is missing: {folder} is not a run directory{kind}"
+
+
+@functools.cache  # a run is asked more than once
+def _warn(text: str) -> None:
+    logging.warning("%s", text)
 
 
 def best_run(path: PathLike) -> RunDirectory:

@@ -35,7 +35,7 @@ from albert_tf.tokenizers.kinds import KINDS, TokenIds
 from albert_tf.tokenizers.sentencepiece import FILE_OF_RUN, SPECIAL_PIECES
 from albert_tf.utils.checks import check_choice, check_range
 from albert_tf.utils.errors import InputError
-from albert_tf.utils.files import check_place, dump_json, new_directory, whole_file, write_json
+from albert_tf.utils.files import check_place, new_directory, whole_file, write_json
 
 USER_DEFINED = ("(", ")", '"', "-", ".", "–", "£", "€")
 _MAX = 10**9  # SentencePiece counts in 32 bits; of 2**31 - 1 pieces it computes without end
@@ -220,7 +220,7 @@ def train_byte_level_bpe(sentences: Iterable[bytes], vocab_size: int) -> dict[st
     trained = _trained(tokenizer, trainer, sentences)
     merges = "".join(f"{left} {right}\n" for left, right in trained["merges"])
     return {
-        byte_level_bpe.VOCABULARY: dump_json(trained["vocab"]).encode(),
+        byte_level_bpe.VOCABULARY: json.dumps(trained["vocab"], ensure_ascii=False).encode(),
         byte_level_bpe.MERGES: f"#version: 0.2\n{merges}".encode(),
     }
 

@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import io
 import itertools
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from albert_tf.raw_text.checks import GZIP_SUFFIX
 from albert_tf.raw_text.paths import Paths, distinct_paths
 from albert_tf.tasks.datasets.parquet import parquet_content, read_parquet
 from albert_tf.tasks.datasets.text_files import read_json_lines, read_lines, read_text
-from albert_tf.utils.checks import check_json, is_missing
+from albert_tf.utils.checks import check_json
 from albert_tf.utils.errors import InputError, listed, shown
 from albert_tf.utils.files import csv_text, dump_json
 
@@ -211,10 +212,10 @@ def _spelled(cell: Any) -> str:
     """A cell as CSV and TSV have it."""
     if isinstance(cell, str):
         return cell
-    if cell is ABSENT or is_missing(cell):
+    if cell is None or cell is ABSENT:
         return ""
-    is_plain = not isinstance(cell, bool | list | dict)  # a date, for example
-    return str(cell) if is_plain else dump_json(cell, default=str)
+    is_plain = not isinstance(cell, bool | int | float | list | dict)  # a date, for example
+    return str(cell) if is_plain else json.dumps(cell, ensure_ascii=False, default=str)
 
 
 def _read_parquet(file: str) -> Table:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 from albert_tf.config_keys import of_google_bert, our_fields
 from albert_tf.utils.checks import check_choice, check_range, check_type
 from albert_tf.utils.errors import InputError
+from albert_tf.utils.files import json_text, read_json
 
 ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
 POOLERS = ("tanh", "relu", "none")
@@ -172,8 +172,8 @@ class AlbertConfig:
 
         A file called `bert_config.json` is google-research/bert's.
         """
+        values = read_json(Path(path))
         try:
-            values = json.loads(Path(path).read_text(encoding="utf-8"))
             return cls.from_dict(of_google_bert(values) if Path(path).name == GOOGLE_BERT_FILE else values)
         except ValueError as error:
             raise InputError(f"{os.fspath(path)}: {error}") from error
@@ -195,7 +195,7 @@ class AlbertConfig:
 
     def to_json_string(self) -> str:
         """All fields as a JSON object, a line each."""
-        return json.dumps(self.to_dict(), indent=2) + "\n"
+        return json_text(self.to_dict())
 
 
 _COLUMNS = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")

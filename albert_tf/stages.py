@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 from albert_tf.utils.checks import check_range, check_type
 from albert_tf.utils.errors import InputError
+from albert_tf.utils.files import parse_json
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -57,9 +57,10 @@ def stages_from(values: Any) -> tuple[Stage, ...]:
 
 def read_stages(path: str | os.PathLike[str]) -> tuple[Stage, ...]:
     """The stages in a JSON file; an InputError names it."""
+    values = parse_json(Path(path).read_bytes(), path)
     try:
-        return stages_from(json.loads(Path(path).read_text(encoding="utf-8")))
-    except (ValueError, RecursionError) as error:
+        return stages_from(values)
+    except InputError as error:
         raise InputError(f"{os.fspath(path)}: {error}") from error
 
 

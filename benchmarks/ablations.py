@@ -16,6 +16,7 @@ from pathlib import Path
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import learning
+import smoke
 
 import albert_tf
 from albert_tf.checkpoints.models import build_model
@@ -35,7 +36,7 @@ def main() -> None:
     parser.add_argument("--text", nargs="+", required=True, help="text files, a sentence a line")
     parser.add_argument("--output", type=Path, required=True, help="folder to write")
     parser.add_argument("--steps", type=int, default=800, help="updates of each (800)")
-    flags = parser.parse_args()
+    flags = smoke.read_flags(parser, text=smoke.text, output=smoke.folder, steps=2)
     vocabulary, prepared = learning.prepare(flags.text, flags.output)
     runs = [(objective, "all") for objective in PAPER_OBJECTIVES]
     runs += [("sop", sharing) for sharing in PAPER_SHARINGS if sharing != "all"]

@@ -19,6 +19,7 @@ from collections.abc import Callable
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+import smoke
 import tensorflow as tf
 
 import albert_tf
@@ -42,7 +43,9 @@ def main() -> None:
     parser.add_argument("--preset", default="albert_base_v2", help="(albert_base_v2)")
     parser.add_argument("--batch_size", type=int, default=RECIPES[TASK].batch_size, help="(the paper's)")
     parser.add_argument("--rounds", type=int, default=3, help="updates at each length (3)")
-    flags = parser.parse_args()
+    flags = smoke.read_flags(
+        parser, data=smoke.sst2, vocabulary=smoke.vocabulary, preset=smoke.PRESET, rounds=1
+    )
     records = read_glue_split(TASK, flags.data, "train")
     kind = Classification({"labels": GLUE[TASK].labels})
     rows = kind.encode(records, albert_tf.Tokenizer(flags.vocabulary), True).rows

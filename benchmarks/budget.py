@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import learning
+import smoke
 
 from albert_tf import AlbertConfig
 from albert_tf.pretraining.budget import ONE_MACHINE
@@ -105,7 +106,9 @@ def main() -> None:
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="(0)")
     parser.add_argument("--vocab_size", type=int, default=8000, help="pieces (8000)")
-    flags = parser.parse_args()
+    flags = smoke.read_flags(
+        parser, text=smoke.text, output=smoke.folder, minutes=0.05, ideas="one-machine", vocab_size=1000
+    )
     ideas = {title: joined(title) for title in flags.ideas}
     vocabulary, prepared = learning.prepare(flags.text, flags.output, flags.vocab_size)
     print("| idea | seed | updates | examples/s | nats below the entropy | masked | order | source |")

@@ -8,6 +8,7 @@ Type the second command twice: first the folder is empty, then it holds the prog
 
 from __future__ import annotations
 
+import argparse
 import os
 import statistics
 import time
@@ -18,14 +19,17 @@ import tensorflow as tf
 
 import albert_tf
 from albert_tf.pretraining.objective import pretraining_objective
+from benchmarks import smoke
 from benchmarks.update import random_batch
 
-CALLS = 11
 BATCH, LENGTH, VOCABULARY = 8, 64, 1000
 
 
 def main() -> None:
     """Prints the times."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--calls", type=int, default=11, help="after the first (11)")
+    flags = smoke.read_flags(parser, calls=1)
     config = albert_tf.PRESETS["albert_base_v2"].replace(
         vocab_size=VOCABULARY, num_hidden_layers=4, hidden_size=256, num_attention_heads=4,
         intermediate_size=1024,
@@ -43,7 +47,7 @@ def main() -> None:
 
     gradients.get_concrete_function()  # traces
     seconds = []
-    for _ in range(1 + CALLS):
+    for _ in range(1 + flags.calls):
         started = time.process_time()
         gradients()
         seconds.append(time.process_time() - started)

@@ -19,6 +19,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import smoke
+
 STEPS = (
     ("google", "run", "original", "run1"),
     ("run", "huggingface", "run1", "hf"),
@@ -72,7 +74,7 @@ def measure(preset: str) -> list[dict[str, float | str]]:
         folder = Path(name)
 
         def child(*arguments: str) -> str:
-            command = [sys.executable, __file__, *arguments]
+            command = [sys.executable, __file__, *sys.argv[1:], *arguments]
             return subprocess.run(command, check=True, capture_output=True, text=True, cwd=folder).stdout
 
         child("--make", preset)
@@ -92,13 +94,13 @@ def main() -> None:
     parser.add_argument("preset", nargs="?", default="albert_xxlarge_v2")
     parser.add_argument("--make", help=argparse.SUPPRESS)
     parser.add_argument("--step", nargs=4, help=argparse.SUPPRESS)
-    flags = parser.parse_args()
+    flags = smoke.read_flags(parser)
     if flags.make:
         make(flags.make, Path("original"))
     elif flags.step:
         step(*flags.step)
     else:
-        for row in measure(flags.preset):
+        for row in measure(smoke.PRESET if flags.smoke else flags.preset):
             ratios = "  ".join(f"{key} {row[key] / row['size']:.2f}×" for key in ("peak", "net"))
             print(f"{row['step']:20} {row['size'] / 1e6:.0f} MB  {ratios}  {row['seconds']:.1f} s")
 

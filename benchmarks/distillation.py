@@ -19,6 +19,7 @@ from pathlib import Path
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import learning
+import smoke
 
 from albert_tf.pretraining.evaluation import evaluate_run
 
@@ -36,7 +37,7 @@ def main() -> None:
     parser.add_argument("--teacher_steps", type=int, default=6000, help="updates of the teacher (6000)")
     parser.add_argument("--steps", type=int, default=1000, help="updates of each student (1000)")
     parser.add_argument("--seeds", type=int, default=3, help="runs of each student (3)")
-    flags = parser.parse_args()
+    flags = smoke.read_flags(parser, text=smoke.text, output=smoke.folder, teacher_steps=2, steps=2, seeds=1)
     vocabulary, prepared = learning.prepare(flags.text, flags.output)
     teacher = flags.output / "teacher"
     changes = {**FLAGS, "word_embeddings": "cooccurrence"}

@@ -24,6 +24,7 @@ import albert_tf
 from albert_tf.optimization import create_optimizer
 from albert_tf.pretraining.objective import pretraining_objective
 from albert_tf.training.train_step import TrainStep
+from benchmarks import smoke
 from benchmarks.update import random_batch
 
 PLAIN: dict[str, Any] = {"replicas": 1, "accumulate": 1, "xla": False, "remat": False, "fused": False}
@@ -46,19 +47,20 @@ def main() -> None:
     """Prints the rows."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--updates", type=int, default=10, help="(10)")
-    flags = parser.parse_args()
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS)[1:], help="beside plain (all)")
+    flags = smoke.read_flags(parser, updates=1, ways=["plain, again", "2 replicas"])
     devices = [tf.config.LogicalDeviceConfiguration()] * 2
     tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], devices)
     print("| way | weights, no dropout | loss | weights, dropout 0.1 | loss |\n|---|---|---|---|---|")
     plain: dict[float, tuple[np.ndarray, np.ndarray, float]] = {}
-    for way, changes in WAYS.items():
-        cells = []
+    for way in ("plain", *flags.ways):
+        cells, changes = [], WAYS[way]
         for dropout in DROPOUTS:
             first, last, loss = trained(dropout, flags.updates, **{**PLAIN, **changes})
             _, expected, plain_loss = plain.setdefault(dropout, (first, last, loss))
             apart = np.abs(last - expected).max() / np.abs(expected - first).max()
             cells += [f"{apart:.1e}", f"{abs(loss / plain_loss - 1):.1e}"]
-        if changes or way != "plain":
+        if way != "plain":
             print(f"| {way} | {' | '.join(cells)} |", flush=True)
 
 

@@ -19,6 +19,8 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+import smoke
+
 from albert_tf.checkpoints.directory import RunDirectory, best_run
 from albert_tf.checkpoints.growth import grown_from
 from albert_tf.checkpoints.models import build_model
@@ -44,7 +46,15 @@ def main() -> None:
     parser.add_argument(
         "--learning_rate", type=float, default=3e-5, help="rate that the warm-up climbs to (3e-5)"
     )
-    flags = parser.parse_args()
+    flags = smoke.read_flags(
+        parser,
+        run=smoke.pretrained_run,
+        data=smoke.sst2,
+        output=smoke.folder,
+        seeds=1,
+        steps=2,
+        seq_length=16,
+    )
     run = (
         Path(flags.run)
         if flags.config is None

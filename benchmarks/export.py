@@ -2,7 +2,7 @@
 
     python benchmarks/export.py --vocabulary spiece.model
 
-Exports a network of albert_base's shape with random weights, and prints three things as Markdown: the time
+Exports a network with random weights, and prints three things as Markdown: the time
 of its encoder in hub.KerasLayer by that of the model in memory; the time of text through the serving
 signature by that of the preprocessor and the encoder called by hand; and the time from loading to the first
 answer, in fresh processes. The two sides of a ratio take turns in one process; the ratio is the median of
@@ -23,6 +23,7 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+import smoke
 import tensorflow as tf
 import tensorflow_hub as hub
 
@@ -56,12 +57,15 @@ def main() -> None:
     """Prints the three tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--vocabulary", required=True, help="SentencePiece model of up to 30,000 pieces")
+    parser.add_argument("--preset", default="albert_base_v2", help="(albert_base_v2)")
     parser.add_argument("--rounds", type=int, default=60, help="turns of each pair (60)")
     parser.add_argument("--batch_sizes", type=int, nargs="+", default=[1, 8], help="(1 8)")
-    options = parser.parse_args()
+    options = smoke.read_flags(
+        parser, vocabulary=smoke.vocabulary, preset=smoke.PRESET, rounds=1, batch_sizes=1
+    )
     with tempfile.TemporaryDirectory() as folder:
         run, output = Path(folder) / "run", Path(folder) / "out"
-        model = albert_tf.AlbertEncoder(albert_tf.PRESETS["albert_base_v2"])
+        model = albert_tf.AlbertEncoder(albert_tf.PRESETS[options.preset])
         albert_tf.save(model, run, vocabulary=options.vocabulary)
         export(run, output, seq_length=SEQ_LENGTH, check=False)
         print("| what | batch | ms | ms of the other | ratio |\n|---|---|---|---|---|")
@@ -72,7 +76,8 @@ def main() -> None:
                 compare_paths(output, title, [text] * batch, options.rounds)
         print("\n| module | loaded after, s | first answer after, s |\n|---|---|---|")
         for name, path in (("encoder", output / "encoder"), ("serving", output / "serving/1")):
-            print(f"| {name} | {' | '.join(f'{seconds:.1f}' for seconds in first_answer(path, name))} |")
+            cells = [f"{seconds:.1f}" for seconds in first_answer(path, name, min(options.rounds, 3))]
+            print(f"| {name} | {' | '.join(cells)} |")
 
 
 def compare_encoders(model: albert_tf.AlbertEncoder, output: Path, batch: int, rounds: int) -> None:
@@ -81,7 +86,7 @@ def compare_encoders(model: albert_tf.AlbertEncoder, output: Path, batch: int, r
     The model beside itself says how far the ratio is to be trusted.
     """
     inputs = {
-        "input_word_ids": tf.random.uniform([batch, SEQ_LENGTH], 5, 30000, tf.int32),
+        "input_word_ids": tf.random.uniform([batch, SEQ_LENGTH], 5, model.config.vocab_size, tf.int32),
         "input_mask": tf.ones([batch, SEQ_LENGTH], tf.int32),
         "input_type_ids": tf.zeros([batch, SEQ_LENGTH], tf.int32),
     }
@@ -130,11 +135,12 @@ def report(what: str, batch: int, ours: list[float], theirs: list[float]) -> Non
     print(f"| {what} | {batch} | {columns[0]} | {columns[1]} | {ratio:.3f} |", flush=True)
 
 
-def first_answer(folder: Path, kind: str) -> list[float]:
-    """Seconds to load a module and to its first answer, in a fresh process, medians of three."""
+def first_answer(folder: Path, kind: str, rounds: int) -> list[float]:
+    """Seconds to load a module and to its first answer, in fresh processes, the medians."""
     command = [sys.executable, "-c", FIRST_ANSWER, str(folder), kind]
     runs = [
-        subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() for _ in range(3)
+        subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+        for _ in range(rounds)
     ]
     return [statistics.median(map(float, column)) for column in zip(*runs, strict=True)]
 

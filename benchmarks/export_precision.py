@@ -17,6 +17,7 @@ from typing import Any
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import numpy as np
+import smoke
 import tensorflow as tf
 import tf_keras as keras
 
@@ -43,7 +44,7 @@ def main() -> None:
     )
     parser.add_argument("--run", help="pre-trained, in the preset's place; with --text")
     parser.add_argument("--text", help="folder of `albert-tf prepare` that holds documents out")
-    flags = parser.parse_args()
+    flags = smoke.read_flags(parser, preset=smoke.PRESET)
     if (flags.run is None) != (flags.text is None):
         parser.error("--run and --text go together")
     keras.utils.set_random_seed(0)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+import smoke
 import tensorflow as tf
 
 import albert_tf
@@ -24,8 +25,8 @@ def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     presets = list(albert_tf.PRESETS)
-    parser.add_argument("--presets", nargs="+", default=presets, choices=presets, help="(all)")
-    names = parser.parse_args().presets
+    parser.add_argument("--presets", nargs="+", default=presets, choices=albert_tf.PRESETS, help="(all)")
+    names = smoke.read_flags(parser, presets=smoke.PRESET).presets
     print("| preset | parameters | variables, bytes a parameter | graph, MB |\n|---|---|---|---|")
     for name in names:
         print_size(name)

@@ -35,6 +35,7 @@ from typing import Any
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import learning
+import smoke
 import transfer
 
 import albert_tf
@@ -113,7 +114,19 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="(0 1 2)")
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES), help="(all)")
     parser.add_argument("--pace_only", action="store_true", help="measure the speeds, and stop")
-    flags = parser.parse_args()
+    flags = smoke.read_flags(
+        parser,
+        text=smoke.text,
+        **{"sst-2": smoke.sst2},
+        output=smoke.folder,
+        minutes=0.001,
+        seeds=0,
+        shapes=["BERT", "DistilBERT, of BERT"],
+    )
+    if flags.smoke:
+        globals().update(
+            VOCABULARY_SIZE=1000, PACED_UPDATES=4, LOGGED=2, ROUNDS=1, FINE_TUNING={**FINE_TUNING, "steps": 2}
+        )
     if flags.claims:
         show_claims()
         return

@@ -32,6 +32,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import smoke
+
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 BATCH_SIZE, SEQ_LENGTH = 64, 512
@@ -60,7 +62,9 @@ def main() -> None:
         "--tasks", nargs="+", choices=TASKS, default=list(TASKS), help="all; for memory (b) needs (c)"
     )
     parser.add_argument("--alone", choices=TASKS, help=argparse.SUPPRESS)  # in a process of its own
-    flags = parser.parse_args()
+    flags = smoke.read_flags(parser, vocabulary=smoke.vocabulary, text=smoke.text, rounds=1)
+    if flags.smoke:
+        globals().update(WARM_UP_BATCHES=1, BATCHES=1, PREPARED_MEGABYTES=1)
     if flags.alone:
         print_peak(flags.alone, flags.text[0], flags.vocabulary)
     elif flags.memory:

@@ -22,6 +22,8 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+import smoke
+
 import albert_tf
 from albert_tf import cli
 from albert_tf.pretraining.evaluation import evaluate_run
@@ -57,7 +59,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, help="folder to write")
     parser.add_argument("--steps", type=int, default=6000, help="updates (6000)")
     parser.add_argument("--seed", type=int, default=0, help="of everything random (0)")
-    flags = parser.parse_args()
+    flags = smoke.read_flags(parser, text=smoke.text, output=smoke.folder, steps=2)
     vocabulary, prepared = prepare(flags.text, flags.output)
     run = flags.output / "run"
     seconds: dict[str, float] = {}

@@ -18,6 +18,7 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+import smoke
 import transfer
 
 from albert_tf.finetuning.runs import finetune_runs
@@ -47,7 +48,18 @@ def main() -> None:
     parser.add_argument("--doc_stride", type=int, default=96, help="from one window to the next (96)")
     parser.add_argument("--pooling", default="mean", help="what the head reads, first or mean (mean)")
     parser.add_argument("--seeds", type=int, default=3, help="runs of each way (3)")
-    flags = parser.parse_args()
+    flags = smoke.read_flags(
+        parser,
+        init_from=smoke.pretrained_run,
+        data=smoke.imdb,
+        output=smoke.folder,
+        reviews=8,
+        epochs=1,
+        batch_size=4,
+        seq_length=16,
+        doc_stride=8,
+        seeds=1,
+    )
     ((_, data),) = transfer.imdb(flags.data)
     train, test = (
         transfer.written(flags.output / f"{name}.jsonl", transfer.some(examples, flags.reviews))

@@ -20,6 +20,7 @@ from tensorflow.python.training.saver import export_meta_graph
 from albert_tf import PRESETS, AlbertEncoder
 from albert_tf.features import ENCODER_INPUTS
 from albert_tf.utils.choices import POLICIES
+from benchmarks import smoke
 
 ROWS, LENGTH = 32, 128
 NO_WORK = ("Const", "Placeholder", "NoOp", "Identity")  # which launch nothing
@@ -57,7 +58,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--config", default="albert_base_v2", choices=PRESETS)
     parser.add_argument("--precision", default="float32", choices=POLICIES)
-    flags = parser.parse_args()
+    flags = smoke.read_flags(parser, config=smoke.PRESET)
     for training, fused in ((False, False), (True, False), (True, True)):
         traced, optimized = counted(flags.config, POLICIES[flags.precision], training=training, fused=fused)
         launched = optimized.total() - sum(optimized[kind] for kind in NO_WORK)

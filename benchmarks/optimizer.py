@@ -20,6 +20,8 @@ import subprocess
 import sys
 import time
 
+import smoke
+
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 ONE_MACHINE = "one_machine"  # the largest network of the recipe of this name
@@ -36,7 +38,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=50, help="timed in each process (50)")
     parser.add_argument("--rounds", type=int, default=3, help="processes of each way (3)")
     parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = smoke.read_flags(parser, preset=smoke.PRESET, steps=1, rounds=1)
     if options.way:
         print(json.dumps(measured(options)))
         return

@@ -17,6 +17,7 @@ import subprocess
 import sys
 from typing import Any
 
+from benchmarks import smoke
 from benchmarks.update import PREDICTIONS, train
 
 # Preset, examples, tokens, and the settings of the update.
@@ -45,7 +46,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--cases", default="", help="those whose preset has this in its name (all)")
     parser.add_argument("--case", type=int, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = smoke.read_flags(parser, cases=smoke.PRESET)
+    if options.smoke:
+        CASES.append((smoke.PRESET, 2, 16, {}))
     if options.case is not None:
         print(json.dumps(measured(*CASES[options.case])))
         return
@@ -53,7 +56,7 @@ def main() -> None:
     print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
     for number, (preset, rows, length, settings) in enumerate(CASES):
         if options.cases in preset:
-            command = [sys.executable, "-m", "benchmarks.plan", f"--case={number}"]
+            command = [sys.executable, "-m", "benchmarks.plan", *sys.argv[1:], f"--case={number}"]
             output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
             peak, expected = json.loads(output), predicted(preset, rows, length, settings)
             way = ", ".join(f"{name} {value}" for name, value in settings.items())

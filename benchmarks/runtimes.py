@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import smoke
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -59,13 +60,13 @@ def main() -> None:
     parser.add_argument("--run", type=Path, help="run directory (random weights of albert_base's shape)")
     parser.add_argument("--rounds", type=int, default=100, help="timed calls of each (100)")
     parser.add_argument("--measure", nargs=2, metavar=("ROW", "FOLDER"), help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = smoke.read_flags(parser, rounds=1)
     if options.measure:
         row, folder = options.measure
         print(json.dumps(measured(row, Path(folder), options.rounds)))
         return
     with tempfile.TemporaryDirectory() as folder:
-        write_encoder(options.run, Path(folder))
+        write_encoder(options.run, Path(folder), smoke.PRESET if options.smoke else "albert_base_v2")
         print("| runtime | MB | ms, 1×16 | ms, 1×128 | largest difference |\n|---|---|---|---|---|")
         for row in (TENSORFLOW, *ROWS):
             command = [sys.executable, __file__, "--rounds", str(options.rounds), "--measure", row, folder]
@@ -75,7 +76,7 @@ def main() -> None:
             print(f"| {row} | {result['mb']:.1f} | {times} | {result['difference']:.1e} |", flush=True)
 
 
-def write_encoder(run: Path | None, folder: Path) -> None:
+def write_encoder(run: Path | None, folder: Path, preset: str) -> None:
     """Writes the module, its run's place, and what it is asked and answers by TensorFlow at each length."""
     import tensorflow as tf
 
@@ -84,7 +85,7 @@ def write_encoder(run: Path | None, folder: Path) -> None:
 
     if run is None:
         run = folder / "run"
-        model = albert_tf.AlbertEncoder(albert_tf.PRESETS["albert_base_v2"])
+        model = albert_tf.AlbertEncoder(albert_tf.PRESETS[preset])
         for number, variable in enumerate(model.variables):  # no bias 0, no gain 1: what is left out shows
             variable.assign_add(tf.random.stateless_normal(variable.shape, seed=[number, 0], stddev=0.02))
         albert_tf.save(model, run)

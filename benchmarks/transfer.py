@@ -22,6 +22,7 @@ from typing import NamedTuple
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import numpy as np
+import smoke
 from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegressionCV
@@ -73,7 +74,17 @@ def main() -> None:
     parser.add_argument(
         "--learning_rates", type=float, nargs="+", default=RATES, help=f"to choose from ({rates})"
     )
-    flags = parser.parse_args()
+    flags = smoke.read_flags(
+        parser,
+        run=smoke.pretrained_run,
+        output=smoke.folder,
+        **{"sst-2": smoke.sst2},
+        steps=2,
+        batch_size=4,
+        seeds=1,
+        seq_length=16,
+        learning_rates=1e-3,
+    )
     head = [
         "data",
         "examples",

@@ -39,6 +39,8 @@ WAYS: dict[str, dict[str, int]] = {
 
 def main() -> None:
     """The command line; --way is for its own processes."""
+    import smoke  # a module beside this one, where it is a program
+
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument(
         "--ways", nargs="+", choices=list(WAYS), default=list(WAYS)[1:], help="beside plain (all)"
@@ -53,7 +55,8 @@ def main() -> None:
     parser.add_argument("--precision", choices=["float32", "bfloat16"], default="float32", help="(float32)")
     parser.add_argument("--xla", action="store_true", help="XLA compiles forward and backward")
     parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    smallest = {"batch_size": 4, "seq_length": 32, "updates": 1, "rounds": 1, "ways": ["fused", "accumulate"]}
+    options = smoke.read_flags(parser, preset=smoke.PRESET, layers=1, **smallest)
     if options.way:
         print(json.dumps(train(options, **WAYS[options.way])))
     else:

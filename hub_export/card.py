@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import string
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ import tf_keras as keras
 from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.tasks.serving import DEFAULT, Signature
+from albert_tf.utils.files import dump_json
 
 CARD = "README.md"
 
@@ -76,9 +76,9 @@ def model_card(
         family=model.config.family,
         network=network,
         article=article,
-        front="" if license is None else f"license: {json.dumps(license)}\n",  # which YAML reads, too
+        front="" if license is None else f"license: {dump_json(license)}\n",  # which YAML reads, too
         what=f"fine-tuned for {task}" if task else run.task["model"].replace("_", " "),
-        facts=json.dumps(facts, indent=2, ensure_ascii=False),
+        facts=dump_json(facts, indent=2),
         text=filled("card_text.md", serving=serving, request=signatures[DEFAULT].example)
         if signatures
         else "",

@@ -17,9 +17,19 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from absl import logging
+
 from albert_tf.checkpoints import storage
-from albert_tf.checkpoints.metrics_log import EVALUATION, METRICS, Line, best_by, read_metrics
+from albert_tf.checkpoints.metrics_log import (
+    EVALUATION,
+    METRICS,
+    Line,
+    best_by,
+    evaluated_steps,
+    read_metrics,
+)
 from albert_tf.checkpoints.models import arguments_of
+from albert_tf.checkpoints.schemas import RECIPE_SCHEMA, check_task
 from albert_tf.checkpoints.steps import checkpoint_steps
 from albert_tf.checkpoints.storage import PathLike
 from albert_tf.config import AlbertConfig
@@ -34,7 +44,7 @@ from albert_tf.tokenizer_settings import (
     remembered_kind,
     resolved_settings,
 )
-from albert_tf.utils.checks import check_choice
+from albert_tf.utils.checks import check_choice, check_entries
 from albert_tf.utils.errors import InputError, Missing
 from albert_tf.utils.files import json_text, sole_use
 
@@ -66,7 +76,8 @@ class RunContents(NamedTuple):
     recipe: Mapping[str, Any] | None = None
 
     def files(self) -> dict[str, bytes]:
-        """The contents of the files by name, recipe.json last."""
+        """The contents of the files by name, recipe.json last; an InputError as of `check_task`."""
+        check_task(self.task)
         kind, files, made_with = SENTENCEPIECE, {}, {}
         if self.vocabulary is not None:
             kind = remembered_kind(self.vocabulary, VOCABULARY_FILES)
@@ -106,8 +117,12 @@ class RunDirectory:
     @functools.cached_property
     def recipe(self) -> dict[str, Any]:
         """The entries of recipe.json; empty if there is none."""
-        path = self.file(RECIPE)
-        return storage.read_json(path) if storage.exists(path) else {}
+
+        def checked(recipe: dict[str, Any]) -> dict[str, Any]:
+            check_entries(recipe, RECIPE_SCHEMA)
+            return recipe
+
+        return self._read(RECIPE, checked) if self.is_begun else {}
 
     @property
     def is_begun(self) -> bool:
@@ -131,6 +146,7 @@ class RunDirectory:
         """The entries of task.json."""
 
         def checked(task: dict[str, Any]) -> dict[str, Any]:
+            check_task(task)
             arguments_of(task)
             return task
 
@@ -200,10 +216,22 @@ class RunDirectory:
         return {**found, **chosen["figures"]} if chosen.get("step", -1) == step else found
 
     def default_step(self) -> int | None:
-        """The best step of a fine-tuned run by its evaluations, of others the newest, if any."""
+        """The best step of a fine-tuned run by its evaluations, of others the newest, if any.
+
+        A warning says so where that of the best evaluation has no checkpoint, or no evaluation tells one.
+        """
         steps, metric = self.steps(), self.task.get(BEST_KEY)
-        best = None if metric is None else best_by(metric).step(self.metrics(), steps)
-        return max(steps, default=None) if best is None else best
+        newest = max(steps, default=None)
+        if metric is None or newest is None:
+            return newest
+        order, lines = best_by(metric), self.metrics()
+        best, there = order.step(lines, evaluated_steps(lines)), order.step(lines, steps)
+        if there is None:
+            _warn(f"{self}: no step with a checkpoint has a {metric}: the newest, {newest}, is used")
+            return newest
+        if best != there:
+            _warn(f"{self}: the best step, {best}, has no checkpoint: the next best, {there}, is used")
+        return there
 
     def create(self, contents: RunContents) -> None:
         """Makes the directory, with everything but checkpoints.
@@ -261,6 +289,11 @@ def _not_a_run(folder: RunDirectory, missing: str) -> str:
     return f"{missing} is missing: {folder} is not a run directory{kind}"
 
 
+@functools.cache  # a run is asked more than once
+def _warn(text: str) -> None:
+    logging.warning("%s", text)
+
+
 def best_run(path: PathLike) -> RunDirectory:
     """The best run in a folder that fine-tuning has made several in; any other folder is itself."""
     folder = RunDirectory(path, "run")
@@ -269,7 +302,7 @@ def best_run(path: PathLike) -> RunDirectory:
         return folder
     if not storage.exists(folder.file(SUMMARY)):
         raise InputError(f"{folder} has no {SUMMARY} yet: let `albert-tf finetune` finish, or name one run")
-    name = storage.read_json(folder.file(SUMMARY)).get("best_run")
-    if not isinstance(name, str) or not storage.exists(storage.join(folder, name, TASK)):
+    name, runs = storage.read_json(folder.file(SUMMARY)).get("best_run"), storage.entries(folder.path)
+    if name not in runs or not storage.exists(storage.join(folder, name, TASK)):
         raise InputError(f"{folder.file(SUMMARY)}: best_run={name!r} is no run there: name one of them")
     return RunDirectory(folder.file(name))

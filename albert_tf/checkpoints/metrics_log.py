@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from albert_tf.checkpoints.storage import exists, join, read_bytes
+from albert_tf.utils.checks import check_entries, make_check
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import json_object
 
 METRICS = "metrics.jsonl"
+_STEP, _FIGURE = make_check("int", at_least=0), make_check("float | None")
+_LINE_START, _CONTROL = b'{"step": ', re.compile(rb"[\x00-\x1f]")
 EVALUATION = "eval_"
 _LOSS = "eval_loss"
 _LOWEST = {f"eval_{name}" for name in ("loss", "ece", "rmse", "mae")}  # metrics of which less is better
@@ -21,20 +25,30 @@ Line = dict[str, Any]
 
 
 def read_metrics(run: str | os.PathLike[str]) -> list[Line]:
-    """The lines that a run has logged; ValueError if one holds something else. A last one may be cut off."""
+    """The lines that a run has logged; an InputError if one holds something else.
+
+    The last one may be cut off, which a process leaves that is killed while it writes it.
+    """
     path = join(run, METRICS)
     if not exists(path):
         raise FileNotFoundError(f"{path}: no such file; is {os.fspath(run)} the directory of a training run?")
     found = []
     for number, line in enumerate(read_bytes(path).splitlines(keepends=True), start=1):
-        if not line.endswith(b"\n"):
-            break  # the process was killed while it wrote this one
-        values = json_object(line, f"{path}, line {number}")
-        are_numbers = all(isinstance(value, int | float | None) for value in values.values())
-        if not are_numbers or not isinstance(values.get("step"), int):
-            raise InputError(f"{path}, line {number}, must hold numbers and a step: mend or remove the line")
+        if not line.endswith(b"\n") and _is_cut_off(line):
+            break
+        where = f"{path}, line {number}"
+        values = json_object(line, where)
+        try:
+            check_entries({"step": None, **values}, {**dict.fromkeys(values, _FIGURE), "step": _STEP})
+        except InputError as error:
+            raise InputError(f"{where}: {error}: mend or remove the line") from None
         found.append(values)
     return found
+
+
+def _is_cut_off(line: bytes) -> bool:
+    """True for the beginning of a line of figures, which lacks its end and holds nothing else."""
+    return line.startswith(_LINE_START[: len(line)]) and not line.endswith(b"}") and not _CONTROL.search(line)
 
 
 def evaluated_steps(lines: Sequence[Line]) -> set[int]:

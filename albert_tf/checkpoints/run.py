@@ -89,6 +89,10 @@ def stored_model(run_dir: PathLike, step: int | None = None) -> StoredModel:
     """The model that `load` builds; arguments and errors are the same."""
     run = opened_run(run_dir)
     config, task = run.config, run.task
+    if (seq_length := task.get("seq_length", 1)) > (most := config.max_position_embeddings):
+        raise InputError(
+            f"{run.file(TASK)}: seq_length={seq_length} is more than the network's {most} positions"
+        )
     step = run.default_step() if step is None else checked_step(step)
     if step is None:
         runtimes = [name for name, file in EXPORT_RUNTIMES.items() if storage.exists(run.file(file))]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from albert_tf.cli import flags as shared
 from albert_tf.cli.results import check_report, give_report, report_flag
 from albert_tf.recipes import ExampleSettings
 from albert_tf.startup import quiet_start
 from albert_tf.utils.errors import InputError
+from albert_tf.utils.files import dump_json
 
 SUMMARY = "losses and accuracies on held-out text, or a task's figures"
 
@@ -66,4 +66,4 @@ def run(flags: argparse.Namespace) -> None:
         figures = evaluate_run(
             flags.run, flags.input, flags.batch_size, step=flags.step, xla=flags.xla, **asked
         )
-    print(json.dumps(figures, indent=2))
+    print(dump_json(figures, indent=2))

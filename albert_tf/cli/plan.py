@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from albert_tf.recipes import DEFAULT_RECIPE, RECIPES, PretrainingRecipe
 from albert_tf.startup import quiet_start
 from albert_tf.training.settings import Execution
 from albert_tf.utils.checks import check_range
+from albert_tf.utils.files import dump_json
 
 if TYPE_CHECKING:
     from albert_tf.analysis.plan import Update
@@ -68,7 +68,7 @@ def run(flags: argparse.Namespace) -> None:
     if flags.against not in ("none", flags.config):
         found[flags.against] = _figures(flags, "--against")
     if flags.json:
-        print(json.dumps(found, indent=2))
+        print(dump_json(found, indent=2))
         return
     from albert_tf.reports.content import Table
 

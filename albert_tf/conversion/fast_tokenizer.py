@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from albert_tf.conversion.rebuilt_vocabulary import RebuiltVocabulary, sentencep
 from albert_tf.conversion.transfer import Source
 from albert_tf.tokenizer_settings import BYTE_LEVEL_BPE, SENTENCEPIECE, UNCHANGED, VOCABULARY_FILES, WORDPIECE
 from albert_tf.utils.errors import InputError
-from albert_tf.utils.files import read_json
+from albert_tf.utils.files import dump_json, read_json
 
 FAST_TOKENIZER = "tokenizer.json"
 
@@ -68,7 +67,7 @@ def _byte_pairs(values: Mapping[str, Any]) -> RebuiltVocabulary:
     pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in values["model"]["merges"]]
     ids = _ids(values)
     lines = ["#version: 0.2", *(" ".join(pair) for pair in pairs)]
-    contents = json.dumps(ids, ensure_ascii=False).encode(), "".join(f"{line}\n" for line in lines).encode()
+    contents = dump_json(ids).encode(), "".join(f"{line}\n" for line in lines).encode()
     files = dict(zip(VOCABULARY_FILES[BYTE_LEVEL_BPE], contents, strict=True))
     return RebuiltVocabulary(files, len(ids), dict(UNCHANGED))
 

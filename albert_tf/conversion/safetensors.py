@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -14,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 
 from albert_tf.checkpoints.tensor_bundle import Tensors
 from albert_tf.utils.errors import InputError
-from albert_tf.utils.files import read_json
+from albert_tf.utils.files import dump_json, read_json
 
 # Names of NumPy and TensorFlow for those of the format.
 _FLOATS = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
@@ -78,7 +77,7 @@ def write_safetensors(
     for name, shape in shapes.items():
         start, end = end, end + 4 * math.prod(shape)
         header[name] = {"dtype": "F32", "shape": list(shape), "data_offsets": [start, end]}
-    text = json.dumps(header, separators=(",", ":")).encode()
+    text = dump_json(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)  # so that the tensors are aligned
     with path.open("wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,8 +11,11 @@ import tensorflow as tf
 
 from albert_tf.data.documents import Documents
 from albert_tf.data.tfrecords import Ints, serialised_example
+from albert_tf.tokenizer_settings import TOKENIZER_DEFAULTS
 from albert_tf.tokenizers.kinds import TextTokenizer
-from albert_tf.utils.errors import InputError
+from albert_tf.utils.checks import check_counts, check_entries, check_type, make_check, make_object_check
+from albert_tf.utils.choices import OUTPUT_FORMATS
+from albert_tf.utils.errors import InputError, shown
 from albert_tf.utils.files import json_object
 
 STATS = "stats.json"
@@ -19,12 +23,29 @@ BYTES = "bytes"  # of a shard, in stats.json
 TRAIN, EVAL = "train", "eval"  # how the names of the shards begin
 
 _RECORDS_PER_BATCH = 256
+_SHARD_NAME = re.compile(f"({TRAIN}|{EVAL})" r"-\d{5,}-of-\d{5,}\.tfrecord", re.ASCII)
 TOKENS, SENTENCE_LENGTHS, BUCKET = "tokens", "sentence_lengths", "hash_bucket"
 
 
 def shard_name(split: str, number: int, count: int) -> str:
     """The file name of a shard, `train-00000-of-00016.tfrecord`."""
     return f"{split}-{number:05d}-of-{count:05d}.tfrecord"
+
+
+def _check_shards(name: str, value: Any) -> None:
+    """InputError unless a value has counts of shards by the names of their files."""
+    check_type(name, "Mapping", value)
+    if other := [shard for shard in value if not _SHARD_NAME.fullmatch(shard)]:
+        raise InputError(f"{name}: {shown(other[0])} is no name of a shard")
+    check_entries(value, dict.fromkeys(value, check_counts), f"{name}.")
+
+
+# What is read of stats.json; its settings are compared with those of a command.
+_CHECK_STATS = make_object_check(
+    {"vocabulary": make_check("str"), "settings": make_check("Mapping"), "shards": _check_shards},
+    {"counts": check_counts, "format": make_check("str", OUTPUT_FORMATS)}
+    | dict.fromkeys(TOKENIZER_DEFAULTS, make_check("bool")),
+)
 
 
 def encode_document(tokens: Ints, sentence_lengths: Ints, bucket: int) -> bytes:
@@ -88,15 +109,15 @@ def read_stats(folder: str) -> dict[str, Any]:
     try:
         with tf.io.gfile.GFile(path, "rb") as file:
             stats = json_object(file.read(), path)
-        _ = stats["vocabulary"], dict(stats["settings"]), [dict(shard) for shard in stats["shards"].values()]
+        _CHECK_STATS(STATS, stats)
         return stats
     except tf.errors.NotFoundError:
         raise FileNotFoundError(
             f"{folder} has no {STATS}: it is not a prepared corpus, or `albert-tf prepare` has not finished: "
             "run the same command again"
         ) from None
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except InputError as error:
         raise InputError(
-            f"{path} is damaged, or not of `albert-tf prepare`: copy it again, or delete {folder} and type "
-            "the command of `albert-tf prepare` again"
+            f"{path} is damaged, or not of `albert-tf prepare` ({error}): copy it again, or delete {folder} "
+            "and type the command of `albert-tf prepare` again"
         ) from None

@@ -13,15 +13,41 @@ import tensorflow as tf
 from albert_tf.data.prepared import BYTES, EVAL, STATS, TRAIN, read_stats, shard_name
 from albert_tf.preprocessing.settings import PreparationSettings
 from albert_tf.preprocessing.whole_files import read_json, write_json
-from albert_tf.raw_text.identity import difference
+from albert_tf.raw_text.identity import check_identities, difference
 from albert_tf.tokenizer_settings import TOKENIZER_DEFAULTS
 from albert_tf.tokenizers.kinds import SavedTokenizer
+from albert_tf.utils.checks import (
+    check_count,
+    check_counts,
+    check_entries,
+    make_check,
+    make_list_check,
+    make_object_check,
+    make_tuple_check,
+)
 from albert_tf.utils.errors import InputError, WorkFailed
 from albert_tf.utils.records import defaults
 
 _UNFINISHED = "unfinished"
 _SETTINGS = "settings.json"
 _OF_EXAMPLES = {"seq_length", "max_predictions", "dupe_factor"}
+
+# What is read of settings, and not only compared with those of a command.
+check_settings = make_object_check(
+    {"files": make_list_check(make_tuple_check(make_check("str"), check_count))},
+    {"identities": check_identities},
+)
+_check_shard = make_object_check(
+    dict.fromkeys(("documents", "sentences", "tokens", "dropped_duplicate"), check_count),
+    dict.fromkeys((BYTES, "examples"), check_count),
+)
+_check_slices = make_tuple_check(check_count, check_count)
+
+
+def check_spill(name: str, value: Any) -> None:
+    """InputError unless a value is what `write_spill` has written: counts, and the place of each shard."""
+    make_object_check({"counts": check_counts, "slices": make_check("Mapping")})(name, value)
+    check_entries(value["slices"], dict.fromkeys(value["slices"], _check_slices), f"{name}.slices.")
 
 
 class PreparationFailed(WorkFailed):
@@ -92,11 +118,15 @@ def begin(plan: Preparation) -> dict[str, Any] | None:
         raise FileExistsError(f"{plan.output} is not a folder: name another one")
     if tf.io.gfile.exists(stats_file):
         stats = read_stats(plan.output)
+        try:
+            check_settings(stats_file, stats["settings"])
+        except InputError as error:
+            raise InputError(f"{error}: the file is damaged, delete {plan.output}") from None
         _check_settings(plan, stats["settings"])
         if all(tf.io.gfile.exists(plan.path(name)) for name in stats["shards"]):
             return stats
     elif tf.io.gfile.exists(begun):
-        _check_settings(plan, read_json(begun))
+        _check_settings(plan, read_json(begun, check_settings))
         return None
     elif others := [name for name in there if name.rstrip("/") != _UNFINISHED]:
         raise FileExistsError(
@@ -158,10 +188,9 @@ def finish(plan: Preparation) -> dict[str, Any]:
       PreparationFailed: there is not one document; then no shard is left.
     """
     counts: Counter[str] = Counter()
-    reports = {name: read_json(plan.unfinished(f"{name}.json")) for name in finished_tasks(plan)}
-    shards = {name: reports.pop(name) for name in plan.shard_names}
-    for spill in reports.values():
-        counts.update(spill["counts"])
+    shards = {name: read_json(plan.unfinished(f"{name}.json"), _check_shard) for name in plan.shard_names}
+    for name in finished_tasks(plan) - shards.keys():
+        counts.update(read_json(plan.unfinished(f"{name}.json"), check_spill)["counts"])
     for shard in shards.values():
         counts["dropped_duplicate"] += shard.pop("dropped_duplicate")
         counts.update({what: count for what, count in shard.items() if what != BYTES})

@@ -24,7 +24,7 @@ from albert_tf.data.prepared import BYTES, EVAL, TRAIN, encode_document, shard_n
 from albert_tf.data.pretraining import example_batches
 from albert_tf.data.sources import prepared_source
 from albert_tf.features import SENTENCE_LABELS
-from albert_tf.preprocessing.plan import Preparation
+from albert_tf.preprocessing.plan import Preparation, check_spill
 from albert_tf.preprocessing.reading import FileSlice, Part, read_slice
 from albert_tf.preprocessing.whole_files import read_json, whole_file, write_json
 from albert_tf.recipes import ExampleSettings
@@ -142,7 +142,7 @@ def write_shard(name: str, plan: Preparation, spills: int, spills_written: int) 
 def _read_spill(number: int, shard: str, plan: Preparation) -> Iterator[Document]:
     """A spill's documents of a shard, in order."""
     path = plan.unfinished(spill_name(number))
-    begin, size = read_json(f"{path}.json")["slices"][shard]
+    begin, size = read_json(f"{path}.json", check_spill)["slices"][shard]
     with tf.io.gfile.GFile(path, "rb") as file:
         file.seek(begin)
         content = file.read(size) if size else b""

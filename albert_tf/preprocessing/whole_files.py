@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import uuid
 from collections.abc import Iterator
@@ -11,7 +10,9 @@ from typing import Any
 
 import tensorflow as tf
 
+from albert_tf.utils.checks import Check
 from albert_tf.utils.errors import InputError
+from albert_tf.utils.files import dump_json, parse_json
 
 
 @contextmanager
@@ -29,14 +30,16 @@ def whole_file(path: str, temporary_folder: str) -> Iterator[str]:
 def write_json(path: str, value: Any) -> None:
     """Writes a JSON file, whole or not at all."""
     with whole_file(path, os.path.dirname(path)) as temporary, tf.io.gfile.GFile(temporary, "w") as file:  # noqa: PTH120
-        file.write(json.dumps(value, indent=2) + "\n")
+        file.write(dump_json(value, indent=2) + "\n")
 
 
-def read_json(path: str) -> Any:
-    """The content of a JSON file; InputError if it is damaged."""
+def read_json(path: str, check: Check) -> Any:
+    """The content of a JSON file; InputError if it is damaged, or fails a check."""
     with tf.io.gfile.GFile(path, "rb") as file:
         content = file.read()
     try:
-        return json.loads(content)
-    except ValueError:
-        raise InputError(f"{path} is damaged: delete its folder and type the same command again") from None
+        check("content", value := parse_json(content, path))
+        return value
+    except InputError as error:
+        remedy = "delete its folder and type the same command again"
+        raise InputError(f"{path} is damaged: {remedy} ({error})") from None

@@ -12,8 +12,14 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.raw_text.paths import CONCURRENT_REQUESTS
+from albert_tf.utils.checks import check_count, make_check, make_list_check, make_object_check
 
 _BLOCK, _NUM_BLOCKS = 1 << 16, 16
+
+# Of what `file_identities` has written; older versions knew no digests.
+check_identities = make_list_check(
+    make_object_check({"name": make_check("str"), "bytes": check_count}, {"sha256": make_check("str")})
+)
 
 
 def file_identities(files: Iterable[str]) -> list[dict[str, Any]]:

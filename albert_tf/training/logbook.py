@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import json
 import logging as python_logging
 import math
 import os
@@ -25,6 +24,7 @@ from albert_tf.checkpoints.metrics_log import METRICS, Line, read_metrics
 from albert_tf.models.losses import Term
 from albert_tf.training.metrics import term_metrics
 from albert_tf.training.train_step import Totals
+from albert_tf.utils.files import dump_json
 
 _FORMATS = {
     "{}": "num_hidden_layers seq_length batch_size",
@@ -99,7 +99,7 @@ class Logbook(contextlib.ExitStack):
         self.lines: list[Line] = []
         if storage.exists(metrics):
             self.lines = [line for line in read_metrics(run) if line["step"] <= first_step]
-            storage.write_text(metrics, "".join(json.dumps(line) + "\n" for line in self.lines))
+            storage.write_text(metrics, "".join(dump_json(line) + "\n" for line in self.lines))
         self._jsonl = self.enter_context(storage.appending(metrics))
         self._tensorboard = EventFileWriter(storage.join(run, "tensorboard"))
         self.callback(self._tensorboard.close)
@@ -125,7 +125,7 @@ class Logbook(contextlib.ExitStack):
         # JSON has no infinity; a gradient norm of float16 may be infinite, of an update that was skipped.
         numbers = {name: value if math.isfinite(value) else None for name, value in figures.items()}
         self.lines.append({"step": step, **numbers})
-        self._jsonl.write(json.dumps(self.lines[-1]) + "\n")
+        self._jsonl.write(dump_json(self.lines[-1]) + "\n")
         self._jsonl.flush()
         values = [Summary.Value(tag=name, simple_value=value) for name, value in figures.items()]
         self._tensorboard.add_event(Event(wall_time=time.time(), step=step, summary=Summary(value=values)))

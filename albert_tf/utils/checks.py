@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import difflib
+import math
 import operator
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from albert_tf.utils.errors import InputError
+from albert_tf.utils.errors import InputError, shown
+
+# Takes the name of a value, and the value; raises an InputError that names both.
+Check = Callable[[str, Any], None]
+
+MAX_BITS = 64  # of whole numbers, as pandas and Parquet have them
 
 _BOUNDS = {"at_least": operator.ge, "above": operator.gt, "at_most": operator.le, "below": operator.lt}
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -16,7 +22,9 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "str": (str,),
     "bool": (bool,),
     "None": (type(None),),
+    "Mapping": (Mapping,),
     "Mapping[str, float]": (Mapping,),
+    "list": (list,),
 }
 
 
@@ -34,7 +42,7 @@ def is_missing(value: Any) -> bool:
 
 def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
     """InputError unless a value is one of the choices; it names one that looks alike."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         alike = difflib.get_close_matches(str(value), choices, 1)
         meant = f": did you mean {alike[0]}?" if alike else ""
         raise InputError(f"{name}={value!r} is none of {', '.join(choices)}{meant}")
@@ -60,3 +68,122 @@ def check_type(name: str, annotation: str, value: Any) -> None:
     accepted = tuple(kind for part in annotation.split(" | ") for kind in _TYPES[part])
     if not isinstance(value, accepted) or (isinstance(value, bool) and bool not in accepted):
         raise InputError(f"{name}={value!r} must be of type {annotation}")
+
+
+def make_check(annotation: str, choices: Collection[str] = (), **bounds: Any) -> Check:
+    """A check of a type, and of choices or bounds; arguments are those of the functions above.
+
+    >>> make_check("int | None", at_least=1)("seq_length", 0)
+    Traceback (most recent call last):
+    albert_tf.utils.errors.InputError: seq_length=0 must be at least 1
+    """
+
+    def check(name: str, value: Any) -> None:
+        check_type(name, annotation, value)
+        if value is not None:
+            if choices:
+                check_choice(name, value, choices)
+            check_range(name, value, **bounds)
+
+    return check
+
+
+def check_entries(values: Mapping[str, Any], schema: Mapping[str, Check], prefix: str = "") -> None:
+    """InputError if a value fails the check that a schema has for its name; names without one may be there.
+
+    A missing entry is no error. The error calls an entry by `prefix` and its name.
+    """
+    for name in values.keys() & schema.keys():
+        schema[name](f"{prefix}{name}", values[name])
+
+
+def make_object_check(needed: Mapping[str, Check], optional: Mapping[str, Check] | None = None) -> Check:
+    """A check of an object with the entries that are needed, and perhaps others; see `check_entries`."""
+
+    def check(name: str, value: Any) -> None:
+        check_type(name, "Mapping", value)
+        if missing := [key for key in needed if key not in value]:
+            raise InputError(f"{name}: {missing[0]} is missing")
+        check_entries(value, {**needed, **(optional or {})}, f"{name}.")
+
+    return check
+
+
+def make_list_check(check_item: Check) -> Check:
+    """A check of each item of a list."""
+
+    def check(name: str, value: Any) -> None:
+        check_type(name, "list", value)
+        for number, item in enumerate(value):
+            check_item(f"{name}[{number}]", item)
+
+    return check
+
+
+def make_tuple_check(*checks: Check) -> Check:
+    """A check of a list of as many items, a check each."""
+
+    def check(name: str, value: Any) -> None:
+        check_type(name, "list", value)
+        if len(value) != len(checks):
+            raise InputError(f"{name}={shown(value)} must have {len(checks)} items")
+        for number, (check_item, item) in enumerate(zip(checks, value, strict=True)):
+            check_item(f"{name}[{number}]", item)
+
+    return check
+
+
+check_count = make_check("int", at_least=0)
+
+
+def check_counts(name: str, value: Any) -> None:
+    """InputError unless a value has whole numbers by name, none of them negative."""
+    check_type(name, "Mapping", value)
+    check_entries(value, dict.fromkeys(value, check_count), f"{name}.")
+
+
+def check_json(value: Any, where: str, *, is_data: bool = False) -> None:
+    """InputError for numbers that are not finite, such as `1e400`, and for halves of characters.
+
+    UTF-8 lacks the latter, which are called lone surrogates.
+
+    Args:
+      value: the content of a JSON file, or a part of it.
+      where: its place, with which the error begins.
+      is_data: True for examples. NaN is a missing value there, and no whole number has more than MAX_BITS.
+    """
+    # Each part with its name and the part that it is in.
+    parts: list[tuple[Any, Any, Any]] = [(value, None, None)]
+    while parts:
+        part, name, outer = here = parts.pop()
+        if isinstance(part, dict):
+            parts += [(found, key, here) for key, found in part.items()]
+            parts += [(key, key, here) for key in part if not key.isascii()]
+        elif isinstance(part, list):
+            parts += [(found, number, here) for number, found in enumerate(part)]
+        elif problem := _json_problem(part, is_data):
+            raise InputError(f"{where}: {_json_place(name, outer)}{problem}")
+
+
+def _json_problem(value: Any, is_data: bool) -> str:
+    """What is wrong with a text or a number of JSON; empty if nothing is."""
+    if isinstance(value, str):
+        if not value.isascii():
+            try:
+                value.encode()
+            except UnicodeEncodeError as error:
+                return f"{shown(value[error.start])} is half a character: write the whole one"
+    elif isinstance(value, float) and (math.isinf(value) or (value != value and not is_data)):
+        return f"{value} is not a finite number: write null, or leave it out"
+    elif is_data and isinstance(value, int) and value.bit_length() > MAX_BITS:
+        return f"{shown(value)} has more than {MAX_BITS} bits: write it as a text, in quotes"
+    return ""
+
+
+def _json_place(name: Any, outer: Any) -> str:
+    """The keys and numbers that lead to a part, and a colon; empty for the whole."""
+    names: list[Any] = []
+    while outer is not None:
+        names, (_, name, outer) = [name, *names], outer
+    steps = "".join(f"[{shown(name)}]" for name in names)
+    return steps and f"{steps}: "

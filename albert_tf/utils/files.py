@@ -8,6 +8,7 @@ import errno
 import fcntl
 import glob
 import json
+import math
 import os
 import re
 import shutil
@@ -19,6 +20,7 @@ from typing import Any
 
 from absl import logging
 
+from albert_tf.utils.checks import check_json
 from albert_tf.utils.errors import InputError, exists_already, is_tensorflows, shown
 
 _ABANDONED = 24 * 3600  # seconds
@@ -140,7 +142,25 @@ def write_json(path: Path, values: Mapping[str, Any]) -> None:
 
 def json_text(values: Mapping[str, Any]) -> str:
     """An object as JSON, a key a line."""
-    return json.dumps(dict(values), indent=2, ensure_ascii=False) + "\n"
+    return dump_json(dict(values), indent=2) + "\n"
+
+
+def dump_json(value: Any, **layout: Any) -> str:
+    """A value as JSON, with arguments of `json.dumps`; NaN and infinity, which JSON lacks, are null.
+
+    >>> dump_json({"loss": float("nan"), "f1": 0.5, "labels": ("é",)})
+    '{"loss": null, "f1": 0.5, "labels": ["é"]}'
+    """
+    return json.dumps(_without_infinity(value), ensure_ascii=False, allow_nan=False, **layout)
+
+
+def _without_infinity(value: Any) -> Any:
+    """A value with None for each float in it that is not finite."""
+    if isinstance(value, Mapping):
+        return {key: _without_infinity(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_infinity(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def csv_text(rows: Iterable[Iterable[Any]], separator: str = ",", quotes_all: bool = False) -> str:
@@ -167,15 +187,25 @@ def read_json(path: Path) -> dict[str, Any]:
     return json_object(path.read_bytes(), path)
 
 
-def json_object(content: bytes, path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The object in the content of a JSON file; an InputError, with the file's name, if it holds none."""
-    try:
-        values = json.loads(content.decode())
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not a JSON file: {error}") from error
+def json_object(content: bytes, path: str | os.PathLike[str], *, is_data: bool = False) -> dict[str, Any]:
+    """The object in the content of a JSON file; an InputError, with the file's name, if it holds none.
+
+    `is_data` is that of `check_json`.
+    """
+    values = parse_json(content, path, is_data=is_data)
     if not isinstance(values, dict):
-        raise InputError(f"{path} must hold a JSON object, not a {type(values).__name__}")
+        raise InputError(f"{path}: not a JSON object but a {type(values).__name__}")
     return values
+
+
+def parse_json(content: bytes, path: str | os.PathLike[str], *, is_data: bool = False) -> Any:
+    """The value in the content of a JSON file; errors are those of `json_object`."""
+    try:
+        value = json.loads(content.decode())
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not JSON: {error}") from error
+    check_json(value, os.fspath(path), is_data=is_data)
+    return value
 
 
 @contextlib.contextmanager

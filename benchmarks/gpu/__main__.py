@@ -41,7 +41,7 @@ def main() -> None:
     )
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help=f"({' '.join(PARTS)})")
     parser.add_argument("--seconds", type=float, default=540, help="after which no further case begins (540)")
-    parser.add_argument("--small", action="store_true", help="tiny networks")
+    parser.add_argument("--small", "--smoke", action="store_true", help="tiny networks")
     parser.add_argument("--xla", default="", help="flag for the commands, such as --xla=--no-xla (as typed)")
     flags = parser.parse_args()
     deadline = time.time() + flags.seconds

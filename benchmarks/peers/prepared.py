@@ -1,6 +1,6 @@
 """What the programs are given: one network of random weights in the formats that they read, and its answers.
 
-    python -m benchmarks.peers.prepared FOLDER '{"preset": …, "vocabulary": …, "sentences": …, "cases": […]}'
+    python -m benchmarks.peers.prepared FOLDER '{"config": …, "vocabulary": …, "sentences": …, "cases": […]}'
 
 The folder gets `config.json`, `facts.json`, `sentences.json`, the run, `float32/` and `bfloat16/` as
 hub_export writes them, `google/` and `huggingface/` as `convert` does, and `expected-*.npy`.
@@ -27,7 +27,7 @@ def main() -> None:
     """Writes the folder."""
     folder, settings = Path(sys.argv[1]), json.loads(sys.argv[2])
     cases = [CASES[name] for name in settings["cases"]]
-    model = random_model(settings["preset"])
+    model = random_model(albert_tf.AlbertConfig.from_dict(settings["config"]))
     run = folder / "run"
     albert_tf.save(model, run, vocabulary=settings["vocabulary"])
     shutil.copy(run / "config.json", folder)
@@ -50,9 +50,9 @@ def main() -> None:
             np.save(file, model.encoder(first)["pooled_output"])
 
 
-def random_model(preset: str) -> albert_tf.AlbertPretrainer:
+def random_model(config: albert_tf.AlbertConfig) -> albert_tf.AlbertPretrainer:
     """A network none of whose biases is 0 and gains is 1, so that what a program leaves out shows."""
-    model = albert_tf.AlbertPretrainer(albert_tf.PRESETS[preset], sentence_objective="sop")
+    model = albert_tf.AlbertPretrainer(config, sentence_objective="sop")
     for number, variable in enumerate(model.variables):
         variable.assign_add(tf.random.stateless_normal(variable.shape, seed=[number, 0], stddev=0.02))
     return model

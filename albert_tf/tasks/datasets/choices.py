@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import PurePath
@@ -18,6 +17,7 @@ from albert_tf.tasks.datasets.text_files import field, read_json, read_json_line
 from albert_tf.tasks.examples.records import ChoiceRecord, same_label
 from albert_tf.utils.checks import is_missing
 from albert_tf.utils.errors import InputError, shown
+from albert_tf.utils.files import dump_json
 
 RACE_GROUPS = ("middle", "high")
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -131,7 +131,7 @@ def passage_files(source: PathLike, records: Sequence[ChoiceRecord], form: Form)
         texts = {}
         for file, passage in passages.items():
             columns = dict(zip(names[file], map(list, zip(*answers[file], strict=True)), strict=True))
-            texts[os.path.relpath(file, source)] = json.dumps(passage | columns, ensure_ascii=False) + "\n"
+            texts[os.path.relpath(file, source)] = dump_json(passage | columns) + "\n"
         return texts
 
     return files

@@ -18,8 +18,9 @@ from albert_tf.raw_text.checks import GZIP_SUFFIX
 from albert_tf.raw_text.paths import Paths, distinct_paths
 from albert_tf.tasks.datasets.parquet import parquet_content, read_parquet
 from albert_tf.tasks.datasets.text_files import read_json_lines, read_lines, read_text, split_lines
+from albert_tf.utils.checks import check_json
 from albert_tf.utils.errors import InputError, listed, shown
-from albert_tf.utils.files import csv_text
+from albert_tf.utils.files import csv_text, dump_json
 
 # The cell of a JSON object that has no field of this name; None is null.
 ABSENT = object()
@@ -242,9 +243,13 @@ def table_text(table: Table, ending: str) -> str | bytes:
         are_nested = table_ending(table.file) in NESTED
         return parquet_content(table.file, columns, table.schema, infers=not are_nested)
     if ending == ".jsonl":
-        rows = (zip(table.columns, row.cells, strict=True) for row in table.rows)
-        objects = ({name: value for name, value in row if value is not ABSENT} for row in rows)
-        return "".join(json.dumps(line, ensure_ascii=False, default=spell_cell) + "\n" for line in objects)
+        lines = []
+        for row in table.rows:
+            cells = zip(table.columns, row.cells, strict=True)
+            line = {name: value for name, value in cells if value is not ABSENT}
+            check_json(line, f"{table.file}:{row.line}", is_data=True)  # Parquet may have infinity
+            lines.append(dump_json(line, default=spell_cell) + "\n")
+        return "".join(lines)
     separator = "," if ending == ".csv" else "\t"
     names = csv_text([table.columns], separator)
     text = csv_text((map(spell_cell, row.cells) for row in table.rows), separator)

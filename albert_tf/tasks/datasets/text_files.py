@@ -51,14 +51,14 @@ def split_lines(text: str) -> list[str]:
 
 def read_json(file: str | os.PathLike) -> dict[str, Any]:
     """The object that a JSON file holds."""
-    return json_object(read_text(file).encode(), file)
+    return json_object(read_text(file).encode(), file, is_data=True)
 
 
 def read_json_lines(file: str | os.PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
     """The objects that a file holds, one a line, with the lines' numbers from 1; blank lines are skipped."""
     for number, line in enumerate(read_lines(file), start=1):
         if line.strip():
-            yield number, json_object(line.encode(), f"{os.fspath(file)}:{number}")
+            yield number, json_object(line.encode(), f"{os.fspath(file)}:{number}", is_data=True)
 
 
 def field(value: Any, name: str, kind: type, where: str) -> Any:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from albert_tf.utils.errors import InputError
+from albert_tf.utils.errors import InputError, shown
 from albert_tf.utils.files import read_json
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
@@ -162,6 +162,9 @@ def _questions(dataset: Mapping[str, Any]) -> tuple[list[Question], bool]:
         raise InputError(f"dataset is not SQuAD's (data, paragraphs, qas, answers): {error!r}") from error
     if not questions:
         raise InputError("dataset has no questions")
+    for name, answers in questions:
+        if wrong := [text for text in (name, *answers) if not isinstance(text, str)]:
+            raise InputError(f"dataset: question {shown(name)}: {shown(wrong[0])} is not a text")
     return questions, any("is_impossible" in entry for entry in entries)
 
 

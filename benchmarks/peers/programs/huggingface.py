@@ -47,7 +47,7 @@ class Network:
 
     def text(self) -> Callable[[list[str]], np.ndarray]:
         """A tokenizer in Python, batches padded to their longest, the encoder."""
-        tokens, compute = Tokens(self.folder / "float32/encoder"), self.encoder()
+        tokens, compute = Tokens(self.folder / "run"), self.encoder()
         return lambda texts: compute(tensors_of(tokens.inputs(texts)))
 
     def update(self, batch: Mapping[str, np.ndarray]) -> Callable[[], float]:

@@ -20,10 +20,10 @@ class Network:
     """A session, for inputs of any shape."""
 
     def __init__(self, setting: Setting):
-        self.encoder = setting.place / "float32/encoder"
-        self.file = setting.place / "encoder.onnx"
+        self.folder = setting.place
+        self.file = self.folder / "encoder.onnx"
         if not self.file.exists():
-            convert(self.encoder, self.file)
+            convert(self.folder / "float32/encoder", self.file)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = setting.threads
         # Threads that wait by spinning would take the cores from the program that is asked next.
@@ -43,7 +43,7 @@ class Network:
 
     def text(self) -> Callable[[list[str]], np.ndarray]:
         """A tokenizer in Python, batches padded to their longest, the session."""
-        tokens = Tokens(self.encoder)
+        tokens = Tokens(self.folder / "run")
         return lambda texts: self.pooled_output(tokens.inputs(texts))
 
     def pooled_output(self, inputs: Mapping[str, np.ndarray]) -> np.ndarray:

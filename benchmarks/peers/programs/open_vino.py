@@ -15,8 +15,8 @@ class Network:
     """A compiled model, for inputs of any shape."""
 
     def __init__(self, setting: Setting):
-        self.encoder = setting.place / "float32/encoder"
-        model = openvino.convert_model(str(self.encoder))
+        self.folder = setting.place
+        model = openvino.convert_model(str(self.folder / "float32/encoder"))
         settings = {
             # Said in both directions: by itself it takes bfloat16 where the processor has it.
             "INFERENCE_PRECISION_HINT": "bf16" if setting.precision == BFLOAT16 else "f32",
@@ -34,7 +34,7 @@ class Network:
 
     def text(self) -> Callable[[list[str]], np.ndarray]:
         """A tokenizer in Python, batches padded to their longest, the model."""
-        tokens = Tokens(self.encoder)
+        tokens = Tokens(self.folder / "run")
         return lambda texts: self.pooled_output(tokens.inputs(texts))
 
     def pooled_output(self, inputs: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -19,10 +19,32 @@ def test_lines_in_their_order(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "line", [b"5", b"{", b"\xff\xfe{", b'{"loss": 1}', b'{"step": "1"}', b'{"step": 2, "loss": "x"}']
+    "line",
+    [
+        *(b"5", b"{", b"\xff\xfe{", b'{"loss": 1}', b'{"step": "1"}', b'{"step": 2, "loss": "x"}'),
+        *(b'{"step": true}', b'{"step": -1}', b'{"step": null}', b'{"step": 2, "loss": false}'),
+        *(b'{"step": 2, "loss": NaN}', b'{"step": 2, "loss": 1e400}', b'{"step": 2, "loss": [1]}'),
+    ],
 )
 def test_a_line_that_holds_no_figures(line, tmp_path):
     (tmp_path / "metrics.jsonl").write_bytes(LINE + line + b"\n" + LINE)
+    with pytest.raises(InputError, match=r"metrics\.jsonl, line 2"):
+        read_metrics(tmp_path)
+
+
+@pytest.mark.parametrize("length", range(len(LINE)))
+def test_a_last_line_is_cut_off_anywhere(length, tmp_path):
+    """By a kill in the middle of a write; where only its line feed is missing it is whole."""
+    (tmp_path / "metrics.jsonl").write_bytes(LINE + LINE[:length])
+    assert len(read_metrics(tmp_path)) == (2 if length == len(LINE) - 1 else 1)
+
+
+@pytest.mark.parametrize(
+    "end", [bytes(100), b"{" + bytes(9), LINE[:9] + bytes(4096), b"\xff", b"loss", b"7", b"[", b"{}"]
+)
+def test_an_end_that_no_kill_leaves_is_damage(end, tmp_path):
+    """Such as the NULs that a filesystem leaves at a power cut."""
+    (tmp_path / "metrics.jsonl").write_bytes(LINE + end)
     with pytest.raises(InputError, match=r"metrics\.jsonl, line 2"):
         read_metrics(tmp_path)
 

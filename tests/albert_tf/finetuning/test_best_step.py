@@ -69,6 +69,26 @@ def test_the_best_evaluation_decides_and_the_loss_among_equals(steps, tmp_path):
     assert RunDirectory(steps).default_step() == 8
 
 
+@pytest.mark.parametrize(
+    ("values", "taken", "told"),
+    [
+        ({2: 0.5, 4: 0.9, 6: 0.7, 8: 0.8}, 4, None),
+        ({2: 0.5, 3: 0.99, 4: 0.9}, 4, "the best step, 3, has no checkpoint: the next best, 4, is used"),
+        ({3: 0.99}, 8, "the newest, 8, is used"),
+        ({}, 8, "the newest, 8, is used"),
+    ],
+)
+def test_another_step_than_the_best_is_told(steps, tmp_path, caplog, values, taken, told):
+    run = tmp_path / "run"
+    shutil.copytree(steps, run)
+    write_figures(run, values)
+    for _ in range(2):  # it is told once
+        assert read_trained(run).step == taken
+    lines = [line for line in caplog.messages if "is used" in line]
+    assert len(lines) == (0 if told is None else 1)
+    assert told is None or lines[0].endswith(told)
+
+
 def test_a_pretrained_run_is_taken_at_its_newest(tiny_vocabulary, tmp_path):
     model = build_model(NETWORK, {"model": "pretrainer", "sentence_objective": "sop"})
     for step in (1, 2):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from albert_tf.preprocessing.plan import Preparation, begin
+from albert_tf.preprocessing.plan import Preparation, begin, finish
 from albert_tf.tokenizers.kinds import saved_tokenizer
 from albert_tf.utils.errors import InputError
 
@@ -45,6 +45,43 @@ def test_corpora_of_an_older_version(plan, tmp_path):
     assert begin(plan()) == stats
     with pytest.raises(InputError, match="dedup is False there and True here"):
         begin(plan(dedup=True))
+
+
+@pytest.mark.parametrize("files", [None, "a.txt", [["a.txt"]], [["a.txt", "7"]], [{"a.txt": 7}]])
+def test_settings_that_are_none_are_named(plan, tmp_path, files):
+    """Of an unfinished corpus, and of a finished one."""
+    unfinished, settings = tmp_path / "out" / "unfinished", {**plan().settings(), "files": files}
+    unfinished.mkdir(parents=True)
+    (unfinished / "settings.json").write_text(json.dumps(settings))
+    with pytest.raises(InputError, match=r"settings\.json is damaged: .*files"):
+        begin(plan())
+    stats = {"settings": settings, "shards": {}, "vocabulary": settings["vocabulary"]}
+    (tmp_path / "out" / "stats.json").write_text(json.dumps(stats))
+    with pytest.raises(InputError, match=r"stats\.json.*files"):
+        begin(plan())
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "named"),
+    [
+        ("run-000000", {"counts": {"documents": "1"}, "slices": {}}, "documents='1'"),
+        ("run-000000", {"slices": {}}, "counts"),
+        ("run-000000", [], r"\[\]"),
+        (SHARD, {"documents": 1, "sentences": 1, "tokens": -2, "dropped_duplicate": 0}, "tokens=-2"),
+        (SHARD, {"documents": 1}, "sentences"),
+    ],
+)
+def test_counts_of_a_finished_task_that_are_none_are_named(plan, tmp_path, name, content, named):
+    unfinished = tmp_path / "out" / "unfinished"
+    unfinished.mkdir(parents=True)
+    good = {
+        "run-000000": {"counts": {"documents": 1}, "slices": {SHARD: [0, 9]}},
+        SHARD: {"documents": 1, "sentences": 1, "tokens": 2, "dropped_duplicate": 0, "bytes": 9},
+    }
+    for file, value in {**good, name: content}.items():
+        (unfinished / f"{file}.json").write_text(json.dumps(value))
+    with pytest.raises(InputError, match=rf"{name}\.json is damaged: .*{named}"):
+        finish(plan())
 
 
 @pytest.mark.parametrize("name", ["train-a.txt", "deep/notes.txt"])

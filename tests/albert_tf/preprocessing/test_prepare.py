@@ -237,7 +237,20 @@ def test_shards_that_are_lost_or_cut_off_between_two_records(copied, prepared, s
     assert read_stats(str(copied)) == read_stats(str(prepared))
 
 
-@pytest.mark.parametrize("damage", [b"[]", b"\xff", {"shards": {"train-00000-of-00001": 7}}])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"[]",
+        b"\xff",
+        {"shards": {"train-00000-of-00001": 7}},
+        {"shards": {"../train-00000-of-00001.tfrecord": {}}},
+        {"shards": {"train-00000-of-00001.tfrecord": {"bytes": "7"}}},
+        {"shards": ["train-00000-of-00001.tfrecord"]},
+        {"vocabulary": None},
+        {"settings": []},
+        {"lowercase": "yes"},
+    ],
+)
 def test_damaged_stats(damage, copied, prepared, start, tiny_vocabulary):
     """Named in one error by whatever reads the folder, with what helps; and the advice does help."""
     if isinstance(damage, dict):

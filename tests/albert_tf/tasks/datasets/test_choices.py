@@ -44,6 +44,13 @@ def race(folder, **changes):
     return folder / "dev"
 
 
+@pytest.mark.parametrize("value", ["\ud83d", 10**50, float("inf"), {"a": ["\udc00"]}])
+def test_what_cannot_be_written_again_is_named(tmp_path, value):
+    """Anywhere: passages are written again as a whole, with the predictions."""
+    with pytest.raises(InputError, match=r"7\.txt: \['mine'\]"):
+        read_race(race(tmp_path, mine=value))
+
+
 def test_passages_without_answers(tmp_path):
     records = read_race(race(tmp_path, answers=None))
     assert [(record.id, record.label) for record in records] == [("middle7-0", None), ("middle7-1", None)]

@@ -36,6 +36,20 @@ def test_questions_of_every_file(shared, name, count, impossible):
         ]
 
 
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"question": "Which\ud83d?"}, r"\['data'\]\[0\]\['paragraphs'\]\[0\]\['qas'\]\[0\]\['question'\]: "),
+        ({"id": "\udc00"}, r"\['qas'\]\[0\]\['id'\]: "),
+        ({"mine": 10**50}, r"\['qas'\]\[0\]\['mine'\]: 1000"),
+        ({"mine": float("inf")}, r"\['mine'\]: inf "),
+    ],
+)
+def test_what_cannot_be_written_again_is_named(file, change, named):
+    with pytest.raises(InputError, match=rf"data\.json: .*{named}"):
+        read_squad(file(dataset(question(**change)), "data.json"), has_impossible=False, needs_answers=False)
+
+
 def test_files_without_answers(file):
     unanswered = {"id": "q1", "question": "Which colour?"}
     record = read_squad(file(dataset(unanswered)), has_impossible=True, needs_answers=False)[0]

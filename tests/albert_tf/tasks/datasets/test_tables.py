@@ -58,6 +58,61 @@ def test_rows(file, name, content, expected):
         read_table(file(packed[:-9], f"{name}.gz"))
 
 
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ('{"text": "b", "x": 1e400}', r"\['x'\]: inf "),
+        ('{"text": "b", "x": [-1e400]}', r"\['x'\]\[0\]: -inf "),
+        ('{"text": "b", "x": Infinity}', r"\['x'\]: inf "),
+        ('{"text": "b\\ud83d"}', r"\['text'\]: '\\ud83d' "),
+        ('{"text": "b", "x\\udc00": 1}', r"'\\udc00' "),
+        ('{"text": "b", "x": {"y": ["\\ude00\\ud83d"]}}', r"\['x'\]\['y'\]\[0\]: "),
+        (f'{{"text": "b", "x": {10**50}}}', rf"\['x'\]: {10**50} "),
+        (f'{{"text": "b", "x": {"7" * 5000}}}', "4300"),
+        ("[" * 100_000, "not JSON"),
+    ],
+)
+def test_a_row_that_cannot_be_written_again_is_named(file, line, named):
+    with pytest.raises(InputError, match=rf"data\.jsonl:2: .*{named}") as error:
+        read_table(file(f'{{"text": "a"}}\n{line}\n', "data.jsonl"))
+    assert "\n" not in str(error.value)
+
+
+def test_a_cell_of_parquet_that_python_cannot_hold_is_named(tmp_path):
+    half = pyarrow.array([b"a", b"\xed\xa0\xbd", b"c"]).view(pyarrow.string())  # as Java writes surrogates
+    late = pyarrow.array([0, 0, 2**50]).view(pyarrow.timestamp("ms"))
+    for column, row in ((half, 2), (late, 3)):
+        parquet.write_table(pyarrow.table({"text": ["a", "b", "c"], "x": column}), tmp_path / "a.parquet")
+        with pytest.raises(InputError, match=rf"a\.parquet:{row}: the cell under 'x'"):
+            read_table(tmp_path / "a.parquet")
+
+
+def test_numbers_of_parquet_that_json_lacks(tmp_path):
+    """What is missing is null; infinity stays where the format has it."""
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pyarrow.table({"x": [1.5, float("nan")], "y": [[0.5], [float("nan")]]}), path)
+    rows = [json.loads(line) for line in table_text(read_table(path), ".jsonl").splitlines()]
+    assert rows == [{"x": 1.5, "y": [0.5]}, {"x": None, "y": [None]}]
+    parquet.write_table(pyarrow.table({"x": [1.5, float("-inf")]}), path)
+    with pytest.raises(InputError, match=r"a\.parquet:2: \['x'\]: -inf "):
+        table_text(read_table(path), ".jsonl")
+    (tmp_path / "a.csv").write_text(table_text(read_table(path), ".csv"))
+    assert pandas.read_csv(tmp_path / "a.csv")["x"].tolist() == [1.5, float("-inf")]
+    (tmp_path / "b.parquet").write_bytes(table_text(read_table(path), ".parquet"))
+    assert parquet.read_table(tmp_path / "b.parquet").equals(parquet.read_table(path))
+
+
+def test_numbers_that_a_float_cannot_hold_stay_texts_in_parquet(file, tmp_path):
+    cells = {"id": 10**50, "big": 2**63, "far": "1e400", "whole": f"{2**53 + 1}.0"}
+    table = read_table(file(f"{','.join(cells)}\n{','.join(map(str, cells.values()))}\n"))
+    (tmp_path / "a.parquet").write_bytes(table_text(table, ".parquet"))
+    found = parquet.read_table(tmp_path / "a.parquet").to_pylist()
+    assert found == [{name: str(cell) for name, cell in cells.items()}]
+    numbers = read_table(file(f'{{"n": {2**64 - 1}}}\n{{"n": -1}}\n', "data.jsonl"))
+    with pytest.raises(InputError, match=r"data\.jsonl: .*'n'"):
+        table_text(numbers, ".parquet")
+
+
 def test_blank_lines_of_one_column(file):
     assert cells(read_table(file('text\na\n\n""\nb\n'))) == [(2, ["a"]), (4, [""]), (5, ["b"])]
 

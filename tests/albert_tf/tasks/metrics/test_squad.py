@@ -118,6 +118,8 @@ BOTH = {"0": "red", "1": ""}
         ((FIRST, ["red"]), "predictions.*list"),
         (({"data": []}, {}), "dataset"),
         (({"version": "1.1"}, {}), "dataset.*data"),
+        ((squad(([5], None)), {"0": ""}), "dataset: question '0': 5"),
+        (({"data": [{"paragraphs": [{"qas": [{"id": ["0"], "answers": []}]}]}]}, {}), r"dataset: .*\['0'\]"),
     ],
 )
 def test_bad_input(arguments, value):

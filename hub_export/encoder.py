@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
@@ -15,11 +16,25 @@ from albert_tf.models.compiled import ROWS_AT_ONCE, filled_up, next_length
 from albert_tf.models.encoder import AlbertEncoder, with_pooled_output
 from albert_tf.models.layer import drawn_seed
 from albert_tf.models.task_models import AlbertPretrainer
+from albert_tf.tokenizer_settings import (
+    BYTE_LEVEL_BPE,
+    SENTENCEPIECE,
+    VOCABULARY_FILES,
+    WORDPIECE,
+    remembered_kind,
+)
 from hub_export.module import Module, ids_spec
 
 Tensors = Mapping[str, tf.Tensor]
 OUTPUTS = ("pooled_output", "sequence_output", "encoder_outputs")
 Forward = Callable[[Tensors, bool], dict[str, Any]]
+
+# The attributes that are the files of a vocabulary; there are published modules of the first two kinds.
+VOCABULARY_ASSETS = {
+    SENTENCEPIECE: ("sp_model_file",),
+    WORDPIECE: ("vocab_file",),
+    BYTE_LEVEL_BPE: ("vocab_file", "merges_file"),
+}
 
 
 class Network(Module):
@@ -38,8 +53,8 @@ class Network(Module):
         self.call_training.get_concrete_function(spec)
 
     @tf.function
-    def __call__(self, inputs: Tensors, training: bool = False) -> dict[str, Any]:
-        """The outputs by name; `training` turns dropout on."""
+    def __call__(self, inputs: Tensors, training: bool = False, mask: None = None) -> dict[str, Any]:
+        """The outputs by name; `training` turns dropout on, `mask` is there as in a call of Keras."""
         outputs = self._forward(inputs, training)
         return tf.nest.map_structure(lambda tensor: tf.cast(tensor, tf.float32), outputs)
 
@@ -57,13 +72,16 @@ class Network(Module):
 def encoder_module(
     model: keras.Model,
     vocabulary: str | os.PathLike[str] | None = None,
+    lowercase: bool = True,
     lengths: Sequence[int] | None = None,
 ) -> Network:
     """The encoder of a model as a module, and the heads of pre-training that the model has as its parts.
 
     Args:
       model: an AlbertEncoder or a model that has one as `encoder`. The module shares its variables.
-      vocabulary: SentencePiece file that travels with the module as the asset `sp_model_file`.
+      vocabulary: file of the vocabulary that travels with the module, as the asset `sp_model_file` of
+        SentencePiece, `vocab_file` of WordPiece, `vocab_file` and `merges_file` of byte-level BPE.
+      lowercase: what the variable `do_lower_case` beside it says of the text, bool.
       lengths: columns that XLA compiles the encoder for, ascending to the longest input; None: it does not.
     Returns:
       A module from `input_word_ids`, `input_mask`, `input_type_ids`, int32 [B, S], to float32
@@ -99,7 +117,10 @@ def encoder_module(
         if model.sentence is not None:
             setattr(module, model.sentence_objective, _with_head(module, model.sentence, sentence_logits))
     if vocabulary is not None:
-        module.sp_model_file = tf.saved_model.Asset(os.fspath(vocabulary))
+        kind = remembered_kind(vocabulary)
+        for attribute, file in zip(VOCABULARY_ASSETS[kind], VOCABULARY_FILES[kind], strict=True):
+            setattr(module, attribute, tf.saved_model.Asset(os.fspath(Path(vocabulary).with_name(file))))
+        module.do_lower_case = tf.Variable(lowercase, trainable=False)
     return module
 
 

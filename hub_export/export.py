@@ -20,7 +20,7 @@ from albert_tf.models.compiled import CompiledEncoder
 from albert_tf.tasks.examples.batches import few_lengths
 from albert_tf.tasks.kind import SEQ_LENGTH
 from albert_tf.tasks.serving import DEFAULT, Signature
-from albert_tf.tokenizer_settings import TOKENIZER
+from albert_tf.tokenizer_settings import TOKENIZER, resolved_settings
 from albert_tf.tokenizers.kinds import TextTokenizer, open_tokenizer
 from albert_tf.utils.checks import check_range
 from albert_tf.utils.errors import InputError, exists_already
@@ -31,7 +31,7 @@ from hub_export.check.modules import check as check_module
 from hub_export.encoder import encoder_module
 from hub_export.module import Module
 from hub_export.precision import in_dtype
-from hub_export.preprocessor import Preprocessor
+from hub_export.preprocessor import TEXT, Preprocessor
 from hub_export.serving import HEAD, TOKENS, Served, ids_signature, serving_signatures
 
 ENCODER, PREPROCESSOR, SERVING = "encoder", "preprocessor", "serving"
@@ -100,10 +100,12 @@ def export(
         served = served._replace(compiled=CompiledEncoder(served.encoder, lengths))
     signatures = {} if served is None else serving_signatures(served)
     card = model_card(run, step, loaded, dtype, seq_length, numbered, signatures, license, xla)
-    encoder = functools.partial(save_encoder, run, encoder_module(model, run.vocabulary, lengths))
+    lowercase = resolved_settings(run.vocabulary, run.tokenizer)["lowercase"]
+    module = encoder_module(model, run.vocabulary, lowercase, lengths)
+    encoder = functools.partial(save_encoder, run, module)
     writers: dict[str, Callable[[Path], answers.Answers]] = {ENCODER: encoder}
     if served is not None:
-        preprocessor = functools.partial(save_module, Preprocessor(served.tokenizer, seq_length))
+        preprocessor = functools.partial(save_preprocessor, Preprocessor(served.tokenizer, seq_length))
         serving = functools.partial(save_serving, run, served, signatures)
         writers = {PREPROCESSOR: preprocessor, **writers, numbered: serving}
     output.mkdir(parents=True, exist_ok=True)
@@ -158,12 +160,24 @@ def _check_output(output: Path, version: Path | None) -> None:
 def save_module(
     module: Module,
     folder: Path,
-    functions: Mapping[str, Any] | None = None,
-    requests: answers.Requests | None = None,
+    functions: Mapping[str, Any],
+    requests: answers.Requests,
 ) -> answers.Answers:
     """Writes a module; returns the answers of itself and of its signatures in memory."""
+    # The attribute in which `tf.saved_model.save` looks for a signature if it is given none: who loads the
+    # module and saves it again keeps the default one.
+    module._default_save_signature = functions[DEFAULT]
     tf.saved_model.save(module, str(folder), signatures=functions)
-    return answers.of_call(module) | answers.of_signatures(functions or {}, requests or {})
+    return answers.of_call(module) | answers.of_signatures(functions, requests)
+
+
+def save_preprocessor(preprocessor: Preprocessor, folder: Path) -> answers.Answers:
+    """Writes the preprocessor, with a signature for servers and `saved_model_cli`, which know no calls."""
+    signature = tf.function(lambda text: preprocessor(text), input_signature=[TEXT]).get_concrete_function()
+    requests = {DEFAULT: {"text": tf.constant(answers.TEXT)}}
+    expected = save_module(preprocessor, folder, {DEFAULT: signature}, requests)
+    answers.write_requests(folder, requests.items())
+    return expected
 
 
 def save_encoder(run: RunDirectory, encoder: Module, folder: Path) -> answers.Answers:

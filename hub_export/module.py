@@ -23,11 +23,6 @@ class Module(tf.train.Checkpoint):
         self.regularization_losses: list[tf.types.experimental.GenericFunction] = []
 
 
-def callable_module(call: tf.types.experimental.GenericFunction) -> Module:
-    """A module without variables that is called as a tf.function is."""
-    return type("CallableModule", (Module,), {"__call__": staticmethod(call)})()
-
-
 def ids_spec(names: Sequence[str]) -> dict[str, tf.TensorSpec]:
     """Inputs by name, int32 [B, any length] each."""
     return {name: tf.TensorSpec([None, None], tf.int32, name) for name in names}

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import tensorflow as tf
 
 from albert_tf.tokenizers import pack
+from albert_tf.tokenizers.base import ensure_text_batch
 from albert_tf.tokenizers.input_format import InputFormat
 from albert_tf.tokenizers.kinds import TextTokenizer, TokenIds
-from hub_export.module import Module, callable_module
+from hub_export.module import Module
 
 TEXT = tf.TensorSpec([None], tf.string, "text")
 
 
 class Preprocessor(Module):
-    """Text to the encoder's inputs, and its steps as parts; `training` changes nothing.
+    """Text to the encoder's inputs, and its steps as parts; `training` and `mask` change nothing.
 
-    Its parts: `tokenize` is from string [B] to int32 [B, (tokens)] without special tokens, whose ids and
-    number are in `tokenize.get_special_tokens_dict`; `tokenize_with_offsets` also gives the first byte of
-    each token and the byte after its last, int64; `bert_pack_inputs` packs tokens.
+    Its parts: `tokenize` is from string [B] to int32 [B, (tokens)], of WordPiece [B, (words), (tokens)],
+    without special tokens; `tokenize_with_offsets` also gives the first byte of each token and the byte after
+    its last, int64; `get_special_tokens_dict` of both has the ids of the special tokens and the vocabulary's
+    size; `bert_pack_inputs` packs tokens. Each part works and can be saved without the others.
 
     Args:
       tokenizer: text to token ids.
@@ -29,22 +32,39 @@ class Preprocessor(Module):
 
     def __init__(self, tokenizer: TextTokenizer, seq_length: int = 128):
         super().__init__()
-        self._tokenizer = tokenizer  # whose resources are saved with what is tracked
         self._seq_length = seq_length
         self._input_format = tokenizer.vocabulary.input_format
-        self.tokenize = callable_module(tf.function(tokenizer.__call__, input_signature=[TEXT]))
-        self.tokenize.get_special_tokens_dict = _special_tokens(tokenizer.vocabulary)
-        self.tokenize_with_offsets = callable_module(
-            tf.function(lambda text: list(tokenizer.tokenize_with_offsets(text)), input_signature=[TEXT])
+        self.tokenize = Tokenization(tokenizer, tokenizer.tokenize_words)
+        self.tokenize_with_offsets = Tokenization(
+            tokenizer, lambda text: list(tokenizer.tokenize_words_with_offsets(text))
         )
         self.bert_pack_inputs = bert_pack_inputs(seq_length, self._input_format)
         for training in (False, True):
-            self.__call__.get_concrete_function(TEXT, training=training)
+            self.__call__.get_concrete_function(TEXT, training)
 
     @tf.function
-    def __call__(self, text: tf.Tensor, training: bool = False) -> dict[str, tf.Tensor]:
+    def __call__(self, text: tf.Tensor, training: bool = False, mask: None = None) -> dict[str, tf.Tensor]:
         """Each text as one segment: string [B] to int32 [B, S] by name."""
         return pack([self.tokenize(text)], self._seq_length, self._input_format)
+
+
+class Tokenization(Module):
+    """A part of a preprocessor that makes tokens of texts, by a function of its tokenizer."""
+
+    def __init__(self, tokenizer: TextTokenizer, tokenize: Callable[[tf.Tensor], Any]):
+        super().__init__()
+        self._tokenizer = tokenizer  # whose resources are saved with what is tracked
+        self.get_special_tokens_dict = _special_tokens(tokenizer.vocabulary)
+        # Concrete, so that the graphs of both calls have one copy of what the tokenizer holds.
+        graph = tf.function(lambda text: tokenize(ensure_text_batch(text))).get_concrete_function(TEXT)
+        self._tokenize = lambda text: graph(text)  # which is not saved beside them
+        for training in (False, True):
+            self.__call__.get_concrete_function(TEXT, training)
+
+    @tf.function
+    def __call__(self, text: tf.Tensor, training: bool = False, mask: None = None) -> Any:
+        """The tokens, without the places that they have in their texts or with them."""
+        return self._tokenize(text)
 
 
 def _special_tokens(vocabulary: TokenIds) -> tf.types.experimental.GenericFunction:
@@ -78,4 +98,4 @@ def bert_pack_inputs(default_length: int, input_format: InputFormat) -> Module:
     ranks = [tf.RaggedTensorSpec([None] * rank, tf.int32) for rank in (2, 3)]
     for segments in itertools.chain(itertools.product(ranks), itertools.product(ranks, ranks)):
         call.get_concrete_function(list(segments), seq_length=tf.TensorSpec([], tf.int32, "seq_length"))
-    return callable_module(call)
+    return type("BertPackInputs", (Module,), {"__call__": staticmethod(call)})()

@@ -22,7 +22,7 @@ from albert_tf.utils.errors import InputError
 _OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _ANCHOR = "word_embeddings/embeddings"
 _LAYER = "transformer/layer_0/"  # where the names of BERT's first layer begin
-_LOWERCASE = "Variable"  # beside BERT's weights: True if its text is in lower case, without accents
+_LOWERCASE = "Variable"  # beside a TF 2 module's weights: True if its text is in lower case, without accents
 
 # The sizes of a config that shapes tell: a variable, and its axis.
 _SIZES = {
@@ -43,8 +43,12 @@ def hub_source(path: Path, config: Path | None, partial: bool) -> Source:
     config = config or next(path.glob("assets/albert_config*.json"), None)
     shape = AlbertConfig.from_json_file(config) if config else None
     tensors = open_bundle(path / "variables" / "variables")
+    lowercase = None
     if _OBJECTS in tensors.shapes:
         tensors = _by_variable_name(tensors)
+        if _LOWERCASE in tensors.shapes:
+            lowercase = bool(tensors.read(_LOWERCASE))
+            tensors = tensors.renamed({name: name for name in tensors.shapes if name != _LOWERCASE})
     anchor = next((name for name in tensors.shapes if f"/{name}".endswith(f"/{_ANCHOR}")), None)
     if anchor is not None:
         prefix = anchor.removesuffix(_ANCHOR)
@@ -56,8 +60,7 @@ def hub_source(path: Path, config: Path | None, partial: bool) -> Source:
         raise InputError(f"{tensors.origin} does not tell its config: name it with --config")
     settings = path / "assets" / TOKENIZER  # which hub_export has written
     tokenizer = resolved_settings(settings) if settings.exists() else None
-    if tokenizer is None and _LOWERCASE in tensors.shapes:
-        lowercase = bool(tensors.read(_LOWERCASE))
+    if tokenizer is None and lowercase is not None:
         tokenizer = {"lowercase": lowercase, "strip_accents": lowercase}
     return source._replace(vocabulary=find_vocabulary(path), tokenizer=tokenizer)
 
@@ -71,7 +74,7 @@ def _encoder(tensors: Tensors, config: AlbertConfig) -> Source:
         raise InputError(f"layers of {tensors.origin} {layers}: {wanted}")
     task = {"model": "encoder"}
     stored = {names.ours: names.hub for names in variable_names(config, task)}
-    return Source(tensors, config, task, stored, None, is_ignored=lambda name: name == _LOWERCASE)
+    return Source(tensors, config, task, stored, None)
 
 
 def _sharing(tensors: Tensors) -> str:

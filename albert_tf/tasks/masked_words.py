@@ -11,6 +11,7 @@ from albert_tf.features import WORD_IDS
 from albert_tf.tasks.examples.records import TextRecord
 from albert_tf.tasks.kind import Arrays, Kind, Tensors
 from albert_tf.tasks.serving import Served, Signature, encoder_signatures, text_spec, without_padding
+from albert_tf.tokenizers.base import ensure_text_batch
 from albert_tf.tokenizers.given import check_text
 from albert_tf.tokenizers.kinds import TextTokenizer, TokenIds
 from albert_tf.tokenizers.offsets import edges, rows_of
@@ -97,7 +98,7 @@ class MaskedWords(Kind):
 
         @tf.function(input_signature=[text_spec("text")])
         def fill_mask(text: tf.Tensor) -> Tensors:
-            tokens = tokens_with_masks(tf.ensure_shape(text, [None]), tokenizer)
+            tokens = tokens_with_masks(ensure_text_batch(text), tokenizer)
             inputs = without_padding(pack([tokens], served.seq_length, served.input_format))
             positions, is_mask = mask_positions(inputs[WORD_IDS], mask_id)
             sequence = served.encoded(inputs)["sequence_output"]

@@ -21,6 +21,7 @@ from albert_tf.tasks.metrics.answer_report import answer_report
 from albert_tf.tasks.metrics.squad import answer_metrics
 from albert_tf.tasks.question_windows import Contexts, QuestionWindows, question_windows
 from albert_tf.tasks.serving import Served, Signature, text_spec
+from albert_tf.tokenizers.base import ensure_text_batch
 from albert_tf.tokenizers.input_format import InputFormat
 from albert_tf.tokenizers.kinds import TextTokenizer
 from albert_tf.utils.records import from_flat
@@ -170,7 +171,7 @@ class QuestionAnswering(FinetunedKind):
 
         @tf.function(input_signature=[text_spec("question"), text_spec("context")])
         def answer(question: tf.Tensor, context: tf.Tensor) -> Tensors:
-            texts = [tf.ensure_shape(text, [None]) for text in (question, context)]
+            texts = [ensure_text_batch(text) for text in (question, context)]
             # Stacked, since that raises where the batch sizes differ: what follows would go on.
             question, context = tf.unstack(tf.stack(texts))
             contexts = Contexts(context, *served.tokenizer.tokenize_with_offsets(context))

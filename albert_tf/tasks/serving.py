@@ -13,6 +13,7 @@ from albert_tf.models.encoder import AlbertEncoder, with_pooled_output
 from albert_tf.models.exits import call_with_patience
 from albert_tf.models.padding import skip_padding
 from albert_tf.tasks.examples.rows import Spans
+from albert_tf.tokenizers.base import ensure_text_batch
 from albert_tf.tokenizers.input_format import InputFormat
 from albert_tf.tokenizers.kinds import TextTokenizer
 from albert_tf.tokenizers.packing import mask_and_type_ids, pack, pack_spans
@@ -62,7 +63,7 @@ class Served(NamedTuple):
 
     def tokens(self, *texts: tf.Tensor) -> list[tf.RaggedTensor]:
         """The tokens, int32 [B, (tokens)], of one or two texts a row, string [B] each."""
-        return [self.tokenizer(tf.ensure_shape(text, [None])) for text in texts]
+        return [self.tokenizer(ensure_text_batch(text)) for text in texts]
 
     def inputs(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         """The model's inputs of one or two texts a row, string [B] each; what is too long is trimmed."""

@@ -17,6 +17,7 @@ from albert_tf.tasks.losses import LABEL
 from albert_tf.tasks.metrics.labels import accuracy, entity_scores, entity_spans
 from albert_tf.tasks.metrics.tag_report import tag_report
 from albert_tf.tasks.serving import Served, Signature, text_spec
+from albert_tf.tokenizers.base import ensure_text_batch
 from albert_tf.tokenizers.given import check_text
 from albert_tf.tokenizers.kinds import TextTokenizer, TokenIds
 from albert_tf.tokenizers.offsets import rows_of
@@ -145,7 +146,7 @@ class Tagging(FinetunedKind):
 
         @tf.function(input_signature=[text_spec("text")])
         def tag(text: tf.Tensor) -> Tensors:
-            words = words_of(tf.ensure_shape(text, [None]))
+            words = words_of(ensure_text_batch(text))
             spans, _, places = word_spans(
                 served.tokenizer(words.text.values),
                 words.text.row_splits,

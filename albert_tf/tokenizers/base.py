@@ -21,6 +21,17 @@ TokensWithOffsets = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]
 _ENDS = (".", "!", "?", "…", "。", "！", "？")
 
 
+def ensure_text_batch(text: tf.Tensor) -> tf.Tensor:
+    """Texts as string [B]: [B, 1] loses its second axis, and a scalar is a batch of one.
+
+    It is for graphs that are made for string [B], which a signature does not check. Another shape raises an
+    InvalidArgumentError.
+    """
+    # Grappler would drop a reshape from [B] to [B], and with it the other shapes.
+    column = tf.expand_dims(text, -1)
+    return tf.reshape(column, tf.shape(column)[:1])
+
+
 class TokenIds:
     """Meaning of token ids.
 
@@ -111,6 +122,17 @@ class TextTokenizer(tf.Module):
     def tokenize_with_offsets(self, text: tf.Tensor) -> TokensWithOffsets:
         """The token ids of each text, and the bytes of each with the space before it; slower than a call."""
         raise NotImplementedError
+
+    def tokenize_words(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """A call's tokens, by words where the published modules of this kind have it so.
+
+        That is WordPiece: string [B] to int32 [B, (words), (tokens)].
+        """
+        return self(text)
+
+    def tokenize_words_with_offsets(self, text: tf.Tensor) -> TokensWithOffsets:
+        """The tokens of `tokenize_words`, and their bytes as of `tokenize_with_offsets`."""
+        return self.tokenize_with_offsets(text)
 
     def for_corpora(self) -> Tokenize:
         """The same tokens by the fastest implementation, for pipelines that read a whole corpus."""

@@ -87,11 +87,20 @@ class WordPieceTokenizer(TextTokenizer):
 
     def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
         """As of `TextTokenizer`."""
-        words = tf.strings.split(self._normalized(text))  # [B, (words)]
-        return _of_texts(self._wordpiece.tokenize(_known(words.values)), words)
+        return _without_words(self.tokenize_words(text))
 
     def tokenize_with_offsets(self, text: tf.Tensor) -> TokensWithOffsets:
         """As of `TextTokenizer`."""
+        tokens, starts, limits = map(_without_words, self.tokenize_words_with_offsets(text))
+        return tokens, starts, limits
+
+    def tokenize_words(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """The token ids of the words of each text: string [B] to int32 [B, (words), (tokens)]."""
+        words = tf.strings.split(self._normalized(text))  # [B, (words)]
+        return _by_words(self._wordpiece.tokenize(_known(words.values)), words, text)
+
+    def tokenize_words_with_offsets(self, text: tf.Tensor) -> TokensWithOffsets:
+        """The same tokens, and of each the first byte in its text and the one after its last, int64."""
         normalized, source = normalize_with_offsets(text, self._normalized)
         words = words_of(normalized)
         known = _known(words.text.values)  # [W]
@@ -102,8 +111,10 @@ class WordPieceTokenizer(TextTokenizer):
         places, sizes = (tf.repeat(tf.cast(x, tf.int64), counts) for x in (words.starts.values, sizes))
         first = places + starts.values
         after = places + tf.maximum(limits.values, sizes)
-        tokens = _of_texts(pieces, words.text)
-        return tokens, *source.spans(tokens, first, after)
+        tokens = _by_words(pieces, words.text, text)
+        places = source.spans(_without_words(tokens), first, after)
+        starts, limits = (tokens.with_flat_values(place.values) for place in places)
+        return tokens, starts, limits
 
 
 def _known(words: tf.Tensor) -> tf.Tensor:
@@ -111,7 +122,16 @@ def _known(words: tf.Tensor) -> tf.Tensor:
     return tf.where(tf.strings.length(words, "UTF8_CHAR") > MAX_WORD_LENGTH, _NO_WORD, words)
 
 
-def _of_texts(pieces: tf.RaggedTensor, words: tf.RaggedTensor) -> tf.RaggedTensor:
-    """The pieces of words, [W, (pieces)], as those of the texts [B, (words)] that the words are of."""
-    splits = tf.gather(pieces.row_splits, words.row_splits)  # [B + 1]
-    return tf.RaggedTensor.from_row_splits(pieces.values, splits, validate=False)
+def _by_words(pieces: tf.RaggedTensor, words: tf.RaggedTensor, text: tf.Tensor) -> tf.RaggedTensor:
+    """The pieces of words, [W, (pieces)], by the texts [B, (words)] that the words are of.
+
+    B is static where that of the texts, string [B], is: accelerators need it, and a split loses it.
+    """
+    splits = tf.reshape(words.row_splits, tf.shape(text) + 1)
+    return tf.RaggedTensor.from_row_splits(pieces, splits, validate=False)
+
+
+def _without_words(tokens: tf.RaggedTensor) -> tf.RaggedTensor:
+    """What is by words, [B, (words), (pieces)], by texts alone: [B, (pieces)]."""
+    splits = tf.gather(tokens.values.row_splits, tokens.row_splits)  # [B + 1]
+    return tf.RaggedTensor.from_row_splits(tokens.flat_values, splits, validate=False)

@@ -16,7 +16,7 @@ MODULES = (
     "encoder.sop",
 )
 TRAINED = MODULES[4:]
-WITH_TRAINING = ("preprocessor", *TRAINED)
+WITH_TRAINING = (*MODULES[:3], *TRAINED)
 
 
 @pytest.fixture(scope="module")
@@ -64,12 +64,11 @@ def test_module_1_and_4_one_positional_argument_of_any_batch(name, modules, argu
 
 @pytest.mark.parametrize("name", WITH_TRAINING)
 def test_module_2_training_is_optional_and_false(name, modules, arguments):
-    module = modules[name]
-    assert sorted(training for _, training in traces(module)) == [False, True]
-    for left_out, given in zip(
-        flat(module(arguments[name])), flat(module(arguments[name], training=False)), strict=True
-    ):
-        np.testing.assert_array_equal(left_out, given)
+    module, inputs = modules[name], arguments[name]
+    assert sorted(rest for _, *rest in traces(module)) == [[False, None], [True, None]]
+    for given in (module(inputs, training=False), module(inputs, False, None), module(inputs, mask=None)):
+        for left_out, tensor in zip(flat(module(inputs)), flat(given), strict=True):
+            np.testing.assert_array_equal(left_out, tensor)
 
 
 def test_module_3_every_permitted_combination_is_traced(modules, arguments):

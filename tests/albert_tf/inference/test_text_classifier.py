@@ -15,7 +15,6 @@ from albert_tf.inference.texts import text_records
 from albert_tf.models.padding import Tokens
 from albert_tf.utils.errors import InputError, Missing
 from hub_export.encoder import encoder_module
-from hub_export.export import save_module
 from tests.albert_tf.inference.conftest import SMALL
 from tests.tiny import DOCUMENTS
 
@@ -420,7 +419,7 @@ def test_where_weights_begin(made, fresh, caplog):
 
 def test_from_hub(made, tiny_vocabulary, tmp_path):
     source = made("classification")
-    save_module(encoder_module(source.model, tiny_vocabulary), tmp_path / "encoder")
+    tf.saved_model.save(encoder_module(source.model, tiny_vocabulary), str(tmp_path / "encoder"))
     assets = tmp_path / "encoder/assets"
     (assets / "albert_config.json").write_text((source.run / "config.json").read_text())
     model = albert_tf.TextClassifier.from_pretrained(f"hub:{tmp_path}/encoder", num_labels=2)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.tokenizers import pack
 from albert_tf.tokenizers.wordpiece import WordPieceTokenizer, WordPieceVocabulary, basic_words
 from tests.fuzz import fuzzed_texts
 
@@ -58,6 +59,21 @@ def test_in_a_graph_and_in_a_dataset():
     _, starts, limits = tf.function(tokenizer.tokenize_with_offsets)(texts)
     assert starts.to_list() == [[0, 2, 5, 9, 11], [], [0], [1, 2, 4, 5]]
     assert limits.to_list() == [[2, 5, 9, 10, 13], [], [3 * 201], [2, 3, 5, 6]]
+    words, starts, limits = tokenizer.tokenize_words_with_offsets(texts)
+    assert words.to_list() == tokenizer.tokenize_words(texts).to_list()
+    assert words.to_list() == [[[6, 7, 8], [9], [1]], [], [[1]], [[10, 11], [10, 11]]]
+    assert starts.to_list() == [[[0, 2, 5], [9], [11]], [], [[0]], [[1, 2], [4, 5]]]
+    assert limits.to_list() == [[[2, 5, 9], [10], [13]], [], [[3 * 201]], [[2, 3], [5, 6]]]
+
+
+def test_a_static_batch_size_stays_one():
+    """TPUs need it."""
+    tokenizer = WordPieceTokenizer(WordPieceVocabulary({"vocab.txt": SMALL}))
+    texts = tf.data.Dataset.from_tensor_slices(["ab"] * 8).batch(8, drop_remainder=True)
+    packed = texts.map(lambda text: pack([tokenizer(text)] * 2, 16, tokenizer.vocabulary)).element_spec
+    assert {spec.shape for spec in packed.values()} == {tf.TensorShape([8, 16])}
+    for tokenize in (tokenizer.tokenize_with_offsets, tokenizer.tokenize_words_with_offsets):
+        assert {spec.shape[0] for spec in texts.map(tokenize).element_spec} == {8}
 
 
 def test_only_a_line_feed_ends_a_piece():

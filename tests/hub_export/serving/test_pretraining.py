@@ -36,6 +36,24 @@ def test_texts_are_what_the_modules_make_of_them(answer, preprocessor, encoder):
     np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("signature", ["serving_default", "pair", "fill_mask"])
+def test_a_scalar_is_a_batch_of_one_and_a_column_is_a_batch(answer, signature):
+    names = ("text", "text_pair") if signature == "pair" else ("text",)
+
+    def answers(value):
+        return answer(signature, **{name: tf.constant(value) for name in names})
+
+    texts = ["the [MASK] clock", "a stone"]
+    expected = answers(texts)
+    for name, tensor in answers([[text] for text in texts]).items():
+        np.testing.assert_array_equal(tensor, expected[name])
+    one = answers(texts[:1])
+    for name, tensor in answers(texts[0]).items():
+        np.testing.assert_array_equal(tensor, one[name])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="4 values"):
+        answers([texts, texts])
+
+
 def test_tokens_are_what_the_encoder_makes_of_them(answer, encoder, tensors):
     actual, expected = answer("tokens", **tensors), encoder(tensors)
     for name in ("pooled_output", "sequence_output"):
@@ -90,11 +108,7 @@ def test_there_is_a_request_for_each_signature(serving, exported):
     assert read_requests(exported.encoder) == {}
 
 
-def test_ranks_are_checked_in_the_graph(answer):
+def test_ranks_of_ids_are_checked_in_the_graph(answer):
     """A server does not compare them with the signature."""
-    for signature, inputs in (
-        ("serving_default", {"text": tf.constant("a")}),
-        ("tokens", ids(tf.constant([2, 3]))),
-    ):
-        with pytest.raises(tf.errors.InvalidArgumentError, match="is not compatible"):
-            answer(signature, **inputs)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="is not compatible"):
+        answer("tokens", **ids(tf.constant([2, 3])))

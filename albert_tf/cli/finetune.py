@@ -15,6 +15,7 @@ from albert_tf.finetuning.recipes import RECIPES, EvaluationSettings, Finetuning
 from albert_tf.recipes import QuestionSettings
 from albert_tf.startup import quiet_start
 from albert_tf.training.settings import LoopSettings
+from albert_tf.utils.choices import WORDS
 
 # Hyper-parameters whose defaults are the same everywhere.
 _ALIKE = {"class_weight", "label_smoothing", "long", "window_pooling", "early_exit", "exit_threshold"}
@@ -45,6 +46,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--vocabulary", help="SentencePiece model, where the weights come without one")
     shared.field_flags(parser, FinetuningRecipe, OWN)
     shared.field_flags(parser, QuestionSettings)
+    words = "of plain text for a tagger: spaces stand between them, or punctuation marks are words, too"
+    add("--words", choices=WORDS, help=f"{words} (punctuation)")
     several = parser.add_mutually_exclusive_group().add_argument
     several("--runs", type=int, help="train so many times, with a seed each, and sum up")
     folds = "cross-validation: train so many times, each on all but a part of --train, which is evaluated on"
@@ -89,7 +92,7 @@ def run(flags: argparse.Namespace) -> None:
         from albert_tf.finetuning.search import finetune_search
         from albert_tf.finetuning.settings import Finetuning
         from albert_tf.finetuning.trained import read_trained
-    settings = Finetuning(**settings_given(flags))
+    settings = Finetuning(**settings_given(flags), words=flags.words)
     search = flags.search and shared.values_given(flags.search, FinetuningRecipe)
     if search is None:
         shared.check_unused(flags, ["trials"], "a training without --search")

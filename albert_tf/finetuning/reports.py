@@ -12,9 +12,11 @@ from albert_tf.finetuning.data import Sets
 from albert_tf.finetuning.task_table import Task, set_metrics
 from albert_tf.tasks.classification import Classification
 from albert_tf.tasks.datasets.formats import Records
-from albert_tf.tasks.examples.records import TextRecord, label_of, scores
+from albert_tf.tasks.examples.records import TextRecord, label_of, scores, tags_of
 from albert_tf.tasks.kind import Prediction
+from albert_tf.tasks.metrics.tag_report import describe_tags
 from albert_tf.tasks.regression import Regression
+from albert_tf.tasks.tagging import Tagging
 from albert_tf.training.logbook import FIGURES
 from albert_tf.utils.errors import listed, shown
 
@@ -25,7 +27,11 @@ MIN_SUSPECT = 50
 
 
 def described(task: Task, sets: Sets) -> list[str]:
-    """Lines that show a wrong column at a glance: labels or scores of texts; none for other tasks."""
+    """Lines that show a wrong column at a glance: labels, scores, or tags; none for other tasks."""
+    if task.kind is Tagging:
+        counts = collections.Counter(tag for record in sets.labelled for tag in tags_of(record))
+        tags = listed(f"{shown(tag)} ({count})" for tag, count in counts.most_common())
+        return [f"tags: {tags}", *describe_tags(counts)]
     rows = [record for record in sets.train if isinstance(record, TextRecord)]
     if not rows:
         return []

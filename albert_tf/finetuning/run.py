@@ -41,6 +41,7 @@ from albert_tf.tasks.examples.rows import unread
 from albert_tf.tasks.kind import Examples, FinetunedKind
 from albert_tf.tasks.multi_label import THRESHOLD
 from albert_tf.tasks.regression import Regression
+from albert_tf.tasks.tagging import Tagging
 from albert_tf.tokenizer_settings import resolved_settings
 from albert_tf.tokenizers.kinds import open_tokenizer
 from albert_tf.training.metrics import term_metrics
@@ -49,13 +50,18 @@ from albert_tf.training.settings import Execution
 from albert_tf.training.strategies import Feed, feed, hosts_of
 from albert_tf.training.trainer import Report, train, training_scope
 from albert_tf.utils.checks import check_range
+from albert_tf.utils.choices import PUNCTUATION_WORDS, SPACE_WORDS
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.records import defaults, flat
 
 OUTPUT_BIASES = ("classifier/output_bias", "exits/output_bias")
 
 # What older runs, which do not say it, have done.
-_UNSAID = {**defaults(FinetuningRecipe), **defaults(EvaluationSettings), "fold": None, "trial": None}
+_UNSAID = {
+    **defaults(FinetuningRecipe),
+    **defaults(EvaluationSettings),
+    **{"fold": None, "trial": None, "words": SPACE_WORDS},
+}
 
 
 def finetune(
@@ -171,6 +177,9 @@ def planned(
             recipe = recipe.replace(exit_threshold=float(np.std(scores(sets.train)) / 10))
         exits["exit_threshold"] = recipe.exit_threshold
     entries_of_texts = {**recipe.long_texts(questions.doc_stride).entries(), **exits}
+    if task.kind is Tagging:  # older runs do not say
+        learned = run.task.get("words", SPACE_WORDS) if run.is_begun else PUNCTUATION_WORDS
+        entries_of_texts["words"] = settings.words or learned
     asked = settings.columns, questions, recipe.pooling, threshold, evaluated.best_by, entries_of_texts
     entries = task_entries(settings.task, sets.labelled, recipe.seq_length, *asked)
     if evaluated.best_by == "auc" and len(entries.get("labels", "01")) != 2:

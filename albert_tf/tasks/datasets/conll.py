@@ -58,15 +58,14 @@ def _cells(line: str) -> list[str]:
 
 
 def read_tagged(file: str | os.PathLike, needs_labels: bool, columns: Columns | None) -> Sequence[Any]:
-    """The sentences of a file, or the plain texts in a column of a table, which have no tags.
+    """The sentences of a file; or, where tags are to be predicted, the plain texts in a column of a table.
 
-    InputError if the texts need tags, or are pairs.
+    InputError if the texts are pairs.
     """
-    if columns is None:
+    if columns is None or needs_labels:
         return read_conll(file)
-    if needs_labels or columns.text_pair is not None:
-        remedy = "name no columns" if needs_labels else "leave out `text_pair`"
-        raise InputError(f"{os.fspath(file)}: a column of plain texts has no tags, nor pairs: {remedy}")
+    if columns.text_pair is not None:
+        raise InputError(f"text_pair={columns.text_pair!r}: a tagger reads single texts, leave it out")
     return own_records(file, False, columns)
 
 

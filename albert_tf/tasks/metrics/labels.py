@@ -5,6 +5,7 @@ The libraries that count are imported at the first use: who does not ask does no
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import warnings
@@ -60,13 +61,12 @@ def find_scheme(tags: Iterable[str]) -> TagScheme:
     """
     tags = set(tags)
     names = {tag for tag in tags if tag.upper() != "O"}
-    for scheme in (BARE, PREFIXES, SUFFIXES):
+    for least, scheme in itertools.product([len(names), len(names) // 2 + 1], (BARE, PREFIXES, SUFFIXES)):
         assert scheme.tag is not None
         found = "".join(match["part"] for name in names if (match := scheme.tag.fullmatch(name)))
-        has_begin, is_whole = not {*"BI"}.isdisjoint(found.upper()), len(found) == len(names)
-        if is_whole and (has_begin or (scheme != BARE and found.isupper())):  # or of single words alone
-            return scheme
-        if has_begin and scheme != BARE and 2 * len(found) > len(names):
+        has_begin = not {*"BI"}.isdisjoint(found.upper())
+        has_singles = scheme != BARE and len(found) == len(names) and found.isupper()  # S-PER alone
+        if len(found) >= least and (has_begin or has_singles):
             return scheme
     return SINGLE_WORDS if names == tags else RUNS
 

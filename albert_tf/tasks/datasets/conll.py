@@ -11,7 +11,7 @@ from typing import Any
 from albert_tf.raw_text.paths import Paths, distinct_paths
 from albert_tf.tasks.datasets.columns import Columns, own_records, table_files
 from albert_tf.tasks.datasets.formats import DataFormat, Files, Form, shortest
-from albert_tf.tasks.datasets.tables import FORMATS
+from albert_tf.tasks.datasets.tables import FORMATS, table_ending
 from albert_tf.tasks.datasets.text_files import read_lines
 from albert_tf.tasks.examples.records import TaggedRecord, TextRecord
 from albert_tf.utils.errors import InputError, shown
@@ -39,7 +39,10 @@ def read_conll(file: str | os.PathLike) -> list[TaggedRecord]:
         for number, cells in words:
             if len(cells) != width or not (cells[0].strip(" ") and cells[-1].strip()):
                 found = f"{shown(' '.join(cells))} has {len(cells)} columns, and the lines before {width}"
-                raise InputError(f"{file}:{number}: {found}: each line is a word, other columns and a tag")
+                problem = f"{file}:{number}: {found}: each line is a word, other columns and a tag"
+                is_table = table_ending(file) in FORMATS
+                remedy = ", or name the column of plain texts in a table by `text`" if is_table else ""
+                raise InputError(problem + remedy)
         tags = tuple(cells[-1].strip() for _, cells in words) if width > 1 else None
         records.append(TaggedRecord(file, words[0][0], tuple(cells[0] for _, cells in words), tags))
     if not records:
@@ -75,12 +78,12 @@ def tagged_files(source: Paths, records: Sequence[Any], form: Form) -> Files:
     Between these are tabs or spaces, as between the others. Plain texts have a list of entities each, in a
     further column of their table.
     """
-    if not records or isinstance(records[0], TextRecord):
+    first, *others = distinct_paths(source)
+    if isinstance(records[0], TextRecord) if records else table_ending(first) in FORMATS:
         return table_files(source, records, form)
     form.check_no_columns("a file of tagged words")
     if form.ending in FORMATS:
         raise InputError(f"{form.file} is a table, and tags are written beside words: name a .conll file")
-    first, *others = distinct_paths(source)
     read = [*read_lines(first), *(line for file in others for line in ("", *read_lines(file)))]
 
     def files(predictions: Sequence[Any]) -> dict[str, str]:

@@ -27,7 +27,7 @@ from albert_tf.finetuning.data import Data, check_same_data, encoded, read_sets
 from albert_tf.finetuning.evaluation import choose_threshold
 from albert_tf.finetuning.outputs import Predicted, lengths_to_compile, mean_loss, predictor
 from albert_tf.finetuning.recipes import EvaluationSettings, FinetuningRecipe
-from albert_tf.finetuning.reports import described, ending
+from albert_tf.finetuning.reports import described, ending, glued_words
 from albert_tf.finetuning.settings import AUTO, ENCODER, Finetuning
 from albert_tf.finetuning.task_table import set_metrics, task_entries
 from albert_tf.models.losses import Objective
@@ -239,6 +239,7 @@ def _first_values(
             logging.vlog(1, line)
     for line in (
         *described(data.task, data.sets),
+        *glued_words(data.kind, data.sets.train),
         *unread(data.rows, data.kind.seq_length, contents.task.get("long")),
     ):
         report(line)

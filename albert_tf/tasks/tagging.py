@@ -42,9 +42,7 @@ class WordsRecord(NamedTuple):
 
     text: str
     words: tuple[str, ...]
-    spans: (
-        np.ndarray
-    )  # first character of each word in the text, and the one after its last, int64 [words, 2]
+    spans: np.ndarray  # first character of each word, and the one after its last, int64 [words, 2]
 
 
 def split_texts(texts: Sequence[str], words: str) -> list[WordsRecord]:
@@ -289,13 +287,9 @@ class Tagging(FinetunedKind):
         entities = []
         for label, first, after in entity_spans(tags, self.scheme):
             start, end = int(spans[first, 0]), int(spans[after - 1, 1])
-            entity = {
-                "label": label,
-                "score": float(np.mean(scores[first:after])),
-                "start": start,
-                "end": end,
-            }
-            entities.append({**entity, "text": text[start:end]})
+            score = float(np.mean(scores[first:after]))
+            places = {"start": start, "end": end, "text": text[start:end]}
+            entities.append({"label": label, "score": score, **places})
         return entities
 
 

@@ -53,7 +53,8 @@ def run(flags: argparse.Namespace) -> None:
         options["columns"] = shared.columns_given(flags)
         found = evaluate_trained(flags.run, flags.data, flags.eval, **options)
         report = found.report(flags.run)
-        figures = report.content() if flags.json else found.figures
+        content = report.content()  # in which what is undefined is null
+        figures = content if flags.json else {name: content[name] for name in found.figures}
         data = flags.data or ", ".join(flags.eval)
         give_report(report, flags.report, f"Evaluation of {flags.run} on {data}")
     else:

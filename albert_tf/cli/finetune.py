@@ -15,6 +15,7 @@ from albert_tf.finetuning.recipes import RECIPES, EvaluationSettings, Finetuning
 from albert_tf.recipes import QuestionSettings
 from albert_tf.startup import quiet_start
 from albert_tf.training.settings import LoopSettings
+from albert_tf.utils.choices import WORDS
 
 # Hyper-parameters whose defaults are the same everywhere.
 _ALIKE = {"class_weight", "label_smoothing", "long", "window_pooling", "early_exit", "exit_threshold"}
@@ -45,6 +46,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--vocabulary", help="SentencePiece model, where the weights come without one")
     shared.field_flags(parser, FinetuningRecipe, OWN)
     shared.field_flags(parser, QuestionSettings)
+    words = "of plain text for a tagger: spaces stand between them, or punctuation marks are words, too"
+    add("--words", choices=WORDS, help=f"{words} (punctuation)")
     add("--runs", type=int, help="train so many times, with a seed each, and sum up")
     every = dict.fromkeys(("eval_every", "checkpoint_every"), "once an epoch, at most 1000")
     report_flag(parser)
@@ -81,7 +84,7 @@ def run(flags: argparse.Namespace) -> None:
         from albert_tf.finetuning.runs import finetune_runs
         from albert_tf.finetuning.settings import Finetuning
         from albert_tf.finetuning.trained import read_trained
-    settings = Finetuning(**settings_given(flags))
+    settings = Finetuning(**settings_given(flags), words=flags.words)
     check_report(flags)
     run = flags.output
     if flags.runs is None:

@@ -24,6 +24,7 @@ from albert_tf.conversion.safetensors import open_safetensors, write_safetensors
 from albert_tf.conversion.transfer import Source, check_groups, find_task, with_usual_names
 from albert_tf.tokenizer_settings import SENTENCEPIECE, VOCABULARY_FILES, WORDPIECE
 from albert_tf.tokenizers.input_format import SpecialIds
+from albert_tf.utils.choices import PUNCTUATION_WORDS, SPACE_WORDS
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import read_json, write_json
 
@@ -136,7 +137,11 @@ def _task(task: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
         if any(name.endswith("ForMultipleChoice") for name in architectures):
             return {"model": "multiple_choice", "num_choices": values.get("num_choices", 4)}  # as RACE has
         if any(name.endswith("ForTokenClassification") for name in architectures):
-            task = {**task, "model": "token_classifier"}
+            # Of elsewhere, trained on tokenised text as all public sets are.
+            is_default = values.get("words", PUNCTUATION_WORDS) == SPACE_WORDS
+            task = {**task, "model": "token_classifier"} | (
+                {} if is_default else {"words": PUNCTUATION_WORDS}
+            )
         elif values.get("problem_type") == ANY_NUMBER:
             task = {**task, "multi_label": True}
         if "threshold" in values:

@@ -10,6 +10,7 @@ from albert_tf.config_keys import DISTILBERT_KEYS, HUGGING_FACE_ACTIVATIONS
 from albert_tf.conversion.transfer import whole_layers
 from albert_tf.tokenizer_settings import BYTE_LEVEL_BPE, SENTENCEPIECE, WORDPIECE
 from albert_tf.tokenizers.input_format import SpecialIds
+from albert_tf.utils.choices import SPACE_WORDS
 from albert_tf.utils.errors import InputError
 
 # Of two names for the same the first one.
@@ -91,6 +92,8 @@ def hugging_face_config(
         names = task.get("labels") or [f"LABEL_{i}" for i in range(task["num_labels"])]
         values["id2label"] = {str(i): name for i, name in enumerate(names)}
         values["label2id"] = {name: i for i, name in enumerate(names)}
+    if task["model"] == "token_classifier":
+        values["words"] = task.get("words", SPACE_WORDS)  # which transformers does not know
     if task["model"] == "classifier":
         of_one = "regression" if task["num_labels"] == 1 else "single_label_classification"
         values["problem_type"] = ANY_NUMBER if task.get("multi_label") else of_one

@@ -52,7 +52,7 @@ class Evaluation(NamedTuple):
         titled = [table._replace(title=f"Learning curve: {table.title}") for table in curves]
         tables = sorted([*found.tables, *titled], key=lambda table: table.name == ERRORS)  # long texts last
         figures, best_by = self.figures, entries.get(BEST_KEY, task.best_metric).removeprefix("eval_")
-        notes = self._choices(RunDirectory(run))
+        notes = [*found.notes, *self._choices(RunDirectory(run))]
         notes += baseline_warning(task, figures, best_by, self.sets)
         return Report({**figures, **loss, **found.figures}, tables, notes)
 

@@ -12,10 +12,13 @@ from albert_tf.finetuning.data import Sets
 from albert_tf.finetuning.task_table import Task, set_metrics
 from albert_tf.tasks.classification import Classification
 from albert_tf.tasks.datasets.formats import Records
-from albert_tf.tasks.examples.records import TextRecord, label_of, scores
-from albert_tf.tasks.kind import Prediction
+from albert_tf.tasks.examples.records import TextRecord, label_of, scores, tags_of
+from albert_tf.tasks.kind import FinetunedKind, Prediction
+from albert_tf.tasks.metrics.tag_report import describe_tags
 from albert_tf.tasks.regression import Regression
+from albert_tf.tasks.tagging import Tagging
 from albert_tf.training.logbook import FIGURES
+from albert_tf.utils.choices import PUNCTUATION_WORDS, SPACE_WORDS
 from albert_tf.utils.errors import listed, shown
 
 OTHER = "{:.3f}"  # format of metrics that the log does not show
@@ -23,9 +26,16 @@ OTHER = "{:.3f}"  # format of metrics that the log does not show
 # So many labels, and for more than half of the examples another one, are rarely meant.
 MIN_SUSPECT = 50
 
+# Marks that end words, and the share of such words above which a corpus was likely split at spaces alone.
+_GLUED, _MAX_GLUED = ",;:!?)”»", 0.01
+
 
 def described(task: Task, sets: Sets) -> list[str]:
-    """Lines that show a wrong column at a glance: labels or scores of texts; none for other tasks."""
+    """Lines that show a wrong column at a glance: labels, scores, or tags; none for other tasks."""
+    if task.kind is Tagging:
+        counts = collections.Counter(tag for record in sets.labelled for tag in tags_of(record))
+        tags = listed(f"{shown(tag)} ({count})" for tag, count in counts.most_common())
+        return [f"tags: {tags}", *describe_tags(counts)]
     rows = [record for record in sets.train if isinstance(record, TextRecord)]
     if not rows:
         return []
@@ -47,6 +57,21 @@ def described(task: Task, sets: Sets) -> list[str]:
     if missing := [shown(label) for label in counts if label not in there]:
         lines.append(f"evaluated on no example of {listed(missing)}")
     return lines
+
+
+def glued_words(kind: FinetunedKind, records: Records) -> list[str]:
+    """A line if a tagger is to split marks from words of plain text, and many words to learn from have some.
+
+    Full stops do not count: abbreviations have them in every corpus.
+    """
+    if not isinstance(kind, Tagging) or kind.words != PUNCTUATION_WORDS:
+        return []
+    words = [word for record in records for word in record.words]
+    glued = [word for word in words if word[-1] in _GLUED and word[0].isalnum()]
+    if len(glued) < _MAX_GLUED * len(words):
+        return []
+    found = f"{len(glued)} of {len(words)} words end in a mark, such as {shown(glued[0])}"
+    return [f"warning: {found}: if they were split at spaces alone, give words={SPACE_WORDS!r}"]
 
 
 def best_figures(run: RunDirectory) -> Mapping[str, float | None]:

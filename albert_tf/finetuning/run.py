@@ -27,7 +27,7 @@ from albert_tf.finetuning.data import Data, check_same_data, encoded, read_sets
 from albert_tf.finetuning.evaluation import choose_threshold
 from albert_tf.finetuning.outputs import Predicted, lengths_to_compile, mean_loss, predictor
 from albert_tf.finetuning.recipes import EvaluationSettings, FinetuningRecipe
-from albert_tf.finetuning.reports import described, ending
+from albert_tf.finetuning.reports import described, ending, glued_words
 from albert_tf.finetuning.settings import AUTO, ENCODER, Finetuning
 from albert_tf.finetuning.task_table import set_metrics, task_entries
 from albert_tf.models.losses import Objective
@@ -41,6 +41,7 @@ from albert_tf.tasks.examples.rows import unread
 from albert_tf.tasks.kind import Examples, FinetunedKind
 from albert_tf.tasks.multi_label import THRESHOLD
 from albert_tf.tasks.regression import Regression
+from albert_tf.tasks.tagging import Tagging
 from albert_tf.tokenizer_settings import resolved_settings
 from albert_tf.tokenizers.kinds import open_tokenizer
 from albert_tf.training.metrics import term_metrics
@@ -49,13 +50,14 @@ from albert_tf.training.settings import Execution
 from albert_tf.training.strategies import Feed, feed, hosts_of
 from albert_tf.training.trainer import Report, train, training_scope
 from albert_tf.utils.checks import check_range
+from albert_tf.utils.choices import PUNCTUATION_WORDS, SPACE_WORDS
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.records import defaults, flat
 
 OUTPUT_BIASES = ("classifier/output_bias", "exits/output_bias")
 
 # What older runs, which do not say it, have done.
-_UNSAID = {**defaults(FinetuningRecipe), **defaults(EvaluationSettings)}
+_UNSAID = {**defaults(FinetuningRecipe), **defaults(EvaluationSettings), "words": SPACE_WORDS}
 
 
 def finetune(
@@ -171,6 +173,9 @@ def planned(
             recipe = recipe.replace(exit_threshold=float(np.std(scores(sets.train)) / 10))
         exits["exit_threshold"] = recipe.exit_threshold
     entries_of_texts = {**recipe.long_texts(questions.doc_stride).entries(), **exits}
+    if task.kind is Tagging:  # older runs do not say
+        learned = run.task.get("words", SPACE_WORDS) if run.is_begun else PUNCTUATION_WORDS
+        entries_of_texts["words"] = settings.words or learned
     asked = settings.columns, questions, recipe.pooling, threshold, evaluated.best_by, entries_of_texts
     entries = task_entries(settings.task, sets.labelled, recipe.seq_length, *asked)
     if evaluated.best_by == "auc" and len(entries.get("labels", "01")) != 2:
@@ -230,6 +235,7 @@ def _first_values(
             logging.vlog(1, line)
     for line in (
         *described(data.task, data.sets),
+        *glued_words(data.kind, data.sets.train),
         *unread(data.rows, data.kind.seq_length, contents.task.get("long")),
     ):
         report(line)

@@ -20,7 +20,7 @@ from albert_tf.tasks.tagging import Tagging
 from albert_tf.training.run_settings import PathLike, RunSettings
 from albert_tf.training.settings import LoopSettings
 from albert_tf.utils.checks import check_choice, check_range
-from albert_tf.utils.choices import WINDOWS
+from albert_tf.utils.choices import WINDOWS, WORDS
 from albert_tf.utils.errors import InputError
 
 ENCODER = "encoder"  # what can be frozen
@@ -55,6 +55,8 @@ class Finetuning(RunSettings):
       threshold: probability from which on a text has a label of the task multi_label (None: 0.5), or the
         second of two labels (None: where it is the likelier); "auto" takes that by which the best step has
         the best metric on what it is evaluated on, also of a run that is done.
+      words: of plain text that the run will tag: "spaces" stand between its words, or "punctuation" marks are
+        words by themselves, too, as in tagged corpora; None: punctuation, or what a run that is there has.
       freeze: "encoder" trains the head alone; None: everything.
       num_hidden_layers: of the network, fewer than `init_from` has: those that are shared are applied so many
         times, of others as many are taken, spread evenly over its depth; None: all.
@@ -83,6 +85,7 @@ class Finetuning(RunSettings):
     questions: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     evaluation: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     threshold: float | str | None = None
+    words: str | None = None
     freeze: str | None = None
     num_hidden_layers: int | None = None
     loop: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -97,6 +100,8 @@ class Finetuning(RunSettings):
             check_range("num_hidden_layers", self.num_hidden_layers, at_least=1)
             if self.config is not None:
                 raise InputError(f"num_hidden_layers={self.num_hidden_layers} of a `config`: set it there")
+        if self.words is not None:
+            check_choice("words", self.words, WORDS)
         if isinstance(self.threshold, str):
             check_choice("threshold", self.threshold, [AUTO])
         elif self.threshold is not None:
@@ -135,6 +140,7 @@ class Finetuning(RunSettings):
             "label_smoothing": (recipe.get("label_smoothing"), issubclass(kind, _SMOOTHED)),
             "sample_weight": (self.sample_weight, has_columns),
             "threshold": (self.threshold, kind in (MultiLabel, Classification)),
+            "words": (self.words, kind is Tagging),
             "pooling": (recipe.get("pooling"), kind.is_pooled),
             "early_exit": (has_exits or None, kind.has_exits),
             "exit_threshold": (recipe.get("exit_threshold"), kind is Regression and has_exits),

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 import albert_tf.tokenizers  # noqa: F401  registers the ops of exported models
-from albert_tf.checkpoints.directory import best_run
+from albert_tf.checkpoints.directory import TASK, best_run
 from albert_tf.checkpoints.models import task_of
 from albert_tf.checkpoints.run import check_finite, load
 from albert_tf.conversion import start as starts
@@ -26,6 +26,7 @@ from albert_tf.tokenizers.kinds import TextTokenizer, open_tokenizer
 from albert_tf.training.strategies import compiles
 from albert_tf.utils.choices import POLICIES
 from albert_tf.utils.errors import InputError
+from albert_tf.utils.files import json_object
 
 
 class Answerer(NamedTuple):
@@ -94,11 +95,13 @@ def exported_answerer(folder: Path) -> Answerer:
     """The serving model in a folder with a saved_model.pb; an InputError if it is none that answers."""
     loaded = tf.saved_model.load(str(folder))
     outputs = {name: found.structured_outputs for name, found in loaded.signatures.items()}
-    config = _exported_config(loaded.signatures, outputs)
+    config = _exported_config(folder, loaded.signatures, outputs)
     if config is None:
         raise InputError(f"{folder} has no signature that answers: name the folder hub/serving of an export")
 
     def ask(signature: str, inputs: Mapping[str, Any], _: int) -> dict[str, np.ndarray]:
+        if signature not in outputs:
+            raise InputError(f"{folder} has no signature {signature!r}: export the run again")
         # `loaded` is held here, for signatures do not hold what they are of.
         return _outputs(loaded.signatures[signature], inputs)
 
@@ -108,15 +111,15 @@ def exported_answerer(folder: Path) -> Answerer:
 
 
 def _exported_config(
-    signatures: Mapping[str, Any], outputs: Mapping[str, Mapping[str, tf.TensorSpec]]
+    folder: Path, signatures: Mapping[str, Any], outputs: Mapping[str, Mapping[str, tf.TensorSpec]]
 ) -> TaskConfig | None:
-    """Entries of task.json that the signatures of a serving model, and their outputs, tell."""
+    """Entries of task.json that the signatures of a serving model, their outputs, and its assets tell."""
     if "fill_mask" in outputs:
         return {"model": "pretrainer"}
     if "answer" in outputs:
         return {"model": "span_labeler", "answerability": "no_answer_score" in outputs["answer"]}
     if "tag" in outputs:
-        return {"model": "token_classifier"}
+        return {"model": "token_classifier", **_exported_labels(folder)}
     if "choose" in outputs:
         return {"model": "multiple_choice", "num_choices": outputs["choose"]["scores"].shape[-1]}
     found = outputs.get(DEFAULT, {})
@@ -127,6 +130,13 @@ def _exported_config(
     if PAIR not in outputs or "text_pair" in signatures[DEFAULT].structured_input_signature[1]:
         config["takes_pairs"] = PAIR in outputs
     return config
+
+
+def _exported_labels(folder: Path) -> TaskConfig:
+    """The labels of a serving model, of which each answer has those of its words alone."""
+    file = folder / "assets" / TASK
+    task = json_object(file.read_bytes(), file) if file.is_file() else {}
+    return {name: task[name] for name in {"labels"} & task.keys()}
 
 
 def _outputs(function: Callable[..., Any], inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:

@@ -134,7 +134,8 @@ class Pipeline:
           inputs: a list, or another iterable, of
             classification, multi_label, regression: texts, or pairs of them as tuples (text, text_pair);
             fill_mask: texts with `[MASK]` in them;
-            tagging: texts, whose words stand between spaces;
+            tagging: texts, which are split into words as `words` in the run's task.json says, or lists of
+              words, which stay as they are: [["Anna", "lives", "in", "Oslo"]] is one sentence;
             question_answering: dicts of `question` and `context`;
             multiple_choice: dicts of `context`, `question` and `options`.
           top_k: of classification and multi_label, how many labels are wanted of each text, in a list; of
@@ -151,7 +152,8 @@ class Pipeline:
             question_answering: {"answer", "score", "start", "end"}; where there is likely no answer, an empty
             one, with the probability of that;
             multiple_choice: {"label", "score"}, the option's number from 0.
-          Start and end are characters of the text, the end behind the last one.
+          Start and end are characters of the text, the end behind the last one; of lists of words, those of
+          the words with a single space between two.
         Raises:
           InputError: an input is not what the task takes; the message says which.
         """

@@ -7,23 +7,68 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
+from numpy.typing import ArrayLike
 
 from albert_tf.models.compiled import in_blocks
 from albert_tf.reports.content import Report
 from albert_tf.tasks.examples.records import TaggedRecord, TextRecord, label_ids, tag_names, tags_of
-from albert_tf.tasks.examples.rows import Spans, characters, check_length, token_rows, tokenised
-from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, Prediction, Tensors, to_length
+from albert_tf.tasks.examples.rows import Spans, check_length, token_rows, tokenised, utf8
+from albert_tf.tasks.kind import (
+    Arrays,
+    Examples,
+    FinetunedKind,
+    Prediction,
+    TaskConfig,
+    Tensors,
+    to_length,
+)
 from albert_tf.tasks.losses import LABEL
-from albert_tf.tasks.metrics.labels import accuracy, entity_scores, entity_spans
+from albert_tf.tasks.metrics.labels import accuracy, entity_scores, entity_spans, find_scheme
 from albert_tf.tasks.metrics.tag_report import tag_report
 from albert_tf.tasks.serving import Served, Signature, text_spec
 from albert_tf.tokenizers.base import ensure_text_batch
-from albert_tf.tokenizers.given import check_text
+from albert_tf.tokenizers.given import check_text, listed
 from albert_tf.tokenizers.kinds import TextTokenizer, TokenIds
 from albert_tf.tokenizers.offsets import rows_of
 from albert_tf.tokenizers.windows import word_windows, words_of
+from albert_tf.utils.checks import check_choice
+from albert_tf.utils.choices import SPACE_WORDS, WORDS
+from albert_tf.utils.errors import InputError
 
 TaggedRecords = Sequence[TaggedRecord]
+
+
+class WordsRecord(NamedTuple):
+    """The words of a text that has no tags."""
+
+    text: str
+    words: tuple[str, ...]
+    spans: np.ndarray  # first character of each word, and the one after its last, int64 [words, 2]
+
+
+def split_texts(texts: Sequence[str], words: str) -> list[WordsRecord]:
+    """Texts split as `words_of` does, "spaces" or "punctuation"."""
+    with tf.device("CPU:0"):
+        found = words_of(tf.constant([utf8(text) for text in texts], tf.string), words)
+    rows = zip(texts, *(part.to_list() for part in found), strict=True)
+    return [
+        WordsRecord(text, tuple(word.decode() for word in of_text), character_spans(text, starts, ends))
+        for text, of_text, starts, ends in rows
+    ]
+
+
+def join_words(words: Sequence[str]) -> WordsRecord:
+    """Words as they are, of a text that has a space between two of them."""
+    ends = np.cumsum([len(word) + 1 for word in words], dtype=np.int64) - 1
+    starts = ends - [len(word) for word in words]
+    return WordsRecord(" ".join(words), tuple(words), np.stack([starts, ends], axis=1))
+
+
+def character_spans(text: str, starts: ArrayLike, ends: ArrayLike) -> np.ndarray:
+    """Places of words in a text, from bytes in UTF-8 to characters: int64 [words, 2]."""
+    begins = (np.frombuffer(utf8(text), np.uint8) & 0xC0) != 0x80  # True for a character's first byte
+    before = np.concatenate([[0], np.cumsum(begins)])
+    return before[np.array([starts, ends], np.int64).T]
 
 
 class WordSpans(NamedTuple):
@@ -81,17 +126,26 @@ class Tagging(FinetunedKind):
     metric_names = ("f1", "precision", "recall", "accuracy")
     losses = LABEL
 
+    def __init__(self, config: TaskConfig):
+        super().__init__(config)
+        self.words: str = config.get("words", SPACE_WORDS)  # of plain text
+        check_choice("words", self.words, WORDS)
+        self.scheme = find_scheme(self.labels) if self.labels else None
+
     @classmethod
     def model_config(cls, records: TaggedRecords) -> dict[str, Any]:
         """Tags of the records, "O" first."""
         labels = tag_names(records)
         return {"model": cls.model, "num_labels": len(labels), "labels": list(labels)}
 
-    def encode(self, records: TaggedRecords, tokenizer: TextTokenizer, is_labelled: bool) -> Examples:
-        """The first token of a word has its label, other tokens none."""
+    def encode(self, records: Sequence[Any], tokenizer: TextTokenizer, is_labelled: bool) -> Examples:
+        """The first token of a word has its label, other tokens none. Plain texts are split into words."""
+        if records and isinstance(records[0], TextRecord):
+            records = split_texts([record.text for record in records], self.words)
         specials = tokenizer.vocabulary.input_format.num_special_tokens(1)
         check_length("seq_length", self.seq_length, specials + 1)
-        pieces = tokenised(tokenizer, [word for record in records for word in record.words])
+        # There may be no words, and a last one too many is cheap.
+        pieces = tokenised(tokenizer, [*(word for record in records for word in record.words), ""])[:-1]
         sentences = np.cumsum([0, *(len(record.words) for record in records)])
         with tf.device("CPU:0"):
             sentences = tf.constant(sentences, tf.int64)
@@ -110,13 +164,22 @@ class Tagging(FinetunedKind):
         return {"tags": to_length(tags, length), "scores": to_length(scores, length)}
 
     def decode(self, examples: Examples, outputs: Arrays) -> list[Prediction]:
-        """The likeliest tag of each word: that of its first token."""
+        """The likeliest tag of each word: that of its first token; of plain texts, entities."""
         names = np.array(self.labels, object)
         places = tuple(examples.places.T)  # windows and columns, [words] each
         tags, scores = names[outputs["tags"][places]], outputs["scores"][places]
         ends = np.cumsum([len(record.words) for record in examples.records])[:-1]
         sentences = zip(np.split(tags, ends), np.split(scores, ends), strict=True)
-        return [Prediction(tuple(found), probabilities) for found, probabilities in sentences]
+        predictions = [Prediction(tuple(found), probabilities) for found, probabilities in sentences]
+        return [
+            self._predict_entities(record, found) if isinstance(record, WordsRecord) else found
+            for record, found in zip(examples.records, predictions, strict=True)
+        ]
+
+    def _predict_entities(self, record: WordsRecord, found: Prediction) -> Prediction:
+        entities = self._entities(record.text, record.spans, found.value, found.scores)
+        scores = np.array([entity["score"] for entity in entities])
+        return Prediction(entities, scores, np.arange(len(entities)))
 
     @classmethod
     def metrics(cls, records: TaggedRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
@@ -132,52 +195,102 @@ class Tagging(FinetunedKind):
         return tag_report(words, right, predicted, scores, {"where": [record.where for record in records]})
 
     def signatures(self, served: Served) -> dict[str, Signature]:
-        """`tag`: from `text` string [B] of any length to a tag for each of its words.
+        """`tag`: from `text` string [B] of any length to a tag for each of its words; `tag_words` of `words`.
 
-        Words are what stands between spaces, as in the columns that taggers learn from. Answers are `labels`
-        string [B, T] and their probabilities `scores` float32 [B, T]; `start` and `end` int32 [B, T], the
-        first byte of the word and the one after its last. T is the largest number of words of a text: the
-        rows of others end in empty labels and zeros.
+        Words stand between spaces; with "words": "punctuation" in task.json each punctuation mark is one by
+        itself, too. Answers are `labels` string [B, T] and their probabilities `scores` float32 [B, T];
+        `start` and `end` int32 [B, T], the first byte of the word and the one after its last. T is the
+        largest number of words of a text: the rows of others end in empty labels and zeros.
+
+        `tag_words` is from `words` string [B, T], as they are, to `labels` and `scores`; empty ones are none.
         """
         names = served.label_names()
 
         def likeliest(inputs: Tensors) -> tuple[tf.Tensor, tf.Tensor]:
             return _likeliest(served.outputs(inputs)["logits"])
 
+        def word_tags(words: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
+            """Labels and probabilities of string [B, (words)], [words] each."""
+            pieces, vocabulary = served.tokenizer(words.values), served.tokenizer.vocabulary
+            spans, _, places = word_spans(pieces, words.row_splits, served.seq_length, vocabulary)
+            tags, scores = in_blocks(likeliest, served.packed(spans), (tf.int32, tf.float32))  # [W, S]
+            return tf.gather(tf.constant(names), tf.gather_nd(tags, places)), tf.gather_nd(scores, places)
+
         @tf.function(input_signature=[text_spec("text")])
         def tag(text: tf.Tensor) -> Tensors:
-            words = words_of(ensure_text_batch(text))
-            spans, _, places = word_spans(
-                served.tokenizer(words.text.values),
-                words.text.row_splits,
-                served.seq_length,
-                served.tokenizer.vocabulary,
-            )
-            tags, scores = in_blocks(likeliest, served.packed(spans), (tf.int32, tf.float32))  # [W, S]
-            labels = tf.gather(tf.constant(names), tf.gather_nd(tags, places))  # [words]
-            answers = {
-                "labels": words.text.with_values(labels),
-                "scores": words.text.with_values(tf.gather_nd(scores, places)),
-                "start": words.starts,
-                "end": words.ends,
-            }
+            words = words_of(ensure_text_batch(text), self.words)
+            labels, scores = map(words.text.with_values, word_tags(words.text))
+            answers = {"labels": labels, "scores": scores, "start": words.starts, "end": words.ends}
             return {name: values.to_tensor() for name, values in answers.items()}
 
-        return {"tag": Signature(tag, {"text": ["Mrs. Alder kept bees ."]})}
+        @tf.function(input_signature=[tf.TensorSpec([None, None], tf.string, "words")])
+        def tag_words(words: tf.Tensor) -> Tensors:
+            words = tf.ensure_shape(words, [None, None])
+            is_word = words != ""  # [B, T]
+            found = tf.RaggedTensor.from_value_rowids(
+                tf.boolean_mask(words, is_word),
+                tf.where(is_word)[:, 0],
+                nrows=tf.shape(words, tf.int64)[0],
+                validate=False,
+            )
+            labels, scores = word_tags(found)
+            flat = tf.reshape(tf.cast(is_word, tf.int32), [-1])
+            number = tf.reshape(tf.cumsum(flat) * flat, tf.shape(words))  # from 1, [B, T]
+            return {
+                "labels": tf.gather(tf.concat([[""], labels], axis=0), number),
+                "scores": tf.gather(tf.concat([[0.0], scores], axis=0), number),
+            }
 
-    def read(self, value: Any, where: str) -> TextRecord:
-        """A text, whose words stand between spaces."""
-        return TextRecord(where, 1, where, check_text(value, where), None, None)
+        example = "Mrs. Alder kept bees ."
+        return {
+            "tag": Signature(tag, {"text": [example]}),
+            "tag_words": Signature(tag_words, {"words": [example.split()]}),
+        }
 
-    def answer(self, record: TextRecord, outputs: Arrays, top_k: int | None) -> list[dict[str, Any]]:
+    def read(self, value: Any, where: str) -> TextRecord | WordsRecord:
+        """A text, which is split into words, or a list of words, which stay as they are."""
+        if not isinstance(value, list | tuple | np.ndarray):
+            return TextRecord(where, 1, where, check_text(value, where), None, None)
+        words = [check_text(word, f"{where}[{number}]") for number, word in enumerate(listed(value))]
+        if "" in words:
+            raise InputError(f"{where}[{words.index('')}]='' is no word: leave it out")
+        return join_words(words)
+
+    def check(self, records: Sequence[TextRecord | WordsRecord]) -> None:
+        """Refuses texts among lists of words."""
+        if len({type(record) for record in records}) > 1:
+            raise InputError("inputs hold both texts and lists of words: give them one after the other")
+
+    def request(self, records: Sequence[Any]) -> tuple[str, dict[str, Any]]:
+        """`tag` of texts, `tag_words` of words."""
+        if isinstance(records[0], TextRecord):
+            return super().request(records)
+        width = max(1, *(len(record.words) for record in records))
+        rows = [[utf8(word) for word in record.words] for record in records]
+        return "tag_words", {"words": [row + [b""] * (width - len(row)) for row in rows]}
+
+    def answer(
+        self, record: TextRecord | WordsRecord, outputs: Arrays, top_k: int | None
+    ) -> list[dict[str, Any]]:
         """Entities: spans of words, with the mean of their scores."""
-        count = np.count_nonzero(outputs["end"])
+        if isinstance(record, TextRecord):
+            count = np.count_nonzero(outputs["end"])
+            spans = character_spans(record.text, outputs["start"][:count], outputs["end"][:count])
+        else:
+            spans = record.spans
+        tags = [tag.decode() for tag in outputs["labels"][: len(spans)]]
+        return self._entities(record.text, spans, tags, outputs["scores"])
+
+    def _entities(
+        self, text: str, spans: np.ndarray, tags: Sequence[str], scores: np.ndarray
+    ) -> list[dict[str, Any]]:
+        """The answer to a text, of the characters of its words, int64 [words, 2], their tags and scores."""
         entities = []
-        for label, first, after in entity_spans([tag.decode() for tag in outputs["labels"][:count]]):
-            start, end = characters(record.text, int(outputs["start"][first]), int(outputs["end"][after - 1]))
-            score = float(np.mean(outputs["scores"][first:after]))
-            text = record.text[start:end]
-            entities.append({"label": label, "score": score, "start": start, "end": end, "text": text})
+        for label, first, after in entity_spans(tags, self.scheme):
+            start, end = int(spans[first, 0]), int(spans[after - 1, 1])
+            score = float(np.mean(scores[first:after]))
+            places = {"start": start, "end": end, "text": text[start:end]}
+            entities.append({"label": label, "score": score, **places})
         return entities
 
 

@@ -79,7 +79,8 @@ def normalize_with_offsets(
 
 def split_units(text: tf.Tensor) -> Parts:
     """Texts, string [B], cut into what normalises independently; the last unit of each is END."""
-    return cut_where(text + END, lambda codes, rows: edges(rows)[0] | ~_attached(codes))
+    attached = rf"\p{{M}}{ATTACHED}"
+    return cut_where(text + END, lambda codes, rows: edges(rows)[0] | ~match_codes(codes, attached))
 
 
 def cut_where(text: tf.Tensor, opens: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]) -> Parts:
@@ -119,12 +120,16 @@ def edges(rows: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     )
 
 
-def _attached(codes: tf.Tensor) -> tf.Tensor:
-    """True for code points that belong to the unit of the one before, int32 [C] to bool [C]."""
-    characters = tf.raw_ops.UnicodeEncode(
-        input_values=codes,
-        input_splits=tf.range(tf.size(codes, tf.int64) + 1),
+def match_codes(codes: tf.Tensor, characters: str) -> tf.Tensor:
+    """True for code points that a class of a regular expression has, int32 [C] to bool [C].
+
+    The class is given without its brackets.
+    """
+    different, places = tf.unique(codes)
+    encoded = tf.raw_ops.UnicodeEncode(
+        input_values=different,
+        input_splits=tf.range(tf.size(different, tf.int64) + 1),
         output_encoding="UTF-8",
         errors="replace",
     )
-    return tf.strings.regex_full_match(characters, rf"[\p{{M}}{ATTACHED}]")
+    return tf.gather(tf.strings.regex_full_match(encoded, f"[{characters}]"), places)

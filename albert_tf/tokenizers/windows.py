@@ -6,10 +6,14 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from albert_tf.tokenizers.offsets import END, cut_where, edges, rows_of
+from albert_tf.tokenizers.offsets import END, cut_where, edges, match_codes, rows_of
+from albert_tf.utils.choices import PUNCTUATION_WORDS, SPACE_WORDS
 
 # What Python's `str.isspace` calls a space, as a reader of columns does.
 SPACES = [code for code in range(0x3001) if chr(code).isspace()]  # as code points
+
+# Punctuation marks as BERT has them, ASCII's and Unicode's (category P), as a class of a regular expression.
+PUNCTUATION = r"!-/:-@\[-`{-~\p{P}"
 
 
 class Words(NamedTuple):
@@ -20,12 +24,25 @@ class Words(NamedTuple):
     ends: tf.RaggedTensor  # int32 [B, (words)], the byte after its last
 
 
-def words_of(text: tf.Tensor) -> Words:
-    """The words of each text, string [B]; what is not UTF-8 belongs to a word."""
+def words_of(text: tf.Tensor, words: str = SPACE_WORDS) -> Words:
+    """The words of each text, string [B]; what is not UTF-8 belongs to a word.
+
+    Words end at spaces; with "punctuation" each punctuation mark is a word by itself, too.
+    Source: google-research/bert, `_run_split_on_punc` in tokenization.py.
+    """
+
+    def opens_word(codes: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+        opens = edges(2 * rows + _is_space(codes))[0]
+        if words != PUNCTUATION_WORDS:
+            return opens
+        is_mark = match_codes(codes, PUNCTUATION)
+        is_after = tf.concat([[False], is_mark], axis=0)[:-1]
+        return opens | is_mark | is_after
+
     # Each text ends with a space: where one begins is a change or a space, and never inside a word.
-    parts = cut_where(text + END, lambda codes, rows: edges(2 * rows + _is_space(codes))[0])
+    parts = cut_where(text + END, opens_word)
     is_word = _is_space(parts.codes) == 0  # [P]
-    ends = tf.concat([parts.starts[1:], parts.starts[:1]], axis=0)  # a space follows every word
+    ends = tf.concat([parts.starts[1:], parts.starts[:1]], axis=0)  # a part follows every word
     found = tf.RaggedTensor.from_value_rowids(
         tf.boolean_mask(parts.text, is_word),
         tf.cast(tf.boolean_mask(parts.rows, is_word), tf.int64),

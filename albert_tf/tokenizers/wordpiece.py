@@ -12,7 +12,7 @@ import tensorflow_text as tf_text
 from albert_tf.tokenizer_settings import WORDPIECE, lines_of_vocabulary
 from albert_tf.tokenizers.base import TextTokenizer, TokenIds, TokensWithOffsets
 from albert_tf.tokenizers.offsets import normalize_with_offsets
-from albert_tf.tokenizers.windows import words_of
+from albert_tf.tokenizers.windows import PUNCTUATION, words_of
 from albert_tf.utils.errors import InputError
 
 FILE_OF_RUN = "vocab.txt"
@@ -26,7 +26,6 @@ _IDEOGRAPHS = (
     r"\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{20000}-\x{2A6DF}\x{2A700}-\x{2B73F}"
     r"\x{2B740}-\x{2B81F}\x{2B820}-\x{2CEAF}\x{F900}-\x{FAFF}\x{2F800}-\x{2FA1F}"
 )
-_MARKS = r"!-/:-@\[-`{-~\p{P}"
 
 
 def basic_words(text: tf.Tensor, lowercase: bool = True, strip_accents: bool = True) -> tf.Tensor:
@@ -43,7 +42,7 @@ def basic_words(text: tf.Tensor, lowercase: bool = True, strip_accents: bool = T
         text = tf.strings.lower(text, "utf-8")
     if strip_accents:
         text = tf.strings.regex_replace(tf_text.normalize_utf8(text, "NFD"), r"\p{Mn}", "")
-    return tf.strings.regex_replace(text, f"[{_MARKS}]", r" \0 ")
+    return tf.strings.regex_replace(text, f"[{PUNCTUATION}]", r" \0 ")
 
 
 class WordPieceVocabulary(TokenIds):

@@ -18,6 +18,9 @@ EXAMPLE_FORMATS = (SEGMENT_PAIR, SENTENCE_PAIR, *PACKED_FORMATS)
 LONG = TRUNCATE, HEAD_TAIL, WINDOWS = ("truncate", "head_tail", "windows")
 WINDOW_POOLINGS = MEAN_WINDOW, MAX_WINDOW = ("mean", "max")
 
+# What ends a word of plain text for a tagger: spaces alone, or each punctuation mark, too, a word by itself.
+WORDS = SPACE_WORDS, PUNCTUATION_WORDS = ("spaces", "punctuation")
+
 # Of checkpoints that are converted to a run directory, and from one.
 READ_FORMATS = ("google", "huggingface", "hub")
 WRITTEN_FORMATS = ("google", "huggingface")

@@ -117,14 +117,15 @@ def table_files(source: Paths, records: Sequence[TextRecord], form: Form) -> Fil
 def extended_table(table: Table, ending: str, form: Form) -> Files:
     """A table with columns of predictions; several labels are a list, or joined where cells are texts.
 
-    A list it is there, too, where a label would be taken for several.
+    There, too, a list stays one if a label would be taken for several, and if it is of objects, such as
+    entities.
     """
     ending = known_ending(form.file) if form.file else ending
     columns = form.columns(table.columns, table.file)
     table_text(table.extended(dict.fromkeys(columns, [""] * len(table.rows))), ending)  # or an error now
 
     def cell(value: Any) -> Any:
-        if isinstance(value, str | int):
+        if isinstance(value, str | int | list):
             return value
         if isinstance(value, np.floating):
             return shortest(value)

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from albert_tf.raw_text.paths import Paths, distinct_paths
+from albert_tf.tasks.datasets.columns import Columns, own_records, table_files
 from albert_tf.tasks.datasets.formats import DataFormat, Files, Form, shortest
-from albert_tf.tasks.datasets.tables import FORMATS
+from albert_tf.tasks.datasets.tables import FORMATS, table_ending
 from albert_tf.tasks.datasets.text_files import read_lines
-from albert_tf.tasks.examples.records import TaggedRecord
+from albert_tf.tasks.examples.records import TaggedRecord, TextRecord
 from albert_tf.utils.errors import InputError, shown
 
 _DOCUMENT = "-DOCSTART-"
@@ -21,9 +22,10 @@ _DOCUMENT = "-DOCSTART-"
 def read_conll(file: str | os.PathLike) -> list[TaggedRecord]:
     """The sentences of a file: a word a line, its columns between tabs or spaces, blank lines between.
 
-    The word is the first column and the tag is the last; with a single column there are no tags. Lines that
-    begin with -DOCSTART- are no words: they begin a document. An InputError if the file holds no words, or
-    its lines have different numbers of columns.
+    Other spaces of Unicode, such as no-break ones, are part of a word. The word is the first column and the
+    tag is the last; with a single column there are no tags. Lines that begin with -DOCSTART- are no words:
+    they begin a document. An InputError if the file holds no words, or its lines have different numbers of
+    columns.
     """
     file = os.fspath(file)
     records: list[TaggedRecord] = []
@@ -35,9 +37,12 @@ def read_conll(file: str | os.PathLike) -> list[TaggedRecord]:
         words = [(number, _cells(line)) for number, line in group]
         width = width or len(words[0][1])
         for number, cells in words:
-            if len(cells) != width or not (cells[0].strip() and cells[-1].strip()):
+            if len(cells) != width or not (cells[0].strip(" ") and cells[-1].strip()):
                 found = f"{shown(' '.join(cells))} has {len(cells)} columns, and the lines before {width}"
-                raise InputError(f"{file}:{number}: {found}: each line is a word, other columns and a tag")
+                problem = f"{file}:{number}: {found}: each line is a word, other columns and a tag"
+                is_table = table_ending(file) in FORMATS
+                remedy = ", or name the column of plain texts in a table by `text`" if is_table else ""
+                raise InputError(problem + remedy)
         tags = tuple(cells[-1].strip() for _, cells in words) if width > 1 else None
         records.append(TaggedRecord(file, words[0][0], tuple(cells[0] for _, cells in words), tags))
     if not records:
@@ -47,23 +52,38 @@ def read_conll(file: str | os.PathLike) -> list[TaggedRecord]:
 
 def _is_word(line: str) -> bool:
     """True if a line is a word; others are blank or begin a document."""
-    cells = _cells(line)
-    return bool(cells) and cells[0] != _DOCUMENT
+    return bool(line.strip()) and _cells(line)[0] != _DOCUMENT
 
 
 def _cells(line: str) -> list[str]:
-    return line.split("\t") if "\t" in line else line.split()
+    """The columns of a line; of Unicode's spaces only ASCII's blanks end one."""
+    return line.split("\t") if "\t" in line else [cell for cell in line.split(" ") if cell]
 
 
-def tagged_files(source: Paths, records: Sequence[TaggedRecord], form: Form) -> Files:
+def read_tagged(file: str | os.PathLike, needs_labels: bool, columns: Columns | None) -> Sequence[Any]:
+    """The sentences of a file; or, where tags are to be predicted, the plain texts in a column of a table.
+
+    InputError if the texts are pairs.
+    """
+    if columns is None or needs_labels:
+        return read_conll(file)
+    if columns.text_pair is not None:
+        raise InputError(f"text_pair={columns.text_pair!r}: a tagger reads single texts, leave it out")
+    return own_records(file, False, columns)
+
+
+def tagged_files(source: Paths, records: Sequence[Any], form: Form) -> Files:
     """The lines of the files, a blank one between two, those of words with two more columns.
 
-    Between these are tabs or spaces, as between the others.
+    Between these are tabs or spaces, as between the others. Plain texts have a list of entities each, in a
+    further column of their table.
     """
+    first, *others = distinct_paths(source)
+    if isinstance(records[0], TextRecord) if records else table_ending(first) in FORMATS:
+        return table_files(source, records, form)
     form.check_no_columns("a file of tagged words")
     if form.ending in FORMATS:
         raise InputError(f"{form.file} is a table, and tags are written beside words: name a .conll file")
-    first, *others = distinct_paths(source)
     read = [*read_lines(first), *(line for file in others for line in ("", *read_lines(file)))]
 
     def files(predictions: Sequence[Any]) -> dict[str, str]:
@@ -81,4 +101,4 @@ def tagged_files(source: Paths, records: Sequence[TaggedRecord], form: Form) -> 
     return files
 
 
-CONLL = DataFormat(lambda file, *_: read_conll(file), tagged_files)
+CONLL = DataFormat(read_tagged, tagged_files)

@@ -5,9 +5,12 @@ The libraries that count are imported at the first use: who does not ask does no
 
 from __future__ import annotations
 
+import itertools
+import math
+import re
 import warnings
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,8 +18,57 @@ Labels = Sequence[Any] | np.ndarray
 Numbers = Sequence[float]
 Tags = Sequence[Sequence[str]]
 
-# Of schemes that call an entity's last or only word otherwise.
-_PREFIXES = {"B": "B", "I": "I", "E": "E", "S": "S", "L": "E", "U": "S"}
+# Parts of entities as seqeval calls them, by the letters of IOB, IOBES, BILOU, BMES and BMEWO.
+_PARTS = {**{part: part for part in "BIES"}, "L": "E", "U": "S", "M": "I", "W": "S"}
+_PART, _LABEL, _DASH = rf"(?P<part>[{''.join(_PARTS)}])", "(?P<label>.+)", r"(?:[^\w\s]|_)"
+
+
+class TagScheme(NamedTuple):
+    """How tags tell which words are an entity; "O" is none, and cases of letters are alike."""
+
+    name: str
+    tag: re.Pattern[str] | None = None  # of a part of an entity
+    other: str = "S"  # part that any other tag is, of an entity of its own name
+
+    def read_tag(self, tag: str) -> str:
+        """The tag as seqeval has it: O, or B-, I-, E- or S- and the label, of which "_" is none."""
+        if tag.upper() == "O":
+            return "O"
+        found = self.tag and self.tag.fullmatch(tag)
+        if not found:
+            return f"{self.other}-{tag}"
+        return f"{_PARTS[found['part'].upper()]}-{found['label'] or '_'}"
+
+
+def _tag_scheme(name: str, expression: str) -> TagScheme:
+    return TagScheme(name, re.compile(expression, re.IGNORECASE | re.DOTALL))
+
+
+BARE = _tag_scheme("parts alone (B, I)", f"{_PART}(?P<label>)")
+PREFIXES = _tag_scheme("parts before types (B-PER, I-PER)", f"{_PART}{_DASH}{_LABEL}")
+SUFFIXES = _tag_scheme("parts after types (PER-B, PER-I)", f"{_LABEL}{_DASH}{_PART}")
+RUNS = TagScheme("types alone, equal ones in a row are one entity (PER)", other="I")
+SINGLE_WORDS = TagScheme("none")
+
+
+def find_scheme(tags: Iterable[str]) -> TagScheme:
+    """The scheme of all tags that there are; SINGLE_WORDS where there is none, as of parts of speech.
+
+    Parts are those of a scheme if they are of most of the tags, and B or I is among them.
+
+    >>> find_scheme(["O", "b_per", "i_per"]).name
+    'parts before types (B-PER, I-PER)'
+    """
+    tags = set(tags)
+    names = {tag for tag in tags if tag.upper() != "O"}
+    for least, scheme in itertools.product([len(names), len(names) // 2 + 1], (BARE, PREFIXES, SUFFIXES)):
+        assert scheme.tag is not None
+        found = "".join(match["part"] for name in names if (match := scheme.tag.fullmatch(name)))
+        has_begin = not {*"BI"}.isdisjoint(found.upper())
+        has_singles = scheme != BARE and len(found) == len(names) and found.isupper()  # S-PER alone
+        if len(found) >= least and (has_begin or has_singles):
+            return scheme
+    return SINGLE_WORDS if names == tags else RUNS
 
 
 def accuracy(right: Labels, predicted: Labels) -> float:
@@ -75,33 +127,34 @@ def multi_label_scores(right: Tags, predicted: Tags) -> dict[str, float]:
 def entity_scores(right: Tags, predicted: Tags) -> dict[str, float]:
     """`precision`, `recall` and `f1` of entities, which count where their words and their type are right.
 
-    Tags are those of each sentence, as the CoNLL shared tasks write them: "O" is no entity; a type after B-,
-    I- and, where there are, E- or L-, S- or U- is a part of one. A tag without any of these, such as a part
-    of speech, is that of a single word.
+    Tags are those of each sentence, in any scheme of `find_scheme`; without one each word is an entity. Where
+    no word is right to have an entity, f1 and recall are NaN, and so is precision where none is predicted.
     """
     from seqeval.metrics.sequence_labeling import precision_recall_fscore_support
 
-    both = [[known_tags(tags) for tags in sentences] for sentences in (right, predicted)]
-    found = precision_recall_fscore_support(*both, average="micro", zero_division=0)
-    return dict(zip(("precision", "recall", "f1"), map(float, found[:3]), strict=True))
+    both = read_tags(right, predicted)
+    precision, recall, score, _ = precision_recall_fscore_support(*both, average="micro", zero_division=0)
+    has_right, has_predicted = (any(tag != "O" for tags in sentences for tag in tags) for sentences in both)
+    return {
+        "precision": float(precision) if has_right or has_predicted else math.nan,
+        "recall": float(recall) if has_right else math.nan,
+        "f1": float(score) if has_right else math.nan,
+    }
 
 
-def entity_spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
-    """Entities of a sentence, read as `entity_scores` does: label, first word, the one after the last.
+def entity_spans(tags: Sequence[str], scheme: TagScheme | None = None) -> list[tuple[str, int, int]]:
+    """Entities of a sentence: label, first word, the one after the last; None is the scheme of its own tags.
 
     >>> entity_spans(["B-PER", "I-PER", "B-PER", "O", "I-LOC", "NOUN", "NOUN"])
     [('PER', 0, 2), ('PER', 2, 3), ('LOC', 4, 5), ('NOUN', 5, 6), ('NOUN', 6, 7)]
     """
     from seqeval.metrics.sequence_labeling import get_entities
 
-    return [(label, first, last + 1) for label, first, last in get_entities(known_tags(tags))]
+    known = list(map((scheme or find_scheme(tags)).read_tag, tags))
+    return [(label, first, last + 1) for label, first, last in get_entities(known)]
 
 
-def known_tags(tags: Sequence[str]) -> list[str]:
-    """Tags as seqeval knows them: O, or B-, I-, E- or S- and the label."""
-    known = []
-    for tag in tags:
-        prefix, dash, label = tag.partition("-")
-        is_part = bool(dash) and prefix in _PREFIXES
-        known.append(tag if tag == "O" else f"{_PREFIXES[prefix]}-{label}" if is_part else f"S-{tag}")
-    return known
+def read_tags(*sides: Tags) -> list[list[list[str]]]:
+    """Tags of sentences as seqeval has them, those of each side in the scheme of all."""
+    scheme = find_scheme(tag for sentences in sides for tags in sentences for tag in tags)
+    return [[list(map(scheme.read_tag, tags)) for tags in sentences] for sentences in sides]

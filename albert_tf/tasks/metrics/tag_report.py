@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from albert_tf.reports.content import Report, Table
 from albert_tf.tasks.metrics.curves import calibration
 from albert_tf.tasks.metrics.label_report import Inputs, confusion, table_of_labels, worst_errors
-from albert_tf.tasks.metrics.labels import Tags, entity_spans, known_tags
+from albert_tf.tasks.metrics.labels import SINGLE_WORDS, Tags, entity_spans, find_scheme, read_tags
+from albert_tf.utils.errors import listed, shown
 
 MAX_KINDS = 30  # of tags in a picture, the most frequent of more
 
@@ -34,7 +35,8 @@ def tag_report(
     is_right = [one == other for one, other in zip(*of_words, strict=True)]
     error, reliability = calibration(np.concatenate(scores) if scores else [], is_right)
     common = [tag for tag, _ in collections.Counter(of_words[0] + of_words[1]).most_common(MAX_KINDS)]
-    found = [[set(entity_spans(tags)) for tags in sentences] for sentences in (right, predicted)]
+    scheme = find_scheme(of_words[0] + of_words[1])
+    found = [[set(entity_spans(tags, scheme)) for tags in sentences] for sentences in (right, predicted)]
     wrong = [(one - other, other - one) for one, other in zip(*found, strict=True)]
     numbers = [len(missed) + len(made_up) for missed, made_up in wrong]
     order = sorted(np.flatnonzero(numbers), key=lambda row: -numbers[row])
@@ -50,15 +52,30 @@ def tag_report(
         reliability,
         worst_errors(order, columns),
     ]
-    return Report({"ece": error}, tables)
+    return Report({"ece": error}, tables, describe_tags(of_words[0]))
+
+
+def describe_tags(tags: Iterable[str]) -> list[str]:
+    """Lines about the right tags of all words: the scheme that they are read in, and a lack of entities."""
+    tags = set(tags)
+    scheme = find_scheme(tags)
+    names = sorted(tag for tag in tags if scheme.read_tag(tag) != "O")
+    if not names:
+        return ["no word has a tag other than O: f1 and recall of entities are undefined"]
+    if scheme == SINGLE_WORDS:
+        what = f"no scheme of entities was recognised in {listed(map(shown, names))}"
+        return [f"{what}: words are scored one by one"]
+    others = [shown(tag) for tag in names if scheme.tag is not None and not scheme.tag.fullmatch(tag)]
+    singles = f"; words of {listed(others)} are scored one by one" if others else ""
+    return [f"entities: {scheme.name}{singles}"]
 
 
 def _entity_table(right: Tags, predicted: Tags) -> Table:
     """Precision, recall, F1 and support of each kind of entity, as `entity_scores` counts them."""
     from seqeval.metrics import classification_report
 
-    both = [[known_tags(tags) for tags in sentences] for sentences in (right, predicted)]
-    if not any(entity_spans(tags) for tags in both[0] + both[1]):  # seqeval fails without any
+    both = read_tags(right, predicted)
+    if all(tag == "O" for tags in both[0] + both[1] for tag in tags):  # seqeval fails without any
         return table_of_labels("Entities", [])
     found = classification_report(*both, output_dict=True, zero_division=0)
     return table_of_labels("Entities", found.items())

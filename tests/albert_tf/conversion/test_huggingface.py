@@ -164,6 +164,10 @@ def test_labels_and_choices(tmp_path):
             {**labels, "multi_label": True, "threshold": 0.3},
         ),
         "tokens": (albert_tf.AlbertTokenClassifier(small, num_labels=3), labels),
+        "marks": (
+            albert_tf.AlbertTokenClassifier(small, num_labels=3),
+            {**labels, "words": "punctuation"},
+        ),
         "choice": (albert_tf.AlbertMultipleChoice(small, num_choices=5), {}),
         "nsp": (albert_tf.AlbertPretrainer(small, sentence_objective="nsp"), {}),
         "mlm": (albert_tf.AlbertPretrainer(small, sentence_objective="none"), {}),
@@ -194,6 +198,7 @@ def test_token_classification(golden, tmp_path):
     rewrite(folder, lambda found: {name: value for name, value in found.items() if "pooler" not in name})
     done = convert("huggingface", "run", folder, tmp_path / "run")
     assert done[:2] == ([], ["pooler/dense/kernel", "pooler/dense/bias"])
+    assert RunDirectory(tmp_path / "run").task["words"] == "punctuation"  # of elsewhere
     model = albert_tf.load(tmp_path / "run")
     expected = dict(np.load(folder / "expected.npz"))
     inputs = {name: value for name, value in expected.items() if name.startswith("input_")}

@@ -22,6 +22,7 @@ from albert_tf.finetuning.reports import best_figures
 from albert_tf.finetuning.run import finetune
 from albert_tf.finetuning.task_table import TASKS, task_entries
 from albert_tf.tasks.datasets.columns import Columns
+from albert_tf.tasks.examples.records import TaggedRecord
 from albert_tf.utils.errors import InputError
 from hub_export.export import export
 from tests.albert_tf.commands import mistake
@@ -265,3 +266,14 @@ def test_a_threshold_is_between_two_labels(tmp_path):
     records = TASKS["classification"].format.read(file, True, COLUMNS)
     with pytest.raises(InputError, match=r"threshold: .* 3"):
         task_entries("classification", records, 32, COLUMNS, threshold=0.3)
+
+
+def test_without_entities_f1_is_null(saved, tmp_path, capsys):
+    file = tmp_path / "none.conll"
+    file.write_text("one O\ntwo O\n\nthree O\n")
+    run = saved("tagging", [TaggedRecord("f", 1, ("a", "b"), ("O", "B-X"))])
+    for flags in ([], ["--json"]):
+        assert cli.run(["evaluate", "--run", str(run), "--eval", str(file), *flags]) == 0
+        found = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)  # called with NaN
+        assert found["f1"] is found["recall"] is None and found["examples"] == 2
+    assert "undefined" in found["notes"][0]

@@ -10,11 +10,14 @@ from scipy.stats import pearsonr, spearmanr
 from seqeval.metrics import f1_score as entity_f1
 from sklearn.metrics import accuracy_score, f1_score
 
+import albert_tf
 from albert_tf.finetuning.evaluation import evaluate_trained
 from albert_tf.finetuning.predict import predict
 from albert_tf.finetuning.task_table import TASKS
 from albert_tf.recipes import QuestionSettings
 from albert_tf.tasks.datasets.columns import Columns
+from albert_tf.tasks.datasets.tables import read_table
+from albert_tf.tasks.examples.records import TaggedRecord
 from albert_tf.tasks.metrics.squad import squad_scores
 from albert_tf.utils.errors import InputError
 from tests.albert_tf.finetuning.runs import SENTENCES
@@ -143,6 +146,30 @@ def test_tags(saved, tmp_path):
     )
     assert figures["f1"] == pytest.approx(entity_f1(right, predicted))
     assert figures["examples"] == len(SENTENCES)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
+def test_tags_of_plain_texts(saved, tmp_path, ending):
+    """Those of a pipeline, of texts in a column of a table."""
+    run = saved("tagging", [TaggedRecord("f", 1, ("a", "b", "c"), ("O", "X", "Y"))])
+    task = json.loads((run / "task.json").read_text())
+    (run / "task.json").write_text(json.dumps({**task, "words": "punctuation"}))
+    texts = ["(Paris) “schön”, sagt 🐝.", "", *SENTENCES[:3]]
+    table, output = tmp_path / "texts.jsonl", tmp_path / f"found{ending}"
+    table.write_text("".join(json.dumps({"t": text, "n": n}) + "\n" for n, text in enumerate(texts)))
+    predict(run, table, output, columns=Columns("t"))
+    expected = albert_tf.pipeline(run)(texts)
+    assert expected[0] and expected[1] == []
+    found = read_table(output)
+    assert found.columns == ("t", "n", "prediction", "score")
+    for row, text, entities in zip(found.rows, texts, expected, strict=True):
+        value = json.loads(row.cells[2]) if ending == ".csv" else row.cells[2]
+        assert row.cells[0] == text and len(value) == len(entities)
+        for one, other in zip(value, entities, strict=True):
+            assert one == {**other, "score": pytest.approx(other["score"], abs=1e-4)}
+            assert text[one["start"] : one["end"]] == one["text"]
+    with pytest.raises(InputError, match="text_pair='u'"):
+        predict(run, table, tmp_path / "other.jsonl", columns=Columns("t", "u"))
 
 
 def write_passages(folder, count):

@@ -1,9 +1,11 @@
 """The lines that a fine-tuned run begins and ends with."""
 
 from albert_tf.finetuning.data import Sets
-from albert_tf.finetuning.reports import baseline_warning, described
+from albert_tf.finetuning.reports import baseline_warning, described, glued_words
 from albert_tf.finetuning.task_table import TASKS
-from albert_tf.tasks.examples.records import ChoiceRecord, TextRecord
+from albert_tf.tasks.classification import Classification
+from albert_tf.tasks.examples.records import ChoiceRecord, TaggedRecord, TextRecord
+from albert_tf.tasks.tagging import Tagging
 
 
 def records(labels):
@@ -27,6 +29,16 @@ def test_labels_and_scores_show_a_wrong_column():
     assert warning == "warning: 60 different labels in 100 examples: is that the column of the labels?"
     assert lines("regression", records(["1", "4.5"])) == ["scores: 1 to 4.5, 2.75 on average"]
     assert lines("race", [ChoiceRecord("a:1", "1", "", "c", "q", ("a", "b"), 0)]) == []
+
+
+def test_words_with_marks_are_told():
+    split = [TaggedRecord("a", 1, ("Mr.", "Ford", ",", "of", "Oslo", "?", ")"), ("O",) * 7)] * 20
+    glued = [TaggedRecord("a", 1, ("Mr.", "Ford,", "of", "Oslo?)"), ("O",) * 4)]
+    marks, spaces = (Tagging({"words": words}) for words in ("punctuation", "spaces"))
+    (line,) = glued_words(marks, split + glued)
+    assert "2 of 144" in line and "'Ford,'" in line
+    assert glued_words(spaces, glued) == glued_words(marks, split) == []
+    assert glued_words(Classification({}), records("ab")) == []
 
 
 def test_a_baseline_is_named_where_figures_are_no_better():

@@ -74,6 +74,32 @@ def test_more_steps_go_on(finetuned, asked, tmp_path):
         finetune(asked(copy, recipe=epochs))
 
 
+def test_a_tagger_remembers_its_words(asked, tmp_path):
+    """Older runs split plain text at spaces alone, and go on so. Without entities there is no F1."""
+    (tmp_path / "own.conll").write_text("(\to\nAda\tb_per\n)\to\n\n" * 8)
+    (tmp_path / "none.conll").write_text("(\to\nsea\to\n\n" * 2)
+    files = {"train": tmp_path / "own.conll", "eval": tmp_path / "none.conll"}
+    made, lines = asked(task="tagging", **files, columns=None), []
+    finetune(made, lines.append)
+    assert "tags: 'o' (16), 'b_per' (8)" in lines
+    assert any("no evaluation has a f1" in line for line in lines)
+    assert [line["eval_f1"] for line in metrics(made.output) if "eval_accuracy" in line] == [None, None]
+    task = made.output / "task.json"
+    entries = json.loads(task.read_text())
+    assert entries.pop("words") == "punctuation"
+    entities = albert_tf.pipeline(made.output)("(Ada/Löwe)")
+    assert all({entity["label"]} <= {"per"} for entity in entities)
+    with pytest.raises(InputError, match="words is 'punctuation' there and 'spaces' here"):
+        finetune(asked(made.output, task="tagging", **files, columns=None, words="spaces"))
+    task.write_text(json.dumps(entries))
+    finetune(asked(made.output, task="tagging", **files, columns=None), lines.append)
+    assert any("is at its last step" in line for line in lines)
+    assert json.loads(task.read_text()) == entries
+    for wrong in ({"task": "tagging", **files, "columns": None, "words": "marks"}, {"words": "spaces"}):
+        with pytest.raises(InputError, match="words"):
+            asked(**wrong)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -40,7 +40,7 @@ KINDS = {
     "answerability": (lambda: albert_tf.AlbertSpanLabeler(SMALL, answerability=True), QUESTIONS),
     "tagging": (
         lambda: albert_tf.AlbertTokenClassifier(SMALL, 3),
-        {"task": "tagging", "labels": ["O", "B-X", "I-X"], "seq_length": 16},
+        {"task": "tagging", "labels": ["O", "X", "Y"], "seq_length": 16, "words": "punctuation"},
     ),
     "multiple_choice": (lambda: albert_tf.AlbertMultipleChoice(SMALL, 3), {"seq_length": 32}),
 }

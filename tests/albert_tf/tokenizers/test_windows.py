@@ -1,3 +1,7 @@
+import unicodedata
+
+import hypothesis
+import hypothesis.strategies as st
 import numpy as np
 import tensorflow as tf
 
@@ -88,13 +92,76 @@ def test_words_are_those_of_python():
     assert row == ([b"a\xff", b"b\xc3"], [0, 3], [2, 5])  # what is not UTF-8 belongs to words
 
 
+def is_punctuation(character):
+    """As `_is_punctuation` of google-research/bert's tokenization.py."""
+    code = ord(character)
+    if 33 <= code <= 47 or 58 <= code <= 64 or 91 <= code <= 96 or 123 <= code <= 126:
+        return True
+    return unicodedata.category(character).startswith("P")
+
+
+def split_punctuation_by_hand(text):
+    """Words as Python splits them, then as `_run_split_on_punc` there does, with their bytes."""
+    found = []
+    for word, start, _ in split_by_hand(text):
+        pieces, is_new = [], True
+        for character in word:
+            if is_punctuation(character):
+                pieces.append(character)
+                is_new = True
+            elif is_new:
+                pieces.append(character)
+                is_new = False
+            else:
+                pieces[-1] += character
+        for piece in pieces:
+            end = start + len(piece.encode())
+            found.append((piece, start, end))
+            start = end
+    return found
+
+
+MARKED = [
+    *TEXTS,
+    "(Paris) and “Anna”, Paris/London; Paris. ¿Qué? «Łódź»—x",
+    "don't 3.5% a_b c-d e+f $5 €5 x^2 `y` ~z <b>|",
+    "北京。東京、大阪（奈良）… 🐝🐝.",
+    "...",
+    ".a",
+    "a.",
+    "é\u0301.\u0301b",
+]
+
+
+def test_punctuation_splits_as_in_bert():
+    assert listed(words_of(tf.constant(MARKED), "punctuation")) == [
+        split_punctuation_by_hand(text) for text in MARKED
+    ]
+    assert listed(words_of(tf.constant(MARKED))) == [split_by_hand(text) for text in MARKED]
+    # Of all characters; what one of both Unicode versions lacks is not compared.
+    known = [chr(code) for code in range(0x20000) if unicodedata.category(chr(code))[0] not in "CZ"]
+    (found,) = listed(
+        words_of(tf.constant(["".join(f"a{character}b " for character in known)]), "punctuation")
+    )
+    marks = {word for word, _, _ in found if len(word) == 1} - {"a", "b"}
+    assert marks == {character for character in known if is_punctuation(character)}
+
+
+@hypothesis.settings(max_examples=100, deadline=None)
+@hypothesis.given(st.lists(st.text(alphabet=st.sampled_from("ab .,/“”'é\u00a0\n\u200b漢。🐝_$"))))
+def test_punctuation_of_any_texts(texts):
+    found = words_of(tf.constant(texts, tf.string), "punctuation")
+    assert listed(found) == [split_punctuation_by_hand(text) for text in texts]
+
+
 def test_spaces_are_those_of_python():
     assert set(map(chr, SPACES)) == {chr(code) for code in range(0x110000) if chr(code).isspace()}
 
 
 def test_in_graph_of_any_size_and_without_asserts():
-    words = tf.function(words_of, input_signature=[tf.TensorSpec([None], tf.string)])
-    assert listed(words(tf.constant(TEXTS))) == [split_by_hand(text) for text in TEXTS]
+    texts = [tf.TensorSpec([None], tf.string)]
+    words = tf.function(lambda text: words_of(text, "punctuation"), input_signature=texts)
+    assert listed(words(tf.constant(MARKED))) == [split_punctuation_by_hand(text) for text in MARKED]
     assert words(tf.constant([], tf.string)).text.to_list() == []
     numbers = tf.TensorSpec([None], tf.int32)
     windows = tf.function(sliding_windows, input_signature=[numbers, numbers, tf.TensorSpec([], tf.int32)])

@@ -33,6 +33,15 @@ def test_words_without_tags(file):
     ]
 
 
+def test_columns_end_at_ascii_blanks_alone(file):
+    """NBSP, narrow and ideographic spaces, and separators of ASCII are part of words."""
+    words = ["10\u00a0000", "5\u202fkg", "a\u3000b", "x\x1fy", "\u00a0", "p\u2028q"]
+    content = "".join(f" {word}  NN \u00a0B-X \n" for word in words) + "\u00a0\n\u3000 \nlast NN O\n\t\n"
+    (one, other) = read_conll(file(content))
+    assert one.words == tuple(words) and one.tags == ("B-X",) * len(words)
+    assert other.words == ("last",)
+
+
 @pytest.mark.parametrize(
     ("content", "value"),
     [

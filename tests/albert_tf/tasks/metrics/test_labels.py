@@ -1,14 +1,24 @@
 """Figures against counts by hand, and against the formulas written out with NumPy."""
 
+import itertools
+
 import numpy as np
 import pytest
+from seqeval.metrics import f1_score, precision_score, recall_score
+from seqeval.metrics.sequence_labeling import get_entities
 
 from albert_tf.tasks.metrics.labels import (
+    BARE,
+    PREFIXES,
+    RUNS,
+    SINGLE_WORDS,
+    SUFFIXES,
     accuracy,
     correlations,
     entity_scores,
     entity_spans,
     f1,
+    find_scheme,
     matthews_correlation,
 )
 
@@ -57,7 +67,6 @@ def entities(right, predicted):
         (["B-PER I-PER O I-LOC"], ["B-PER O O B-LOC"], (0.5, 0.5, 0.5)),
         # An entity ends with its sentence.
         (["O I-LOC", "I-LOC"], ["O B-LOC", "O"], (1, 0.5, 0.6667)),
-        (["O O"], ["O O"], (0, 0, 0)),
         # Other schemes.
         (["U-PER O B-LOC I-LOC L-LOC"], ["B-PER O B-LOC I-LOC I-LOC"], (1, 1, 1)),
         (["S-PER B-LOC E-LOC"], ["B-PER B-LOC I-LOC"], (1, 1, 1)),
@@ -82,6 +91,91 @@ def test_spans_are_the_entities_that_are_counted(parts):
         spans = [set(entity_spans(sentence)) for sentence in (one, other)]
         expected = len(spans[0] & spans[1]) / max(len(spans[1]), 1)
         assert entity_scores([one], [other])["precision"] == pytest.approx(expected)
+
+
+def undefined(right, predicted):
+    return {
+        name for name, value in entity_scores([right.split()], [predicted.split()]).items() if np.isnan(value)
+    }
+
+
+def test_without_entities_there_is_no_f1():
+    assert undefined("O O", "O O") == {"precision", "recall", "f1"}
+    assert undefined("o", "b-per") == {"recall", "f1"}
+    assert undefined("B-PER", "O") == undefined("B-PER", "I-LOC") == set()
+
+
+def respelled(change):
+    """Sentences of IOB tags, right and predicted, and the same in another spelling."""
+    random = np.random.default_rng(0)
+    tags = ["O", "B-A", "I-A", "B-B-c", "I-B-c"]
+    sides = [[[str(x) for x in random.choice(tags, 6)] for _ in range(30)] for _ in range(2)]
+    return sides, [[list(map(change, sentence)) for sentence in sentences] for sentences in sides]
+
+
+def swapped(tag, dash):
+    part, _, label = tag.partition("-")
+    return f"{label}{dash}{part}" if label else tag
+
+
+SPELLINGS = {
+    "lower": lambda tag: tag[:1].lower() + tag[1:],
+    "all lower": str.lower,
+    "underscore": lambda tag: tag.replace("-", "_", 1),
+    "colon": lambda tag: tag.replace("-", ":", 1),
+    "suffix": lambda tag: swapped(tag, "-"),
+    "lower suffix": lambda tag: swapped(tag, "_").lower(),
+}
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_any_spelling_scores_as_iob_does(name):
+    plain, other = respelled(SPELLINGS[name])
+    expected = [precision_score(*plain), recall_score(*plain), f1_score(*plain)]
+    found = entity_scores(*other)
+    assert [found[key] for key in ("precision", "recall", "f1")] == pytest.approx(expected)
+    scheme = find_scheme(itertools.chain(*other[0]))
+    for one, two in zip(plain[0], other[0], strict=True):
+        spans = [(label.lower(), *place) for label, *place in entity_spans(two, scheme)]
+        assert spans == [(label.lower(), first, last + 1) for label, first, last in get_entities(one)]
+
+
+def test_suffixes_and_parts_alone_are_those_of_seqeval():
+    tags = ["PER-B", "PER-I", "O", "LOC-I", "LOC-I", "MISC-S", "ORG-B", "ORG-E"]
+    assert entity_spans(tags) == [(label, a, b + 1) for label, a, b in get_entities(tags, suffix=True)]
+    tags = ["B", "I", "O", "I", "I", "B", "B", "O"]
+    expected = [(label, a, b + 1) for label, a, b in get_entities(tags)]
+    assert entity_spans(tags) == expected == [("_", 0, 2), ("_", 3, 5), ("_", 5, 6), ("_", 6, 7)]
+    assert entity_spans(list("boi")) == [("_", 0, 1), ("_", 2, 3)]
+    assert entity_spans(list("BMESBE")) == [("_", 0, 3), ("_", 3, 4), ("_", 4, 6)]  # of Chinese words
+
+
+def test_types_alone_beside_an_o_are_runs():
+    tags = ["PER", "PER", "O", "LOC", "PER", "person-actor", "person-actor"]
+    expected = [("PER", 0, 2), ("LOC", 3, 4), ("PER", 4, 5), ("person-actor", 5, 7)]
+    assert entity_spans(tags) == expected
+    found = entity_scores([tags], [["PER", "O", "O", "LOC", "PER", "person-actor", "person-actor"]])
+    assert found == pytest.approx({"precision": 0.75, "recall": 0.75, "f1": 0.75})
+
+
+@pytest.mark.parametrize(
+    ("tags", "name"),
+    [
+        ("NOUN VERB X-ray", SINGLE_WORDS),
+        ("S-PRO S V A-PRO", SINGLE_WORDS),  # of parts of speech: substantives and pronouns
+        ("NN B-NN", SINGLE_WORDS),
+        ("O vitamin-B gene", RUNS),
+        ("O e-mail", RUNS),
+        ("O S-PER", PREFIXES),
+        ("O B-PER I-PER B-LOC X", PREFIXES),
+        ("O B-I", PREFIXES),
+        ("O B I L U", BARE),
+        ("O", RUNS),
+        ("O PER-B PER-I", SUFFIXES),
+    ],
+)
+def test_the_scheme_is_that_of_all_tags(tags, name):
+    assert find_scheme(tags.split()) == name
 
 
 def test_spans_of_other_spellings():

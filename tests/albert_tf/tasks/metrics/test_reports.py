@@ -9,7 +9,7 @@ from albert_tf.tasks.examples.records import Answer, QuestionRecord
 from albert_tf.tasks.metrics.answer_report import answer_report
 from albert_tf.tasks.metrics.label_report import WORST, label_report, multi_label_report
 from albert_tf.tasks.metrics.number_report import number_report
-from albert_tf.tasks.metrics.tag_report import tag_report
+from albert_tf.tasks.metrics.tag_report import describe_tags, tag_report
 
 NAMES = ("precision", "recall", "f1-score", "support")
 
@@ -132,6 +132,15 @@ def test_kinds_of_entities():
     assert grid["B-LOC"]["B-ORG"] == 1 and grid["B-PER"] == {**dict.fromkeys(grid, 0), "B-PER": 1, "O": 1}
     nothing = tag_report([["a"]], [["O"]], [["O"]], [np.float32([1])], {"where": ["a:1"]})
     assert by_name(nothing)["labels"].rows == [] and nothing.figures == {"ece": 0}
+    assert "undefined" in nothing.notes[0]
+
+
+def test_notes_name_the_tags_that_are_of_no_scheme():
+    assert describe_tags(["O", "B-PER", "I-PER"]) == ["entities: parts before types (B-PER, I-PER)"]
+    (mixed,) = describe_tags(["O", "B-PER", "I-PER", "NUM"])
+    assert "'NUM'" in mixed and "one by one" in mixed and "'B-PER'" not in mixed
+    (none,) = describe_tags(["NOUN", "VERB"])
+    assert "'NOUN', 'VERB'" in none and "one by one" in none
 
 
 def test_answers_by_length_and_answerability():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -53,7 +54,8 @@ def outcome(prog: str, work: Callable[[], None]) -> int:
         status = status_of(error)
         if status is None or os.environ.get("ALBERT_TF_TRACEBACK") == "1":
             raise
-        print(f"{prog}: {one_line(error)}", file=sys.stderr)
+        with contextlib.suppress(OSError):  # after SIGHUP there is no terminal
+            print(f"{prog}: {one_line(error)}", file=sys.stderr)
         return status
     return DONE
 
@@ -76,7 +78,7 @@ def one_line(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return str(error) or "interrupted"
     if isinstance(error, Terminated):
-        return "stopped by SIGTERM"
+        return f"stopped by {error.signal_name}"
     if isinstance(error, OSError) and error.filename is not None:
         remedy = ": correct the path" if isinstance(error, FileNotFoundError) else ""
         return f"{os.fsdecode(error.filename)}: {error.strerror}{remedy}"

@@ -16,7 +16,7 @@ from albert_tf.training.compilation import compilation_log
 from albert_tf.training.metrics import term_metrics
 from albert_tf.training.settings import Execution, LoopSettings
 from albert_tf.training.strategies import Feed, compiles, device_kind, keeps_iterator
-from albert_tf.training.updates import Batch, Totals, replica_update, training_steps
+from albert_tf.training.updates import Batch, TrainSteps, replica_update, training_steps
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -81,9 +81,7 @@ class Training:
         """The phase of the update that leads to a step; at step 0 the first."""
         return next(phase for phase in self.phases if step <= phase.end)
 
-    def train_steps(
-        self, phase: Phase, feed: Feed, step: tf.Variable
-    ) -> Callable[[Iterator[Batch], int], Totals]:
+    def train_steps(self, phase: Phase, feed: Feed, step: tf.Variable) -> TrainSteps:
         """The function that trains in a phase, as `training_steps` makes it."""
         xla = compiles(self.execution.xla)
         update = replica_update(
@@ -132,7 +130,7 @@ class TrainingState:
         self.feed = phase.batches(seed_of(self._seed, step))
         self.iterator = iter(self.feed.dataset)
 
-    def parts(self) -> dict[str, Any]:
+    def parts(self, with_iterator: bool = True) -> dict[str, Any]:
         """The parts by the names that they have in a checkpoint, the same in all precisions."""
         optimizer, parts = self.optimizer, {"model": self.model, "step": self.step}
         if isinstance(optimizer, keras.mixed_precision.LossScaleOptimizer):
@@ -140,7 +138,7 @@ class TrainingState:
             optimizer = optimizer.inner_optimizer
         # Its variables alone: Keras hangs the loss scale on the inner optimizer, too.
         parts["optimizer"] = tf.train.Checkpoint(variables=list(optimizer.variables))
-        if not self.saves_iterator or self.iterator is None:
+        if not (with_iterator and self.saves_iterator) or self.iterator is None:
             return parts
         # An iterator's state does not say with which seed its batches are drawn.
         return {**parts, "iterator": self.iterator, "drawn_at": self.drawn_at}

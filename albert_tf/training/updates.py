@@ -26,6 +26,53 @@ class Totals(NamedTuple):
     input_wait: tf.Tensor  # seconds of waiting for batches, by that for the first one
 
 
+class InputWait:
+    """True while the next batch is waited for, outside or inside of a graph; any thread may ask.
+
+    It stays true where the iterator has failed. No update is being computed meanwhile: all weights are then
+    those of the same step.
+    """
+
+    def __init__(self) -> None:
+        self._outside, self._inside = False, tf.Variable(False, trainable=False, name="input_wait")
+
+    def __bool__(self) -> bool:
+        return self._outside or bool(tf.convert_to_tensor(self._inside))
+
+    def next_batch(self, iterator: Iterator[Batch]) -> Batch:
+        """The next batch, outside of a graph."""
+        self._outside = True
+        batch = next(iterator)
+        self._outside = False
+        return batch
+
+    def call_with_next(
+        self, function: Callable[[Batch, Totals], Totals], iterator: Iterator[Batch], totals: Totals
+    ) -> Totals:
+        """The function of the next batch, inside of a graph: what computed the totals is done with before."""
+        with tf.control_dependencies(tf.nest.flatten(totals)):
+            self._inside.assign(True)
+            with tf.control_dependencies([tf.convert_to_tensor(self._inside)]):
+                batch = next(iterator)
+        with tf.control_dependencies(tf.nest.flatten(batch, expand_composites=True)):
+            self._inside.assign(False)
+            arrived = tf.convert_to_tensor(self._inside)
+        totals = function(batch, totals)
+        with tf.control_dependencies([arrived, *tf.nest.flatten(totals)]):  # all of the call, not only these
+            return tf.nest.map_structure(tf.identity, totals)
+
+
+class TrainSteps(NamedTuple):
+    """The function that trains, and whether it is waiting for a batch."""
+
+    train: Callable[[Iterator[Batch], int], Totals]
+    input_wait: InputWait
+
+    def __call__(self, iterator: Iterator[Batch], count: int) -> Totals:
+        """So many updates."""
+        return self.train(iterator, count)
+
+
 def training_steps(
     update: Callable[[Batch, tf.Tensor], Update],
     names: Iterable[str],
@@ -33,7 +80,7 @@ def training_steps(
     *,
     seed: int,
     before_update: Callable[[Batch], None] | None = None,
-) -> Callable[[Iterator[Batch], int], Totals]:
+) -> TrainSteps:
     """The function that trains: under the current strategy, from an iterator of batches, so many updates.
 
     Args:
@@ -43,20 +90,24 @@ def training_steps(
       seed: of all dropout of the run.
       before_update: called with a batch that may have a new shape, before it is computed.
     """
-    strategy = tf.distribute.get_strategy()
+    strategy, input_wait = tf.distribute.get_strategy(), InputWait()
     zero = tf.zeros([])
     nothing = Totals({name: Term(zero, zero, zero) for name in names}, zero, tf.constant(0), zero)
 
     def train_step(batch: Batch, totals: Totals) -> Totals:
-        step_seed = tf.random.fold_in(tf.constant([seed, 0]), step)
-        replicas = strategy.run(update, (batch, step_seed))
+        # Where the batch does not come, counters stay as they are, too: they depend on no value of it.
+        with tf.control_dependencies(tf.nest.flatten(batch, expand_composites=True)):
+            arrived = tf.no_op()
+        with tf.control_dependencies([arrived]):
+            step_seed = tf.random.fold_in(tf.constant([seed, 0]), step)
+            replicas = strategy.run(update, (batch, step_seed))
+            step.assign_add(1)
         # Every replica holds the same sums.
         terms, gradient_norm = tf.nest.map_structure(
             lambda part: strategy.experimental_local_results(part)[0], replicas
         )
         losses = [term.loss for term in terms.values()]
         good = tf.reduce_all(tf.math.is_finite(tf.stack([*losses, gradient_norm])))
-        step.assign_add(1)
         return Totals(
             tf.nest.map_structure(lambda total, x: total + tf.where(good, x, 0), totals.terms, terms),
             gradient_norm,
@@ -76,7 +127,7 @@ def training_steps(
             @tf.function
             def several(iterator: Iterator[Batch], count: tf.Tensor, totals: Totals) -> Totals:
                 for _ in tf.range(count):
-                    totals = one(next(iterator), totals)
+                    totals = input_wait.call_with_next(one, iterator, totals)
                 return totals
 
             functions.extend([one, several])
@@ -85,7 +136,7 @@ def training_steps(
         looks_at_each = before_update is not None and not _is_static(iterator)
 
         def next_batch() -> Batch:
-            batch = next(iterator)
+            batch = input_wait.next_batch(iterator)
             if before_update is not None:
                 before_update(batch)
             return batch
@@ -102,7 +153,7 @@ def training_steps(
         # The first batch of all waits for the pipeline to start, others are as quick as the first of a call.
         return totals._replace(input_wait=tf.constant(waited * (1 if is_first else int(count))))
 
-    return train_steps
+    return TrainSteps(train_steps, input_wait)
 
 
 def call_traced(function: Any, *arguments: Any) -> Any:

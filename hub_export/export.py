@@ -13,7 +13,7 @@ import tensorflow as tf
 from albert_tf.checkpoints import RunDirectory, load, opened_run
 from albert_tf.checkpoints.directory import CONFIG, TASK
 from albert_tf.checkpoints.run import check_finite
-from albert_tf.checkpoints.storage import read_bytes
+from albert_tf.checkpoints.storage import check_no_glob, read_bytes
 from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import GOOGLE_FILE
 from albert_tf.models.compiled import CompiledEncoder
@@ -142,6 +142,7 @@ def _check_output(output: Path, version: Path | None) -> None:
     What an export that was killed has left under another name gets its own back.
     """
     check_place(output, is_folder=True)
+    check_no_glob(output, "output")
     if version is not None:
         check_place(version.parent, is_folder=True)
         if os.path.lexists(version):

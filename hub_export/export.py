@@ -25,7 +25,7 @@ from albert_tf.tokenizers.kinds import TextTokenizer, open_tokenizer
 from albert_tf.utils.checks import check_range
 from albert_tf.utils.choices import INT8
 from albert_tf.utils.errors import InputError, exists_already
-from albert_tf.utils.files import check_place, replace_folder, restore_folder, scratch, writing
+from albert_tf.utils.files import check_place, made_folders, replace_folder, restore_folder, scratch, writing
 from hub_export.card import CARD, MARK, model_card
 from hub_export.check import answers
 from hub_export.check.modules import check as check_module
@@ -110,8 +110,7 @@ def export(
         preprocessor = functools.partial(save_module, Preprocessor(served.tokenizer, seq_length))
         serving = functools.partial(save_serving, run, served, signatures)
         writers = {PREPROCESSOR: preprocessor, **writers, numbered: serving}
-    output.mkdir(parents=True, exist_ok=True)
-    with scratch(output / "export") as stage, writing(output, stage):
+    with made_folders(output), scratch(output / "export") as stage, writing(output, stage):
         stage.mkdir()
         for name, write in writers.items():
             expected = write(stage / name)

@@ -13,7 +13,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from albert_tf.checkpoints.tensor_bundle import Tensors
-from albert_tf.utils.errors import InputError
+from albert_tf.utils.errors import InputError, shown
 from albert_tf.utils.files import read_json
 
 # Names of NumPy and TensorFlow for those of the format.
@@ -35,6 +35,8 @@ def open_safetensors(path: Path) -> Tensors:
         if not isinstance(weight_map, dict) or not all(isinstance(part, str) for part in weight_map.values()):
             raise InputError(f"{path} holds no weight_map of tensors to the names of files beside it")
         parts = set(weight_map.values())
+        if outside := sorted(part for part in parts if part in ("", "..") or Path(part).name != part):
+            raise InputError(f"{path} names {shown(outside[0])}, which is no file beside it: copy it again")
     files: dict[str, Path] = {}
     shapes: dict[str, tuple[int, ...]] = {}
     dtypes: dict[str, str] = {}

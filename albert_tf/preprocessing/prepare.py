@@ -15,7 +15,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -99,19 +99,15 @@ def prepare(
 
 @contextmanager
 def _sole_output(output: str) -> Iterator[None]:
-    """Keeps other processes out of the output while the block runs, and removes it if it is empty then."""
+    """Makes the output folder, and keeps other processes out of it while the block runs."""
     if address_of(output) is not None:
         yield
         return
     folder = Path(output)
     check_place(folder, is_folder=True)
     folder.mkdir(parents=True, exist_ok=True)
-    try:
-        with sole_use(folder):
-            yield
-    finally:
-        with suppress(OSError):  # it is not empty, or removed already
-            folder.rmdir()
+    with sole_use(folder):
+        yield
 
 
 def _prepare(

@@ -198,6 +198,20 @@ def sync(path: Path) -> None:
 
 
 @contextlib.contextmanager
+def made_folders(path: Path) -> Iterator[None]:
+    """Makes a folder and those that it lies in; where the block raises, those vanish that were not there."""
+    new = [place for place in (path, *path.parents) if not place.exists()]
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        for place in new:
+            with contextlib.suppress(OSError):  # it is not empty, or was never made
+                place.rmdir()
+        raise
+
+
+@contextlib.contextmanager
 def new_directory(path: Path) -> Iterator[Path]:
     """A temporary folder whose content appears at `path` when the block ends, and vanishes when it raises.
 
@@ -210,8 +224,7 @@ def new_directory(path: Path) -> Iterator[Path]:
     path = path.absolute()
     is_there = os.path.lexists(path)
     place = path if is_there else path.parent
-    place.mkdir(parents=True, exist_ok=True)
-    with scratch(place / path.name) as temporary, writing(path, temporary):
+    with made_folders(place), scratch(place / path.name) as temporary, writing(path, temporary):
         temporary.mkdir()
         yield temporary
         if is_there:

@@ -57,6 +57,7 @@ def open_safetensors(path: Path) -> Tensors:
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[Any]:
     """A file of the format, its header checked; InputError where it is damaged."""
+    path.open("rb").close()  # of a file that may not be read the library says that there is none
     try:
         with safe_open(path, "np") as file:
             yield file

@@ -13,7 +13,7 @@ import tensorflow as tf
 from albert_tf.checkpoints import RunDirectory, load, opened_run
 from albert_tf.checkpoints.directory import CONFIG, TASK
 from albert_tf.checkpoints.run import check_finite
-from albert_tf.checkpoints.storage import read_bytes
+from albert_tf.checkpoints.storage import check_no_glob, read_bytes
 from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import GOOGLE_FILE
 from albert_tf.models.compiled import CompiledEncoder
@@ -24,7 +24,7 @@ from albert_tf.tokenizer_settings import TOKENIZER, resolved_settings
 from albert_tf.tokenizers.kinds import TextTokenizer, open_tokenizer
 from albert_tf.utils.checks import check_range
 from albert_tf.utils.errors import InputError, exists_already
-from albert_tf.utils.files import check_place, replace_folder, restore_folder, scratch, writing
+from albert_tf.utils.files import check_place, made_folders, replace_folder, restore_folder, scratch, writing
 from hub_export.card import CARD, MARK, model_card
 from hub_export.check import answers
 from hub_export.check.modules import check as check_module
@@ -108,8 +108,7 @@ def export(
         preprocessor = functools.partial(save_preprocessor, Preprocessor(served.tokenizer, seq_length))
         serving = functools.partial(save_serving, run, served, signatures)
         writers = {PREPROCESSOR: preprocessor, **writers, numbered: serving}
-    output.mkdir(parents=True, exist_ok=True)
-    with scratch(output / "export") as stage, writing(output, stage):
+    with made_folders(output), scratch(output / "export") as stage, writing(output, stage):
         stage.mkdir()
         for name, write in writers.items():
             expected = write(stage / name)
@@ -140,6 +139,7 @@ def _check_output(output: Path, version: Path | None) -> None:
     What an export that was killed has left under another name gets its own back.
     """
     check_place(output, is_folder=True)
+    check_no_glob(output, "output")
     if version is not None:
         check_place(version.parent, is_folder=True)
         if os.path.lexists(version):

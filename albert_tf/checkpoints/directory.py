@@ -12,8 +12,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -104,6 +103,7 @@ class RunDirectory:
 
     def __init__(self, path: PathLike, argument: str = "run_dir"):
         self.path = storage.location(path, argument)
+        self.check_lock: Callable[[], None] = lambda: None
 
     def __fspath__(self) -> str:
         return self.path
@@ -168,7 +168,7 @@ class RunDirectory:
         self.check_vocabulary(self.file(main), fingerprint_of(files))
         if storage.is_local(self.path):
             return Path(self.path, main)
-        folder = Path(_local_folder().name, hashlib.sha256(self.path.encode()).hexdigest())
+        folder = Path(storage.local_folder().name, hashlib.sha256(self.path.encode()).hexdigest())
         folder.mkdir(exist_ok=True)
         for name, content in files.items():
             (folder / name).write_bytes(content)
@@ -251,9 +251,17 @@ class RunDirectory:
             remedy = "wait for its end, or name another --output"
             raise BlockingIOError(f"{self} is in use by another process: {remedy}") from error
 
-    def lock(self) -> contextlib.AbstractContextManager[None]:
-        """Keeps other processes out while the block runs; BlockingIOError if one is using the run."""
-        return sole_use(Path(self.path)) if storage.is_local(self.path) else contextlib.nullcontext()
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """Keeps other processes out while the block runs; BlockingIOError if one is using the run.
+
+        `check_lock` raises WorkFailed once the folder at the path is another one.
+        """
+        if not storage.is_local(self.path):
+            yield
+            return
+        with sole_use(Path(self.path)) as self.check_lock:
+            yield
 
     def _read(self, name: str, checked: Callable[[dict[str, Any]], Any]) -> Any:
         path = self.file(name)
@@ -264,12 +272,6 @@ class RunDirectory:
             return checked(values)
         except ValueError as error:
             raise InputError(f"{path}: {error}") from error
-
-
-@functools.cache
-def _local_folder() -> tempfile.TemporaryDirectory[str]:
-    """A folder that is there as long as the program runs."""
-    return tempfile.TemporaryDirectory()
 
 
 def _not_a_run(folder: RunDirectory, missing: str) -> str:

@@ -16,7 +16,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.checkpoints.storage import PathLike, entries, join, remove_unfinished, written_together
+from albert_tf.checkpoints.storage import (
+    PathLike,
+    entries,
+    join,
+    literal_path,
+    remove_unfinished,
+    written_together,
+)
 from albert_tf.checkpoints.tensor_bundle import Tensors, open_bundle, reading
 from albert_tf.utils.errors import InputError, Missing, exists_already, shown
 
@@ -111,7 +118,8 @@ def read_checkpoint(run: PathLike, step: int, /, **parts: Any) -> None:
 
     Raises:
       FileNotFoundError: the run lacks this checkpoint; the message says which it has.
-      DamagedCheckpoint: its files cannot be read; the message names them.
+      DamagedCheckpoint: its files are damaged; the message names them.
+      OSError: they cannot be read, whether or not they are damaged.
       InputError: the checkpoint is of another model, or lacks one of the parts.
     """
     bundle = open_bundle(_existing(run, step))
@@ -120,7 +128,7 @@ def read_checkpoint(run: PathLike, step: int, /, **parts: Any) -> None:
     if "model" in parts:
         _model_keys(bundle, {v.name.partition(":")[0]: tuple(v.shape) for v in parts["model"].variables})
     with reading(bundle.origin):
-        status = tf.train.Checkpoint(**parts).read(bundle.origin)
+        status = tf.train.Checkpoint(**parts).read(literal_path(bundle.origin))
         status.assert_existing_objects_matched().expect_partial()
 
 

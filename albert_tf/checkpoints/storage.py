@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import hashlib
 import os
+import re
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +28,8 @@ from albert_tf.utils.files import (
 
 PathLike = str | os.PathLike[str]
 
+_GLOB = re.compile(r"[\[\\]")  # of the letters of globs, those that do not stand for themselves
+
 
 def location(path: Any, argument: str) -> str:
     """A path as text; an InputError if it is none, or on a filesystem that TensorFlow does not know.
@@ -37,7 +43,39 @@ def location(path: Any, argument: str) -> str:
     scheme = address.partition("://")[0]
     if scheme not in tf.io.gfile.get_registered_schemes():
         raise InputError(f"{address}: TensorFlow knows no filesystem {scheme}://")
+    check_no_glob(address, argument)
     return address
+
+
+def check_no_glob(path: PathLike, argument: str) -> None:
+    """InputError for a path at which TensorFlow finds no checkpoint and no SavedModel: it is a glob to it."""
+    if _GLOB.search(os.fspath(path)):
+        raise InputError(
+            f"{argument}={os.fspath(path)}: TensorFlow reads no model whose path holds [ or \\: name another"
+        )
+
+
+def literal_path(path: str) -> str:
+    """A path at which TensorFlow's readers of models find what is at this one, a folder or a checkpoint.
+
+    They look for a path as a glob, and then open it as it is: nothing can be escaped. A link without such
+    letters, which is there as long as the program runs, stands for the folder.
+    """
+    if not (is_local(path) and _GLOB.search(path)):
+        return path
+    place = Path(path).absolute()
+    folder, name = (place, "") if place.is_dir() else (place.parent, place.name)
+    check_no_glob(name, "checkpoint")
+    link = Path(local_folder().name, hashlib.sha256(os.fsencode(folder)).hexdigest())
+    with contextlib.suppress(FileExistsError):
+        link.symlink_to(folder)
+    return str(link / name)
+
+
+@functools.cache
+def local_folder() -> tempfile.TemporaryDirectory[str]:
+    """A folder that is there as long as the program runs."""
+    return tempfile.TemporaryDirectory()
 
 
 def is_local(path: str) -> bool:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from albert_tf.checkpoints.directory import RunDirectory
 from albert_tf.checkpoints.models import build_model
 from albert_tf.checkpoints.run import check_finite, save, stored_model
-from albert_tf.checkpoints.storage import PathLike
+from albert_tf.checkpoints.storage import PathLike, check_no_glob
 from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.conversion import google, huggingface
 from albert_tf.conversion.fast_tokenizer import FAST_TOKENIZER, with_rebuilt_vocabulary
@@ -81,6 +81,8 @@ def convert(
     """
     # Also found when it comes to writing, but reading a large checkpoint takes a while.
     check_new(Path(output))
+    if target == "google":
+        check_no_glob(output, "output")
     if source == "run" and target in WRITERS:
         if partial or config is not None or revision is not None:
             raise InputError("a run is converted whole: leave out config, partial and revision")

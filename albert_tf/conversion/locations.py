@@ -25,7 +25,8 @@ def unpacked(path: Path) -> Iterator[Path]:
     Args:
       path: a .tar.gz, .tgz or .tar file, or anything else.
     Raises:
-      FileNotFoundError, InputError: the archive does not exist, or is damaged.
+      InputError: the archive is damaged.
+      OSError: it does not exist, or cannot be read.
     """
     if not path.name.endswith((".tar.gz", ".tgz", ".tar")):
         yield _inner(path)
@@ -39,6 +40,8 @@ def unpacked(path: Path) -> Iterator[Path]:
                 while archive.fileobj is not None and archive.fileobj.read(1 << 20):
                     pass
         except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueError) as error:
+            if isinstance(error.__cause__, OSError) and error.__cause__.errno is not None:
+                raise error.__cause__ from None  # of an archive that may be sound
             raise InputError(f"{path} is not an archive, or damaged: {error}") from error
         yield _inner(Path(folder))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import http.client
 import os
 import re
@@ -121,8 +123,11 @@ def download(address: str, path: Path) -> None:
       path: the file to write; its folder is made.
     Raises:
       InputError: the server refuses it.
-      WorkFailed: the server cannot be reached, or the file did not arrive whole.
+      WorkFailed: the server cannot be reached, or the file did not arrive whole, or as it is there.
       OSError: the file cannot be written.
+
+    Nobody publishes digests of Google's archives and of TF Hub's modules. What arrives must have the MD5 that
+    the server sends along, if it does, as Google's storage.
     """
     logging.info("downloading %s", address)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -138,6 +143,10 @@ def download(address: str, path: Path) -> None:
                 shutil.copyfileobj(response, out)
             if size is not None and file.tell() != size:
                 raise http.client.IncompleteRead(b"", size - file.tell())
+            file.flush()
+            sent = re.search(r"\bmd5=([^,\s]+)", ",".join(response.headers.get_all("x-goog-hash", [])))
+            if sent and sent[1] != base64.b64encode(_digest(temporary, "md5")).decode():
+                raise http.client.HTTPException("it differs from its MD5")
     except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
         remedy = f"try later, or download it elsewhere and put it at {path}"
         raise _failure(address, error, remedy) from error
@@ -146,7 +155,8 @@ def download(address: str, path: Path) -> None:
 def repository(name: str, revision: str | None = None) -> Path:
     """Downloads the files of a repository of Hugging Face that are read here, unless they are in its cache.
 
-    Cache, token and offline mode are those of huggingface_hub.
+    Cache, token and offline mode are those of huggingface_hub. A large file that is downloaded must have the
+    SHA-256 that the repository has of it.
 
     Args:
       name: OWNER/NAME.
@@ -161,6 +171,8 @@ def repository(name: str, revision: str | None = None) -> Path:
         utils.disable_progress_bars()
     revision = revision or constants.DEFAULT_REVISION
     address = f"{constants.ENDPOINT}/{name} (revision {revision})"
+    blobs = Path(constants.HF_HUB_CACHE, f"models--{name.replace('/', '--')}", "blobs")
+    before = set(blobs.glob("*"))
     outage: Exception | None = None
     try:
         hub.HfApi().model_info(name, revision=revision, timeout=TIMEOUT)  # snapshot_download waits for ever
@@ -181,12 +193,25 @@ def repository(name: str, revision: str | None = None) -> Path:
             f"{CONFIG}, {WEIGHTS}, {VOCABULARY} and {TOKENIZER} elsewhere into a folder, and name that"
         )
         raise _failure(address, outage or error, remedy) from error
+    for blob in set(blobs.glob("*")) - before:  # whose name is its SHA-256, of a small file one of Git's
+        if re.fullmatch("[0-9a-f]{64}", blob.name) and _digest(blob, "sha256").hex() != blob.name:
+            blob.unlink()
+            raise WorkFailed(f"{address}: a file did not arrive as it is there: type the same command again")
     if not (folder / CONFIG).exists() or not ((folder / WEIGHTS).exists() or (folder / INDEX).exists()):
         raise InputError(
             f"{address} has no {CONFIG} or no {WEIGHTS}, and pickles are not read, as they may run code: "
             "name a revision that has them (refs/pr/1, perhaps)"
         )
     return folder
+
+
+def _digest(path: Path, name: str) -> bytes:
+    """The digest of a file, read a part at a time."""
+    digest = hashlib.new(name, usedforsecurity=name != "md5")
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.digest()
 
 
 def _failure(address: str, error: Exception, remedy: str) -> InputError | WorkFailed:

@@ -12,7 +12,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from albert_tf.checkpoints.tensor_bundle import Tensors
-from albert_tf.utils.errors import InputError
+from albert_tf.utils.errors import InputError, shown
 from albert_tf.utils.files import dump_json, read_json
 
 # Names of NumPy and TensorFlow for those of the format.
@@ -34,6 +34,8 @@ def open_safetensors(path: Path) -> Tensors:
         if not isinstance(weight_map, dict) or not all(isinstance(part, str) for part in weight_map.values()):
             raise InputError(f"{path} holds no weight_map of tensors to the names of files beside it")
         parts = set(weight_map.values())
+        if outside := sorted(part for part in parts if part in ("", "..") or Path(part).name != part):
+            raise InputError(f"{path} names {shown(outside[0])}, which is no file beside it: copy it again")
     files: dict[str, Path] = {}
     shapes: dict[str, tuple[int, ...]] = {}
     dtypes: dict[str, str] = {}
@@ -54,6 +56,7 @@ def open_safetensors(path: Path) -> Tensors:
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[Any]:
     """A file of the format, its header checked; InputError where it is damaged."""
+    path.open("rb").close()  # of a file that may not be read the library says that there is none
     try:
         with safe_open(path, "np") as file:
             yield file

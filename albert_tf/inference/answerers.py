@@ -15,6 +15,7 @@ import albert_tf.tokenizers  # noqa: F401  registers the ops of exported models
 from albert_tf.checkpoints.directory import TASK, best_run
 from albert_tf.checkpoints.models import task_of
 from albert_tf.checkpoints.run import check_finite, load
+from albert_tf.checkpoints.storage import literal_path
 from albert_tf.conversion import start as starts
 from albert_tf.models.compiled import CompiledEncoder
 from albert_tf.models.exits import check_patience
@@ -93,7 +94,7 @@ def model_answerer(
 
 def exported_answerer(folder: Path) -> Answerer:
     """The serving model in a folder with a saved_model.pb; an InputError if it is none that answers."""
-    loaded = tf.saved_model.load(str(folder))
+    loaded = tf.saved_model.load(literal_path(str(folder)))
     outputs = {name: found.structured_outputs for name, found in loaded.signatures.items()}
     config = _exported_config(folder, loaded.signatures, outputs)
     if config is None:

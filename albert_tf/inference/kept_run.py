@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -46,7 +47,7 @@ class KeptRun:
 
     def copy_to(self, output: RunDirectory) -> None:
         """Writes the run to a place for which `check_replaceable` has been called."""
-        files, place = _files(Path(self.path)), Path(output.path)
+        files, place = _files(Path(self.path)), Path(os.path.realpath(output.path))
         if storage.is_local(output.path) and place.exists():  # whose run stays until the new one is whole
             with scratch(place) as new:
                 _write(str(new), files)

@@ -16,6 +16,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
@@ -39,6 +40,7 @@ from albert_tf.raw_text.identity import file_identities
 from albert_tf.raw_text.paths import Paths, input_files
 from albert_tf.tokenizer_settings import TOKENIZER_DEFAULTS
 from albert_tf.tokenizers.kinds import saved_tokenizer
+from albert_tf.utils.files import address_of, check_place, sole_use
 
 _SECONDS_BETWEEN_REPORTS = 5.0
 _ERROR_CLASS = re.compile(r"^(\w+\.)+\w+: ")  # at the beginning of a traceback's last line
@@ -74,6 +76,7 @@ def prepare(
       FileNotFoundError: an input or the vocabulary does not exist.
       ValueError: a setting or flag is impossible, or the folder holds a corpus with other settings.
       FileExistsError: the folder holds the input, or files that `prepare` has not written.
+      BlockingIOError: another process prepares text in the folder.
       PreparationFailed: a task failed, for example on a damaged file, or the files hold no documents.
     """
     options = pipeline_options(beam_options)
@@ -90,6 +93,27 @@ def prepare(
     )
     if plan.format == "examples":
         example_maker(plan)  # which checks the sizes, before hours of work
+    with _sole_output(plan.output):
+        return _prepare(plan, options, runner, report)
+
+
+@contextmanager
+def _sole_output(output: str) -> Iterator[None]:
+    """Makes the output folder, and keeps other processes out of it while the block runs."""
+    if address_of(output) is not None:
+        yield
+        return
+    folder = Path(output)
+    check_place(folder, is_folder=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    with sole_use(folder):
+        yield
+
+
+def _prepare(
+    plan: Preparation, options: PipelineOptions, runner: PipelineRunner, report: Callable[[str], None]
+) -> dict[str, Any]:
+    """The work of `prepare`, in a folder that nobody else uses."""
     if (stats := begin(plan)) is not None:
         report(f"{plan.output} is finished already, with these settings: nothing to do")
         return stats

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import itertools
+import os
 import struct
 from collections import Counter
 from collections.abc import Iterator
@@ -175,11 +176,9 @@ def write_examples(path: str, shard: str, plan: Preparation) -> int:
     )
     label = SENTENCE_LABELS[maker.settings.sentence_objective]
     count = 0
-    temporary = f"{path}.examples"
-    with tf.io.TFRecordWriter(temporary) as file:
+    with whole_file(path, os.path.dirname(path)) as temporary, tf.io.TFRecordWriter(temporary) as file:  # noqa: PTH120
         for batch in batches.as_numpy_iterator():
             for record in encode_examples(batch, maker.vocabulary, label):
                 file.write(record)
                 count += 1
-    tf.io.gfile.rename(temporary, path, overwrite=True)
     return count

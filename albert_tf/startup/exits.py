@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -57,7 +58,8 @@ def report_error(error: BaseException, prog: str, flags: Collection[str] = ()) -
     line = re.sub(
         r"`(\w+)`", lambda found: f"--{found[1]}" if found[1] in flags else found[0], one_line(error)
     )
-    print(f"{prog}: {line}", file=sys.stderr)
+    with contextlib.suppress(OSError):  # after SIGHUP there is no terminal
+        print(f"{prog}: {line}", file=sys.stderr)
     return status
 
 
@@ -79,7 +81,7 @@ def one_line(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return str(error) or "interrupted"
     if isinstance(error, Terminated):
-        return "stopped by SIGTERM"
+        return f"stopped by {error.signal_name}"
     if isinstance(error, OSError) and error.filename is not None:
         remedy = ": correct the path" if isinstance(error, FileNotFoundError) else ""
         return f"{os.fsdecode(error.filename)}: {error.strerror}{remedy}"

@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TextIO
 
 import tensorflow as tf
@@ -24,7 +25,7 @@ from albert_tf.checkpoints.metrics_log import METRICS, Line, read_metrics
 from albert_tf.models.losses import Term
 from albert_tf.training.metrics import term_metrics
 from albert_tf.training.train_step import Totals
-from albert_tf.utils.files import dump_json
+from albert_tf.utils.files import dump_json, writing
 
 _FORMATS = {
     "{}": "num_hidden_layers seq_length batch_size",
@@ -100,7 +101,8 @@ class Logbook(contextlib.ExitStack):
         if storage.exists(metrics):
             self.lines = [line for line in read_metrics(run) if line["step"] <= first_step]
             storage.write_text(metrics, "".join(dump_json(line) + "\n" for line in self.lines))
-        self._jsonl = self.enter_context(storage.appending(metrics))
+        self._metrics, self._jsonl = Path(metrics), storage.appending(metrics)
+        self.callback(self._close)
         self._tensorboard = EventFileWriter(storage.join(run, "tensorboard"))
         self.callback(self._tensorboard.close)
         restart = SessionLog(status=SessionLog.START)  # drops what is there from this step on
@@ -116,6 +118,10 @@ class Logbook(contextlib.ExitStack):
         )
         self._bar = self.enter_context(bar)
 
+    def _close(self) -> None:
+        with contextlib.suppress(OSError):  # of a line that could not be written, which has been raised
+            self._jsonl.close()
+
     def progress(self, step: int) -> None:
         """Moves the bar, if there is one."""
         self._bar.update(step - self._bar.n)
@@ -125,8 +131,9 @@ class Logbook(contextlib.ExitStack):
         # JSON has no infinity; a gradient norm of float16 may be infinite, of an update that was skipped.
         numbers = {name: value if math.isfinite(value) else None for name, value in figures.items()}
         self.lines.append({"step": step, **numbers})
-        self._jsonl.write(dump_json(self.lines[-1]) + "\n")
-        self._jsonl.flush()
+        with writing(self._metrics, self._metrics):
+            self._jsonl.write(dump_json(self.lines[-1]) + "\n")
+            self._jsonl.flush()
         values = [Summary.Value(tag=name, simple_value=value) for name, value in figures.items()]
         self._tensorboard.add_event(Event(wall_time=time.time(), step=step, summary=Summary(value=values)))
         self._tensorboard.flush()

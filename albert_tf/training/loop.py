@@ -47,8 +47,8 @@ def train_phase(run: RunDirectory, training: Training, phase: Phase, state: Trai
         book = None
         if is_chief:
             book = stack.enter_context(Logbook(run, state.steps_done, training.steps, until=phase.end))
-        notice = stack.enter_context(PreemptionNotice())
         loop = _Loop(run, training, phase, state, book)
+        notice = stack.enter_context(PreemptionNotice(loop.is_waiting, loop.save_updates))
         stack.callback(loop.profile, is_wanted=False)
         # A process that died may have saved these weights and not evaluated them; who writes knows.
         if any_host(loop.step > 0 and loop.due(settings.eval_every) and not loop.is_evaluated()):
@@ -83,7 +83,11 @@ class _Loop:
         self.interval = Interval(training.metrics)
         # Evaluations of earlier phases are of other networks or other text.
         self.best = training.best._replace(after=max((x.end for x in training.phases[:-1]), default=-1))
-        self.is_profiling = False
+        self.is_profiling = self.is_evaluating = False
+
+    def is_waiting(self) -> bool:
+        """True while all that there is to save can be saved: it waits for a batch, or evaluates."""
+        return self.is_evaluating or bool(self.train_step.input_wait)
 
     def due(self, every: int) -> bool:
         return is_due(every, self.step, self.phase.end)
@@ -113,7 +117,14 @@ class _Loop:
         self.before = self.step
         count = self.training.loop.updates_until_next(self.step, self.phase.end)
         started = time.monotonic()
-        totals = tf.nest.map_structure(float, self.train_step(self.state.iterator, count))
+        try:
+            totals = tf.nest.map_structure(float, self.train_step(self.state.iterator, count))
+        except tf.errors.OpError:
+            if self.train_step.input_wait and self.save_updates() and self.book is not None:
+                self.book.say(
+                    f"the input failed after step {self.state.steps_done}, which is saved in {self.run}"
+                )
+            raise
         self.interval.add(totals, count * self.phase.batch_size, time.monotonic() - started)
         self.failed = self.failed + count if totals.failed == count else int(totals.failed)
         self.step += count
@@ -132,12 +143,31 @@ class _Loop:
         if not all_finite(self.state.model.trainable_variables):
             raise self._failure("a weight", self.before)
         if self.book is not None:
+            self.run.check_lock()
             write_checkpoint(self.run, self.step, **self.state.parts())
             if not is_evaluated:  # else its evaluation tells whether it is a good one
                 self._delete_old(self.book)
 
+    def save_updates(self) -> bool:
+        """Saves the updates of a call that waits for input, or whose input failed, without its iterator.
+
+        Whoever resumes draws the batches anew. False where the call has gone on meanwhile: nothing is saved.
+        """
+        step = self.state.steps_done
+        is_wanted = self.book is not None and step not in (0, *self.run.steps())
+        if is_wanted and all_finite(self.state.model.trainable_variables):
+            self.run.check_lock()
+            write_checkpoint(self.run, step, **self.state.parts(with_iterator=False))
+        if self.is_waiting() and self.state.steps_done == step:
+            return True
+        if is_wanted:
+            delete_checkpoint(self.run, step)
+        return False
+
     def evaluate(self) -> None:
+        self.is_evaluating = True
         metrics = {f"eval_{name}": value for name, value in self.phase.evaluate().items()}
+        self.is_evaluating = False
         if not math.isfinite(metrics.get("eval_loss", 0.0)):
             if self.book is not None:
                 delete_checkpoint(self.run, self.step)

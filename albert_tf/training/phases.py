@@ -131,7 +131,7 @@ class TrainingState:
         self.feed = phase.batches(seed_of(self._seed, step))
         self.iterator = iter(self.feed.dataset)
 
-    def parts(self) -> dict[str, Any]:
+    def parts(self, with_iterator: bool = True) -> dict[str, Any]:
         """The parts by the names that they have in a checkpoint, the same in all precisions."""
         optimizer, parts = self.optimizer, {"model": self.model, "step": self.step}
         if isinstance(optimizer, keras.mixed_precision.LossScaleOptimizer):
@@ -139,7 +139,7 @@ class TrainingState:
             optimizer = optimizer.inner_optimizer
         # Its variables alone: Keras hangs the loss scale on the inner optimizer, too.
         parts["optimizer"] = tf.train.Checkpoint(variables=list(optimizer.variables))
-        if not self.saves_iterator or self.iterator is None:
+        if not (with_iterator and self.saves_iterator) or self.iterator is None:
             return parts
         # An iterator's state does not say with which seed its batches are drawn.
         return {**parts, "iterator": self.iterator, "drawn_at": self.drawn_at}

@@ -25,6 +25,42 @@ class Totals(NamedTuple):
     input_wait: tf.Tensor  # seconds of waiting for batches, estimated from the first batch of the call
 
 
+class InputWait:
+    """True while the next batch is waited for, outside or inside a graph. Any thread may ask.
+
+    It stays true if the iterator has failed. No step is being computed meanwhile: all weights are those of
+    the same step.
+    """
+
+    def __init__(self) -> None:
+        self._outside, self._inside = False, tf.Variable(False, trainable=False, name="input_wait")
+
+    def __bool__(self) -> bool:
+        return self._outside or bool(tf.convert_to_tensor(self._inside))
+
+    def next_batch(self, iterator: Iterator[Batch]) -> Batch:
+        """The next batch, outside a graph."""
+        self._outside = True
+        batch = next(iterator)
+        self._outside = False
+        return batch
+
+    def call_with_next(
+        self, function: Callable[[Batch, Totals], Totals], iterator: Iterator[Batch], totals: Totals
+    ) -> Totals:
+        """Calls the function on the next batch, inside a graph, once the totals are computed."""
+        with tf.control_dependencies(tf.nest.flatten(totals)):
+            self._inside.assign(True)
+            with tf.control_dependencies([tf.convert_to_tensor(self._inside)]):
+                batch = next(iterator)
+        with tf.control_dependencies(tf.nest.flatten(batch, expand_composites=True)):
+            self._inside.assign(False)
+            arrived = tf.convert_to_tensor(self._inside)
+        totals = function(batch, totals)
+        with tf.control_dependencies([arrived, *tf.nest.flatten(totals)]):  # all of the call, not only these
+            return tf.nest.map_structure(tf.identity, totals)
+
+
 class TrainStep:
     """Trains a model by some steps: `train_step(iterator, count)`.
 
@@ -71,7 +107,7 @@ class TrainStep:
         self.model, self.optimizer, self.objective = model, optimizer, objective
         self.step, self.seed, self.arguments = step, seed, dict(arguments or {})
         self.replicas_per_batch, self.accumulate, self.on_batch = replicas_per_batch, accumulate, on_batch
-        self.strategy = tf.distribute.get_strategy()
+        self.strategy, self.input_wait = tf.distribute.get_strategy(), InputWait()
         zero = tf.zeros([])
         terms = {name: Term(zero, zero, zero) for name in objective.names}
         self._no_steps = Totals(terms, zero, tf.constant(0), zero)
@@ -105,7 +141,7 @@ class TrainStep:
         return totals._replace(input_wait=tf.constant(wait))
 
     def _next_batch(self, iterator: Iterator[Batch]) -> Batch:
-        batch = next(iterator)
+        batch = self.input_wait.next_batch(iterator)
         if self.on_batch is not None:
             self.on_batch(batch)
         return batch
@@ -113,20 +149,24 @@ class TrainStep:
     def many_steps(self, iterator: Iterator[Batch], count: tf.Tensor, totals: Totals) -> Totals:
         """Adds the next `count` steps to the totals, as a loop in the graph."""
         for _ in tf.range(count):
-            totals = self._one_step(next(iterator), totals)
+            totals = self.input_wait.call_with_next(self._one_step, iterator, totals)
         return totals
 
     def one_step(self, batch: Batch, totals: Totals) -> Totals:
         """Adds a step to the totals."""
-        seed = tf.random.fold_in(tf.constant([self.seed, 0]), self.step)
-        replicas = self.strategy.run(self.replica_step, (batch, seed))
+        # If the batch does not arrive, the counters stay as they are, too: they depend on no value of it.
+        with tf.control_dependencies(tf.nest.flatten(batch, expand_composites=True)):
+            arrived = tf.no_op()
+        with tf.control_dependencies([arrived]):
+            seed = tf.random.fold_in(tf.constant([self.seed, 0]), self.step)
+            replicas = self.strategy.run(self.replica_step, (batch, seed))
+            self.step.assign_add(1)
         # Every replica holds the same sums.
         terms, gradient_norm = tf.nest.map_structure(
             lambda part: self.strategy.experimental_local_results(part)[0], replicas
         )
         losses = [term.loss for term in terms.values()]
         good = tf.reduce_all(tf.math.is_finite(tf.stack([*losses, gradient_norm])))
-        self.step.assign_add(1)
         return Totals(
             tf.nest.map_structure(lambda total, x: total + tf.where(good, x, 0), totals.terms, terms),
             gradient_norm,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import re
 import sys
 from collections.abc import Iterable
 
@@ -29,7 +32,11 @@ class Preempted(BaseException):
 
 
 class Terminated(SystemExit):
-    """SIGTERM has come: the command is to clean up and end with this status."""
+    """SIGTERM or SIGHUP has come: the command is to clean up and end with this status."""
+
+    def __init__(self, status: int, signal_name: str = "SIGTERM"):
+        super().__init__(status)
+        self.signal_name = signal_name
 
 
 def exists_already(path: object, remedy: str = "name another place") -> FileExistsError:
@@ -56,3 +63,16 @@ def is_tensorflows(error: BaseException) -> bool:
     """True for an error of TensorFlow's runtime; TensorFlow is not imported to find out."""
     tensorflow = sys.modules.get("tensorflow")
     return tensorflow is not None and isinstance(error, tensorflow.errors.OpError)
+
+
+def system_error(error: BaseException) -> OSError | None:
+    """The error of the system that an error of TensorFlow's runtime tells of, with its file; else None.
+
+    TensorFlow knows it only as text, `path; No space left on device`, wherever in its message.
+    """
+    message = str(getattr(error, "message", "")) if is_tensorflows(error) else ""
+    for number in errno.errorcode:
+        around = r"(?:.*}} )?(?:Error in user-defined function .* with iterator: \S+: )?"
+        if found := re.search(f"^{around}(.*); {re.escape(os.strerror(number))}", message, re.MULTILINE):
+            return OSError(number, os.strerror(number), found[1])
+    return None

@@ -14,17 +14,25 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from absl import logging
 
 from albert_tf.utils.checks import check_json
-from albert_tf.utils.errors import InputError, exists_already, is_tensorflows, shown
+from albert_tf.utils.errors import (
+    InputError,
+    WorkFailed,
+    exists_already,
+    shown,
+    system_error,
+)
 
 _ABANDONED = 24 * 3600  # seconds
 _RENAME_EXCHANGE = 2  # of linux/fs.h
+_LONGEST_NAME = 220  # bytes, of 255 that filesystems take: temporary files need the rest
+_LONGEST_PATH = 3800  # bytes, of 4096
 _SCHEME = re.compile(r"([A-Za-z][\w+.-]+):/+")
 
 
@@ -45,12 +53,11 @@ def writing(path: Path, temporary: Path) -> Iterator[None]:
         if error.errno is None or not (names == [] or any(name.is_relative_to(temporary) for name in names)):
             raise
         raise OSError(error.errno, error.strerror, str(path)) from error
-    except Exception as error:  # TensorFlow's are no OSErrors, but end with their text
-        message = str(error) if is_tensorflows(error) and str(temporary) in str(error) else ""
-        number = next((number for number in errno.errorcode if f"; {os.strerror(number)}" in message), None)
-        if number is None:
+    except Exception as error:  # TensorFlow's are no OSErrors
+        reason = system_error(error)
+        if reason is None or str(temporary) not in str(reason.filename):
             raise
-        raise OSError(number, os.strerror(number), str(path)) from error
+        raise OSError(reason.errno, reason.strerror, str(path)) from error
 
 
 def address_of(path: str | os.PathLike[str]) -> str | None:
@@ -68,13 +75,18 @@ def check_place(path: Path, *, is_folder: bool) -> None:
     """Refuses a place where no folder, or no file, can be written, before work is done for it.
 
     Raises:
-      OSError: the path, or what it lies in, is of the other kind; the message names it.
+      OSError: the path, or what it lies in, is of the other kind, or a name is too long; it is named.
       InputError: it is an address such as gs://bucket, which would become a local folder `gs:`.
     """
     if address := address_of(path):
         raise InputError(f"{address} is not on this machine: name a local path, and copy from there")
-    whole = path.absolute()
+    whole = path.absolute() if is_folder else Path(os.path.realpath(path))  # a link to a file is followed
     there = next(place for place in (whole, *whole.parents) if os.path.lexists(place))
+    names = (whole.name, *whole.relative_to(there).parts)
+    longest = max(len(os.fsencode(name)) for name in names)
+    if longest > _LONGEST_NAME or len(os.fsencode(whole)) > _LONGEST_PATH:
+        reason = f"File name too long ({longest} bytes, {_LONGEST_NAME} at most): name another place"
+        raise OSError(errno.ENAMETOOLONG, reason, str(path))
     if there != whole and not there.is_dir():
         reason = f"cannot be written ({there} is not a folder): name another place"
         raise NotADirectoryError(errno.ENOTDIR, reason, str(path))
@@ -82,6 +94,8 @@ def check_place(path: Path, *, is_folder: bool) -> None:
         raise FileExistsError(f"{path} is not a folder: name another place")
     if there == whole and not is_folder and there.is_dir():
         raise IsADirectoryError(f"{path} is a folder: name a file")
+    if there == whole and not is_folder and not there.is_file():
+        raise FileExistsError(f"{path} is no regular file: name another place")
 
 
 def check_new(path: Path) -> None:
@@ -112,9 +126,13 @@ def scratch(path: Path) -> Iterator[Path]:
                 shutil.rmtree(left, ignore_errors=True)
             else:
                 logging.warning("%s is of a command that is running, or was killed: remove it then", left)
-    with tempfile.TemporaryDirectory(
-        prefix=_hidden(path), dir=path.parent, ignore_cleanup_errors=True
-    ) as folder:
+    try:
+        holder = tempfile.TemporaryDirectory(
+            prefix=_hidden(path), dir=path.parent, ignore_cleanup_errors=True
+        )
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    with holder as folder:
         yield Path(folder) / path.name
 
 
@@ -127,11 +145,13 @@ def _hidden(path: Path) -> str:
 def whole_file(path: Path) -> Iterator[Path]:
     """A name to write a file under; it gets its own when the block ends, and vanishes when it raises.
 
-    The file's folder exists; a file that is there is replaced. An OSError names `path`.
+    The file's folder exists; a file that is there is replaced, of a link the one that it leads to. An OSError
+    names `path`.
     """
-    with scratch(path) as temporary, writing(path, temporary):
+    target = Path(os.path.realpath(path))
+    with writing(path, target), scratch(target) as temporary, writing(path, temporary):
         yield temporary
-        temporary.replace(path)
+        temporary.replace(target)
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
@@ -224,6 +244,20 @@ def sync(path: Path) -> None:
 
 
 @contextlib.contextmanager
+def made_folders(path: Path) -> Iterator[None]:
+    """Makes a folder and those that it lies in; where the block raises, those vanish that were not there."""
+    new = [place for place in (path, *path.parents) if not place.exists()]
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        for place in new:
+            with contextlib.suppress(OSError):  # it is not empty, or was never made
+                place.rmdir()
+        raise
+
+
+@contextlib.contextmanager
 def new_directory(path: Path) -> Iterator[Path]:
     """A temporary folder whose content appears at `path` when the block ends, and vanishes when it raises.
 
@@ -236,8 +270,7 @@ def new_directory(path: Path) -> Iterator[Path]:
     path = path.absolute()
     is_there = os.path.lexists(path)
     place = path if is_there else path.parent
-    place.mkdir(parents=True, exist_ok=True)
-    with scratch(place / path.name) as temporary, writing(path, temporary):
+    with made_folders(place), scratch(place / path.name) as temporary, writing(path, temporary):
         temporary.mkdir()
         yield temporary
         if is_there:
@@ -248,11 +281,12 @@ def new_directory(path: Path) -> Iterator[Path]:
 
 
 def replace_folder(new: Path, target: Path) -> None:
-    """Gives a folder the name of another, which is gone then.
+    """Gives a folder the name of another, which is gone then; of a link, that of the folder that it leads to.
 
     Both are on one filesystem. Where that can exchange two names there is always one of the two; where
     it cannot, the old folder has another name for a moment, from which `restore_folder` brings it back.
     """
+    target = Path(os.path.realpath(target))
     if target.exists() and _exchanged(new, target):
         shutil.rmtree(new, ignore_errors=True)
         return
@@ -266,6 +300,7 @@ def replace_folder(new: Path, target: Path) -> None:
 
 def restore_folder(target: Path) -> None:
     """Gives a folder its name back that nothing has replaced since it was set aside, or removes it."""
+    target = Path(os.path.realpath(target))
     aside = _aside(target)
     if aside.exists() and not target.exists():
         aside.rename(target)
@@ -284,12 +319,31 @@ def _exchanged(one: Path, other: Path) -> bool:
 
 
 @contextlib.contextmanager
-def sole_use(folder: Path) -> Iterator[None]:
-    """Keeps other processes out of a folder while the block runs; BlockingIOError if one is using it."""
+def sole_use(folder: Path) -> Iterator[Callable[[], None]]:
+    """Keeps other processes out of a folder while the block runs.
+
+    Yields:
+      A function that raises WorkFailed once the folder is no longer at its path: moved, removed or replaced.
+    Raises:
+      BlockingIOError: another process is using the folder.
+    """
     with _descriptor(folder) as descriptor:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             remedy = "wait for its end, or name another place"
             raise BlockingIOError(f"{folder} is in use by another process: {remedy}") from None
-        yield
+
+        def check() -> None:
+            try:
+                if os.path.samestat(os.fstat(descriptor), folder.stat()):
+                    return
+            except (FileNotFoundError, NotADirectoryError):
+                pass
+            raise WorkFailed(
+                f"{folder} was moved, removed or replaced, and nothing more is written: bring it back, and "
+                "type the same command again"
+            )
+
+        check()  # it may have been replaced between its opening and its lock
+        yield check

@@ -11,6 +11,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 import albert_tf.tokenizers  # noqa: F401, registers the ops of TF Text
+from albert_tf.checkpoints.storage import check_no_glob
 from albert_tf.tasks.serving import DEFAULT
 from albert_tf.utils.errors import WorkFailed
 from hub_export.check import answers
@@ -45,6 +46,7 @@ def check(folder: Path, expected: answers.Answers | None = None) -> set[str]:
     Raises:
       CheckFailed: it does not load, or answers nothing or otherwise, or has one of the `faults`.
     """
+    check_no_glob(folder, "folder")
     try:
         module = tf.saved_model.load(str(folder))
         requests = answers.requests_of(folder, module)

@@ -1,4 +1,5 @@
 import errno
+import re
 import signal
 
 import numpy as np
@@ -9,6 +10,7 @@ import albert_tf
 from albert_tf.checkpoints import RunDirectory
 from albert_tf.conversion import convert
 from albert_tf.startup import signals
+from albert_tf.utils.errors import InputError
 from hub_export import export as export_module
 from hub_export.__main__ import main
 from hub_export.export import export
@@ -156,7 +158,7 @@ def test_a_fault_that_the_check_finds_leaves_nothing(small_run, tmp_path, monkey
     assert stopped.value.code == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert "encoder, against the model in memory: call/default/0 differs by 1" in line
-    assert names(tmp_path / "out") == []
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("size", [5_000, 200_000])  # nothing fits; the vocabulary alone does not
@@ -164,7 +166,15 @@ def test_a_full_disk_leaves_nothing_and_is_told_with_the_folder(small_run, tmp_p
     with pytest.raises(OSError) as caught, no_file_beyond(size):
         export(small_run, tmp_path / "out", encoder_only=True)
     assert (caught.value.errno, caught.value.filename) == (errno.EFBIG, str(tmp_path / "out"))
-    assert names(tmp_path / "out") == []
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["a[1]", "back\\slash"])
+def test_a_place_where_nobody_could_load_a_module_is_refused(small_run, tmp_path, name):
+    """TensorFlow takes its path for a glob; by a relative path in such a folder it can be loaded."""
+    with pytest.raises(InputError, match=re.escape(name)):
+        export(small_run, tmp_path / name, encoder_only=True)
+    assert names(tmp_path) == []
 
 
 def test_sigterm_leaves_nothing(small_run, tmp_path, monkeypatch):
@@ -178,4 +188,4 @@ def test_sigterm_leaves_nothing(small_run, tmp_path, monkeypatch):
         for number, handler in previous.items():
             signal.signal(number, handler)
     assert stopped.value.code == 143
-    assert names(tmp_path / "out") == []
+    assert not (tmp_path / "out").exists()

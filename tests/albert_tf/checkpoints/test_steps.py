@@ -1,4 +1,6 @@
 import errno
+import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -128,6 +130,73 @@ def test_what_does_not_fit_is_no_damage(tmp_path):
     with pytest.raises(InputError, match=r"ckpt-0\.index is of another model") as caught:
         read_checkpoint(tmp_path, 0, state=tf.train.Checkpoint(a=tf.Variable(0), b=tf.Variable(1.0)))
     assert not isinstance(caught.value, DamagedCheckpoint)
+
+
+def unread(path, number):
+    """What TensorFlow raises where the system refuses to read a file; 2 is the code of an unknown error."""
+    return tf.errors.OpError(None, None, f"{path}; {os.strerror(number)}", 2)
+
+
+@pytest.mark.parametrize("part", ["index", "data-00000-of-00001"])
+def test_what_cannot_be_read_is_no_damage(part, tmp_path):
+    """A folder stands for a file that may not be read: this process may read all."""
+    write_checkpoint(tmp_path, 0, step=tf.Variable(0))
+    file = tmp_path / "checkpoints" / f"ckpt-0.{part}"
+    file.rename(tmp_path / "away")
+    file.mkdir()
+    with pytest.raises(OSError, match="cannot be read") as caught:
+        read_checkpoint(tmp_path, 0, step=tf.Variable(0))
+    assert (caught.value.errno, caught.value.filename) == (errno.EISDIR, str(file))
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.ENOSPC, errno.EMFILE, errno.ESTALE])
+def test_an_error_of_the_system_is_no_damage(number, tmp_path, monkeypatch):
+    write_checkpoint(tmp_path, 0, step=tf.Variable(0))
+    data = tmp_path / "checkpoints" / "ckpt-0.data-00000-of-00001"
+
+    def read(self, prefix):
+        raise unread(data, number)
+
+    monkeypatch.setattr(tf.train.Checkpoint, "read", read)
+    with pytest.raises(OSError, match="cannot be read") as caught:
+        read_checkpoint(tmp_path, 0, step=tf.Variable(0))
+    assert (caught.value.errno, caught.value.filename) == (number, str(data))
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), tf.errors.ResourceExhaustedError(None, None, "out of memory")]
+)
+def test_too_little_memory_is_no_damage(error, tmp_path, monkeypatch):
+    write_checkpoint(tmp_path, 0, step=tf.Variable(0))
+
+    def read(self, prefix):
+        raise error
+
+    monkeypatch.setattr(tf.train.Checkpoint, "read", read)
+    with pytest.raises(OSError, match="cannot be read now"):
+        read_checkpoint(tmp_path, 0, step=tf.Variable(0))
+
+
+def test_lost_data_is_damage(tmp_path):
+    write_checkpoint(tmp_path, 0, step=tf.Variable(0))
+    (tmp_path / "checkpoints" / "ckpt-0.data-00000-of-00001").unlink()
+    with pytest.raises(DamagedCheckpoint, match="No such file"):
+        read_checkpoint(tmp_path, 0, step=tf.Variable(0))
+
+
+@pytest.mark.parametrize("name", ["run [1]", "a*b?", "back\\slash", "[!x]", "]["])
+def test_a_folder_is_no_glob(name, tmp_path, monkeypatch):
+    """As TensorFlow's readers take it; also by a relative path, and where there are others like it."""
+    monkeypatch.chdir(tmp_path)
+    for folder, value in (("run 1", 3), ("axbx", 3), (name, 7)):
+        write_checkpoint(folder, 0, step=tf.Variable(value))
+    for folder in (name, tmp_path / name):
+        restored = tf.Variable(0)
+        read_checkpoint(folder, 0, step=restored)
+        assert int(restored) == 7
+    Path(name, "checkpoints", "ckpt-0.data-00000-of-00001").write_bytes(b"")
+    with pytest.raises(DamagedCheckpoint, match=re.escape(str(Path(name, "checkpoints", "ckpt-0.index")))):
+        read_checkpoint(name, 0, step=restored)
 
 
 def test_what_a_killed_process_left_goes_and_what_others_named_stays(tmp_path):

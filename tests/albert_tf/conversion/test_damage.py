@@ -1,5 +1,8 @@
 """Files damaged at random: a clear error and nothing written, or a result as if nothing were."""
 
+import errno
+import gzip
+import os
 import shutil
 import tarfile
 import zlib
@@ -8,6 +11,7 @@ import numpy as np
 import pytest
 
 from albert_tf.conversion import convert
+from albert_tf.conversion.safetensors import open_safetensors
 from albert_tf.utils.errors import InputError
 from tests.albert_tf.pretraining.runs import weights
 
@@ -27,6 +31,27 @@ def corrupted(content: bytes, rng) -> bytes:
             return before + after
         case _:
             return before + bytes([content[position] ^ (1 << rng.integers(8))]) + content[position + 1 :]
+
+
+def test_an_archive_that_cannot_be_read_is_not_called_damaged(tmp_path, monkeypatch):
+    """tarfile takes any error at its beginning for that of another format."""
+    archive = tmp_path / "albert.tar.gz"
+    archive.write_bytes(b"")
+
+    def read(self, size=-1):
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(archive))
+
+    monkeypatch.setattr(gzip.GzipFile, "read", read)
+    with pytest.raises(OSError) as caught:
+        convert("google", "run", archive, tmp_path / "run")
+    assert (caught.value.errno, caught.value.filename) == (errno.EIO, str(archive))
+
+
+def test_weights_that_may_not_be_read_are_not_called_missing(tmp_path):
+    """A folder stands for them: this process may read all."""
+    (tmp_path / "model.safetensors").mkdir()
+    with pytest.raises(IsADirectoryError):
+        open_safetensors(tmp_path / "model.safetensors")
 
 
 # A flipped bit of a safetensors tensor cannot be noticed: that format has no checksums.

@@ -1,6 +1,9 @@
 """Files, and repositories of Hugging Face, over loopback: whole, or one line and nothing left."""
 
+import base64
+import contextlib
 import errno
+import hashlib
 import shutil
 
 import numpy as np
@@ -52,6 +55,31 @@ def test_what_does_not_arrive(server, tmp_path, monkeypatch, answer, error):
     assert "\n" not in str(caught.value)
     assert str(caught.value).endswith(f"put it at {tmp_path / 'folder' / 'file'}")
     assert names(tmp_path / "folder") == []
+
+
+@pytest.mark.parametrize("is_sound", [True, False])
+def test_what_arrives_has_the_digest_that_the_server_sends(server, tmp_path, is_sound):
+    """As Google's storage does; of other servers nothing is known."""
+    digest = base64.b64encode(hashlib.md5(CONTENT if is_sound else b"").digest()).decode()
+    server.answers["/file"] = Answer(CONTENT, headers={"x-goog-hash": f"crc32c=n03x6A==, md5={digest}"})
+    with contextlib.nullcontext() if is_sound else pytest.raises(WorkFailed, match="MD5"):
+        download(f"{server.address}/file", tmp_path / "folder" / "file")
+    assert names(tmp_path / "folder") == ["file"] * is_sound
+
+
+@pytest.mark.parametrize("is_sound", [True, False])
+def test_a_large_file_of_a_repository_has_its_digest(server, repository_folder, is_sound):
+    """Its ETag; a file that has another is not kept."""
+    put_repository(server, NAME, repository_folder)
+    answer = server.answers[f"/{NAME}/resolve/{COMMIT}/model.safetensors"]
+    digest = hashlib.sha256(answer.content).hexdigest() if is_sound else "0" * 64
+    answer.headers = {**answer.headers, "ETag": f'"{digest}"'}
+    if not is_sound:
+        for _ in range(2):
+            refused(WorkFailed, "did not arrive as it is there")
+        digest = hashlib.sha256(answer.content).hexdigest()
+        answer.headers = {**answer.headers, "ETag": f'"{digest}"'}
+    assert (repository(NAME) / "model.safetensors").read_bytes() == answer.content
 
 
 def test_a_full_disk(server, tmp_path, repository_folder):

@@ -1,6 +1,7 @@
 """The safetensors format against files laid out by hand, damaged ones above all."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -66,6 +67,16 @@ def shards(folder, weight_map):
     path = folder / "model.safetensors.index.json"
     path.write_text(json.dumps({"metadata": {"total_size": 32}, "weight_map": weight_map}))
     return path
+
+
+@pytest.mark.parametrize(
+    "part", ["../model-1.safetensors", "/etc/passwd", "sub/model-1.safetensors", "..", ""]
+)
+def test_an_index_opens_files_of_its_folder_alone(tmp_path, part):
+    (tmp_path / "sub").mkdir()
+    shards(tmp_path, {})
+    with pytest.raises(InputError, match=re.escape(repr(part))):
+        open_safetensors(shards(tmp_path / "sub", {"scale": part}))
 
 
 def test_several_files_with_an_index(tmp_path):

@@ -1,7 +1,10 @@
+import errno
+import re
+
 import pytest
 import tensorflow as tf
 
-from albert_tf.data.tfrecords import naming_damaged_files, tfrecord_reader
+from albert_tf.data.tfrecords import first_example, naming_damaged_files, tfrecord_reader
 from albert_tf.utils.errors import InputError
 
 
@@ -35,6 +38,29 @@ def test_damage_has_one_line_wherever_batches_are_read(damaged, two_replicas):
             step(iterator)
     remedy = "make or copy it again, or leave it out"
     assert str(error.value) == f"{damaged} is damaged or cut off and cannot be read to its end: {remedy}"
+
+
+def test_a_file_that_cannot_be_opened_ends_the_pipeline(damaged):
+    """It is not tried for ever; a folder stands for a file that may not be read."""
+    read = tfrecord_reader([str(damaged)])
+    damaged.unlink()
+    for number, make in ((errno.ENOENT, lambda: None), (errno.EISDIR, damaged.mkdir)):
+        make()
+        dataset = tf.data.Dataset.from_tensors(str(damaged)).interleave(read, num_parallel_calls=2)
+        with pytest.raises(OSError) as caught, naming_damaged_files():
+            list(dataset.map(tf.strings.length, tf.data.AUTOTUNE).prefetch(2))
+        assert (caught.value.errno, caught.value.filename) == (number, str(damaged))
+        with pytest.raises(OSError) as caught:
+            first_example([str(damaged)])
+        assert (caught.value.errno, caught.value.filename) == (number, str(damaged))
+
+
+def test_a_file_that_is_cut_off_between_two_records_is_named(damaged):
+    read = tfrecord_reader([str(damaged)])
+    content = damaged.read_bytes()
+    damaged.write_bytes(content[: 16 + len("record 0")])
+    with pytest.raises(InputError, match=re.escape(str(damaged))), naming_damaged_files():
+        list(tf.data.Dataset.from_tensors(str(damaged)).flat_map(read))
 
 
 def test_other_errors_stay_as_they_are():

@@ -1,4 +1,5 @@
 import collections
+import errno
 import gzip
 import json
 import os
@@ -150,6 +151,32 @@ def test_held_out_share_without_duplicates(start, tiny_vocabulary, tmp_path):
     assert count(str(out / "*.tfrecord"), share=Share("documents", 0.2, 1.0)) == train
     text.write_text("\n\n".join(SHORT))
     assert count(text, share=Share("documents", 0.0, 0.2)) == held
+
+
+def test_of_two_at_once_the_second_is_refused(start, tmp_path, monkeypatch):
+    """It would remove what the first has not finished."""
+    run, refused = corpus._run, []
+
+    def twice(plan, *options):
+        with pytest.raises(BlockingIOError, match="out is in use by another process"):
+            start()
+        refused.append(True)
+        run(plan, *options)
+
+    monkeypatch.setattr(corpus, "_run", twice)
+    start()
+    assert refused and read_stats(str(tmp_path / "out"))["counts"]["documents"] == len(DOCUMENTS)
+
+
+def test_examples_that_cannot_be_written_leave_nothing_behind(start, tmp_path, monkeypatch):
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(spills, "encode_examples", full)
+    with pytest.raises(PreparationFailed, match="No space left"):
+        start(format="examples", seq_length=48, dupe_factor=1)
+    left = {file.suffix for file in (tmp_path / "out").rglob("*") if file.is_file()}
+    assert left <= {".json", ""}  # spills and what they hold
 
 
 def test_interrupted_and_started_again(prepared, start, tiny_vocabulary, tmp_path, monkeypatch):

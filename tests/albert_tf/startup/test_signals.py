@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -31,7 +32,11 @@ def end(process):
 
 @pytest.mark.parametrize(
     ("number", "status", "line"),
-    [(signal.SIGTERM, 75, "it: stopped by SIGTERM"), (signal.SIGINT, 130, "it: interrupted")],
+    [
+        (signal.SIGTERM, 75, "it: stopped by SIGTERM"),
+        (signal.SIGHUP, 75, "it: stopped by SIGHUP"),
+        (signal.SIGINT, 130, "it: interrupted"),
+    ],
 )
 def test_a_command_cleans_up(number, status, line):
     code = """
@@ -49,6 +54,38 @@ except BaseException as error:
     process = start(code)
     process.send_signal(number)
     assert end(process) == (status, "clean\n", [line])
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_command_ends_that_waits_outside_of_python(number, tmp_path):
+    """As TensorFlow does for a pipe that nobody writes to; a handler of Python's does not run then."""
+    os.mkfifo(tmp_path / "pipe")
+    code = f"""
+import ctypes
+libc = ctypes.CDLL(None)
+
+def work():
+    print("ready", flush=True)
+    while libc.open({os.fsencode(tmp_path / "pipe")!r}, 0) < 0:  # again where a signal has interrupted it
+        libc.usleep(1)
+
+def deaf():
+    libc.siginterrupt({number.value}, 0)
+    work()
+
+sys.exit(outcome("it", deaf))"""
+    process = start(code)
+    time.sleep(0.5)
+    began = time.monotonic()
+    process.send_signal(number)
+    assert end(process) == (75, "", [f"stopped by {number.name}"])
+    assert time.monotonic() - began < 5
+
+
+def test_nohup_is_respected():
+    process = start("print('ready', flush=True)\ntime.sleep(1)", ignored="trap '' HUP;")
+    process.send_signal(signal.SIGHUP)
+    assert end(process) == (0, "", [])
 
 
 def test_what_the_shell_ignores_stays_ignored():

@@ -1,5 +1,6 @@
 """What a run says: plain lines, a bar on a terminal, a file that a resumed run goes on with."""
 
+import errno
 import io
 import json
 import math
@@ -8,6 +9,7 @@ import types
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from albert_tf.checkpoints import storage
 from albert_tf.models.losses import Term
 from albert_tf.training import logbook as logbook_module
 from albert_tf.training.logbook import Interval, Logbook
@@ -31,6 +33,14 @@ def test_plain_lines_without_a_terminal(tmp_path, monkeypatch, caplog):
     assert stream.getvalue() == ""
     assert caplog.messages == ["step 4/100  loss 1.0000  num_hidden_layers 1  ETA 0:00:24 (step 10)"]
     assert lines_of(tmp_path) == [{"step": 4, **figures, "something_else": None}]
+
+
+def test_a_full_disk_is_told_with_the_file(tmp_path, monkeypatch):
+    appending = storage.appending
+    monkeypatch.setattr(storage, "appending", lambda path: appending("/dev/full"))
+    with pytest.raises(OSError) as caught, Logbook(tmp_path, 0, 10, io.StringIO()) as logbook:
+        logbook.record(1, {"loss": 1.0})
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(tmp_path / "metrics.jsonl"))
 
 
 def test_a_damaged_file_is_named_and_stays(tmp_path):

@@ -4,19 +4,23 @@ import json
 import os
 import shutil
 import signal
+import threading
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.checkpoints import checkpoint_parts, storage
-from albert_tf.training import loop, phases, trainer
+from albert_tf.checkpoints import RunDirectory, checkpoint_parts, checkpoint_steps, storage
+from albert_tf.checkpoints.steps import checkpoint_prefix
+from albert_tf.checkpoints.tensor_bundle import open_bundle
+from albert_tf.training import loop, phases, preemption, trainer
 from albert_tf.training.loop import TrainingFailed
 from albert_tf.training.phases import seed_of
 from albert_tf.training.preemption import Preempted
-from albert_tf.utils.errors import InputError
+from albert_tf.training.strategies import Feed
+from albert_tf.utils.errors import InputError, WorkFailed
 from albert_tf.utils.files import sole_use
-from tests.albert_tf.training.toy import dying_after, fit, points
+from tests.albert_tf.training.toy import ROWS, dying_after, fit, points
 
 
 @pytest.fixture(scope="module")
@@ -71,17 +75,103 @@ def test_a_killed_run_goes_on_as_one_that_was_not(whole, step, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("number", "step", "name"), [(signal.SIGTERM, 2, "loss"), (signal.SIGINT, 3, "eval_loss")]
+    ("number", "step", "name"),
+    [(signal.SIGTERM, 2, "loss"), (signal.SIGHUP, 2, "loss"), (signal.SIGINT, 3, "eval_loss")],
 )
 def test_a_signal_saves_and_the_same_command_goes_on(whole, number, step, name, tmp_path, monkeypatch):
     """Also in the evaluation that ends a phase."""
     before = signal.getsignal(number)
-    expected = Preempted if number == signal.SIGTERM else KeyboardInterrupt
+    expected = KeyboardInterrupt if number == signal.SIGINT else Preempted
     with monkeypatch.context() as patch, pytest.raises(expected, match=f"after step {step}"):
         signalled(patch, number, step, name)
         fit(tmp_path / "run", 3, 6)
     assert signal.getsignal(number) is before
     assert_same(fit(tmp_path / "run", 3, 6), whole)
+
+
+class DryInput:
+    """Batches of points that come to an end, after some, at a pipe that nobody writes to."""
+
+    def __init__(self, folder, good):
+        self.pipe, self.good = folder / "pipe", good
+        os.mkfifo(self.pipe)
+
+    def __call__(self, seed):
+        lines = tf.data.TextLineDataset(str(self.pipe))
+        rest = lines.map(lambda line: {"x": tf.fill([ROWS], tf.strings.to_number(line))})
+        return Feed(points(seed).dataset.take(self.good).concatenate(rest), 1)
+
+    def fail(self):
+        """Ends the wait: TensorFlow opens the pipe, and finds that it is no file."""
+        self.pipe.open("w").close()
+
+
+def test_a_signal_ends_an_input_wait_and_the_same_command_goes_on(tmp_path, monkeypatch, two_replicas):
+    """It is one that Python's handlers do not interrupt, inside of a call of several updates."""
+    monkeypatch.setattr(preemption, "PATIENCE", 0.2)
+    batches, ends = DryInput(tmp_path, good=5), []
+
+    def end(status, line):
+        ends.append((status, line, run.steps()))
+        batches.fail()  # else this process would wait for ever
+
+    monkeypatch.setattr(preemption, "exit_now", end)
+    monkeypatch.setattr(trainer, "make_strategy", lambda *_: two_replicas)
+    run = RunDirectory(tmp_path / "run")
+    threading.Timer(3, signal.raise_signal, [signal.SIGTERM]).start()
+    with pytest.raises(tf.errors.OpError):
+        fit(tmp_path / "run", 20, batches=batches, log_every=0, checkpoint_every=0, eval_every=0)
+    status, line, steps = ends[0]
+    assert status == 75 and "SIGTERM" in line
+    assert steps == [5]
+    assert checkpoint_parts(run, 5) == {"model", "optimizer", "step"}
+    assert fit(tmp_path / "run", 8)[0].steps() == [5, 6, 7, 8]
+
+
+def test_where_the_input_fails_all_updates_are_saved(whole, tmp_path):
+    """In the middle of a call of several updates; the batches are drawn anew."""
+
+    def failing(seed):
+        bad = tf.data.Dataset.from_tensors(str(tmp_path)).map(tf.io.read_file)
+        bad = bad.map(lambda content: {"x": tf.fill([ROWS], tf.strings.to_number(content))})
+        return Feed(points(seed).dataset.take(5).concatenate(bad), 1)
+
+    changes = {"log_every": 0, "checkpoint_every": 0, "eval_every": 0}
+    with pytest.raises(tf.errors.OpError):
+        fit(tmp_path / "run", 20, batches=failing, **changes)
+    fit(tmp_path / "whole", 20, checkpoint_every=5, keep=10, log_every=0)
+    assert checkpoint_steps(tmp_path / "run") == [5]
+    saved, expected = (open_bundle(checkpoint_prefix(tmp_path / name, 5)) for name in ("run", "whole"))
+    names = [name for name in saved.shapes if name.startswith(("model", "optimizer", "step"))]
+    assert len(names) == 8
+    for name in names:
+        np.testing.assert_array_equal(saved.read(name), expected.read(name))
+
+
+def moved(path):
+    path.rename(path.with_name("elsewhere"))
+
+
+def replaced(path):
+    moved(path)
+    shutil.copytree(path.with_name("elsewhere"), path)
+
+
+@pytest.mark.parametrize("change", [moved, replaced, shutil.rmtree])
+def test_a_run_that_is_no_longer_where_it_was_ends(change, tmp_path, monkeypatch):
+    """Nothing is written to the place of another."""
+    path, original, after = tmp_path / "run", loop._Loop.log, []
+
+    def log(self):
+        original(self)
+        if self.step == 2:
+            change(path)
+            after.extend(sorted(tmp_path.rglob("*")))
+
+    monkeypatch.setattr(loop._Loop, "log", log)
+    with pytest.raises(WorkFailed, match="run was moved, removed or replaced"):
+        fit(path)
+    assert sorted(tmp_path.rglob("*")) == after
 
 
 def test_where_a_checkpoint_has_no_iterator_batches_are_drawn_anew(tmp_path, monkeypatch):
@@ -124,6 +214,22 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_it_used(whole, tmp
     assert_same(fit(copy, 3, 6), whole)
     assert there[0] and "ckpt-6" in caplog.text
     assert len(list((copy / "checkpoints").glob("damaged-ckpt-6.*"))) == 2
+
+
+def test_a_checkpoint_that_cannot_be_read_ends_the_run_and_stays(whole, tmp_path):
+    """It may be sound: going on from an older one would throw training away."""
+    copy = tmp_path / "run"
+    shutil.copytree(whole[0], copy)
+    data = copy / "checkpoints" / "ckpt-6.data-00000-of-00001"
+    data.rename(tmp_path / "away")
+    data.mkdir()
+    before = sorted(path.name for path in (copy / "checkpoints").iterdir())
+    with pytest.raises(OSError, match="cannot be read"):
+        fit(copy, 3, 6)
+    assert sorted(path.name for path in (copy / "checkpoints").iterdir()) == before
+    data.rmdir()
+    (tmp_path / "away").rename(data)
+    assert_same(fit(copy, 3, 6), whole)
 
 
 def test_only_damaged_checkpoints_end_the_run_and_stay(whole, tmp_path):

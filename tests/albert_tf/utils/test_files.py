@@ -16,6 +16,7 @@ from albert_tf.utils.files import (
     check_new,
     check_place,
     new_directory,
+    replace_folder,
     restore_folder,
     whole_file,
     writing,
@@ -55,6 +56,55 @@ def test_a_folder_is_not_filled_before_it_is_whole_and_an_empty_one_is_kept(tmp_
     assert number in (None, path.stat().st_ino)
     assert (path / "inner" / "file").read_text() == "content"
     assert [name for name in names(path) if not name.endswith("-0")] == ["inner"]
+
+
+def test_a_link_to_a_file_is_followed(tmp_path):
+    """Also one that leads nowhere yet, and to another folder."""
+    (tmp_path / "other").mkdir()
+    target, link = tmp_path / "other" / "target", tmp_path / "link"
+    link.symlink_to("other/target")
+    for content in ("new", "newer"):
+        check_place(link, is_folder=False)
+        write_file(link, content)
+        assert link.is_symlink() and target.read_text() == content
+    assert names(tmp_path / "other") == ["target"]
+    for folder, content in (("one", "old"), ("two", "new")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "file").write_text(content)
+    (tmp_path / "folder").symlink_to("one")
+    replace_folder(tmp_path / "two", tmp_path / "folder")
+    assert (tmp_path / "folder").is_symlink()
+    assert (tmp_path / "one" / "file").read_text() == "new"
+    assert names(tmp_path) == ["folder", "link", "one", "other"]
+
+
+def test_what_is_no_file_is_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(FileExistsError, match="pipe is no regular file"):
+        check_place(tmp_path / "pipe", is_folder=False)
+
+
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_names_that_leave_no_room_are_refused(is_folder, tmp_path):
+    for name in ("x" * 230, "字" * 80, "x" * 300, "y" * 300 + "/x", "/".join(["x" * 200] * 20)):
+        with pytest.raises(OSError, match="name another place") as caught:
+            check_place(tmp_path / name, is_folder=is_folder)
+        assert caught.value.errno == errno.ENAMETOOLONG
+    longest = tmp_path / ("x" * 220)
+    check_place(longest, is_folder=is_folder)
+    if is_folder:
+        with new_directory(longest) as folder:
+            fill(folder)
+    else:
+        write_file(longest, "content")
+    assert names(tmp_path) == [longest.name]
+
+
+def test_a_place_that_cannot_be_written_is_named_as_it_was(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(OSError) as caught:
+        write_file(Path("missing") / "file", "content")
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOENT, "missing/file")
 
 
 def run_code(folder, code):

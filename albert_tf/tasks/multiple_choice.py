@@ -24,6 +24,7 @@ from albert_tf.tasks.serving import (
     Signature,
     text_spec,
 )
+from albert_tf.tokenizers.base import TAIL
 from albert_tf.tokenizers.given import check_text
 from albert_tf.tokenizers.input_format import InputFormat
 from albert_tf.tokenizers.kinds import TextTokenizer
@@ -116,10 +117,14 @@ class MultipleChoice(FinetunedKind):
         self.check(records)
         numbers = {text: n for n, text in enumerate(dict.fromkeys(record.context for record in records))}
         pairs = [(record.question, option) for record in records for option in record.options]
+
+        def question_tokens(*texts: tf.Tensor) -> tf.RaggedTensor:
+            return tokenizer(tokenizer.shorten_text(question_with_option(*texts), LONGEST_QUESTION, TAIL))
+
         (tokens, starts, lengths), dropped = choice_spans(
-            tokenised(tokenizer, list(numbers)),
+            tokenised(lambda text: tokenizer(tokenizer.shorten_text(text, self.seq_length)), list(numbers)),
             np.repeat([numbers[record.context] for record in records], self.num_choices),
-            tokenised(lambda *texts: tokenizer(question_with_option(*texts)), *zip(*pairs, strict=True)),
+            tokenised(question_tokens, *zip(*pairs, strict=True)),
             self.seq_length,
             input_format,
         )
@@ -183,7 +188,8 @@ class MultipleChoice(FinetunedKind):
             texts = tf.concat([context[:, tf.newaxis], question[:, tf.newaxis], options], 1)  # [B, 2 + C]
             rows = tf.repeat(tf.range(tf.shape(texts)[0]), count)  # [B·C]
             filled = question_with_option(tf.gather(texts[:, 1], rows), tf.reshape(texts[:, 2:], [-1]))
-            contexts, questions = served.tokenizer(texts[:, 0]), served.tokenizer(filled)
+            (contexts,) = served.tokens(texts[:, 0])
+            questions = served.tokenizer(served.tokenizer.shorten_text(filled, LONGEST_QUESTION, TAIL))
             spans, _ = choice_spans(contexts, rows, questions, served.seq_length, served.input_format)
             outputs = served.outputs(served.packed(spans), patience)
             logits = tf.reshape(outputs["logits"], [-1, count])  # of [B·C, 1]

@@ -90,7 +90,10 @@ class Tagging(FinetunedKind):
         """The first token of a word has its label, other tokens none."""
         specials = tokenizer.vocabulary.input_format.num_special_tokens(1)
         check_length("seq_length", self.seq_length, specials + 1)
-        pieces = tokenised(tokenizer, [word for record in records for word in record.words])
+        pieces = tokenised(
+            lambda word: tokenizer(tokenizer.shorten_text(word, self.seq_length)),
+            [word for record in records for word in record.words],
+        )
         sentences = np.cumsum([0, *(len(record.words) for record in records)])
         with tf.device("CPU:0"):
             sentences = tf.constant(sentences, tf.int64)
@@ -146,12 +149,9 @@ class Tagging(FinetunedKind):
         @tf.function(input_signature=[text_spec("text")])
         def tag(text: tf.Tensor) -> Tensors:
             words = words_of(tf.ensure_shape(text, [None]))
-            spans, _, places = word_spans(
-                served.tokenizer(words.text.values),
-                words.text.row_splits,
-                served.seq_length,
-                served.tokenizer.vocabulary,
-            )
+            (pieces,) = served.tokens(words.text.values)
+            vocabulary = served.tokenizer.vocabulary
+            spans, _, places = word_spans(pieces, words.text.row_splits, served.seq_length, vocabulary)
             tags, scores = in_blocks(likeliest, served.packed(spans), (tf.int32, tf.float32))  # [W, S]
             labels = tf.gather(tf.constant(names), tf.gather_nd(tags, places))  # [words]
             answers = {

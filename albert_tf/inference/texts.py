@@ -101,7 +101,7 @@ def segments(texts: Any) -> list[tf.Tensor]:
 
 
 def tokenised_texts(
-    x: Any, tokenizer: TextTokenizer, argument: str, seq_length: int, long: str, y: Any = None
+    x: Any, tokenizer: TextTokenizer, argument: str, seq_length: int, long: str = TRUNCATE, y: Any = None
 ) -> tuple[TokenRows, bool]:
     """The tokens of texts in any form of `text_records`, and True if they are pairs; as of `text_rows`.
 

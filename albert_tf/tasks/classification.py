@@ -54,8 +54,8 @@ def text_rows(
 ) -> TokenRows:
     """The text, or the text and its pair, of records that all have one or all have none.
 
-    They are not trimmed yet, but for what `TextTokenizer.shorten_text` leaves out; and with `long="head_tail"`
-    the head and the tail of a text that fit are left. Tokens of what was not tokenised are estimated.
+    They are not trimmed yet. What `TextTokenizer.shorten_text` leaves out is dropped, and its tokens are
+    estimated; with `long="head_tail"` the head and the tail of a text that fit are left.
     """
 
     def tokenize(text: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
@@ -68,7 +68,9 @@ def text_rows(
     segments, ratios = map(list, zip(*(tokenised(tokenize, texts) for texts in columns), strict=True))
     with tf.device("CPU:0"):
         lengths = [segment.row_lengths().numpy() for segment in segments]
-        dropped = sum((n * (ratio.numpy() - 1)).astype(np.int64) for n, ratio in zip(lengths, ratios, strict=True))
+        dropped = sum(
+            (n * (ratio.numpy() - 1)).astype(np.int64) for n, ratio in zip(lengths, ratios, strict=True)
+        )
         if long == HEAD_TAIL:
             budget = seq_length - tokenizer.vocabulary.input_format.num_special_tokens(1)
             dropped += np.maximum(lengths[0] - budget, 0)

@@ -51,6 +51,7 @@ def in_windows(rows: TokenRows, seq_length: int, settings: LongTexts) -> tuple[T
         starts=rows.starts[numbers] + starts[:, np.newaxis],
         lengths=lengths[:, np.newaxis],
         features={**features, WEIGHTS: weights},
+        dropped=0,
     )
     return changed, numbers
 

@@ -96,7 +96,9 @@ class TextTokenizer(tf.Module):
 
     kind: ClassVar[str]  # in tokenizer.json
     vocabulary_class: ClassVar[type[TokenIds]]
-    bytes_per_token = 64  # of a text that `shorten_text` cuts: four times the 16 characters of the longest pieces
+    bytes_per_token = (
+        64  # of a text that `shorten_text` cuts: four times the 16 characters of the longest pieces
+    )
 
     def __init__(self, vocabulary: TokenIds, lowercase: bool = True, strip_accents: bool = True):
         super().__init__()
@@ -120,18 +122,18 @@ class TextTokenizer(tf.Module):
     def shorten_text(self, text: tf.Tensor, num_tokens: int, keep: str = TRUNCATE) -> tf.Tensor:
         """Texts cut by bytes to what their first, or last, tokens are made of: string [B] to string [B].
 
-        So the time of an answer does not depend on what is not read. A text stays as it is up to 16 KiB, or to
-        as many bytes as num_tokens of the longest tokens have. A longer one is cut before a word, after
-        spaces and characters that normalisation removes anyway were squeezed.
+        So the time of an answer does not depend on what is not read. A text of up to 16 KiB, or of as many
+        bytes as num_tokens of the longest tokens have, stays as it is. A longer one is cut before a word;
+        rows of spaces, and characters that normalisation removes, do not count.
 
         Args:
           text: the texts.
           num_tokens: how many tokens of a text are read, at most.
           keep: "truncate" for the first tokens, "tail" for the last ones, "head_tail" for both, "windows" for
             the whole text.
-        Note: where a longer text has no spaces, its last token before the cut may be another one, which
-        is far beyond num_tokens. Fewer tokens than those of the whole text are left where more than that
-        many bytes are one token: a run of characters that the vocabulary lacks.
+        Note: of a longer text, fewer tokens than num_tokens are left where many bytes become one token: a row
+        of characters that the vocabulary lacks. Where it has no spaces, tokens next to the cut may be others;
+        they are far beyond num_tokens, unless one character is repeated so often.
         """
         if keep == WINDOWS:
             return text

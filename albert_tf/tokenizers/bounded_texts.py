@@ -12,13 +12,22 @@ LEAST_BYTES = 1 << 14  # texts of so many bytes are never cut
 _PARTS_AT_ONCE = 4
 
 
+def squeezed_classes(dropped: str, spaces: str) -> tuple[tuple[str, str], ...]:
+    """`TextTokenizer.squeezed` of characters that are dropped, and those of which a row is one space.
+
+    Both are classes of a regular expression, without brackets, that have no character in common.
+    """
+    # In this order a row of both is one match: each match takes time.
+    return (f"[{dropped}]*[{spaces}][{dropped}{spaces}]*", " "), (f"[{dropped}]+", "")
+
+
 def keep_ends(
     text: tf.Tensor, num_bytes: int, squeeze: Squeeze, has_head: bool = True, has_tail: bool = False
 ) -> tf.Tensor:
     """Texts, string [B], of which longer ones lose what is not among their first, or last, num_bytes.
 
-    Texts are cut at a space, and between two characters where there is none. A text of at most num_bytes stays
-    as it is. What is left out is not read, but for what `squeeze` removes.
+    They are cut at a space, and between two characters where there is none. A text of at most num_bytes stays
+    as it is. A text is read up to where enough is left of it.
 
     Args:
       text: the texts.
@@ -31,7 +40,9 @@ def keep_ends(
 
     def cut() -> tf.Tensor:
         long = tf.boolean_mask(text, is_long)
-        ends = [_end(long, num_bytes, squeeze, is_tail) for is_tail in (False, True)[not has_head : 1 + has_tail]]
+        ends = [
+            _end(long, num_bytes, squeeze, is_tail) for is_tail in (False, True)[not has_head : 1 + has_tail]
+        ]
         (whole, is_whole, _), parts = ends[0], [part for *_, part in ends]
         kept = tf.where(is_whole, whole, tf.strings.join(parts))
         return tf.tensor_scatter_nd_update(text, tf.where(is_long), kept)
@@ -42,7 +53,7 @@ def keep_ends(
 def _end(
     text: tf.Tensor, num_bytes: int, squeeze: Squeeze, is_tail: bool
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """What is read of texts, string [B]; True where that is all, bool [B]; and num_bytes of it, cut at a space."""
+    """The part that was read of texts, string [B]; bool [B], True where it is all; and num_bytes of it."""
     lengths = tf.strings.length(text)
 
     def is_unfinished(read: tf.Tensor, position: tf.Tensor) -> tf.Tensor:

@@ -11,6 +11,7 @@ import tensorflow_text as tf_text
 
 from albert_tf.tokenizer_settings import WORDPIECE, lines_of_vocabulary
 from albert_tf.tokenizers.base import TextTokenizer, TokenIds, TokensWithOffsets
+from albert_tf.tokenizers.bounded_texts import squeezed_classes
 from albert_tf.tokenizers.offsets import normalize_with_offsets
 from albert_tf.tokenizers.windows import words_of
 from albert_tf.utils.errors import InputError
@@ -90,8 +91,7 @@ class WordPieceTokenizer(TextTokenizer):
     @property
     def squeezed(self) -> Iterable[tuple[str, str]]:
         """As of `TextTokenizer`."""
-        marks = r"\p{Mn}" if self.strip_accents else ""
-        return (f"[{_DROPPED}{marks}]+", ""), (f"[{_SPACES}]{{2,}}", " ")
+        return squeezed_classes(_DROPPED + (r"\p{Mn}" if self.strip_accents else ""), _SPACES)
 
     def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
         """As of `TextTokenizer`."""

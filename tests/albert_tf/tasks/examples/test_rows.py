@@ -6,6 +6,7 @@ from albert_tf.tasks.classification import text_rows
 from albert_tf.tasks.examples.records import ChoiceRecord, TextRecord
 from albert_tf.tasks.examples.rows import TokenRows, characters, check_length, row_lengths, tokenised, unread
 from albert_tf.tasks.multiple_choice import MultipleChoice
+from albert_tf.tokenizers.base import TextTokenizer
 
 
 def test_tokens_are_the_tokenizers(tiny_tokenizer):
@@ -38,11 +39,8 @@ def test_characters():
     assert characters(text, *places) == list(range(len(text) + 1))
 
 
-class Words:
+class Words(TextTokenizer):
     """A token a word: its length, and 1, the id of the unknown piece, for words in capitals."""
-
-    def __init__(self, vocabulary):
-        self.vocabulary = vocabulary
 
     def __call__(self, texts):
         split = tf.strings.split(texts)
@@ -54,7 +52,7 @@ class Words:
 def rows(piece_tokenizer):
     def make(*texts, pair=None):
         records = [TextRecord("file", n, str(n), text, pair, "x") for n, text in enumerate(texts)]
-        return text_rows(records, Words(piece_tokenizer.vocabulary), {})
+        return text_rows(records, Words(piece_tokenizer.vocabulary), {}, 128)
 
     return make
 

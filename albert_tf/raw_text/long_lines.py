@@ -15,7 +15,7 @@ _BLOCK_BYTES = 1 << 20
 # What Python's `str.isspace` calls a space, and what cannot be seen and stands in its place.
 _BLANKS = r"\t-\r\x1C-\x20\x85\xA0\u1680\u2000-\u200B\u2028\u2029\u202F\u205F\u3000\uFEFF"
 _BLANK = re.compile(f"[{_BLANKS}]*")
-_NO_BYTE_OF_TEXT = b"\xff"  # in UTF-8
+_NO_BYTE_OF_TEXT = b"\xfd"  # in UTF-8, which checks of the files have found them to be
 
 
 def text_lines(file: tf.Tensor | str) -> tf.data.Dataset:

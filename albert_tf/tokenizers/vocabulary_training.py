@@ -11,7 +11,7 @@ import threading
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,7 @@ USER_DEFINED = ("(", ")", '"', "-", ".", "–", "£", "€")
 _MAX = 10**9  # SentencePiece counts in 32 bits; of 2**31 - 1 pieces it computes without end
 
 _BYTES_PER_BATCH = 1 << 16
+_SECONDS_TO_END = 2
 _SAMPLE_EVERY = 8  # one in so many is looked at for marks
 _MARKS_SHARE = 0.01  # of the letters, above which dropping them is worth a word
 
@@ -131,7 +132,10 @@ def _train(
 
     def read() -> Iterator[bytes]:
         try:
-            yield from itertools.takewhile(lambda _: not is_over.is_set(), sentences)
+            for sentence in sentences:
+                if is_over.is_set():
+                    raise CancelledError
+                yield sentence
         except Exception as error:
             errors.append(error)
             raise
@@ -142,11 +146,13 @@ def _train(
         except Exception as error:
             result.set_exception(errors[0] if errors else error)
 
-    threading.Thread(target=work, daemon=True).start()
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
     try:
         return result.result()
     finally:
         is_over.set()
+        thread.join(_SECONDS_TO_END)  # one that reads ends at once; one that computes is left alone
 
 
 def _sentences(
@@ -157,7 +163,7 @@ def _sentences(
     for number, raw in enumerate(grouped(_lines(files), len, _BYTES_PER_BATCH)):
         if settings["strip_accents"] and number % _SAMPLE_EVERY == 0:
             characters.update(b"".join(raw).decode("utf-8", "ignore"))
-        # Cut before and after: normalisation takes time that may grow with a line's square, and texts grow by it.
+        # Cut before, since the time may grow with the square of a line, and after, since text may grow.
         text = KINDS[kind].normalize(bounded_lines(tf.constant(raw)), **settings)
         yield from filter(None, bounded_lines(tf.strings.strip(text)).numpy())
     if (share := marks_per_letter(characters)) > _MARKS_SHARE:
